@@ -1,0 +1,30 @@
+// What an estimate needs to know of a GPU: kernel choices and workspaces depend on it. Read from
+// configs/gpus/*.yaml; unknown is absent, never a guess.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpuplan {
+
+struct Gpu {
+  std::string name;                  // "h200": the file's name
+  std::string title;                 // "NVIDIA H200"
+  std::vector<std::string> aliases;  // as people write them
+  std::string architecture;          // "Hopper"
+  int capability_major = 8;          // CUDA compute capability
+  int capability_minor = 0;
+  int sm_count = 108;
+  int max_threads_per_sm = 2048;
+  std::int64_t memory_bytes = 0;             // memory.total of nvidia-smi
+  std::optional<std::int64_t> cuda_total_bytes;  // totalGlobalMem: what cudaMalloc can hand out at most
+  std::optional<std::int64_t> context_bytes;     // CUDA context and library modules, where known
+  std::string source;                        // where the figures come from
+};
+
+/// The device assumed when none is named: an A100-class GPU (design.md section 5), without a memory size.
+Gpu assumed_gpu();
+
+}  // namespace gpuplan

@@ -1,0 +1,125 @@
+#include "estimator/error.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace gpuplan {
+
+std::string_view Source::line(int n) const {
+  std::string_view rest = text;
+  for (int i = 1; i < n; ++i) {
+    const auto end = rest.find('\n');
+    if (end == std::string_view::npos) return {};
+    rest.remove_prefix(end + 1);
+  }
+  rest = rest.substr(0, rest.find('\n'));
+  if (!rest.empty() && rest.back() == '\r') rest.remove_suffix(1);
+  return rest;
+}
+
+Error& Error::at(const SourceMark& mark) {
+  if (line_ != 0 || mark.line == 0 || mark.source == nullptr) return *this;
+  file_ = mark.source->name;
+  text_ = std::string(mark.source->line(mark.line));
+  line_ = mark.line;
+  column_ = mark.column;
+  length_ = mark.length;
+  return *this;
+}
+
+Error& Error::label(std::string text) {
+  if (label_.empty()) label_ = std::move(text);
+  return *this;
+}
+
+Error& Error::help(std::string text) {
+  if (help_.empty()) help_ = std::move(text);
+  return *this;
+}
+
+Error& Error::context(std::string text) {
+  if (context_.empty()) context_ = std::move(text);
+  return *this;
+}
+
+namespace {
+
+constexpr std::size_t kShownColumns = 160;  // a 100 MB line must not become a 100 MB message
+
+// What can be printed of a line: tabs and control bytes as spaces, cut to the part around the caret.
+std::string printable(std::string_view text, std::size_t& column) {
+  std::size_t from = 0;
+  if (column > kShownColumns / 2 && text.size() > kShownColumns) from = column - kShownColumns / 2;
+  std::string out(text.substr(std::min(from, text.size()), kShownColumns));
+  for (char& c : out)
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
+  column -= from;
+  return out;
+}
+
+}  // namespace
+
+std::string Error::render() const {
+  std::string out = "error: " + message_ + "\n";
+  if (line_ > 0) {
+    const std::string number = std::to_string(line_);
+    const std::string gutter(std::max<std::size_t>(number.size() + 2, 4), ' ');
+    out += "  --> " + file_ + ":" + number + ":" + std::to_string(column_);
+    if (!context_.empty()) out += "   " + context_;
+    std::size_t column = static_cast<std::size_t>(std::max(column_, 1));
+    const std::string text = printable(text_, column);
+    out += "\n" + std::string(gutter.size() - number.size() - 1, ' ') + number + " | " + text + "\n";
+    const std::size_t room = text.size() >= column ? text.size() - column + 1 : 1;
+    const auto carets = std::clamp<std::size_t>(static_cast<std::size_t>(std::max(length_, 1)), 1, room);
+    out += gutter + "| " + std::string(column - 1, ' ') + std::string(carets, '^');
+    if (!label_.empty()) out += " " + label_;
+    out += "\n";
+  } else if (!context_.empty()) {
+    out += "  " + context_ + "\n";
+  }
+  if (!help_.empty()) out += "  help: " + help_ + "\n";
+  return out;
+}
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t up = row[j];
+      const std::size_t same = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
+      row[j] = std::min({same, up + 1, row[j - 1] + 1});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  if (word.size() > 64) return "";
+  std::string best;
+  std::size_t best_distance = 2 + word.size() / 4;  // one more than what counts as near
+  for (const std::string& c : candidates) {
+    const std::size_t d = edit_distance(word, c);
+    if (d < best_distance) {
+      best_distance = d;
+      best = c;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string best = nearest(word, candidates);
+  return best.empty() ? "" : " — did you mean \"" + best + "\"?";
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,18 @@
+// Checked signed 64-bit counts. Every size, byte and FLOP in gpuplan is a std::int64_t with its unit
+// in the name (`bytes`, `macs`, `elements`); these are the only roads to products and sums of values
+// that come from a spec, so an absurd model is an Error and never a wrapped number.
+#pragma once
+
+#include <cstdint>
+
+namespace gpuplan {
+
+/// a * b, a + b. Throw Error ("... does not fit in 64 bits") on overflow.
+std::int64_t checked_mul(std::int64_t a, std::int64_t b);
+std::int64_t checked_add(std::int64_t a, std::int64_t b);
+
+/// Smallest multiple of `step` that is >= n; n >= 0, step > 0.
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace gpuplan

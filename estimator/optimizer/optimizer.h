@@ -1,0 +1,51 @@
+// What one optimizer.step() and clip_grad_norm_ allocate, kernel by kernel: the states in the first
+// step, the temporaries in every one. Rules: torch/optim/*.py of each release (which lists a foreach
+// implementation keeps, when a for-loop's temporaries die), checked against recorded traces.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/run_config.h"
+
+namespace gpuplan {
+
+/// A parameter that has a gradient, in the order of model.parameters().
+struct OptimizerParameter {
+  std::int64_t elements = 0;
+  DType dtype = DType::fp32;
+};
+
+/// One thing that happens to memory, in order. `slot` names a tensor within the program; a state's slot
+/// is alive when the program ends, every temporary is freed in it.
+struct OptimizerEvent {
+  enum class Kind : std::uint8_t { alloc_state, alloc_tensor, alloc_scratch, free };
+  Kind kind;
+  std::int32_t slot;
+  std::int64_t bytes;  // unrounded; 0 for free
+  // alloc_tensor: a tensor that Python or C++ optimizer code creates (counted with --scratch none);
+  // alloc_scratch: inside one kernel (left out with --scratch none).
+};
+
+struct OptimizerProgram {
+  std::vector<OptimizerEvent> events;
+  std::int64_t kernels = 0;       // launches, modelled
+  std::int64_t elementwise_flops = 0;  // one per element and arithmetic operation of the update rule
+};
+
+/// The step. `first`: no state exists yet, it is created on the way. Throws Error for a combination
+/// that PyTorch refuses (fused Adadelta, foreach in a version without it, ...).
+OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,
+                                PyTorchVersion pytorch, const Gpu& gpu, bool first);
+
+/// State that exists before the first step (Adagrad creates its sums in its constructor): alloc_state
+/// events only.
+OptimizerProgram optimizer_construction(std::span<const OptimizerParameter> parameters, const OptimizerConfig& config,
+                                        PyTorchVersion pytorch);
+
+/// torch.nn.utils.clip_grad_norm_(parameters, 1.0) between backward and step.
+OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, PyTorchVersion pytorch, const Gpu& gpu);
+
+}  // namespace gpuplan

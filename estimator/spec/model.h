@@ -1,0 +1,118 @@
+// An expanded model: what a spec file says once blocks, repeats, variables, `if` and `extends` are
+// resolved. A tree of values; every layer call keeps the place that it was written at.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "estimator/dtype.h"
+#include "estimator/error.h"
+
+namespace gpuplan {
+
+struct Inferred {  // `_` in a call: taken from the input, as torch.nn.LazyLinear does
+  bool operator==(const Inferred&) const = default;
+};
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+/// An argument of a layer call: None, _, True/False, an integer, a real, a word or quoted string, or a
+/// tuple/list of those.
+struct Value {
+  std::variant<None, Inferred, bool, std::int64_t, double, std::string, std::vector<Value>> as;
+  bool operator==(const Value&) const = default;
+};
+
+struct Argument {
+  std::string name;  // empty: positional
+  Value value;
+  SourceMark mark;  // of the value
+  SourceMark name_mark;
+};
+
+/// `Conv2d(64, 128, 3, padding=1)`; the map form gives the same value.
+struct LayerCall {
+  std::string type;
+  std::vector<Argument> arguments;
+  SourceMark mark;  // of the type's name
+};
+
+struct Node;
+using Body = std::vector<Node>;
+
+/// `{block: Name}`: a function call, one Python frame. What it was given stays referenced by the caller
+/// until it returns.
+struct Block {
+  std::string block;  // name in `blocks:`
+  Body body;
+};
+
+/// `{block: Name, repeat: n}`: an nn.Sequential whose items are call frames, named 0 .. n-1.
+struct Repeat {
+  Body items;
+};
+
+/// out = body(x) + shortcut(x); the shortcut is the identity when empty. `inplace`: out += identity.
+struct Residual {
+  Body body;
+  Body shortcut;
+  bool inplace = false;
+};
+
+enum class Join { cat, add, mul };
+
+/// Branches of one input, joined. Every branch's result is held until the join has run.
+struct Parallel {
+  struct Branch {
+    std::string name;  // empty: transparent, as residual bodies are
+    Body body;
+  };
+  std::vector<Branch> branches;
+  Join join = Join::cat;
+  std::int64_t dim = 1;  // of cat
+};
+
+/// One entry of a `layers:` list.
+struct Node {
+  std::string name;  // own part of the path ("conv1", "downsample.0"); an unnamed entry has its index,
+                     // as in nn.Sequential; empty for an unnamed residual or parallel (transparent)
+  bool named = false;
+  std::vector<std::string> from;       // names within the enclosing block; empty: the entry before;
+                                       // "input" (or an input's name) is what the block was given
+  std::vector<SourceMark> from_marks;  // one each
+  std::string tie;                     // path (or sibling name) of the layer whose weights it shares
+  SourceMark tie_mark;
+  bool frozen = false;
+  bool checkpoint = false;
+  SourceMark mark;  // of the entry
+  std::string where;  // "in layer1.1 (block Bottleneck, repeat 2 of 3)" for errors; empty at top level
+  std::variant<LayerCall, Block, Repeat, Residual, Parallel> what;
+};
+
+struct Input {
+  std::string name;                  // "input" where the spec has the singular form
+  std::vector<std::int64_t> shape;   // without the batch
+  DType dtype = DType::fp32;         // floating inputs follow the run's precision
+  bool requires_grad = false;
+  SourceMark mark;
+};
+
+struct Variable {
+  std::string name;
+  std::int64_t value = 0;
+};
+
+struct Model {
+  std::string name;
+  std::vector<std::shared_ptr<const Source>> sources;  // what the marks point into; the first is the file
+  std::vector<Variable> vars;                          // after --set
+  std::vector<Input> inputs;
+  Body layers;
+  LayerCall loss;  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
+};
+
+}  // namespace gpuplan
