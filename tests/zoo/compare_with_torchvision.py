@@ -1,0 +1,255 @@
+"""Runs the zoo's specs beside torchvision's models on PyTorch's meta device and compares them.
+
+    python3 tests/zoo/compare_with_torchvision.py [configs/models/resnet50.yaml ...]
+
+Needs torch, torchvision and pyyaml; no GPU, no memory worth speaking of. For every spec that is named after a
+torchvision model it compares
+  * the ATen calls of a training step, forward and backward: names, shapes and scalars, in order;
+  * the layers that own parameters or buffers: path, type and hyper-parameters, in order of execution;
+  * parameters and buffers: names, shapes and order, which is the order that they are allocated in.
+The reader below knows just enough of the spec format for the zoo. It is a second, independent reading of the
+files: it shares nothing with gpuplan's own.
+"""
+import ast
+import pathlib
+import re
+import sys
+
+import torch
+import torch.nn.functional as F
+import torchvision
+import yaml
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torchvision.ops import StochasticDepth
+
+
+def efficientnet_b0():
+    """With one drop probability for all blocks, as the spec has it; memory is the same for any but 0."""
+    model = torchvision.models.efficientnet_b0()
+    for module in model.modules():
+        if isinstance(module, StochasticDepth) and module.p > 0:
+            module.p = 0.1
+    return model
+
+
+BUILDERS = {
+    "efficientnet_b0": efficientnet_b0,
+    "googlenet": lambda: torchvision.models.googlenet(aux_logits=False, init_weights=False),
+    "fcn_resnet50": lambda: torchvision.models.segmentation.fcn_resnet50(
+        weights=None, weights_backbone=None, num_classes=21, aux_loss=None),
+}
+
+FUNCTIONS = {
+    "Cat": lambda xs, dim=0: torch.cat(xs, dim),
+    "Mul": lambda xs: xs[0] * xs[1],
+    "Add": lambda xs: xs[0] + xs[1],
+    "Mean": lambda xs, dim, keepdim=False: xs[0].mean(dim, keepdim),
+    "Chunk": lambda xs, chunks, dim=0: xs[0].chunk(chunks, dim),
+    "View": lambda xs, *shape: xs[0].view(xs[0].size(0) if shape[0] == -1 else shape[0], *shape[1:]),
+    "Transpose": lambda xs, a, b: xs[0].transpose(a, b),
+    "Contiguous": lambda xs: xs[0].contiguous(),
+    "Flatten": lambda xs, start_dim=1, end_dim=-1: torch.flatten(xs[0], start_dim, end_dim),
+    "Interpolate": lambda xs, **kw: F.interpolate(xs[0], **kw),
+}
+INFERRED = object()
+ENTRY_KEYS = {"name", "op", "block", "layers", "residual", "parallel", "from", "if", "with", "repeat", "first", "last"}
+
+
+def evaluate(expression, scope):
+    """An integer expression of the format; `//` and `and/or/not` are Python's."""
+    return eval(expression, {"__builtins__": {}}, dict(scope))  # the zoo's own files
+
+
+def value_of(value, scope):
+    """A YAML value with its $x and ${...} resolved."""
+    if isinstance(value, str):
+        whole = re.fullmatch(r"\$(\w+)|\$\{(.*)\}", value)
+        return evaluate(whole[1] or whole[2], scope) if whole else value
+    if isinstance(value, list):
+        return [value_of(v, scope) for v in value]
+    return value
+
+
+def parse_call(text, scope):
+    """`Conv2d(_, ${4*c}, 1, bias=False)` -> type, positional, keywords."""
+    text = re.sub(r"\$\{(.*?)\}|\$(\w+)", lambda m: str(evaluate(m[1] or m[2], scope)), text)
+    call = ast.parse(text, mode="eval").body
+
+    def argument(node):
+        return INFERRED if isinstance(node, ast.Name) and node.id == "_" else ast.literal_eval(node)
+    return call.func.id, [argument(a) for a in call.args], {k.arg: argument(k.value) for k in call.keywords}
+
+
+class Spec:
+    """A spec that runs on the meta device: the first run makes the modules, later ones reuse them."""
+
+    def __init__(self, path):
+        self.doc = yaml.safe_load(pathlib.Path(path).read_text())
+        self.vars = self.doc.get("vars", {})
+        self.modules = {}  # path -> module, in the order of execution
+
+    def __call__(self, x):
+        return self.run(self.doc["layers"], x, "", self.vars)
+
+    def run(self, entries, x, prefix, scope, values=None):
+        """Runs a list of entries; `values` are the names visible to `from`, shared by transparent structures."""
+        values = {"input": x} if values is None else values
+        for index, entry in enumerate(entries):
+            if isinstance(entry, str):
+                entry = {"op": entry}
+            elif not set(entry) & (ENTRY_KEYS - {"name"}):
+                (name, what), = entry.items()
+                entry = {"op": what} if isinstance(what, str) else dict(what)
+                entry["name"] = name
+            if not value_of(entry.get("if", True), scope):
+                continue
+            name = str(entry.get("name", index))
+            sources = entry.get("from", [])
+            given = [values[s] for s in ([sources] if isinstance(sources, str) else sources)] or [x]
+            x = self.run_entry(entry, name, given, prefix, scope, values)
+            for k, part in enumerate(x if isinstance(x, tuple) else ()):
+                values[f"{name}.{k}"] = part
+            assert "name" not in entry or name not in values, f"two entries named {prefix}{name}"
+            values[name] = x
+        return x
+
+    def run_entry(self, entry, name, given, prefix, scope, values):
+        path = prefix + name
+        if "op" in entry:
+            return self.run_layer(entry["op"], path, given, scope)
+        if "residual" in entry:
+            part = entry["residual"]
+            out = self.run(part["body"], given[0], prefix, scope, values)
+            shortcut = part.get("shortcut")
+            other = given[0]
+            if shortcut and value_of(shortcut.get("if", True), scope):
+                other = self.run(shortcut["layers"], given[0], prefix, scope, values)
+            return out.add_(other) if part.get("inplace") else other + out
+        if "parallel" in entry:
+            part = entry["parallel"]
+            outs = [self.run(b, given[0], prefix, scope, values) for b in part["branches"]]
+            return torch.cat(outs, part.get("dim", 1)) if part["join"] == "cat" else outs[0] * outs[1]
+        if "layers" in entry:
+            return self.run(entry["layers"], given[0], path + ".", scope)
+        return self.run_block(entry, path, given[0], scope)
+
+    def run_block(self, entry, path, x, scope):
+        block = self.doc["blocks"][entry["block"]]
+        count = entry.get("repeat", 1)
+        for i in range(count):
+            chosen = {**entry.get("with", {}), **(entry.get("first", {}) if i == 0 else {}),
+                      **(entry.get("last", {}) if i == count - 1 else {})}
+            params = block.get("params", {})
+            assert set(chosen) <= set(params), f"{path}: {set(chosen) - set(params)} unknown"
+            inner = {**params, **{k: value_of(v, scope) for k, v in chosen.items()}}
+            assert "required" not in inner.values(), f"{path}: a required parameter is missing"
+            x = self.run(block["layers"], x, f"{path}.{i}." if "repeat" in entry else path + ".", {**self.vars, **inner})
+        return x
+
+    def run_layer(self, text, path, given, scope):
+        kind, positional, keywords = parse_call(text, scope)
+        if kind in FUNCTIONS:
+            return FUNCTIONS[kind](given, *positional, **keywords)
+        x, = given
+        channels = x.shape[-1] if kind == "Linear" else x.shape[1]
+        positional = [channels if a is INFERRED else a for a in positional]
+        if path not in self.modules:
+            make = StochasticDepth if kind == "StochasticDepth" else getattr(nn, kind)
+            self.modules[path] = make(*positional, **keywords).to("meta")
+        return self.modules[path](x)
+
+
+class Calls(TorchDispatchMode):
+    """Records ATen calls with the shapes of tensors and the values of everything else."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []  # (operator, arguments)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        def shown(value):
+            if isinstance(value, torch.Tensor):
+                return tuple(value.shape)
+            return [shown(v) for v in value] if isinstance(value, (list, tuple)) else value
+        if str(func) not in ("aten.detach.default", "aten.empty.memory_format"):
+            self.calls.append((str(func), str([shown(a) for a in args])))
+        return func(*args, **(kwargs or {}))
+
+
+def step(model, inputs, loss):
+    with Calls() as forward:
+        out = model(*inputs)
+        loss(out["out"] if isinstance(out, dict) else out).backward()
+    return forward.calls
+
+
+def owned(modules):
+    """(path, type, hyper-parameters) of the modules with parameters."""
+    return [(path, type(m).__name__, m.extra_repr()) for path, m in modules if next(m.parameters(), None) is not None]
+
+
+def executed_modules(model):
+    """The leaf modules of a model in the order that they run; fill by running the model."""
+    ran = []
+    for path, m in model.named_modules():
+        if not list(m.children()):
+            m.register_forward_hook(lambda mod, a, o, path=path: ran.append((path, mod)))
+    return ran
+
+
+def tensors(modules):
+    """Parameters and buffers of modules in order: (name, shape)."""
+    return [(f"{path}.{n}", tuple(t.shape)) for path, m in modules for n, t in
+            [*m.named_parameters(recurse=False), *m.named_buffers(recurse=False)]]
+
+
+def first_difference(a, b):
+    for i, (x, y) in enumerate(zip(a, b)):
+        if x != y:
+            return f"at {i}: spec {x}, PyTorch {y}"
+    return f"{len(a)} in the spec, {len(b)} in PyTorch"
+
+
+def compare(path, reference, inputs, loss):
+    """Returns what differs, a line each; nothing when the spec is the model."""
+    spec = Spec(path)
+    spec(*inputs)
+    ran = executed_modules(reference.train())
+    theirs, ours = step(reference, inputs, loss), step(spec, inputs, loss)
+    made = list(spec.modules.items())
+    registered = [(n, m) for n, m in reference.named_modules() if not list(m.children())]
+    checks = {
+        "calls": (ours, theirs),
+        "layers": (owned(made), owned(ran)),
+        "names": (sorted(tensors(made)), sorted(tensors(registered))),
+        "order of parameters": (tensors(made), tensors(registered)),
+    }
+    unnamed = sorted({p for p, _ in ran} - set(spec.modules))
+    count = sum(p.numel() for m in spec.modules.values() for p in m.parameters())
+    notes = [f"differs in {what}: {first_difference(a, b)}" for what, (a, b) in checks.items() if a != b]
+    if unnamed:
+        notes.append(f"runs in PyTorch but not under that name in the spec: {', '.join(unnamed)}")
+    return count, len(ours), notes
+
+
+def main(paths):
+    failed = False
+    for path in paths or sorted((pathlib.Path(__file__).parents[2] / "configs/models").glob("*.yaml")):
+        name = pathlib.Path(path).stem
+        build = BUILDERS.get(name) or getattr(torchvision.models, name, None)
+        if build is None:
+            continue
+        with torch.device("meta"):
+            model = build()
+            size = Spec(path).vars.get("size", 224)
+            images = torch.zeros(2, 3, size, size)
+            target = torch.zeros((2, size, size) if name.startswith("fcn") else 2, dtype=torch.int64)
+        count, calls, notes = compare(path, model, [images], lambda y: F.cross_entropy(y, target))
+        print(f"{name}: {count} parameters, {calls} ATen calls, {'; '.join(notes) or 'equal'}")
+        failed = failed or bool(notes)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
