@@ -1,0 +1,142 @@
+// A model as PyTorch would run it once: tensors, the forward operations in order, and for every autograd node
+// what its backward runs. Shapes are inferred while building. Indices everywhere: a graph is a few flat
+// vectors, so that it is built, scheduled and dropped in microseconds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/dtype.h"
+#include "estimator/error.h"
+#include "estimator/graph/primitive.h"
+#include "estimator/shape.h"
+
+namespace gpuplan {
+
+using TensorId = std::int32_t;
+using BufferId = std::int32_t;
+using NodeId = std::int32_t;
+using LayerId = std::int32_t;
+constexpr std::int32_t kNone = -1;
+
+/// What memory is for; the rows of every breakdown.
+enum class Category : std::uint8_t {
+  parameters,
+  buffers,
+  gradients,
+  optimizer_state,
+  inputs,
+  activations,
+  activation_gradients,
+  scratch
+};
+constexpr int kCategories = 8;
+std::string_view name_of(Category category);
+
+/// A storage. Views and in-place results share one.
+struct Buffer {
+  std::int64_t bytes = 0;  // unrounded
+  Category category = Category::activations;
+  LayerId layer = kNone;
+};
+
+struct Tensor {
+  Shape shape;
+  DType dtype = DType::fp32;
+  BufferId buffer = kNone;
+  bool requires_grad = false;
+  bool contiguous = true;
+  NodeId producer = kNone;       // the autograd node whose output it is; kNone for leaves
+  std::int32_t output_index = 0;  // which output
+  TensorId replaced_by = kNone;   // the same Python object after an in-place operation
+};
+
+/// An operand of a backward operation: a forward tensor (>= 0), or a value of the node (~index).
+using Operand = std::int32_t;
+constexpr Operand local(std::int32_t index) { return ~index; }
+
+struct Range {  // into one of the graph's flat vectors
+  std::int32_t begin = 0, end = 0;
+};
+
+/// One kernel-level operation. `name` is PyTorch's and has static lifetime.
+struct Op {
+  std::string_view name;
+  Primitive what;
+  LayerId layer = kNone;
+  Range reads;   // of Graph::operands
+  Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
+};
+
+/// A value inside an autograd node's backward. The first ones are the incoming gradients, one an output.
+struct Local {
+  std::int64_t bytes = 0;
+  std::int32_t alias_of = kNone;  // a local whose storage it shares
+  bool dense = true;              // non-overlapping and dense: may be accumulated into
+  bool view = false;              // another tensor object than the one it aliases
+};
+
+struct GradientEdge {
+  TensorId input = kNone;   // the forward tensor it is the gradient of
+  std::int32_t value = kNone;  // Local index within the node
+};
+
+struct AutogradNode {
+  std::string_view name;  // "ConvolutionBackward0"
+  LayerId layer = kNone;
+  Range outputs;  // of Graph::operands: forward tensors
+  Range saved;    // of Graph::saved: forward tensors it keeps alive until it ran
+  Range ops;      // of Graph::backward_ops
+  Range locals;   // of Graph::locals
+  Range edges;    // of Graph::edges, in the order of the forward op's inputs
+};
+
+/// A leaf module or functional op of the model, in the order of execution; a row of the layer table.
+struct Layer {
+  std::string name;  // PyTorch path, "layer1.0.conv1"
+  std::string_view type;
+  SourceMark mark;
+  Range inputs;  // of Graph::operands
+  TensorId output = kNone;
+  Range ops;     // of Graph::forward_ops
+  std::int64_t parameters = 0;  // elements owned by it
+  bool module = true;           // false: the loss, frames
+};
+
+struct ParameterTensor {
+  TensorId tensor = kNone;
+  std::string name;  // "layer1.0.conv1.weight"
+  LayerId layer = kNone;
+  bool trainable = true;
+};
+
+struct Graph {
+  std::string model;
+  std::vector<Buffer> buffers;
+  std::vector<Tensor> tensors;
+  std::vector<std::int32_t> operands;
+  std::vector<Op> forward_ops;  // forward, then the loss from loss_begin on
+  std::int32_t loss_begin = 0;
+  std::vector<Op> backward_ops;
+  std::vector<TensorId> saved;
+  std::vector<Local> locals;
+  std::vector<GradientEdge> edges;
+  std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
+  std::vector<Layer> layers;
+  std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
+  std::vector<TensorId> model_storage;      // parameters and buffers in the order they are allocated
+  std::vector<TensorId> inputs;             // of the model, then the targets of the loss
+  TensorId output = kNone;
+  TensorId loss = kNone;
+  /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
+  std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
+
+  std::span<const std::int32_t> at(Range r) const {
+    return {operands.data() + r.begin, static_cast<std::size_t>(r.end - r.begin)};
+  }
+};
+
+}  // namespace gpuplan

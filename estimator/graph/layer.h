@@ -1,0 +1,213 @@
+// What a layer of the catalog is, and the builder it lowers itself with. A layer is one file: its math, its
+// parameters (torch.nn's names, order and defaults), `lower`, and a worked example.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+class LayerBuilder;
+
+enum class ParameterType : std::uint8_t {
+  size,      // an integer >= 1, or _
+  integer,   // any integer
+  pair,      // an integer or two of them
+  integers,  // one or more integers, as *args or a tuple
+  real,
+  boolean,
+  word,      // a word or quoted string
+};
+
+struct ParameterDef {
+  std::string_view name;
+  ParameterType type = ParameterType::integer;
+  std::string_view default_value = "";  // as Python writes it; empty: required
+  std::string_view doc = "";
+  bool variadic = false;  // takes all remaining positional arguments (Flatten no, View yes)
+};
+
+/// A worked example with expectations that a person can derive; the tests run it and `gpuplan explain` prints it.
+struct LayerExample {
+  std::string_view call;                                // "Linear(784, 512)"
+  std::vector<std::vector<std::int64_t>> input_shapes;  // with the batch
+  DType input_dtype = DType::fp32;
+  std::vector<std::int64_t> output_shape;
+  std::int64_t parameters = 0;
+  std::int64_t forward_macs = 0;
+  std::int64_t backward_macs = 0;  // of a layer whose input needs a gradient
+  std::int64_t saved_bytes = 0;    // what its autograd nodes keep beside parameters, inputs of the layer included
+  std::string_view derivation;
+};
+
+struct LayerDef {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view math;  // formula, shapes, what is saved, and the source of the rule
+  std::vector<ParameterDef> parameters;
+  int min_inputs = 1;
+  int max_inputs = 1;
+  bool loss = false;
+  void (*lower)(LayerBuilder&) = nullptr;
+  LayerExample example;
+};
+
+/// All layers, sorted by name. Passed in, never looked up globally.
+using Catalog = std::span<const LayerDef* const>;
+/// nullptr when there is none.
+const LayerDef* find_layer(Catalog catalog, std::string_view name);
+
+/// Result of a forward operation.
+struct OutputSpec {
+  Shape shape;
+  DType dtype = DType::fp32;
+};
+
+/// The backward of one forward operation, written down while lowering, before the next node is begun. Values are
+/// Operands: a forward tensor or a value of this node. Reading a forward tensor is what saves it.
+class NodeBuilder {
+ public:
+  /// False: no gradient flows here, nothing is recorded and nothing is saved.
+  explicit operator bool() const { return graph_ != nullptr; }
+  /// True when the gradient of this input is wanted.
+  bool needs(TensorId input) const;
+  /// The gradient of output k, as it arrives.
+  Operand grad(int k = 0) const { return local(k); }
+  /// Runs a kernel that allocates one result.
+  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape, DType dtype);
+  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape, DType dtype);
+  /// Runs a kernel with several results, allocated in this order.
+  std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+                                std::span<const OutputSpec> outputs);
+  /// Runs a kernel that writes into what it reads.
+  void run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads);
+  /// Another tensor object on the storage of `value`; dense: it covers its elements without gaps or overlap.
+  Operand view(Operand value, bool dense = true);
+  /// The gradient of `input` is `value`.
+  void give(TensorId input, Operand value);
+  /// Keeps a forward tensor that no kernel of the backward reads (convolution's unneeded operand, avg_pool2d's input).
+  void save(TensorId tensor);
+
+ private:
+  friend class LayerBuilder;
+  Graph* graph_ = nullptr;
+  NodeId node_ = kNone;
+  Operand add_local(const Local& value);
+  Op& append(std::string_view name, const Primitive& what, std::span<const Operand> reads);
+};
+
+struct Pair {
+  std::int64_t h = 0, w = 0;
+};
+
+/// What a layer's `lower` sees: its arguments, its inputs, and the graph to append to.
+class LayerBuilder {
+ public:
+  LayerBuilder(Graph& graph, const RunConfig& run, const Gpu& gpu) : graph_(graph), run_(run), gpu_(gpu) {}
+
+  // --- arguments, by torch.nn's names; a type or range that is wrong throws Error at the argument
+  bool given(std::string_view name) const;   // written, and not None
+  bool is_none(std::string_view name) const;  // None, by default or written
+  std::int64_t integer(std::string_view name) const;
+  /// A size: checked against `inferred` when written, taken from it when `_`. `what` words the error: "input channels".
+  std::int64_t size(std::string_view name, std::int64_t inferred, std::string_view what) const;
+  std::int64_t size(std::string_view name) const;  // not inferable
+  Pair pair(std::string_view name) const;
+  std::vector<std::int64_t> integers(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  std::string_view word(std::string_view name) const;
+  /// Throws Error at the argument (or the call).
+  [[noreturn]] void fail(std::string_view argument, std::string message, std::string label = "") const;
+  [[noreturn]] void fail(std::string message) const { fail("", std::move(message)); }
+
+  // --- inputs
+  int input_count() const { return static_cast<int>(inputs_.size()); }
+  TensorId input(int i = 0) const { return inputs_[static_cast<std::size_t>(i)]; }
+  const Shape& shape(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].shape; }
+  DType dtype(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].dtype; }
+  std::int64_t elements(TensorId t) const { return shape(t).elements(); }
+  bool requires_grad(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].requires_grad; }
+  /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
+  void expect_rank(int rank, std::string_view layout) const;
+
+  // --- what is run
+  const RunConfig& run() const { return run_; }
+  const Gpu& gpu() const { return gpu_; }
+  bool training() const { return run_.mode == Mode::train; }
+  /// True for releases older than major * 100 + minor.
+  bool before(PyTorchVersion version) const { return run_.pytorch < version; }
+
+  // --- weights
+  TensorId parameter(std::string_view name, const Shape& shape);
+  TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
+  /// A buffer that every step replaces by a new tensor.
+  void replace_buffer(TensorId buffer);
+  /// The target of a loss, an input of the step.
+  TensorId target(const Shape& shape, DType dtype);
+
+  // --- forward
+  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype);
+  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape, DType dtype);
+  std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+                                  std::span<const OutputSpec> outputs);
+  /// Writes into the first tensor read; the result is the same Python object.
+  TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
+  /// A view: the same storage, no kernel, and the node that passes its gradient on. `dense`: the gradient is a tensor of
+  /// its own storage whole (reshape); false: a part or an expansion.
+  TensorId view(TensorId t, const Shape& shape, std::string_view node, bool contiguous = true);
+  /// Tensor t without a node between: the same storage under another shape.
+  TensorId alias(TensorId t, const Shape& shape, bool contiguous = true);
+
+  /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
+  NodeBuilder node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs);
+  NodeBuilder node(std::string_view name, TensorId output, std::initializer_list<TensorId> inputs);
+
+  /// What the layer hands on; several for Chunk and Split.
+  void output(TensorId t) { outputs_ = {t}; }
+  void outputs(std::vector<TensorId> ts) { outputs_ = std::move(ts); }
+
+  // --- for build_graph: the call being lowered
+  struct Call {
+    const LayerDef* def = nullptr;
+    const LayerCall* written = nullptr;
+    std::string path;
+    bool frozen = false;
+    LayerId layer = kNone;
+    const std::vector<ParameterTensor>* tied = nullptr;  // weights to share, by name
+    std::string tied_path;
+  };
+  /// Binds the arguments, lowers, and returns the outputs.
+  const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
+  TensorId new_tensor(const Shape& shape, DType dtype, Category category);
+
+ private:
+  friend class NodeBuilder;
+  const Value* argument(std::string_view name, SourceMark* mark = nullptr) const;
+  void bind();
+  int index_of(std::string_view name) const;
+
+  Graph& graph_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  Call call_;
+  std::vector<TensorId> inputs_;
+  std::vector<TensorId> outputs_;
+  struct Bound {
+    const Value* value = nullptr;  // null: the default
+    SourceMark mark;
+    std::int32_t first_positional = -1, positionals = 0;  // variadic
+  };
+  std::vector<Bound> bound_;
+};
+
+}  // namespace gpuplan

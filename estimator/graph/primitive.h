@@ -1,0 +1,105 @@
+// The closed set of kernel-level operations. Layers are lowered to these; cost, scratch and (later) kernel
+// launches are visits of this variant, so a new alternative makes the compiler list every place to complete.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "estimator/dtype.h"
+#include "estimator/shape.h"
+
+namespace gpuplan {
+
+/// out[batch, m, n] = a[batch, m, k] b[batch, k, n]; k is always the contracted dimension.
+struct Gemm {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool bias_epilogue = false;  // cuBLASLt adds the bias (addmm); otherwise a plain cuBLAS product
+  DType dtype = DType::fp32;
+};
+
+enum class ConvolutionPass : std::uint8_t { forward, backward_data, backward_filter };
+
+/// A 2-D convolution between image [n, c, h, w] and feature map [n, k, p, q] with filter [k, c / groups, r, s].
+/// A transposed convolution is the backward_data pass of one; its roles of image and feature map are
+/// those of that convolution.
+struct Convolution {
+  ConvolutionPass pass = ConvolutionPass::forward;
+  std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, p = 1, q = 1, r = 1, s = 1;
+  std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1, groups = 1;
+  bool native = false;  // PyTorch's own depthwise kernel, without a cuDNN workspace
+  DType dtype = DType::fp32;
+};
+
+/// A pointwise kernel over `elements` results.
+struct Elementwise {
+  std::int64_t elements = 0;
+  int flops = 1;  // per element
+};
+
+struct BatchNorm {
+  std::int64_t elements = 0;
+  bool training = true;
+  bool backward = false;
+};
+
+/// A TensorIterator reduction of a contiguous tensor over the dimensions in `reduced` (bit i: dimension i).
+struct Reduction {
+  Shape shape;
+  unsigned reduced = 0;
+  DType input = DType::fp32;
+  DType output = DType::fp32;
+};
+
+struct Pooling {
+  std::int64_t windows = 0;  // output elements
+  std::int64_t taps = 1;     // elements read a window
+};
+
+/// softmax or log_softmax over rows; backward too.
+struct Softmax {
+  std::int64_t elements = 0;
+  bool backward = false;
+  bool product_scratch = false;  // softmax's backward keeps grad * output while it runs
+  DType dtype = DType::fp32;
+};
+
+struct NllLoss {
+  std::int64_t elements = 0;  // targets
+  bool backward = false;
+};
+
+/// Embedding: rows gathered from a table, or gradients summed into one.
+struct Lookup {
+  std::int64_t indices = 0, vocabulary = 0, features = 0;
+  bool backward = false;
+  DType dtype = DType::fp32;
+};
+
+struct Copy {  // cat, contiguous, clone
+  std::int64_t elements = 0;
+};
+struct Fill {  // zeros, ones_like
+  std::int64_t elements = 0;
+};
+struct Resample {  // nearest (1 tap), bilinear (4)
+  std::int64_t elements = 0;
+  int taps = 1;
+};
+/// No kernel: a Python frame that returns, an autograd node that only passes its gradient on.
+struct Marker {};
+
+using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Lookup, Copy,
+                               Fill, Resample, Marker>;
+
+/// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
+struct Cost {
+  std::int64_t macs = 0;
+  std::int64_t elementwise_flops = 0;
+  std::int64_t kernels = 0;  // launches, modelled
+};
+Cost cost(const Primitive& op);
+
+/// The convolution's multiply-adds, the same for all three passes: n k p q (c / groups) r s.
+std::int64_t macs(const Convolution& op);
+
+}  // namespace gpuplan

@@ -1,0 +1,120 @@
+// The numbers of a plan, as values: what every output format prints. The JSON contract (gpuplan.plan/1) is these
+// structs field by field.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/run_config.h"
+
+namespace gpuplan {
+
+enum class Phase : std::uint8_t { start, forward, loss, backward, clip, optimizer, end };
+std::string_view name_of(Phase phase);
+
+/// How sure a figure is: equal to PyTorch's by rule, computed by a model with a stated error, or taken on trust.
+enum class Confidence : std::uint8_t { exact, modelled, assumed };
+std::string_view name_of(Confidence confidence);
+
+/// Three readings of one moment: what operators asked for, memory_allocated(), memory_reserved().
+struct Reading {
+  std::int64_t requested_bytes = 0;
+  std::int64_t allocated_bytes = 0;
+  std::int64_t reserved_bytes = 0;
+};
+
+struct PhaseRow {
+  bool steady = true;  // else the first step
+  Phase phase = Phase::start;
+  Reading live;  // when the phase ends
+  Reading peak;  // highest within it
+  std::int64_t kernels = 0;
+};
+
+struct PeakPart {
+  Category category = Category::activations;
+  std::int64_t bytes = 0;  // charged by the allocator; the parts sum to allocated_bytes
+  Confidence confidence = Confidence::exact;
+};
+
+struct LayerRow {
+  std::string name;
+  std::string_view type;
+  std::string file;
+  int line = 0, column = 0;
+  std::vector<Shape> input_shapes;
+  Shape output_shape;
+  std::int64_t parameters = 0;
+  std::int64_t forward_macs = 0;
+  std::int64_t backward_flops = 0;
+  std::int64_t elementwise_flops = 0;  // forward
+  std::int64_t saved_bytes = 0;        // storages first saved by autograd here
+  std::int64_t output_bytes = 0;
+};
+
+/// One point a schedule step: the level after it and the highest within it, allocated bytes.
+struct TimelinePoint {
+  Phase phase = Phase::start;
+  std::int64_t allocated_bytes = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+struct ModuleBytes {  // alive at the peak, by top-level part of the path
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+struct Report {
+  struct {
+    std::string name, file;
+    std::int64_t parameters = 0, trainable_parameters = 0, buffers = 0;  // elements
+    std::int64_t layers = 0;
+  } model;
+  RunConfig run;
+  std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed
+  struct {
+    std::int64_t parameters = 0, buffers = 0, gradients = 0, optimizer_state = 0, inputs = 0, saved_for_backward = 0;
+  } bytes;  // unrounded
+  struct {
+    std::int64_t bytes = 0;
+    Phase phase = Phase::forward;
+    std::string op, layer;
+    std::int64_t forward_bytes = 0, backward_bytes = 0, optimizer_bytes = 0, after_model_bytes = 0, end_of_forward_bytes = 0;
+    // beyond the contract, for tests against traces: levels at phase borders
+    std::int64_t start_bytes = 0, forward_end_bytes = 0, backward_end_bytes = 0, end_bytes = 0, loss_peak_bytes = 0;
+  } tensor_peak;  // tensors only, each rounded up to 512 B
+  struct {
+    Reading reading;  // highest of the step, each figure by itself
+    std::int64_t device_bytes = 0;   // reserved + context
+    std::int64_t context_bytes = 0;
+    Confidence context_confidence = Confidence::assumed;
+    Phase phase = Phase::forward;    // of the allocated peak
+    std::string op, layer;
+    std::vector<PeakPart> parts;     // at the allocated peak
+    std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
+  } peak;
+  std::vector<PhaseRow> phases;
+  struct {
+    std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;
+    std::int64_t elementwise_flops = 0, bytes_moved = 0;
+  } compute;
+  struct {
+    std::int64_t segments = 0, allocations = 0, inactive_split_bytes = 0;
+  } allocator;
+  std::vector<LayerRow> layers;
+  std::vector<TimelinePoint> timeline;
+  struct {
+    std::string tool;  // --count-as; empty: not asked for
+    std::string unit;  // what the tool calls its number: "flops", "MACs"
+    std::int64_t per_sample = 0, batch = 0;
+  } count_as;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,190 @@
+// Conv1d, Conv2d: y[n, k] = b[k] + sum over c, r, s of W[k, c, r, s] x[n, c] (cross-correlation).
+//
+// One combined derivative formula: input and weight are both saved as soon as anything wants a gradient
+// (derivatives.yaml, convolution). The bias is added in place. Backward: dX, dW, then the bias gradient
+// dY.sum({0, 2, 3}). Depthwise convolutions in fp32 NCHW run PyTorch's own kernel, without a cuDNN workspace, and
+// allocate dW before dX (aten/src/ATen/native/Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D.
+
+#include <array>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Padding {
+  Pair total;   // both sides added up
+  Pair before;  // what cuDNN is told
+  bool symmetric = true;
+};
+
+Padding padding_of(LayerBuilder& b, const Pair& kernel, const Pair& stride, const Pair& dilation, bool one_d) {
+  const bool is_word = b.given("padding") && [&] {
+    try {
+      (void)b.word("padding");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }();
+  if (!is_word) {
+    const Pair p = one_d ? Pair{0, b.pair("padding").h} : b.pair("padding");
+    if (p.h < 0 || p.w < 0) b.fail("padding", "padding is negative", "expected >= 0");
+    return {{2 * p.h, 2 * p.w}, p, true};
+  }
+  const std::string_view word = b.word("padding");
+  if (word == "valid") return {};
+  if (word != "same") b.fail("padding", "padding is neither sizes nor 'same' or 'valid'", "expected 'same', 'valid' or sizes");
+  if (stride.h != 1 || stride.w != 1) b.fail("padding", "padding='same' needs stride 1, as in PyTorch");
+  const Pair total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
+  return {total, {total.h / 2, total.w / 2}, total.h % 2 == 0 && total.w % 2 == 0};
+}
+
+std::int64_t output_size(LayerBuilder& b, std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t dilation) {
+  const std::int64_t reach = dilation * (kernel - 1) + 1;
+  if (in + pad < reach)
+    b.fail("kernel_size", "the kernel reaches over " + std::to_string(reach) + " positions, the padded input has " +
+                              std::to_string(in + pad));
+  return (in + pad - reach) / stride + 1;
+}
+
+// Pair of a 1-D argument: the height is that of a convolution over one row.
+Pair argument(LayerBuilder& b, std::string_view name, bool one_d) {
+  const Pair p = one_d ? Pair{1, b.pair(name).h} : b.pair(name);
+  if (p.h < 1 || p.w < 1) b.fail(name, "\"" + std::string(name) + "\" must be at least 1", "expected >= 1");
+  return p;
+}
+
+void lower_convolution(LayerBuilder& b, bool one_d) {
+  b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
+  const TensorId x = b.input();
+  const Shape& in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const std::int64_t c = b.size("in_channels", in[1], "input channels");
+  const std::int64_t k = b.size("out_channels");
+  const std::int64_t groups = b.size("groups");
+  if (c % groups != 0 || k % groups != 0)
+    b.fail("groups", "in_channels " + std::to_string(c) + " and out_channels " + std::to_string(k) +
+                         " must both be divisible by groups " + std::to_string(groups));
+  const Pair kernel = argument(b, "kernel_size", one_d);
+  const Pair stride = argument(b, "stride", one_d);
+  const Pair dilation = argument(b, "dilation", one_d);
+  const Padding pad = padding_of(b, kernel, stride, dilation, one_d);
+  const std::int64_t h = one_d ? 1 : in[2];
+  const std::int64_t w = in[-1];
+  const std::int64_t p = one_d ? 1 : output_size(b, h, pad.total.h, kernel.h, stride.h, dilation.h);
+  const std::int64_t q = output_size(b, w, pad.total.w, kernel.w, stride.w, dilation.w);
+
+  Convolution conv{.n = in[0], .c = c, .h = h, .w = w, .k = k, .p = p, .q = q, .r = kernel.h, .s = kernel.w,
+                   .stride_h = stride.h, .stride_w = stride.w, .pad_h = pad.before.h, .pad_w = pad.before.w,
+                   .dilation_h = dilation.h, .dilation_w = dilation.w, .groups = groups, .native = false, .dtype = dtype};
+  conv.native = groups == c && groups > 1 && (dtype == DType::fp32 || dtype == DType::fp64) && !one_d;
+  const Shape out = one_d ? Shape{in[0], k, q} : Shape{in[0], k, p, q};
+  const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
+
+  const TensorId weight = b.parameter("weight", filter);
+  const TensorId bias = b.boolean("bias") ? b.parameter("bias", {k}) : kNone;
+  // padding='same' with an odd total pads the input explicitly first.
+  TensorId padded = x;
+  if (!pad.symmetric) {
+    Shape s = in;
+    s.set(-1, w + pad.total.w % 2);
+    if (!one_d) s.set(2, h + pad.total.h % 2);
+    padded = b.emit("aten::constant_pad_nd", Copy{s.elements()}, {x}, s, dtype);
+    if (NodeBuilder node = b.node("ConstantPadNdBackward0", padded, {x}))
+      node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
+  }
+  const TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
+  if (bias != kNone) b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+
+  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias})) {
+    node.save(padded);
+    node.save(weight);
+    const Operand dy = node.grad();
+    Convolution data = conv;
+    data.pass = ConvolutionPass::backward_data;
+    Convolution of_filter = conv;
+    of_filter.pass = ConvolutionPass::backward_filter;
+    Operand dx = 0;
+    Operand dw = 0;
+    const auto run_data = [&] {
+      if (node.needs(padded)) dx = node.run("aten::convolution_backward", data, {dy, weight}, b.shape(padded), dtype);
+    };
+    const auto run_filter = [&] {
+      if (node.needs(weight)) dw = node.run("aten::convolution_backward", of_filter, {dy, padded}, filter, dtype);
+    };
+    if (conv.native) {
+      run_filter();
+      run_data();
+    } else {
+      run_data();
+      run_filter();
+    }
+    Operand db = 0;
+    if (node.needs(bias))
+      db = node.run("aten::sum", Reduction{out, one_d ? 0b101U : 0b1101U, dtype, dtype}, {dy}, {k}, dtype);
+    if (node.needs(padded)) node.give(padded, dx);
+    if (node.needs(weight)) node.give(weight, dw);
+    if (node.needs(bias)) node.give(bias, db);
+  }
+  b.output(y);
+}
+
+void lower_1d(LayerBuilder& b) { lower_convolution(b, true); }
+void lower_2d(LayerBuilder& b) { lower_convolution(b, false); }
+
+const std::vector<ParameterDef> kParameters = {
+    {"in_channels", ParameterType::size, "", "channels of the input, or _"},
+    {"out_channels", ParameterType::size, "", "channels of the output"},
+    {"kernel_size", ParameterType::pair, "", "size of the kernel"},
+    {"stride", ParameterType::pair, "1", "step between windows"},
+    {"padding", ParameterType::pair, "0", "zeros on each side, or 'same', 'valid'"},
+    {"dilation", ParameterType::pair, "1", "step between kernel taps"},
+    {"groups", ParameterType::size, "1", "independent groups of channels"},
+    {"bias", ParameterType::boolean, "True", "adds a learnable bias [out_channels]"},
+    {"padding_mode", ParameterType::word, "zeros", "zeros only"},
+};
+
+const LayerDef kConv1d{
+    .name = "Conv1d",
+    .summary = "convolution over a sequence",
+    .math = "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
+            "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
+    .parameters = kParameters,
+    .lower = lower_1d,
+    .example = {.call = "Conv1d(16, 32, 5, padding=2)",
+                .input_shapes = {{4, 16, 100}},
+                .output_shape = {4, 32, 100},
+                .parameters = 2'592,
+                .forward_macs = 1'024'000,
+                .backward_macs = 2'048'000,
+                .saved_bytes = 25'600,
+                .derivation = "32*16*5 + 32 parameters; 4*32*100*16*5 multiply-adds; x is 4*16*100*4 bytes"},
+};
+
+const LayerDef kConv2d{
+    .name = "Conv2d",
+    .summary = "convolution over an image",
+    .math = "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1.\n"
+            "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
+            "Saved: x and W, whichever of them is trained (one combined derivative formula).",
+    .parameters = kParameters,
+    .lower = lower_2d,
+    .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
+                .input_shapes = {{8, 64, 56, 56}},
+                .output_shape = {8, 128, 28, 28},
+                .parameters = 73'728,
+                .forward_macs = 462'422'016,
+                .backward_macs = 924'844'032,
+                .saved_bytes = 6'422'528,
+                .derivation = "128*64*3*3 parameters; 8*128*28*28*64*9 multiply-adds; x is 8*64*56*56*4 bytes"},
+};
+
+const LayerDef* const kLayers[] = {&kConv1d, &kConv2d};
+
+}  // namespace
+
+std::span<const LayerDef* const> conv_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
