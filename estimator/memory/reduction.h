@@ -33,8 +33,16 @@ using ScratchProgram = std::vector<std::int64_t>;
 ScratchProgram reduction_program(const Shape& shape, unsigned reduced, DType input, DType output, const Gpu& gpu,
                                  ReductionKind kind = ReductionKind::sum);
 
-/// embedding_dense_backward after its zero-filled [vocabulary, features] result is allocated.
-/// `indices` is the number of indices looked up.
+/// In embedding_backward_program: the place where the [vocabulary, features] result is allocated.
+constexpr std::int64_t kResultAllocation = 0;
+
+/// embedding_dense_backward with int64 indices, in PyTorch's order: the sort's buffers come before the result,
+/// kResultAllocation marks it (it has no number), the partial sums come after it; all but the result is freed at the
+/// end. Nothing but the result up to 3072 indices. Nothing depends on the values of the indices.
+ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
+                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch);
+
+/// The same program without its mark, for callers that allocate the zero-filled result first; {} up to 3072 indices.
 ScratchProgram embedding_backward_scratch(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
                                           DType dtype, const Gpu& gpu, PyTorchVersion pytorch);
 

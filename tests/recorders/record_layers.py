@@ -1,0 +1,217 @@
+"""Records what layers allocate: python record_layers.py > ../shadow/layers.h200.torch2.15.tsv
+
+Columns: call (gpuplan's spelling), input shapes, mode; what the forward and the backward allocate (+bytes) and free (-bytes) in
+order, unrounded; bytes of the distinct storages that autograd saves, parameters left out and inputs counted.
+
+Inputs and parameters want a gradient; integer inputs are class indices or table rows. Inputs, outputs and the gradients are
+held by the recorder, so what frees during the backward are saved tensors and temporaries.
+"""
+import torch
+import torch.nn.functional as F
+import torchvision
+
+import memory_trace
+
+INDICES = torch.int64
+
+
+def cross(**options):
+    return lambda x: F.cross_entropy(x, torch.zeros(x.shape[:1] + x.shape[2:], dtype=INDICES, device="cuda"), **options)
+
+
+def against_same(loss, **options):
+    """A loss whose target has the output's shape; the target exists before the recording starts."""
+    return loss, options
+
+
+class Functional(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+class Loss(torch.nn.Module):
+    """Calls `loss` with a target made beforehand: of the input's shape, or class indices."""
+
+    def __init__(self, loss, shape, classes):
+        super().__init__()
+        self.loss = loss
+        self.target = torch.zeros(shape[:1] + shape[2:] if classes else shape, dtype=INDICES if classes else torch.float32)
+
+    def forward(self, x):
+        return self.loss(x, self.target)
+
+
+def add_in_place(x, y):
+    x += y
+    return x
+
+
+def mul_in_place(x, y):
+    x *= y
+    return x
+
+
+def upsample(**options):
+    return torch.nn.Upsample(**options)
+
+
+NN = torch.nn
+IMAGE = (4, 8, 14, 14)
+BIG = (32, 64, 28, 28)
+
+
+def cases():
+    """(call, input shapes, what torch runs)"""
+    yield "ConvTranspose2d(8, 16, 2, stride=2)", [IMAGE], NN.ConvTranspose2d(8, 16, 2, stride=2)
+    yield "ConvTranspose2d(8, 16, 3, stride=2, padding=1, output_padding=1, bias=False)", [IMAGE], NN.ConvTranspose2d(
+        8, 16, 3, stride=2, padding=1, output_padding=1, bias=False)
+    yield "ConvTranspose2d(8, 16, 3, groups=4, dilation=2)", [IMAGE], NN.ConvTranspose2d(8, 16, 3, groups=4, dilation=2)
+    yield "ConvTranspose2d(8, 8, 3, groups=8)", [IMAGE], NN.ConvTranspose2d(8, 8, 3, groups=8)
+    yield "ConvTranspose1d(8, 16, 4, stride=2)", [(4, 8, 50)], NN.ConvTranspose1d(8, 16, 4, stride=2)
+    for p in ("Softmax(dim=1)", "LogSoftmax(dim=1)", "Softmax(dim=-1)", "LogSoftmax(dim=-1)"):
+        yield p, [IMAGE], eval("NN." + p)
+    for p in ("Dropout()", "Dropout(0.2)", "Dropout(0)", "Dropout(1.0)", "Dropout(inplace=True)", "Dropout(0, inplace=True)",
+              "Dropout2d(0.2)", "Dropout2d(0.2, inplace=True)"):
+        yield p, [IMAGE], eval("NN." + p)
+    yield 'StochasticDepth(0.2, "row")', [IMAGE], torchvision.ops.StochasticDepth(0.2, "row")
+    yield 'StochasticDepth(0.2, "batch")', [IMAGE], torchvision.ops.StochasticDepth(0.2, "batch")
+    yield 'StochasticDepth(0.0, "row")', [IMAGE], torchvision.ops.StochasticDepth(0.0, "row")
+    yield 'StochasticDepth(1.0, "row")', [IMAGE], torchvision.ops.StochasticDepth(1.0, "row")
+    for p in ("MaxPool2d(2)", "MaxPool2d(3, stride=2, padding=1)", "MaxPool2d(3, stride=2, ceil_mode=True)",
+              "MaxPool2d(2, stride=1, dilation=2)", "AvgPool2d(2)", "AvgPool2d(3, stride=2, padding=1, ceil_mode=True)",
+              "AvgPool2d(3, stride=1, padding=1, count_include_pad=False)", "AdaptiveAvgPool2d(1)", "AdaptiveAvgPool2d((1, 1))",
+              "AdaptiveAvgPool2d(7)", "AdaptiveAvgPool2d((4, 5))"):
+        yield p, [IMAGE], eval("NN." + p)
+    yield "AdaptiveAvgPool2d(1)", [BIG], NN.AdaptiveAvgPool2d(1)
+    yield "Flatten()", [IMAGE], NN.Flatten()
+    yield "Flatten(2)", [IMAGE], NN.Flatten(2)
+    yield "Identity()", [IMAGE], NN.Identity()
+    views = {
+        "View(-1)": lambda x: x.view(x.shape[0], -1),
+        "View(2, 4, 196)": lambda x: x.view(x.shape[0], 2, 4, 196),
+        "Reshape(-1)": lambda x: x.reshape(x.shape[0], -1),
+        "Transpose(1, 2)": lambda x: x.transpose(1, 2),
+        "Permute(0, 2, 3, 1)": lambda x: x.permute(0, 2, 3, 1),
+        "Contiguous()": lambda x: x.contiguous(),
+    }
+    for call, f in views.items():
+        yield call, [IMAGE], Functional(f)
+    yield "Transpose(1, 2) > Contiguous()", [IMAGE], Functional(lambda x: x.transpose(1, 2).contiguous())
+    yield "Transpose(1, 2) > Reshape(-1)", [IMAGE], Functional(lambda x: x.transpose(1, 2).reshape(x.shape[0], -1))
+    yield "Chunk(2, dim=1)", [IMAGE], Functional(lambda x: x.chunk(2, 1))
+    yield "Chunk(3, dim=2)", [IMAGE], Functional(lambda x: x.chunk(3, 2))
+    yield "Split(2, dim=1)", [IMAGE], Functional(lambda x: x.split(2, 1))
+    yield "Split([2, 6], dim=1)", [IMAGE], Functional(lambda x: x.split([2, 6], 1))
+    pairs = [[IMAGE, IMAGE], [IMAGE, (4, 8, 1, 1)], [(4, 8, 1, 1), IMAGE], [IMAGE, (8, 1, 1)], [IMAGE, (4, 1, 1, 1)],
+             [(8, 1, 14), (8, 14, 1)]]
+    for shapes in pairs:
+        yield "Add()", shapes, Functional(lambda x, y: x + y)
+        yield "Sub()", shapes, Functional(lambda x, y: x - y)
+        yield "Mul()", shapes, Functional(lambda x, y: x * y)
+        yield "Div()", shapes, Functional(lambda x, y: x / y)
+    for shapes in ([IMAGE, IMAGE], [IMAGE, (4, 8, 1, 1)]):
+        yield "Add(inplace=True)", shapes, Functional(add_in_place)
+        yield "Mul(inplace=True)", shapes, Functional(mul_in_place)
+    yield "Add(other=1.0)", [IMAGE], Functional(lambda x: x + 1.0)
+    yield "Sub(other=1.0)", [IMAGE], Functional(lambda x: x - 1.0)
+    yield "Mul(other=2.0)", [IMAGE], Functional(lambda x: x * 2.0)
+    yield "Div(other=2.0)", [IMAGE], Functional(lambda x: x / 2.0)
+    yield "Cat(dim=1)", [IMAGE, IMAGE], Functional(lambda *x: torch.cat(x, 1))
+    yield "Cat(dim=1)", [IMAGE, (4, 4, 14, 14), (4, 2, 14, 14)], Functional(lambda *x: torch.cat(x, 1))
+    yield "Cat(dim=0)", [IMAGE, IMAGE], Functional(lambda *x: torch.cat(x, 0))
+    yield "Cat(dim=1)", [IMAGE], Functional(lambda *x: torch.cat(x, 1))
+    means = {
+        "dim=[2, 3]": dict(dim=[2, 3]), "dim=1": dict(dim=1), "dim=[-2, -1], keepdim=True": dict(dim=[-2, -1], keepdim=True), "": {},
+        "dim=-1": dict(dim=-1), "dim=0": dict(dim=0),
+    }
+    for text, options in means.items():
+        yield f"Mean({text})", [IMAGE], Functional(lambda x, o=options: x.mean(**o))
+        yield f"Sum({text})", [IMAGE], Functional(lambda x, o=options: x.sum(**o))
+    yield "Mean()", [BIG], Functional(lambda x: x.mean())
+    yield "Upsample(scale_factor=2)", [IMAGE], upsample(scale_factor=2)
+    yield "Upsample(size=[20, 21])", [IMAGE], upsample(size=[20, 21])
+    yield 'Upsample(scale_factor=2, mode="bilinear")', [IMAGE], upsample(scale_factor=2, mode="bilinear")
+    yield 'Upsample(size=28, mode="bilinear", align_corners=True)', [IMAGE], upsample(size=28, mode="bilinear", align_corners=True)
+    yield "Upsample(size=28)", [IMAGE], upsample(size=28)
+    yield "Upsample(size=14)", [IMAGE], upsample(size=14)
+    yield "Upsample(scale_factor=1.5)", [IMAGE], upsample(scale_factor=1.5)
+    yield "Embedding(1000, 32)", ["int64", (4, 10)], NN.Embedding(1000, 32)
+    yield "Embedding(1000, 32, padding_idx=0)", ["int64", (4, 10)], NN.Embedding(1000, 32, padding_idx=0)
+    for shape in ((8, 10), (8, 10, 5), (8, 10, 14, 14)):
+        for call in ("CrossEntropyLoss()", 'CrossEntropyLoss(reduction="sum")', 'CrossEntropyLoss(reduction="none")',
+                     "CrossEntropyLoss(label_smoothing=0.1)", 'CrossEntropyLoss(reduction="sum", label_smoothing=0.1)', "NLLLoss()",
+                     'NLLLoss(reduction="sum")'):
+            yield call, [shape], Loss(eval("NN." + call), shape, True)
+    for shape in (IMAGE, (32, 1)):
+        for name in ("MSELoss", "BCEWithLogitsLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss"):
+            for reduction in ("", 'reduction="sum"'):
+                call = f"{name}({reduction})"
+                yield call, [shape], Loss(eval("NN." + call), shape, False)
+    yield "mean()", [IMAGE], Functional(lambda x: x.mean())
+
+
+def trace(fn):
+    torch.cuda.memory._record_memory_history(context=None)
+    kept = fn()
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    torch.cuda.memory._record_memory_history(enabled=None)
+    sign = {"alloc": 1, "free_requested": -1}
+    return kept, [sign[e["action"]] * e["size"] for e in events if e["action"] in sign]
+
+
+def make_inputs(shapes, train):
+    if shapes[0] == "int64":
+        return [torch.zeros(shapes[1], dtype=INDICES, device="cuda")]
+    leaves = [torch.zeros(s, device="cuda").requires_grad_(train) for s in shapes]
+    return [leaf.clone() for leaf in leaves]  # not leaves: layers may write into them
+
+
+def run(module, shapes, train):
+    """(forward events, backward events, saved bytes)"""
+    module = module.to("cuda").train(train)
+    if isinstance(module, Loss):
+        module.target = module.target.to("cuda")
+    inputs = make_inputs(shapes, train)
+    saved = {}
+
+    def pack(t):
+        saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes() if t.is_cuda else 0
+        return t
+
+    own = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    if isinstance(module, Loss):
+        own.add(module.target.untyped_storage().data_ptr())
+    with torch.set_grad_enabled(train):
+        edges = [torch.autograd.graph.get_gradient_edge(x) for x in inputs if x.requires_grad]
+        out, forward = trace(lambda: module(*inputs))
+        outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
+        if not train:
+            return forward, [], 0
+        gradients = [torch.ones_like(o).contiguous() for o in outputs]
+        targets = edges + list(module.parameters())
+        _, backward = trace(lambda: torch.autograd.grad(outputs, targets, gradients))
+        inputs = make_inputs(shapes, train)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            kept = module(*inputs)
+        total = sum(b for p, b in saved.items() if p not in own)
+        del kept
+    return forward, backward, total
+
+
+def main():
+    print("call\tinput shapes\tmode\tforward\tbackward\tsaved bytes")
+    for call, shapes, module in cases():
+        for train in (True, False):
+            run(module, shapes, train)  # cuDNN, cuBLAS and the kernels have what they keep
+            forward, backward, saved = run(module, shapes, train)
+            written = ";".join("x".join(map(str, s)) for s in shapes if s != "int64")
+            print(call, written, "train" if train else "infer", memory_trace.text(forward), memory_trace.text(backward),
+                  saved, sep="\t")
+
+
+if __name__ == "__main__":
+    main()
