@@ -40,6 +40,9 @@ struct BatchNorm {
   std::int64_t elements = 0;
   bool training = true;
   bool backward = false;
+  std::int64_t channels = 0, rows = 0;  // elements = channels * rows
+  bool native_rows = false;             // PyTorch's kernel for [rows, channels], which may stage across blocks
+  DType accumulate = DType::fp32;       // of the statistics
 };
 
 /// A TensorIterator reduction of a contiguous tensor over the dimensions in `reduced` (bit i: dimension i).
@@ -48,6 +51,7 @@ struct Reduction {
   unsigned reduced = 0;
   DType input = DType::fp32;
   DType output = DType::fp32;
+  bool mean = false;  // mean, norm and the like read 16-bit inputs in narrower vectors than sum
 };
 
 struct Pooling {

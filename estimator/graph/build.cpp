@@ -1,0 +1,309 @@
+#include "estimator/graph/build.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "estimator/error.h"
+
+namespace gpuplan {
+namespace {
+
+// The values of one Python frame: what the block was given, what its entries returned, under their names.
+struct Scope {
+  struct Named {
+    std::string_view name;
+    const std::vector<TensorId>* many;  // several outputs, or null
+    TensorId tensor;
+  };
+  std::vector<Named> named;
+  std::vector<TensorId> given;
+};
+
+class Walker {
+ public:
+  Walker(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
+      : model_(model), catalog_(catalog), builder_(graph_, run, gpu), run_(run) {
+    graph_.model = model.name;
+  }
+
+  Graph walk() {
+    Scope scope;
+    add_inputs(scope);
+    const TensorId first = scope.given.empty() ? kNone : scope.given.front();
+    graph_.output = latest(body(model_.layers, "", first, scope, false));
+    if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
+    graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
+    if (run_.mode == Mode::train) add_loss();
+    // The inputs of the model are allocated before the loss's targets, and both after the model.
+    return std::move(graph_);
+  }
+
+ private:
+  void add_inputs(Scope& scope) {
+    if (run_.batch < 1) throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
+    for (const Input& in : model_.inputs) {
+      Shape shape{run_.batch};
+      for (const std::int64_t s : in.shape) shape.push_back(s);
+      const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
+      const TensorId t = builder_.new_tensor(shape, dtype, Category::inputs);
+      tensor(t).requires_grad = in.requires_grad && run_.mode == Mode::train;
+      graph_.inputs.push_back(t);
+      scope.given.push_back(t);
+      scope.named.push_back({in.name, nullptr, t});
+    }
+  }
+
+  void add_loss() {
+    const std::size_t layer = add_layer("loss", model_.loss.type, model_.loss.mark);
+    graph_.layers[layer].module = false;
+    const LayerDef* def = find_layer(catalog_, model_.loss.type);
+    if (def == nullptr || !def->loss) unknown_layer(model_.loss, true);
+    LayerBuilder::Call call;
+    call.def = def;
+    call.written = &model_.loss;
+    call.path = "loss";
+    call.layer = static_cast<LayerId>(layer);
+    const TensorId out = graph_.output;
+    graph_.loss = builder_.lower(call, {&out, 1}).front();
+    finish_layer(layer, {&out, 1}, graph_.loss);
+  }
+
+  Tensor& tensor(TensorId t) { return graph_.tensors[static_cast<std::size_t>(t)]; }
+
+  // The object that a Python name refers to now: in-place operations made new tensors of it.
+  TensorId latest(TensorId t) {
+    while (t != kNone && tensor(t).replaced_by != kNone) t = tensor(t).replaced_by;
+    return t;
+  }
+
+  // --- names ------------------------------------------------------------------------------------------------------
+
+  static std::string join(const std::string& path, const std::string& name) {
+    return path.empty() ? name : name.empty() ? path : path + "." + name;
+  }
+
+  const Scope::Named* find_named(const Scope& scope, std::string_view name) {
+    for (auto it = scope.named.rbegin(); it != scope.named.rend(); ++it)
+      if (it->name == name) return &*it;
+    return nullptr;
+  }
+
+  TensorId resolve(const Scope& scope, const Node& node, std::size_t i) {
+    const std::string& name = node.from[i];
+    if (const auto* n = find_named(scope, name)) return latest(n->tensor);
+    if (name == "input" && !scope.given.empty()) return latest(scope.given.front());
+    const auto dot = name.rfind('.');
+    if (dot != std::string::npos)
+      if (const auto* n = find_named(scope, std::string_view(name).substr(0, dot)); n != nullptr && n->many != nullptr) {
+        const std::string index = name.substr(dot + 1);
+        if (index.size() < 4 && index.find_first_not_of("0123456789") == std::string::npos &&
+            static_cast<std::size_t>(std::stoi(index)) < n->many->size())
+          return latest((*n->many)[static_cast<std::size_t>(std::stoi(index))]);
+      }
+    std::vector<std::string> names{"input"};
+    for (const auto& n : scope.named) names.emplace_back(n.name);
+    throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, names))
+        .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
+        .context(node.where);
+  }
+
+  // --- structure --------------------------------------------------------------------------------------------------
+
+  // Runs the entries of a list one after the other: `x = entry(x)`. Returns the last value.
+  TensorId body(const Body& entries, const std::string& path, TensorId x, Scope& scope, bool frozen) {
+    for (const Node& node : entries) x = entry(node, path, x, scope, frozen);
+    return x;
+  }
+
+  TensorId entry(const Node& node, const std::string& path, TensorId x, Scope& scope, bool frozen) {
+    std::vector<TensorId> inputs;
+    if (node.from.empty()) {
+      if (x != kNone) inputs.push_back(latest(x));
+    } else {
+      for (std::size_t i = 0; i < node.from.size(); ++i) inputs.push_back(resolve(scope, node, i));
+    }
+    const bool keeps = node.frozen || frozen;
+    const std::string here = join(path, node.name);
+    many_ = nullptr;
+    const TensorId y = std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
+    if (!node.name.empty()) scope.named.push_back({node.name, many_, y});
+    many_ = nullptr;
+    return y;
+  }
+
+  // The caller's frame keeps what it gave to a function until that returns.
+  void frame_returns(std::span<const TensorId> held) {
+    if (held.empty()) return;
+    Op op{"return", Marker{}, kNone, {}, {}};
+    op.reads.begin = static_cast<std::int32_t>(graph_.operands.size());
+    graph_.operands.insert(graph_.operands.end(), held.begin(), held.end());
+    op.reads.end = static_cast<std::int32_t>(graph_.operands.size());
+    op.writes = {op.reads.end, op.reads.end};
+    op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);
+    graph_.forward_ops.push_back(op);
+  }
+
+  TensorId run(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope&,
+               bool frozen) {
+    const LayerDef* def = find_layer(catalog_, call.type);
+    if (def == nullptr || def->loss) unknown_layer(call, false);
+    const std::size_t layer = add_layer(path, def->name, call.mark);
+    LayerBuilder::Call c;
+    c.def = def;
+    c.written = &call;
+    c.path = path;
+    c.frozen = frozen;
+    c.layer = static_cast<LayerId>(layer);
+    if (!node.tie.empty()) c.tied_path = tied_path(node, path, c);
+    try {
+      const std::span<const TensorId> used = def->max_inputs == 0 ? std::span<const TensorId>{} : inputs;
+      const std::vector<TensorId>& outputs = builder_.lower(c, used);
+      if (outputs.size() > 1) {
+        several_.push_back(std::make_unique<std::vector<TensorId>>(outputs));
+        many_ = several_.back().get();
+      }
+      finish_layer(layer, used, outputs.front());
+      return outputs.front();
+    } catch (Error& e) {
+      e.at(call.mark).context(node.where.empty() ? "in " + path : node.where);
+      throw;
+    }
+  }
+
+  TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&, bool frozen) {
+    Scope scope;
+    scope.given.assign(inputs.begin(), inputs.end());
+    const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
+    frame_returns(inputs);
+    return y;
+  }
+
+  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&,
+               bool frozen) {
+    Scope scope;
+    scope.given.assign(inputs.begin(), inputs.end());
+    const TensorId y = body(sequence.items, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
+    frame_returns(inputs);
+    return y;
+  }
+
+  TensorId run(const Residual& residual, const Node& node, const std::string& path, std::span<const TensorId> inputs,
+               Scope& scope, bool frozen) {
+    if (inputs.empty()) throw Error("a residual needs an input").at(node.mark).context(node.where);
+    const TensorId x = inputs.front();
+    const TensorId out = latest(body(residual.body, path, x, scope, frozen));
+    const TensorId shortcut = latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, latest(x), scope, frozen));
+    const TensorId y = join_call("Add", node, path, std::array{out, shortcut}, residual.inplace);
+    return y;
+  }
+
+  TensorId run(const Parallel& parallel, const Node& node, const std::string& path, std::span<const TensorId> inputs,
+               Scope& scope, bool frozen) {
+    if (inputs.empty()) throw Error("a parallel needs an input").at(node.mark).context(node.where);
+    std::vector<TensorId> results;
+    for (const auto& branch : parallel.branches)
+      results.push_back(body(branch.body, join(path, branch.name), latest(inputs.front()), scope, frozen));
+    for (TensorId& r : results) r = latest(r);
+    const char* const op = parallel.join == Join::cat ? "Cat" : parallel.join == Join::add ? "Add" : "Mul";
+    TensorId y = results.front();
+    if (parallel.join == Join::cat) {
+      y = join_call(op, node, path, results, false, parallel.dim);
+    } else {
+      for (std::size_t i = 1; i < results.size(); ++i) y = join_call(op, node, path, std::array{y, results[i]}, false);
+    }
+    frame_returns(inputs);
+    return y;
+  }
+
+  // The functional op that joins a residual or parallel, as if it were written in the spec.
+  TensorId join_call(const char* type, const Node& node, const std::string& path, std::span<const TensorId> inputs, bool in_place,
+                     std::int64_t dim = 1) {
+    LayerCall& call = *joins_.emplace_back(std::make_unique<LayerCall>());
+    call.type = type;
+    call.mark = node.mark;
+    if (in_place) call.arguments.push_back({"inplace", {true}, node.mark, node.mark});
+    if (call.type == "Cat") call.arguments.push_back({"dim", {dim}, node.mark, node.mark});
+    const LayerDef* def = find_layer(catalog_, call.type);
+    const std::size_t layer = add_layer(path, def->name, node.mark);
+    graph_.layers[layer].module = false;
+    LayerBuilder::Call c;
+    c.def = def;
+    c.written = &call;
+    c.path = path;
+    c.layer = static_cast<LayerId>(layer);
+    try {
+      const TensorId y = builder_.lower(c, inputs).front();
+      finish_layer(layer, inputs, y);
+      return y;
+    } catch (Error& e) {
+      e.at(node.mark).context(node.where);
+      throw;
+    }
+  }
+
+  // --- layers -----------------------------------------------------------------------------------------------------
+
+  std::size_t add_layer(const std::string& path, std::string_view type, const SourceMark& mark) {
+    Layer layer;
+    layer.name = path;
+    layer.type = type;
+    layer.mark = mark;
+    layer.ops.begin = static_cast<std::int32_t>(graph_.forward_ops.size());
+    graph_.layers.push_back(std::move(layer));
+    return graph_.layers.size() - 1;
+  }
+
+  void finish_layer(std::size_t index, std::span<const TensorId> inputs, TensorId output) {
+    Layer& layer = graph_.layers[index];
+    layer.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
+    layer.inputs.begin = static_cast<std::int32_t>(graph_.operands.size());
+    graph_.operands.insert(graph_.operands.end(), inputs.begin(), inputs.end());
+    layer.inputs.end = static_cast<std::int32_t>(graph_.operands.size());
+    layer.output = output;
+  }
+
+  std::string tied_path(const Node& node, const std::string& path, LayerBuilder::Call& c) {
+    const auto dot = path.rfind('.');
+    const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
+    for (const std::string& candidate : {sibling, node.tie})
+      if (std::ranges::any_of(graph_.parameters, [&](const ParameterTensor& p) { return p.name.starts_with(candidate + "."); })) {
+        c.tied = &graph_.parameters;
+        return candidate;
+      }
+    std::vector<std::string> names;
+    for (const Layer& l : graph_.layers)
+      if (l.parameters > 0) names.push_back(l.name);
+    throw Error("there is no earlier layer \"" + node.tie + "\" with weights to share" + did_you_mean(node.tie, names))
+        .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
+        .context(node.where);
+  }
+
+  [[noreturn]] void unknown_layer(const LayerCall& call, bool loss) {
+    std::vector<std::string> names;
+    for (const LayerDef* d : catalog_)
+      if (d->loss == loss) names.emplace_back(d->name);
+    throw Error((loss ? "unknown loss \"" : "unknown layer \"") + call.type + "\"" + did_you_mean(call.type, names))
+        .at(call.mark)
+        .help(loss ? "the losses: CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, NLLLoss, L1Loss, mean"
+                   : "the supported layers: gpuplan explain layers");
+  }
+
+  const Model& model_;
+  Catalog catalog_;
+  Graph graph_;
+  LayerBuilder builder_;
+  const RunConfig& run_;
+  const std::vector<TensorId>* many_ = nullptr;  // outputs of the entry just run, when there are several
+  std::vector<std::unique_ptr<std::vector<TensorId>>> several_;
+  std::vector<std::unique_ptr<LayerCall>> joins_;  // calls must stay where they are while the graph is built
+};
+
+}  // namespace
+
+Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu) {
+  return Walker(model, catalog, run, gpu).walk();
+}
+
+}  // namespace gpuplan

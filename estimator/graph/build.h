@@ -1,0 +1,16 @@
+// Model -> Graph: walks the expanded spec as Python would run it, each layer lowering itself with the shapes it sees.
+#pragma once
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/layer.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+/// Throws Error, with the place in the spec, for a layer the catalog does not have, wrong arguments, shapes that do
+/// not fit, a batch below 1 or a size that overflows. Marks in the graph point into model.sources.
+Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu);
+
+}  // namespace gpuplan

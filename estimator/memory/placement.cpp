@@ -1,0 +1,295 @@
+#include "estimator/memory/placement.h"
+
+#include <algorithm>
+
+#include "estimator/error.h"
+#include "estimator/memory/allocator.h"
+#include "estimator/memory/plain_allocators.h"
+#include "estimator/schedule/scratch.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr int kSteadyStep = 2;  // the third: reserved memory has settled (facts: simulate 2-3 iterations)
+
+template <class Allocator>
+class Replay {
+ public:
+  Replay(Allocator& allocator, const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+         const RunConfig& run, const Gpu& gpu)
+      : allocator_(allocator), graph_(graph), s_(schedule), optimizer_(optimizer), run_(run), gpu_(gpu) {
+    blocks_.assign(s_.buffers.size(), kNoBlock);
+    result_.charged_bytes.assign(s_.buffers.size(), 0);
+    find_phases();
+  }
+
+  Placement replay() {
+    build_model();
+    const int reported = run_.mode == Mode::train && run_.first_step ? 0 : kSteadyStep;
+    for (int i = 0; i <= kSteadyStep; ++i) {
+      recording_ = i == 0 || i == kSteadyStep;
+      reporting_ = i == reported;
+      steady_ = i == kSteadyStep;
+      allocator_.reset_peaks();
+      highest_ = -1;
+      step(i);
+    }
+    result_.segments = allocator_.segment_count();
+    result_.inactive_split_bytes = allocator_.inactive_split_bytes();
+    result_.allocations = allocations_;
+    return std::move(result_);
+  }
+
+ private:
+  // --- the training loop ------------------------------------------------------------------------------------------
+
+  void build_model() {
+    for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
+    run_optimizer(optimizer_.construction);
+    for (const TensorId t : graph_.inputs) allocate(buffer_of(t));
+  }
+
+  void step(int i) {
+    if (reporting_) note_peak(Phase::start, kNone);
+    if (i > 0)
+      for (const BufferId g : s_.gradients) release(g);
+    record(Phase::start);
+    const BlockId held_output = s_.output != kNone ? blocks_[index(s_.output)] : kNoBlock;
+    const BlockId held_loss = s_.loss != kNone ? blocks_[index(s_.loss)] : kNoBlock;
+    run_steps(Phase::forward);
+    if (run_.mode == Mode::infer) {
+      if (run_.loop == Loop::plain && i > 0) release_block(held_output, s_.output);
+      record(Phase::forward);
+      if (run_.loop != Loop::plain) release_result(s_.output);
+    } else {
+      record(Phase::forward);
+      run_steps(Phase::loss);
+      if (run_.loop == Loop::plain && i > 0) {
+        release_block(held_output, s_.output);
+        release_block(held_loss, s_.loss);
+      }
+      record(Phase::loss);
+      run_steps(Phase::backward);
+      record(Phase::backward);
+      update(i);
+    }
+    record(Phase::end);
+  }
+
+  // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
+  void update(int i) {
+    if (run_.loop != Loop::plain) {
+      release_result(s_.output);
+      release_result(s_.loss);
+    }
+    phase_ = Phase::clip;
+    if (run_.clip_grad_norm) {
+      run_optimizer(optimizer_.clip);
+      record(Phase::clip);
+    }
+    phase_ = Phase::optimizer;
+    run_optimizer(i == 0 ? optimizer_.first : optimizer_.steady);
+    record(Phase::optimizer);
+  }
+
+  // --- steps ------------------------------------------------------------------------------------------------------
+
+  void find_phases() {
+    for (std::size_t i = 0; i < s_.steps.size(); ++i) {
+      auto& range = phase_steps_[static_cast<std::size_t>(s_.steps[i].phase)];
+      if (range.begin == range.end) range.begin = static_cast<std::int32_t>(i);
+      range.end = static_cast<std::int32_t>(i) + 1;
+    }
+  }
+
+  void run_steps(Phase phase) {
+    phase_ = phase;
+    const Range range = phase_steps_[static_cast<std::size_t>(phase)];
+    for (std::int32_t i = range.begin; i < range.end; ++i) {
+      const Step& step = s_.steps[static_cast<std::size_t>(i)];
+      step_ = i;
+      if (reporting_) step_peak_ = allocator_.allocated_bytes();
+      if (step.what != nullptr) {
+        if (recording_) kernels_ += cost(*step.what).kernels;
+        run_kernel(step);
+      }
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) release(s_.released[index(k)]);
+      if (next_replacement_ < s_.replacements.size() && s_.replacements[next_replacement_].step == i) replace();
+      if (reporting_) result_.timeline.push_back({phase, allocator_.allocated_bytes(), step_peak_});
+    }
+    next_replacement_ = 0;
+    step_ = kNone;
+  }
+
+  void run_kernel(const Step& step) {
+    std::int32_t next = step.allocates.begin;
+    const auto program = std::span(s_.scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
+    const auto remaining = [&] {
+      while (next < step.allocates.end) allocate(s_.allocated[index(next++)]);
+    };
+    if (std::ranges::find(program, kNextOutput) == program.end()) remaining();
+    if (keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none && std::holds_alternative<Gemm>(*step.what))
+      ensure_cublas_workspace();
+    scratch_.clear();
+    for (const std::int64_t n : program) {
+      if (n == kNextOutput) {
+        allocate(s_.allocated[index(next++)]);
+      } else if (n > 0) {
+        scratch_.push_back(allocate_bytes(n, Category::scratch));
+      } else {
+        release_scratch(scratch_[index(-n - 1)]);
+      }
+    }
+    remaining();
+    for (BlockId& b : scratch_) release_scratch(b);
+  }
+
+  // Forward and backward run on two threads, each with a cuBLAS handle of its own.
+  void ensure_cublas_workspace() {
+    bool& there = phase_ == Phase::backward ? workspace_backward_ : workspace_forward_;
+    if (there) return;
+    there = true;
+    allocate_bytes(cublas_workspace_bytes(gpu_), Category::scratch);
+  }
+
+  void replace() {
+    const auto& r = s_.replacements[next_replacement_++];
+    release(r.old_buffer);
+    blocks_[index(r.old_buffer)] = blocks_[index(r.new_buffer)];
+    move_category(r);
+    blocks_[index(r.new_buffer)] = kNoBlock;
+  }
+
+  void move_category(const Schedule::Replacement& r) {
+    const std::int64_t bytes = allocator_.charged_bytes(blocks_[index(r.old_buffer)]);
+    categories_[static_cast<std::size_t>(s_.buffers[index(r.new_buffer)].category)] -= bytes;
+    categories_[static_cast<std::size_t>(s_.buffers[index(r.old_buffer)].category)] += bytes;
+  }
+
+  void run_optimizer(const OptimizerProgram& program) {
+    if (recording_) kernels_ += program.kernels;
+    for (const OptimizerEvent& e : program.events) {
+      using Kind = OptimizerEvent::Kind;
+      const auto slot = static_cast<std::size_t>(e.slot);
+      if (slots_.size() <= slot) slots_.resize(slot + 1, kNoBlock);
+      switch (e.kind) {
+        case Kind::alloc_state: allocate_bytes(e.bytes, Category::optimizer_state); break;
+        case Kind::alloc_tensor: slots_[slot] = allocate_bytes(e.bytes, Category::scratch); break;
+        case Kind::alloc_scratch:
+          slots_[slot] = run_.scratch == Scratch::none ? kNoBlock : allocate_bytes(e.bytes, Category::scratch);
+          break;
+        case Kind::free: release_scratch(slots_[slot]); break;
+      }
+    }
+  }
+
+  // --- blocks -----------------------------------------------------------------------------------------------------
+
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  BufferId buffer_of(TensorId t) const { return graph_.tensors[index(t)].buffer; }
+
+  BlockId allocate_bytes(std::int64_t bytes, Category category) {
+    const BlockId b = allocator_.allocate(bytes);
+    if (b == kOutOfMemory) throw Error("the step needs more memory than 64-bit sizes can count");
+    ++allocations_;
+    if (b != kNoBlock) categories_[static_cast<std::size_t>(category)] += allocator_.charged_bytes(b);
+    if (reporting_) note_peak(phase_, step_);
+    return b;
+  }
+
+  void allocate(BufferId id) {
+    const Buffer& buffer = s_.buffers[index(id)];
+    const BlockId b = allocate_bytes(buffer.bytes, buffer.category);
+    blocks_[index(id)] = b;
+    if (b != kNoBlock) result_.charged_bytes[index(id)] = allocator_.charged_bytes(b);
+  }
+
+  void release_block(BlockId b, BufferId id) {
+    if (b == kNoBlock) return;
+    categories_[static_cast<std::size_t>(s_.buffers[index(id)].category)] -= allocator_.charged_bytes(b);
+    allocator_.release(b);
+  }
+  void release(BufferId id) {
+    release_block(blocks_[index(id)], id);
+    blocks_[index(id)] = kNoBlock;
+  }
+  void release_result(BufferId id) {
+    if (id != kNone) release(id);
+  }
+  void release_scratch(BlockId& b) {
+    if (b == kNoBlock) return;
+    categories_[static_cast<std::size_t>(Category::scratch)] -= allocator_.charged_bytes(b);
+    allocator_.release(b);
+    b = kNoBlock;
+  }
+
+  void note_peak(Phase phase, std::int32_t step) {
+    const std::int64_t now = allocator_.allocated_bytes();
+    step_peak_ = std::max(step_peak_, now);
+    if (now <= highest_) return;
+    highest_ = now;
+    result_.at = {phase, step, categories_};
+  }
+
+  void record(Phase phase) {
+    if (!recording_) return;
+    PhaseRow row;
+    row.steady = steady_;
+    row.phase = phase;
+    row.live = {allocator_.requested_bytes(), allocator_.allocated_bytes(), allocator_.reserved_bytes()};
+    row.peak = {allocator_.peak_requested_bytes(), allocator_.peak_allocated_bytes(), allocator_.peak_reserved_bytes()};
+    row.kernels = kernels_;
+    kernels_ = 0;
+    allocator_.reset_peaks();
+    if (reporting_) {
+      Reading& p = result_.peak;
+      p.requested_bytes = std::max(p.requested_bytes, row.peak.requested_bytes);
+      p.allocated_bytes = std::max(p.allocated_bytes, row.peak.allocated_bytes);
+      p.reserved_bytes = std::max(p.reserved_bytes, row.peak.reserved_bytes);
+      if (phase != Phase::forward && phase != Phase::loss && phase != Phase::backward)
+        result_.timeline.push_back({phase, row.live.allocated_bytes, row.peak.allocated_bytes});
+    }
+    result_.phases.push_back(row);
+  }
+
+  Allocator& allocator_;
+  const Graph& graph_;
+  const Schedule& s_;
+  const OptimizerWork& optimizer_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  Placement result_;
+  std::vector<BlockId> blocks_;  // by buffer
+  std::vector<BlockId> slots_;   // of the optimizer's program
+  std::vector<BlockId> scratch_;
+  std::array<Range, 7> phase_steps_{};
+  std::array<std::int64_t, kCategories> categories_{};
+  Phase phase_ = Phase::start;
+  std::int32_t step_ = kNone;
+  std::size_t next_replacement_ = 0;
+  bool recording_ = false, reporting_ = false, steady_ = false;
+  bool workspace_forward_ = false, workspace_backward_ = false;
+  std::int64_t highest_ = -1, step_peak_ = 0, kernels_ = 0, allocations_ = 0;
+};
+
+}  // namespace
+
+Placement place(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run,
+                const Gpu& gpu) {
+  switch (run.allocator) {
+    case AllocatorKind::exact: {
+      ExactAllocator exact;
+      return Replay<ExactAllocator>(exact, graph, schedule, optimizer, run, gpu).replay();
+    }
+    case AllocatorKind::cuda_malloc: {
+      CudaMallocAllocator plain;
+      return Replay<CudaMallocAllocator>(plain, graph, schedule, optimizer, run, gpu).replay();
+    }
+    case AllocatorKind::caching: break;
+  }
+  ArithmeticSegments segments;
+  CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
+  return Replay<CachingAllocator>(caching, graph, schedule, optimizer, run, gpu).replay();
+}
+
+}  // namespace gpuplan

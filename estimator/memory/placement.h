@@ -1,0 +1,44 @@
+// Schedule -> Placement: the steps of a training loop replayed through an allocator, allocation by allocation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/optimizer/optimizer.h"
+#include "estimator/report/report.h"
+#include "estimator/run_config.h"
+#include "estimator/schedule/schedule.h"
+
+namespace gpuplan {
+
+/// What optimizer.step() and its companions do, for the steps that are replayed.
+struct OptimizerWork {
+  OptimizerProgram construction, clip, first, steady;
+};
+
+/// Where the reported step stood when allocated bytes were highest.
+struct PeakPlace {
+  Phase phase = Phase::start;
+  std::int32_t step = kNone;  // of Schedule::steps; kNone outside of them (optimizer, start)
+  std::array<std::int64_t, kCategories> by_category{};  // charged bytes alive
+};
+
+struct Placement {
+  std::vector<PhaseRow> phases;  // of the first step, then of the steady one
+  Reading peak;                  // of the reported step, each figure by itself
+  PeakPlace at;
+  std::vector<TimelinePoint> timeline;      // of the reported step
+  std::vector<std::int64_t> charged_bytes;  // by buffer, in the reported step; 0: not allocated
+  std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
+};
+
+/// Replays model construction and `steps` steps (the third is steady) under run.allocator and run.alloc_conf.
+/// Throws Error when sizes overflow.
+Placement place(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run,
+                const Gpu& gpu);
+
+}  // namespace gpuplan

@@ -1,0 +1,117 @@
+#include "estimator/memory/tensor_peak.h"
+
+#include <algorithm>
+
+#include "estimator/integers.h"
+
+namespace gpuplan {
+namespace {
+
+std::int64_t rounded(std::int64_t bytes) { return round_up(bytes, 512); }
+
+class Levels {
+ public:
+  Levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run)
+      : graph_(graph), s_(schedule), optimizer_(optimizer), run_(run) {}
+
+  TensorLevels compute() {
+    const bool first = run_.first_step;
+    for (const TensorId t : graph_.model_storage) add(t);
+    r_.after_model = live_;
+    for (const TensorId t : graph_.inputs) add(t);
+    r_.optimizer_state = states(optimizer_.construction) + (first ? 0 : states(optimizer_.first));
+    live_ += r_.optimizer_state;
+    r_.start = live_;
+    const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
+    const std::int64_t held = bytes(s_.output) + bytes(s_.loss);
+    if (old_result) live_ += held;  // bound to their names until the new loss is there
+    r_.forward_peak = r_.loss_peak = r_.peak = live_;
+    walk(Phase::forward, r_.forward_peak, r_.forward_end);
+    if (run_.mode == Mode::infer) {
+      r_.end = live_ - bytes(s_.output);
+      return r_;
+    }
+    walk(Phase::loss, r_.loss_peak, r_.loss_end);
+    if (old_result) live_ -= held;
+    r_.loss_end = live_;
+    walk(Phase::backward, r_.backward_peak, r_.backward_end);
+    phase_ = Phase::optimizer;
+    step_ = kNone;
+    if (run_.clip_grad_norm) program(optimizer_.clip);
+    program(first ? optimizer_.first : optimizer_.steady);
+    r_.end = live_ - held;
+    return r_;
+  }
+
+ private:
+  std::int64_t bytes(BufferId b) const { return b == kNone ? 0 : rounded(s_.buffers[static_cast<std::size_t>(b)].bytes); }
+  void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
+
+  static std::int64_t states(const OptimizerProgram& p) {
+    std::int64_t total = 0;
+    for (const OptimizerEvent& e : p.events)
+      if (e.kind == OptimizerEvent::Kind::alloc_state) total += rounded(e.bytes);
+    return total;
+  }
+
+  void note(std::int64_t& phase_peak) {
+    phase_peak = std::max(phase_peak, live_);
+    if (live_ <= r_.peak) return;
+    r_.peak = live_;
+    r_.phase = phase_;
+    r_.step = step_;
+  }
+
+  void walk(Phase phase, std::int64_t& peak, std::int64_t& end) {
+    phase_ = phase;
+    peak = live_;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < s_.steps.size(); ++i) {
+      const Step& step = s_.steps[i];
+      if (step.phase != phase) continue;
+      step_ = static_cast<std::int32_t>(i);
+      for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+        live_ += bytes(s_.allocated[static_cast<std::size_t>(k)]);
+      if (step.allocates.begin != step.allocates.end) note(peak);
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
+        live_ -= bytes(s_.released[static_cast<std::size_t>(k)]);
+      while (next < s_.replacements.size() && s_.replacements[next].step < static_cast<std::int32_t>(i)) ++next;
+      if (next < s_.replacements.size() && s_.replacements[next].step == static_cast<std::int32_t>(i))
+        live_ -= bytes(s_.replacements[next].old_buffer);
+    }
+    end = live_;
+  }
+
+  void program(const OptimizerProgram& p) {
+    r_.optimizer_peak = std::max(r_.optimizer_peak, live_);
+    std::vector<std::int64_t> slots;
+    for (const OptimizerEvent& e : p.events) {
+      const auto slot = static_cast<std::size_t>(e.slot);
+      if (slots.size() <= slot) slots.resize(slot + 1, 0);
+      if (e.kind == OptimizerEvent::Kind::free) {
+        live_ -= slots[slot];
+        slots[slot] = 0;
+      } else if (e.kind != OptimizerEvent::Kind::alloc_scratch) {
+        live_ += slots[slot] = rounded(e.bytes);
+        note(r_.optimizer_peak);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const Schedule& s_;
+  const OptimizerWork& optimizer_;
+  const RunConfig& run_;
+  TensorLevels r_;
+  std::int64_t live_ = 0;
+  Phase phase_ = Phase::start;
+  std::int32_t step_ = kNone;
+};
+
+}  // namespace
+
+TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
+  return Levels(graph, schedule, optimizer, run).compute();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,18 @@
+// autograd's engine over a Graph: which node runs when, what flows between them, where gradients meet.
+#pragma once
+
+#include "estimator/graph/graph.h"
+#include "estimator/run_config.h"
+#include "estimator/schedule/schedule.h"
+#include "estimator/schedule/step_writer.h"
+
+namespace gpuplan {
+
+/// Appends loss.backward() to the schedule: ones_like(loss), every reached node, gradient accumulation. Fills
+/// Schedule::gradients and with_gradient, and marks their buffers in `kept`.
+void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept);
+
+/// One char a node: 1 when the loss's gradient reaches it.
+std::vector<char> reached_nodes(const Graph& graph);
+
+}  // namespace gpuplan

@@ -1,0 +1,92 @@
+#include "estimator/schedule/schedule.h"
+
+#include "estimator/schedule/backward.h"
+#include "estimator/schedule/scratch.h"
+#include "estimator/schedule/step_writer.h"
+
+namespace gpuplan {
+
+void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what) {
+  Step step;
+  step.name = name;
+  step.layer = layer;
+  step.phase = phase;
+  step.what = what;
+  const auto end = [](const auto& v) { return Range{static_cast<std::int32_t>(v.size()), static_cast<std::int32_t>(v.size())}; };
+  step.allocates = end(schedule_.allocated);
+  step.reads = end(schedule_.reads);
+  step.scratch = end(schedule_.scratch);
+  if (what != nullptr) append_scratch(*what, run_, gpu_, schedule_.scratch);
+  step.scratch.end = static_cast<std::int32_t>(schedule_.scratch.size());
+  schedule_.steps.push_back(step);
+}
+
+BufferId StepWriter::new_buffer(std::int64_t bytes, Category category, LayerId layer) {
+  schedule_.buffers.push_back({bytes, category, layer});
+  return static_cast<BufferId>(schedule_.buffers.size() - 1);
+}
+
+namespace {
+
+BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[static_cast<std::size_t>(t)].buffer; }
+
+void append_forward(const Graph& graph, StepWriter& writer) {
+  for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
+    const Op& op = graph.forward_ops[i];
+    const bool marker = std::holds_alternative<Marker>(op.what);
+    const Phase phase = static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward : Phase::loss;
+    writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);
+    for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
+    for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
+    for (const auto& [old_buffer, new_buffer] : graph.replaced_buffers)
+      for (const TensorId t : graph.at(op.writes))
+        if (buffer_of(graph, t) == new_buffer)
+          writer.schedule().replacements.push_back({static_cast<std::int32_t>(i), old_buffer, new_buffer});
+  }
+}
+
+// What the training loop's names keep alive beyond the operations that read it.
+void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept) {
+  Schedule& s = writer.schedule();
+  const auto is_model_storage = [&](BufferId b) {
+    const Category c = s.buffers[static_cast<std::size_t>(b)].category;
+    return c == Category::parameters || c == Category::buffers || c == Category::inputs;
+  };
+  const BufferId output = buffer_of(graph, graph.output);
+  if (graph.loss != kNone && run.loop == Loop::loss_only) {
+    writer.begin("del output", kNone, Phase::loss, nullptr);
+    writer.read(output);
+  } else if (!is_model_storage(output)) {
+    s.output = output;
+    kept[static_cast<std::size_t>(output)] = 1;
+  }
+  if (graph.loss != kNone) {
+    s.loss = buffer_of(graph, graph.loss);
+    if (s.loss == s.output) s.output = kNone;
+    kept[static_cast<std::size_t>(s.loss)] = 1;
+  }
+}
+
+}  // namespace
+
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu) {
+  Schedule s;
+  s.buffers = graph.buffers;
+  const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
+  s.buffers.reserve(graph.buffers.size() + 2 * graph.backward_ops.size());
+  s.steps.reserve(2 * ops);
+  s.allocated.reserve(2 * ops);
+  s.reads.reserve(6 * ops);
+  std::vector<char> kept(s.buffers.size(), 0);
+  for (const auto& [old_buffer, new_buffer] : graph.replaced_buffers) kept[static_cast<std::size_t>(new_buffer)] = 1;
+
+  StepWriter writer(s, run, gpu);
+  append_forward(graph, writer);
+  hold_results(graph, run, writer, kept);
+  if (graph.loss != kNone) append_backward(graph, run, writer, kept);
+  kept.resize(s.buffers.size(), 0);
+  find_lifetimes(s, kept);
+  return s;
+}
+
+}  // namespace gpuplan

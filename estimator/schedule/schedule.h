@@ -1,0 +1,58 @@
+// Graph -> Schedule: the ordered operations of one step as PyTorch eager runs them, with what each one allocates and
+// reads. Forward as recorded; backward as autograd's engine does it: nodes in reverse order of creation (highest
+// sequence number first, torch/csrc/autograd/engine.cpp), gradients of several consumers accumulated in the input
+// buffers (input_buffer.cpp), each parameter's gradient accumulated right after the node that produced it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/report/report.h"
+#include "estimator/run_config.h"
+
+namespace gpuplan {
+
+struct Step {
+  std::string_view name;  // PyTorch's: "aten::convolution", "aten::add_"
+  LayerId layer = kNone;
+  Phase phase = Phase::forward;
+  const Primitive* what = nullptr;  // in the Graph, which must outlive the Schedule; null: a marker
+  Range allocates;                  // of Schedule::allocated, in order
+  Range reads;                      // of Schedule::reads
+  Range scratch;                    // of Schedule::scratch
+  Range releases;                   // of Schedule::released: buffers whose last reader this step is
+};
+
+struct Schedule {
+  std::vector<Buffer> buffers;  // the graph's, then those of backward
+  std::vector<Step> steps;      // forward, loss, backward
+  std::vector<BufferId> allocated, reads, released;
+  /// Scratch programs: n > 0 allocates n bytes, -n - 1 frees the n-th allocation of the program, kNextOutput allocates
+  /// the step's next output. Without it the outputs come first; what is left of either is done when the step ends.
+  std::vector<std::int64_t> scratch;
+  std::vector<BufferId> gradients;  // one a trained parameter that got one; alive until the next zero_grad
+  std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters
+  /// A buffer that is replaced when a step has run: old goes, new takes its place.
+  struct Replacement {
+    std::int32_t step;
+    BufferId old_buffer, new_buffer;
+  };
+  std::vector<Replacement> replacements;
+  std::vector<std::unique_ptr<Primitive>> sums;  // gradient accumulations, which are in no graph
+  BufferId output = kNone;  // held by the training loop; kNone where nothing holds it
+  BufferId loss = kNone;
+};
+constexpr std::int64_t kNextOutput = 0;
+
+/// The step's operations and lifetimes. The graph must outlive the result.
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu);
+
+/// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
+void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);
+
+}  // namespace gpuplan

@@ -1,0 +1,122 @@
+#include "estimator/schedule/scratch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "estimator/integers.h"
+#include "estimator/memory/cudnn_workspace.h"
+#include "estimator/memory/reduction.h"
+#include "estimator/schedule/schedule.h"
+
+namespace gpuplan {
+namespace {
+
+static_assert(kNextOutput == kResultAllocation);
+
+constexpr std::int64_t kCublasLtWorkspace = 1 << 20;  // CUBLASLT_WORKSPACE_SIZE's default, 1024 KiB
+
+// aten/src/ATen/native/cuda/Normalization.cuh, flexible_launch_configs: how many blocks share one channel of
+// a [rows, channels] input. More than one stage their partial sums in global memory.
+struct ChannelsLastGrid {
+  std::int64_t x = 1, y = 1;
+};
+
+ChannelsLastGrid channels_last_grid(std::int64_t rows, std::int64_t channels, bool cooperative) {
+  constexpr std::int64_t kElementsPerThread = 16, kTileWidth = 32, kMaxBlock = 512, kMaxGridY = 128;
+  const auto last_power = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  };
+  std::int64_t block_x = std::min(last_power(channels), kTileWidth);
+  const std::int64_t block_y = std::min(last_power(ceil_div(rows, kElementsPerThread)), kMaxBlock / block_x);
+  if (block_x * block_y != kMaxBlock) block_x = std::min(last_power(channels), kMaxBlock / block_y);
+  ChannelsLastGrid grid{ceil_div(channels, block_x), std::min(ceil_div(rows, block_y * kElementsPerThread), kMaxGridY)};
+  if (cooperative && grid.y < 8) grid.y = 1;
+  return grid;
+}
+
+class Appender {
+ public:
+  Appender(const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program)
+      : run_(run), gpu_(gpu), program_(program) {}
+
+  void operator()(const Gemm& g) const {
+    if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
+    if (g.bias_epilogue) {
+      after(kCublasLtWorkspace);
+    } else if (!keeps_cublas_workspace(run_.pytorch)) {
+      after(cublas_workspace_bytes(gpu_));
+    }
+  }
+
+  void operator()(const Convolution& c) const {
+    if (c.native || run_.scratch != Scratch::full) return;
+    CudnnConvolution query{.dtype = c.dtype, .n = c.n, .c = c.c, .h = c.h, .w = c.w, .k = c.k, .r = c.r, .s = c.s,
+                           .p = c.p, .q = c.q, .stride_h = c.stride_h, .stride_w = c.stride_w, .pad_h = c.pad_h,
+                           .pad_w = c.pad_w, .dilation_h = c.dilation_h, .dilation_w = c.dilation_w, .groups = c.groups};
+    query.pass = c.pass == ConvolutionPass::forward         ? CudnnConvolution::Pass::forward
+                 : c.pass == ConvolutionPass::backward_data ? CudnnConvolution::Pass::backward_data
+                                                            : CudnnConvolution::Pass::backward_filter;
+    after(cudnn_workspace_bytes(query, gpu_));
+  }
+
+  void operator()(const Reduction& r) const {
+    append(reduction_program(r.shape, r.reduced, r.input, r.output, gpu_, r.mean ? ReductionKind::mean : ReductionKind::sum));
+  }
+
+  void operator()(const BatchNorm& b) const {
+    if (!b.native_rows) return;
+    const ChannelsLastGrid grid = channels_last_grid(b.rows, b.channels, true);
+    const std::int64_t statistics = b.backward ? 2 : 4;  // partial sums a channel and block
+    const std::int64_t statistic = b.channels * size_of(b.accumulate);
+    const std::int64_t staging = grid.y > 1 ? statistics * statistic * grid.y : 0;
+    const std::int64_t semaphores = grid.y > 1 ? grid.x * size_of(DType::int32) : 0;
+    if (!b.backward) {
+      after(staging);
+      after(semaphores);
+      return;
+    }
+    // batch_norm_backward_reduce: the two sums, dweight, dbias, its staging; batch_norm_backward_elemt: dX.
+    append({statistic, statistic, kNextOutput, kNextOutput});
+    if (staging > 0) append({staging, semaphores, -3, -4});
+    append({kNextOutput});
+  }
+
+  void operator()(const Softmax& s) const {
+    if (s.product_scratch) before(s.elements * size_of(s.dtype));
+  }
+
+  void operator()(const Lookup& l) const {
+    if (!l.backward) return;
+    append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch));
+  }
+
+  template <class Other>
+  void operator()(const Other&) const {}
+
+ private:
+  void after(std::int64_t bytes) const {
+    if (bytes > 0) program_.push_back(bytes);
+  }
+  void append(const ScratchProgram& p) const { program_.insert(program_.end(), p.begin(), p.end()); }
+  void before(std::int64_t bytes) const {
+    after(bytes);
+    program_.push_back(kNextOutput);
+  }
+
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  std::vector<std::int64_t>& program_;
+};
+
+}  // namespace
+
+void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
+  if (run.scratch == Scratch::none) return;
+  std::visit(Appender(run, gpu, program), op);
+}
+
+std::int64_t cublas_workspace_bytes(const Gpu& gpu) {
+  return gpu.capability_major == 9 ? std::int64_t{32} << 20 : 2 * (std::int64_t{4096} << 10) + 8 * (std::int64_t{16} << 10);
+}
+
+}  // namespace gpuplan

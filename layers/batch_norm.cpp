@@ -1,0 +1,147 @@
+// BatchNorm1d, BatchNorm2d: y = (x - mean) / sqrt(var + eps) * weight + bias, a channel at a time.
+//
+// Backend by aten/src/ATen/native/Normalization.cpp, _select_batch_norm_backend: cuDNN for inputs of three or more
+// dimensions with float or double weights, when the input is of that type too, weight, bias and running
+// statistics are there, eps >= 1e-5 and the batch is within cuDNN's limit; PyTorch's own kernels otherwise.
+// Both save the input, save_mean and save_invstd (in the accumulate type). Backward: cuDNN allocates dX, dweight, dbias; the
+// native kernel for [N, C] (its channels-last path) the two sums, dweight, dbias, then dX. Before 2.0
+// num_batches_tracked was replaced by a new tensor in every training step (torch/nn/modules/batchnorm.py).
+
+#include <array>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+constexpr std::int64_t kCudnnBatchTraining = 880801, kCudnnBatchEval = 65535;  // Normalization.cpp
+constexpr double kCudnnMinimumEpsilon = 1e-5;                                  // CUDNN_BN_MIN_EPSILON
+
+struct Backend {
+  bool cudnn = false;
+  bool batch_statistics = true;  // of this batch: training, or no running statistics
+};
+
+Backend backend_of(const LayerBuilder& b, bool affine, bool running) {
+  const Shape& in = b.shape(b.input());
+  const DType dtype = b.dtype(b.input());
+  Backend backend;
+  backend.batch_statistics = b.training() || !running;
+  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) && (dtype == DType::fp32 || dtype == DType::fp64) &&
+                  b.real("eps") >= kCudnnMinimumEpsilon &&
+                  in[0] <= (b.training() ? kCudnnBatchTraining : kCudnnBatchEval);
+  return backend;
+}
+
+void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean, TensorId invstd,
+              TensorId weight, TensorId bias) {
+  const Shape& shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const OutputSpec dx{shape, dtype};
+  const OutputSpec parameter{{shape[1]}, dtype};
+  const BatchNorm work{.elements = shape.elements(), .training = backend.batch_statistics, .backward = true,
+                       .channels = shape[1], .rows = shape.elements() / shape[1],
+                       .native_rows = shape.rank() == 2 && !backend.cudnn && backend.batch_statistics,
+                       .accumulate = accumulate_type(dtype)};
+  const Operand dy = node.grad();
+  for (const TensorId t : {x, mean, invstd, weight})
+    if (t != kNone) node.save(t);
+  Operand gx = 0, gw = 0, gb = 0;
+  if (backend.cudnn) {
+    const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
+    const auto r = node.run_many("aten::cudnn_batch_norm_backward", work, {x, dy, weight}, outputs);
+    gx = r[0], gw = r[1], gb = r[2];
+  } else if (work.native_rows) {
+    const std::array<OutputSpec, 3> outputs{parameter, parameter, dx};
+    const auto r = node.run_many("aten::native_batch_norm_backward", work, {dy, x}, outputs);
+    gw = r[0], gb = r[1], gx = r[2];
+  } else {
+    const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
+    const auto r = node.run_many("aten::native_batch_norm_backward", work, {dy, x}, outputs);
+    gx = r[0], gw = r[1], gb = r[2];
+  }
+  if (node.needs(x)) node.give(x, gx);
+  if (node.needs(weight)) node.give(weight, gw);
+  if (node.needs(bias)) node.give(bias, gb);
+}
+
+void lower_batch_norm(LayerBuilder& b, bool two_d) {
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  if (two_d) b.expect_rank(4, "[N, C, H, W]");
+  if (!two_d && in.rank() != 2 && in.rank() != 3) b.fail("expects an input [N, C] or [N, C, L], got " + to_string(in));
+  const std::int64_t c = b.size("num_features", in[1], "channels");
+  if (b.training() && in.elements() == c)
+    b.fail("expects more than one value per channel when training, got input size " + to_string(in));
+  const DType dtype = b.dtype(x);
+  const bool affine = b.boolean("affine");
+  const bool running = b.boolean("track_running_stats");
+  const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
+  const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
+  if (running) {
+    b.buffer("running_mean", {c}, dtype);
+    b.buffer("running_var", {c}, dtype);
+    const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
+    if (b.training() && b.before(200)) b.replace_buffer(batches);
+  }
+
+  const Backend backend = backend_of(b, affine, running);
+  const OutputSpec out{in, dtype};
+  const OutputSpec statistic{{c}, accumulate_type(dtype)};
+  const BatchNorm work{.elements = in.elements(), .training = backend.batch_statistics, .backward = false, .channels = c,
+                       .rows = in.elements() / c, .native_rows = in.rank() == 2 && backend.batch_statistics,
+                       .accumulate = accumulate_type(dtype)};
+  const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
+  // cuDNN in eval hands back empty statistics.
+  const bool statistics = !backend.cudnn || backend.batch_statistics;
+  const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
+  const TensorId y = results[0];
+  const TensorId mean = statistics ? results[1] : kNone;
+  const TensorId invstd = statistics ? results[2] : kNone;
+  if (NodeBuilder node = b.node(backend.cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", y, {x, weight, bias}))
+    backward(node, b, backend, x, mean, invstd, weight, bias);
+  b.output(y);
+}
+
+const std::vector<ParameterDef> kParameters = {
+    {"num_features", ParameterType::size, "", "channels of the input, or _"},
+    {"eps", ParameterType::real, "1e-05", "added to the variance; below 1e-5 rules cuDNN out"},
+    {"momentum", ParameterType::real, "0.1", "of the running statistics; changes no size"},
+    {"affine", ParameterType::boolean, "True", "learnable weight and bias [C]"},
+    {"track_running_stats", ParameterType::boolean, "True", "running_mean, running_var [C] and num_batches_tracked"},
+};
+
+LayerDef batch_norm(std::string_view name, std::string_view summary, void (*lower)(LayerBuilder&), LayerExample example) {
+  return {.name = name,
+          .summary = summary,
+          .math = "y = (x - mean) / sqrt(var + eps) * weight + bias over each channel.\n"
+                  "Saved: x, save_mean [C], save_invstd [C]. Buffers: running_mean, running_var [C], num_batches_tracked (8 bytes).",
+          .parameters = kParameters,
+          .lower = lower,
+          .example = example};
+}
+
+const LayerDef kBatchNorm1d = batch_norm("BatchNorm1d", "batch normalisation over [N, C] or [N, C, L]",
+                                         [](LayerBuilder& b) { lower_batch_norm(b, false); },
+                                         {.call = "BatchNorm1d(512)",
+                                          .input_shapes = {{128, 512}},
+                                          .output_shape = {128, 512},
+                                          .parameters = 1024,
+                                          .saved_bytes = 266'240,
+                                          .derivation = "x is 128*512*4 bytes, two statistics of 512*4"});
+const LayerDef kBatchNorm2d = batch_norm("BatchNorm2d", "batch normalisation over [N, C, H, W]",
+                                         [](LayerBuilder& b) { lower_batch_norm(b, true); },
+                                         {.call = "BatchNorm2d(64)",
+                                          .input_shapes = {{8, 64, 56, 56}},
+                                          .output_shape = {8, 64, 56, 56},
+                                          .parameters = 128,
+                                          .saved_bytes = 6'423'040,
+                                          .derivation = "x is 8*64*56*56*4 bytes, two statistics of 64*4"});
+
+const LayerDef* const kLayers[] = {&kBatchNorm1d, &kBatchNorm2d};
+
+}  // namespace
+
+std::span<const LayerDef* const> batch_norm_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
