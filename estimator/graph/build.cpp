@@ -193,10 +193,15 @@ class Walker {
                Scope& scope, bool frozen) {
     if (inputs.empty()) throw Error("a residual needs an input").at(node.mark).context(node.where);
     const TensorId x = inputs.front();
+    const auto first_weight = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
     const TensorId out = latest(body(residual.body, path, x, scope, frozen));
+    const auto first_of_shortcut = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
     const TensorId shortcut = latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, latest(x), scope, frozen));
-    const TensorId y = join_call("Add", node, path, std::array{out, shortcut}, residual.inplace);
-    return y;
+    if (residual.shortcut_first) {
+      const auto begin = graph_.model_storage.begin();
+      std::rotate(begin + first_weight, begin + first_of_shortcut, graph_.model_storage.end());
+    }
+    return join_call("Add", node, path, std::array{out, shortcut}, residual.inplace);
   }
 
   TensorId run(const Parallel& parallel, const Node& node, const std::string& path, std::span<const TensorId> inputs,
@@ -208,7 +213,9 @@ class Walker {
     for (TensorId& r : results) r = latest(r);
     const char* const op = parallel.join == Join::cat ? "Cat" : parallel.join == Join::add ? "Add" : "Mul";
     TensorId y = results.front();
-    if (parallel.join == Join::cat) {
+    if (results.size() == 1) {
+      // One branch: nothing to join; its input is held while it runs, as a name in the caller's frame would.
+    } else if (parallel.join == Join::cat) {
       y = join_call(op, node, path, results, false, parallel.dim);
     } else {
       for (std::size_t i = 1; i < results.size(); ++i) y = join_call(op, node, path, std::array{y, results[i]}, false);

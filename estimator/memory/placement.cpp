@@ -128,8 +128,6 @@ class Replay {
       while (next < step.allocates.end) allocate(s_.allocated[index(next++)]);
     };
     if (std::ranges::find(program, kNextOutput) == program.end()) remaining();
-    if (keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none && std::holds_alternative<Gemm>(*step.what))
-      ensure_cublas_workspace();
     scratch_.clear();
     for (const std::int64_t n : program) {
       if (n == kNextOutput) {
@@ -141,6 +139,8 @@ class Replay {
       }
     }
     remaining();
+    if (keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none && std::holds_alternative<Gemm>(*step.what))
+      ensure_cublas_workspace();
     for (BlockId& b : scratch_) release_scratch(b);
   }
 

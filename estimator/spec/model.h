@@ -56,11 +56,14 @@ struct Repeat {
   Body items;
 };
 
-/// out = body(x) + shortcut(x); the shortcut is the identity when empty. `inplace`: out += identity.
+/// out = body(x) + shortcut(x); the shortcut is the identity when empty. `inplace`: out += identity. The body runs
+/// first; `shortcut_first` says that the shortcut is written before the body, which is the order in which the
+/// weights are allocated (torchvision's ResNets construct `downsample` before the block it belongs to).
 struct Residual {
   Body body;
   Body shortcut;
   bool inplace = false;
+  bool shortcut_first = false;
 };
 
 enum class Join { cat, add, mul };
@@ -88,15 +91,15 @@ struct Node {
   SourceMark tie_mark;
   bool frozen = false;
   bool checkpoint = false;
-  SourceMark mark;  // of the entry
+  SourceMark mark;    // of the entry
   std::string where;  // "in layer1.1 (block Bottleneck, repeat 2 of 3)" for errors; empty at top level
   std::variant<LayerCall, Block, Repeat, Residual, Parallel> what;
 };
 
 struct Input {
-  std::string name;                  // "input" where the spec has the singular form
-  std::vector<std::int64_t> shape;   // without the batch
-  DType dtype = DType::fp32;         // floating inputs follow the run's precision
+  std::string name;                 // "input" where the spec has the singular form
+  std::vector<std::int64_t> shape;  // without the batch
+  DType dtype = DType::fp32;        // floating inputs follow the run's precision
   bool requires_grad = false;
   SourceMark mark;
 };
