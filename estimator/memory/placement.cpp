@@ -10,6 +10,9 @@
 namespace gpuplan {
 namespace {
 
+// Beyond an exbibyte every answer is "no"; stopping there keeps every sum of sizes within 64 bits.
+constexpr std::int64_t kTooMuch = std::int64_t{1} << 60;
+
 constexpr int kSteadyStep = 2;  // the third: reserved memory has settled (facts: simulate 2-3 iterations)
 
 template <class Allocator>
@@ -189,8 +192,9 @@ class Replay {
   BufferId buffer_of(TensorId t) const { return graph_.tensors[index(t)].buffer; }
 
   BlockId allocate_bytes(std::int64_t bytes, Category category) {
+    if (bytes > kTooMuch || allocator_.reserved_bytes() > kTooMuch) throw Error("the step needs more than 1 EiB of memory");
     const BlockId b = allocator_.allocate(bytes);
-    if (b == kOutOfMemory) throw Error("the step needs more memory than 64-bit sizes can count");
+    if (b == kOutOfMemory) throw Error("the step needs more memory than there are addresses");
     ++allocations_;
     if (b != kNoBlock) categories_[static_cast<std::size_t>(category)] += allocator_.charged_bytes(b);
     if (reporting_) note_peak(phase_, step_);
