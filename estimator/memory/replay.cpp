@@ -8,8 +8,8 @@ namespace gpuplan {
 namespace {
 
 std::string text_of(TraceAction action, TracePlace place, std::int64_t bytes) {
-  return std::string(name_of(action)) + " " + std::to_string(place.segment) + "+" + std::to_string(place.offset) +
-         " " + std::to_string(bytes);
+  return std::string(name_of(action)) + " " + std::to_string(place.segment) + "+" + std::to_string(place.offset) + " " +
+         std::to_string(bytes);
 }
 
 // Numbers segments as the recording does - a new address, a new number - and keeps what happened since

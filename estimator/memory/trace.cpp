@@ -15,8 +15,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array<const char*, 7> kActionNames = {"alloc",        "free_requested", "free_completed", "segment_alloc",
-                                                     "segment_free", "segment_map",    "segment_unmap"};
+constexpr std::array<const char*, 7> kActionNames = {
+    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"};
 constexpr std::size_t kMaxLineBytes = 4096;
 
 std::uint64_t key_of(TracePlace place) {

@@ -12,8 +12,8 @@
 // Segments are numbered from 0 as they come.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
