@@ -85,18 +85,19 @@ struct Report {
     std::int64_t bytes = 0;
     Phase phase = Phase::forward;
     std::string op, layer;
-    std::int64_t forward_bytes = 0, backward_bytes = 0, optimizer_bytes = 0, after_model_bytes = 0, end_of_forward_bytes = 0;
+    std::int64_t forward_bytes = 0, backward_bytes = 0, optimizer_bytes = 0, after_model_bytes = 0,
+                 end_of_forward_bytes = 0;
     // beyond the contract, for tests against traces: levels at phase borders
     std::int64_t start_bytes = 0, forward_end_bytes = 0, backward_end_bytes = 0, end_bytes = 0, loss_peak_bytes = 0;
   } tensor_peak;  // tensors only, each rounded up to 512 B
   struct {
-    Reading reading;  // highest of the step, each figure by itself
-    std::int64_t device_bytes = 0;   // reserved + context
+    Reading reading;                // highest of the step, each figure by itself
+    std::int64_t device_bytes = 0;  // reserved + context
     std::int64_t context_bytes = 0;
     Confidence context_confidence = Confidence::assumed;
-    Phase phase = Phase::forward;    // of the allocated peak
+    Phase phase = Phase::forward;  // of the allocated peak
     std::string op, layer;
-    std::vector<PeakPart> parts;     // at the allocated peak
+    std::vector<PeakPart> parts;       // at the allocated peak
     std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
   } peak;
   std::vector<PhaseRow> phases;

@@ -1,0 +1,123 @@
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const Json kInteger = {{"type", "integer"}};
+const Json kText = {{"type", "string"}};
+
+Json or_null(const Json& type) { return {{"type", Json::array({type.at("type"), "null"})}}; }
+Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+Json one_of(std::initializer_list<const char*> words) { return {{"enum", words}}; }
+
+// Every key is always there; more may be added, so unknown ones are allowed.
+Json object(Json properties) {
+  Json required = Json::array();
+  for (const auto& [key, value] : properties.items()) required.push_back(key);
+  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
+}
+
+Json integers(std::initializer_list<const char*> keys) {
+  Json properties = Json::object();
+  for (const char* key : keys) properties[key] = kInteger;
+  return properties;
+}
+
+Json with(Json properties, const Json& more) {
+  for (const auto& [key, value] : more.items()) properties[key] = value;
+  return properties;
+}
+
+Json phase_words() { return one_of({"start", "forward", "loss", "backward", "clip", "optimizer", "end"}); }
+Json confidence_words() { return one_of({"exact", "modelled", "assumed"}); }
+
+Json run_schema() {
+  const Json boolean = {{"type", "boolean"}};
+  return object({{"mode", one_of({"train", "infer"})},
+                 {"batch", kInteger},
+                 {"precision", kText},
+                 {"optimizer", or_null(kText)},
+                 {"gpu", or_null(kText)},
+                 {"loop", one_of({"plain", "function", "loss_only"})},
+                 {"pytorch", kText},
+                 {"optimizer_impl", or_null(kText)},
+                 {"weight_decay", boolean},
+                 {"clip_grad_norm", boolean},
+                 {"scratch", one_of({"full", "no-cudnn", "none"})},
+                 {"allocator", one_of({"caching", "exact", "cudaMalloc"})},
+                 {"alloc_conf", kText},
+                 {"step", one_of({"steady", "first"})}});
+}
+
+Json peak_schema() {
+  const Json part = object({{"category", kText}, {"bytes", kInteger}, {"confidence", confidence_words()}});
+  const Json module = object({{"name", kText}, {"bytes", kInteger}});
+  return object(
+      with(integers({"allocated_bytes", "requested_bytes", "reserved_bytes", "device_bytes", "context_bytes"}),
+           {{"context_confidence", confidence_words()},
+            {"phase", phase_words()},
+            {"op", kText},
+            {"layer", kText},
+            {"parts", list_of(part)},
+            {"modules", list_of(module)}}));
+}
+
+Json layer_schema() {
+  const Json sizes = list_of(kInteger);
+  return object(with(
+      {{"name", kText}, {"type", kText}, {"at", kText}, {"input_shapes", list_of(sizes)}, {"output_shape", sizes}},
+      integers({"parameters", "forward_macs", "backward_flops", "elementwise_flops", "saved_bytes", "output_bytes"})));
+}
+
+Json phase_row_schema() {
+  return object(with({{"step", one_of({"first", "steady"})}, {"phase", phase_words()}},
+                     integers({"requested_bytes", "allocated_bytes", "reserved_bytes", "peak_requested_bytes",
+                               "peak_allocated_bytes", "peak_reserved_bytes", "kernels"})));
+}
+
+Json tensor_peak_schema() {
+  return object(with(
+      {{"bytes", kInteger}, {"phase", phase_words()}, {"op", kText}, {"layer", kText}},
+      integers({"forward_bytes", "backward_bytes", "optimizer_bytes", "after_model_bytes", "end_of_forward_bytes"})));
+}
+
+Json top_level() {
+  const Json number = {{"type", "number"}};
+  return {{"schema", {{"const", "gpuplan.plan/1"}}},
+          {"tool", object({{"name", kText}, {"version", kText}})},
+          {"model", object(with({{"name", kText}, {"file", kText}},
+                                integers({"parameters", "trainable_parameters", "buffers", "layers"})))},
+          {"run", run_schema()},
+          {"bytes",
+           object(integers({"parameters", "buffers", "gradients", "optimizer_state", "inputs", "saved_for_backward"}))},
+          {"tensor_peak", tensor_peak_schema()},
+          {"peak", peak_schema()},
+          {"phases", list_of(phase_row_schema())},
+          {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "optimizer_flops",
+                                       "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},
+          {"time", object({{"step_seconds", or_null(number)}, {"bound", or_null(kText)}})},
+          {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
+          {"layers", list_of(layer_schema())},
+          {"warnings", list_of(kText)}};
+}
+
+}  // namespace
+
+std::string plan_json_schema() {
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"$id", "gpuplan.plan/1"},
+                 {"title", "gpuplan plan --format json"},
+                 {"description", "Fields are added, never renamed. Counts are integers with the unit in the key."}};
+  schema.update(object(top_level()));
+  // Only there when asked for with --count-as.
+  schema["properties"]["count_as"] =
+      object({{"tool", kText}, {"unit", kText}, {"per_sample", kInteger}, {"batch", kInteger}});
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace gpuplan

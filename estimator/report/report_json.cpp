@@ -1,0 +1,152 @@
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/run_names.h"
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json sizes_of(const Shape& shape) {
+  Json list = Json::array();
+  for (const std::int64_t n : shape.sizes()) list.push_back(n);
+  return list;
+}
+
+Json run_json(const Report& report) {
+  const RunConfig& run = report.run;
+  const bool training = run.mode == Mode::train;
+  Json json = {{"mode", name_of(run.mode)}, {"batch", run.batch}, {"precision", name_of(run.precision)}};
+  json["optimizer"] = training ? Json(name_of(run.optimizer)) : Json(nullptr);
+  json["gpu"] = report.gpu ? Json(report.gpu->name) : Json(nullptr);
+  json["loop"] = name_of(run.loop);
+  json["pytorch"] = version_text(run.pytorch);
+  json["optimizer_impl"] = training ? Json(name_of(run.optimizer.impl)) : Json(nullptr);
+  json["weight_decay"] = run.optimizer.weight_decay;
+  json["clip_grad_norm"] = run.clip_grad_norm;
+  json["scratch"] = name_of(run.scratch);
+  json["allocator"] = name_of(run.allocator);
+  json["alloc_conf"] = run.alloc_conf;
+  json["step"] = run.first_step ? "first" : "steady";
+  return json;
+}
+
+Json tensor_peak_json(const Report& report) {
+  const auto& peak = report.tensor_peak;
+  return {{"bytes", peak.bytes},
+          {"phase", name_of(peak.phase)},
+          {"op", peak.op},
+          {"layer", peak.layer},
+          {"forward_bytes", peak.forward_bytes},
+          {"backward_bytes", peak.backward_bytes},
+          {"optimizer_bytes", peak.optimizer_bytes},
+          {"after_model_bytes", peak.after_model_bytes},
+          {"end_of_forward_bytes", peak.end_of_forward_bytes}};
+}
+
+Json peak_json(const Report& report) {
+  const auto& peak = report.peak;
+  Json parts = Json::array(), modules = Json::array();
+  for (const PeakPart& part : peak.parts)
+    parts.push_back(
+        {{"category", name_of(part.category)}, {"bytes", part.bytes}, {"confidence", name_of(part.confidence)}});
+  for (const ModuleBytes& module : peak.modules) modules.push_back({{"name", module.name}, {"bytes", module.bytes}});
+  return {{"allocated_bytes", peak.reading.allocated_bytes},
+          {"requested_bytes", peak.reading.requested_bytes},
+          {"reserved_bytes", peak.reading.reserved_bytes},
+          {"device_bytes", peak.device_bytes},
+          {"context_bytes", peak.context_bytes},
+          {"context_confidence", name_of(peak.context_confidence)},
+          {"phase", name_of(peak.phase)},
+          {"op", peak.op},
+          {"layer", peak.layer},
+          {"parts", std::move(parts)},
+          {"modules", std::move(modules)}};
+}
+
+Json phases_json(const Report& report) {
+  Json list = Json::array();
+  for (const PhaseRow& row : report.phases)
+    list.push_back({{"step", row.steady ? "steady" : "first"},
+                    {"phase", name_of(row.phase)},
+                    {"requested_bytes", row.live.requested_bytes},
+                    {"allocated_bytes", row.live.allocated_bytes},
+                    {"reserved_bytes", row.live.reserved_bytes},
+                    {"peak_requested_bytes", row.peak.requested_bytes},
+                    {"peak_allocated_bytes", row.peak.allocated_bytes},
+                    {"peak_reserved_bytes", row.peak.reserved_bytes},
+                    {"kernels", row.kernels}});
+  return list;
+}
+
+Json compute_json(const Report& report) {
+  const auto& c = report.compute;
+  return {{"forward_macs", c.forward_macs},     {"forward_flops", c.forward_flops},
+          {"backward_flops", c.backward_flops}, {"optimizer_flops", c.optimizer_flops},
+          {"step_flops", c.step_flops},         {"elementwise_flops", c.elementwise_flops},
+          {"bytes_moved", c.bytes_moved},       {"per_mac", 2}};
+}
+
+Json layer_json(const LayerRow& layer) {
+  Json inputs = Json::array();
+  for (const Shape& shape : layer.input_shapes) inputs.push_back(sizes_of(shape));
+  return {{"name", layer.name},
+          {"type", layer.type},
+          {"at", layer.file + ":" + std::to_string(layer.line) + ":" + std::to_string(layer.column)},
+          {"input_shapes", std::move(inputs)},
+          {"output_shape", sizes_of(layer.output_shape)},
+          {"parameters", layer.parameters},
+          {"forward_macs", layer.forward_macs},
+          {"backward_flops", layer.backward_flops},
+          {"elementwise_flops", layer.elementwise_flops},
+          {"saved_bytes", layer.saved_bytes},
+          {"output_bytes", layer.output_bytes}};
+}
+
+Json model_json(const Report& report) {
+  const auto& model = report.model;
+  return {{"name", model.name},
+          {"file", model.file},
+          {"parameters", model.parameters},
+          {"trainable_parameters", model.trainable_parameters},
+          {"buffers", model.buffers},
+          {"layers", model.layers}};
+}
+
+Json bytes_json(const Report& report) {
+  const auto& bytes = report.bytes;
+  return {{"parameters", bytes.parameters}, {"buffers", bytes.buffers},
+          {"gradients", bytes.gradients},   {"optimizer_state", bytes.optimizer_state},
+          {"inputs", bytes.inputs},         {"saved_for_backward", bytes.saved_for_backward}};
+}
+
+}  // namespace
+
+std::string report_json(const Report& report, std::string_view version) {
+  Json json = {{"schema", "gpuplan.plan/1"}, {"tool", {{"name", "gpuplan"}, {"version", version}}}};
+  json["model"] = model_json(report);
+  json["run"] = run_json(report);
+  json["bytes"] = bytes_json(report);
+  json["tensor_peak"] = tensor_peak_json(report);
+  json["peak"] = peak_json(report);
+  json["phases"] = phases_json(report);
+  json["compute"] = compute_json(report);
+  json["time"] = {{"step_seconds", nullptr}, {"bound", nullptr}};
+  json["allocator"] = {{"segments", report.allocator.segments},
+                       {"allocations", report.allocator.allocations},
+                       {"inactive_split_bytes", report.allocator.inactive_split_bytes}};
+  if (!report.count_as.tool.empty())
+    json["count_as"] = {{"tool", report.count_as.tool},
+                        {"unit", report.count_as.unit},
+                        {"per_sample", report.count_as.per_sample},
+                        {"batch", report.count_as.batch}};
+  json["layers"] = Json::array();
+  for (const LayerRow& layer : report.layers) json["layers"].push_back(layer_json(layer));
+  json["warnings"] = report.warnings;
+  // A name may hold bytes that are not UTF-8; JSON cannot, and a report must not fail over them.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gpuplan

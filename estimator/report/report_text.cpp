@@ -1,0 +1,224 @@
+#include <algorithm>
+
+#include "estimator/report/run_names.h"
+#include "estimator/report/text_table.h"
+#include "estimator/report/timeline.h"
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr auto kLeft = TextTable::Align::left;
+constexpr auto kRight = TextTable::Align::right;
+
+// The words and marks of one screen, in the style asked for.
+class Screen {
+ public:
+  Screen(const Report& report, const TextStyle& style) : report_(report), style_(style) {}
+
+  std::string headline() const;
+  std::string verdict_block() const;
+  std::string ways_out(const std::vector<WayOut>& ways) const;
+  std::string alive_at_peak() const;
+  std::string timeline() const;
+  std::string facts() const;
+  std::string phases() const;
+  std::string next() const;
+
+ private:
+  std::string bytes(std::int64_t n) const {
+    return style_.exact_bytes ? format_count(n) + " B" : format_bytes(n, style_.units);
+  }
+  std::string dot() const { return style_.unicode ? " · " : " | "; }
+  std::string paint(const char* code, const std::string& text) const {
+    return style_.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  }
+  std::string bar(std::int64_t per_mille, std::size_t columns) const;
+  std::string part_label(Category category) const;
+  std::string peak_place() const;
+  std::string fit_words() const;
+
+  const Report& report_;
+  const TextStyle& style_;
+};
+
+std::string Screen::headline() const {
+  const RunConfig& run = report_.run;
+  std::string out = paint("1", report_.model.name) + dot() + std::string(name_of(run.mode)) + dot() + "batch " +
+                    format_count(run.batch);
+  if (!report_.layers.empty() && !report_.layers[0].input_shapes.empty()) {
+    const auto sizes = report_.layers[0].input_shapes[0].sizes();
+    if (sizes.size() > 1 && sizes[0] == run.batch)
+      out += (style_.unicode ? " × " : " x ") + format_sizes(sizes.subspan(1), style_.unicode);
+  }
+  out += dot() + std::string(name_of(run.precision));
+  if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
+  out += dot() + (report_.gpu ? report_.gpu->title : "no GPU named, A100-class rules");
+  return out + dot() + "PyTorch " + version_text(run.pytorch) + (run.first_step ? ", first step" : "") + "\n";
+}
+
+std::string Screen::peak_place() const {
+  std::string out = "at " + std::string(name_of(report_.peak.phase));
+  const std::string& where = report_.peak.layer.empty() ? report_.peak.op : report_.peak.layer;
+  if (!where.empty()) out += " of " + where;
+  return out;
+}
+
+std::string Screen::fit_words() const {
+  const Verdict v = verdict(report_);
+  if (!v.known) return "device memory in all";
+  const std::int64_t needs = report_.peak.device_bytes;
+  const std::string mark = style_.unicode ? (v.fits ? "✔" : "✖") : (v.fits ? "[ok]" : "[no]");
+  const std::string device = report_.gpu->title + " (" + format_count(v.usable_bytes >> 20) + " MiB)";
+  const std::string share =
+      v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
+  if (v.fits)
+    return paint("32", mark + " fits") + " " + device + ": " + share + bytes(v.usable_bytes - needs) + " free";
+  return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - v.usable_bytes) + " too much";
+}
+
+std::string Screen::verdict_block() const {
+  const auto& peak = report_.peak;
+  const std::int64_t cached = peak.reading.reserved_bytes - peak.reading.allocated_bytes;
+  TextTable table({kLeft, kRight, kLeft, kLeft});
+  table.row({"Peak", bytes(peak.reading.allocated_bytes), peak_place()});
+  if (report_.run.allocator == AllocatorKind::caching)
+    table.row(
+        {"+ cache", bytes(cached), "held by PyTorch's allocator, " + bytes(peak.reading.reserved_bytes) + " reserved"});
+  if (peak.context_bytes > 0)
+    table.row({"+ runtime", bytes(peak.context_bytes), "CUDA context and libraries",
+               std::string(name_of(peak.context_confidence))});
+  else
+    table.row({"+ runtime", "?", "CUDA context and libraries, not known for this device"});
+  table.row({"Needs", bytes(peak.device_bytes), fit_words()});
+  return "\n" + table.text();
+}
+
+std::string Screen::ways_out(const std::vector<WayOut>& ways) const {
+  if (ways.empty()) return "";
+  TextTable table({kLeft, kRight});
+  for (const WayOut& way : ways) table.row({way.flags, bytes(way.device_bytes)});
+  return "\n  any one of these fits\n" + table.text("    ");
+}
+
+// Eighths of a column in Unicode, whole columns in ASCII.
+std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
+  std::string out;
+  for (std::size_t i = 0; i < eighths / 8; ++i) out += style_.unicode ? "█" : "#";
+  if (style_.unicode) out += kEighths[eighths % 8];
+  return out;
+}
+
+std::string Screen::part_label(Category category) const {
+  const std::string name(name_of(category));
+  if (category != Category::optimizer_state) return name == "activation_gradients" ? "activation gradients" : name;
+  switch (report_.run.optimizer.kind) {
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+    case OptimizerKind::nadam:
+    case OptimizerKind::radam: return report_.run.optimizer.amsgrad ? "optimizer m, v, max v" : "optimizer m, v";
+    default: return "optimizer state";
+  }
+}
+
+std::string Screen::alive_at_peak() const {
+  std::vector<PeakPart> parts = report_.peak.parts;
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::erase_if(parts, [](const PeakPart& part) { return part.bytes == 0; });
+  std::vector<std::int64_t> values;
+  for (const PeakPart& part : parts) values.push_back(part.bytes);
+  const std::int64_t total = report_.peak.reading.allocated_bytes;
+  const ColumnUnit unit = column_unit(total, style_.units);
+  const std::vector<std::int64_t> tenths = tenths_that_sum(values, unit.bytes), shares = shares_per_mille(values);
+  const auto amount = [&](std::int64_t exact, std::int64_t rounded) {
+    return style_.exact_bytes ? format_count(exact) : format_tenths(rounded);
+  };
+  const std::size_t columns = style_.width > 60 ? static_cast<std::size_t>(std::min(style_.width, 100)) - 56 : 0;
+  TextTable table({kLeft, kRight, kRight, kLeft, kLeft});
+  table.row({"alive at the peak", style_.exact_bytes ? "bytes" : std::string(unit.name), "%"});
+  std::int64_t sum = 0, sum_tenths = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sum += parts[i].bytes;
+    sum_tenths += tenths[i];
+    std::vector<std::string> row = {part_label(parts[i].category), amount(parts[i].bytes, tenths[i]),
+                                    format_tenths(shares[i])};
+    if (style_.interactive) row.push_back(bar(shares[i], columns));
+    row.emplace_back(name_of(parts[i].confidence));
+    table.row(row);
+  }
+  table.row({"total", amount(sum, sum_tenths), sum > 0 ? "100.0" : "0.0"});
+  return "\n" + table.text();
+}
+
+std::string Screen::timeline() const {
+  if (!style_.interactive || report_.timeline.empty()) return "";
+  const std::size_t columns = static_cast<std::size_t>(std::clamp(style_.width, 24, 100)) - 4;
+  return "\n  " + sparkline(report_.timeline, columns, style_.unicode) + "\n  " +
+         phase_ruler(report_.timeline, columns, style_.unicode) + "\n";
+}
+
+std::string Screen::facts() const {
+  TextTable table({kLeft, kLeft});
+  const auto& c = report_.compute;
+  const std::int64_t batch = std::max<std::int64_t>(report_.run.batch, 1);
+  const std::string step = report_.run.mode == Mode::train ? " per step" : " per batch";
+  table.row({"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
+                            " per sample forward (1 MAC = 2 FLOP)"});
+  const auto& model = report_.model;
+  std::string parameters = format_count(model.parameters) + dot() + bytes(report_.bytes.parameters);
+  if (model.trainable_parameters != model.parameters)
+    parameters += dot() + format_count(model.trainable_parameters) + " trainable";
+  table.row({"Params", parameters});
+  std::string biggest;
+  for (std::size_t i = 0; i < report_.peak.modules.size() && i < 4; ++i)
+    biggest += (i > 0 ? dot() : "") + report_.peak.modules[i].name + " " + bytes(report_.peak.modules[i].bytes);
+  if (!biggest.empty()) table.row({"Biggest", biggest});
+  if (!report_.count_as.tool.empty())
+    table.row({"Count", report_.count_as.tool + " prints " + format_count(report_.count_as.per_sample) + " " +
+                            report_.count_as.unit + " for one sample"});
+  return "\n" + table.text();
+}
+
+std::string Screen::phases() const {
+  if (!style_.verbose || report_.phases.empty()) return "";
+  TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight});
+  table.row({"step", "phase", "live allocated", "reserved", "peak allocated", "reserved", "kernels"});
+  for (const PhaseRow& row : report_.phases)
+    table.row({row.steady ? "steady" : "first", std::string(name_of(row.phase)), bytes(row.live.allocated_bytes),
+               bytes(row.live.reserved_bytes), bytes(row.peak.allocated_bytes), bytes(row.peak.reserved_bytes),
+               format_count(row.kernels)});
+  const auto& a = report_.allocator;
+  return "\n" + table.text() + "\n  Allocator  " + format_count(a.segments) + " segments" + dot() +
+         format_count(a.allocations) + " allocations" + dot() + bytes(a.inactive_split_bytes) +
+         " in split remainders\n";
+}
+
+std::string Screen::next() const {
+  if (!style_.interactive) return "";
+  const std::string& file = report_.model.file;
+  TextTable table({kLeft, kLeft, kLeft});
+  table.row({"next", "gpuplan layers " + file + " --sort mem", "which module costs what"});
+  if (!report_.gpu) table.row({"", "gpuplan " + file + " --gpu NAME", "whether it fits a device"});
+  table.row({"", "gpuplan " + file + " --format json", "every number"});
+  return "\n" + table.text();
+}
+
+}  // namespace
+
+Verdict verdict(const Report& report) {
+  if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
+  const std::int64_t usable = report.gpu->memory_bytes;
+  return {.known = true, .fits = report.peak.device_bytes <= usable, .usable_bytes = usable};
+}
+
+std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {
+  const Screen screen(report, style);
+  if (style.brief) return screen.verdict_block().substr(1) + screen.ways_out(ways_out);
+  return screen.headline() + screen.verdict_block() + screen.ways_out(ways_out) + screen.alive_at_peak() +
+         screen.timeline() + screen.facts() + screen.phases() + screen.next();
+}
+
+}  // namespace gpuplan

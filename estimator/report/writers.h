@@ -1,0 +1,55 @@
+// A report as text. Free functions from values to a string; tools/ decides where it goes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/report/format.h"
+#include "estimator/report/layer_table.h"
+#include "estimator/report/report.h"
+
+namespace gpuplan {
+
+/// What the place that text goes to can show, and how much is wanted.
+struct TextStyle {
+  bool color = false;
+  bool unicode = true;
+  int width = 80;            // columns
+  bool interactive = false;  // a person at a terminal: bars, timeline, what to try next. Piped: plain rows.
+  bool exact_bytes = false;  // every amount in bytes
+  Units units = Units::iec;
+  bool verbose = false;  // phases, allocator
+  bool brief = false;    // the verdict only
+};
+
+/// A way to make a step that does not fit, fit: flags to add, and what is needed then.
+struct WayOut {
+  std::string flags;
+  std::int64_t device_bytes = 0;
+};
+
+/// The screen of `gpuplan plan`: verdict, what is alive at the peak, timeline, compute, parameters. The printed rows of
+/// each table sum to its printed total.
+std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out = {});
+
+/// Schema gpuplan.plan/1 (plan_json_schema): integers with the unit in the key, two spaces of indent, a final newline.
+std::string report_json(const Report& report, std::string_view version);
+/// The JSON Schema of report_json.
+std::string plan_json_schema();
+
+/// One line a layer, heading first; RFC 4180 quoting, sizes as 64x3x224x224, bytes as integers.
+std::string report_csv(const Report& report);
+/// Markdown: the verdict, what is alive at the peak, and the layer table.
+std::string report_md(const Report& report, const LayerTableOptions& layers = {});
+
+/// Whether device_bytes fits the named device; fits also when no memory size is known (knows: false).
+struct Verdict {
+  bool known = false;
+  bool fits = true;
+  std::int64_t usable_bytes = 0;
+};
+Verdict verdict(const Report& report);
+
+}  // namespace gpuplan

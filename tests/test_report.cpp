@@ -1,0 +1,158 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/writers.h"
+#include "tests/golden.h"
+#include "tests/report_example.h"
+
+using namespace gpuplan;
+using gpuplan::tests::check_golden;
+using gpuplan::tests::example_gpu;
+using gpuplan::tests::example_report;
+using Json = nlohmann::json;
+
+namespace {
+
+// The rows of the first table whose heading starts with `heading`, as {label, first figure}, the total last.
+std::vector<std::pair<std::string, double>> figures_below(const std::string& text, const std::string& heading) {
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line) && line.find(heading) != 2) {
+  }
+  std::vector<std::pair<std::string, double>> rows;
+  while (std::getline(lines, line) && !line.empty()) {
+    const std::size_t digit = line.find_first_of("0123456789");
+    rows.emplace_back(line.substr(2, line.find("  ", 2) - 2), std::stod(line.substr(digit)));
+  }
+  return rows;
+}
+
+// Every key that the schema requires is there, and every key that is there is in the schema.
+void check_against(const Json& schema, const Json& value, const std::string& path) {
+  INFO(path);
+  if (schema.contains("enum"))
+    CHECK_NE(std::find(schema["enum"].begin(), schema["enum"].end(), value), schema["enum"].end());
+  if (schema.contains("const")) CHECK_EQ(schema["const"], value);
+  if (!schema.contains("type")) return;
+  const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
+  const std::string actual = value.is_number_integer() ? "integer" : value.type_name();
+  CHECK_NE(std::find(types.begin(), types.end(), actual), types.end());
+  if (value.is_array())
+    for (const Json& item : value) check_against(schema["items"], item, path + "[]");
+  if (!value.is_object()) return;
+  for (const Json& key : schema["required"]) CHECK_MESSAGE(value.contains(key.get<std::string>()), path << "." << key);
+  for (const auto& [key, item] : value.items()) {
+    REQUIRE_MESSAGE(schema["properties"].contains(key), path << "." << key);
+    check_against(schema["properties"][key], item, path + "." + key);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the screen at a terminal") {
+  Report report = example_report();
+  report.gpu = example_gpu();
+  check_golden("plan_terminal.txt", report_text(report, {.width = 80, .interactive = true}));
+}
+
+TEST_CASE("the screen in a pipe has no bars, no timeline and no suggestions") {
+  const std::string text = report_text(example_report(), {});
+  check_golden("plan_piped.txt", text);
+  CHECK_EQ(text.find("█"), std::string::npos);
+  CHECK_EQ(text.find("next"), std::string::npos);
+}
+
+TEST_CASE("ASCII only on request") {
+  Report report = example_report();
+  report.gpu = example_gpu();
+  const std::string text = report_text(report, {.unicode = false, .width = 80, .interactive = true, .verbose = true});
+  check_golden("plan_ascii.txt", text);
+  for (const char c : text) CHECK_LT(static_cast<unsigned char>(c), 0x80);
+}
+
+TEST_CASE("a device that is too small is a clear no, with ways out") {
+  Report report = example_report();
+  report.gpu = example_gpu(512LL << 20);
+  CHECK_FALSE(verdict(report).fits);
+  check_golden("plan_too_big.txt", report_text(report, {}, {{"--batch 1", 536870912}}));
+}
+
+TEST_CASE("without a device there is no verdict") {
+  CHECK_FALSE(verdict(example_report()).known);
+  Report report = example_report();
+  report.gpu = example_gpu(0);  // memory size unknown
+  CHECK_FALSE(verdict(report).known);
+  CHECK(verdict(report).fits);
+}
+
+TEST_CASE("needs exactly the device's memory: fits") {
+  Report report = example_report();
+  report.gpu = example_gpu(report.peak.device_bytes);
+  CHECK(verdict(report).fits);
+  report.gpu = example_gpu(report.peak.device_bytes - 1);
+  CHECK_FALSE(verdict(report).fits);
+}
+
+TEST_CASE("the printed rows sum to the printed total") {
+  for (const bool exact : {false, true}) {
+    TextStyle style;
+    style.exact_bytes = exact;
+    std::string text = report_text(example_report(), style);
+    std::erase(text, ',');
+    const auto rows = figures_below(text, "alive at the peak");
+    REQUIRE_EQ(rows.size(), 9);
+    double sum = 0;
+    for (std::size_t i = 0; i + 1 < rows.size(); ++i) sum += rows[i].second;
+    CHECK_EQ(rows.back().first, "total");
+    CHECK_EQ(sum, doctest::Approx(rows.back().second).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("colour only where asked for") {
+  Report report = example_report();
+  report.gpu = example_gpu();
+  CHECK_EQ(report_text(report, {}).find('\x1b'), std::string::npos);
+  CHECK_NE(report_text(report, {.color = true}).find("\x1b[32m"), std::string::npos);
+}
+
+TEST_CASE("an empty model is a report too") {
+  const Report empty;
+  CHECK_NOTHROW(report_text(empty, {.interactive = true, .verbose = true}));
+  CHECK_NOTHROW(report_md(empty));
+  CHECK_NOTHROW(report_csv(empty));
+}
+
+TEST_CASE("JSON keeps the contract") {
+  Report report = example_report();
+  report.count_as = {.tool = "fvcore", .unit = "flops", .per_sample = 5, .batch = 2};
+  const std::string text = report_json(report, "0.1.0");
+  check_golden("plan.json", text);
+  check_against(Json::parse(plan_json_schema()), Json::parse(text), "plan");
+}
+
+TEST_CASE("JSON in inference has no optimizer") {
+  Report report = example_report();
+  report.run.mode = Mode::infer;
+  const Json json = Json::parse(report_json(report, "0.1.0"));
+  CHECK(json["run"]["optimizer"].is_null());
+  check_against(Json::parse(plan_json_schema()), json, "plan");
+}
+
+TEST_CASE("JSON survives a name that is not UTF-8") {
+  Report report = example_report();
+  report.layers[0].name = "caf\xe9";
+  CHECK_NOTHROW(Json::parse(report_json(report, "0.1.0")));
+}
+
+TEST_CASE("CSV has a line a layer and quotes what needs it") {
+  Report report = example_report();
+  report.layers[3].name = "he\"a,d";
+  check_golden("layers.csv", report_csv(report));
+}
+
+TEST_CASE("Markdown has the verdict, the parts and the layers") {
+  Report report = example_report();
+  report.gpu = example_gpu();
+  check_golden("plan.md", report_md(report));
+}
