@@ -31,7 +31,7 @@ struct OptimizerEvent {
 
 struct OptimizerProgram {
   std::vector<OptimizerEvent> events;
-  std::int64_t kernels = 0;       // launches, modelled
+  std::int64_t kernels = 0;            // launches, modelled
   std::int64_t elementwise_flops = 0;  // one per element and arithmetic operation of the update rule
 };
 

@@ -5,7 +5,7 @@
 
 With a CUDA build of PyTorch >= 2.1 it reads the caching allocator's own trace (a runtime that stands in for a GPU
 will do: no value is looked at). With a CPU build, such as Debian's 1.13, it reads the profiler's memory events and
-keeps only allocations as large as a parameter: step counters and other scalars live on the CPU in both cases.
+keeps only allocations of a parameter's size: step counters and other scalars live on the CPU in both cases.
 
 Columns: phase (construct, first, steady, clip), optimizer, implementation, options, parameter set, dtypes (given to
 the parameters in turn), kernels, events. The steady step is the eighth: RAdam rectifies from the sixth on.
@@ -15,10 +15,8 @@ An event is "+BYTES" (an allocation; "+BYTESxN" are N of them; numbered from 0 w
 
 import ctypes
 import itertools
-import json
 import re
 import sys
-import tempfile
 
 import torch
 
@@ -70,17 +68,18 @@ def cpu_trace(action):
     """The same from the profiler."""
     with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         action()
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        profile.export_chrome_trace(file.name)
-        trace = json.load(open(file.name))
-    events = trace if isinstance(trace, list) else trace["traceEvents"]
-    events = [e for e in events if e.get("name") == "[memory]"]
-    events.sort(key=lambda e: e["ts"])
-    return [(e["args"]["Addr"], e["args"]["Bytes"] if e["args"]["Bytes"] > 0 else None) for e in events]
+    found, todo = [], list(profile.profiler.kineto_results.experimental_event_tree())
+    while todo:
+        event = todo.pop()
+        todo += event.children
+        if hasattr(event.extra_fields, "alloc_size"):
+            size = event.extra_fields.alloc_size
+            found.append((event.start_time_ns, event.extra_fields.ptr, size if size > 0 else None))
+    return [(address, size) for _, address, size in sorted(found, key=lambda e: e[0])]
 
 
-def record(action, smallest=0):
-    """Runs action and returns (kernels or "", events)."""
+def record(action, kept_sizes=None):
+    """Runs action and returns (kernels or "", events); with kept_sizes, of allocations of these sizes only."""
     before = launches()
     trace = (cuda_trace if CUDA else cpu_trace)(action)
     kernels = "" if before is None else launches() - before
@@ -89,7 +88,7 @@ def record(action, smallest=0):
         if size is None:
             if address in number:
                 events.append(-number.pop(address) - 1)
-        elif size >= smallest:
+        elif kept_sizes is None or size in kept_sizes:
             number[address] = count
             count += 1
             events.append(size)
@@ -134,13 +133,15 @@ def record_optimizer(name, cls, implementation, options, set_name, dtypes, keep_
     def construct():
         made.append(cls(params, **{"lr": 0.001, **options}, **IMPLEMENTATIONS[implementation]))
 
-    smallest = 0 if CUDA else min(p.numel() * p.element_size() for p in params)
+    sizes = [p.numel() * p.element_size() for p in params]
+    # Adamax also joins two tensors and makes 64-bit indices
+    kept = None if CUDA else {*sizes, *(2 * s for s in sizes), *(8 * p.numel() for p in params)}
     what = (name, implementation, options, set_name, dtypes)
     try:
-        steps = {"construct": record(construct, smallest), "first": record(lambda: made[0].step(), smallest)}
+        steps = {"construct": record(construct, kept), "first": record(lambda: made[0].step(), kept)}
         for _ in range(6):
             made[0].step()
-        steps["steady"] = record(lambda: made[0].step(), smallest)
+        steps["steady"] = record(lambda: made[0].step(), kept)
     except (TypeError, RuntimeError, ValueError) as error:
         if dtypes == "fp32":
             row("first", *what, "", "! " + re.sub(r"<.*", "", str(error).splitlines()[0]))
