@@ -1,0 +1,33 @@
+#include "estimator/spec/read.h"
+
+#include <string>
+
+#include "estimator/spec/expand.h"
+#include "estimator/spec/extends.h"
+#include "estimator/spec/syntax.h"
+#include "estimator/spec/yaml.h"
+
+namespace gpuplan {
+namespace {
+
+// "configs/models/resnet50.yaml" -> "resnet50"
+std::string stem(const std::string& path) {
+  const auto slash = path.find_last_of("/\\");
+  const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
+  const std::string name = file.substr(0, file.find('.'));
+  return name.empty() ? "model" : name;
+}
+
+}  // namespace
+
+Model read_model(std::shared_ptr<const Source> source, const SpecOptions& options) {
+  YamlArena arena;
+  std::vector<std::shared_ptr<const Source>> sources;
+  const std::string default_name = stem(source->name);
+  const YamlNode& document = read_document(std::move(source), options, arena, sources);
+  Model model = expand(parse_spec(document, default_name), options.set);
+  model.sources = std::move(sources);
+  return model;
+}
+
+}  // namespace gpuplan
