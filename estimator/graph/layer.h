@@ -136,6 +136,7 @@ class LayerBuilder {
   const Shape& shape(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].shape; }
   DType dtype(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].dtype; }
   std::int64_t elements(TensorId t) const { return shape(t).elements(); }
+  bool contiguous(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].contiguous; }
   bool requires_grad(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].requires_grad; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
@@ -148,6 +149,7 @@ class LayerBuilder {
   bool before(PyTorchVersion version) const { return run_.pytorch < version; }
 
   // --- weights
+  /// A parameter named "PATH.name"; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
