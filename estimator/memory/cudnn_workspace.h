@@ -18,7 +18,7 @@ struct CudnnConvolution {
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1, p = 1, q = 1;
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   std::int64_t groups = 1;
-  bool tf32 = true;  // fp32 only: cuDNN may use TF32, PyTorch's default
+  bool tf32 = true;  // fp32 only: cuDNN may use TF32, PyTorch's default; without it, `modelled` by TF32's
 };
 
 /// Workspace in bytes that PyTorch allocates while the convolution runs (0: none).
