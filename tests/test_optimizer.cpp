@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -192,6 +193,84 @@ TEST_CASE("foreach amsgrad of 1.13 needs no more than foreach Adam") {
   const Events plain = events_of(step_of(config, 113, false));
   config.amsgrad = true;
   CHECK(events_of(step_of(config, 113, false)) == plain);
+}
+
+/// Weights and biases of the layers in the order of their execution; empty where that is not the order of
+/// model.parameters() or where a layer holds anything else.
+std::vector<OptimizerParameter> parameters_of(const nlohmann::json& model) {
+  std::vector<OptimizerParameter> parameters;
+  const std::vector<std::string> known{"Linear", "Conv2d", "BatchNorm1d", "BatchNorm2d", "Embedding"};
+  for (const auto& layer : model["layers"]) {
+    const auto count = layer[5].get<std::int64_t>();
+    if (count == 0) continue;
+    if (std::find(known.begin(), known.end(), layer[1]) == known.end()) return {};
+    std::int64_t bias = 0;
+    for (const char* key : {"out_features", "out_channels", "num_features"}) {
+      if (layer[2].value("bias", false) && layer[2].contains(key)) bias = layer[2][key].get<std::int64_t>();
+    }
+    parameters.push_back({count - bias, DType::fp32});
+    if (bias != 0) parameters.push_back({bias, DType::fp32});
+  }
+  std::int64_t elements = 0;
+  for (const auto& parameter : parameters) elements += parameter.elements;
+  const auto& params = model["params"];
+  return elements == params["count"] && parameters.size() == params["tensors"] ? parameters
+                                                                               : std::vector<OptimizerParameter>{};
+}
+
+/// Highest sum of what lives, each tensor rounded up to 512 bytes.
+std::int64_t peak_bytes(const OptimizerProgram& program) {
+  std::map<std::int32_t, std::int64_t> bytes;
+  std::int64_t live = 0;
+  std::int64_t peak = 0;
+  for (const OptimizerEvent& event : program.events) {
+    if (event.kind == Kind::free) {
+      live -= bytes.at(event.slot);
+    } else {
+      bytes[event.slot] = round_up(event.bytes, 512);
+      live += bytes[event.slot];
+      peak = std::max(peak, live);
+    }
+  }
+  return peak;
+}
+
+TEST_CASE("whole models: state and transient bytes of PyTorch 1.13") {
+  const std::map<std::string, OptimizerConfig> configs{{"sgd", {}},
+                                                       {"sgd_momentum", {.momentum = true}},
+                                                       {"adam", {.kind = OptimizerKind::adam}},
+                                                       {"adamw", {.kind = OptimizerKind::adamw}}};
+  int models = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(__FILE__).parent_path() / "oracle")) {
+    if (file.path().extension() != ".json") continue;
+    const auto model = nlohmann::json::parse(std::ifstream(file.path()), nullptr, false);
+    if (model.is_discarded() || !model.is_object() || !model.contains("optimizers")) continue;
+    const auto parameters = parameters_of(model);
+    if (parameters.empty()) continue;
+    ++models;
+    for (const auto& entry : configs) {
+      const std::string& name = entry.first;
+      const OptimizerConfig& config = entry.second;
+      const std::string what = file.path().stem().string() + " " + name;
+      INFO(what);
+      const auto& expected = model["optimizers"][name];
+      const auto steady = [&parameters, config](OptimizerImpl impl, PyTorchVersion pytorch) {
+        OptimizerConfig with_impl = config;
+        with_impl.impl = impl;
+        return peak_bytes(optimizer_step(parameters, with_impl, pytorch, Gpu{}, false));
+      };
+      CHECK(steady(OptimizerImpl::for_loop, 113) == expected["transient_for_loop"]);
+      CHECK(steady(OptimizerImpl::foreach_, 113) == expected["transient_foreach_1_13"]);
+      CHECK(steady(OptimizerImpl::foreach_, 215) == expected["transient_foreach_2x"]);
+      std::int64_t states = 0;
+      for (const OptimizerEvent& event : optimizer_step(parameters, config, 113, Gpu{}, true).events) {
+        if (event.kind == Kind::alloc_state) states += event.bytes;
+      }
+      CHECK(states == expected["state_bytes"]);
+    }
+  }
+  CHECK(models >= 20);
 }
 
 TEST_CASE("states stay alive and everything else is released within the program") {
