@@ -315,11 +315,13 @@ TensorId LayerBuilder::new_tensor(const Shape& shape, DType dtype, Category cate
 }
 
 TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
-  const std::string path = call_.path.empty() ? std::string(name) : call_.path + "." + std::string(name);
+  const auto below = [&](const std::string& path) {
+    return path.empty() || name.empty() ? path + std::string(name) : path + "." + std::string(name);
+  };
+  const std::string path = below(call_.path);
   if (call_.tied != nullptr)
     for (const ParameterTensor& p : *call_.tied)
-      if (p.name.size() == call_.tied_path.size() + 1 + name.size() && p.name.starts_with(call_.tied_path) &&
-          p.name.ends_with(name)) {
+      if (p.name == below(call_.tied_path)) {
         if (!(tensor(graph_, p.tensor).shape == shape))
           fail("its " + std::string(name) + " is " + to_string(shape) + ", but the one it is tied to is " +
                to_string(tensor(graph_, p.tensor).shape));

@@ -31,6 +31,7 @@ struct CostOf {
     return {0, checked_mul(s.elements, s.backward ? kSoftmaxBackward : kSoftmax), s.product_scratch ? 2 : 1};
   }
   Cost operator()(const NllLoss& n) const { return {0, n.elements, 1}; }
+  Cost operator()(const Loss& l) const { return {0, checked_mul(l.elements, l.flops), 2}; }
   Cost operator()(const Lookup& l) const { return {0, l.backward ? product({l.indices, l.features}) : 0, 1}; }
   Cost operator()(const Copy&) const { return {0, 0, 1}; }
   Cost operator()(const Fill&) const { return {0, 0, 1}; }

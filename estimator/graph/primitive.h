@@ -72,6 +72,18 @@ struct NllLoss {
   bool backward = false;
 };
 
+/// A pointwise loss reduced to a scalar inside one operator (mse_loss, binary_cross_entropy_with_logits, ...). Its
+/// temporaries have `elements` values of `dtype` each, live until the operator ends and are scratch; the
+/// reduction of the last one has a Reduction's scratch.
+struct Loss {
+  std::int64_t elements = 0;
+  int flops = 1;                // per element
+  int temporaries_before = 0;   // allocated before the result
+  int temporaries_after = 0;    // allocated after it
+  bool mean = true;             // else sum
+  DType dtype = DType::fp32;
+};
+
 /// Embedding: rows gathered from a table, or gradients summed into one.
 struct Lookup {
   std::int64_t indices = 0, vocabulary = 0, features = 0;
@@ -92,8 +104,8 @@ struct Resample {  // nearest (1 tap), bilinear (4)
 /// No kernel: a Python frame that returns, an autograd node that only passes its gradient on.
 struct Marker {};
 
-using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Lookup, Copy,
-                               Fill, Resample, Marker>;
+using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Loss, Lookup,
+                               Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {

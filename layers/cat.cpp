@@ -1,0 +1,69 @@
+// Cat: tensors one after the other along a dimension.
+//
+// One copy into the result; nothing is saved. The gradients are views of the incoming one (narrow,
+// torch/csrc/autograd/FunctionsManual.cpp, cat_tensors_backward): dense only where every dimension before it is of
+// size 1.
+
+#include <limits>
+#include <string>
+
+#include "estimator/graph/dimensions.h"
+#include "estimator/integers.h"
+
+namespace gpuplan::layers {
+namespace {
+
+Shape joined_shape(const LayerBuilder& b, int dim) {
+  const Shape& first = b.shape(b.input());
+  Shape out = first;
+  for (int i = 1; i < b.input_count(); ++i) {
+    const Shape& next = b.shape(b.input(i));
+    bool fits = next.rank() == first.rank();
+    for (int d = 0; fits && d < first.rank(); ++d) fits = d == dim || next[d] == first[d];
+    if (!fits)
+      b.fail("input " + std::to_string(i) + " is " + to_string(next) + ", which does not join " + to_string(first) +
+             " along dimension " + std::to_string(dim));
+    out.set(dim, checked_add(out[dim], next[dim]));
+  }
+  return out;
+}
+
+void lower(LayerBuilder& b) {
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), b.shape(b.input()).rank());
+  const Shape out = joined_shape(b, dim);
+  const DType dtype = b.dtype(b.input());
+  std::vector<TensorId> inputs;
+  for (int i = 0; i < b.input_count(); ++i) {
+    inputs.push_back(b.input(i));
+    if (b.dtype(inputs.back()) != dtype)
+      b.fail("input " + std::to_string(i) + " is " + std::string(name_of(b.dtype(inputs.back()))) + ", the first " +
+             std::string(name_of(dtype)));
+  }
+  const TensorId y = b.emit("aten::cat", Copy{out.elements()}, std::span<const TensorId>(inputs), out, dtype);
+  if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), inputs))
+    for (const TensorId x : inputs)
+      if (node.needs(x)) node.give(x, node.view(node.grad(), out.elements(0, dim) == 1));
+  b.output(y);
+}
+
+const LayerDef kCat{
+    .name = "Cat",
+    .summary = "joins tensors along a dimension",
+    .math = "[..., a, ...], [..., b, ...] -> [..., a + b, ...]: one copy. Nothing is saved; the gradients are views.",
+    .parameters = {{"dim", ParameterType::integer, "0", "dimension along which the inputs follow each other"}},
+    .min_inputs = 1,
+    .max_inputs = std::numeric_limits<int>::max(),
+    .lower = lower,
+    .example = {.call = "Cat(dim=1)",
+                .input_shapes = {{4, 8, 14, 14}, {4, 4, 14, 14}},
+                .output_shape = {4, 12, 14, 14},
+                .derivation = "8 + 4 channels"},
+};
+
+const LayerDef* const kLayers[] = {&kCat};
+
+}  // namespace
+
+std::span<const LayerDef* const> cat_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

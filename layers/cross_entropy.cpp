@@ -1,0 +1,209 @@
+// CrossEntropyLoss, NLLLoss with class targets.
+//
+// cross_entropy is log_softmax and nll_loss (aten/src/ATen/native/LossNLL.cpp): two nodes, which save the
+// log-probabilities (one storage), the target and the total weight; backward a gradient each. With four dimensions
+// nll_loss is nll_loss2d, other counts above two are viewed as four. Label smoothing adds the negated sum over the
+// classes, with ignored targets masked, and a number of scalars (cross_entropy_loss_label_smoothing).
+
+#include <string>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Arguments {
+  bool mean = true;
+  double smoothing = 0;
+};
+
+Arguments arguments(const LayerBuilder& b, bool cross_entropy) {
+  if (b.given("weight")) b.fail("weight", "class weights are not supported", "expected None");
+  const std::string_view reduction = b.word("reduction");
+  if (reduction != "mean" && reduction != "sum")
+    b.fail("reduction", "reduction '" + std::string(reduction) + "' gives no scalar to differentiate",
+           "expected 'mean' or 'sum'");
+  const double smoothing = cross_entropy ? b.real("label_smoothing") : 0;
+  if (!(smoothing >= 0 && smoothing <= 1))
+    b.fail("label_smoothing", "label_smoothing is out of range", "expected 0 to 1");
+  return {reduction == "mean", smoothing};
+}
+
+Shape target_shape(const LayerBuilder& b) {
+  const Shape& in = b.shape(b.input());
+  if (in.rank() < 2) b.fail("expects an output [N, classes, ...], got " + to_string(in));
+  Shape out{in[0]};
+  for (int i = 2; i < in.rank(); ++i) out.push_back(in[i]);
+  return out;
+}
+
+TensorId log_softmax(LayerBuilder& b, TensorId x) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  Softmax work{.elements = shape.elements(), .dtype = dtype};
+  const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
+  if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
+    work.backward = true;
+    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
+  }
+  return y;
+}
+
+TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
+  const Shape in = b.shape(log_p);
+  const DType dtype = b.dtype(log_p);
+  const bool spatial = in.rank() > 2;
+  TensorId x = log_p;
+  if (spatial && in.rank() != 4)
+    x = b.view(log_p, {in[0], in[1], 1, in.elements(2, in.rank())},
+               b.before(200) ? "ReshapeAliasBackward0" : "ViewBackward0");
+  const Shape shape = b.shape(x);
+  NllLoss work{.elements = b.elements(target)};
+  const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
+  const std::vector<TensorId> loss_and_weight =
+      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, scalars);
+  if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
+    work.backward = true;
+    node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
+                          {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
+  }
+  return loss_and_weight[0];
+}
+
+TensorId negated_class_sum(LayerBuilder& b, TensorId log_p, const Shape& each) {
+  const Shape in = b.shape(log_p);
+  const DType dtype = b.dtype(log_p);
+  const TensorId sum = b.emit("aten::sum", Reduction{.shape = in, .reduced = 0b10U, .input = dtype, .output = dtype},
+                              {log_p}, each, dtype);
+  if (NodeBuilder node = b.node("SumBackward1", sum, {log_p})) node.give(log_p, node.view(node.grad(), false));
+  const Elementwise pointwise{each.elements()};
+  const TensorId minus = b.emit("aten::neg", pointwise, {sum}, each, dtype);
+  if (NodeBuilder node = b.node("NegBackward0", minus, {sum}))
+    node.give(sum, node.run("aten::neg", pointwise, {node.grad()}, each, dtype));
+  return minus;
+}
+
+TensorId mask_ignored(LayerBuilder& b, TensorId x, TensorId mask) {
+  const Shape each = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise pointwise{each.elements()};
+  const TensorId y = b.emit_in_place("aten::masked_fill_", pointwise, {x, mask});
+  if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x}))
+    node.give(x, node.run("aten::masked_fill", pointwise, {node.grad(), mask}, each, dtype));
+  return y;
+}
+
+TensorId sum_all(LayerBuilder& b, TensorId x) {
+  const Shape each = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Reduction all{.shape = each, .reduced = (1U << each.rank()) - 1, .input = dtype, .output = dtype};
+  const TensorId sum = b.emit("aten::sum", all, {x}, Shape{}, dtype);
+  if (NodeBuilder node = b.node("SumBackward0", sum, {x})) node.give(x, node.view(node.grad(), false));
+  return sum;
+}
+
+// sum / number of targets that count: the mask's complement, summed as int64 through an int64 copy of it.
+TensorId divide_by_count(LayerBuilder& b, TensorId sum, TensorId mask) {
+  const Shape each = b.shape(mask);
+  const DType dtype = b.dtype(sum);
+  const TensorId counted = b.emit("aten::bitwise_not", Elementwise{each.elements()}, {mask}, each, DType::boolean);
+  const Loss cast_and_sum{.elements = each.elements(), .temporaries_after = 1, .mean = false, .dtype = DType::int64};
+  const TensorId count = b.emit("aten::sum", cast_and_sum, {counted}, Shape{}, DType::int64);
+  const TensorId mean = b.emit("aten::div", Elementwise{1}, {sum, count}, Shape{}, dtype);
+  if (NodeBuilder node = b.node("DivBackward0", mean, {sum}))
+    node.give(sum, node.run("aten::div", Elementwise{1}, {node.grad(), count}, Shape{}, dtype));
+  b.emit_many("return", Marker{}, {sum, counted}, {});
+  return mean;
+}
+
+TensorId scaled(LayerBuilder& b, TensorId x) {
+  const DType dtype = b.dtype(x);
+  const TensorId y = b.emit("aten::mul", Elementwise{1}, {x}, Shape{}, dtype);
+  if (NodeBuilder node = b.node("MulBackward0", y, {x}))
+    node.give(x, node.run("aten::mul", Elementwise{1}, {node.grad()}, Shape{}, dtype));
+  return y;
+}
+
+// loss (1 - smoothing) + smooth (smoothing / classes). The function's locals live until it returns.
+TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId target, bool mean) {
+  const Shape each = b.shape(target);
+  const DType dtype = b.dtype(log_p);
+  const TensorId negated = negated_class_sum(b, log_p, each);
+  const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
+  const TensorId smooth = mask_ignored(b, negated, mask);
+  TensorId term = sum_all(b, smooth);
+  if (mean) term = divide_by_count(b, term, mask);
+  const TensorId first = scaled(b, loss);
+  const TensorId second = scaled(b, term);
+  const TensorId y = b.emit("aten::add", Elementwise{1}, {first, second}, Shape{}, dtype);
+  if (NodeBuilder node = b.node("AddBackward0", y, {first, second})) {
+    node.give(first, node.grad());
+    node.give(second, node.grad());
+  }
+  b.emit_many("return", Marker{}, {first, second, term, mask, smooth, loss}, {});
+  return y;
+}
+
+void lower_cross_entropy(LayerBuilder& b) {
+  const Arguments a = arguments(b, true);
+  const TensorId target = b.target(target_shape(b), DType::int64);
+  const TensorId log_p = log_softmax(b, b.input());
+  const TensorId loss = nll_loss(b, log_p, target);
+  b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a.mean) : loss);
+}
+
+void lower_nll(LayerBuilder& b) {
+  (void)arguments(b, false);
+  b.output(nll_loss(b, b.input(), b.target(target_shape(b), DType::int64)));
+}
+
+std::vector<ParameterDef> parameters(bool cross_entropy) {
+  std::vector<ParameterDef> all = {{"weight", ParameterType::real, "None", "class weights; not supported: None"},
+                                   {"size_average", ParameterType::boolean, "None", "deprecated, ignored"},
+                                   {"ignore_index", ParameterType::integer, "-100", "target that does not count"},
+                                   {"reduce", ParameterType::boolean, "None", "deprecated, ignored"},
+                                   {"reduction", ParameterType::word, "mean", "mean or sum over the targets"}};
+  if (cross_entropy)
+    all.push_back({"label_smoothing", ParameterType::real, "0.0", "share of the target spread over all classes"});
+  return all;
+}
+
+const LayerDef kCrossEntropyLoss{
+    .name = "CrossEntropyLoss",
+    .summary = "log-softmax and negative log-likelihood of the target class",
+    .math =
+        "x [N, C, ...], target [N, ...] int64 -> the mean or sum of -log softmax(x)[target].\n"
+        "Saved: the log-probabilities, the target and the total weight. Backward: two gradients of x's size.",
+    .parameters = parameters(true),
+    .loss = true,
+    .lower = lower_cross_entropy,
+    .example = {.call = "CrossEntropyLoss()",
+                .input_shapes = {{8, 10}},
+                .output_shape = {},
+                .saved_bytes = 324,
+                .derivation = "log-probabilities of 8*10*4 bytes and the total weight, 4; the target is an input"},
+};
+
+const LayerDef kNllLoss{
+    .name = "NLLLoss",
+    .summary = "negative log-likelihood of the target class",
+    .math =
+        "x [N, C, ...] log-probabilities, target [N, ...] int64 -> the mean or sum of -x[target].\n"
+        "Saved: x, the target and the total weight. Backward: one gradient of x's size.",
+    .parameters = parameters(false),
+    .loss = true,
+    .lower = lower_nll,
+    .example = {.call = "NLLLoss()",
+                .input_shapes = {{8, 10}},
+                .output_shape = {},
+                .saved_bytes = 324,
+                .derivation = "x is 8*10*4 bytes, the total weight 4; the target is an input"},
+};
+
+const LayerDef* const kLayers[] = {&kCrossEntropyLoss, &kNllLoss};
+
+}  // namespace
+
+std::span<const LayerDef* const> cross_entropy_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,102 @@
+// Dropout and Dropout2d: y = x * mask / (1 - p) in training, x itself otherwise.
+//
+// Out of place with 0 < p < 1 it is native_dropout, which allocates a bool mask and then its result and saves the mask
+// (aten/src/ATen/native/cuda/Dropout.cu). In place, and for whole channels, it multiplies by a noise tensor of the
+// input's type, which is saved (aten/src/ATen/native/Dropout.cpp, _dropout_impl). p = 1 multiplies by a scalar zero.
+// With p = 0 or in eval mode the input is returned.
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+double probability(const LayerBuilder& b) {
+  const double p = b.real("p");
+  if (!(p >= 0 && p <= 1)) b.fail("p", "p is a probability", "expected 0 to 1");
+  return p;
+}
+
+// x * noise, in place or not; the noise is what is saved.
+void multiply(LayerBuilder& b, TensorId x, TensorId noise, bool in_place) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise product{shape.elements()};
+  const TensorId y = in_place ? b.emit_in_place("aten::mul_", product, {x, noise})
+                              : b.emit("aten::mul", product, {x, noise}, shape, dtype);
+  if (NodeBuilder node = b.node("MulBackward0", y, {x}))
+    node.give(x, node.run("aten::mul", product, {node.grad(), noise}, shape, dtype));
+  b.output(y);
+}
+
+// empty, bernoulli_, div_: a tensor that is filled in place.
+TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
+  const DType dtype = b.dtype(b.input());
+  if (p >= 1) return b.emit("aten::zeros", Fill{1}, {}, Shape{}, dtype);
+  const TensorId noise = b.emit("aten::bernoulli_", Fill{shape.elements()}, {}, shape, dtype);
+  return b.emit_in_place("aten::div_", Elementwise{shape.elements()}, {noise});
+}
+
+void lower_dropout(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const double p = probability(b);
+  const bool in_place = b.boolean("inplace");
+  if (p <= 0 || !b.training()) return b.output(x);
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  if (in_place || p >= 1) return multiply(b, x, noise_tensor(b, shape, p), in_place);
+  const Elementwise work{shape.elements(), 2};
+  const OutputSpec results[] = {{shape, DType::boolean}, {shape, dtype}};
+  const std::vector<TensorId> mask_and_y = b.emit_many("aten::native_dropout", work, {x}, results);
+  const TensorId y = mask_and_y[1];
+  if (NodeBuilder node = b.node("NativeDropoutBackward0", y, {x}))
+    node.give(x, node.run("aten::native_dropout_backward", work, {node.grad(), mask_and_y[0]}, shape, dtype));
+  b.output(y);
+}
+
+void lower_dropout_2d(LayerBuilder& b) {
+  b.expect_rank(4, "[N, C, H, W]");
+  const TensorId x = b.input();
+  const double p = probability(b);
+  const bool in_place = b.boolean("inplace");
+  if (p <= 0 || !b.training()) return b.output(x);
+  multiply(b, x, noise_tensor(b, {b.shape(x)[0], b.shape(x)[1], 1, 1}, p), in_place);
+}
+
+const std::vector<ParameterDef> kParameters = {
+    {"p", ParameterType::real, "0.5", "probability that an element becomes 0"},
+    {"inplace", ParameterType::boolean, "False", "writes into its input"}};
+
+const LayerDef kDropout{
+    .name = "Dropout",
+    .summary = "zeroes elements at random in training",
+    .math =
+        "y = x mask / (1 - p). Saved: the mask, 1 byte an element; in place noise of the input's type. p = 0: nothing.",
+    .parameters = kParameters,
+    .lower = lower_dropout,
+    .example = {.call = "Dropout(0.2)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .saved_bytes = 6'272,
+                .derivation = "a bool mask of 4*8*14*14 bytes is saved"},
+};
+
+const LayerDef kDropout2d{
+    .name = "Dropout2d",
+    .summary = "zeroes whole channels at random in training",
+    .math = "y = x noise, noise [N, C, 1, 1]. Saved: the noise.",
+    .parameters = kParameters,
+    .lower = lower_dropout_2d,
+    .example = {.call = "Dropout2d(0.2)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .saved_bytes = 128,
+                .derivation = "noise of 4*8*4 bytes is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kDropout, &kDropout2d};
+
+}  // namespace
+
+std::span<const LayerDef* const> dropout_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,74 @@
+// Embedding: y[i] = W[x[i]].
+//
+// Saves the indices (derivatives.yaml, embedding). The gradient of the table is dense, [V, D]; computing it sorts the
+// indices in scratch when there are many (aten/src/ATen/native/cuda/Embedding.cu). The row of padding_idx gets a
+// zero gradient and takes the same memory.
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void check_arguments(const LayerBuilder& b, std::int64_t vocabulary) {
+  if (b.given("padding_idx")) {
+    const std::int64_t padding = b.integer("padding_idx");
+    if (padding < -vocabulary || padding >= vocabulary)
+      b.fail("padding_idx", "padding_idx " + std::to_string(padding) + " is not a row of the table",
+             "expected " + std::to_string(-vocabulary) + " to " + std::to_string(vocabulary - 1));
+  }
+  if (b.given("max_norm")) b.fail("max_norm", "max_norm is not supported", "expected None");
+  if (b.boolean("scale_grad_by_freq"))
+    b.fail("scale_grad_by_freq", "scale_grad_by_freq is not supported", "expected False");
+  if (b.boolean("sparse")) b.fail("sparse", "sparse gradients are not supported", "expected False");
+}
+
+void lower(LayerBuilder& b) {
+  const TensorId x = b.input();
+  if (b.dtype(x) != DType::int64 && b.dtype(x) != DType::int32)
+    b.fail("expects integer indices, its input is " + std::string(name_of(b.dtype(x))));
+  const std::int64_t v = b.size("num_embeddings");
+  const std::int64_t d = b.size("embedding_dim");
+  check_arguments(b, v);
+  const DType dtype = b.run().precision;
+  Shape out = b.shape(x);
+  out.push_back(d);
+  Lookup lookup{.indices = b.elements(x), .vocabulary = v, .features = d, .backward = false, .dtype = dtype};
+  const TensorId w = b.parameter("weight", {v, d});
+  const TensorId y = b.emit("aten::embedding", lookup, {w, x}, out, dtype);
+  if (NodeBuilder node = b.node("EmbeddingBackward0", y, {w})) {
+    lookup.backward = true;
+    node.give(w, node.run("aten::embedding_dense_backward", lookup, {node.grad(), x}, {v, d}, dtype));
+  }
+  b.output(y);
+}
+
+const LayerDef kEmbedding{
+    .name = "Embedding",
+    .summary = "rows of a table, looked up by index",
+    .math =
+        "x [...] of integers, W [V, D] -> y [..., D]; no multiply-adds. Backward: a dense [V, D] gradient.\n"
+        "Saved: the indices x.",
+    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                   {"embedding_dim", ParameterType::size, "", "size of a row"},
+                   {"padding_idx", ParameterType::integer, "None", "row without a gradient; takes no less memory"},
+                   {"max_norm", ParameterType::real, "None", "not supported: None"},
+                   {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
+                   {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
+                   {"sparse", ParameterType::boolean, "False", "not supported: False"}},
+    .lower = lower,
+    .example = {.call = "Embedding(1000, 32)",
+                .input_shapes = {{4, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 10, 32},
+                .parameters = 32'000,
+                .saved_bytes = 320,
+                .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"},
+};
+
+const LayerDef* const kLayers[] = {&kEmbedding};
+
+}  // namespace
+
+std::span<const LayerDef* const> embedding_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,84 @@
+// Parameter, Buffer, Identity: values that a model's code uses without a kernel.
+//
+// Parameter is an nn.Parameter that the forward reads (class token, position table, layer scale), Buffer a registered
+// tensor without a gradient. Both have the sizes that are written, without a batch.
+
+#include <string>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+Shape written_shape(const LayerBuilder& b) {
+  const std::vector<std::int64_t> sizes = b.integers("shape");
+  if (sizes.size() > static_cast<std::size_t>(Shape::kMaxRank))
+    b.fail("shape", "at most " + std::to_string(Shape::kMaxRank) + " dimensions are supported");
+  for (const std::int64_t n : sizes)
+    if (n < 1) b.fail("shape", "a size must be at least 1, got " + std::to_string(n), "expected sizes >= 1");
+  return Shape(std::span<const std::int64_t>(sizes));
+}
+
+void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b))); }
+
+void lower_buffer(LayerBuilder& b) {
+  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
+  if (!dtype)
+    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
+  // model.to(dtype) converts floating buffers and leaves the others.
+  b.output(b.buffer("", written_shape(b), is_floating(*dtype) ? b.run().precision : *dtype));
+}
+
+void lower_identity(LayerBuilder& b) { b.output(b.input()); }
+
+const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, without a batch", true};
+
+const LayerDef kParameter{
+    .name = "Parameter",
+    .summary = "a weight that the model's code reads itself",
+    .math = "W [shape], named by the entry's path. No kernel.",
+    .parameters = {kShape},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_parameter,
+    .example = {.call = "Parameter(1, 197, 768)",
+                .input_shapes = {},
+                .output_shape = {1, 197, 768},
+                .parameters = 151'296,
+                .derivation = "197*768 parameters"},
+};
+
+const LayerDef kBuffer{
+    .name = "Buffer",
+    .summary = "a registered tensor without a gradient",
+    .math = "A tensor of the model that is not trained (mask, position index). No kernel.",
+    .parameters = {kShape,
+                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_buffer,
+    .example = {.call = "Buffer(49, 49, dtype=int64)",
+                .input_shapes = {},
+                .output_shape = {49, 49},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kIdentity{
+    .name = "Identity",
+    .summary = "returns its input",
+    .math = "y = x: the same tensor.",
+    .parameters = {},
+    .lower = lower_identity,
+    .example = {.call = "Identity()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing happens"},
+};
+
+const LayerDef* const kLayers[] = {&kParameter, &kBuffer, &kIdentity};
+
+}  // namespace
+
+std::span<const LayerDef* const> parameter_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,140 @@
+// MSELoss, SmoothL1Loss, HuberLoss, BCEWithLogitsLoss, L1Loss: a pointwise error, then its mean or sum.
+//
+// All but l1_loss are one operator that saves input and target and whose backward allocates one gradient
+// (aten/src/ATen/native/Loss.cpp). mse_loss and smooth_l1_loss allocate their result at the input's size before
+// they reduce into it, so the scalar that they return holds a storage of that size. l1_loss is (x - target).abs()
+// reduced: three nodes, of which abs saves the difference.
+
+#include <string>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+bool takes_mean(const LayerBuilder& b) {
+  const std::string_view reduction = b.word("reduction");
+  if (reduction != "mean" && reduction != "sum")
+    b.fail("reduction", "reduction '" + std::string(reduction) + "' gives no scalar to differentiate",
+           "expected 'mean' or 'sum'");
+  return reduction == "mean";
+}
+
+struct Fused {
+  std::string_view op, node, backward;
+  int flops;
+  int temporaries_before, temporaries_after;
+  bool result_of_input_size;
+};
+
+constexpr Fused kMse{"aten::mse_loss", "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true};
+constexpr Fused kSmoothL1{
+    "aten::smooth_l1_loss", "SmoothL1LossBackward0", "aten::smooth_l1_loss_backward", 5, 0, 1, true};
+constexpr Fused kHuber{"aten::huber_loss", "HuberLossBackward0", "aten::huber_loss_backward", 5, 1, 0, false};
+constexpr Fused kBceWithLogits{"aten::binary_cross_entropy_with_logits",
+                               "BinaryCrossEntropyWithLogitsBackward0",
+                               "aten::binary_cross_entropy_with_logits_backward",
+                               8,
+                               2,
+                               0,
+                               false};
+
+void lower(LayerBuilder& b, const Fused& f) {
+  const bool mean = takes_mean(b);
+  const TensorId x = b.input();
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const TensorId target = b.target(shape, dtype);
+  const Loss work{.elements = shape.elements(),
+                  .flops = f.flops,
+                  .temporaries_before = f.temporaries_before,
+                  .temporaries_after = f.temporaries_after,
+                  .mean = mean,
+                  .dtype = dtype};
+  TensorId y = b.emit(f.op, work, {x, target}, f.result_of_input_size ? shape : Shape{}, dtype);
+  if (f.result_of_input_size) y = b.alias(y, Shape{});
+  if (NodeBuilder node = b.node(f.node, y, {x}))
+    node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
+  b.output(y);
+}
+
+template <const Fused& F>
+void lower_fused(LayerBuilder& b) {
+  for (const std::string_view weights : {"weight", "pos_weight"})
+    if (&F == &kBceWithLogits && b.given(weights)) b.fail(weights, "weights are not supported", "expected None");
+  lower(b, F);
+}
+
+void lower_l1(LayerBuilder& b) {
+  const bool mean = takes_mean(b);
+  const TensorId x = b.input();
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId target = b.target(shape, dtype);
+  const TensorId difference = b.emit("aten::sub", each, {x, target}, shape, dtype);
+  if (NodeBuilder node = b.node("SubBackward0", difference, {x})) node.give(x, node.grad());
+  const TensorId error = b.emit("aten::abs", each, {difference}, shape, dtype);
+  if (NodeBuilder node = b.node("AbsBackward0", error, {difference})) {
+    const Operand sign = node.run("aten::sgn", each, {difference}, shape, dtype);
+    node.give(difference, node.run("aten::mul", each, {node.grad(), sign}, shape, dtype));
+  }
+  const Reduction all{
+      .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
+  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);
+  if (NodeBuilder node = b.node(mean ? "MeanBackward0" : "SumBackward0", y, {error}))
+    node.give(error, mean ? node.run("aten::div", each, {node.grad()}, shape, dtype) : node.view(node.grad(), false));
+  b.output(y);
+}
+
+const ParameterDef kSizeAverage{"size_average", ParameterType::boolean, "None", "deprecated, ignored"};
+const ParameterDef kReduce{"reduce", ParameterType::boolean, "None", "deprecated, ignored"};
+const ParameterDef kReduction{"reduction", ParameterType::word, "mean", "mean or sum over all elements"};
+
+LayerDef loss(std::string_view name, std::string_view summary, std::string_view math,
+              std::vector<ParameterDef> parameters, void (*lowering)(LayerBuilder&), std::string_view call,
+              std::string_view derivation) {
+  return {.name = name,
+          .summary = summary,
+          .math = math,
+          .parameters = std::move(parameters),
+          .loss = true,
+          .lower = lowering,
+          .example = {.call = call,
+                      .input_shapes = {{4, 8, 14, 14}},
+                      .output_shape = {},
+                      .saved_bytes = 25'088,
+                      .derivation = derivation}};
+}
+
+constexpr std::string_view kInputSaved = "x is 4*8*14*14*4 bytes; the target is an input";
+
+const LayerDef kDefs[] = {
+    loss("MSELoss", "mean squared error",
+         "(x - t)^2, then mean or sum; the target has x's shape and type. Saved: x and the target.",
+         {kSizeAverage, kReduce, kReduction}, lower_fused<kMse>, "MSELoss()", kInputSaved),
+    loss("SmoothL1Loss", "squared error near 0, absolute error elsewhere", "Saved: x and the target.",
+         {kSizeAverage, kReduce, kReduction, {"beta", ParameterType::real, "1.0", "where the one becomes the other"}},
+         lower_fused<kSmoothL1>, "SmoothL1Loss()", kInputSaved),
+    loss("HuberLoss", "squared error near 0, absolute error elsewhere", "Saved: x and the target.",
+         {kReduction, {"delta", ParameterType::real, "1.0", "where the one becomes the other"}}, lower_fused<kHuber>,
+         "HuberLoss()", kInputSaved),
+    loss("BCEWithLogitsLoss", "binary cross-entropy of sigmoid(x)",
+         "(1 - t) x - log sigmoid(x), then mean or sum; the target has x's shape and type. Saved: x and the target.",
+         {{"weight", ParameterType::real, "None", "weight of each element; not supported: None"},
+          kSizeAverage,
+          kReduce,
+          kReduction,
+          {"pos_weight", ParameterType::real, "None", "weight of positive targets; not supported: None"}},
+         lower_fused<kBceWithLogits>, "BCEWithLogitsLoss()", kInputSaved),
+    loss("L1Loss", "mean absolute error", "|x - t|, then mean or sum; the target has x's shape and type. Saved: x - t.",
+         {kSizeAverage, kReduce, kReduction}, lower_l1, "L1Loss()", "the difference, 4*8*14*14*4 bytes, is saved"),
+};
+
+const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};
+
+}  // namespace
+
+std::span<const LayerDef* const> pointwise_losses_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

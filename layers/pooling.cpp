@@ -1,0 +1,143 @@
+// MaxPool2d, AvgPool2d: windows of kernel_size every `stride` elements.
+//
+// max_pool2d allocates its result and int64 indices, without a gradient too, and saves input and indices; avg_pool2d
+// saves its input, of which it only reads the sizes (derivatives.yaml). Each backward allocates one gradient
+// (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Windows {
+  Pair kernel, stride, padding, dilation;
+  Shape out;
+  std::int64_t taps() const { return kernel.h * kernel.w; }
+};
+
+Pair at_least(const LayerBuilder& b, std::string_view name, std::int64_t least) {
+  const Pair p = b.pair(name);
+  if (p.h < least || p.w < least)
+    b.fail(name, "\"" + std::string(name) + "\" must be at least " + std::to_string(least),
+           "expected >= " + std::to_string(least));
+  return p;
+}
+
+// aten/src/ATen/native/Pool.h, pooling_output_shape: with ceil_mode the last window starts inside the input or its
+// left padding.
+std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t kernel, std::int64_t stride,
+                         std::int64_t padding, std::int64_t dilation, bool ceil_mode) {
+  const std::int64_t reach = dilation * (kernel - 1) + 1;
+  if (padding > reach / 2)
+    b.fail("padding",
+           "padding " + std::to_string(padding) + " is more than half of the window's " + std::to_string(reach) +
+               " positions",
+           "expected at most " + std::to_string(reach / 2));
+  const std::int64_t free = in + 2 * padding - reach + (ceil_mode ? stride - 1 : 0);
+  if (free < 0)
+    b.fail("kernel_size", "the window reaches over " + std::to_string(reach) + " positions, the padded input has " +
+                              std::to_string(in + 2 * padding));
+  std::int64_t out = free / stride + 1;
+  if (ceil_mode && (out - 1) * stride >= in + padding) --out;
+  return out;
+}
+
+Windows windows(const LayerBuilder& b, bool dilated) {
+  b.expect_rank(4, "[N, C, H, W]");
+  const Shape& in = b.shape(b.input());
+  Windows w;
+  w.kernel = at_least(b, "kernel_size", 1);
+  w.stride = b.is_none("stride") ? w.kernel : at_least(b, "stride", 1);
+  w.padding = at_least(b, "padding", 0);
+  w.dilation = dilated ? at_least(b, "dilation", 1) : Pair{1, 1};
+  const bool ceil_mode = b.boolean("ceil_mode");
+  w.out = in;
+  w.out.set(2, output_size(b, in[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h, ceil_mode));
+  w.out.set(3, output_size(b, in[3], w.kernel.w, w.stride.w, w.padding.w, w.dilation.w, ceil_mode));
+  return w;
+}
+
+void lower_max(LayerBuilder& b) {
+  if (b.boolean("return_indices")) b.fail("return_indices", "return_indices is not supported", "expected False");
+  const Windows w = windows(b, true);
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const OutputSpec results[] = {{w.out, dtype}, {w.out, DType::int64}};
+  const std::vector<TensorId> y_and_indices =
+      b.emit_many("aten::max_pool2d_with_indices", Pooling{w.out.elements(), w.taps()}, {x}, results);
+  const TensorId y = y_and_indices[0];
+  if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x}))
+    node.give(x, node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
+                          {node.grad(), x, y_and_indices[1]}, in, dtype));
+  b.output(y);
+}
+
+void lower_average(LayerBuilder& b) {
+  const Windows w = windows(b, false);
+  if (b.given("divisor_override") && b.integer("divisor_override") == 0)
+    b.fail("divisor_override", "divisor_override must not be zero", "expected a divisor");
+  (void)b.boolean("count_include_pad");
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Pooling work{w.out.elements(), w.taps()};
+  const TensorId y = b.emit("aten::avg_pool2d", work, {x}, w.out, dtype);
+  if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x}))
+    node.give(x, node.run("aten::avg_pool2d_backward", work, {node.grad(), x}, in, dtype));
+  b.output(y);
+}
+
+const ParameterDef kKernel{"kernel_size", ParameterType::pair, "", "size of the window"};
+const ParameterDef kStride{"stride", ParameterType::pair, "None", "step between windows; None: kernel_size"};
+const ParameterDef kPadding{"padding", ParameterType::pair, "0", "padding on each side, at most half the window"};
+const ParameterDef kCeilMode{"ceil_mode", ParameterType::boolean, "False", "rounds the output size up"};
+
+const LayerDef kMaxPool2d{
+    .name = "MaxPool2d",
+    .summary = "maximum of each window",
+    .math =
+        "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
+        "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
+    .parameters = {kKernel,
+                   kStride,
+                   kPadding,
+                   {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
+                   {"return_indices", ParameterType::boolean, "False", "not supported: False"},
+                   kCeilMode},
+    .lower = lower_max,
+    .example = {.call = "MaxPool2d(2)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 7, 7},
+                .saved_bytes = 37'632,
+                .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"},
+};
+
+const LayerDef kAvgPool2d{
+    .name = "AvgPool2d",
+    .summary = "mean of each window",
+    .math =
+        "x [N, C, H, W] -> y [N, C, P, Q], sizes as MaxPool2d without dilation. Saved: x, though only its sizes are "
+        "read.",
+    .parameters = {kKernel,
+                   kStride,
+                   kPadding,
+                   kCeilMode,
+                   {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
+                   {"divisor_override", ParameterType::integer, "None",
+                    "divides by this instead of the window's size"}},
+    .lower = lower_average,
+    .example = {.call = "AvgPool2d(2)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 7, 7},
+                .saved_bytes = 25'088,
+                .derivation = "x is 4*8*14*14*4 bytes"},
+};
+
+const LayerDef* const kLayers[] = {&kMaxPool2d, &kAvgPool2d};
+
+}  // namespace
+
+std::span<const LayerDef* const> pooling_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

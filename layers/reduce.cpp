@@ -1,0 +1,84 @@
+// Mean, Sum over dimensions, and the loss that is the output's mean.
+//
+// Both save sizes only; before 2.0 mean over named dimensions saved its input. The gradient of a sum is the incoming
+// one expanded, a view without memory of its own; that of a mean is divided, which makes it a full tensor
+// (torch/csrc/autograd/FunctionsManual.cpp, sum_backward and mean_backward).
+
+#include "estimator/graph/dimensions.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void reduce(LayerBuilder& b, bool mean, bool all, unsigned mask, bool keep) {
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = mean};
+  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), dtype);
+  const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
+                                : all ? "SumBackward0"
+                                      : "SumBackward1";
+  if (NodeBuilder node = b.node(name, y, {x})) {
+    if (mean && !all && b.before(200)) node.save(x);
+    const Operand dy = node.grad();
+    node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, dtype) : node.view(dy, false));
+  }
+  b.output(y);
+}
+
+void lower_dimensions(LayerBuilder& b, bool mean) {
+  reduce(b, mean, b.is_none("dim"), dimension_mask(b, "dim", b.shape(b.input()).rank()), b.boolean("keepdim"));
+}
+
+void lower_mean(LayerBuilder& b) { lower_dimensions(b, true); }
+void lower_sum(LayerBuilder& b) { lower_dimensions(b, false); }
+void lower_mean_loss(LayerBuilder& b) { reduce(b, true, true, (1U << b.shape(b.input()).rank()) - 1, false); }
+
+const std::vector<ParameterDef> kParameters = {
+    {"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
+    {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}};
+
+const LayerDef kMean{
+    .name = "Mean",
+    .summary = "mean over dimensions",
+    .math = "y = sum of x over dim / their size. Saved: nothing (before 2.0: x, unless all dimensions go).",
+    .parameters = kParameters,
+    .lower = lower_mean,
+    .example = {.call = "Mean(dim=[2, 3])",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8},
+                .derivation = "only sizes are saved"},
+};
+
+const LayerDef kSum{
+    .name = "Sum",
+    .summary = "sum over dimensions",
+    .math = "y = sum of x over dim. Saved: nothing. Its gradient is an expanded view.",
+    .parameters = kParameters,
+    .lower = lower_sum,
+    .example = {.call = "Sum(dim=-1, keepdim=True)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 1},
+                .derivation = "only sizes are saved"},
+};
+
+const LayerDef kMeanLoss{
+    .name = "mean",
+    .summary = "the mean of the output, as a loss without a target",
+    .math = "loss = mean of all elements. Saved: nothing. Backward: one full gradient.",
+    .parameters = {},
+    .loss = true,
+    .lower = lower_mean_loss,
+    .example = {.call = "mean()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {},
+                .derivation = "a scalar; only sizes are saved"},
+};
+
+const LayerDef* const kLayers[] = {&kMean, &kSum, &kMeanLoss};
+
+}  // namespace
+
+std::span<const LayerDef* const> reduce_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,105 @@
+// Chunk, Split: one tensor as several parts along a dimension.
+//
+// The parts are views. Their one autograd node concatenates all gradients; parts without one count as zeros, which are
+// allocated first (torch/csrc/autograd/FunctionsManual.cpp, split_with_sizes_backward).
+
+#include <algorithm>
+#include <string>
+
+#include "estimator/graph/dimensions.h"
+#include "estimator/integers.h"
+
+namespace gpuplan::layers {
+namespace {
+
+// Before `dim` only sizes of 1: each part is one contiguous piece.
+bool parts_are_contiguous(const LayerBuilder& b, const Shape& in, int dim) {
+  return b.contiguous(b.input()) && in.elements(0, dim) == 1;
+}
+
+void split(LayerBuilder& b, int dim, const std::vector<std::int64_t>& sizes, std::string_view node_name) {
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  std::vector<TensorId> parts;
+  for (const std::int64_t size : sizes) {
+    Shape part = in;
+    part.set(dim, size);
+    parts.push_back(b.alias(x, part, parts_are_contiguous(b, in, dim)));
+  }
+  if (NodeBuilder node = b.node(node_name, parts, std::span<const TensorId>(&x, 1))) {
+    std::vector<Operand> gradients;
+    for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
+    node.give(x, node.run("aten::cat", Copy{in.elements()}, std::span<const Operand>(gradients), in, dtype));
+  }
+  b.outputs(parts);
+}
+
+std::vector<std::int64_t> equal_parts(std::int64_t total, std::int64_t size) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t begin = 0; begin < total; begin += size) sizes.push_back(std::min(size, total - begin));
+  return sizes;
+}
+
+void lower_chunk(LayerBuilder& b) {
+  const Shape& in = b.shape(b.input());
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
+  // torch gives fewer chunks than asked for when the sizes do not divide.
+  split(b, dim, equal_parts(in[dim], ceil_div(in[dim], b.size("chunks"))), "SplitBackward0");
+}
+
+void lower_split(LayerBuilder& b) {
+  const Shape& in = b.shape(b.input());
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
+  const std::vector<std::int64_t> sizes = b.integers("split_size_or_sections");
+  std::int64_t sum = 0;
+  for (const std::int64_t size : sizes) {
+    if (size < 1) b.fail("split_size_or_sections", "a part of size " + std::to_string(size), "expected sizes >= 1");
+    sum = checked_add(sum, size);
+  }
+  if (sizes.size() == 1 && sum < in[dim]) return split(b, dim, equal_parts(in[dim], sum), "SplitBackward0");
+  if (sizes.size() > 1 && sum != in[dim])
+    b.fail("split_size_or_sections", "the parts add up to " + std::to_string(sum) + ", dimension " +
+                                         std::to_string(dim) + " of the input " + to_string(in) + " has " +
+                                         std::to_string(in[dim]));
+  split(b, dim, sizes.size() == 1 ? std::vector{in[dim]} : sizes,
+        sizes.size() == 1 ? "SplitBackward0" : "SplitWithSizesBackward0");
+}
+
+const ParameterDef kDim{"dim", ParameterType::integer, "0", "dimension that is split"};
+
+const LayerDef kChunk{
+    .name = "Chunk",
+    .summary = "splits a tensor into equal parts",
+    .math = "x [n, ...] -> parts of ceil(n / chunks), as name.0, name.1, ...; views. Backward: one concatenation.",
+    .parameters = {{"chunks", ParameterType::size, "", "how many parts"}, kDim},
+    .lower = lower_chunk,
+    .example = {.call = "Chunk(2, dim=1)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 4, 14, 14},
+                .derivation = "8/2 channels each; views"},
+};
+
+const LayerDef kSplit{
+    .name = "Split",
+    .summary = "splits a tensor into parts of given sizes",
+    .math =
+        "x [n, ...] -> parts of that size, or of those sizes, as name.0, name.1, ...; views. Backward: one "
+        "concatenation.",
+    .parameters = {{"split_size_or_sections", ParameterType::integers, "",
+                    "size of the parts, or a list of their sizes"},
+                   kDim},
+    .lower = lower_split,
+    .example = {.call = "Split([2, 6], dim=1)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 2, 14, 14},
+                .derivation = "the first part has 2 channels; views"},
+};
+
+const LayerDef* const kLayers[] = {&kChunk, &kSplit};
+
+}  // namespace
+
+std::span<const LayerDef* const> split_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
