@@ -1,8 +1,6 @@
 // Recorded traces of PyTorch's allocator, replayed event by event.
 #include <doctest/doctest.h>
-#include <zlib.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
