@@ -359,7 +359,7 @@ std::string run_random_history(std::uint32_t seed, const AllocatorSettings& sett
     LiveBlock live;
   };
   std::mt19937 random(seed);
-  const auto below = [&](std::uint32_t n) { return random() % n; };
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   ArithmeticSegments segments(2 * kGiB);
   CachingAllocator a(segments, settings);
   std::vector<Held> held;

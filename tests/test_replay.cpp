@@ -99,7 +99,9 @@ TEST_CASE("replay: live and peak bytes at every phase are PyTorch's own readings
   REQUIRE(readings.size() == 76);  // the traces of training: those without "infer" in the name
 
   std::size_t compared = 0;
-  for (const auto& [name, expected] : readings) {
+  for (const auto& reading : readings) {
+    const std::string& name = reading.first;
+    const std::vector<Reading>& expected = reading.second;
     CAPTURE(name);
     const Trace trace = read_trace((trace_root() / name).string());
     ArithmeticSegments segments;
