@@ -1,0 +1,103 @@
+// How long plans take. The guards are ratios between benchmarks of one run, so that they hold on any machine:
+//   a ResNet-50 step against a fixed piece of work (sorting), and time a layer at 100,000 layers against 1,000.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "estimator/plan.h"
+#include "estimator/spec/read.h"
+#include "layers/catalog.h"
+
+namespace {
+
+using namespace gpuplan;
+
+std::shared_ptr<const Source> zoo(const std::string& name) {
+  std::ifstream in(std::string(GPUPLAN_SOURCE_DIR) + "/configs/models/" + name + ".yaml");
+  std::ostringstream text;
+  text << in.rdbuf();
+  auto source = std::make_shared<Source>();
+  source->name = name;
+  source->text = text.str();
+  return source;
+}
+
+RunConfig adam(std::int64_t batch) {
+  RunConfig run;
+  run.batch = batch;
+  run.optimizer.kind = OptimizerKind::adam;
+  return run;
+}
+
+void sorting(benchmark::State& state) {
+  std::mt19937 random(1);
+  std::vector<std::uint32_t> numbers(10'000);
+  for (auto& n : numbers) n = static_cast<std::uint32_t>(random());
+  for (auto _ : state) {
+    auto copy = numbers;
+    std::ranges::sort(copy);
+    benchmark::DoNotOptimize(copy.data());
+  }
+}
+BENCHMARK(sorting)->Unit(benchmark::kMicrosecond);
+
+void plan_zoo(benchmark::State& state, const char* name) {
+  const Model model = read_model(zoo(name), {});
+  const RunConfig run = adam(64);
+  for (auto _ : state) benchmark::DoNotOptimize(plan(model, make_catalog(), run));
+}
+BENCHMARK_CAPTURE(plan_zoo, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan_zoo, densenet121, "densenet121")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan_zoo, mlp, "mlp")->Unit(benchmark::kMicrosecond);
+
+void read_zoo(benchmark::State& state, const char* name) {
+  const auto source = zoo(name);
+  for (auto _ : state) benchmark::DoNotOptimize(read_model(source, {}));
+}
+BENCHMARK_CAPTURE(read_zoo, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
+
+void plan_deep(benchmark::State& state) {
+  auto source = std::make_shared<Source>();
+  source->name = "deep";
+  source->text = "gpuplan: 1\nname: deep\ninput: {shape: [64]}\nblocks:\n  B:\n    layers:\n      - Linear(64, 64)\n      - ReLU()\n"
+                 "layers:\n  - l: {block: B, repeat: " + std::to_string(state.range(0) / 2) + "}\nloss: CrossEntropyLoss()\n";
+  const Model model = read_model(source, {});
+  const RunConfig run = adam(32);
+  for (auto _ : state) benchmark::DoNotOptimize(plan(model, make_catalog(), run));
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(plan_deep)->RangeMultiplier(10)->Range(100, 100'000)->Unit(benchmark::kMicrosecond)->Complexity();
+
+// Keeps what was measured, so that main can compare it.
+class Collector : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& r : runs)
+      if (r.run_type == Run::RT_Iteration) microseconds[r.benchmark_name()] = r.GetAdjustedCPUTime();
+    ConsoleReporter::ReportRuns(runs);
+  }
+  std::map<std::string, double> microseconds;
+};
+
+bool guard(const std::string& what, double ratio, double limit) {
+  const bool ok = ratio <= limit;
+  std::printf("%s %s: ratio %.2f, limit %.2f\n", ok ? "ok  " : "SLOW", what.c_str(), ratio, limit);
+  return ok;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  Collector collector;
+  benchmark::RunSpecifiedBenchmarks(&collector);
+  auto& t = collector.microseconds;
+  if (t.count("sorting") == 0 || t.count("plan_deep/100000") == 0) return 0;  // a filter was given
+  bool ok = guard("ResNet-50 step against sorting 10,000 numbers", t["plan_zoo/resnet50"] / t["sorting"], 1.5);
+  ok = guard("time a layer, 100,000 against 1,000 layers", t["plan_deep/100000"] / 100 / t["plan_deep/1000"], 3.0) && ok;
+  return ok ? 0 : 1;
+}

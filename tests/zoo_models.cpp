@@ -1,0 +1,38 @@
+#include "tests/zoo_models.h"
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "estimator/device/read_gpu.h"
+#include "estimator/spec/read.h"
+#include "layers/catalog.h"
+
+namespace gpuplan {
+namespace {
+
+std::shared_ptr<const Source> file(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error("cannot read " + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  auto source = std::make_shared<Source>();
+  source->name = path;
+  source->text = text.str();
+  return source;
+}
+
+}  // namespace
+
+Model zoo_model(const std::string& name) {
+  return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/models/" + name + ".yaml"), {});
+}
+
+Report plan_zoo(const std::string& name, const RunConfig& run, const std::string& gpu) {
+  const Model model = zoo_model(name);
+  if (gpu.empty()) return plan(model, make_catalog(), run);
+  const Gpu device = read_gpu(*file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/" + gpu + ".yaml"));
+  return plan(model, make_catalog(), run, &device);
+}
+
+}  // namespace gpuplan
