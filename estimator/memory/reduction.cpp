@@ -163,6 +163,44 @@ std::int64_t output_vector(const Dims& dims, std::size_t first_output, std::int6
   return vector;
 }
 
+/// The threads of one block, and the work of one thread.
+struct Block {
+  bool reduces_fastest = true;  // x runs along reduced values; otherwise along outputs
+  std::int64_t width = 1;
+  std::int64_t height = 1;
+  std::int64_t vector = 1;  // outputs that one thread takes at once
+};
+
+/// x runs along the fastest dimension of the input, y along the other one.
+Block block_of(const Dims& dims, DType input, ReductionKind kind) {
+  const std::int64_t num_outputs = outputs(dims);
+  const std::int64_t inputs_per_output = elements(dims) / num_outputs;
+  const auto reduced_dims =
+      static_cast<std::size_t>(std::count_if(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced(); }));
+  Block block;
+  block.reduces_fastest = reduced_dims == dims.size() || dims[0].in_bytes < dims[reduced_dims].in_bytes;
+
+  std::int64_t x = block.reduces_fastest ? inputs_per_output : num_outputs;
+  const std::int64_t y = block.reduces_fastest ? num_outputs : inputs_per_output;
+  const std::int64_t input_bytes = size_of(input);
+  const std::int64_t fastest_bytes =
+      dims.empty() ? input_bytes : dims[block.reduces_fastest ? 0 : reduced_dims].in_bytes;
+  if (fastest_bytes == input_bytes) {
+    if (block.reduces_fastest && x >= 128 && reduced_dims == 1) {
+      x /= input_bytes == 2 && kind == ReductionKind::sum ? 8 : 4;
+    } else if (!block.reduces_fastest) {
+      block.vector = output_vector(dims, reduced_dims, input_bytes);
+      x /= block.vector;
+    }
+  }
+
+  const std::int64_t max_threads = kBlockThreads / block.vector;
+  const std::int64_t x_pow2 = std::min(last_pow2(x), max_threads);
+  block.height = std::min(std::min(last_pow2(y), max_threads), max_threads / std::min(x_pow2, kWarp));
+  block.width = std::min(x_pow2, max_threads / block.height);
+  return block;
+}
+
 struct GlobalReduce {
   std::int64_t buffer_bytes = 0;  // 0: no block shares its output with another
   std::int64_t semaphore_bytes = 0;
@@ -171,44 +209,25 @@ struct GlobalReduce {
 GlobalReduce global_reduce(const Dims& dims, DType input, const Gpu& gpu, ReductionKind kind) {
   const std::int64_t num_outputs = outputs(dims);
   const std::int64_t inputs_per_output = elements(dims) / num_outputs;
-  const auto reduced_dims =
-      static_cast<std::size_t>(std::count_if(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced(); }));
-  const bool reduce_fastest = reduced_dims == dims.size() || dims[0].in_bytes < dims[reduced_dims].in_bytes;
+  const Block block = block_of(dims, input, kind);
 
-  // The block's x runs along the fastest dimension of the input, y along the other one.
-  std::int64_t x = reduce_fastest ? inputs_per_output : num_outputs;
-  const std::int64_t y = reduce_fastest ? num_outputs : inputs_per_output;
-  const std::int64_t input_bytes = size_of(input);
-  const std::int64_t fastest_bytes = dims.empty() ? input_bytes : dims[reduce_fastest ? 0 : reduced_dims].in_bytes;
-  std::int64_t vector = 1;
-  if (fastest_bytes == input_bytes && reduce_fastest && x >= 128 && reduced_dims == 1) {
-    x /= input_bytes == 2 && kind == ReductionKind::sum ? 8 : 4;
-  } else if (fastest_bytes == input_bytes && !reduce_fastest) {
-    vector = output_vector(dims, reduced_dims, input_bytes);
-    x /= vector;
+  // Rows of the block share an output where each thread still has enough to do; only then may blocks share it too.
+  std::int64_t step_input = block.reduces_fastest ? block.width : 1;
+  const std::int64_t step_output = block.reduces_fastest ? 1 : block.width;
+  if (ceil_div(inputs_per_output, step_input) < std::min(block.height * kMinValuesPerThread, kMaxValuesPerThread)) {
+    return {};
   }
-
-  const std::int64_t max_threads = kBlockThreads / vector;
-  const std::int64_t x_pow2 = std::min(last_pow2(x), max_threads);
-  const std::int64_t height = std::min(std::min(last_pow2(y), max_threads), max_threads / std::min(x_pow2, kWarp));
-  const std::int64_t width = std::min(x_pow2, max_threads / height);
-
-  std::int64_t step_input = reduce_fastest ? width : 1;
-  std::int64_t step_output = reduce_fastest ? 1 : width;
-  const bool split_warps =
-      ceil_div(inputs_per_output, step_input) >= std::min(height * kMinValuesPerThread, kMaxValuesPerThread);
-  (split_warps ? step_input : step_output) *= height;
-  if (!split_warps) return {};
+  step_input *= block.height;
 
   const std::int64_t values_per_thread = ceil_div(inputs_per_output, step_input);
-  const std::int64_t grid = ceil_div(num_outputs / vector, step_output);
-  const std::int64_t target_grid = gpu.sm_count * (gpu.max_threads_per_sm / (width * height));
+  const std::int64_t grid = ceil_div(num_outputs / block.vector, step_output);
+  const std::int64_t target_grid = gpu.sm_count * (gpu.max_threads_per_sm / (block.width * block.height));
   if (values_per_thread < kMaxValuesPerThread || grid > target_grid) return {};
   const std::int64_t blocks_per_output =
       std::max(std::min(ceil_div(target_grid, grid), ceil_div(values_per_thread, kMinValuesPerThread)),
                ceil_div(values_per_thread, kMaxValuesPerThread));
   if (blocks_per_output <= 1) return {};
-  const std::int64_t lanes = reduce_fastest ? 1 : width * vector;
+  const std::int64_t lanes = block.reduces_fastest ? 1 : block.width * block.vector;
   return {size_of(accumulate_type(input)) * num_outputs * blocks_per_output * lanes, kSemaphoreBytes * grid};
 }
 
