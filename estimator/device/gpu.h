@@ -18,10 +18,10 @@ struct Gpu {
   int capability_minor = 0;
   int sm_count = 108;
   int max_threads_per_sm = 2048;
-  std::int64_t memory_bytes = 0;             // memory.total of nvidia-smi
+  std::int64_t memory_bytes = 0;                 // memory.total of nvidia-smi
   std::optional<std::int64_t> cuda_total_bytes;  // totalGlobalMem: what cudaMalloc can hand out at most
   std::optional<std::int64_t> context_bytes;     // CUDA context and library modules, where known
-  std::string source;                        // where the figures come from
+  std::string source;                            // where the figures come from
 };
 
 /// The device assumed when none is named: an A100-class GPU (design.md section 5), without a memory size.

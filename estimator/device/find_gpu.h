@@ -1,0 +1,15 @@
+// Finding a GPU by what people call it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "estimator/device/gpu.h"
+
+namespace gpuplan {
+
+/// The first GPU whose name, title or one of whose aliases is `name`, or null. Case does not matter, and neither
+/// do spaces, dashes and underscores: "RTX 4090", "rtx-4090" and "rtx4090" are one name.
+const Gpu* find_gpu(std::span<const Gpu> gpus, std::string_view name);
+
+}  // namespace gpuplan

@@ -1,0 +1,112 @@
+#include "estimator/device/read_gpu.h"
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "estimator/integers.h"
+#include "estimator/spec/keys.h"
+#include "estimator/spec/yaml.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::string_view kWhat = "a GPU";
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+std::string text_at(const YamlNode& map, std::string_view key) {
+  const YamlNode& node = require(map, kWhat, key);
+  if (node.kind != YamlNode::Kind::scalar || node.text.empty()) {
+    throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
+  }
+  return node.text;
+}
+
+/// All of `text` as a decimal number; nothing when it is anything else or does not fit.
+std::optional<std::int64_t> decimal(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::int64_t count_of(const YamlNode& node, std::string_view key, std::int64_t largest) {
+  const auto value = node.kind == YamlNode::Kind::scalar && !node.quoted ? decimal(node.text) : std::nullopt;
+  if (!value || *value <= 0 || *value > largest) {
+    throw Error(std::string(key) + " is a whole number, not " + describe(node))
+        .at(node.mark)
+        .label("expected 1 to " + std::to_string(largest));
+  }
+  return *value;
+}
+
+int int_at(const YamlNode& map, std::string_view key) {
+  return static_cast<int>(count_of(require(map, kWhat, key), key, kMaxInt));
+}
+
+std::optional<std::int64_t> optional_bytes_at(const YamlNode& map, std::string_view key) {
+  const YamlNode* const node = map.find(key);
+  if (node == nullptr) return std::nullopt;
+  return count_of(*node, key, std::numeric_limits<std::int64_t>::max());
+}
+
+void read_compute_capability(const YamlNode& map, Gpu& gpu) {
+  const YamlNode& node = require(map, kWhat, "compute_capability");
+  const std::string_view text = node.text;
+  const auto dot = text.find('.');
+  const auto major = decimal(text.substr(0, dot));
+  const auto minor = dot == std::string_view::npos ? std::nullopt : decimal(text.substr(dot + 1));
+  if (!major || !minor || *major < 1 || *major > 99 || *minor < 0 || *minor > 9) {
+    throw Error("compute_capability is MAJOR.MINOR, not " + describe(node)).at(node.mark).label("such as 9.0");
+  }
+  gpu.capability_major = static_cast<int>(*major);
+  gpu.capability_minor = static_cast<int>(*minor);
+}
+
+std::vector<std::string> aliases_of(const YamlNode& map) {
+  std::vector<std::string> aliases;
+  const YamlNode* const list = map.find("aliases");
+  if (list == nullptr) return aliases;
+  expect_list(*list, "aliases");
+  for (const YamlNode* const item : list->children) {
+    if (item->kind != YamlNode::Kind::scalar) {
+      throw Error("an alias is a name, not " + describe(*item)).at(item->mark);
+    }
+    aliases.push_back(item->text);
+  }
+  return aliases;
+}
+
+/// "configs/gpus/h200.yaml" -> "h200".
+std::string stem_of(std::string_view path) {
+  const auto slash = path.find_last_of("/\\");
+  if (slash != std::string_view::npos) path.remove_prefix(slash + 1);
+  return std::string(path.substr(0, path.rfind('.')));
+}
+
+}  // namespace
+
+Gpu read_gpu(const Source& source) {
+  YamlArena arena;
+  const YamlNode& map = parse_yaml(source, arena);
+  expect_keys(map, kWhat,
+              {"title", "aliases", "architecture", "compute_capability", "sm_count", "max_threads_per_sm", "memory_mib",
+               "cuda_total_bytes", "context_bytes", "source"});
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  Gpu gpu;
+  gpu.name = stem_of(source.name);
+  gpu.title = text_at(map, "title");
+  gpu.aliases = aliases_of(map);
+  gpu.architecture = text_at(map, "architecture");
+  read_compute_capability(map, gpu);
+  gpu.sm_count = int_at(map, "sm_count");
+  gpu.max_threads_per_sm = int_at(map, "max_threads_per_sm");
+  gpu.memory_bytes = checked_mul(int_at(map, "memory_mib"), kMiB);
+  gpu.cuda_total_bytes = optional_bytes_at(map, "cuda_total_bytes");
+  gpu.context_bytes = optional_bytes_at(map, "context_bytes");
+  gpu.source = text_at(map, "source");
+  return gpu;
+}
+
+}  // namespace gpuplan
