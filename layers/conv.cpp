@@ -95,8 +95,8 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
     if (NodeBuilder node = b.node("ConstantPadNdBackward0", padded, {x}))
       node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
   }
-  const TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
-  if (bias != kNone) b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+  TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
+  if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
 
   if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias})) {
     node.save(padded);
