@@ -92,8 +92,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
                        .rows = in.elements() / c, .native_rows = in.rank() == 2 && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
   const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
-  // cuDNN in eval hands back empty statistics.
-  const bool statistics = !backend.cudnn || backend.batch_statistics;
+  // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
+  const bool statistics = backend.batch_statistics || (!backend.cudnn && !b.before(200));
   const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
   const TensorId y = results[0];
   const TensorId mean = statistics ? results[1] : kNone;

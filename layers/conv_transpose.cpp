@@ -92,8 +92,8 @@ void lower_transposed(LayerBuilder& b, bool one_d) {
   const Shape filter = one_d ? Shape{k, c / groups, g.kernel.w} : Shape{k, c / groups, g.kernel.h, g.kernel.w};
   const TensorId weight = b.parameter("weight", filter);
   const TensorId bias = b.boolean("bias") ? b.parameter("bias", {c}) : kNone;
-  const TensorId y = b.emit("aten::convolution", conv, {x, weight}, out, dtype);
-  if (bias != kNone) b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+  TensorId y = b.emit("aten::convolution", conv, {x, weight}, out, dtype);
+  if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
 
   if (NodeBuilder node = b.node("ConvolutionBackward0", y, {x, weight, bias})) {
     node.save(x);

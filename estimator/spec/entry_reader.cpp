@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "estimator/spec/keys.h"
 
@@ -261,6 +262,8 @@ ResidualSyntax EntryReader::residual(const YamlNode& node) const {
     out.body = list(require(node, "a residual", "body"), "body");
     if (const YamlNode* inplace = node.find("inplace")) out.inplace = Quantity::read(*inplace, names_, "inplace");
     if (const YamlNode* shortcut = node.find("shortcut")) {
+      const YamlNode& body = *node.find("body");
+      out.shortcut_first = std::pair(shortcut->mark.line, shortcut->mark.column) < std::pair(body.mark.line, body.mark.column);
       if (shortcut->kind == YamlNode::Kind::map) {
         expect_keys(*shortcut, "shortcut", {"if", "layers"});
         if (const YamlNode* condition = shortcut->find("if"))

@@ -202,6 +202,7 @@ class Expander {
     const Level level(depth_, node.mark);
     Residual residual;
     residual.inplace = syntax.inplace.boolean(space.frame->scope);
+    residual.shortcut_first = syntax.shortcut_first;
     const bool shortcut = has_shortcut(syntax, space.frame->scope);
     const auto fill_from = [&](Namespace& names) {
       residual.body = transparent_list(syntax.body, names);
@@ -267,6 +268,7 @@ class Expander {
 
   Node item(const Node& repeat, const BlockCallSyntax& syntax, const std::string& repeat_path, const Scope& caller,
             std::int64_t i, std::int64_t count) {
+    const Level level(depth_, repeat.mark);
     const BlockSyntax& block = spec_.blocks[syntax.block];
     Node node;
     node.name = std::to_string(i);

@@ -52,6 +52,7 @@ struct ResidualSyntax {
   std::optional<Quantity> shortcut_if;
   ListSyntax shortcut;
   Quantity inplace = Quantity(Scalar{false});
+  bool shortcut_first = false;  // written before the body
 };
 
 struct ParallelSyntax {
