@@ -36,7 +36,11 @@ const std::map<std::string, std::string>& zoo_names() {
       {"resnet50", "resnet50"}, {"resnext50_32x4d", "resnext50_32x4d"}, {"mobilenet_v2", "mobilenet_v2"},
       {"mobilenet_v3_large", "mobilenet_v3_large"}, {"squeezenet1_1", "squeezenet1_1"}, {"googlenet", "googlenet"},
       {"unet_small", "unet_small"}, {"fcn_resnet50", "fcn_resnet50"}, {"embed_classifier", "embed_classifier"},
-      {"wide_4096", "wide_4096"}, {"conv_chain", "conv_chain"}, {"ex3_conv_chain", "conv_chain"}};
+      {"wide_4096", "wide_4096"}, {"conv_chain", "conv_chain"}, {"ex3_conv_chain", "conv_chain"},
+      {"resnet34", "resnet34"}, {"resnet101", "resnet101"}, {"vgg16", "vgg16"}, {"wide_resnet50_2", "wide_resnet50_2"},
+      {"shufflenet_v2_x1_0", "shufflenet_v2_x1_0"}, {"densenet121", "densenet121"}, {"efficientnet_b0", "efficientnet_b0"},
+      {"mobilenet_v2_b3", "mobilenet_v2"}, {"googlenet_b3", "googlenet"}, {"alexnet_b3", "alexnet"},
+      {"resnet18_b3", "resnet18"}, {"squeezenet1_1_b3", "squeezenet1_1"}};
   return names;
 }
 
@@ -138,12 +142,13 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
 
 bool covered(const json& run) {
   return !run.contains("error") && !run.contains("amp") && !run.contains("micro") && !run.contains("channels_last") &&
-         !run.contains("checkpoint") && !run.contains("attn") && run.value("dtype", "fp32") == "fp32";
+         !run.contains("checkpoint") && !run.contains("attn");
 }
 
 RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   RunConfig run;
   run.batch = recipe["batch"];
+  run.precision = *dtype_from_name(recipe.value("dtype", "fp32"));
   run.mode = recipe["mode"] == "infer" ? Mode::infer : Mode::train;
   run.pytorch = pytorch;
   run.scratch = cudnn ? Scratch::full : Scratch::no_cudnn;

@@ -49,7 +49,27 @@ class Replay {
   void build_model() {
     for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
     run_optimizer(optimizer_.construction);
-    for (const TensorId t : graph_.inputs) allocate(buffer_of(t));
+    make_batch();
+  }
+
+  // A batch arrives in fp32; a model of another precision has it cast, and the fp32 copy goes after that.
+  void make_batch() {
+    std::vector<BlockId> originals;
+    std::vector<TensorId> casts;
+    for (const TensorId t : graph_.inputs) {
+      const Tensor& x = graph_.tensors[index(t)];
+      if (!is_floating(x.dtype) || x.dtype == DType::fp32) {
+        allocate(x.buffer);
+        continue;
+      }
+      originals.push_back(allocate_bytes(x.shape.elements() * size_of(DType::fp32), Category::inputs));
+      casts.push_back(t);
+    }
+    for (const TensorId t : casts) allocate(buffer_of(t));
+    for (const BlockId b : originals) {
+      categories_[static_cast<std::size_t>(Category::inputs)] -= allocator_.charged_bytes(b);
+      allocator_.release(b);
+    }
   }
 
   void step(int i) {
