@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "estimator/error.h"
@@ -447,16 +449,56 @@ TEST_CASE("allocator: each cached placement is the best fit of what is free") {
   }
 }
 
-TEST_CASE("allocator: a million live blocks, freed in random order, merge into whole segments") {
+TEST_CASE("allocator: best fit among many free blocks of nearly one size") {
+  // Blocks of 2 MiB and a little, each followed by one that stays so that nothing merges, against a std::set.
+  std::mt19937 random(3);
+  const auto nearly_2_mib = [&] { return 2 * kMiB + 512 * static_cast<std::int64_t>(random() % 60); };
   ArithmeticSegments segments;
   CachingAllocator a(segments);
   std::vector<BlockId> blocks;
-  for (int i = 0; i < 1'000'000; ++i) blocks.push_back(a.allocate(512));
-  CHECK(a.allocated_bytes() == 512'000'000);
+  for (int i = 0; i < 1000; ++i) {
+    blocks.push_back(a.allocate(nearly_2_mib()));
+    a.allocate(2 * kMiB);
+  }
+  std::set<std::pair<std::int64_t, std::uint64_t>> free;
+  const auto list_free = [&] {
+    free.clear();
+    for (const SegmentView& segment : a.segments())
+      for (const BlockView& block : segment.blocks)
+        if (!block.allocated) free.emplace(block.bytes, block.address);
+  };
+  std::size_t compared = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    for (std::size_t i = 100; i < blocks.size(); ++i) a.release(blocks[i]);
+    blocks.resize(100);
+    list_free();
+    for (int i = 0; i < 900; ++i) {
+      const std::int64_t bytes = nearly_2_mib();
+      blocks.push_back(a.allocate(bytes));
+      const auto best = free.lower_bound({bytes, 0});
+      if (best == free.end() || best->first > bytes + kMiB) {
+        list_free();  // a new segment or a split
+      } else {
+        REQUIRE(a.address(blocks.back()) == best->second);
+        free.erase(best);
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 2000);
+}
+
+TEST_CASE("allocator: many live blocks, freed in random order, merge into whole segments") {
+  ArithmeticSegments segments;
+  CachingAllocator a(segments);
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 200'000; ++i) blocks.push_back(a.allocate(512));
+  CHECK(a.allocated_bytes() == 102'400'000);
   std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
   for (std::size_t i = 0; i < blocks.size() / 2; ++i) a.release(blocks[i]);
   for (std::size_t i = 0; i < blocks.size() / 2; ++i) blocks[i] = a.allocate(512);
-  CHECK(a.reserved_bytes() == (512'000'000 + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB));
+  CHECK(a.reserved_bytes() == (102'400'000 + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB));
   for (const BlockId block : blocks) a.release(block);
   CHECK(a.largest_free_bytes() == 2 * kMiB);
   a.empty_cache();

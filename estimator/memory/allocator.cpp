@@ -50,7 +50,7 @@ std::uint32_t CachingAllocator::pool_index(std::int64_t stream, bool small) {
 std::uint32_t CachingAllocator::add_stream(std::int64_t stream) {
   streams_.push_back(stream);
   for (const bool small : {true, false}) {
-    Pool& pool = pools_.emplace_back();
+    Pool& pool = pools_.emplace_back(blocks_);
     pool.stream = stream;
     pool.small = small;
   }
@@ -62,17 +62,20 @@ bool CachingAllocator::splits(const Pool& pool, std::int64_t bytes, std::int64_t
   return bytes < settings_.max_split_bytes && rest > kSmallBytes;
 }
 
-bool CachingAllocator::find_fit(Pool& pool, std::int64_t bytes, FreeBlocks::Position& at) {
-  if (!pool.free.lower_bound(bytes, 0, at)) return false;
+// get_free_block: the smallest free block that fits, with two exceptions; kNoBlock when there is none.
+BlockId CachingAllocator::find_fit(Pool& pool, std::int64_t bytes) {
+  BlockId id = pool.free.lower_bound(bytes);
+  if (id == kNoBlock) return kNoBlock;
   if (settings_.expandable_segments) {
     // A block before unmapped pages counts as what it could grow to, so it is used last.
-    FreeBlocks::Position next = at;
-    while (pool.free.advance(next) && expandable_bytes(pool.free[next].block) < expandable_bytes(pool.free[at].block))
-      at = next;
+    for (BlockId next = pool.free.next(id); next != kNoBlock && expandable_bytes(next) < expandable_bytes(id);
+         next = pool.free.next(id))
+      id = next;
   }
-  const std::int64_t found = pool.free[at].bytes;
-  if (bytes < settings_.max_split_bytes) return found < settings_.max_split_bytes;
-  return found - bytes < settings_.max_non_split_rounding_bytes;
+  const std::int64_t found = blocks_[id].bytes;
+  const bool allowed = bytes < settings_.max_split_bytes ? found < settings_.max_split_bytes
+                                                         : found - bytes < settings_.max_non_split_rounding_bytes;
+  return allowed ? id : kNoBlock;
 }
 
 BlockId CachingAllocator::new_block(std::uint64_t address, std::int64_t bytes, std::uint32_t pool) {
@@ -102,7 +105,7 @@ void CachingAllocator::drop_block(BlockId id) {
 void CachingAllocator::insert_free(BlockId id) {
   Block& b = blocks_[id];
   b.freed_at = large_lookups_;
-  pools_[b.pool].free.insert({b.bytes, b.address, id});
+  pools_[b.pool].free.insert(id);
 }
 
 // Cuts the first `bytes` off a block; the rest keeps the id. Returns the front.
@@ -128,32 +131,27 @@ BlockId CachingAllocator::allocate(std::int64_t requested, std::int64_t stream) 
   const std::uint32_t pool_id = pool_index(stream, bytes <= kSmallBytes);
   if (collects_garbage() && !pools_[pool_id].small) ++large_lookups_;
 
-  FreeBlocks::Position at;
-  const bool cached = find_fit(pools_[pool_id], bytes, at);
-  BlockId id = cached ? pools_[pool_id].free[at].block : grow(pool_id, bytes);
+  BlockId id = find_fit(pools_[pool_id], bytes);
+  if (id != kNoBlock) {
+    pools_[pool_id].free.erase(id);
+  } else {
+    id = grow(pool_id, bytes);
+  }
   if (id == kNoBlock) {
     out_of_memory_ = {segment_bytes(bytes), requested, allocated_.now, reserved_.now};
     return kOutOfMemory;
   }
 
-  Pool& pool = pools_[pool_id];
   const bool was_split = is_split(blocks_[id]);
   const std::int64_t rest = blocks_[id].bytes - bytes;
-  if (splits(pool, bytes, rest)) {
+  std::int64_t inactive = was_split ? -blocks_[id].bytes : 0;
+  if (splits(pools_[pool_id], bytes, rest)) {
     const BlockId remainder = id;
     id = split_front(id, bytes);
-    Block& b = blocks_[remainder];
-    b.freed_at = large_lookups_;
-    if (cached) {
-      pool.free.replace(at, {b.bytes, b.address, remainder});
-    } else {
-      pool.free.insert({b.bytes, b.address, remainder});
-    }
-    if (!settings_.expandable_segments) inactive_split_.add(was_split ? -bytes : rest);
-  } else {
-    if (cached) pool.free.erase(at);
-    if (was_split && !settings_.expandable_segments) inactive_split_.add(-blocks_[id].bytes);
+    insert_free(remainder);
+    inactive += rest;
   }
+  if (!settings_.expandable_segments) inactive_split_.add(inactive);
 
   Block& b = blocks_[id];
   b.allocated = true;
@@ -173,14 +171,11 @@ void CachingAllocator::release(BlockId id) {
   b.freed_at = large_lookups_;
 
   FreeBlocks& free = pools_[b.pool].free;
-  FreeBlocks::Position at;
-  bool listed = false;  // at[] is a neighbour's entry, to be replaced
   std::int64_t subsumed = 0;
   if (const BlockId previous = b.previous; is_free(previous)) {
     const Block& p = blocks_[previous];
+    free.erase(previous);
     subsumed += p.bytes;
-    free.lower_bound(p.bytes, p.address, at);
-    listed = true;
     b.address = p.address;
     b.bytes += p.bytes;
     b.previous = p.previous;
@@ -189,21 +184,14 @@ void CachingAllocator::release(BlockId id) {
   }
   if (const BlockId next = b.next; is_free(next)) {
     const Block& n = blocks_[next];
+    free.erase(next);
     subsumed += n.bytes;
-    if (listed) free.erase(at);
-    free.lower_bound(n.bytes, n.address, at);
-    listed = true;
     b.bytes += n.bytes;
     b.next = n.next;
     if (b.next != kNoBlock) blocks_[b.next].previous = id;
     drop_block(next);
   }
-  const FreeBlocks::Entry entry{b.bytes, b.address, id};
-  if (listed) {
-    free.replace(at, entry);
-  } else {
-    free.insert(entry);
-  }
+  free.insert(id);
   if (!settings_.expandable_segments) inactive_split_.add((is_split(b) ? b.bytes : 0) - subsumed);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/memory/block.h"
 #include "estimator/memory/free_blocks.h"
 
 namespace gpuplan {
@@ -61,11 +62,6 @@ class ArithmeticSegments final : public SegmentSource {
   std::uint64_t next_address_ = std::uint64_t{1} << 40;
 };
 
-/// What allocate() returns for 0 bytes; releasing it does nothing.
-constexpr BlockId kNoBlock = UINT32_MAX;
-/// What allocate() returns when even an emptied cache leaves no room; out_of_memory() has the numbers.
-constexpr BlockId kOutOfMemory = UINT32_MAX - 1;
-
 /// The readings PyTorch prints in its OutOfMemoryError ("Tried to allocate ...").
 struct OutOfMemory {
   std::int64_t tried_bytes = 0;      // the segment asked for: what the message calls "tried to allocate"
@@ -105,6 +101,8 @@ struct PeakCounter {
 class CachingAllocator {
  public:
   explicit CachingAllocator(SegmentSource& source, AllocatorSettings settings = {});
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   /// A block of at least `bytes` for work on `stream`; kNoBlock for 0 bytes, kOutOfMemory when there is
   /// no room. Throws Error when bytes < 0 or so big that rounding overflows.
@@ -138,18 +136,9 @@ class CachingAllocator {
   std::vector<SegmentView> segments() const;
 
  private:
-  struct Block {
-    std::uint64_t address = 0;
-    std::int64_t bytes = 0;
-    std::int64_t requested_bytes = 0;
-    std::int64_t freed_at = 0;  // large_lookups_ when it became free: its age for garbage collection
-    BlockId previous = kNoBlock, next = kNoBlock;
-    std::uint32_t pool = 0;
-    bool allocated = false;
-    bool mapped = true;  // false: the part of an expandable segment's range with no memory behind it
-  };
   struct Pool {
-    FreeBlocks free;                // mapped and free, by size then address
+    explicit Pool(std::vector<Block>& blocks) : free(blocks) {}
+    FreeBlocks free;                // mapped and free
     std::vector<BlockId> unmapped;  // by address; expandable segments only
     std::int64_t stream = 0;
     bool small = false;
@@ -167,7 +156,7 @@ class CachingAllocator {
   bool splits(const Pool& pool, std::int64_t bytes, std::int64_t rest) const;
   std::uint32_t pool_index(std::int64_t stream, bool small);
   std::uint32_t add_stream(std::int64_t stream);
-  bool find_fit(Pool& pool, std::int64_t bytes, FreeBlocks::Position& at);
+  BlockId find_fit(Pool& pool, std::int64_t bytes);
   BlockId new_block(std::uint64_t address, std::int64_t bytes, std::uint32_t pool);
   void drop_block(BlockId id);
   void insert_free(BlockId id);
@@ -185,7 +174,7 @@ class CachingAllocator {
   void erase_unmapped(BlockId id);
   void absorb_next(BlockId id);
   void release_segment(BlockId id);
-  bool release_oversize(const Pool& pool, std::int64_t bytes);
+  bool release_oversize(Pool& pool, std::int64_t bytes);
   void collect_garbage();
 
   SegmentSource& source_;

@@ -73,11 +73,11 @@ BlockId CachingAllocator::map_front(BlockId id, std::int64_t bytes) {
   blocks_[front].mapped = true;
   FreeBlocks& free = pools_[pool_id].free;
   if (const BlockId next = blocks_[front].next; is_free(next)) {
-    free.erase(blocks_[next].bytes, blocks_[next].address);
+    free.erase(next);
     absorb_next(front);
   }
   if (const BlockId previous = blocks_[front].previous; is_free(previous)) {
-    free.erase(blocks_[previous].bytes, blocks_[previous].address);
+    free.erase(previous);
     absorb_next(previous);
     front = previous;
   }
@@ -94,7 +94,7 @@ BlockId CachingAllocator::extend(std::uint32_t pool_id, std::int64_t bytes) {
     const BlockId unmapped = blocks_[id].next;
     id = map_front(unmapped, std::min(bytes - blocks_[id].bytes, blocks_[unmapped].bytes));
   }
-  if (id != kNoBlock) pools_[pool_id].free.erase(blocks_[id].bytes, blocks_[id].address);
+  if (id != kNoBlock) pools_[pool_id].free.erase(id);
   return id;
 }
 
@@ -109,7 +109,7 @@ void CachingAllocator::unmap_pages(BlockId id) {
   if (begin >= end) return;
 
   FreeBlocks& free = pools_[pool_id].free;
-  free.erase(blocks_[id].bytes, blocks_[id].address);
+  free.erase(id);
   if (begin > offset) insert_free(split_front(id, begin - offset));
   BlockId middle = id;
   if (blocks_[id].bytes > end - begin) {

@@ -71,24 +71,24 @@ void CachingAllocator::release_segment(BlockId id) {
   source_.release(b.address, b.bytes);
   reserved_.now -= b.bytes;
   --segment_count_;
-  pools_[b.pool].free.erase(b.bytes, b.address);
+  pools_[b.pool].free.erase(id);
   drop_block(id);
 }
 
 // release_available_cached_blocks: under max_split_size_mb a block of that size or more serves one request
 // only, so cached ones are given back, the smallest that is big enough or else the largest first.
-bool CachingAllocator::release_oversize(const Pool& pool, std::int64_t bytes) {
+bool CachingAllocator::release_oversize(Pool& pool, std::int64_t bytes) {
   if (settings_.max_split_bytes == INT64_MAX || settings_.expandable_segments) return false;
   const std::int64_t wanted = std::max(bytes, settings_.max_split_bytes);
-  FreeBlocks::Position at;
-  if (pool.free.lower_bound(wanted, 0, at)) {
-    release_segment(pool.free[at].block);
+  if (const BlockId id = pool.free.lower_bound(wanted); id != kNoBlock) {
+    release_segment(id);
     return true;
   }
   std::int64_t released = 0;
-  while (released < wanted && pool.free.last(at) && pool.free[at].bytes >= settings_.max_split_bytes) {
-    released += pool.free[at].bytes;
-    release_segment(pool.free[at].block);
+  for (BlockId id = pool.free.last(); released < wanted && id != kNoBlock; id = pool.free.last()) {
+    if (blocks_[id].bytes < settings_.max_split_bytes) break;
+    released += blocks_[id].bytes;
+    release_segment(id);
   }
   return released >= wanted;
 }
@@ -100,9 +100,7 @@ void CachingAllocator::empty_cache() {
     for (Pool& pool : pools_) {
       if (pool.small != small) continue;
       releasable.clear();
-      FreeBlocks::Position at;
-      for (bool more = pool.free.first(at); more; more = pool.free.advance(at)) {
-        const BlockId id = pool.free[at].block;
+      for (BlockId id = pool.free.first(); id != kNoBlock; id = pool.free.next(id)) {
         if (settings_.expandable_segments || !is_split(blocks_[id])) releasable.push_back(id);
       }
       for (const BlockId id : releasable) {
@@ -127,9 +125,8 @@ void CachingAllocator::collect_garbage() {
   std::vector<BlockId> candidates;
   std::int64_t total_age = 0;
   for (const Pool& pool : pools_) {
-    FreeBlocks::Position at;
-    for (bool more = !pool.small && pool.free.first(at); more; more = pool.free.advance(at)) {
-      const BlockId id = pool.free[at].block;
+    if (pool.small) continue;
+    for (BlockId id = pool.free.first(); id != kNoBlock; id = pool.free.next(id)) {
       if (is_split(blocks_[id])) continue;
       candidates.push_back(id);
       total_age += large_lookups_ - blocks_[id].freed_at;
@@ -153,9 +150,8 @@ void CachingAllocator::collect_garbage() {
 
 std::int64_t CachingAllocator::largest_free_bytes() const {
   std::int64_t largest = 0;
-  FreeBlocks::Position at;
   for (const Pool& pool : pools_)
-    if (pool.free.last(at)) largest = std::max(largest, pool.free[at].bytes);
+    if (const BlockId id = pool.free.last(); id != kNoBlock) largest = std::max(largest, blocks_[id].bytes);
   return largest;
 }
 

@@ -4,63 +4,105 @@
 
 namespace gpuplan {
 
-bool FreeBlocks::first(Position& at) const {
-  at = {};
-  return !empty();
-}
-
-bool FreeBlocks::last(Position& at) const {
-  at.chunk = chunks_.size() - 1;
-  at.index = chunks_.back()->count - 1;
-  return !empty();
-}
-
-bool FreeBlocks::retreat(Position& at) const {
-  if (at.index > 0) {
-    --at.index;
-    return true;
+BlockId FreeBlocks::first_from_word(std::size_t word) const {
+  if (word >= kWords) return kNoBlock;
+  std::size_t s = word / 64;
+  std::uint64_t rest = summary_[s] >> (word % 64) << (word % 64);
+  while (rest == 0) {
+    if (++s == kSummaryWords) return kNoBlock;
+    rest = summary_[s];
   }
-  if (at.chunk == 0) return false;
-  --at.chunk;
-  at.index = chunks_[at.chunk]->count - 1;
-  return true;
+  const std::size_t found = s * 64 + static_cast<std::size_t>(std::countr_zero(rest));
+  return first_in(found * 64 + static_cast<std::size_t>(std::countr_zero(used_[found])));
 }
 
-std::size_t FreeBlocks::search_chunks(std::int64_t bytes, std::uint64_t address) const {
-  // The first separator bounds nothing: what is smaller than all goes to the first chunk.
-  const auto after = std::partition_point(separators_.begin() + 1, separators_.end(), [&](const Key& s) {
-    return before(s, bytes, address) || (s.bytes == bytes && s.address == address);
-  });
-  return static_cast<std::size_t>(after - separators_.begin()) - 1;
+BlockId FreeBlocks::last() const {
+  for (std::size_t word = kWords; word-- > 0;) {
+    if (used_[word] == 0) continue;
+    const BlockId head = heads_[word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(used_[word]))];
+    if (head < kFirstSpill) return block(head).free_previous;
+    const SortedBlocks& spill = spills_[head - kFirstSpill];
+    SortedBlocks::Position at;
+    spill.last(at);
+    return spill[at].block;
+  }
+  return kNoBlock;
 }
 
-bool FreeBlocks::enter_next_chunk(Position& at) const {
-  if (at.chunk + 1 == chunks_.size()) return false;
-  ++at.chunk;
-  at.index = 0;
-  return true;
+BlockId FreeBlocks::next(BlockId id) const {
+  const Block& b = block(id);
+  const std::size_t bin = bin_of(b.bytes);
+  if (heads_[bin] < kFirstSpill) return b.free_next != kNoBlock ? b.free_next : first_from(bin + 1);
+  const SortedBlocks& spill = spills_[heads_[bin] - kFirstSpill];
+  SortedBlocks::Position at;
+  spill.lower_bound(b.bytes, b.address, at);
+  return spill.advance(at) ? spill[at].block : first_from(bin + 1);
 }
 
-void FreeBlocks::insert_into_full(std::size_t chunk, const Entry& entry) {
-  constexpr std::size_t kHalf = kChunkEntries / 2;
-  const Entry& middle = chunks_[chunk]->entries[kHalf];
-  add_chunk(chunk + 1, {middle.bytes, middle.address});
-  Chunk& lower = *chunks_[chunk];
-  Chunk& upper = *chunks_[chunk + 1];
-  upper.count = kChunkEntries - kHalf;
-  move_entries(upper.entries.data(), lower.entries.data() + kHalf, upper.count);
-  lower.count = kHalf;
-  insert(entry);
+BlockId FreeBlocks::first_spilled(BlockId head) const {
+  SortedBlocks::Position at;
+  return spills_[head - kFirstSpill].first(at) ? spills_[head - kFirstSpill][at].block : kNoBlock;
 }
 
-void FreeBlocks::add_chunk(std::size_t at, Key separator) {
-  chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(at), std::make_unique<Chunk>());
-  separators_.insert(separators_.begin() + static_cast<std::ptrdiff_t>(at), separator);
+// The first block of at least `bytes` in a bin in use.
+BlockId FreeBlocks::search_bin(std::size_t bin, std::int64_t bytes) {
+  const BlockId head = heads_[bin];
+  if (head < kFirstSpill) {
+    if (block(block(head).free_previous).bytes < bytes) return kNoBlock;
+    BlockId at = head;
+    for (int steps = 0; steps < kLongWalk; ++steps, at = block(at).free_next)
+      if (block(at).bytes >= bytes) return at;
+    spill(bin);
+  }
+  const SortedBlocks& spill = spills_[heads_[bin] - kFirstSpill];
+  SortedBlocks::Position at;
+  return spill.lower_bound(bytes, 0, at) ? spill[at].block : kNoBlock;
 }
 
-void FreeBlocks::remove_chunk(std::size_t at) {
-  chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(at));
-  separators_.erase(separators_.begin() + static_cast<std::ptrdiff_t>(at));
+// Lists a block in a bin in use.
+void FreeBlocks::insert_behind(std::size_t bin, BlockId id) {
+  Block& b = block(id);
+  const BlockId head = heads_[bin];
+  if (head >= kFirstSpill) return spills_[head - kFirstSpill].insert({b.bytes, b.address, id});
+
+  const BlockId tail = block(head).free_previous;
+  if (before(block(tail), b)) {
+    b.free_previous = tail;
+    b.free_next = kNoBlock;
+    block(tail).free_next = id;
+    block(head).free_previous = id;
+    return;
+  }
+  BlockId at = head;
+  for (int steps = 0; before(block(at), b); ++steps, at = block(at).free_next) {
+    if (steps < kLongWalk) continue;
+    spill(bin);
+    return insert_behind(bin, id);
+  }
+  b.free_next = at;
+  b.free_previous = block(at).free_previous;
+  block(at).free_previous = id;
+  if (at == head) {
+    heads_[bin] = id;
+  } else {
+    block(b.free_previous).free_next = id;
+  }
+}
+
+void FreeBlocks::erase_spilled(std::size_t bin, BlockId id) {
+  SortedBlocks& spill = spills_[heads_[bin] - kFirstSpill];
+  spill.erase(block(id).bytes, block(id).address);
+  if (spill.empty()) unmark(bin);
+}
+
+// Turns the list of a bin into a SortedBlocks, one left empty by another bin or a new one.
+void FreeBlocks::spill(std::size_t bin) {
+  const auto spare = std::find_if(spills_.begin(), spills_.end(), [](const SortedBlocks& s) { return s.empty(); });
+  const auto index = static_cast<BlockId>(spare - spills_.begin());
+  if (spare == spills_.end()) spills_.emplace_back();
+  for (BlockId id = heads_[bin]; id != kNoBlock; id = block(id).free_next)
+    spills_[index].insert({block(id).bytes, block(id).address, id});
+  heads_[bin] = kFirstSpill + index;
 }
 
 }  // namespace gpuplan

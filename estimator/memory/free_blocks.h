@@ -1,141 +1,124 @@
-// The free blocks of one pool and stream, ordered by size and then by address, which is the order in which
-// PyTorch's best fit looks at them (BlockComparatorSize in c10/cuda/CUDACachingAllocator.cpp).
+// The free blocks of one pool and stream in order of size and then of address, the order in which PyTorch's
+// best fit looks at them (BlockComparatorSize in c10/cuda/CUDACachingAllocator.cpp).
 //
-// A sorted array while there are few of them (a training step has some tens), cut into chunks of at most
-// kChunkEntries with a separator each when there are many: every operation is one binary search and
-// the move of at most one chunk, with no memory allocated per call.
+// Bins by size, a bitmap of those that hold something, and in each bin a list through the blocks
+// themselves, in order. Below 2 MiB a bin is one size; above, a 128th of a power of two. A training step has
+// some tens of free blocks and most bins hold a few, so that every operation is a handful of loads. A
+// list that turns out to be long becomes a SortedBlocks: nothing is slower than a binary search.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
-namespace gpuplan {
+#include "estimator/memory/block.h"
+#include "estimator/memory/sorted_blocks.h"
 
-/// Names a block of an allocator until it is released.
-using BlockId = std::uint32_t;
+namespace gpuplan {
 
 class FreeBlocks {
  public:
-  struct Entry {
-    std::int64_t bytes = 0;
-    std::uint64_t address = 0;
-    BlockId block = 0;
-  };
-  /// Where an entry is, until the next change.
-  struct Position {
-    std::size_t chunk = 0;
-    std::size_t index = 0;
-  };
+  /// `blocks` is where ids lead; it may grow, and must outlive this.
+  explicit FreeBlocks(std::vector<Block>& blocks)
+      : blocks_(&blocks), heads_(std::make_unique_for_overwrite<BlockId[]>(kBins)) {}
 
-  FreeBlocks() { add_chunk(0, {}); }
-
-  bool empty() const { return chunks_.size() == 1 && chunks_[0]->count == 0; }
-  const Entry& operator[](Position at) const { return chunks_[at.chunk]->entries[at.index]; }
-
-  /// Finds the first entry that is not before (bytes, address); false when there is none.
-  bool lower_bound(std::int64_t bytes, std::uint64_t address, Position& at) const {
-    at.chunk = chunk_of(bytes, address);
-    at.index = index_in(*chunks_[at.chunk], bytes, address);
-    return at.index < chunks_[at.chunk]->count || enter_next_chunk(at);
-  }
-  /// Steps to the next entry; false at the end.
-  bool advance(Position& at) const { return ++at.index < chunks_[at.chunk]->count || enter_next_chunk(at); }
-  /// The first and the last entry; false when there is none.
-  bool first(Position& at) const;
-  bool last(Position& at) const;
-  /// Steps back; false at the beginning.
-  bool retreat(Position& at) const;
-
-  void insert(const Entry& entry) {
-    const std::size_t c = chunk_of(entry.bytes, entry.address);
-    Chunk& chunk = *chunks_[c];
-    if (chunk.count == kChunkEntries) return insert_into_full(c, entry);
-    const std::size_t i = index_in(chunk, entry.bytes, entry.address);
-    move_entries(&chunk.entries[i + 1], &chunk.entries[i], chunk.count - i);
-    chunk.entries[i] = entry;
-    ++chunk.count;
-  }
-
-  void erase(Position at) {
-    Chunk& chunk = *chunks_[at.chunk];
-    --chunk.count;
-    move_entries(&chunk.entries[at.index], &chunk.entries[at.index + 1], chunk.count - at.index);
-    if (chunk.count == 0 && chunks_.size() > 1) remove_chunk(at.chunk);
-  }
-
-  /// Erases the entry of these bytes and address, which must be there.
-  void erase(std::int64_t bytes, std::uint64_t address) {
-    Position at;
-    lower_bound(bytes, address, at);
-    erase(at);
-  }
-
-  /// Puts `entry` in place of another one: one search and one move where an erase and an insert take two.
-  void replace(Position at, const Entry& entry) {
-    Chunk& chunk = *chunks_[at.chunk];
-    const std::size_t c = chunk_of(entry.bytes, entry.address);
-    if (c != at.chunk) {
-      erase(at);
-      return insert(entry);
+  /// The first block of at least `bytes`, or kNoBlock. Not const: a long list may be reorganized.
+  BlockId lower_bound(std::int64_t bytes) {
+    const std::size_t bin = bin_of(bytes);
+    if (has(bin)) {
+      const BlockId head = heads_[bin];
+      if (head < kFirstSpill && block(head).bytes >= bytes) return head;
+      if (const BlockId found = search_bin(bin, bytes); found != kNoBlock) return found;
     }
-    Entry* const entries = chunk.entries.data();
-    std::size_t i = index_in(chunk, entry.bytes, entry.address);
-    if (i <= at.index) {
-      move_entries(entries + i + 1, entries + i, at.index - i);
-    } else {
-      --i;  // the old entry leaves from before it
-      move_entries(entries + at.index, entries + at.index + 1, i - at.index);
+    return first_from(bin + 1);
+  }
+  /// The block after this one, the first and the last; kNoBlock where there is none.
+  BlockId next(BlockId id) const;
+  BlockId first() const { return first_from(0); }
+  BlockId last() const;
+
+  /// Lists a block by its size and address, which may not change before erase().
+  void insert(BlockId id) {
+    Block& b = block(id);
+    const std::size_t bin = bin_of(b.bytes);
+    if (has(bin)) return insert_behind(bin, id);
+    mark(bin);
+    heads_[bin] = id;
+    b.free_previous = id;
+    b.free_next = kNoBlock;
+  }
+
+  void erase(BlockId id) {
+    const Block& b = block(id);
+    const std::size_t bin = bin_of(b.bytes);
+    const BlockId head = heads_[bin];
+    if (head >= kFirstSpill) return erase_spilled(bin, id);
+    if (head == id) {
+      if (b.free_next == kNoBlock) return unmark(bin);
+      heads_[bin] = b.free_next;
+      block(b.free_next).free_previous = b.free_previous;
+      return;
     }
-    entries[i] = entry;
+    block(b.free_previous).free_next = b.free_next;
+    block(b.free_next == kNoBlock ? head : b.free_next).free_previous = b.free_previous;
   }
 
  private:
-  static constexpr std::size_t kChunkEntries = 128;
-  struct Chunk {
-    std::size_t count = 0;
-    std::array<Entry, kChunkEntries> entries;
-  };
-  struct Key {
-    std::int64_t bytes = 0;
-    std::uint64_t address = 0;
-  };
+  // In units of 512 bytes: one bin for each size below 2^12, then 2^7 for each power of two up to 2^47.
+  static constexpr int kExactLog2 = 12, kStepsLog2 = 7, kMaxLog2 = 47;
+  static constexpr std::size_t kExact = std::size_t{1} << kExactLog2, kSteps = std::size_t{1} << kStepsLog2;
+  static constexpr std::size_t kBins = kExact + (kMaxLog2 - kExactLog2 + 1) * kSteps;
+  static constexpr std::size_t kWords = (kBins + 63) / 64, kSummaryWords = (kWords + 63) / 64;
+  static constexpr int kLongWalk = 16;  // a list walked further becomes a SortedBlocks
+  static constexpr BlockId kFirstSpill = UINT32_MAX - (1U << 16);
 
-  template <class A>
-  static bool before(const A& a, std::int64_t bytes, std::uint64_t address) {
-    return a.bytes < bytes || (a.bytes == bytes && a.address < address);
+  static std::size_t bin_of(std::int64_t bytes) {
+    const auto units = static_cast<std::size_t>(bytes) >> 9;
+    if (units < kExact) return units;
+    const auto log2 = static_cast<std::size_t>(63 - std::countl_zero(units));
+    return kExact + (log2 - kExactLog2) * kSteps + ((units >> (log2 - kStepsLog2)) & (kSteps - 1));
   }
-  static void move_entries(Entry* to, const Entry* from, std::size_t count) {
-    std::memmove(to, from, count * sizeof(Entry));
+  static bool before(const Block& a, const Block& b) {
+    return a.bytes < b.bytes || (a.bytes == b.bytes && a.address < b.address);
+  }
+  Block& block(BlockId id) const { return (*blocks_)[id]; }
+
+  bool has(std::size_t bin) const { return (used_[bin / 64] >> (bin % 64) & 1) != 0; }
+  void mark(std::size_t bin) {
+    used_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    summary_[bin / 4096] |= std::uint64_t{1} << (bin / 64 % 64);
+  }
+  void unmark(std::size_t bin) {
+    used_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+    if (used_[bin / 64] == 0) summary_[bin / 4096] &= ~(std::uint64_t{1} << (bin / 64 % 64));
+  }
+  // The first block in a bin from this one on.
+  BlockId first_from(std::size_t bin) const {
+    const std::uint64_t word = bin < kBins ? used_[bin / 64] >> (bin % 64) : 0;
+    if (word != 0) return first_in(bin + static_cast<std::size_t>(std::countr_zero(word)));
+    return first_from_word(bin / 64 + 1);
+  }
+  BlockId first_in(std::size_t bin) const {
+    const BlockId head = heads_[bin];
+    return head < kFirstSpill ? head : first_spilled(head);
   }
 
-  static std::size_t index_in(const Chunk& chunk, std::int64_t bytes, std::uint64_t address) {
-    const Entry* base = chunk.entries.data();
-    std::size_t n = chunk.count;
-    if (n == 0) return 0;
-    while (n > 1) {
-      const std::size_t half = n / 2;
-      base += before(base[half - 1], bytes, address) ? half : 0;
-      n -= half;
-    }
-    return static_cast<std::size_t>(base - chunk.entries.data()) + (before(*base, bytes, address) ? 1U : 0U);
-  }
-  std::size_t chunk_of(std::int64_t bytes, std::uint64_t address) const {
-    return chunks_.size() == 1 ? 0 : search_chunks(bytes, address);
-  }
+  BlockId first_from_word(std::size_t word) const;
+  BlockId first_spilled(BlockId head) const;
+  BlockId search_bin(std::size_t bin, std::int64_t bytes);
+  void insert_behind(std::size_t bin, BlockId id);
+  void erase_spilled(std::size_t bin, BlockId id);
+  void spill(std::size_t bin);
 
-  std::size_t search_chunks(std::int64_t bytes, std::uint64_t address) const;
-  bool enter_next_chunk(Position& at) const;
-  void insert_into_full(std::size_t chunk, const Entry& entry);
-  void add_chunk(std::size_t at, Key separator);
-  void remove_chunk(std::size_t at);
-
-  // Entries of chunk i are >= separators_[i] and < separators_[i + 1]. Only a sole chunk may be empty.
-  std::vector<std::unique_ptr<Chunk>> chunks_;
-  std::vector<Key> separators_;
+  std::vector<Block>* blocks_;
+  // Of the bins in use: the first block, whose free_previous is the last one; or kFirstSpill + i for spills_[i].
+  std::unique_ptr<BlockId[]> heads_;
+  std::array<std::uint64_t, kWords> used_{};
+  std::array<std::uint64_t, kSummaryWords> summary_{};
+  std::vector<SortedBlocks> spills_;
 };
 
 }  // namespace gpuplan
