@@ -10,13 +10,14 @@
 namespace gpuplan {
 namespace {
 
-// The values of one Python frame: what the block was given, what its entries returned, under their names.
+// The values of one Python frame: what the block was given, what its entries returned, under their paths in it.
 struct Scope {
   struct Named {
-    std::string_view name;
+    std::string name;
     const std::vector<TensorId>* many;  // several outputs, or null
     TensorId tensor;
   };
+  std::string path;  // of the block
   std::vector<Named> named;
   std::vector<TensorId> given;
 };
@@ -90,6 +91,13 @@ class Walker {
     return nullptr;
   }
 
+  void resolve(const Scope& scope, const Node& node, std::size_t i, std::vector<TensorId>& out) {
+    if (node.from[i] == "inputs" && find_named(scope, "inputs") == nullptr)
+      for (const TensorId t : scope.given) out.push_back(latest(t));
+    else
+      out.push_back(resolve(scope, node, i));
+  }
+
   TensorId resolve(const Scope& scope, const Node& node, std::size_t i) {
     const std::string& name = node.from[i];
     if (const auto* n = find_named(scope, name)) return latest(n->tensor);
@@ -122,13 +130,13 @@ class Walker {
     if (node.from.empty()) {
       if (x != kNone) inputs.push_back(latest(x));
     } else {
-      for (std::size_t i = 0; i < node.from.size(); ++i) inputs.push_back(resolve(scope, node, i));
+      for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, inputs);
     }
     const bool keeps = node.frozen || frozen;
     const std::string here = join(path, node.name);
     many_ = nullptr;
     const TensorId y = std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
-    if (!node.name.empty()) scope.named.push_back({node.name, many_, y});
+    if (!node.name.empty()) scope.named.push_back({here.substr(scope.path.empty() ? 0 : scope.path.size() + 1), many_, y});
     many_ = nullptr;
     return y;
   }
@@ -174,16 +182,15 @@ class Walker {
 
   TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&, bool frozen) {
     Scope scope;
+    scope.path = path;
     scope.given.assign(inputs.begin(), inputs.end());
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     frame_returns(inputs);
     return y;
   }
 
-  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&,
+  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
                bool frozen) {
-    Scope scope;
-    scope.given.assign(inputs.begin(), inputs.end());
     const TensorId y = body(sequence.items, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     frame_returns(inputs);
     return y;

@@ -85,7 +85,8 @@ struct Node {
                      // as in nn.Sequential; empty for an unnamed residual or parallel (transparent)
   bool named = false;
   std::vector<std::string> from;       // names within the enclosing block; empty: the entry before;
-                                       // "input" (or an input's name) is what the block was given
+                                       // "input" (or an input's name) is what the block was given,
+                                       // "inputs" all of it
   std::vector<SourceMark> from_marks;  // one each
   std::string tie;                     // path (or sibling name) of the layer whose weights it shares
   SourceMark tie_mark;

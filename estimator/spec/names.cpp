@@ -70,7 +70,7 @@ std::string NameTable::find_in_frame(const std::string& name, const Namespace& s
 }
 
 std::string NameTable::resolve_from(const std::string& name, const SourceMark& mark, const Namespace& space) const {
-  if (name == "input" || without_output(name) == "input") return name;
+  if (name == "input" || name == "inputs" || without_output(name) == "input") return name;
   std::string found = find_in_frame(name, space);
   if (found.empty()) refuse(name, mark, space);
   return found;
@@ -99,6 +99,7 @@ void NameTable::refuse(const std::string& name, const SourceMark& mark, const Na
   for (const auto& [path, entry] : entries_)
     if (entry.kind == Named::input && space.frame->path.empty()) known.push_back(path);
   known.push_back("input");
+  known.push_back("inputs");
   std::sort(known.begin(), known.end());
   throw Error("unknown name \"" + name + "\"" + did_you_mean(name, known))
       .at(mark)
