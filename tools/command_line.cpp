@@ -1,0 +1,154 @@
+// From the words of a command line to a subcommand, and from what went wrong to a sentence.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "tools/commands.h"
+#include "tools/output_options.h"
+#include "tools/read_source.h"
+#include "tools/replay.h"
+#include "tools/run_options.h"
+
+namespace gpuplan {
+
+namespace {
+
+// Subcommands of later releases. Their words are reserved: a file of that name is ./check.
+constexpr const char* kLaterCommands[] = {"check",  "diff", "fit",    "gpus",  "instances", "validate",
+                                          "import", "init", "shadow", "sweep", "calibrate"};
+
+constexpr const char* kShortHelp =
+    "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
+    "\n"
+    "  gpuplan resnet50.yaml --batch 64 --opt adam       peak, and what is alive there\n"
+    "  gpuplan zoo:resnet50 --batch 64 --gpu t4          whether it fits; exit 1 when not\n"
+    "  gpuplan layers resnet50.yaml --sort mem           which module costs what\n"
+    "\n"
+    "all flags: gpuplan plan --help; the other commands: gpuplan --help\n";
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+void refuse_later_command(const std::string& word) {
+  if (std::find(std::begin(kLaterCommands), std::end(kLaterCommands), word) == std::end(kLaterCommands)) return;
+  Error error("gpuplan " + word + " is not there yet", ErrorKind::usage);
+  throw error.help("a file of that name is written ./" + word);
+}
+
+// "gpuplan plna resnet50.yaml": a word that is nearly a command, and no file.
+void refuse_misspelt_command(const std::string& word, const std::vector<std::string>& names) {
+  if (word.find_first_of("./:-") != std::string::npos || exists(word)) return;
+  const std::string near = nearest(word, names);
+  if (near.empty()) return;
+  const std::vector<std::string> zoo = zoo_names();
+  if (std::find(zoo.begin(), zoo.end(), word) != zoo.end()) return;
+  throw Error("no command and no file is called \"" + word + "\"" + did_you_mean(word, names), ErrorKind::usage);
+}
+
+// Without a subcommand the command is plan.
+std::vector<std::string> with_command(std::vector<std::string> arguments, const CLI::App& app) {
+  const std::vector<std::string> names = command_names(app);
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (std::find(names.begin(), names.end(), first) != names.end()) return arguments;
+  if (first == "--help" || first == "--version") return arguments;
+  refuse_later_command(first);
+  refuse_misspelt_command(first, names);
+  arguments.insert(arguments.begin(), "plan");
+  return arguments;
+}
+
+// The subcommand that was being read.
+const CLI::App& current(const CLI::App& app) {
+  const std::vector<CLI::App*> parsed = app.get_subcommands();
+  return parsed.empty() ? app : *parsed[0];
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+Error unexpected_word(const std::string& written, const CLI::App& command) {
+  const std::string flag = written.substr(0, written.find('='));
+  for (const LaterFlag& later : later_flags())
+    if (later.name == flag) return Error(flag + " (" + later.what + ") is not there yet", ErrorKind::usage);
+  if (flag.starts_with("-") && flag != "-")
+    return Error("unknown flag " + flag + did_you_mean(flag, flags_of(command)), ErrorKind::usage)
+        .help("the flags: gpuplan " + command.get_name() + " --help");
+  return Error("one word too many: \"" + written + "\"", ErrorKind::usage)
+      .help("usage: gpuplan " + command.get_name() + " --help");
+}
+
+Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
+  const CLI::App& command = current(app);
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) != nullptr) {
+    const std::vector<std::string> rest = app.remaining(true);
+    // A flag explains the words behind it, which it may have been meant to take.
+    const auto flag = std::find_if(rest.begin(), rest.end(), [](const std::string& w) { return w.starts_with("-"); });
+    if (flag != rest.end()) return unexpected_word(*flag, command);
+    if (!rest.empty()) return unexpected_word(rest.front(), command);
+  }
+  return Error(problem.what(), ErrorKind::usage).help("the flags: gpuplan " + command.get_name() + " --help");
+}
+
+}  // namespace
+
+int exit_code_of(const Error& error) {
+  switch (error.kind()) {
+    case ErrorKind::usage: return 2;
+    case ErrorKind::input: return 3;
+    case ErrorKind::environment: return 4;
+  }
+  return 3;
+}
+
+int run_command_line(std::vector<std::string> arguments) {
+  int exit_code = 0;
+  CLI::App app(
+      "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
+      "gpuplan");
+  app.require_subcommand(0, 1);
+  app.set_help_flag("--help", "Prints this page");
+  bool version = false;
+  app.add_flag("--version", version, "Prints the version");
+  add_plan_command(app, exit_code);
+  add_layers_command(app, exit_code);
+  add_explain_command(app, exit_code);
+  add_replay_command(app, exit_code);
+  add_schema_command(app, exit_code);
+  add_completion_command(app, exit_code);
+  add_version_command(app, exit_code);
+
+  if (arguments.empty()) {
+    write_stderr(kShortHelp);
+    return 2;
+  }
+  if (std::find(arguments.begin(), arguments.end(), "-h") != arguments.end()) {
+    write_stdout(kShortHelp);
+    return 0;
+  }
+  // `gpuplan help plan` is `gpuplan plan --help`.
+  if (arguments[0] == "help") {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
+  arguments = with_command(std::move(arguments), app);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    write_stdout(current(app).help());
+    return 0;
+  } catch (const CLI::ParseError& problem) {
+    throw usage_error(problem, app);
+  }
+  if (version) write_stdout(version_line());
+  return exit_code;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,31 @@
+// The subcommands. Each adds itself to the program and sets the exit code when it runs: 0 done or yes, 1 the answer is
+// no.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+void add_plan_command(CLI::App& app, int& exit_code);
+void add_layers_command(CLI::App& app, int& exit_code);
+void add_explain_command(CLI::App& app, int& exit_code);
+void add_schema_command(CLI::App& app, int& exit_code);
+void add_version_command(CLI::App& app, int& exit_code);
+void add_completion_command(CLI::App& app, int& exit_code);
+
+/// "gpuplan 0.1.0"
+std::string version_line();
+
+/// Everything that the program does. `arguments` without the program's name. Returns the exit code; throws Error for
+/// what the user can mend.
+int run_command_line(std::vector<std::string> arguments);
+/// 2 wrong command line, 3 wrong input, 4 environment.
+class Error;
+int exit_code_of(const Error& error);
+
+}  // namespace gpuplan

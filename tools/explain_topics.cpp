@@ -1,0 +1,68 @@
+#include "tools/explain_topics.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr ExplainTopic kTopics[] = {
+    {"allocator", "allocated, reserved, and why they differ",
+     R"(allocated and reserved
+
+  PyTorch asks CUDA for segments and cuts them into blocks (c10/cuda/CUDACachingAllocator.cpp):
+    every request is rounded up to 512 B;
+    requests up to 1 MiB come from segments of 2 MiB, larger ones below 10 MiB from segments of 20 MiB,
+    the rest from a segment of their own, rounded up to 2 MiB;
+    the smallest free block that is large enough is taken, and split when enough is left over.
+  allocated is what blocks in use charge, reserved is all segments. Freed blocks stay reserved, so reserved
+  settles after two or three steps and is what nvidia-smi shows, together with the CUDA context.
+  --alloc-conf takes what PYTORCH_ALLOC_CONF takes; --allocator exact has no rounding and no cache.
+)"},
+    {"categories", "the rows of the breakdown",
+     R"(what is alive at the peak
+
+  parameters            weights and biases
+  buffers               running statistics and other state without a gradient
+  gradients             of parameters; gone at the start of the next step, zero_grad(set_to_none=True)
+  optimizer             state that the optimizer keeps: nothing for plain SGD, two tensors a parameter for Adam
+  inputs                the batch and its targets
+  activations           results of the forward that autograd saved or a Python frame still names
+  activation gradients  gradients on their way back
+  scratch               workspaces of cuDNN and cuBLAS, buffers of reductions, temporaries of kernels
+)"},
+    {"confidence", "exact, modelled, assumed",
+     R"(how sure a figure is
+
+  exact     follows from PyTorch's rules, and tests compare it with PyTorch byte for byte
+  modelled  computed by a model with a stated error, such as cuDNN's choice of workspaces
+  assumed   taken on trust, such as the size of a CUDA context that was not measured
+)"},
+    {"flops", "what is counted, and how other tools count",
+     R"(FLOPs
+
+  1 MAC = 2 FLOP. Convolutions, linear layers and attention products count; bias, norms, activations and pooling
+  are a bucket of their own (elementwise_flops). The backward is counted per operation: the weights' gradient
+  and the input's, which the first layer does not need.
+  --count-as prints what another tool prints for one sample in eval mode:
+    fvcore     MAC + 2 batch norm + 5 layer norm + adaptive pooling's input
+    ptflops    MAC of modules with biases + norms + ReLU, ReLU6, GELU + pooling; no attention
+    thop       MAC of modules + 4 norms + average pooling; no attention
+    torchinfo  parameters times positions; no attention
+    deepspeed  2 MAC + bias + norms + activations + pooling
+    torch      2 MAC (torch.utils.flop_counter)
+)"},
+    {"loop", "when the output and the loss are let go",
+     R"(the training loop
+
+  plain      for x, y in data: out = model(x); loss = criterion(out, y); loss.backward(); optimizer.step()
+             out and loss live until they are bound again, so the last output is alive in the next forward
+  function   the step is a function: its names go when it returns
+  loss_only  loss = criterion(model(x), y): the output goes once the loss is computed
+  In --mode infer the output is gone before the next forward unless --loop plain is given.
+)"},
+};
+
+}  // namespace
+
+std::span<const ExplainTopic> explain_topics() { return kTopics; }
+
+}  // namespace gpuplan

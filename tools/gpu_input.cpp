@@ -1,0 +1,57 @@
+// --gpu: a name of the embedded table, a file, or a size.
+#include "configs/embedded.h"
+#include "estimator/device/find_gpu.h"
+#include "estimator/device/read_gpu.h"
+#include "tools/read_source.h"
+#include "tools/run_options.h"
+#include "tools/words.h"
+
+namespace gpuplan {
+
+namespace {
+
+std::vector<Gpu> embedded_gpu_table() {
+  std::vector<Gpu> gpus;
+  for (const EmbeddedFile& file : embedded_gpus())
+    gpus.push_back(read_gpu(Source{std::string(file.path), std::string(file.text)}));
+  return gpus;
+}
+
+// A ceiling on the device assumed without a name.
+Gpu ceiling(const std::string& text, std::int64_t bytes) {
+  if (bytes <= 0) throw Error("--gpu " + text + ": a device has more memory than that", ErrorKind::usage);
+  Gpu gpu = assumed_gpu();
+  gpu.name = text;
+  gpu.title = "a limit of " + text;
+  gpu.memory_bytes = bytes;
+  return gpu;
+}
+
+bool looks_like_file(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".yaml"); }
+
+bool only_digits(const std::string& text) { return text.find_first_not_of("0123456789.") == std::string::npos; }
+
+}  // namespace
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_gpus()) names.emplace_back(file.name);
+  return names;
+}
+
+std::optional<Gpu> load_gpu(const RunOptions& options) {
+  const std::string& text = options.gpu;
+  if (text.empty()) return std::nullopt;
+  if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return ceiling(text, *bytes);
+  if (looks_like_file(text)) return read_gpu(*read_file_source(text));
+  const std::vector<Gpu> gpus = embedded_gpu_table();
+  if (const Gpu* const gpu = find_gpu(gpus, text)) return *gpu;
+  if (only_digits(text))
+    throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);
+  std::vector<std::string> words = gpu_names();
+  for (const Gpu& gpu : gpus) words.insert(words.end(), gpu.aliases.begin(), gpu.aliases.end());
+  throw Error("no GPU is called \"" + text + "\"" + did_you_mean(text, words), ErrorKind::usage)
+      .help("known: " + either(gpu_names()) + "; or a file, or a size such as \"22 GiB\"");
+}
+
+}  // namespace gpuplan

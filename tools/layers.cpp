@@ -1,0 +1,57 @@
+// gpuplan layers MODEL: which module costs what.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "estimator/report/writers.h"
+#include "tools/commands.h"
+#include "tools/output_options.h"
+#include "tools/planning.h"
+#include "tools/version.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct LayersOptions {
+  RunOptions run;
+  OutputOptions output;
+};
+
+std::string render(const Report& report, Format format, const LayerTableOptions& table) {
+  switch (format) {
+    case Format::json: return report_json(report, kVersion);
+    case Format::csv: return report_csv(report);
+    case Format::md: return report_layers_md(report, table);
+    case Format::table: break;
+  }
+  return report_layers(report, table);
+}
+
+int run_layers(const LayersOptions& options) {
+  const Format format = format_of(options.output);
+  const std::vector<OutputFile> files = files_of(options.output);
+  const TextStyle style = terminal_style(options.output);
+  const LayerTableOptions table = layer_table_options(options.output, style.unicode);
+  const Planning planning = prepare(options.run);
+  const Report report = make_report(planning);
+  show_warnings(report, options.output.quiet, options.run.strict);
+  for (const OutputFile& file : files)
+    write_file(file.path, render(report, file.format, layer_table_options(options.output, !options.output.ascii)));
+  write_stdout(render(report, format, table));
+  if (style.interactive && format == Format::table)
+    write_stdout("  -n 0 shows every row, --depth 0 every level, --format csv|json|md is for scripts\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_layers_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<LayersOptions>();
+  CLI::App* const command = app.add_subcommand("layers", "Which module costs what");
+  add_run_options(*command, options->run);
+  add_layer_options(*command, options->output);
+  add_output_options(*command, options->output);
+  command->callback([options, &exit_code] { exit_code = run_layers(*options); });
+}
+
+}  // namespace gpuplan

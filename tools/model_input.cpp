@@ -1,0 +1,94 @@
+// MODEL and --set: from what was typed to a Model.
+#include <charconv>
+#include <filesystem>
+
+#include "estimator/spec/read.h"
+#include "tools/read_source.h"
+#include "tools/run_options.h"
+#include "tools/words.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr std::string_view kZoo = "zoo:";
+
+std::vector<std::string> zoo_words() {
+  std::vector<std::string> words;
+  for (const std::string& name : zoo_names()) words.push_back(std::string(kZoo) + name);
+  return words;
+}
+
+// What to type instead of a file that is not there.
+Error no_such_file(const std::string& path, const Error& reason) {
+  Error error(reason.message());
+  for (const std::string& name : zoo_names())
+    if (path == name || path == name + ".yaml") return error.help("a model of the zoo is written zoo:" + name);
+  const std::string near = nearest(path, zoo_names());
+  if (!near.empty()) error.help("did you mean zoo:" + near + "?");
+  return error;
+}
+
+std::shared_ptr<const Source> open_model(const std::string& model) {
+  if (model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
+  if (model == "-") return read_stdin_source();
+  if (model.starts_with(kZoo)) return read_zoo_source(std::string_view(model).substr(kZoo.size()));
+  if (!exists(model)) {
+    const std::string near = nearest(model, zoo_words());
+    if (model.find(':') != std::string::npos && !near.empty())
+      throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
+  }
+  try {
+    return read_file_source(model);
+  } catch (const Error& reason) {
+    if (exists(model)) throw;
+    throw no_such_file(model, reason);
+  }
+}
+
+// `extends: NAME` in a file means a file beside it, in the zoo a model of the zoo.
+std::shared_ptr<const Source> open_extended(std::string_view name, std::string_view relative_to) {
+  if (name.starts_with(kZoo)) return read_zoo_source(name.substr(kZoo.size()));
+  if (relative_to.starts_with(kZoo)) {
+    if (name.ends_with(".yaml")) name.remove_suffix(5);
+    return read_zoo_source(name);
+  }
+  const std::filesystem::path folder =
+      relative_to == "<stdin>" ? std::filesystem::path() : std::filesystem::path(relative_to).parent_path();
+  return read_file_source((folder / std::filesystem::path(name)).string());
+}
+
+Variable variable(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw Error("--set expects NAME=VALUE, not \"" + text + "\"", ErrorKind::usage);
+  Variable v;
+  v.name = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), v.value);
+  if (problem != std::errc() || end != value.data() + value.size())
+    throw Error("--set " + v.name + " expects a whole number, not \"" + value + "\"", ErrorKind::usage);
+  return v;
+}
+
+std::vector<Variable> variables(const RunOptions& options) {
+  std::vector<Variable> list;
+  for (const std::string& text : options.set) list.push_back(variable(text));
+  if (!options.seq.empty()) list.push_back({"seq", whole_number("--seq", options.seq, 1, 1'000'000'000)});
+  for (std::size_t i = 0; i < list.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (list[i].name == list[k].name) throw Error("the variable " + list[i].name + " is set twice", ErrorKind::usage);
+  return list;
+}
+
+}  // namespace
+
+Model load_model(const RunOptions& options) {
+  SpecOptions spec;
+  spec.set = variables(options);
+  spec.open = open_extended;
+  return read_model(open_model(options.model), spec);
+}
+
+}  // namespace gpuplan

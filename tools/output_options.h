@@ -1,0 +1,49 @@
+// Where a result goes and how it looks there: formats, files, and what the terminal can show.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/report/writers.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+enum class Format : unsigned char { table, json, csv, md };
+
+struct OutputOptions {
+  std::string format, units, color, width, sort, depth, rows, columns;
+  std::vector<std::string> files;
+  bool bytes = false, ascii = false, quiet = false, verbose = false;
+};
+
+struct OutputFile {
+  Format format = Format::table;
+  std::string path;
+};
+
+void add_output_options(CLI::App& command, OutputOptions& options);
+void add_layer_options(CLI::App& command, OutputOptions& options);
+
+/// Of standard output.
+Format format_of(const OutputOptions& options);
+/// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE".
+std::vector<OutputFile> files_of(const OutputOptions& options);
+LayerTableOptions layer_table_options(const OutputOptions& options, bool unicode);
+
+/// How text looks on standard output: flags first, then the environment (NO_COLOR, CLICOLOR_FORCE, TERM, the locale)
+/// and whether it is a terminal.
+TextStyle terminal_style(const OutputOptions& options);
+/// How text looks in a file: plain, UTF-8 unless --ascii.
+TextStyle file_style(const OutputOptions& options);
+
+/// Throw Error (environment) when not everything could be written.
+void write_stdout(const std::string& text);
+void write_file(const std::string& path, const std::string& text);
+/// To standard error; what cannot be written there is lost.
+void write_stderr(const std::string& text);
+
+}  // namespace gpuplan

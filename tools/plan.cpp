@@ -1,0 +1,90 @@
+// gpuplan plan MODEL: how much memory and how many FLOPs a step takes, where its peak is, whether it fits a device.
+#include "estimator/integers.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "estimator/report/count_as.h"
+#include "estimator/report/writers.h"
+#include "estimator/spec/canonical.h"
+#include "tools/commands.h"
+#include "tools/output_options.h"
+#include "tools/planning.h"
+#include "tools/version.h"
+#include "tools/words.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct PlanOptions {
+  RunOptions run;
+  OutputOptions output;
+  std::string count_as;
+  bool canonical = false;
+
+  bool wants_layers() const {
+    return !output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty();
+  }
+};
+
+std::optional<CountingTool> counting_tool(const std::string& word) {
+  if (word.empty()) return std::nullopt;
+  Choices<CountingTool> tools;
+  for (const CountingTool tool : kCountingTools) tools.emplace_back(std::string(name_of(tool)), tool);
+  return choose<CountingTool>("--count-as", word, tools);
+}
+
+std::string render(const Report& report, Format format, const TextStyle& style, const PlanOptions& options,
+                   const std::vector<WayOut>& ways) {
+  const LayerTableOptions layers = layer_table_options(options.output, style.unicode);
+  switch (format) {
+    case Format::json: return report_json(report, kVersion);
+    case Format::csv: return report_csv(report);
+    case Format::md: return report_md(report, layers);
+    case Format::table: break;
+  }
+  return report_text(report, style, ways) + (options.wants_layers() ? "\n" + report_layers(report, layers) : "");
+}
+
+int run_plan(const PlanOptions& options) {
+  // Every flag is understood before anything is read.
+  const Format format = format_of(options.output);
+  const std::vector<OutputFile> files = files_of(options.output);
+  const TextStyle style = terminal_style(options.output);
+  (void)layer_table_options(options.output, style.unicode);
+  const std::optional<CountingTool> tool = counting_tool(options.count_as);
+  const Planning planning = prepare(options.run);
+  if (options.canonical) {
+    write_stdout(canonical_yaml(planning.model));
+    return 0;
+  }
+  Report report = make_report(planning);
+  if (tool)
+    report.count_as = {.tool = std::string(name_of(*tool)),
+                       .unit = std::string(unit_of(*tool)),
+                       .per_sample = count_as_per_sample(*tool, report),
+                       .batch = checked_mul(count_as_per_sample(*tool, report), planning.run.batch)};
+  show_warnings(report, options.output.quiet, options.run.strict);
+  const std::vector<WayOut> ways = ways_out(planning, report);
+  for (const OutputFile& file : files)
+    write_file(file.path, render(report, file.format, file_style(options.output), options, ways));
+  write_stdout(render(report, format, style, options, ways));
+  return verdict(report).fits ? 0 : 1;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* const command = app.add_subcommand("plan", "Memory and FLOPs of a step, its peak, and whether it fits");
+  add_run_options(*command, options->run);
+  command->add_flag("--canonical", options->canonical, "Prints the model with everything expanded, and stops");
+  command->add_option("--count-as", options->count_as, "Also counts FLOPs as that tool does")
+      ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
+  add_layer_options(*command, options->output);
+  add_output_options(*command, options->output);
+  command->callback([options, &exit_code] { exit_code = run_plan(*options); });
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,95 @@
+#include "tools/planning.h"
+
+#include <algorithm>
+
+#include "estimator/plan.h"
+#include "layers/catalog.h"
+#include "tools/output_options.h"
+
+namespace gpuplan {
+
+namespace {
+
+// What `run` needs on the device, or nothing when it cannot be run at all.
+std::optional<std::int64_t> needs(const Planning& planning, const RunConfig& run) {
+  try {
+    return plan(planning.model, make_catalog(), run, &*planning.gpu).peak.device_bytes;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The largest batch below the run's that fits. Needs grow with the batch, so halving the interval finds it.
+std::optional<WayOut> smaller_batch(const Planning& planning, std::int64_t usable_bytes) {
+  RunConfig run = planning.run;
+  std::int64_t fits = 0, too_big = planning.run.batch, needed = 0;
+  while (too_big - fits > 1) {
+    run.batch = fits + (too_big - fits) / 2;
+    const std::optional<std::int64_t> bytes = needs(planning, run);
+    if (bytes && *bytes <= usable_bytes) {
+      fits = run.batch;
+      needed = *bytes;
+    } else {
+      too_big = run.batch;
+    }
+  }
+  if (fits == 0) return std::nullopt;
+  return WayOut{.flags = "--batch " + std::to_string(fits), .device_bytes = needed};
+}
+
+std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run) {
+  std::vector<std::pair<std::string, RunConfig>> list;
+  const auto add = [&](const char* flags, auto change) {
+    list.emplace_back(flags, run);
+    change(list.back().second);
+  };
+  if (run.precision == DType::fp32 || run.precision == DType::fp64)
+    add("--precision bf16", [](RunConfig& r) { r.precision = DType::bf16; });
+  if (run.mode == Mode::train && run.optimizer.impl == OptimizerImpl::foreach_)
+    add("--opt-impl for-loop", [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
+  if (run.mode == Mode::train && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
+    add("--opt sgd", [](RunConfig& r) {
+      r.optimizer = {.kind = OptimizerKind::sgd, .impl = r.optimizer.impl, .weight_decay = r.optimizer.weight_decay};
+    });
+  if (run.batch > 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
+  return list;
+}
+
+}  // namespace
+
+Planning prepare(const RunOptions& options) {
+  Planning planning;
+  planning.run = run_config(options);
+  planning.gpu = load_gpu(options);
+  planning.model = load_model(options);
+  return planning;
+}
+
+Report make_report(const Planning& planning) {
+  return plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+}
+
+std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
+  const Verdict v = verdict(report);
+  if (!v.known || v.fits) return {};
+  std::vector<WayOut> fitting;
+  std::optional<WayOut> closest;
+  if (const std::optional<WayOut> batch = smaller_batch(planning, v.usable_bytes)) fitting.push_back(*batch);
+  for (const auto& [flags, run] : changes(planning.run)) {
+    const std::optional<std::int64_t> bytes = needs(planning, run);
+    if (!bytes) continue;
+    const WayOut way{.flags = flags, .device_bytes = *bytes};
+    if (!closest || way.device_bytes < closest->device_bytes) closest = way;
+    if (way.device_bytes <= v.usable_bytes && flags != "--batch 1") fitting.push_back(way);
+  }
+  if (fitting.empty() && closest) fitting.push_back(*closest);
+  return fitting;
+}
+
+void show_warnings(const Report& report, bool quiet, bool strict) {
+  if (!quiet || strict)
+    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
+  if (strict && !report.warnings.empty()) throw Error("--strict: a warning is an error");
+}
+
+}  // namespace gpuplan

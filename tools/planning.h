@@ -1,0 +1,28 @@
+// What plan and layers share: from flags to a report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/report/writers.h"
+#include "tools/run_options.h"
+
+namespace gpuplan {
+
+struct Planning {
+  RunConfig run;
+  std::optional<Gpu> gpu;
+  Model model;
+};
+
+/// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
+Planning prepare(const RunOptions& options);
+Report make_report(const Planning& planning);
+/// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
+/// closest one.
+std::vector<WayOut> ways_out(const Planning& planning, const Report& report);
+/// Prints the warnings of a report unless `quiet`. Throws Error when there are any and `strict`.
+void show_warnings(const Report& report, bool quiet, bool strict);
+
+}  // namespace gpuplan

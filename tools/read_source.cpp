@@ -1,0 +1,64 @@
+#include "tools/read_source.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "configs/embedded.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+std::string read_all(std::FILE* file, const std::string& name) {
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const std::size_t n = std::fread(buffer, 1, sizeof buffer, file);
+    text.append(buffer, n);
+    if (text.size() > kMaxSourceBytes) throw Error(name + " is larger than 4 MiB, which no model or GPU file is");
+    if (n == sizeof buffer) continue;
+    if (std::ferror(file) != 0) throw Error("cannot read " + name + ": " + std::strerror(errno));
+    return text;
+  }
+}
+
+}  // namespace
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+std::vector<std::string> zoo_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_models()) names.emplace_back(file.name);
+  return names;
+}
+
+std::shared_ptr<const Source> read_file_source(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error("cannot read " + path + ": it is a directory");
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
+  return std::make_shared<const Source>(Source{path, read_all(file.get(), path)});
+}
+
+std::shared_ptr<const Source> read_stdin_source() {
+  return std::make_shared<const Source>(Source{"<stdin>", read_all(stdin, "standard input")});
+}
+
+std::shared_ptr<const Source> read_zoo_source(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_models())
+    if (file.name == name)
+      return std::make_shared<const Source>(Source{"zoo:" + std::string(name), std::string(file.text)});
+  throw Error("the zoo has no model \"" + std::string(name) + "\"" + did_you_mean(name, zoo_names()))
+      .help("the models of the zoo: gpuplan explain zoo");
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,25 @@
+// Text files, standard input and embedded data as Sources that errors can point into.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/error.h"
+
+namespace gpuplan {
+
+constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20;
+
+/// A file. Throws Error: it is missing, a directory, not readable, or larger than 4 MiB.
+std::shared_ptr<const Source> read_file_source(const std::string& path);
+/// Standard input, named "<stdin>".
+std::shared_ptr<const Source> read_stdin_source();
+/// "zoo:NAME", an embedded model. Throws Error with the nearest name.
+std::shared_ptr<const Source> read_zoo_source(std::string_view name);
+std::vector<std::string> zoo_names();
+/// True for a file, a pipe or anything else that can be opened for reading under that name; directories too.
+bool exists(const std::string& path);
+
+}  // namespace gpuplan

@@ -1,0 +1,49 @@
+// The flags that say what is run and on which device; the same for every subcommand that plans.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+/// Flags as written; empty: not given.
+struct RunOptions {
+  std::string model;
+  std::string batch, optimizer, optimizer_impl, weight_decay, gpu, precision, mode, seq, clip, loop, scratch,
+      alloc_conf;
+  std::string allocator, pytorch, step;
+  std::vector<std::string> set;
+  bool strict = false;
+};
+
+void add_run_options(CLI::App& command, RunOptions& options);
+
+/// The flags of later releases; given, they are refused with what they are.
+struct LaterFlag {
+  std::string name;  // "--amp"
+  std::string what;
+};
+const std::vector<LaterFlag>& later_flags();
+
+/// Throws Error (usage) for a value that is not understood and for flags that contradict each other.
+RunConfig run_config(const RunOptions& options);
+/// The model, read from a file, from standard input ("-") or from the zoo ("zoo:resnet50"), with --set applied.
+Model load_model(const RunOptions& options);
+/// The device of --gpu: a name, a file, or a size as a ceiling; nothing when none is named.
+std::optional<Gpu> load_gpu(const RunOptions& options);
+
+/// The names of the embedded GPU table.
+std::vector<std::string> gpu_names();
+/// The words that --opt takes.
+std::vector<std::string> optimizer_names();
+
+}  // namespace gpuplan
