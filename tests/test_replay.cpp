@@ -129,6 +129,38 @@ TEST_CASE("replay: live and peak bytes at every phase are PyTorch's own readings
   CHECK(compared > 3500);
 }
 
+TEST_CASE("replay: segments, allocations and inactive split bytes are those of PyTorch's statistics") {
+  std::ifstream file(trace_root() / "allocator.tsv");
+  std::size_t traces = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.front() == '#') continue;
+    std::istringstream fields(line);
+    std::string name;
+    std::int64_t segments = 0, inactive_split = 0, allocations = 0;
+    fields >> name >> segments >> inactive_split >> allocations;
+    CAPTURE(name);
+    const Trace trace = read_trace((trace_root() / (name + ".tsv.gz")).string());
+    ArithmeticSegments source;
+    CachingAllocator a(source, settings_of(name));
+    std::vector<BlockId> blocks(trace.tensor_count);
+    bool seen = false;  // the recorded inactive split bytes, since the last allocation
+    for (const TraceEvent& e : trace.events) {
+      if (e.action == TraceAction::alloc) {
+        blocks[e.tensor] = a.allocate(e.bytes);
+        seen = false;
+      } else if (e.action == TraceAction::free_completed) {
+        a.release(blocks[e.tensor]);
+      }
+      seen = seen || a.inactive_split_bytes() == inactive_split;
+    }
+    CHECK(a.segment_count() == segments);
+    CHECK(trace.tensor_count == allocations);
+    CHECK(seen);
+    ++traces;
+  }
+  CHECK(traces == 76);
+}
+
 TEST_CASE("replay: the first difference is shown with what was expected") {
   // 1 MiB + 1 B goes to the large pool; a trace that says otherwise is not PyTorch's.
   const Trace trace = parse_trace("t.tsv",

@@ -32,7 +32,7 @@ void print_report(const ReplayReport& r) {
   print_bytes("peak allocated", r.peak_allocated_bytes);
   print_bytes("peak requested", r.peak_requested_bytes);
   print_bytes("peak reserved", r.peak_reserved_bytes);
-  print_bytes("unused at the peak", r.fragmentation_bytes);
+  print_bytes("fragmentation at the peak", r.fragmentation_bytes);
   print_bytes("peak inactive split", r.peak_inactive_split_bytes);
   print_bytes("inactive split at the end", r.inactive_split_bytes);
   print_bytes("largest free at the end", r.largest_free_bytes);
