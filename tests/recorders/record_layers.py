@@ -1,27 +1,19 @@
 """Records what layers allocate: python record_layers.py > ../shadow/layers.h200.torch2.15.tsv
 
-Columns: call (gpuplan's spelling), input shapes, mode; what the forward and the backward allocate (+bytes) and free (-bytes) in
-order, unrounded; bytes of the distinct storages that autograd saves, parameters left out and inputs counted.
+Columns: call (gpuplan's spelling; "A > B" is B(A(x))), input shapes, mode; what the forward and the backward allocate
+(+bytes) and free (-bytes) in order, unrounded; bytes of the distinct storages that autograd saves, parameters and targets left out
+and inputs counted.
 
-Inputs and parameters want a gradient; integer inputs are class indices or table rows. Inputs, outputs and the gradients are
-held by the recorder, so what frees during the backward are saved tensors and temporaries.
+Inputs and parameters want a gradient, which they keep as leaves do; integer inputs are rows of a table. Inputs, outputs and the
+gradient given to the (first) output are held by the recorder, so what frees in the backward are saved tensors and
+temporaries. Recorded without cuDNN workspaces.
 """
+import gc
+
 import torch
-import torch.nn.functional as F
 import torchvision
 
 import memory_trace
-
-INDICES = torch.int64
-
-
-def cross(**options):
-    return lambda x: F.cross_entropy(x, torch.zeros(x.shape[:1] + x.shape[2:], dtype=INDICES, device="cuda"), **options)
-
-
-def against_same(loss, **options):
-    """A loss whose target has the output's shape; the target exists before the recording starts."""
-    return loss, options
 
 
 class Functional(torch.nn.Module):
@@ -39,7 +31,7 @@ class Loss(torch.nn.Module):
     def __init__(self, loss, shape, classes):
         super().__init__()
         self.loss = loss
-        self.target = torch.zeros(shape[:1] + shape[2:] if classes else shape, dtype=INDICES if classes else torch.float32)
+        self.target = torch.zeros(shape[:1] + shape[2:] if classes else shape, dtype=torch.int64 if classes else torch.float32)
 
     def forward(self, x):
         return self.loss(x, self.target)
@@ -53,10 +45,6 @@ def add_in_place(x, y):
 def mul_in_place(x, y):
     x *= y
     return x
-
-
-def upsample(**options):
-    return torch.nn.Upsample(**options)
 
 
 NN = torch.nn
@@ -91,9 +79,8 @@ def cases():
     yield "Flatten(2)", [IMAGE], NN.Flatten(2)
     yield "Identity()", [IMAGE], NN.Identity()
     views = {
-        "View(-1)": lambda x: x.view(x.shape[0], -1),
-        "View(2, 4, 196)": lambda x: x.view(x.shape[0], 2, 4, 196),
-        "Reshape(-1)": lambda x: x.reshape(x.shape[0], -1),
+        "View(-1, 2, 4, 196)": lambda x: x.view(-1, 2, 4, 196),
+        "Reshape(-1, 1568)": lambda x: x.reshape(-1, 1568),
         "Transpose(1, 2)": lambda x: x.transpose(1, 2),
         "Permute(0, 2, 3, 1)": lambda x: x.permute(0, 2, 3, 1),
         "Contiguous()": lambda x: x.contiguous(),
@@ -101,13 +88,18 @@ def cases():
     for call, f in views.items():
         yield call, [IMAGE], Functional(f)
     yield "Transpose(1, 2) > Contiguous()", [IMAGE], Functional(lambda x: x.transpose(1, 2).contiguous())
-    yield "Transpose(1, 2) > Reshape(-1)", [IMAGE], Functional(lambda x: x.transpose(1, 2).reshape(x.shape[0], -1))
+    yield "Transpose(1, 2) > Reshape(-1, 1568)", [IMAGE], Functional(lambda x: x.transpose(1, 2).reshape(-1, 1568))
+    yield "Transpose(1, 2) > Flatten()", [IMAGE], Functional(lambda x: x.transpose(1, 2).flatten(1))
+    yield "ReLU() > Mean(dim=[2, 3])", [IMAGE], Functional(lambda x: x.relu().mean([2, 3]))
+    yield "ReLU() > Sum(dim=1)", [IMAGE], Functional(lambda x: x.relu().sum(1))
+    yield "Softmax(dim=-1) > Chunk(2, dim=1)", [IMAGE], Functional(lambda x: x.softmax(-1).chunk(2, 1))
+    yield "Unflatten(1, (2, -1))", [IMAGE], NN.Unflatten(1, (2, -1))
     yield "Chunk(2, dim=1)", [IMAGE], Functional(lambda x: x.chunk(2, 1))
     yield "Chunk(3, dim=2)", [IMAGE], Functional(lambda x: x.chunk(3, 2))
     yield "Split(2, dim=1)", [IMAGE], Functional(lambda x: x.split(2, 1))
     yield "Split([2, 6], dim=1)", [IMAGE], Functional(lambda x: x.split([2, 6], 1))
     pairs = [[IMAGE, IMAGE], [IMAGE, (4, 8, 1, 1)], [(4, 8, 1, 1), IMAGE], [IMAGE, (8, 1, 1)], [IMAGE, (4, 1, 1, 1)],
-             [(8, 1, 14), (8, 14, 1)]]
+             [(8, 1, 14), (8, 14, 1)], [BIG, (64, 1, 1)], [BIG, (32, 64, 1, 1)]]
     for shapes in pairs:
         yield "Add()", shapes, Functional(lambda x, y: x + y)
         yield "Sub()", shapes, Functional(lambda x, y: x - y)
@@ -132,22 +124,22 @@ def cases():
         yield f"Mean({text})", [IMAGE], Functional(lambda x, o=options: x.mean(**o))
         yield f"Sum({text})", [IMAGE], Functional(lambda x, o=options: x.sum(**o))
     yield "Mean()", [BIG], Functional(lambda x: x.mean())
-    yield "Upsample(scale_factor=2)", [IMAGE], upsample(scale_factor=2)
-    yield "Upsample(size=[20, 21])", [IMAGE], upsample(size=[20, 21])
-    yield 'Upsample(scale_factor=2, mode="bilinear")', [IMAGE], upsample(scale_factor=2, mode="bilinear")
-    yield 'Upsample(size=28, mode="bilinear", align_corners=True)', [IMAGE], upsample(size=28, mode="bilinear", align_corners=True)
-    yield "Upsample(size=28)", [IMAGE], upsample(size=28)
-    yield "Upsample(size=14)", [IMAGE], upsample(size=14)
-    yield "Upsample(scale_factor=1.5)", [IMAGE], upsample(scale_factor=1.5)
+    yield "Upsample(scale_factor=2)", [IMAGE], NN.Upsample(scale_factor=2)
+    yield "Upsample(size=[20, 21])", [IMAGE], NN.Upsample(size=[20, 21])
+    yield 'Upsample(scale_factor=2, mode="bilinear")', [IMAGE], NN.Upsample(scale_factor=2, mode="bilinear")
+    yield 'Upsample(size=28, mode="bilinear", align_corners=True)', [IMAGE], NN.Upsample(size=28, mode="bilinear", align_corners=True)
+    yield "Upsample(size=28)", [IMAGE], NN.Upsample(size=28)
+    yield "Upsample(size=14)", [IMAGE], NN.Upsample(size=14)
+    yield "Upsample(scale_factor=1.5)", [IMAGE], NN.Upsample(scale_factor=1.5)
+    yield "Embedding(1000, 32)", ["int64", (64, 100)], NN.Embedding(1000, 32)
     yield "Embedding(1000, 32)", ["int64", (4, 10)], NN.Embedding(1000, 32)
     yield "Embedding(1000, 32, padding_idx=0)", ["int64", (4, 10)], NN.Embedding(1000, 32, padding_idx=0)
-    for shape in ((8, 10), (8, 10, 5), (8, 10, 14, 14)):
-        for call in ("CrossEntropyLoss()", 'CrossEntropyLoss(reduction="sum")', 'CrossEntropyLoss(reduction="none")',
-                     "CrossEntropyLoss(label_smoothing=0.1)", 'CrossEntropyLoss(reduction="sum", label_smoothing=0.1)', "NLLLoss()",
+    for shape in ((8, 10), (8, 10, 5), (8, 10, 14, 14), (4096, 1000)):
+        for call in ("CrossEntropyLoss()", 'CrossEntropyLoss(reduction="sum")', "CrossEntropyLoss(label_smoothing=0.1)", 'CrossEntropyLoss(reduction="sum", label_smoothing=0.1)', "NLLLoss()",
                      'NLLLoss(reduction="sum")'):
             yield call, [shape], Loss(eval("NN." + call), shape, True)
-    for shape in (IMAGE, (32, 1)):
-        for name in ("MSELoss", "BCEWithLogitsLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss"):
+    for shape in (IMAGE, (32, 1), BIG):
+        for name in ("MSELoss", "BCEWithLogitsLoss", "L1Loss", "SmoothL1Loss", "HuberLoss"):
             for reduction in ("", 'reduction="sum"'):
                 call = f"{name}({reduction})"
                 yield call, [shape], Loss(eval("NN." + call), shape, False)
@@ -155,6 +147,7 @@ def cases():
 
 
 def trace(fn):
+    """What fn returns, and its allocations."""
     torch.cuda.memory._record_memory_history(context=None)
     kept = fn()
     events = torch.cuda.memory._snapshot()["device_traces"][0]
@@ -163,51 +156,58 @@ def trace(fn):
     return kept, [sign[e["action"]] * e["size"] for e in events if e["action"] in sign]
 
 
-def make_inputs(shapes, train):
+def make_inputs(shapes, train, in_place):
+    """Leaves; for layers that write into their input copies of them, whose gradient is handed on to the leaf."""
     if shapes[0] == "int64":
-        return [torch.zeros(shapes[1], dtype=INDICES, device="cuda")]
+        return [torch.zeros(shapes[1], dtype=torch.int64, device="cuda")]
     leaves = [torch.zeros(s, device="cuda").requires_grad_(train) for s in shapes]
-    return [leaf.clone() for leaf in leaves]  # not leaves: layers may write into them
+    return [leaf.clone() for leaf in leaves] if in_place else leaves
 
 
-def run(module, shapes, train):
-    """(forward events, backward events, saved bytes)"""
-    module = module.to("cuda").train(train)
-    if isinstance(module, Loss):
-        module.target = module.target.to("cuda")
-    inputs = make_inputs(shapes, train)
+def saved_bytes(module, shapes, in_place):
     saved = {}
 
     def pack(t):
-        saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes() if t.is_cuda else 0
+        storage = t.untyped_storage()
+        saved[storage.data_ptr()] = storage.nbytes() if t.is_cuda else 0  # numbers stay on the host
         return t
 
-    own = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    inputs = make_inputs(shapes, True, in_place)
+    not_counted = {p.untyped_storage().data_ptr() for p in module.parameters()}
     if isinstance(module, Loss):
-        own.add(module.target.untyped_storage().data_ptr())
+        not_counted.add(module.target.untyped_storage().data_ptr())
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        kept = module(*inputs)
+    del kept
+    return sum(b for p, b in saved.items() if p not in not_counted)
+
+
+def run(module, shapes, train, in_place):
+    """(forward events, backward events, saved bytes)"""
+    module = module.to("cuda").train(train)
+    module.zero_grad(set_to_none=True)
+    if isinstance(module, Loss):
+        module.target = module.target.to("cuda")
+    inputs = make_inputs(shapes, train, in_place)
+    gc.collect()
     with torch.set_grad_enabled(train):
-        edges = [torch.autograd.graph.get_gradient_edge(x) for x in inputs if x.requires_grad]
         out, forward = trace(lambda: module(*inputs))
-        outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
         if not train:
             return forward, [], 0
-        gradients = [torch.ones_like(o).contiguous() for o in outputs]
-        targets = edges + list(module.parameters())
-        _, backward = trace(lambda: torch.autograd.grad(outputs, targets, gradients))
-        inputs = make_inputs(shapes, train)
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            kept = module(*inputs)
-        total = sum(b for p, b in saved.items() if p not in own)
-        del kept
-    return forward, backward, total
+        first = out[0] if isinstance(out, (tuple, list)) else out
+        gradient = torch.ones_like(first, memory_format=torch.contiguous_format)
+        _, backward = trace(lambda: first.backward(gradient))
+        return forward, backward, saved_bytes(module, shapes, in_place)
 
 
 def main():
+    gc.disable()  # a collection would free what an earlier case left, in the middle of a trace
     print("call\tinput shapes\tmode\tforward\tbackward\tsaved bytes")
     for call, shapes, module in cases():
-        for train in (True, False):
-            run(module, shapes, train)  # cuDNN, cuBLAS and the kernels have what they keep
-            forward, backward, saved = run(module, shapes, train)
+        for train in (True,) if isinstance(module, Loss) else (True, False):  # inference has no loss
+            in_place = "inplace" in call
+            run(module, shapes, train, in_place)  # cuDNN, cuBLAS and the kernels have what they keep
+            forward, backward, saved = run(module, shapes, train, in_place)
             written = ";".join("x".join(map(str, s)) for s in shapes if s != "int64")
             print(call, written, "train" if train else "infer", memory_trace.text(forward), memory_trace.text(backward),
                   saved, sep="\t")
