@@ -86,7 +86,7 @@ BlockId CachingAllocator::new_block(std::uint64_t address, std::int64_t bytes, s
   } else {
     spare_ = blocks_[id].next;
   }
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   b.address = address;
   b.bytes = bytes;
   b.requested_bytes = 0;
@@ -103,7 +103,7 @@ void CachingAllocator::drop_block(BlockId id) {
 }
 
 void CachingAllocator::insert_free(BlockId id) {
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   b.freed_at = large_lookups_;
   pools_[b.pool].free.insert(id);
 }
@@ -111,7 +111,7 @@ void CachingAllocator::insert_free(BlockId id) {
 // Cuts the first `bytes` off a block; the rest keeps the id. Returns the front.
 BlockId CachingAllocator::split_front(BlockId id, std::int64_t bytes) {
   const BlockId front = new_block(blocks_[id].address, bytes, blocks_[id].pool);
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   blocks_[front].previous = b.previous;
   blocks_[front].next = id;
   if (b.previous != kNoBlock) blocks_[b.previous].next = front;
@@ -153,7 +153,7 @@ BlockId CachingAllocator::allocate(std::int64_t requested, std::int64_t stream) 
   }
   if (!settings_.expandable_segments) inactive_split_.add(inactive);
 
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   b.allocated = true;
   b.requested_bytes = requested;
   allocated_.add(b.bytes);
@@ -163,7 +163,7 @@ BlockId CachingAllocator::allocate(std::int64_t requested, std::int64_t stream) 
 
 void CachingAllocator::release(BlockId id) {
   if (id == kNoBlock) return;
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   b.allocated = false;
   allocated_.now -= b.bytes;
   requested_.now -= b.requested_bytes;
@@ -173,7 +173,7 @@ void CachingAllocator::release(BlockId id) {
   FreeBlocks& free = pools_[b.pool].free;
   std::int64_t subsumed = 0;
   if (const BlockId previous = b.previous; is_free(previous)) {
-    const Block& p = blocks_[previous];
+    const PoolBlock& p = blocks_[previous];
     free.erase(previous);
     subsumed += p.bytes;
     b.address = p.address;
@@ -183,7 +183,7 @@ void CachingAllocator::release(BlockId id) {
     drop_block(previous);
   }
   if (const BlockId next = b.next; is_free(next)) {
-    const Block& n = blocks_[next];
+    const PoolBlock& n = blocks_[next];
     free.erase(next);
     subsumed += n.bytes;
     b.bytes += n.bytes;

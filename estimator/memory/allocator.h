@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/memory/block.h"
 #include "estimator/memory/free_blocks.h"
+#include "estimator/memory/pool_block.h"
 
 namespace gpuplan {
 
@@ -137,7 +137,7 @@ class CachingAllocator {
 
  private:
   struct Pool {
-    explicit Pool(std::vector<Block>& blocks) : free(blocks) {}
+    explicit Pool(std::vector<PoolBlock>& blocks) : free(blocks) {}
     FreeBlocks free;                // mapped and free
     std::vector<BlockId> unmapped;  // by address; expandable segments only
     std::int64_t stream = 0;
@@ -145,7 +145,7 @@ class CachingAllocator {
   };
 
   bool is_free(BlockId id) const { return id != kNoBlock && !blocks_[id].allocated && blocks_[id].mapped; }
-  bool is_split(const Block& b) const { return b.previous != kNoBlock || b.next != kNoBlock; }
+  bool is_split(const PoolBlock& b) const { return b.previous != kNoBlock || b.next != kNoBlock; }
   bool collects_garbage() const {
     return settings_.garbage_collection_threshold > 0 && settings_.memory_limit_bytes != INT64_MAX;
   }
@@ -179,7 +179,7 @@ class CachingAllocator {
 
   SegmentSource& source_;
   AllocatorSettings settings_;
-  std::vector<Block> blocks_;
+  std::vector<PoolBlock> blocks_;
   BlockId spare_ = kNoBlock;           // dropped blocks, linked by `next`
   std::vector<Pool> pools_;            // 2 per stream: small, large
   std::vector<std::int64_t> streams_;  // streams_[i] has pools 2i and 2i + 1

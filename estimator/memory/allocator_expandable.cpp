@@ -20,14 +20,14 @@ void CachingAllocator::erase_unmapped(BlockId id) { std::erase(pools_[blocks_[id
 
 // What the block could grow to without moving.
 std::int64_t CachingAllocator::expandable_bytes(BlockId id) const {
-  const Block& b = blocks_[id];
+  const PoolBlock& b = blocks_[id];
   const bool grows = b.next != kNoBlock && !blocks_[b.next].mapped;
   return b.bytes + (grows ? blocks_[b.next].bytes : 0);
 }
 
 // Appends the next block, which is in no list any more, to this one.
 void CachingAllocator::absorb_next(BlockId id) {
-  Block& b = blocks_[id];
+  PoolBlock& b = blocks_[id];
   const BlockId next = b.next;
   b.bytes += blocks_[next].bytes;
   b.next = blocks_[next].next;

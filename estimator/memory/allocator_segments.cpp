@@ -67,7 +67,7 @@ BlockId CachingAllocator::add_segment(std::uint32_t pool, std::int64_t bytes) {
 }
 
 void CachingAllocator::release_segment(BlockId id) {
-  const Block& b = blocks_[id];
+  const PoolBlock& b = blocks_[id];
   source_.release(b.address, b.bytes);
   reserved_.now -= b.bytes;
   --segment_count_;
@@ -164,7 +164,7 @@ std::vector<SegmentView> CachingAllocator::segments() const {
     if (spare[head] || blocks_[head].previous != kNoBlock) continue;
     bool open = false;  // the last view goes on with the next block; unmapped pages end it
     for (BlockId id = head; id != kNoBlock; id = blocks_[id].next) {
-      const Block& b = blocks_[id];
+      const PoolBlock& b = blocks_[id];
       const Pool& pool = pools_[b.pool];
       if (b.mapped && !open)
         views.push_back({b.address, 0, pool.stream, pool.small, settings_.expandable_segments, {}});

@@ -30,7 +30,7 @@ BlockId FreeBlocks::last() const {
 }
 
 BlockId FreeBlocks::next(BlockId id) const {
-  const Block& b = block(id);
+  const PoolBlock& b = block(id);
   const std::size_t bin = bin_of(b.bytes);
   if (heads_[bin] < kFirstSpill) return b.free_next != kNoBlock ? b.free_next : first_from(bin + 1);
   const SortedBlocks& spill = spills_[heads_[bin] - kFirstSpill];
@@ -61,7 +61,7 @@ BlockId FreeBlocks::search_bin(std::size_t bin, std::int64_t bytes) {
 
 // Lists a block in a bin in use.
 void FreeBlocks::insert_behind(std::size_t bin, BlockId id) {
-  Block& b = block(id);
+  PoolBlock& b = block(id);
   const BlockId head = heads_[bin];
   if (head >= kFirstSpill) return spills_[head - kFirstSpill].insert({b.bytes, b.address, id});
 

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "estimator/memory/block.h"
+#include "estimator/memory/pool_block.h"
 #include "estimator/memory/sorted_blocks.h"
 
 namespace gpuplan {
@@ -22,7 +22,7 @@ namespace gpuplan {
 class FreeBlocks {
  public:
   /// `blocks` is where ids lead; it may grow, and must outlive this.
-  explicit FreeBlocks(std::vector<Block>& blocks)
+  explicit FreeBlocks(std::vector<PoolBlock>& blocks)
       : blocks_(&blocks), heads_(std::make_unique_for_overwrite<BlockId[]>(kBins)) {}
 
   /// The first block of at least `bytes`, or kNoBlock. Not const: a long list may be reorganized.
@@ -42,7 +42,7 @@ class FreeBlocks {
 
   /// Lists a block by its size and address, which may not change before erase().
   void insert(BlockId id) {
-    Block& b = block(id);
+    PoolBlock& b = block(id);
     const std::size_t bin = bin_of(b.bytes);
     if (has(bin)) return insert_behind(bin, id);
     mark(bin);
@@ -52,7 +52,7 @@ class FreeBlocks {
   }
 
   void erase(BlockId id) {
-    const Block& b = block(id);
+    const PoolBlock& b = block(id);
     const std::size_t bin = bin_of(b.bytes);
     const BlockId head = heads_[bin];
     if (head >= kFirstSpill) return erase_spilled(bin, id);
@@ -81,10 +81,10 @@ class FreeBlocks {
     const auto log2 = static_cast<std::size_t>(63 - std::countl_zero(units));
     return kExact + (log2 - kExactLog2) * kSteps + ((units >> (log2 - kStepsLog2)) & (kSteps - 1));
   }
-  static bool before(const Block& a, const Block& b) {
+  static bool before(const PoolBlock& a, const PoolBlock& b) {
     return a.bytes < b.bytes || (a.bytes == b.bytes && a.address < b.address);
   }
-  Block& block(BlockId id) const { return (*blocks_)[id]; }
+  PoolBlock& block(BlockId id) const { return (*blocks_)[id]; }
 
   bool has(std::size_t bin) const { return (used_[bin / 64] >> (bin % 64) & 1) != 0; }
   void mark(std::size_t bin) {
@@ -113,7 +113,7 @@ class FreeBlocks {
   void erase_spilled(std::size_t bin, BlockId id);
   void spill(std::size_t bin);
 
-  std::vector<Block>* blocks_;
+  std::vector<PoolBlock>* blocks_;
   // Of the bins in use: the first block, whose free_previous is the last one; or kFirstSpill + i for spills_[i].
   std::unique_ptr<BlockId[]> heads_;
   std::array<std::uint64_t, kWords> used_{};

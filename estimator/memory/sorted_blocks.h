@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "estimator/memory/block.h"
+#include "estimator/memory/pool_block.h"
 
 namespace gpuplan {
 

@@ -14,7 +14,7 @@ constexpr BlockId kNoBlock = UINT32_MAX;
 constexpr BlockId kOutOfMemory = UINT32_MAX - 1;
 
 /// One cache line. The links are to neighbours in the segment and in the list of free blocks.
-struct alignas(64) Block {
+struct alignas(64) PoolBlock {
   std::uint64_t address = 0;
   std::int64_t bytes = 0;
   std::int64_t requested_bytes = 0;
