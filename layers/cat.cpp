@@ -40,9 +40,10 @@ void lower(LayerBuilder& b) {
              std::string(name_of(dtype)));
   }
   const TensorId y = b.emit("aten::cat", Copy{out.elements()}, std::span<const TensorId>(inputs), out, dtype);
+  const bool dense = inputs.size() == 1 || out.elements(0, dim) == 1;
   if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), inputs))
     for (const TensorId x : inputs)
-      if (node.needs(x)) node.give(x, node.view(node.grad(), out.elements(0, dim) == 1));
+      if (node.needs(x)) node.give(x, node.view(node.grad(), dense));
   b.output(y);
 }
 

@@ -102,13 +102,15 @@ TensorId sum_all(LayerBuilder& b, TensorId x) {
   return sum;
 }
 
-// sum / number of targets that count: the mask's complement, summed as int64 through an int64 copy of it.
-TensorId divide_by_count(LayerBuilder& b, TensorId sum, TensorId mask) {
+// sum / number of targets that count: the mask's complement, summed as int64 through an int64 copy of it. The
+// compiler evaluates the divisor first.
+TensorId mean_over_counted(LayerBuilder& b, TensorId smooth, TensorId mask) {
   const Shape each = b.shape(mask);
-  const DType dtype = b.dtype(sum);
+  const DType dtype = b.dtype(smooth);
   const TensorId counted = b.emit("aten::bitwise_not", Elementwise{each.elements()}, {mask}, each, DType::boolean);
   const Loss cast_and_sum{.elements = each.elements(), .temporaries_after = 1, .mean = false, .dtype = DType::int64};
   const TensorId count = b.emit("aten::sum", cast_and_sum, {counted}, Shape{}, DType::int64);
+  const TensorId sum = sum_all(b, smooth);
   const TensorId mean = b.emit("aten::div", Elementwise{1}, {sum, count}, Shape{}, dtype);
   if (NodeBuilder node = b.node("DivBackward0", mean, {sum}))
     node.give(sum, node.run("aten::div", Elementwise{1}, {node.grad(), count}, Shape{}, dtype));
@@ -131,8 +133,7 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
   const TensorId negated = negated_class_sum(b, log_p, each);
   const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
   const TensorId smooth = mask_ignored(b, negated, mask);
-  TensorId term = sum_all(b, smooth);
-  if (mean) term = divide_by_count(b, term, mask);
+  const TensorId term = mean ? mean_over_counted(b, smooth, mask) : sum_all(b, smooth);
   const TensorId first = scaled(b, loss);
   const TensorId second = scaled(b, term);
   const TensorId y = b.emit("aten::add", Elementwise{1}, {first, second}, Shape{}, dtype);

@@ -85,6 +85,17 @@ class Appender {
     if (s.product_scratch) before(s.elements * size_of(s.dtype));
   }
 
+  void operator()(const Loss& l) const {
+    const std::int64_t bytes = checked_mul(l.elements, size_of(l.dtype));
+    for (int i = 0; i < l.temporaries_before; ++i) after(bytes);
+    program_.push_back(kNextOutput);
+    for (int i = 0; i < l.temporaries_after; ++i) after(bytes);
+    const int temporaries = l.temporaries_before + l.temporaries_after;
+    for (const std::int64_t action : reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_,
+                                                       l.mean ? ReductionKind::mean : ReductionKind::sum))
+      program_.push_back(action < 0 ? action - temporaries : action);  // its allocations are numbered after ours
+  }
+
   void operator()(const Lookup& l) const {
     if (!l.backward) return;
     append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch));

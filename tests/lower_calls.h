@@ -1,0 +1,57 @@
+// Layer calls lowered one after the other on made-up inputs, without a model around them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "estimator/graph/layer.h"
+#include "estimator/spec/read.h"
+#include "layers/catalog.h"
+
+namespace gpuplan {
+
+struct Lowered {
+  Graph graph;
+  std::vector<TensorId> inputs;   // leaves; floating ones want a gradient in training
+  std::vector<TensorId> outputs;  // of the last call
+};
+
+/// The calls of a spec's `layers:`; a loss is written like any other. The model keeps what their marks point into.
+inline Model read_calls(const std::vector<std::string>& calls) {
+  std::string text = "gpuplan: 1\nname: calls\ninput: {shape: [1]}\nlayers:\n";
+  for (const std::string& call : calls) text += "  - " + call + "\n";
+  return read_model(std::make_shared<Source>(Source{"calls.yaml", text}));
+}
+
+/// Lowers the calls, each on the first output of the one before. The inputs have the category `inputs`.
+inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vector<Shape>& inputs, DType input_dtype,
+                           const RunConfig& run, const Gpu& gpu) {
+  const Model model = read_calls(calls);
+  Lowered result;
+  LayerBuilder builder(result.graph, run, gpu);
+  for (const Shape& shape : inputs) {
+    const TensorId t = builder.new_tensor(shape, input_dtype, Category::inputs);
+    result.graph.tensors[static_cast<std::size_t>(t)].requires_grad =
+        run.mode == Mode::train && is_floating(input_dtype);
+    result.inputs.push_back(t);
+  }
+  result.outputs = result.inputs;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const auto& written = std::get<LayerCall>(model.layers[i].what);
+    LayerBuilder::Call call;
+    call.def = find_layer(make_catalog(), written.type);
+    if (call.def == nullptr) throw Error("no layer " + written.type);
+    call.written = &written;
+    call.path = "layer" + std::to_string(i);
+    call.layer = static_cast<LayerId>(i);
+    result.graph.layers.emplace_back();
+    const std::size_t used = i == 0 ? result.outputs.size() : 1;
+    const std::vector<TensorId> given(result.outputs.begin(),
+                                      result.outputs.begin() + static_cast<std::ptrdiff_t>(used));
+    result.outputs = builder.lower(call, given);
+  }
+  return result;
+}
+
+}  // namespace gpuplan
