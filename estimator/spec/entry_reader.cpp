@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "estimator/spec/keys.h"
 
@@ -38,6 +37,15 @@ const YamlNode* structure_of(const YamlNode& map) {
   refuse_key(key, "an entry",
              {"name", "op", "block", "repeat", "with", "first", "last", "layers", "residual", "parallel", "if", "from",
               "tie", "frozen", "checkpoint"});
+}
+
+// Whether, of two keys that a map has, `first` is written first.
+bool comes_before(const YamlNode& map, std::string_view first, std::string_view second) {
+  for (std::size_t i = 0; i < map.children.size(); i += 2) {
+    if (map.children[i]->text == first) return true;
+    if (map.children[i]->text == second) return false;
+  }
+  return false;
 }
 
 bool is_entry_word(std::string_view word) {
@@ -262,8 +270,7 @@ ResidualSyntax EntryReader::residual(const YamlNode& node) const {
     out.body = list(require(node, "a residual", "body"), "body");
     if (const YamlNode* inplace = node.find("inplace")) out.inplace = Quantity::read(*inplace, names_, "inplace");
     if (const YamlNode* shortcut = node.find("shortcut")) {
-      const YamlNode& body = *node.find("body");
-      out.shortcut_first = std::pair(shortcut->mark.line, shortcut->mark.column) < std::pair(body.mark.line, body.mark.column);
+      out.shortcut_first = comes_before(node, "shortcut", "body");
       if (shortcut->kind == YamlNode::Kind::map) {
         expect_keys(*shortcut, "shortcut", {"if", "layers"});
         if (const YamlNode* condition = shortcut->find("if"))

@@ -86,10 +86,19 @@ class Expander {
   void charge(std::int64_t entries, std::int64_t bytes, const SourceMark& mark) {
     entries_ += entries;
     bytes_ += bytes;
-    if (entries_ > kMaxEntries)
+    refuse_too_large(entries_, bytes_, mark);
+  }
+
+  static void refuse_too_large(std::int64_t entries, std::int64_t bytes, const SourceMark& mark) {
+    if (entries > kMaxEntries)
       throw Error("the model has more than " + std::to_string(kMaxEntries) + " layers").at(mark);
-    if (bytes_ > kMaxExpandedBytes)
+    if (bytes > kMaxExpandedBytes)
       throw Error("the expanded model takes more than " + std::to_string(kMaxExpandedBytes) + " bytes").at(mark);
+  }
+
+  // now + times * each; each and times are within the limits, so the product fits.
+  static std::int64_t projected(std::int64_t now, std::int64_t times, std::int64_t each) {
+    return now + std::max<std::int64_t>(times, 0) * each;
   }
 
   // The body of a frame; errors within it say which frame it was.
@@ -202,7 +211,6 @@ class Expander {
     const Level level(depth_, node.mark);
     Residual residual;
     residual.inplace = syntax.inplace.boolean(space.frame->scope);
-    residual.shortcut_first = syntax.shortcut_first;
     const bool shortcut = has_shortcut(syntax, space.frame->scope);
     const auto fill_from = [&](Namespace& names) {
       residual.body = transparent_list(syntax.body, names);
@@ -216,6 +224,7 @@ class Expander {
       if (shortcut) collect_numbers(syntax.shortcut, space.frame->scope, inner.taken);
       fill_from(inner);
     }
+    residual.shortcut_first = syntax.shortcut_first && !residual.shortcut.empty();
     node.what = std::move(residual);
   }
 
@@ -262,7 +271,17 @@ class Expander {
     charge(count, 0, syntax.repeat->mark());
     Repeat repeat;
     repeat.items.reserve(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) repeat.items.push_back(item(node, syntax, path, caller, i, count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t entries = entries_;
+      const std::int64_t bytes = bytes_;
+      repeat.items.push_back(item(node, syntax, path, caller, i, count));
+      // Items between the first and the last are alike: what all of them take is known from one.
+      if (i == 1) {
+        const std::int64_t alike = count - 3;
+        refuse_too_large(projected(entries_, alike, entries_ - entries), projected(bytes_, alike, bytes_ - bytes),
+                         syntax.repeat->mark());
+      }
+    }
     node.what = std::move(repeat);
   }
 

@@ -73,8 +73,9 @@ std::string read_module_name(const YamlNode& node) {
   if (!is_module_name(node.text)) {
     Error error(describe(node) + " cannot be a layer's name");
     error.at(node.mark).label("letters, digits and underscores, parts joined by dots");
-    if (node.text.find('(') != std::string::npos && node.in_flow)
-      error.help("inside { } and [ ] a comma ends the text: quote the call, or write one layer per line");
+    if (node.text.find('(') != std::string::npos)
+      error.help(node.in_flow ? "inside { } and [ ] a comma ends the text: quote the call, or write one layer per line"
+                              : "a keyword argument is written keyword=value, without a colon");
     throw error;
   }
   if (node.text == "input" || node.text.starts_with("input."))

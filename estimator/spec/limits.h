@@ -10,7 +10,7 @@ namespace gpuplan {
 constexpr std::size_t kMaxSpecBytes = std::size_t{4} << 20;        // one file
 constexpr std::size_t kMaxScalarBytes = 4096;                      // one YAML scalar, hence one layer call
 constexpr std::size_t kMaxNameBytes = 128;                         // a layer, block or variable name
-constexpr std::int64_t kMaxYamlNodes = 1'000'000;                  // scalars and collections, aliases counted in full
+constexpr std::int64_t kMaxYamlNodes = 500'000;                    // scalars and collections, aliases counted in full
 constexpr int kMaxYamlDepth = 256;                                 // collections within collections
 constexpr int kMaxExpressionDepth = 64;                            // parentheses, tuples, unary operators
 constexpr std::size_t kMaxArguments = 64;                          // of one layer call

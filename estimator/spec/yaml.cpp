@@ -142,11 +142,27 @@ class TreeBuilder : public YAML::EventHandler {
     node.text = value;
     const bool opening =
         node.quoted && node.begin < text.size() && (text[node.begin] == '"' || text[node.begin] == '\'');
+    if (opening) refuse_unclosed(node);
     const std::size_t first = node.begin + (opening ? 1 : 0);
     node.verbatim =
         text.substr(std::min(first, text.size()), value.size()) == value && value.find('\n') == std::string::npos;
     if (node.verbatim) node.begin = first;
     node.mark.length = node.verbatim ? static_cast<int>(value.size()) + (opening ? 2 : 0) : 1;
+  }
+
+  // yaml-cpp takes a quotation mark that is never closed as closed by the end of the file.
+  void refuse_unclosed(const YamlNode& node) const {
+    const std::string_view text = source_.text;
+    const char quote = text[node.begin];
+    for (std::size_t i = node.begin + 1; i < text.size(); ++i) {
+      if (text[i] == '\\' && quote == '"')
+        ++i;
+      else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote)
+        ++i;
+      else if (text[i] == quote)
+        return;
+    }
+    throw Error("a quotation mark is not closed").at(node.mark).label("opened here");
   }
 
   bool expects_key() const {
@@ -160,7 +176,11 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     if (expects_key()) {
-      if (node.kind != YamlNode::Kind::scalar) throw Error("a key is a name, not " + describe(node)).at(node.mark);
+      if (node.kind != YamlNode::Kind::scalar) {
+        Error error("a key is a name, not " + describe(node));
+        error.help("is a bracket or brace not closed?");
+        throw error.at(node.mark);
+      }
       if (node.text == "<<" && !node.quoted)
         throw Error("merge keys are not part of the format")
             .at(node.mark)
@@ -241,6 +261,8 @@ Error syntax_error(const Source& source, const YAML::Exception& e) {
     error.help("inside { } and [ ] an expression is quoted: \"${...}\"");
   else if (e.msg.find("anchor is not defined") != std::string::npos)
     error.help("an anchor &name comes before its alias *name");
+  else if (e.msg == "illegal map value")
+    error.help("text that contains a colon and a space is quoted as a whole");
   return error;
 }
 

@@ -1,0 +1,172 @@
+#include "estimator/spec/schema.h"
+
+#include <string_view>
+
+namespace gpuplan {
+namespace {
+
+constexpr std::string_view kHead = R"json({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "gpuplan model spec",
+  "type": "object",
+  "required": ["layers"],
+  "additionalProperties": false,
+  "properties": {
+    "gpuplan": {"const": 1, "description": "Format version."},
+    "name": {"type": "string"},
+    "extends": {"type": "string", "description": "A spec that this one changes: maps merge key by key, lists are replaced."},
+    "vars": {
+      "type": "object",
+      "description": "Integers and booleans, used as $name or ${expression}; --set name=value replaces them.",
+      "propertyNames": {"$ref": "#/$defs/identifier"},
+      "additionalProperties": {"$ref": "#/$defs/quantity"}
+    },
+    "input": {"$ref": "#/$defs/input"},
+    "inputs": {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#/$defs/input"}},
+    "blocks": {
+      "type": "object",
+      "propertyNames": {"$ref": "#/$defs/identifier"},
+      "additionalProperties": {
+        "type": "object",
+        "required": ["layers"],
+        "additionalProperties": false,
+        "properties": {
+          "params": {
+            "type": "object",
+            "description": "Each with its default, or `required`.",
+            "propertyNames": {"$ref": "#/$defs/identifier"},
+            "additionalProperties": {"anyOf": [{"const": "required"}, {"$ref": "#/$defs/quantity"}]}
+          },
+          "layers": {"$ref": "#/$defs/list"}
+        }
+      }
+    },
+    "layers": {"$ref": "#/$defs/list", "minItems": 1},
+    "loss": {
+      "description": "A loss call, or mean. CrossEntropyLoss() where absent.",
+      "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}]
+    }
+  },
+  "$defs": {
+    "identifier": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+    "module_name": {"type": "string", "pattern": "^[A-Za-z0-9_]+(\\.[A-Za-z0-9_]+)*$"},
+    "expression": {"type": "string", "pattern": "^\\$([A-Za-z_][A-Za-z0-9_]*|\\{[^}]*\\})$"},
+    "size": {"anyOf": [{"type": "integer", "minimum": 1}, {"$ref": "#/$defs/expression"}]},
+    "flag": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/expression"}]},
+    "quantity": {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"$ref": "#/$defs/expression"}]},
+    "quantities": {"type": "object", "additionalProperties": {"$ref": "#/$defs/quantity"}},
+    "call": {
+      "type": "string",
+      "description": "A torch.nn constructor call; _ is inferred.",
+      "pattern": "^(torch\\.)?(nn\\.)?[A-Za-z_][A-Za-z0-9_]*\\s*\\([\\s\\S]*\\)$"
+    },
+    "input": {
+      "type": "object",
+      "required": ["shape"],
+      "additionalProperties": false,
+      "properties": {
+        "shape": {"type": "array", "maxItems": 7, "items": {"$ref": "#/$defs/size"}, "description": "Without the batch."},
+        "dtype": {"enum": ["fp32", "fp64", "fp16", "bf16", "int64", "int32", "uint8", "int8", "bool",
+                           "float32", "float64", "float16", "bfloat16"]},
+        "requires_grad": {"$ref": "#/$defs/flag"}
+      }
+    },
+    "list": {"type": "array", "items": {"$ref": "#/$defs/entry"}},
+    "entry": {"anyOf": [{"$ref": "#/$defs/call"}, {"$ref": "#/$defs/structure"}, {"$ref": "#/$defs/named"}]},
+    "named": {
+      "description": "NAME: Call(...) or NAME: {op, block, layers, residual or parallel: ...}.",
+      "type": "object",
+      "properties": {)json";
+
+// The modifiers stand in `named` and, with the structure words, in `structure`.
+constexpr std::string_view kModifiers = R"json(
+        "name": {"$ref": "#/$defs/module_name"},
+        "if": {"$ref": "#/$defs/flag"},
+        "from": {
+          "description": "What it is given: earlier entries of the block by name, or input.",
+          "anyOf": [{"$ref": "#/$defs/module_name"}, {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/module_name"}}]
+        },
+        "tie": {"$ref": "#/$defs/module_name", "description": "Shares the weights of that layer."},
+        "frozen": {"$ref": "#/$defs/flag", "description": "No gradient, no optimizer state."},
+        "checkpoint": {"$ref": "#/$defs/flag", "description": "Activations computed again in the backward pass."})json";
+
+constexpr std::string_view kNamedTail = R"json(
+      },
+      "additionalProperties": {"anyOf": [{"$ref": "#/$defs/call"}, {"$ref": "#/$defs/structure"}]}
+    },
+    "structure": {
+      "type": "object",
+      "anyOf": [{"required": ["op"]}, {"required": ["block"]}, {"required": ["layers"]}, {"required": ["residual"]},
+                {"required": ["parallel"]}],
+      "properties": {)json";
+
+constexpr std::string_view kStructureTail = R"json(,
+        "op": {"$ref": "#/$defs/type"},
+        "block": {"$ref": "#/$defs/identifier", "description": "One of blocks:, called with `with`."},
+        "repeat": {"$ref": "#/$defs/size", "description": "That many, in an nn.Sequential."},
+        "with": {"$ref": "#/$defs/quantities"},
+        "first": {"$ref": "#/$defs/quantities", "description": "Replaces `with` in the first of the repeats."},
+        "last": {"$ref": "#/$defs/quantities", "description": "Replaces `with` in the last of the repeats."},
+        "layers": {"$ref": "#/$defs/list", "description": "An nn.Sequential; beside block:, its expanded body."},
+        "residual": {
+          "anyOf": [
+            {"$ref": "#/$defs/list"},
+            {
+              "type": "object",
+              "required": ["body"],
+              "additionalProperties": false,
+              "properties": {
+                "inplace": {"$ref": "#/$defs/flag", "description": "out += identity, which allocates nothing."},
+                "body": {"$ref": "#/$defs/list"},
+                "shortcut": {
+                  "anyOf": [
+                    {"$ref": "#/$defs/list"},
+                    {
+                      "type": "object",
+                      "required": ["layers"],
+                      "additionalProperties": false,
+                      "properties": {"if": {"$ref": "#/$defs/flag"}, "layers": {"$ref": "#/$defs/list"}}
+                    }
+                  ]
+                }
+              }
+            }
+          ]
+        },
+        "parallel": {
+          "type": "object",
+          "required": ["branches"],
+          "additionalProperties": false,
+          "properties": {
+            "join": {"enum": ["cat", "add", "mul"]},
+            "dim": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/expression"}]},
+            "branches": {
+              "anyOf": [
+                {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/branch"}},
+                {"type": "object", "minProperties": 1, "additionalProperties": {"$ref": "#/$defs/branch"}}
+              ]
+            }
+          }
+        }
+      }
+    },
+    "branch": {"anyOf": [{"$ref": "#/$defs/list"}, {"$ref": "#/$defs/entry"}]},
+    "operation": {"type": "object", "required": ["op"], "properties": {"op": {"$ref": "#/$defs/type"}}},
+    "type": {"anyOf": [{"$ref": "#/$defs/call"}, )json";
+
+}  // namespace
+
+std::string model_json_schema(const std::vector<std::string>& layers) {
+  std::string out;
+  for (const std::string_view part : {kHead, kModifiers, kNamedTail, kModifiers, kStructureTail}) out += part;
+  if (layers.empty()) {
+    out += R"json({"$ref": "#/$defs/identifier"})json";
+  } else {
+    out += "{\"enum\": [";  // identifiers: nothing to escape
+    for (std::size_t i = 0; i < layers.size(); ++i) out += (i > 0 ? ", \"" : "\"") + layers[i] + "\"";
+    out += "]}";
+  }
+  return out + "]}\n  }\n}\n";
+}
+
+}  // namespace gpuplan
