@@ -84,6 +84,15 @@ Error unexpected_word(const std::string& written, const CLI::App& command) {
       .help("usage: gpuplan " + command.get_name() + " --help");
 }
 
+// CLI11 says "--batch: 1 required N missing" and "--batch: At Most 1 required but received 2".
+Error wrong_count(const std::string& words, const CLI::App& command) {
+  const std::string flag = words.substr(0, words.find(':'));
+  if (words.find("received") != std::string::npos) return Error(flag + " is given more than once", ErrorKind::usage);
+  const CLI::Option* const option = command.get_option_no_throw(flag);
+  const std::string type = option == nullptr ? "" : ": " + option->get_type_name();
+  return Error(flag + " expects a value" + type, ErrorKind::usage);
+}
+
 Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
   const CLI::App& command = current(app);
   if (dynamic_cast<const CLI::ExtrasError*>(&problem) != nullptr) {
@@ -93,6 +102,7 @@ Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
     if (flag != rest.end()) return unexpected_word(*flag, command);
     if (!rest.empty()) return unexpected_word(rest.front(), command);
   }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&problem) != nullptr) return wrong_count(problem.what(), command);
   return Error(problem.what(), ErrorKind::usage).help("the flags: gpuplan " + command.get_name() + " --help");
 }
 
@@ -142,7 +152,7 @@ int run_command_line(std::vector<std::string> arguments) {
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    write_stdout(current(app).help());
+    write_stdout(&current(app) == &app ? app.help() : current(app).help("gpuplan"));
     return 0;
   } catch (const CLI::ParseError& problem) {
     throw usage_error(problem, app);

@@ -34,6 +34,7 @@ std::vector<std::string> spellings(const CLI::Option& option) {
 // The values an option takes: the words of a type such as "train|infer", or the names that the data has.
 std::vector<std::string> values_of(const CLI::Option& option) {
   if (option.check_lname("gpu")) return gpu_names();
+  if (option.check_lname("opt")) return optimizer_names();
   std::vector<std::string> words;
   const std::string type = option.get_type_name();
   if (type.find('|') == std::string::npos || type.find("...") != std::string::npos) return {};

@@ -88,6 +88,7 @@ std::string topics_text() {
   table.row({"NAME", "one layer: its math, parameters and a worked example, as in: gpuplan explain Conv2d"});
   table.row({"zoo", "the models in the binary"});
   table.row({"gpus", "the names that --gpu takes"});
+  table.row({"optimizers", "the names that --opt takes"});
   for (const ExplainTopic& topic : explain_topics()) table.row({std::string(topic.name), std::string(topic.summary)});
   return table.text();
 }
@@ -97,10 +98,11 @@ std::string explain(const std::string& topic) {
   if (topic == "layers") return list_of_layers();
   if (topic == "zoo") return list_of(zoo_names(), "zoo:");
   if (topic == "gpus") return list_of(gpu_names(), "");
+  if (topic == "optimizers") return list_of(optimizer_names(), "");
   for (const ExplainTopic& known : explain_topics())
     if (known.name == topic) return std::string(known.text);
   if (const LayerDef* const layer = find_layer(make_catalog(), topic)) return layer_text(*layer);
-  std::vector<std::string> words = {"layers", "zoo", "gpus"};
+  std::vector<std::string> words = {"layers", "zoo", "gpus", "optimizers"};
   for (const ExplainTopic& known : explain_topics()) words.emplace_back(known.name);
   for (const LayerDef* layer : make_catalog()) words.emplace_back(layer->name);
   throw Error("nothing is known about \"" + topic + "\"" + did_you_mean(topic, words), ErrorKind::usage)

@@ -5,6 +5,7 @@
 #include "estimator/plan.h"
 #include "layers/catalog.h"
 #include "tools/output_options.h"
+#include "tools/words.h"
 
 namespace gpuplan {
 
@@ -61,12 +62,16 @@ Planning prepare(const RunOptions& options) {
   Planning planning;
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);
+  planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
   planning.model = load_model(options);
   return planning;
 }
 
 Report make_report(const Planning& planning) {
-  return plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+  Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+  if (planning.gpu_is_limit)
+    report.warnings.push_back("--gpu is only a limit: kernel choices and workspaces are those of an A100-class device");
+  return report;
 }
 
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {

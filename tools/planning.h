@@ -13,6 +13,7 @@ namespace gpuplan {
 struct Planning {
   RunConfig run;
   std::optional<Gpu> gpu;
+  bool gpu_is_limit = false;  // --gpu was a size
   Model model;
 };
 

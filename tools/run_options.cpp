@@ -101,6 +101,8 @@ void refuse_training_flags(const RunOptions& o) {
 Loop loop_of(const RunOptions& o, Mode mode) {
   // In inference the output is gone before the next forward, unless the plain loop is asked for.
   const std::string implied = mode == Mode::infer ? "function" : "plain";
+  if (mode == Mode::infer && o.loop == "loss_only")
+    throw Error("--loop loss_only belongs to training: an inference has no loss", ErrorKind::usage);
   return choose<Loop>("--loop", o.loop.empty() ? implied : o.loop,
                       {{"plain", Loop::plain}, {"function", Loop::function}, {"loss_only", Loop::loss_only}});
 }
@@ -142,11 +144,9 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   const auto add = [&](const char* group, const char* names, std::string& value, const char* type, const char* text) {
     return command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  std::string names;
-  for (const std::string& name : optimizer_names()) names += (names.empty() ? "" : "|") + name;
   const char* const run = "What is run";
   add(run, "-b,--batch", o.batch, "N", "Samples in a batch (1)");
-  add(run, "--opt,--optimizer", o.optimizer, names.c_str(), "Optimizer (sgd)");
+  add(run, "--opt,--optimizer", o.optimizer, "NAME", "Optimizer (sgd): gpuplan explain optimizers");
   add(run, "--opt-impl", o.optimizer_impl, "foreach|for-loop|fused", "Its implementation (foreach; for-loop in 1.13)");
   command.add_flag("--weight-decay", o.weight_decay, "The optimizer decays weights")->group(run);
   command.add_flag("--clip-grad-norm", o.clip, "Clip gradients before the optimizer")->group(run);

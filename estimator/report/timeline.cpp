@@ -45,7 +45,7 @@ std::string phase_ruler(std::span<const TimelinePoint> points, std::size_t colum
     std::size_t end = c + 1;
     while (end < columns && bucket(points, end, columns)[0].phase == phase) ++end;
     const std::string name(name_of(phase));
-    const std::size_t width = end - c, last = end < columns ? 1 : 0;
+    const std::size_t width = end - c, last = end < columns && width > 1 ? 1 : 0;
     std::string segment = width > name.size() + 1 + last ? name + " " : "";
     segment += repeated(unicode ? "─" : "-", width - display_width(segment) - last);
     out += segment + (last == 1 ? (unicode ? "┤" : "|") : "");

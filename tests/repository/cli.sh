@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# The command line as a user meets it: what goes to which stream, exit codes, files, terminals. $GPUPLAN is the binary.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NO_COLOR CLICOLOR_FORCE LC_ALL LC_CTYPE
+export LANG=C.UTF-8
+status=0
+
+fail() {
+  echo "FAIL  $1"
+  status=1
+}
+
+# expect CODE PATTERN ARGUMENTS...: the exit code, and a pattern that standard output (code 0 or 1) or standard error has.
+# An error leaves nothing on standard output.
+expect() {
+  local code=$1 pattern=$2 actual stream=out
+  shift 2
+  "$gpuplan" "$@" >"$work/out" 2>"$work/err" </dev/null
+  actual=$?
+  [ "$code" -le 1 ] || stream=err
+  [ "$actual" -eq "$code" ] || fail "gpuplan $*: exit $actual, not $code: $(head -n 1 "$work/err")"
+  grep -qE -- "$pattern" "$work/$stream" || fail "gpuplan $*: no '$pattern' in $(head -n 3 "$work/$stream")"
+  [ "$code" -le 1 ] || [ ! -s "$work/out" ] || fail "gpuplan $*: an error, and text on standard output"
+}
+
+model=configs/models/mlp.yaml
+
+# Answers.
+expect 0 '^  Peak ' $model --batch 64
+expect 0 '^  Peak ' plan $model --batch 64 --opt adam
+expect 0 '^mlp · train · batch 64' $model --batch 64
+expect 0 '^  Needs .* fits' $model -b 64 --gpu t4
+expect 0 '^  Needs .* fits NVIDIA T4' $model -b 64 --device 'Tesla T4'
+expect 1 'does not fit' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 1 '--batch [0-9]+ ' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 0 '· infer ·' $model --mode infer
+expect 0 '"loop": "function"' $model --mode infer --format json
+expect 0 '"loop": "plain"' $model --mode infer --loop plain --format json
+expect 0 '"optimizer_impl": "for-loop"' $model -b 2 --pytorch 1.13 --format json
+expect 0 '"optimizer": "momentum"' $model -b 2 --opt sgd_momentum --format json
+expect 0 '"clip_grad_norm": true' $model -b 2 --clip-grad-norm --format json
+expect 0 '"clip_grad_norm": true' $model -b 2 --clip-grad-norm=1.0 --format json
+expect 0 '"weight_decay": true' $model -b 2 --weight-decay --format json
+expect 0 '"tool": "fvcore"' zoo:resnet18 --count-as fvcore --format json
+expect 0 '"per_sample": 1819065856' zoo:resnet18 --count-as fvcore --format json
+expect 0 '^name,type,at' $model -b 2 --format csv
+expect 0 '^\| module ' $model -b 2 --format md
+expect 0 'gpuplan: 1' $model --canonical
+expect 0 '^  layer1 ' layers zoo:resnet50 --depth 1 -n 0
+expect 0 'more rows\]' layers zoo:resnet50 --depth 0 -n 5
+expect 0 'Linear' explain layers
+expect 0 'Linear\(' explain Linear
+expect 0 'reserved' explain allocator
+expect 0 '"gpuplan.plan/1"' schema plan
+expect 0 '"\$schema"' schema
+expect 0 '^gpuplan [0-9]+\.[0-9]+\.[0-9]+$' --version
+expect 0 'compiler' version -v
+expect 0 'usage|Usage' plan --help
+expect 0 'Usage: gpuplan layers' help layers
+expect 0 'gpuplan MODEL' -h
+
+# Usage errors: 2.
+expect 2 'expects a whole number' $model --batch 0
+expect 2 'expects a whole number' $model --batch -1
+expect 2 'expects a whole number' $model --batch 1e30
+expect 2 'expects a value' $model --batch
+expect 2 'more than once' $model -b 2 -b 3
+expect 2 'did you mean "--batch"' $model --bacth 3
+expect 2 'did you mean "adam"' $model --opt adma
+expect 2 'did you mean "layers"' layer $model
+expect 2 'no GPU is called .*rtx4090' $model --gpu rtx4900
+expect 2 'a size needs a unit' $model --gpu 24
+expect 2 'belongs to training' $model --mode infer --opt adam
+expect 2 'set twice' $model --seq 3 --set seq=4
+expect 2 'no variable "nothing"' $model --set nothing=1
+expect 2 'NAME=VALUE' $model --set seq
+expect 2 'contradict' $model -q -v
+expect 2 'knows the rules' $model --pytorch 3.0
+expect 2 'unknown key "foo"' $model -b 2 --alloc-conf foo:1
+expect 2 'no format ends like that' $model -o plan.pdf
+expect 2 'one word too many' $model other.yaml
+expect 2 'no model' plan
+for later in --amp=bf16 --checkpoint=block --micro-batches=2 --layout=nhwc --attention=flash --precision=tf32 \
+  '--format=html' '-oreport.html'; do
+  expect 2 'not there yet' $model -b 2 "$later"
+done
+for later in check diff fit gpus instances validate import init shadow sweep calibrate; do
+  expect 2 'not there yet' $later $model
+done
+
+# Wrong input: 3.
+expect 3 'No such file' missing.yaml
+expect 3 'zoo:resnet50' resnet50
+expect 3 'did you mean "resnet50"' zoo:resnet5
+expect 3 'is a directory' configs
+expect 3 '<stdin>' - # empty
+head -c 5000000 /dev/zero >"$work/big.yaml"
+expect 3 'larger than 4 MiB' "$work/big.yaml"
+expect 3 '--strict' $model -b 2 --strict
+printf 'gpuplan: 1\nname: x\ninput: {shape: [4]}\nlayers:\n  - Linaer(4, 4)\n' >"$work/wrong.yaml"
+expect 3 'did you mean "Linear"' "$work/wrong.yaml"
+expect 3 "$work/wrong.yaml:5:" "$work/wrong.yaml"
+
+# The environment: 4.
+expect 4 'cannot write' $model -b 2 -o "$work/no/such/folder.json"
+if [ -w /dev/full ]; then
+  "$gpuplan" $model -b 2 >/dev/full 2>"$work/err"
+  [ $? -eq 4 ] || fail "a full disk is not exit 4"
+fi
+{ "$gpuplan" zoo:resnet50 --format json 2>"$work/err"; echo $? >"$work/code"; } | true
+[ "$(cat "$work/code")" -eq 4 ] || fail "a closed pipe is exit $(cat "$work/code"), not 4"
+
+# Files, beside standard output.
+"$gpuplan" $model -b 2 -q -o "$work/a.json" -o "$work/a.csv" -o "md:$work/c" -o "csv:$work/b" >/dev/null || fail "files"
+"$gpuplan" $model -b 2 -q --format json | cmp -s - "$work/a.json" || fail "a.json is not what standard output gets"
+grep -q "^### mlp" "$work/c" || fail "md:c is not Markdown"
+cmp -s "$work/a.csv" "$work/b" || fail "csv:b is not a.csv"
+
+# Standard input and the same bytes every time.
+"$gpuplan" - -b 2 --format json <$model 2>/dev/null | sed 's/<stdin>/M/' >"$work/1"
+"$gpuplan" $model -b 2 --format json 2>/dev/null | sed "s|$model|M|" >"$work/2"
+cmp -s "$work/1" "$work/2" || fail "standard input plans another model than the file"
+
+# Plain text in a pipe; colour and ASCII on request.
+expect 0 $'\x1b' $model -b 2 --color always
+CLICOLOR_FORCE=1 expect 0 $'\x1b' $model -b 2
+"$gpuplan" $model -b 2 2>/dev/null | grep -q $'\x1b\\|█\\|next' && fail "bars, colour or suggestions in a pipe"
+"$gpuplan" $model -b 2 --ascii 2>/dev/null | LC_ALL=C grep -q '[^ -~]' && fail "--ascii prints something else"
+LC_ALL=C "$gpuplan" $model -b 2 2>/dev/null | LC_ALL=C grep -q '[^ -~]' && fail "the C locale gets something else than ASCII"
+
+# Warnings go to standard error, and nowhere with -q.
+"$gpuplan" $model -b 2 2>&1 >/dev/null | grep -q '^warning: no --gpu' || fail "no warning without --gpu"
+[ -z "$("$gpuplan" $model -b 2 -q 2>&1 >/dev/null)" ] || fail "-q warns"
+
+# Completion scripts are scripts.
+"$gpuplan" completion bash >"$work/completion" && bash -n "$work/completion" || fail "the bash completion has an error"
+words=$(bash -c "source $work/completion; COMP_WORDS=(gpuplan zoo:mlp --loop ''); COMP_CWORD=3; _gpuplan; echo \"\${COMPREPLY[*]}\"")
+[ "$words" = "plain function loss_only" ] || fail "completion of --loop: '$words'"
+exit $status
