@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,22 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
     result.outputs = builder.lower(call, given);
   }
   return result;
+}
+
+/// Bytes of the distinct storages that autograd nodes keep; parameters, buffers and targets left out.
+inline std::int64_t saved_bytes(const Graph& g) {
+  const auto buffer_of = [&](TensorId t) { return g.tensors[static_cast<std::size_t>(t)].buffer; };
+  std::set<BufferId> seen;  // or not counted
+  for (const TensorId target : g.inputs) seen.insert(buffer_of(target));
+  std::int64_t bytes = 0;
+  for (const AutogradNode& node : g.nodes)
+    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
+      const BufferId id = buffer_of(g.saved[static_cast<std::size_t>(i)]);
+      const Buffer& buffer = g.buffers[static_cast<std::size_t>(id)];
+      const bool weight = buffer.category == Category::parameters || buffer.category == Category::buffers;
+      if (!weight && seen.insert(id).second) bytes += buffer.bytes;
+    }
+  return bytes;
 }
 
 }  // namespace gpuplan

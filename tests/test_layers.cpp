@@ -12,7 +12,7 @@ namespace {
 struct Totals {
   std::int64_t parameters = 0;  // elements
   std::int64_t forward_macs = 0, backward_macs = 0;
-  std::int64_t saved_bytes = 0;     // distinct storages that nodes keep; parameters, buffers and targets left out
+  std::int64_t saved_bytes = 0;     // lower_calls.h
   std::int64_t floating_bytes = 0;  // of all tensors the layer makes, weights included
 };
 
@@ -40,16 +40,7 @@ Totals totals(const Lowered& lowered) {
   for (const Layer& layer : g.layers) t.parameters += layer.parameters;
   for (const Op& op : g.forward_ops) t.forward_macs += cost(op.what).macs;
   for (const Op& op : g.backward_ops) t.backward_macs += cost(op.what).macs;
-  std::set<BufferId> not_counted, seen;
-  for (const TensorId target : g.inputs) not_counted.insert(g.tensors[static_cast<std::size_t>(target)].buffer);
-  for (const AutogradNode& node : g.nodes)
-    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
-      const BufferId id = g.tensors[static_cast<std::size_t>(g.saved[static_cast<std::size_t>(i)])].buffer;
-      const Buffer& buffer = g.buffers[static_cast<std::size_t>(id)];
-      if (buffer.category == Category::parameters || buffer.category == Category::buffers || not_counted.contains(id))
-        continue;
-      if (seen.insert(id).second) t.saved_bytes += buffer.bytes;
-    }
+  t.saved_bytes = saved_bytes(g);
   std::set<BufferId> stored;
   for (const Tensor& tensor : g.tensors)
     if (is_floating(tensor.dtype) && stored.insert(tensor.buffer).second)

@@ -82,6 +82,7 @@ void append_step(const Schedule& s, const Step& step, std::vector<std::int64_t>&
 
 struct Traced {
   std::vector<std::int64_t> forward, backward;
+  std::int64_t saved_bytes = 0;
   bool has_nodes = false;  // false: the output is an input
 };
 
@@ -102,6 +103,7 @@ Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool tr
   if (train) graph.loss = graph.output;
   const Schedule schedule = make_schedule(graph, run, gpu);
   Traced result;
+  result.saved_bytes = saved_bytes(graph);
   result.has_nodes = !graph.nodes.empty();
   for (const Step& step : schedule.steps) {
     if (step.name == "aten::ones_like" || step.name == "backward returns") continue;
@@ -110,7 +112,7 @@ Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool tr
   return result;
 }
 
-TEST_CASE("layers allocate and free what PyTorch 2.15 does, in its order") {
+TEST_CASE("layers allocate, free and save what PyTorch 2.15 does, in its order") {
   std::ifstream in(GPUPLAN_SOURCE_DIR "/tests/shadow/layers.h200.torch2.15.tsv");
   REQUIRE(in);
   std::string line;
@@ -123,6 +125,7 @@ TEST_CASE("layers allocate and free what PyTorch 2.15 does, in its order") {
     CAPTURE(row[2]);
     const Traced traced = trace(row[0], read_shapes(row[1]), row[2] == "train");
     CHECK(in_order(traced.forward) == in_order(read_events(row[3])));
+    CHECK(traced.saved_bytes == std::stoll(row[5]));
     // A leaf clones a gradient of other strides than its own, which only these produce and gpuplan does not model.
     const bool other_strides = row[0].starts_with("Transpose") || row[0].starts_with("Permute");
     if (traced.has_nodes && !other_strides) CHECK(in_order(traced.backward) == in_order(read_events(row[4])));

@@ -1,0 +1,114 @@
+// Rules of single layers that their recordings do not show: errors, older releases, names, views.
+#include <doctest/doctest.h>
+
+#include "tests/lower_calls.h"
+
+namespace gpuplan {
+namespace {
+
+Lowered lower_one(const std::string& call, const std::vector<Shape>& inputs, const RunConfig& run = {},
+                  DType dtype = DType::fp32) {
+  return lower_calls({call}, inputs, dtype, run, assumed_gpu());
+}
+
+std::string error_of(const std::string& call, const std::vector<Shape>& inputs) {
+  try {
+    lower_one(call, inputs);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "no error";
+}
+
+Shape shape_of(const std::string& call, const std::vector<Shape>& inputs) {
+  const Lowered lowered = lower_one(call, inputs);
+  return lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs.front())].shape;
+}
+
+const Shape kImage{4, 8, 14, 14};
+
+TEST_CASE("a pooling size is rounded down, with ceil_mode up to the last window that starts inside") {
+  CHECK(shape_of("MaxPool2d(3, stride=2)", {kImage}) == Shape{4, 8, 6, 6});  // (14 - 3) / 2 + 1 = 6.5
+  CHECK(shape_of("MaxPool2d(3, stride=2, ceil_mode=True)", {kImage}) == Shape{4, 8, 7, 7});
+  // torch.nn.MaxPool2d(2, 2, padding=1, ceil_mode=True) on 3 x 3: ceil gives 3, the third window would start at 4 > 3.
+  CHECK(shape_of("MaxPool2d(2, padding=1, ceil_mode=True)", {{1, 1, 3, 3}}) == Shape{1, 1, 2, 2});
+  CHECK(shape_of("MaxPool2d((3, 2))", {kImage}) == Shape{4, 8, 4, 7});
+}
+
+TEST_CASE("shapes that do not fit are refused with what was expected") {
+  CHECK(error_of("MaxPool2d(2)", {{4, 8}}) == "MaxPool2d: expects an input [N, C, H, W], got [4, 8]");
+  CHECK(error_of("MaxPool2d(3, padding=2)", {kImage}).find("padding 2 is more than half") != std::string::npos);
+  CHECK(error_of("AvgPool2d(15)", {kImage}).find("reaches over 15 positions, the padded input has 14") !=
+        std::string::npos);
+  CHECK(error_of("Softmax(dim=4)", {kImage}).find("dimension 4 is out of range") != std::string::npos);
+  CHECK(error_of("Mean(dim=[1, -3])", {kImage}).find("named twice") != std::string::npos);
+  CHECK(error_of("View(4, 100)", {kImage}).find("[4, 100] do not fit the input [4, 8, 14, 14] of 6272") !=
+        std::string::npos);
+  CHECK(error_of("View(-1, -1)", {kImage}).find("only one size can be -1") != std::string::npos);
+  CHECK(error_of("Permute(0, 1, 2)", {kImage}).find("3 dimensions are listed") != std::string::npos);
+  CHECK(error_of("Split([3, 4], dim=1)", {kImage}).find("add up to 7, dimension 1") != std::string::npos);
+  CHECK(error_of("Add()", {kImage, {4, 3, 1, 1}}).find("3 in dimension -3") != std::string::npos);
+  CHECK(error_of("Add(inplace=True)", {{4, 8, 1, 1}, kImage}).find("would have to grow") != std::string::npos);
+  CHECK(error_of("Add()", {kImage}).find("needs two inputs") != std::string::npos);
+  CHECK(error_of("Cat(dim=1)", {kImage, {4, 8, 14, 7}}).find("does not join") != std::string::npos);
+  CHECK(error_of("Embedding(10, 4)", {{4, 8}}).find("expects integer indices") != std::string::npos);
+  CHECK(error_of("Dropout(1.5)", {kImage}).find("probability") != std::string::npos);
+  CHECK(error_of("CrossEntropyLoss(reduction=\"none\")", {{8, 10}}).find("no scalar") != std::string::npos);
+  CHECK(error_of("ConvTranspose2d(9, 4, 2)", {kImage}).find("expects 9 input channels, its input has 8") !=
+        std::string::npos);
+  CHECK(error_of("Upsample(size=2, scale_factor=2)", {kImage}).find("either size or scale_factor") !=
+        std::string::npos);
+}
+
+// derivatives.yaml before 2.0: mean.dim's backward took self; mean over all dimensions its sizes.
+TEST_CASE("before PyTorch 2.0 a mean over named dimensions saves its input") {
+  RunConfig old;
+  old.pytorch = 113;
+  const std::int64_t image_bytes = 4 * 8 * 14 * 14 * 4;
+  CHECK(saved_bytes(lower_one("Mean(dim=[2, 3])", {kImage}, old).graph) == image_bytes);
+  CHECK(saved_bytes(lower_one("AdaptiveAvgPool2d(1)", {kImage}, old).graph) == image_bytes);
+  CHECK(saved_bytes(lower_one("Mean()", {kImage}, old).graph) == 0);
+  CHECK(saved_bytes(lower_one("Sum(dim=[2, 3])", {kImage}, old).graph) == 0);
+}
+
+TEST_CASE("a multiplication saves an operand only for the other one's gradient") {
+  const std::int64_t image_bytes = 4 * 8 * 14 * 14 * 4;
+  CHECK(saved_bytes(lower_one("Mul(other=2.0)", {kImage}).graph) == 0);
+  CHECK(saved_bytes(lower_one("Mul()", {kImage, kImage}).graph) == 2 * image_bytes);
+  CHECK(saved_bytes(lower_one("Add()", {kImage, kImage}).graph) == 0);
+}
+
+TEST_CASE("views share the storage; reshaping a transposed tensor copies it") {
+  const Lowered view = lower_calls({"Transpose(1, 2)", "Transpose(0, 3)"}, {kImage}, DType::fp32, {}, assumed_gpu());
+  CHECK(view.graph.forward_ops.empty());
+  const Lowered copy = lower_calls({"Transpose(1, 2)", "Flatten()"}, {kImage}, DType::fp32, {}, assumed_gpu());
+  REQUIRE(copy.graph.forward_ops.size() == 1);
+  CHECK(copy.graph.forward_ops[0].name == "aten::clone");
+  // A dimension of size 1 may go anywhere: the tensor stays contiguous.
+  const Lowered free = lower_calls({"Transpose(1, 2)", "Flatten()"}, {{4, 1, 14, 14}}, DType::fp32, {}, assumed_gpu());
+  CHECK(free.graph.forward_ops.empty());
+}
+
+TEST_CASE("chunks that do not divide are fewer or smaller, as torch.chunk's") {
+  const Lowered lowered = lower_one("Chunk(4, dim=1)", {{2, 9, 3}});  // ceil(9 / 4) = 3: three chunks
+  CHECK(lowered.outputs.size() == 3);
+}
+
+TEST_CASE("a Parameter is named by its entry and has no kernel") {
+  const Lowered lowered = lower_one("Parameter(1, 5, 8)", {});
+  REQUIRE(lowered.graph.parameters.size() == 1);
+  CHECK(lowered.graph.parameters[0].name == "layer0");
+  CHECK(lowered.graph.forward_ops.empty());
+  CHECK(lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs[0])].requires_grad);
+}
+
+// Recorded: tests/shadow/layers.h200.torch2.15.tsv. The result is allocated at the input's size, then reduced into.
+TEST_CASE("mse_loss returns a scalar on a storage of its input's size") {
+  const Lowered lowered = lower_one("MSELoss()", {kImage});
+  const Tensor& loss = lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs[0])];
+  CHECK(loss.shape.rank() == 0);
+  CHECK(lowered.graph.buffers[static_cast<std::size_t>(loss.buffer)].bytes == 25'088);
+}
+
+}  // namespace
+}  // namespace gpuplan
