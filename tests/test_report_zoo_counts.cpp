@@ -1,10 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "configs/embedded.h"
-#include "estimator/plan.h"
 #include "estimator/report/count_as.h"
-#include "estimator/spec/read.h"
-#include "layers/catalog.h"
+#include "tests/zoo_models.h"
 
 using namespace gpuplan;
 
@@ -36,15 +33,6 @@ constexpr Printed kPrinted[] = {
     {"fcn_resnet50", 26539892736, 26558474320, 26586857472, 26484569040, 53043022928, 52968996864},
 };
 
-Report plan_of_zoo_model(std::string_view name, const RunConfig& run) {
-  for (const EmbeddedFile& file : embedded_models())
-    if (file.name == name)
-      return plan(read_model(std::make_shared<const Source>(Source{std::string(name), std::string(file.text)})),
-                  make_catalog(), run);
-  FAIL("no model " << name);
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("--count-as prints what the tools print, to the unit") {
@@ -55,7 +43,7 @@ TEST_CASE("--count-as prints what the tools print, to the unit") {
       run.mode = Mode::infer;
       run.optimizer.kind = OptimizerKind::none;
       run.batch = batch;
-      const Report report = plan_of_zoo_model(printed.model, run);
+      const Report report = plan_zoo(printed.model, run);
       CHECK_EQ(count_as_per_sample(CountingTool::fvcore, report), printed.fvcore);
       CHECK_EQ(count_as_per_sample(CountingTool::ptflops, report) - printed.ptflops_functions, printed.ptflops);
       CHECK_EQ(count_as_per_sample(CountingTool::thop, report) - printed.thop_functions, printed.thop);

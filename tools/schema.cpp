@@ -4,11 +4,22 @@
 
 #include "estimator/report/writers.h"
 #include "estimator/spec/schema.h"
+#include "layers/catalog.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/words.h"
 
 namespace gpuplan {
+
+namespace {
+
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names;
+  for (const LayerDef* layer : make_catalog()) names.emplace_back(layer->name);
+  return names;
+}
+
+}  // namespace
 
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
@@ -16,7 +27,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
   command->add_option("of", *of, "Of what (model)")->type_name("model|plan");
   command->callback([of, &exit_code] {
     const bool plan = choose<bool>("schema", *of, {{"model", false}, {"plan", true}});
-    write_stdout(plan ? plan_json_schema() : model_json_schema());
+    write_stdout(plan ? plan_json_schema() : model_json_schema(layer_names()));
     exit_code = 0;
   });
 }
