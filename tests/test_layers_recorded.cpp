@@ -88,10 +88,11 @@ struct Traced {
 
 // The recorder holds the outputs and gives the first one its gradient, which it holds too: the engine's ones_like and
 // its release are left out.
-Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool train) {
+Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool train, PyTorchVersion pytorch) {
   RunConfig run;
   run.mode = train ? Mode::train : Mode::infer;
   run.scratch = Scratch::no_cudnn;
+  run.pytorch = pytorch;
   Gpu gpu = assumed_gpu();  // as an H200
   gpu.capability_major = 9;
   gpu.sm_count = 132;
@@ -112,8 +113,8 @@ Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool tr
   return result;
 }
 
-TEST_CASE("layers allocate, free and save what PyTorch 2.15 does, in its order") {
-  std::ifstream in(GPUPLAN_SOURCE_DIR "/tests/shadow/layers.h200.torch2.15.tsv");
+void check_recording(const std::string& version, PyTorchVersion pytorch) {
+  std::ifstream in(GPUPLAN_SOURCE_DIR "/tests/shadow/layers.h200.torch" + version + ".tsv");
   REQUIRE(in);
   std::string line;
   std::getline(in, line);  // the header
@@ -123,7 +124,7 @@ TEST_CASE("layers allocate, free and save what PyTorch 2.15 does, in its order")
     CAPTURE(row[0]);
     CAPTURE(row[1]);
     CAPTURE(row[2]);
-    const Traced traced = trace(row[0], read_shapes(row[1]), row[2] == "train");
+    const Traced traced = trace(row[0], read_shapes(row[1]), row[2] == "train", pytorch);
     CHECK(in_order(traced.forward) == in_order(read_events(row[3])));
     CHECK(traced.saved_bytes == std::stoll(row[5]));
     // A leaf clones a gradient of other strides than its own, which only these produce and gpuplan does not model.
@@ -131,6 +132,9 @@ TEST_CASE("layers allocate, free and save what PyTorch 2.15 does, in its order")
     if (traced.has_nodes && !other_strides) CHECK(in_order(traced.backward) == in_order(read_events(row[4])));
   }
 }
+
+TEST_CASE("layers allocate, free and save what PyTorch 2.15 does, in its order") { check_recording("2.15", 215); }
+TEST_CASE("layers allocate, free and save what PyTorch 2.8 does, in its order") { check_recording("2.8", 208); }
 
 }  // namespace
 }  // namespace gpuplan

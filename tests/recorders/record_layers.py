@@ -1,4 +1,4 @@
-"""Records what layers allocate: python record_layers.py > ../shadow/layers.h200.torch2.15.tsv
+"""Records what layers allocate: python record_layers.py > ../shadow/layers.GPU.torchVERSION.tsv
 
 Columns: call (gpuplan's spelling; "A > B" is B(A(x))), input shapes, mode; what the forward and the backward allocate
 (+bytes) and free (-bytes) in order, unrounded; bytes of the distinct storages that autograd saves, parameters and targets left out
