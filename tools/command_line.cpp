@@ -73,6 +73,11 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
+Error too_many(const std::string& word, const CLI::App& command) {
+  return Error("one word too many: \"" + word + "\"", ErrorKind::usage)
+      .help("usage: gpuplan " + command.get_name() + " --help");
+}
+
 Error unexpected_word(const std::string& written, const CLI::App& command) {
   const std::string flag = written.substr(0, written.find('='));
   for (const LaterFlag& later : later_flags())
@@ -80,8 +85,7 @@ Error unexpected_word(const std::string& written, const CLI::App& command) {
   if (flag.starts_with("-") && flag != "-")
     return Error("unknown flag " + flag + did_you_mean(flag, flags_of(command)), ErrorKind::usage)
         .help("the flags: gpuplan " + command.get_name() + " --help");
-  return Error("one word too many: \"" + written + "\"", ErrorKind::usage)
-      .help("usage: gpuplan " + command.get_name() + " --help");
+  return too_many(written, command);
 }
 
 // CLI11 says "--batch: 1 required N missing" and "--batch: At Most 1 required but received 2".
@@ -96,7 +100,9 @@ Error wrong_count(const std::string& words, const CLI::App& command) {
 Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
   const CLI::App& command = current(app);
   if (dynamic_cast<const CLI::ExtrasError*>(&problem) != nullptr) {
-    const std::vector<std::string> rest = app.remaining(true);
+    std::vector<std::string> rest = app.remaining(true);
+    const bool words_only = std::erase(rest, "--") > 0;
+    if (words_only && !rest.empty()) return too_many(rest.front(), command);
     // A flag explains the words behind it, which it may have been meant to take.
     const auto flag = std::find_if(rest.begin(), rest.end(), [](const std::string& w) { return w.starts_with("-"); });
     if (flag != rest.end()) return unexpected_word(*flag, command);

@@ -64,6 +64,8 @@ expect 0 'usage|Usage' plan --help
 expect 0 'Usage: gpuplan layers' help layers
 expect 0 'gpuplan MODEL' -h
 
+expect 0 '^  Peak ' -- zoo:resnet18
+
 # Usage errors: 2.
 expect 2 'expects a whole number' $model --batch 0
 expect 2 'expects a whole number' $model --batch -1
@@ -84,6 +86,7 @@ expect 2 'knows the rules' $model --pytorch 3.0
 expect 2 'unknown key "foo"' $model -b 2 --alloc-conf foo:1
 expect 2 'no format ends like that' $model -o plan.pdf
 expect 2 'one word too many' $model other.yaml
+expect 2 'one word too many' -- $model -b 2
 expect 2 'no model' plan
 for later in --amp=bf16 --checkpoint=block --micro-batches=2 --layout=nhwc --attention=flash --precision=tf32 \
   '--format=html' '-oreport.html'; do
