@@ -61,24 +61,25 @@ std::string printable(std::string_view text, std::size_t& column) {
 }  // namespace
 
 std::string Error::render() const {
-  std::string out = "error: " + message_ + "\n";
+  std::string out = "error: ";
+  out.append(message_).append("\n");
   if (line_ > 0) {
     const std::string number = std::to_string(line_);
-    const std::string gutter(std::max<std::size_t>(number.size() + 2, 4), ' ');
-    out += "  --> " + file_ + ":" + number + ":" + std::to_string(column_);
-    if (!context_.empty()) out += "   " + context_;
+    const std::size_t gutter = std::max<std::size_t>(number.size() + 2, 4);
+    out.append("  --> ").append(file_).append(":").append(number).append(":").append(std::to_string(column_));
+    if (!context_.empty()) out.append("   ").append(context_);
     std::size_t column = static_cast<std::size_t>(std::max(column_, 1));
     const std::string text = printable(text_, column);
-    out += "\n" + std::string(gutter.size() - number.size() - 1, ' ') + number + " | " + text + "\n";
+    out.append("\n").append(gutter - number.size() - 1, ' ').append(number).append(" | ").append(text).append("\n");
     const std::size_t room = text.size() >= column ? text.size() - column + 1 : 1;
     const auto carets = std::clamp<std::size_t>(static_cast<std::size_t>(std::max(length_, 1)), 1, room);
-    out += gutter + "| " + std::string(column - 1, ' ') + std::string(carets, '^');
-    if (!label_.empty()) out += " " + label_;
-    out += "\n";
+    out.append(gutter, ' ').append("| ").append(column - 1, ' ').append(carets, '^');
+    if (!label_.empty()) out.append(" ").append(label_);
+    out.append("\n");
   } else if (!context_.empty()) {
-    out += "  " + context_ + "\n";
+    out.append("  ").append(context_).append("\n");
   }
-  if (!help_.empty()) out += "  help: " + help_ + "\n";
+  if (!help_.empty()) out.append("  help: ").append(help_).append("\n");
   return out;
 }
 

@@ -50,19 +50,19 @@ gpuplan_dependency(nlohmann_json nlohmann_json::nlohmann_json https://github.com
                    bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d)
 gpuplan_dependency(fmt fmt::fmt https://github.com/fmtlib/fmt.git 9.1.0
                    a33701196adfad74917046096bf5a2aa0ab0bb50)
+# zlib's own script names no ZLIB::ZLIB; recorded traces are gzip files.
+find_package(ZLIB QUIET)
+if(NOT ZLIB_FOUND)
+  FetchContent_Declare(gpuplan_zlib GIT_REPOSITORY https://github.com/madler/zlib.git
+                       GIT_TAG 04f42ceca40f73e2978b50e93806c2a18c1281fc)  # v1.2.13
+  FetchContent_MakeAvailable(gpuplan_zlib)
+  add_library(ZLIB::ZLIB INTERFACE IMPORTED)
+  target_link_libraries(ZLIB::ZLIB INTERFACE zlibstatic)
+  target_include_directories(ZLIB::ZLIB INTERFACE ${gpuplan_zlib_SOURCE_DIR} ${gpuplan_zlib_BINARY_DIR})
+endif()
 if(GPUPLAN_TESTS)
   gpuplan_dependency(doctest doctest::doctest https://github.com/doctest/doctest.git v2.4.11
                      ae7a13539fb71f270b87eb2e874fbac80bc8dda2)
-  # zlib's own script names no ZLIB::ZLIB; the recorded tables of tests/ are gzip files.
-  find_package(ZLIB QUIET)
-  if(NOT ZLIB_FOUND)
-    FetchContent_Declare(gpuplan_zlib GIT_REPOSITORY https://github.com/madler/zlib.git
-                         GIT_TAG 04f42ceca40f73e2978b50e93806c2a18c1281fc)  # v1.2.13
-    FetchContent_MakeAvailable(gpuplan_zlib)
-    add_library(ZLIB::ZLIB INTERFACE IMPORTED)
-    target_link_libraries(ZLIB::ZLIB INTERFACE zlibstatic)
-    target_include_directories(ZLIB::ZLIB INTERFACE ${gpuplan_zlib_SOURCE_DIR} ${gpuplan_zlib_BINARY_DIR})
-  endif()
 endif()
 if(GPUPLAN_BENCHMARKS)
   gpuplan_dependency(benchmark benchmark::benchmark https://github.com/google/benchmark.git v1.7.1
