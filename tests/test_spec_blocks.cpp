@@ -160,6 +160,17 @@ TEST_CASE("from does not reach later entries, other blocks or what is not there"
                  "unknown name \"l.7\""));
 }
 
+TEST_CASE("within a block, input is what it was given, inputs all of it, and no layer has these names") {
+  const std::string block =
+      "blocks:\n  B: {layers: [{op: Cat(), from: inputs}, {op: Add(), from: [input, input.1]}]}\n";
+  const Model model = read_spec(with_layers("  - a: A()\n  - {block: B, from: [a, input]}\n", block));
+  const Block& body = std::get<Block>(model.layers.at(1).what);
+  CHECK(body.body.at(0).from == Paths{"inputs"});
+  CHECK(body.body.at(1).from == Paths{"input", "input.1"});
+  CHECK(contains(error_of(with_layers("  - input: A()\n")), "a layer cannot be named \"input\""));
+  CHECK(contains(error_of(with_layers("  - inputs: A()\n")), "a layer cannot be named \"inputs\""));
+}
+
 TEST_CASE("several inputs are referred to by name") {
   const std::string inputs = "inputs: {ids: {shape: [4], dtype: int64}, mask: {shape: [4]}}\nlayers:\n";
   const Model model = read_spec(inputs + "  - {op: A(), from: [ids, mask]}\n");

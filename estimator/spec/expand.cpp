@@ -1,10 +1,9 @@
 #include "estimator/spec/expand.h"
 
 #include <algorithm>
-#include <functional>
 
-#include "estimator/integers.h"
 #include "estimator/spec/cursor.h"
+#include "estimator/spec/expand_vars.h"
 #include "estimator/spec/limits.h"
 #include "estimator/spec/names.h"
 
@@ -366,62 +365,9 @@ class Expander {
   std::int64_t bytes_ = 0;
 };
 
-// A setting replaces the variable's value before those after it are computed.
-std::vector<Scalar> evaluate_vars(const SpecSyntax& spec, const std::vector<Variable>& settings) {
-  std::vector<Scalar> values;
-  values.reserve(spec.vars.size());
-  for (const VariableSyntax& var : spec.vars) {
-    Scalar value = var.value.value({{}, values});
-    if (std::holds_alternative<double>(value))
-      throw Error("the variable " + var.name + " is an integer or boolean, not " + to_string(value))
-          .at(var.value.mark())
-          .help("a block's params may be real numbers");
-    for (const Variable& setting : settings) {
-      if (setting.name != var.name) continue;
-      if (std::holds_alternative<bool>(value) && (setting.value < 0 || setting.value > 1))
-        throw Error("the variable " + var.name + " is a boolean: set it to 0 or 1", ErrorKind::usage);
-      value = std::holds_alternative<bool>(value) ? Scalar{setting.value != 0} : Scalar{setting.value};
-    }
-    values.push_back(value);
-  }
-  return values;
-}
-
-void check_settings(const SpecSyntax& spec, const std::vector<Variable>& settings) {
-  std::vector<std::string> known;
-  for (const VariableSyntax& var : spec.vars) known.push_back(var.name);
-  for (const Variable& setting : settings) {
-    if (std::find(known.begin(), known.end(), setting.name) != known.end()) continue;
-    std::string list;
-    for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-    throw Error(spec.name + " has no variable \"" + setting.name + "\"" + did_you_mean(setting.name, known),
-                ErrorKind::usage)
-        .help(list.empty() ? "it has no vars:" : "it has " + list);
-  }
-}
-
-Input evaluate_input(const InputSyntax& syntax, const Scope& scope) {
-  Input input;
-  input.name = syntax.name;
-  input.dtype = syntax.dtype;
-  input.requires_grad = syntax.requires_grad.boolean(scope);
-  input.mark = syntax.mark;
-  std::int64_t elements = 1;
-  for (const Quantity& size : syntax.shape) {
-    input.shape.push_back(size.size(scope));
-    try {
-      elements = checked_mul(elements, input.shape.back());
-    } catch (Error& error) {
-      throw error.at(syntax.shape_mark);
-    }
-  }
-  return input;
-}
-
 }  // namespace
 
 Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
-  check_settings(spec, values);
   const std::vector<Scalar> vars = evaluate_vars(spec, values);
   Model model;
   model.name = spec.name;

@@ -78,8 +78,10 @@ std::string read_module_name(const YamlNode& node) {
                               : "a keyword argument is written keyword=value, without a colon");
     throw error;
   }
-  if (node.text == "input" || node.text.starts_with("input."))
-    throw Error("a layer cannot be named \"input\"").at(node.mark).label("from: input is what the block was given");
+  if (node.text == "input" || node.text == "inputs" || node.text.starts_with("input."))
+    throw Error("a layer cannot be named \"" + node.text + "\"")
+        .at(node.mark)
+        .label("from: input is what the block was given");
   return node.text;
 }
 

@@ -58,7 +58,7 @@ const NameTable::Entry* NameTable::find(const std::string& path) const {
 std::string NameTable::find_in_frame(const std::string& name, const Namespace& space) const {
   const std::string base = without_output(name);
   for (const Namespace* s = &space; s != nullptr; s = s->parent) {
-    const std::string relative = s->prefix + name;
+    std::string relative = s->prefix + name;
     const Entry* entry = find(s->frame->path + relative);
     if (entry != nullptr && entry->finished && entry->kind != Named::branch) return relative;
     if (base.empty()) continue;

@@ -45,7 +45,7 @@ class NameTable {
   Entry& declare(const std::string& path, const SourceMark& mark, Named kind);
 
   /// The name, relative to the frame, of the entry that `name` in a `from:` means: the innermost one
-  /// that is finished. "input", "input.K" and "NAME.K" (an output of several) are returned as they are
+  /// that is finished. "input", "inputs", "input.K" and "NAME.K" (an output of several) are returned as they are
   /// (NAME made relative). Throws Error when there is none.
   std::string resolve_from(const std::string& name, const SourceMark& mark, const Namespace& space) const;
 

@@ -15,8 +15,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
-
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, YamlArena& arena)
@@ -134,7 +132,7 @@ class TreeBuilder : public YAML::EventHandler {
   void place_text(YamlNode& node, const std::string& value) const {
     const std::string_view text = source_.text;
     if (node.begin < text.size() && text[node.begin] == '&') {
-      const std::size_t blank = std::min(text.find_first_of(kBlanks, node.begin), text.size());
+      const std::size_t blank = std::min(text.find_first_of(" \t\r\n", node.begin), text.size());
       const std::size_t content = std::min(text.find_first_not_of(" \t", blank), text.size());
       node.mark.column += static_cast<int>(content - node.begin);
       node.begin = content;
@@ -155,9 +153,9 @@ class TreeBuilder : public YAML::EventHandler {
     const std::string_view text = source_.text;
     const char quote = text[node.begin];
     for (std::size_t i = node.begin + 1; i < text.size(); ++i) {
-      if (text[i] == '\\' && quote == '"')
-        ++i;
-      else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote)
+      const bool escape = text[i] == '\\' && quote == '"';
+      const bool doubled = text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote;
+      if (escape || doubled)
         ++i;
       else if (text[i] == quote)
         return;
@@ -268,48 +266,6 @@ Error syntax_error(const Source& source, const YAML::Exception& e) {
 
 }  // namespace
 
-const YamlNode* YamlNode::find(std::string_view key) const {
-  for (std::size_t i = 0; i + 1 < children.size(); i += 2)
-    if (children[i]->text == key) return children[i + 1];
-  return nullptr;
-}
-
-SourceMark YamlNode::mark_at(std::size_t from, std::size_t length) const {
-  SourceMark out = mark;
-  if (mark.source == nullptr) return out;
-  const std::string_view source = mark.source->text;
-  std::size_t at = begin;
-  if (verbatim) {
-    at += from;
-    const std::size_t opening = mark.length > static_cast<int>(text.size()) ? 1 : 0;
-    out.column += static_cast<int>(from + opening);
-  } else if (!quoted) {
-    // A plain scalar over several lines: yaml-cpp folds each line break and the blanks around it into
-    // one space, and n + 1 line breaks into n newlines.
-    std::size_t line_begin = at - static_cast<std::size_t>(mark.column - 1);
-    for (std::size_t i = 0; i < from && at < source.size(); ++i) {
-      const std::size_t next = std::min(source.find_first_not_of(kBlanks, at), source.size());
-      const bool folded =
-          (text[i] == ' ' || text[i] == '\n') && source.substr(at, next - at).find('\n') != std::string_view::npos;
-      if (!folded) {
-        ++at;
-        continue;
-      }
-      for (; at < next; ++at)
-        if (source[at] == '\n') {
-          ++out.line;
-          line_begin = at + 1;
-        }
-      while (i + 1 < from && text[i] == '\n' && text[i + 1] == '\n') ++i;
-    }
-    out.column = static_cast<int>(at - line_begin) + 1;
-  } else {
-    return out;
-  }
-  out.length = static_cast<int>(std::max<std::size_t>(length, 1));
-  return out;
-}
-
 const YamlNode& parse_yaml(const Source& source, YamlArena& arena) {
   check_yaml_text(source);
   TreeBuilder builder(source, arena);
@@ -329,17 +285,6 @@ const YamlNode& parse_yaml(const Source& source, YamlArena& arena) {
         .at(root->mark)
         .help("it begins with gpuplan: 1, then name:, input: and layers:");
   return *root;
-}
-
-std::string describe(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::null: return "nothing";
-    case YamlNode::Kind::list: return "a list";
-    case YamlNode::Kind::map: return "a map";
-    case YamlNode::Kind::scalar: break;
-  }
-  constexpr std::size_t kShown = 40;
-  return "\"" + (node.text.size() <= kShown ? node.text : node.text.substr(0, kShown) + "...") + "\"";
 }
 
 }  // namespace gpuplan
