@@ -24,8 +24,8 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
     const Tensor& t = graph.tensors[index(graph.parameters[index(i)].tensor)];
     return OptimizerParameter{t.shape.elements(), t.dtype};
   };
-  std::vector<OptimizerParameter> trained;   // what the optimizer was given
-  std::vector<OptimizerParameter> stepped;   // what has a gradient
+  std::vector<OptimizerParameter> trained;  // what the optimizer was given
+  std::vector<OptimizerParameter> stepped;  // what has a gradient
   for (std::size_t i = 0; i < graph.parameters.size(); ++i)
     if (graph.parameters[i].trainable) trained.push_back(parameter(static_cast<std::int32_t>(i)));
   for (const std::int32_t i : schedule.with_gradient) stepped.push_back(parameter(i));
@@ -59,7 +59,8 @@ void tell_bytes(const Parts& p, Report& r) {
   for (const ParameterTensor& q : p.graph.parameters)
     if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
   for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
-  for (const std::int32_t i : p.schedule.with_gradient) r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);
+  for (const std::int32_t i : p.schedule.with_gradient)
+    r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);
   for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
     for (const OptimizerEvent& e : program->events)
       if (e.kind == OptimizerEvent::Kind::alloc_state) r.bytes.optimizer_state += e.bytes;
@@ -136,7 +137,8 @@ void tell_compute(const Parts& p, Report& r) {
   }
   c.forward_flops = checked_mul(2, c.forward_macs);
   c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
-  c.step_flops = checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
+  c.step_flops =
+      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
 }
 
 void name_step(const Parts& p, std::int32_t step, Phase phase, std::string& op, std::string& layer) {
@@ -178,9 +180,11 @@ void tell_modules(const Parts& p, Report& r) {
   std::vector<char> born(p.schedule.buffers.size(), 0);
   for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
     const Step& step = p.schedule.steps[index(i)];
-    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k) born[index(p.schedule.allocated[index(k)])] = 1;
+    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+      born[index(p.schedule.allocated[index(k)])] = 1;
     if (i < p.placement.at.step)
-      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) born[index(p.schedule.released[index(k)])] = 0;
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
+        born[index(p.schedule.released[index(k)])] = 0;
   }
   for (std::size_t b = 0; b < born.size(); ++b) {
     const Buffer& buffer = p.schedule.buffers[b];
@@ -189,13 +193,14 @@ void tell_modules(const Parts& p, Report& r) {
     modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
   }
   for (const auto& [name, bytes] : modules) r.peak.modules.push_back({std::string(name), bytes});
-  std::ranges::stable_sort(r.peak.modules, [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(r.peak.modules,
+                           [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
 }
 
 void tell_peak(const Parts& p, const Gpu& gpu, Report& r) {
   auto& peak = r.peak;
   peak.reading = p.placement.peak;
-  peak.context_bytes = gpu.context_bytes.value_or(0);
+  peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.placement.at.phase;
   name_step(p, p.placement.at.step, peak.phase, peak.op, peak.layer);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "estimator/dtype.h"
@@ -45,6 +46,7 @@ struct RunConfig {
   AllocatorKind allocator = AllocatorKind::caching;
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
   PyTorchVersion pytorch = kNewestPyTorch;
+  std::optional<std::int64_t> context_bytes;  // --runtime: CUDA context and libraries, instead of the device's figure
   bool first_step = false;  // --step first: the answer is the first step, not the steady one
 };
 

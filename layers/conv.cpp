@@ -2,7 +2,8 @@
 //
 // One combined derivative formula: input and weight are both saved as soon as anything wants a gradient
 // (derivatives.yaml, convolution). The bias is added in place. Backward: dX, dW, then the bias gradient
-// dY.sum({0, 2, 3}). Depthwise convolutions in fp32 NCHW run PyTorch's own kernel, without a cuDNN workspace, and
+// dY.sum({0, 2, 3}). A non-contiguous input is copied for the kernel, in forward and again in backward; the original
+// is what is saved. Depthwise convolutions in fp32 NCHW run PyTorch's own kernel, without a cuDNN workspace, and
 // allocate dW before dX (aten/src/ATen/native/Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D.
 
 #include <array>
@@ -34,7 +35,8 @@ Padding padding_of(LayerBuilder& b, const Pair& kernel, const Pair& stride, cons
   }
   const std::string_view word = b.word("padding");
   if (word == "valid") return {};
-  if (word != "same") b.fail("padding", "padding is neither sizes nor 'same' or 'valid'", "expected 'same', 'valid' or sizes");
+  if (word != "same")
+    b.fail("padding", "padding is neither sizes nor 'same' or 'valid'", "expected 'same', 'valid' or sizes");
   if (stride.h != 1 || stride.w != 1) b.fail("padding", "padding='same' needs stride 1, as in PyTorch");
   const Pair total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
   return {total, {total.h / 2, total.w / 2}, total.h % 2 == 0 && total.w % 2 == 0};
@@ -76,9 +78,24 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
   const std::int64_t p = one_d ? 1 : output_size(b, h, pad.total.h, kernel.h, stride.h, dilation.h);
   const std::int64_t q = output_size(b, w, pad.total.w, kernel.w, stride.w, dilation.w);
 
-  Convolution conv{.n = in[0], .c = c, .h = h, .w = w, .k = k, .p = p, .q = q, .r = kernel.h, .s = kernel.w,
-                   .stride_h = stride.h, .stride_w = stride.w, .pad_h = pad.before.h, .pad_w = pad.before.w,
-                   .dilation_h = dilation.h, .dilation_w = dilation.w, .groups = groups, .native = false, .dtype = dtype};
+  Convolution conv{.n = in[0],
+                   .c = c,
+                   .h = h,
+                   .w = w,
+                   .k = k,
+                   .p = p,
+                   .q = q,
+                   .r = kernel.h,
+                   .s = kernel.w,
+                   .stride_h = stride.h,
+                   .stride_w = stride.w,
+                   .pad_h = pad.before.h,
+                   .pad_w = pad.before.w,
+                   .dilation_h = dilation.h,
+                   .dilation_w = dilation.w,
+                   .groups = groups,
+                   .native = false,
+                   .dtype = dtype};
   conv.native = groups == c && groups > 1 && (dtype == DType::fp32 || dtype == DType::fp64) && !one_d;
   const Shape out = one_d ? Shape{in[0], k, q} : Shape{in[0], k, p, q};
   const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
@@ -95,13 +112,19 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
     if (NodeBuilder node = b.node("ConstantPadNdBackward0", padded, {x}))
       node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
   }
-  TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
+  const bool copies = !b.contiguous(padded);  // one half of a Chunk, say: the kernel is given a contiguous copy
+  if (copies) conv.input_copy_bytes = b.elements(padded) * size_of(dtype);
+  TensorId y =
+      b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
   if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
 
   if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias})) {
     node.save(padded);
     node.save(weight);
     const Operand dy = node.grad();
+    conv.input_copy_bytes = 0;
+    const Operand image =
+        copies ? node.run("aten::contiguous", Copy{b.elements(padded)}, {padded}, b.shape(padded), dtype) : padded;
     Convolution data = conv;
     data.pass = ConvolutionPass::backward_data;
     Convolution of_filter = conv;
@@ -112,7 +135,7 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
       if (node.needs(padded)) dx = node.run("aten::convolution_backward", data, {dy, weight}, b.shape(padded), dtype);
     };
     const auto run_filter = [&] {
-      if (node.needs(weight)) dw = node.run("aten::convolution_backward", of_filter, {dy, padded}, filter, dtype);
+      if (node.needs(weight)) dw = node.run("aten::convolution_backward", of_filter, {dy, image}, filter, dtype);
     };
     if (conv.native) {
       run_filter();
@@ -149,8 +172,9 @@ const std::vector<ParameterDef> kParameters = {
 const LayerDef kConv1d{
     .name = "Conv1d",
     .summary = "convolution over a sequence",
-    .math = "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
-            "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
+    .math =
+        "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
+        "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
     .parameters = kParameters,
     .lower = lower_1d,
     .example = {.call = "Conv1d(16, 32, 5, padding=2)",
@@ -166,9 +190,11 @@ const LayerDef kConv1d{
 const LayerDef kConv2d{
     .name = "Conv2d",
     .summary = "convolution over an image",
-    .math = "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1.\n"
-            "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
-            "Saved: x and W, whichever of them is trained (one combined derivative formula).",
+    .math =
+        "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / "
+        "stride) + 1.\n"
+        "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
+        "Saved: x and W, whichever of them is trained (one combined derivative formula).",
     .parameters = kParameters,
     .lower = lower_2d,
     .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",

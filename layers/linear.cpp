@@ -3,7 +3,7 @@
 // With a bias, F.linear is addmm on the flattened input, and cuBLASLt adds the bias in its epilogue
 // (aten/src/ATen/native/Linear.cpp, cuda/Blas.cpp). Without one it is mm. Per-input guard (derivatives.yaml): the
 // input is saved only when the weight wants a gradient, the weight only when the input wants one. The bias
-// gradient is the engine's sum_to over the rows, after both products.
+// gradient is the engine's sum_to over the rows, after both products. addmm's backward computes dX first, mm's dW.
 
 #include "estimator/graph/layer.h"
 #include "estimator/integers.h"
@@ -32,10 +32,24 @@ void lower(LayerBuilder& b) {
     const Operand dy = node.grad();
     Operand dx = 0;
     Operand dw = 0;
-    if (node.needs(x)) dx = node.run("aten::mm", Gemm{.m = m, .n = k, .k = n, .dtype = dtype}, {dy, w}, b.shape(x), dtype);
-    if (node.needs(w)) dw = node.run("aten::mm", Gemm{.m = n, .n = k, .k = m, .dtype = dtype}, {dy, x}, {n, k}, dtype);
+    const auto run_dx = [&] {
+      if (node.needs(x))
+        dx = node.run("aten::mm", Gemm{.m = m, .n = k, .k = n, .dtype = dtype}, {dy, w}, b.shape(x), dtype);
+    };
+    const auto run_dw = [&] {
+      if (node.needs(w))
+        dw = node.run("aten::mm", Gemm{.m = n, .n = k, .k = m, .dtype = dtype}, {dy, x}, {n, k}, dtype);
+    };
+    if (bias != kNone) {
+      run_dx();
+      run_dw();
+    } else {
+      run_dw();
+      run_dx();
+    }
     if (node.needs(bias))
-      node.give(bias, m == 1 ? node.view(dy) : node.run("aten::sum", Reduction{{m, n}, 0b01, dtype, dtype}, {dy}, {n}, dtype));
+      node.give(bias, m == 1 ? node.view(dy)
+                             : node.run("aten::sum", Reduction{{m, n}, 0b01, dtype, dtype}, {dy}, {n}, dtype));
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(w)) node.give(w, dw);
   }
@@ -45,9 +59,10 @@ void lower(LayerBuilder& b) {
 const LayerDef kLinear{
     .name = "Linear",
     .summary = "y = x W^T + b over the last dimension",
-    .math = "x [..., k], W [n, k], b [n] -> y [..., n]; m = product of the leading sizes.\n"
-            "forward m n k multiply-adds; backward dX = dY W and dW = dY^T X, m n k each; db = sum of dY over rows.\n"
-            "Saved: x (if W is trained), W (if x wants a gradient).",
+    .math =
+        "x [..., k], W [n, k], b [n] -> y [..., n]; m = product of the leading sizes.\n"
+        "forward m n k multiply-adds; backward dX = dY W and dW = dY^T X, m n k each; db = sum of dY over rows.\n"
+        "Saved: x (if W is trained), W (if x wants a gradient).",
     .parameters = {{"in_features", ParameterType::size, "", "size of the last input dimension, or _"},
                    {"out_features", ParameterType::size, "", "size of the last output dimension"},
                    {"bias", ParameterType::boolean, "True", "adds a learnable bias [out_features]"}},

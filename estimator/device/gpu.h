@@ -24,6 +24,10 @@ struct Gpu {
   std::string source;                            // where the figures come from
 };
 
+/// CUDA context and loaded library modules where no figure is known: published readings of PyTorch 2.x with lazy
+/// loading lie between 256 and 501 MiB (facts, section 7).
+constexpr std::int64_t kAssumedContextBytes = std::int64_t{512} << 20;
+
 /// The device assumed when none is named: an A100-class GPU (design.md section 5), without a memory size.
 Gpu assumed_gpu();
 

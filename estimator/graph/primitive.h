@@ -27,6 +27,7 @@ struct Convolution {
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, p = 1, q = 1, r = 1, s = 1;
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1, groups = 1;
   bool native = false;  // PyTorch's own depthwise kernel, without a cuDNN workspace
+  std::int64_t input_copy_bytes = 0;  // of a non-contiguous input, made contiguous before the output is allocated
   DType dtype = DType::fp32;
 };
 

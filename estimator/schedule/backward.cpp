@@ -26,7 +26,7 @@ class Engine {
     prepare();
     const Tensor& loss = tensor_of(graph_, graph_.loss);
     if (loss.producer == kNone) return;
-    const std::int64_t loss_bytes = graph_.buffers[static_cast<std::size_t>(loss.buffer)].bytes;
+    const std::int64_t loss_bytes = loss.shape.elements() * size_of(loss.dtype);
     writer_.begin("aten::ones_like", kNone, Phase::backward, &kOnesLike);
     const BufferId root = new_gradient(loss_bytes, kNone);
     writer_.allocate(root);
@@ -68,7 +68,8 @@ class Engine {
   }
   // How many live gradient tensors share the storage.
   int& refs(BufferId b) {
-    if (refs_.size() <= static_cast<std::size_t>(b)) refs_.resize(static_cast<std::size_t>(b) + 1 + refs_.size() / 2, 0);
+    if (refs_.size() <= static_cast<std::size_t>(b))
+      refs_.resize(static_cast<std::size_t>(b) + 1 + refs_.size() / 2, 0);
     return refs_[static_cast<std::size_t>(b)];
   }
 
@@ -134,8 +135,9 @@ class Engine {
   // The incoming gradients and the saved tensors are alive until the node has run.
   void finish(const AutogradNode& n, std::size_t outputs) {
     const bool no_kernel = n.ops.begin == n.ops.end;
-    const auto saved = std::span(graph_.saved).subspan(static_cast<std::size_t>(n.saved.begin),
-                                                       static_cast<std::size_t>(n.saved.end - n.saved.begin));
+    const auto saved =
+        std::span(graph_.saved)
+            .subspan(static_cast<std::size_t>(n.saved.begin), static_cast<std::size_t>(n.saved.end - n.saved.begin));
     if (no_kernel) {
       if (saved.empty() && n.edges.begin != n.edges.end) return;
       writer_.begin(n.name, n.layer, Phase::backward, nullptr);
@@ -181,7 +183,8 @@ class Engine {
   void keep_gradient(Flowing& g, const Tensor& leaf) {
     if (!g.dense || (!g.view && refs(g.buffer) > 1)) {
       sums_.push_back(std::make_unique<Primitive>(Copy{leaf.shape.elements()}));
-      writer_.begin("aten::clone", graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer, Phase::backward, sums_.back().get());
+      writer_.begin("aten::clone", graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer, Phase::backward,
+                    sums_.back().get());
       writer_.read(g.buffer);
       g = {new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone), true, false};
       writer_.allocate(g.buffer);

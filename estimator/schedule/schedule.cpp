@@ -12,7 +12,9 @@ void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const 
   step.layer = layer;
   step.phase = phase;
   step.what = what;
-  const auto end = [](const auto& v) { return Range{static_cast<std::int32_t>(v.size()), static_cast<std::int32_t>(v.size())}; };
+  const auto end = [](const auto& v) {
+    return Range{static_cast<std::int32_t>(v.size()), static_cast<std::int32_t>(v.size())};
+  };
   step.allocates = end(schedule_.allocated);
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);

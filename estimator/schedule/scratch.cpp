@@ -49,10 +49,25 @@ class Appender {
   }
 
   void operator()(const Convolution& c) const {
+    if (c.input_copy_bytes > 0) before(c.input_copy_bytes);
     if (c.native || run_.scratch != Scratch::full) return;
-    CudnnConvolution query{.dtype = c.dtype, .n = c.n, .c = c.c, .h = c.h, .w = c.w, .k = c.k, .r = c.r, .s = c.s,
-                           .p = c.p, .q = c.q, .stride_h = c.stride_h, .stride_w = c.stride_w, .pad_h = c.pad_h,
-                           .pad_w = c.pad_w, .dilation_h = c.dilation_h, .dilation_w = c.dilation_w, .groups = c.groups};
+    CudnnConvolution query{.dtype = c.dtype,
+                           .n = c.n,
+                           .c = c.c,
+                           .h = c.h,
+                           .w = c.w,
+                           .k = c.k,
+                           .r = c.r,
+                           .s = c.s,
+                           .p = c.p,
+                           .q = c.q,
+                           .stride_h = c.stride_h,
+                           .stride_w = c.stride_w,
+                           .pad_h = c.pad_h,
+                           .pad_w = c.pad_w,
+                           .dilation_h = c.dilation_h,
+                           .dilation_w = c.dilation_w,
+                           .groups = c.groups};
     query.pass = c.pass == ConvolutionPass::forward         ? CudnnConvolution::Pass::forward
                  : c.pass == ConvolutionPass::backward_data ? CudnnConvolution::Pass::backward_data
                                                             : CudnnConvolution::Pass::backward_filter;
@@ -60,7 +75,8 @@ class Appender {
   }
 
   void operator()(const Reduction& r) const {
-    append(reduction_program(r.shape, r.reduced, r.input, r.output, gpu_, r.mean ? ReductionKind::mean : ReductionKind::sum));
+    append(reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
+                             r.mean ? ReductionKind::mean : ReductionKind::sum));
   }
 
   void operator()(const BatchNorm& b) const {
@@ -91,8 +107,8 @@ class Appender {
     program_.push_back(kNextOutput);
     for (int i = 0; i < l.temporaries_after; ++i) after(bytes);
     const int temporaries = l.temporaries_before + l.temporaries_after;
-    for (const std::int64_t action : reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_,
-                                                       l.mean ? ReductionKind::mean : ReductionKind::sum))
+    for (const std::int64_t action :
+         reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_, l.mean ? ReductionKind::mean : ReductionKind::sum))
       program_.push_back(action < 0 ? action - temporaries : action);  // its allocations are numbered after ours
   }
 
@@ -127,7 +143,8 @@ void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, s
 }
 
 std::int64_t cublas_workspace_bytes(const Gpu& gpu) {
-  return gpu.capability_major == 9 ? std::int64_t{32} << 20 : 2 * (std::int64_t{4096} << 10) + 8 * (std::int64_t{16} << 10);
+  return gpu.capability_major == 9 ? std::int64_t{32} << 20
+                                   : 2 * (std::int64_t{4096} << 10) + 8 * (std::int64_t{16} << 10);
 }
 
 }  // namespace gpuplan
