@@ -48,8 +48,6 @@ gpuplan_dependency(CLI11 CLI11::CLI11 https://github.com/CLIUtils/CLI11.git v2.3
                    291c58789c031208f08f4f261a858b5b7083e8e2)
 gpuplan_dependency(nlohmann_json nlohmann_json::nlohmann_json https://github.com/nlohmann/json.git v3.11.2
                    bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d)
-gpuplan_dependency(fmt fmt::fmt https://github.com/fmtlib/fmt.git 9.1.0
-                   a33701196adfad74917046096bf5a2aa0ab0bb50)
 # zlib's own script names no ZLIB::ZLIB; recorded traces are gzip files.
 find_package(ZLIB QUIET)
 if(NOT ZLIB_FOUND)

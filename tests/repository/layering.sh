@@ -21,6 +21,8 @@ forbid "$(include "layers/|validate/|tools/|tests/|configs/|CLI/|fmt/|$cuda")" \
   "estimator/ knows the standard library only" 'estimator/*.h' 'estimator/*.cpp'
 forbid "$(include 'nlohmann/')" "only the writers of report/ know JSON" \
   'estimator/*' 'layers/*' ':!estimator/report/*.cpp' ':!*CMakeLists.txt'
+forbid "$(include 'zlib')" "only the trace reader unpacks files" \
+  'estimator/*' 'layers/*' ':!estimator/memory/trace.cpp' ':!*CMakeLists.txt'
 forbid "$(include 'iostream|print>')|std::(cout|cerr|clog)|[^a-z_]f?printf\(|[^a-z_]f?puts\(" \
   "only tools/ prints" 'estimator/*' 'layers/*' ':!*CMakeLists.txt'
 forbid '(^|[^a-zA-Z_.])(std::)?(quick_|_)?(exit|abort|terminate)\(|[^a-z_]getenv\(' \
