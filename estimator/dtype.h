@@ -29,9 +29,7 @@ constexpr bool is_floating(DType t) {
 }
 
 /// The type that sums of `t` are kept in (at::acc_type on CUDA): fp32 for half types.
-constexpr DType accumulate_type(DType t) {
-  return t == DType::fp16 || t == DType::bf16 ? DType::fp32 : t;
-}
+constexpr DType accumulate_type(DType t) { return t == DType::fp16 || t == DType::bf16 ? DType::fp32 : t; }
 
 /// "fp32", "int64", "bool"; from_name also reads PyTorch's "float32", "bfloat16", "half", ...
 std::string_view name_of(DType t);

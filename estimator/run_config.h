@@ -25,7 +25,7 @@ struct OptimizerConfig {
   bool weight_decay = false;  // != 0; AdamW's default 0.01 is decoupled and costs nothing
 };
 
-/// When the Python names of the training loop let go of the output and the loss (design.md section 5).
+/// When the Python names of the training loop let go of the output and the loss.
 enum class Loop { plain, function, loss_only };
 /// Which kernel scratch is counted.
 enum class Scratch { full, no_cudnn, none };
@@ -47,7 +47,7 @@ struct RunConfig {
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
   PyTorchVersion pytorch = kNewestPyTorch;
   std::optional<std::int64_t> context_bytes;  // --runtime: CUDA context and libraries, instead of the device's figure
-  bool first_step = false;  // --step first: the answer is the first step, not the steady one
+  bool first_step = false;                    // --step first: the answer is the first step, not the steady one
 };
 
 }  // namespace gpuplan

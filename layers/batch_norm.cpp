@@ -3,8 +3,8 @@
 // Backend by aten/src/ATen/native/Normalization.cpp, _select_batch_norm_backend: cuDNN for inputs of three or more
 // dimensions with float or double weights, when the input is of that type too, weight, bias and running
 // statistics are there, eps >= 1e-5 and the batch is within cuDNN's limit; PyTorch's own kernels otherwise.
-// Both save the input, save_mean and save_invstd (in the accumulate type). Backward: cuDNN allocates dX, dweight, dbias; the
-// native kernel for [N, C] (its channels-last path) the two sums, dweight, dbias, then dX. Before 2.0
+// Both save the input, save_mean and save_invstd (in the accumulate type). Backward: cuDNN allocates dX, dweight,
+// dbias; the native kernel for [N, C] (its channels-last path) the two sums, dweight, dbias, then dX. Before 2.0
 // num_batches_tracked was replaced by a new tensor in every training step (torch/nn/modules/batchnorm.py).
 
 #include <array>
@@ -27,20 +27,23 @@ Backend backend_of(const LayerBuilder& b, bool affine, bool running) {
   const DType dtype = b.dtype(b.input());
   Backend backend;
   backend.batch_statistics = b.training() || !running;
-  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) && (dtype == DType::fp32 || dtype == DType::fp64) &&
-                  b.real("eps") >= kCudnnMinimumEpsilon &&
+  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) &&
+                  (dtype == DType::fp32 || dtype == DType::fp64) && b.real("eps") >= kCudnnMinimumEpsilon &&
                   in[0] <= (b.training() ? kCudnnBatchTraining : kCudnnBatchEval);
   return backend;
 }
 
-void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean, TensorId invstd,
-              TensorId weight, TensorId bias) {
+void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean,
+              TensorId invstd, TensorId weight, TensorId bias) {
   const Shape& shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const OutputSpec dx{shape, dtype};
   const OutputSpec parameter{{shape[1]}, dtype};
-  const BatchNorm work{.elements = shape.elements(), .training = backend.batch_statistics, .backward = true,
-                       .channels = shape[1], .rows = shape.elements() / shape[1],
+  const BatchNorm work{.elements = shape.elements(),
+                       .training = backend.batch_statistics,
+                       .backward = true,
+                       .channels = shape[1],
+                       .rows = shape.elements() / shape[1],
                        .native_rows = shape.rank() == 2 && !backend.cudnn && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
   const Operand dy = node.grad();
@@ -88,8 +91,12 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const Backend backend = backend_of(b, affine, running);
   const OutputSpec out{in, dtype};
   const OutputSpec statistic{{c}, accumulate_type(dtype)};
-  const BatchNorm work{.elements = in.elements(), .training = backend.batch_statistics, .backward = false, .channels = c,
-                       .rows = in.elements() / c, .native_rows = in.rank() == 2 && backend.batch_statistics,
+  const BatchNorm work{.elements = in.elements(),
+                       .training = backend.batch_statistics,
+                       .backward = false,
+                       .channels = c,
+                       .rows = in.elements() / c,
+                       .native_rows = in.rank() == 2 && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
   const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
@@ -98,7 +105,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const TensorId y = results[0];
   const TensorId mean = statistics ? results[1] : kNone;
   const TensorId invstd = statistics ? results[2] : kNone;
-  if (NodeBuilder node = b.node(backend.cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", y, {x, weight, bias}))
+  if (NodeBuilder node =
+          b.node(backend.cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", y, {x, weight, bias}))
     backward(node, b, backend, x, mean, invstd, weight, bias);
   b.output(y);
 }
@@ -111,11 +119,14 @@ const std::vector<ParameterDef> kParameters = {
     {"track_running_stats", ParameterType::boolean, "True", "running_mean, running_var [C] and num_batches_tracked"},
 };
 
-LayerDef batch_norm(std::string_view name, std::string_view summary, void (*lower)(LayerBuilder&), LayerExample example) {
+LayerDef batch_norm(std::string_view name, std::string_view summary, void (*lower)(LayerBuilder&),
+                    LayerExample example) {
   return {.name = name,
           .summary = summary,
-          .math = "y = (x - mean) / sqrt(var + eps) * weight + bias over each channel.\n"
-                  "Saved: x, save_mean [C], save_invstd [C]. Buffers: running_mean, running_var [C], num_batches_tracked (8 bytes).",
+          .math =
+              "y = (x - mean) / sqrt(var + eps) * weight + bias over each channel.\n"
+              "Saved: x, save_mean [C], save_invstd [C]. Buffers: running_mean, running_var [C], num_batches_tracked "
+              "(8 bytes).",
           .parameters = kParameters,
           .lower = lower,
           .example = example};

@@ -4,7 +4,9 @@
 // (derivatives.yaml, convolution). The bias is added in place. Backward: dX, dW, then the bias gradient
 // dY.sum({0, 2, 3}). A non-contiguous input is copied for the kernel, in forward and again in backward; the original
 // is what is saved. Depthwise convolutions in fp32 NCHW run PyTorch's own kernel, without a cuDNN workspace, and
-// allocate dW before dX (aten/src/ATen/native/Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D.
+// allocate dW before dX (aten/src/ATen/native/Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D. bf16
+// below capability 8.0 runs slow_conv2d: im2col and a product a sample (with groups PyTorch loops over them with copies
+// of the slices, which is not modelled).
 
 #include <array>
 
@@ -58,6 +60,56 @@ Pair argument(LayerBuilder& b, std::string_view name, bool one_d) {
   return p;
 }
 
+struct Operands {
+  TensorId input, weight, bias;
+};
+
+// ConvolutionBackward0: dX, dW, then db; the depthwise kernel dW first; slow_conv2d dX, its columns, db, dW.
+void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const Operands& of, const Shape& out,
+              bool copies) {
+  const DType dtype = conv.dtype;
+  const Shape& in = b.shape(of.input);
+  const Operand dy = node.grad();
+  node.save(of.input);
+  node.save(of.weight);
+  conv.input_copy_bytes = 0;
+  conv.makes_columns = false;
+  const Operand image = copies ? node.run("aten::contiguous", Copy{in.elements()}, {of.input}, in, dtype) : of.input;
+  Operand dx = 0, dw = 0, db = 0, columns = dy;
+  const auto run_data = [&] {
+    conv.pass = ConvolutionPass::backward_data;
+    if (node.needs(of.input)) dx = node.run("aten::convolution_backward", conv, {dy, of.weight}, in, dtype);
+  };
+  const auto run_filter = [&] {
+    conv.pass = ConvolutionPass::backward_filter;
+    if (node.needs(of.weight))
+      dw = node.run("aten::convolution_backward", conv, {dy, image, columns}, b.shape(of.weight), dtype);
+  };
+  const auto run_bias = [&] {
+    const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
+    if (node.needs(of.bias))
+      db = node.run("aten::sum", Reduction{out, all_but_channels, dtype, dtype}, {dy}, {conv.k}, dtype);
+  };
+  if (conv.im2col) {
+    run_data();
+    const Shape shape{conv.c * conv.r * conv.s, conv.p * conv.q};
+    columns = node.run("aten::im2col", Copy{shape.elements()}, {image}, shape, dtype);
+    run_bias();
+    run_filter();
+  } else if (conv.native) {
+    run_filter();
+    run_data();
+    run_bias();
+  } else {
+    run_data();
+    run_filter();
+    run_bias();
+  }
+  if (node.needs(of.input)) node.give(of.input, dx);
+  if (node.needs(of.weight)) node.give(of.weight, dw);
+  if (node.needs(of.bias)) node.give(of.bias, db);
+}
+
 void lower_convolution(LayerBuilder& b, bool one_d) {
   b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
   const TensorId x = b.input();
@@ -96,7 +148,12 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
                    .groups = groups,
                    .native = false,
                    .dtype = dtype};
-  conv.native = groups == c && groups > 1 && (dtype == DType::fp32 || dtype == DType::fp64) && !one_d;
+  const bool depthwise = groups == c && groups > 1 && !one_d;
+  const bool no_cudnn = dtype == DType::bf16 && b.gpu().capability_major < 8;  // cuDNN has bf16 from Ampere on
+  conv.native = depthwise && (dtype == DType::fp32 || dtype == DType::fp64 || no_cudnn);
+  conv.im2col = no_cudnn && groups == 1;
+  conv.makes_columns =
+      conv.im2col && (kernel.h * kernel.w > 1 || stride.h * stride.w > 1 || pad.total.h + pad.total.w > 0);
   const Shape out = one_d ? Shape{in[0], k, q} : Shape{in[0], k, p, q};
   const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
 
@@ -118,39 +175,8 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
       b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
   if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
 
-  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias})) {
-    node.save(padded);
-    node.save(weight);
-    const Operand dy = node.grad();
-    conv.input_copy_bytes = 0;
-    const Operand image =
-        copies ? node.run("aten::contiguous", Copy{b.elements(padded)}, {padded}, b.shape(padded), dtype) : padded;
-    Convolution data = conv;
-    data.pass = ConvolutionPass::backward_data;
-    Convolution of_filter = conv;
-    of_filter.pass = ConvolutionPass::backward_filter;
-    Operand dx = 0;
-    Operand dw = 0;
-    const auto run_data = [&] {
-      if (node.needs(padded)) dx = node.run("aten::convolution_backward", data, {dy, weight}, b.shape(padded), dtype);
-    };
-    const auto run_filter = [&] {
-      if (node.needs(weight)) dw = node.run("aten::convolution_backward", of_filter, {dy, image}, filter, dtype);
-    };
-    if (conv.native) {
-      run_filter();
-      run_data();
-    } else {
-      run_data();
-      run_filter();
-    }
-    Operand db = 0;
-    if (node.needs(bias))
-      db = node.run("aten::sum", Reduction{out, one_d ? 0b101U : 0b1101U, dtype, dtype}, {dy}, {k}, dtype);
-    if (node.needs(padded)) node.give(padded, dx);
-    if (node.needs(weight)) node.give(weight, dw);
-    if (node.needs(bias)) node.give(bias, db);
-  }
+  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias}))
+    backward(node, b, conv, {padded, weight, bias}, out, copies);
   b.output(y);
 }
 

@@ -31,16 +31,35 @@ std::vector<fs::path> json_files(const fs::path& folder) {
 
 // Cases of the present zoo, by the name of the recorded case.
 const std::map<std::string, std::string>& zoo_names() {
-  static const std::map<std::string, std::string> names = {
-      {"mlp", "mlp"}, {"lenet", "lenet"}, {"alexnet", "alexnet"}, {"vgg11", "vgg11"}, {"resnet18", "resnet18"},
-      {"resnet50", "resnet50"}, {"resnext50_32x4d", "resnext50_32x4d"}, {"mobilenet_v2", "mobilenet_v2"},
-      {"mobilenet_v3_large", "mobilenet_v3_large"}, {"squeezenet1_1", "squeezenet1_1"}, {"googlenet", "googlenet"},
-      {"unet_small", "unet_small"}, {"fcn_resnet50", "fcn_resnet50"}, {"embed_classifier", "embed_classifier"},
-      {"wide_4096", "wide_4096"}, {"conv_chain", "conv_chain"}, {"ex3_conv_chain", "conv_chain"},
-      {"resnet34", "resnet34"}, {"resnet101", "resnet101"}, {"vgg16", "vgg16"}, {"wide_resnet50_2", "wide_resnet50_2"},
-      {"shufflenet_v2_x1_0", "shufflenet_v2_x1_0"}, {"densenet121", "densenet121"}, {"efficientnet_b0", "efficientnet_b0"},
-      {"mobilenet_v2_b3", "mobilenet_v2"}, {"googlenet_b3", "googlenet"}, {"alexnet_b3", "alexnet"},
-      {"resnet18_b3", "resnet18"}, {"squeezenet1_1_b3", "squeezenet1_1"}};
+  static const std::map<std::string, std::string> names = {{"mlp", "mlp"},
+                                                           {"lenet", "lenet"},
+                                                           {"alexnet", "alexnet"},
+                                                           {"vgg11", "vgg11"},
+                                                           {"resnet18", "resnet18"},
+                                                           {"resnet50", "resnet50"},
+                                                           {"resnext50_32x4d", "resnext50_32x4d"},
+                                                           {"mobilenet_v2", "mobilenet_v2"},
+                                                           {"mobilenet_v3_large", "mobilenet_v3_large"},
+                                                           {"squeezenet1_1", "squeezenet1_1"},
+                                                           {"googlenet", "googlenet"},
+                                                           {"unet_small", "unet_small"},
+                                                           {"fcn_resnet50", "fcn_resnet50"},
+                                                           {"embed_classifier", "embed_classifier"},
+                                                           {"wide_4096", "wide_4096"},
+                                                           {"conv_chain", "conv_chain"},
+                                                           {"ex3_conv_chain", "conv_chain"},
+                                                           {"resnet34", "resnet34"},
+                                                           {"resnet101", "resnet101"},
+                                                           {"vgg16", "vgg16"},
+                                                           {"wide_resnet50_2", "wide_resnet50_2"},
+                                                           {"shufflenet_v2_x1_0", "shufflenet_v2_x1_0"},
+                                                           {"densenet121", "densenet121"},
+                                                           {"efficientnet_b0", "efficientnet_b0"},
+                                                           {"mobilenet_v2_b3", "mobilenet_v2"},
+                                                           {"googlenet_b3", "googlenet"},
+                                                           {"alexnet_b3", "alexnet"},
+                                                           {"resnet18_b3", "resnet18"},
+                                                           {"squeezenet1_1_b3", "squeezenet1_1"}};
   return names;
 }
 
@@ -59,10 +78,10 @@ class Rows {
 
 OptimizerConfig optimizer_named(const std::string& name) {
   static const std::map<std::string, OptimizerKind> kinds = {
-      {"sgd", OptimizerKind::sgd}, {"momentum", OptimizerKind::sgd}, {"sgd_momentum", OptimizerKind::sgd},
-      {"adam", OptimizerKind::adam}, {"adamw", OptimizerKind::adamw}, {"rmsprop", OptimizerKind::rmsprop},
+      {"sgd", OptimizerKind::sgd},         {"momentum", OptimizerKind::sgd},      {"sgd_momentum", OptimizerKind::sgd},
+      {"adam", OptimizerKind::adam},       {"adamw", OptimizerKind::adamw},       {"rmsprop", OptimizerKind::rmsprop},
       {"adagrad", OptimizerKind::adagrad}, {"adadelta", OptimizerKind::adadelta}, {"nadam", OptimizerKind::nadam},
-      {"radam", OptimizerKind::radam}, {"adamax", OptimizerKind::adamax}};
+      {"radam", OptimizerKind::radam},     {"adamax", OptimizerKind::adamax}};
   OptimizerConfig c;
   c.kind = kinds.at(name);
   c.momentum = name == "momentum" || name == "sgd_momentum";
@@ -90,13 +109,15 @@ void score_optimizers(Rows& rows, const json& optimizers, const std::string& zoo
   for (const auto& [name, expected] : optimizers.items()) {
     if (!expected.is_object()) continue;
     run.optimizer = optimizer_named(name);
-    for (const auto& [impl, suffix] : {std::pair{OptimizerImpl::for_loop, "for_loop"}, {OptimizerImpl::foreach_, "foreach_1_13"}}) {
+    for (const auto& [impl, suffix] :
+         {std::pair{OptimizerImpl::for_loop, "for_loop"}, {OptimizerImpl::foreach_, "foreach_1_13"}}) {
       run.optimizer.impl = impl;
       const Report r = plan_zoo(zoo, run);
       rows.add(name + ".state", expected["state_bytes"], r.bytes.optimizer_state);
       rows.add(name + ".step_peak_" + suffix, expected[std::string("step_peak_") + suffix], r.tensor_peak.bytes);
       rows.add(name + ".opt_step_" + suffix,
-               expected["opt_step_live"].get<std::int64_t>() + expected[std::string("transient_") + suffix].get<std::int64_t>(),
+               expected["opt_step_live"].get<std::int64_t>() +
+                   expected[std::string("transient_") + suffix].get<std::int64_t>(),
                r.tensor_peak.optimizer_bytes);
     }
   }
@@ -138,7 +159,8 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
   }
 }
 
-// --- shadow: PyTorch's CUDA code ---------------------------------------------------------------------------------------
+// --- shadow: PyTorch's CUDA code
+// ---------------------------------------------------------------------------------------
 
 bool covered(const json& run) {
   return !run.contains("error") && !run.contains("amp") && !run.contains("micro") && !run.contains("channels_last") &&
@@ -157,14 +179,17 @@ RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   if (recipe.value("loop", "") == "loss_only") run.loop = Loop::loss_only;
   if (run.mode == Mode::train) run.optimizer = optimizer_named(recipe["opt"]);
   const std::string impl = recipe.value("impl", "foreach");
-  run.optimizer.impl = impl == "fused" ? OptimizerImpl::fused : impl == "forloop" ? OptimizerImpl::for_loop : OptimizerImpl::foreach_;
+  run.optimizer.impl = impl == "fused"     ? OptimizerImpl::fused
+                       : impl == "forloop" ? OptimizerImpl::for_loop
+                                           : OptimizerImpl::foreach_;
   run.clip_grad_norm = recipe.value("clip", false);
   run.alloc_conf = recipe.value("alloc_conf", "");
   return run;
 }
 
 Phase phase_named(const std::string& name) {
-  for (const Phase p : {Phase::start, Phase::forward, Phase::loss, Phase::backward, Phase::clip, Phase::optimizer, Phase::end})
+  for (const Phase p :
+       {Phase::start, Phase::forward, Phase::loss, Phase::backward, Phase::clip, Phase::optimizer, Phase::end})
     if (name_of(p) == name) return p;
   throw std::runtime_error("no phase " + name);
 }
@@ -220,7 +245,8 @@ std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& s
       if (recipe.contains("first_step")) score_phases(out, recipe["first_step"], r, false);
       score_phases(out, recipe["steady_step"], r, true);
       if (recipe.contains("saved")) out.add("saved", recipe["saved"]["bytes"], r.bytes.saved_for_backward);
-      if (recipe.contains("optimizer_state")) out.add("optimizer_state", recipe["optimizer_state"], r.bytes.optimizer_state);
+      if (recipe.contains("optimizer_state"))
+        out.add("optimizer_state", recipe["optimizer_state"], r.bytes.optimizer_state);
       if (recipe.contains("gradients")) out.add("gradients", recipe["gradients"], r.bytes.gradients);
       out.add("inputs", recipe["inputs"], r.bytes.inputs);
     }
@@ -230,7 +256,8 @@ std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& s
 
 std::vector<std::string> shadow_sets(const std::string& root) {
   std::vector<std::string> sets;
-  for (const auto& f : fs::directory_iterator(fs::path(root) / "tests/shadow/results")) sets.push_back(f.path().filename());
+  for (const auto& f : fs::directory_iterator(fs::path(root) / "tests/shadow/results"))
+    sets.push_back(f.path().filename());
   std::ranges::sort(sets);
   return sets;
 }
@@ -257,7 +284,8 @@ ScoreSummary summarize(const std::string& suite, const std::vector<ScoreRow>& ro
     s.equal_figures += equal ? 1 : 0;
     const auto [it, fresh] = runs.try_emplace(row.run, true);
     it->second = it->second && equal;
-    const double error = row.expected == 0 ? 0 : static_cast<double>(row.got - row.expected) / static_cast<double>(row.expected);
+    const double error =
+        row.expected == 0 ? 0 : static_cast<double>(row.got - row.expected) / static_cast<double>(row.expected);
     if (row.quantity.find("peak") != std::string::npos && std::abs(error) > std::abs(s.worst_peak_error)) {
       s.worst_peak_error = error;
       s.worst = row.run + " " + row.quantity;

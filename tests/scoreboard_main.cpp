@@ -19,13 +19,15 @@ void print(const std::string& suite, const std::vector<ScoreRow>& rows, bool all
   }
   const gpuplan::ScoreSummary s = gpuplan::summarize(suite, rows);
   std::printf("# %s: %lld of %lld runs equal in every figure, %lld of %lld figures equal", suite.c_str(),
-              static_cast<long long>(s.equal_runs), static_cast<long long>(s.runs), static_cast<long long>(s.equal_figures),
-              static_cast<long long>(s.figures));
+              static_cast<long long>(s.equal_runs), static_cast<long long>(s.runs),
+              static_cast<long long>(s.equal_figures), static_cast<long long>(s.figures));
   if (s.worst_peak_error != 0) std::printf("; worst peak %+.3f %% (%s)", 100 * s.worst_peak_error, s.worst.c_str());
   if (suite.starts_with("shadow"))
-    std::printf("\n#   peak allocated: median %.3f %%, 95th percentile %.3f %%, bias %+.3f %%; reserved: median %.3f %%, 95th %.3f %%",
-                100 * s.median_allocated_error, 100 * s.p95_allocated_error, 100 * s.bias_allocated,
-                100 * s.median_reserved_error, 100 * s.p95_reserved_error);
+    std::printf(
+        "\n#   peak allocated: median %.3f %%, 95th percentile %.3f %%, bias %+.3f %%; reserved: median %.3f %%, 95th "
+        "%.3f %%",
+        100 * s.median_allocated_error, 100 * s.p95_allocated_error, 100 * s.bias_allocated,
+        100 * s.median_reserved_error, 100 * s.p95_reserved_error);
   std::printf("\n");
 }
 
@@ -37,6 +39,7 @@ int main(int argc, char** argv) {
   std::printf("%-28s %-44s %-34s %16s %16s %14s\n", "suite", "case", "quantity", "expected", "got", "difference");
   print("oracle 1.13", gpuplan::score_oracle(root, 113), all);
   print("oracle 2.x", gpuplan::score_oracle(root, gpuplan::kNewestPyTorch), all);
-  for (const std::string& set : gpuplan::shadow_sets(root)) print("shadow " + set, gpuplan::score_shadow(root, set), all);
+  for (const std::string& set : gpuplan::shadow_sets(root))
+    print("shadow " + set, gpuplan::score_shadow(root, set), all);
   return 0;
 }

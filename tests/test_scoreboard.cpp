@@ -14,7 +14,8 @@ const std::string kRoot = GPUPLAN_SOURCE_DIR;
 void report_misses(const std::vector<ScoreRow>& rows) {
   int shown = 0;
   for (const ScoreRow& r : rows)
-    if (r.expected != r.got && ++shown <= 20) MESSAGE(r.suite, " ", r.run, " ", r.quantity, ": expected ", r.expected, ", got ", r.got);
+    if (r.expected != r.got && ++shown <= 20)
+      MESSAGE(r.suite, " ", r.run, " ", r.quantity, ": expected ", r.expected, ", got ", r.got);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Gpu {
 /// loading lie between 256 and 501 MiB (facts, section 7).
 constexpr std::int64_t kAssumedContextBytes = std::int64_t{512} << 20;
 
-/// The device assumed when none is named: an A100-class GPU (design.md section 5), without a memory size.
+/// The device assumed when none is named: an A100-class GPU, without a memory size.
 Gpu assumed_gpu();
 
 }  // namespace gpuplan

@@ -43,7 +43,8 @@ class Walker {
 
  private:
   void add_inputs(Scope& scope) {
-    if (run_.batch < 1) throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
+    if (run_.batch < 1)
+      throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch};
       for (const std::int64_t s : in.shape) shape.push_back(s);
@@ -104,7 +105,8 @@ class Walker {
     if (name == "input" && !scope.given.empty()) return latest(scope.given.front());
     const auto dot = name.rfind('.');
     if (dot != std::string::npos)
-      if (const auto* n = find_named(scope, std::string_view(name).substr(0, dot)); n != nullptr && n->many != nullptr) {
+      if (const auto* n = find_named(scope, std::string_view(name).substr(0, dot));
+          n != nullptr && n->many != nullptr) {
         const std::string index = name.substr(dot + 1);
         if (index.size() < 4 && index.find_first_not_of("0123456789") == std::string::npos &&
             static_cast<std::size_t>(std::stoi(index)) < n->many->size())
@@ -135,8 +137,10 @@ class Walker {
     const bool keeps = node.frozen || frozen;
     const std::string here = join(path, node.name);
     many_ = nullptr;
-    const TensorId y = std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
-    if (!node.name.empty()) scope.named.push_back({here.substr(scope.path.empty() ? 0 : scope.path.size() + 1), many_, y});
+    const TensorId y =
+        std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
+    if (!node.name.empty())
+      scope.named.push_back({here.substr(scope.path.empty() ? 0 : scope.path.size() + 1), many_, y});
     many_ = nullptr;
     return y;
   }
@@ -153,8 +157,8 @@ class Walker {
     graph_.forward_ops.push_back(op);
   }
 
-  TensorId run(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope&,
-               bool frozen) {
+  TensorId run(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs,
+               Scope&, bool frozen) {
     const LayerDef* def = find_layer(catalog_, call.type);
     if (def == nullptr || def->loss) unknown_layer(call, false);
     const std::size_t layer = add_layer(path, def->name, call.mark);
@@ -180,7 +184,8 @@ class Walker {
     }
   }
 
-  TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&, bool frozen) {
+  TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&,
+               bool frozen) {
     Scope scope;
     scope.path = path;
     scope.given.assign(inputs.begin(), inputs.end());
@@ -189,8 +194,8 @@ class Walker {
     return y;
   }
 
-  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
-               bool frozen) {
+  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs,
+               Scope& scope, bool frozen) {
     const TensorId y = body(sequence.items, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     frame_returns(inputs);
     return y;
@@ -203,7 +208,8 @@ class Walker {
     const auto first_weight = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
     const TensorId out = latest(body(residual.body, path, x, scope, frozen));
     const auto first_of_shortcut = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
-    const TensorId shortcut = latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, latest(x), scope, frozen));
+    const TensorId shortcut =
+        latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, latest(x), scope, frozen));
     if (residual.shortcut_first) {
       const auto begin = graph_.model_storage.begin();
       std::rotate(begin + first_weight, begin + first_of_shortcut, graph_.model_storage.end());
@@ -232,8 +238,8 @@ class Walker {
   }
 
   // The functional op that joins a residual or parallel, as if it were written in the spec.
-  TensorId join_call(const char* type, const Node& node, const std::string& path, std::span<const TensorId> inputs, bool in_place,
-                     std::int64_t dim = 1) {
+  TensorId join_call(const char* type, const Node& node, const std::string& path, std::span<const TensorId> inputs,
+                     bool in_place, std::int64_t dim = 1) {
     LayerCall& call = *joins_.emplace_back(std::make_unique<LayerCall>());
     call.type = type;
     call.mark = node.mark;
@@ -282,7 +288,8 @@ class Walker {
     const auto dot = path.rfind('.');
     const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
     for (const std::string& candidate : {sibling, node.tie})
-      if (std::ranges::any_of(graph_.parameters, [&](const ParameterTensor& p) { return p.name.starts_with(candidate + "."); })) {
+      if (std::ranges::any_of(graph_.parameters,
+                              [&](const ParameterTensor& p) { return p.name.starts_with(candidate + "."); })) {
         c.tied = &graph_.parameters;
         return candidate;
       }

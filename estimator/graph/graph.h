@@ -49,7 +49,7 @@ struct Tensor {
   BufferId buffer = kNone;
   bool requires_grad = false;
   bool contiguous = true;
-  NodeId producer = kNone;       // the autograd node whose output it is; kNone for leaves
+  NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
   std::int32_t output_index = 0;  // which output
   TensorId replaced_by = kNone;   // the same Python object after an in-place operation
 };
@@ -80,7 +80,7 @@ struct Local {
 };
 
 struct GradientEdge {
-  TensorId input = kNone;   // the forward tensor it is the gradient of
+  TensorId input = kNone;      // the forward tensor it is the gradient of
   std::int32_t value = kNone;  // Local index within the node
 };
 
@@ -101,7 +101,7 @@ struct Layer {
   SourceMark mark;
   Range inputs;  // of Graph::operands
   TensorId output = kNone;
-  Range ops;     // of Graph::forward_ops
+  Range ops;                    // of Graph::forward_ops
   std::int64_t parameters = 0;  // elements owned by it
   bool module = true;           // false: the loss, frames
 };

@@ -54,8 +54,8 @@ Op& NodeBuilder::append(std::string_view name, const Primitive& what, std::span<
   return graph_->backward_ops.back();
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
-                         DType dtype) {
+Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+                         const Shape& shape, DType dtype) {
   Op& op = append(name, what, reads);
   const Operand result = add_local({checked_mul(shape.elements(), size_of(dtype)), kNone, true, false});
   graph_->operands.push_back(result);
@@ -68,8 +68,8 @@ Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::init
   return run(name, what, std::span<const Operand>(reads.begin(), reads.size()), shape, dtype);
 }
 
-std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
-                                           std::span<const OutputSpec> outputs) {
+std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what,
+                                           std::initializer_list<Operand> reads, std::span<const OutputSpec> outputs) {
   Op& op = append(name, what, {reads.begin(), reads.size()});
   std::vector<Operand> results;
   for (const OutputSpec& o : outputs) {
@@ -85,7 +85,8 @@ void NodeBuilder::run_in_place(std::string_view name, const Primitive& what, std
 }
 
 Operand NodeBuilder::view(Operand value, bool dense) {
-  const Local& of = graph_->locals[static_cast<std::size_t>(graph_->nodes[static_cast<std::size_t>(node_)].locals.begin + ~value)];
+  const Local& of =
+      graph_->locals[static_cast<std::size_t>(graph_->nodes[static_cast<std::size_t>(node_)].locals.begin + ~value)];
   return add_local({of.bytes, ~value, dense && of.dense, true});
 }
 
@@ -104,7 +105,8 @@ void NodeBuilder::save(TensorId t) {
 void LayerBuilder::fail(std::string_view argument, std::string message, std::string label) const {
   Error error(std::string(call_.def->name) + ": " + message);
   const int i = argument.empty() ? -1 : index_of(argument);
-  if (i >= 0 && bound_[static_cast<std::size_t>(i)].value != nullptr) error.at(bound_[static_cast<std::size_t>(i)].mark);
+  if (i >= 0 && bound_[static_cast<std::size_t>(i)].value != nullptr)
+    error.at(bound_[static_cast<std::size_t>(i)].mark);
   error.at(call_.written->mark);
   if (!label.empty()) error.label(std::move(label));
   throw error;
@@ -162,7 +164,8 @@ void LayerBuilder::bind() {
       if (named < 0) unknown_keyword(def, a);
       index = static_cast<std::size_t>(named);
       if (bound_[index].value != nullptr)
-        throw Error(std::string(def.name) + ": \"" + a.name + "\" is given twice").at(a.name_mark.line > 0 ? a.name_mark : a.mark);
+        throw Error(std::string(def.name) + ": \"" + a.name + "\" is given twice")
+            .at(a.name_mark.line > 0 ? a.name_mark : a.mark);
     }
     if (bound_[index].value == nullptr) {
       bound_[index].value = &a.value;
@@ -185,7 +188,8 @@ Value default_value(std::string_view text) {
   if (text == "False") return {false};
   const bool number = text.find_first_not_of("-0123456789.e") == std::string_view::npos;
   if (!number) return {std::string(text)};
-  if (text.find_first_of(".e") == std::string_view::npos) return {static_cast<std::int64_t>(std::stoll(std::string(text)))};
+  if (text.find_first_of(".e") == std::string_view::npos)
+    return {static_cast<std::int64_t>(std::stoll(std::string(text)))};
   return {std::stod(std::string(text))};
 }
 
@@ -193,7 +197,8 @@ Value default_value(std::string_view text) {
 
 const Value* LayerBuilder::argument(std::string_view name, SourceMark* mark) const {
   const int i = index_of(name);
-  if (i < 0) throw std::logic_error(std::string(call_.def->name) + " reads an undeclared parameter " + std::string(name));
+  if (i < 0)
+    throw std::logic_error(std::string(call_.def->name) + " reads an undeclared parameter " + std::string(name));
   const Bound& b = bound_[static_cast<std::size_t>(i)];
   if (mark != nullptr) *mark = b.mark;
   return b.value;
@@ -212,8 +217,9 @@ bool LayerBuilder::is_none(std::string_view name) const {
 
 std::int64_t LayerBuilder::integer(std::string_view name) const {
   const Value* v = argument(name);
-  const Value standard = v == nullptr ? default_value(call_.def->parameters[static_cast<std::size_t>(index_of(name))].default_value)
-                                      : Value{};
+  const Value standard =
+      v == nullptr ? default_value(call_.def->parameters[static_cast<std::size_t>(index_of(name))].default_value)
+                   : Value{};
   if (v == nullptr) v = &standard;
   if (const auto* i = std::get_if<std::int64_t>(&v->as)) return *i;
   fail(name, "\"" + std::string(name) + "\" is not an integer", "expected an integer");
@@ -224,7 +230,8 @@ std::int64_t LayerBuilder::size(std::string_view name) const {
   if (v != nullptr && std::holds_alternative<Inferred>(v->as))
     fail(name, "\"" + std::string(name) + "\" cannot be inferred", "write a number");
   const std::int64_t n = integer(name);
-  if (n < 1) fail(name, "\"" + std::string(name) + "\" must be at least 1, got " + std::to_string(n), "expected a size >= 1");
+  if (n < 1)
+    fail(name, "\"" + std::string(name) + "\" must be at least 1, got " + std::to_string(n), "expected a size >= 1");
   return n;
 }
 
@@ -233,15 +240,17 @@ std::int64_t LayerBuilder::size(std::string_view name, std::int64_t inferred, st
   if (v != nullptr && std::holds_alternative<Inferred>(v->as)) return inferred;
   const std::int64_t n = size(name);
   if (n != inferred)
-    fail(name, "expects " + std::to_string(n) + " " + std::string(what) + ", its input has " + std::to_string(inferred) +
-                   (inputs_.empty() ? "" : " (input shape " + to_string(shape(inputs_[0])) + ")"),
+    fail(name,
+         "expects " + std::to_string(n) + " " + std::string(what) + ", its input has " + std::to_string(inferred) +
+             (inputs_.empty() ? "" : " (input shape " + to_string(shape(inputs_[0])) + ")"),
          "write _ to take it from the input, or " + std::to_string(inferred));
   return n;
 }
 
 std::vector<std::int64_t> LayerBuilder::integers(std::string_view name) const {
   const int index = index_of(name);
-  if (index < 0) throw std::logic_error(std::string(call_.def->name) + " reads an undeclared parameter " + std::string(name));
+  if (index < 0)
+    throw std::logic_error(std::string(call_.def->name) + " reads an undeclared parameter " + std::string(name));
   const Bound& b = bound_[static_cast<std::size_t>(index)];
   std::vector<std::int64_t> out;
   const auto add = [&](const Value& v) {
@@ -269,14 +278,16 @@ std::vector<std::int64_t> LayerBuilder::integers(std::string_view name) const {
 Pair LayerBuilder::pair(std::string_view name) const {
   const std::vector<std::int64_t> v = integers(name);
   if (v.size() != 1 && v.size() != 2)
-    fail(name, "\"" + std::string(name) + "\" has " + std::to_string(v.size()) + " values", "expected one or two integers");
+    fail(name, "\"" + std::string(name) + "\" has " + std::to_string(v.size()) + " values",
+         "expected one or two integers");
   return {v[0], v.back()};
 }
 
 double LayerBuilder::real(std::string_view name) const {
   const Value* v = argument(name);
-  const Value standard = v == nullptr ? default_value(call_.def->parameters[static_cast<std::size_t>(index_of(name))].default_value)
-                                      : Value{};
+  const Value standard =
+      v == nullptr ? default_value(call_.def->parameters[static_cast<std::size_t>(index_of(name))].default_value)
+                   : Value{};
   if (v == nullptr) v = &standard;
   if (const auto* i = std::get_if<std::int64_t>(&v->as)) return static_cast<double>(*i);
   if (const auto* d = std::get_if<double>(&v->as)) return *d;
@@ -358,8 +369,8 @@ TensorId LayerBuilder::target(const Shape& shape, DType dtype) {
 
 // --- forward ----------------------------------------------------------------------------------------------------
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
-                            DType dtype) {
+TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+                            const Shape& shape, DType dtype) {
   Op op{name, what, call_.layer, append_operands(graph_, reads), {}};
   const TensorId result = new_tensor(shape, dtype, Category::activations);
   graph_.operands.push_back(result);
@@ -373,7 +384,8 @@ TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::i
   return emit(name, what, std::span<const TensorId>(reads.begin(), reads.size()), shape, dtype);
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
+                                              std::initializer_list<TensorId> reads,
                                               std::span<const OutputSpec> outputs) {
   Op op{name, what, call_.layer, append_operands(graph_, reads), {}};
   std::vector<TensorId> results;
@@ -394,7 +406,8 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, bool contiguous) {
   return size_of_vector(graph_.tensors) - 1;
 }
 
-TensorId LayerBuilder::emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads) {
+TensorId LayerBuilder::emit_in_place(std::string_view name, const Primitive& what,
+                                     std::initializer_list<TensorId> reads) {
   Op op{name, what, call_.layer, append_operands(graph_, reads), {}};
   op.writes = {op.reads.end, op.reads.end};
   graph_.forward_ops.push_back(op);
@@ -410,7 +423,8 @@ TensorId LayerBuilder::view(TensorId t, const Shape& shape, std::string_view nam
   return v;
 }
 
-NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs) {
+NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> outputs,
+                               std::span<const TensorId> inputs) {
   NodeBuilder builder;
   const bool wanted = std::ranges::any_of(inputs, [&](TensorId t) { return t != kNone && requires_grad(t); });
   if (!wanted) return builder;
@@ -448,9 +462,11 @@ const std::vector<TensorId>& LayerBuilder::lower(const Call& call, std::span<con
   bind();
   const auto count = static_cast<int>(inputs.size());
   if (count < call.def->min_inputs || count > call.def->max_inputs)
-    fail("takes " + (call.def->min_inputs == call.def->max_inputs ? std::to_string(call.def->min_inputs)
-                                                                   : "at least " + std::to_string(call.def->min_inputs)) +
-         " input" + (call.def->min_inputs == 1 && call.def->max_inputs == 1 ? "" : "s") + ", got " + std::to_string(count));
+    fail("takes " +
+         (call.def->min_inputs == call.def->max_inputs ? std::to_string(call.def->min_inputs)
+                                                       : "at least " + std::to_string(call.def->min_inputs)) +
+         " input" + (call.def->min_inputs == 1 && call.def->max_inputs == 1 ? "" : "s") + ", got " +
+         std::to_string(count));
   call.def->lower(*this);
   return outputs_;
 }

@@ -25,7 +25,7 @@ enum class ParameterType : std::uint8_t {
   integers,  // one or more integers, as *args or a tuple
   real,
   boolean,
-  word,      // a word or quoted string
+  word,  // a word or quoted string
 };
 
 struct ParameterDef {
@@ -83,8 +83,10 @@ class NodeBuilder {
   /// The gradient of output k, as it arrives.
   Operand grad(int k = 0) const { return local(k); }
   /// Runs a kernel that allocates one result.
-  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape, DType dtype);
-  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape, DType dtype);
+  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
+              DType dtype);
+  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
+              DType dtype);
   /// Runs a kernel with several results, allocated in this order.
   std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
                                 std::span<const OutputSpec> outputs);
@@ -115,7 +117,7 @@ class LayerBuilder {
   LayerBuilder(Graph& graph, const RunConfig& run, const Gpu& gpu) : graph_(graph), run_(run), gpu_(gpu) {}
 
   // --- arguments, by torch.nn's names; a type or range that is wrong throws Error at the argument
-  bool given(std::string_view name) const;   // written, and not None
+  bool given(std::string_view name) const;    // written, and not None
   bool is_none(std::string_view name) const;  // None, by default or written
   std::int64_t integer(std::string_view name) const;
   /// A size: checked against `inferred` when written, taken from it when `_`. `what` words the error: "input channels".
@@ -158,14 +160,16 @@ class LayerBuilder {
   TensorId target(const Shape& shape, DType dtype);
 
   // --- forward
-  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype);
-  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape, DType dtype);
+  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape,
+                DType dtype);
+  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
+                DType dtype);
   std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
                                   std::span<const OutputSpec> outputs);
   /// Writes into the first tensor read; the result is the same Python object.
   TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
-  /// A view: the same storage, no kernel, and the node that passes its gradient on. `dense`: the gradient is a tensor of
-  /// its own storage whole (reshape); false: a part or an expansion.
+  /// A view: the same storage, no kernel, and the node that passes its gradient on. `dense`: the gradient is a tensor
+  /// of its own storage whole (reshape); false: a part or an expansion.
   TensorId view(TensorId t, const Shape& shape, std::string_view node, bool contiguous = true);
   /// Tensor t without a node between: the same storage under another shape.
   TensorId alias(TensorId t, const Shape& shape, bool contiguous = true);

@@ -23,7 +23,11 @@ struct CostOf {
   Cost operator()(const Convolution& c) const { return {macs(c), 0, 1}; }
   Cost operator()(const Elementwise& e) const { return {0, checked_mul(e.elements, e.flops), 1}; }
   Cost operator()(const BatchNorm& b) const {
-    return {0, checked_mul(b.elements, b.backward ? kBatchNormBackward : b.training ? kBatchNormTraining : kBatchNormEval), 1};
+    return {0,
+            checked_mul(b.elements, b.backward   ? kBatchNormBackward
+                                    : b.training ? kBatchNormTraining
+                                                 : kBatchNormEval),
+            1};
   }
   Cost operator()(const Reduction& r) const { return {0, r.shape.elements(), 1}; }
   Cost operator()(const Pooling& p) const { return {0, checked_mul(p.windows, p.taps), 1}; }
@@ -41,9 +45,7 @@ struct CostOf {
 
 }  // namespace
 
-std::int64_t macs(const Convolution& c) {
-  return product({c.n, c.k, c.p, c.q, c.c / c.groups, c.r, c.s});
-}
+std::int64_t macs(const Convolution& c) { return product({c.n, c.k, c.p, c.q, c.c / c.groups, c.r, c.s}); }
 
 Cost cost(const Primitive& op) { return std::visit(CostOf{}, op); }
 

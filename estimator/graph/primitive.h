@@ -26,7 +26,9 @@ struct Convolution {
   ConvolutionPass pass = ConvolutionPass::forward;
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, p = 1, q = 1, r = 1, s = 1;
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1, groups = 1;
-  bool native = false;  // PyTorch's own depthwise kernel, without a cuDNN workspace
+  bool native = false;                // PyTorch's own depthwise kernel, without a cuDNN workspace
+  bool im2col = false;                // PyTorch's slow_conv2d: an im2col buffer and a cuBLAS product a sample
+  bool makes_columns = false;         // ... and this operation allocates the buffer itself
   std::int64_t input_copy_bytes = 0;  // of a non-contiguous input, made contiguous before the output is allocated
   DType dtype = DType::fp32;
 };
@@ -78,10 +80,10 @@ struct NllLoss {
 /// reduction of the last one has a Reduction's scratch.
 struct Loss {
   std::int64_t elements = 0;
-  int flops = 1;                // per element
-  int temporaries_before = 0;   // allocated before the result
-  int temporaries_after = 0;    // allocated after it
-  bool mean = true;             // else sum
+  int flops = 1;               // per element
+  int temporaries_before = 0;  // allocated before the result
+  int temporaries_after = 0;   // allocated after it
+  bool mean = true;            // else sum
   DType dtype = DType::fp32;
 };
 
@@ -105,8 +107,8 @@ struct Resample {  // nearest (1 tap), bilinear (4)
 /// No kernel: a Python frame that returns, an autograd node that only passes its gradient on.
 struct Marker {};
 
-using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Loss, Lookup,
-                               Copy, Fill, Resample, Marker>;
+using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Loss,
+                               Lookup, Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {

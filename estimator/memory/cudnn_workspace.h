@@ -1,5 +1,5 @@
 // cuDNN's convolution workspaces: a recorded table, and a rule for what the table does not hold, tagged
-// `modelled` (design.md section 5). The only file that knows them.
+// `modelled`. The only file that knows them.
 #pragma once
 
 #include <cstdint>

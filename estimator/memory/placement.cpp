@@ -146,7 +146,8 @@ class Replay {
 
   void run_kernel(const Step& step) {
     std::int32_t next = step.allocates.begin;
-    const auto program = std::span(s_.scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
+    const auto program =
+        std::span(s_.scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
     const auto remaining = [&] {
       while (next < step.allocates.end) allocate(s_.allocated[index(next++)]);
     };
@@ -162,7 +163,8 @@ class Replay {
       }
     }
     remaining();
-    if (keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none && std::holds_alternative<Gemm>(*step.what))
+    if (keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none &&
+        std::holds_alternative<Gemm>(*step.what))
       ensure_cublas_workspace();
     for (BlockId& b : scratch_) release_scratch(b);
   }
@@ -212,7 +214,8 @@ class Replay {
   BufferId buffer_of(TensorId t) const { return graph_.tensors[index(t)].buffer; }
 
   BlockId allocate_bytes(std::int64_t bytes, Category category) {
-    if (bytes > kTooMuch || allocator_.reserved_bytes() > kTooMuch) throw Error("the step needs more than 1 EiB of memory");
+    if (bytes > kTooMuch || allocator_.reserved_bytes() > kTooMuch)
+      throw Error("the step needs more than 1 EiB of memory");
     const BlockId b = allocator_.allocate(bytes);
     if (b == kOutOfMemory) throw Error("the step needs more memory than there are addresses");
     ++allocations_;

@@ -23,7 +23,7 @@ struct OptimizerWork {
 /// Where the reported step stood when allocated bytes were highest.
 struct PeakPlace {
   Phase phase = Phase::start;
-  std::int32_t step = kNone;  // of Schedule::steps; kNone outside of them (optimizer, start)
+  std::int32_t step = kNone;                            // of Schedule::steps; kNone outside of them (optimizer, start)
   std::array<std::int64_t, kCategories> by_category{};  // charged bytes alive
 };
 

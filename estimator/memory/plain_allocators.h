@@ -1,4 +1,4 @@
-// Two allocators to compare the caching one with (design.md section 5, other models): no rounding at all, and
+// Two allocators to compare the caching one with: no rounding at all, and
 // every tensor a cudaMalloc of its own. They offer what the replay of a schedule asks of CachingAllocator.
 #pragma once
 

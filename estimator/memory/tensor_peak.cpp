@@ -44,7 +44,9 @@ class Levels {
   }
 
  private:
-  std::int64_t bytes(BufferId b) const { return b == kNone ? 0 : rounded(s_.buffers[static_cast<std::size_t>(b)].bytes); }
+  std::int64_t bytes(BufferId b) const {
+    return b == kNone ? 0 : rounded(s_.buffers[static_cast<std::size_t>(b)].bytes);
+  }
   void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
 
   static std::int64_t states(const OptimizerProgram& p) {
@@ -110,7 +112,8 @@ class Levels {
 
 }  // namespace
 
-TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
+TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+                           const RunConfig& run) {
   return Levels(graph, schedule, optimizer, run).compute();
 }
 

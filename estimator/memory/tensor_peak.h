@@ -24,6 +24,7 @@ struct TensorLevels {
 
 /// Levels of the reported step. With --loop function the output and the loss live until the step function
 /// returns, through the optimizer; with loss_only the loss alone.
-TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run);
+TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+                           const RunConfig& run);
 
 }  // namespace gpuplan

@@ -35,7 +35,7 @@ struct Schedule {
   /// Scratch programs: n > 0 allocates n bytes, -n - 1 frees the n-th allocation of the program, kNextOutput allocates
   /// the step's next output. Without it the outputs come first; what is left of either is done when the step ends.
   std::vector<std::int64_t> scratch;
-  std::vector<BufferId> gradients;  // one a trained parameter that got one; alive until the next zero_grad
+  std::vector<BufferId> gradients;          // one a trained parameter that got one; alive until the next zero_grad
   std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters
   /// A buffer that is replaced when a step has run: old goes, new takes its place.
   struct Replacement {
@@ -44,7 +44,7 @@ struct Schedule {
   };
   std::vector<Replacement> replacements;
   std::vector<std::unique_ptr<Primitive>> sums;  // gradient accumulations, which are in no graph
-  BufferId output = kNone;  // held by the training loop; kNone where nothing holds it
+  BufferId output = kNone;                       // held by the training loop; kNone where nothing holds it
   BufferId loss = kNone;
 };
 constexpr std::int64_t kNextOutput = 0;

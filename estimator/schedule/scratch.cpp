@@ -50,6 +50,7 @@ class Appender {
 
   void operator()(const Convolution& c) const {
     if (c.input_copy_bytes > 0) before(c.input_copy_bytes);
+    if (c.im2col) return append_im2col(c);
     if (c.native || run_.scratch != Scratch::full) return;
     CudnnConvolution query{.dtype = c.dtype,
                            .n = c.n,
@@ -121,6 +122,12 @@ class Appender {
   void operator()(const Other&) const {}
 
  private:
+  // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
+  // workspace stands for all of them.
+  void append_im2col(const Convolution& c) const {
+    if (c.makes_columns) after(c.c * c.r * c.s * c.p * c.q * size_of(c.dtype));
+    if (!keeps_cublas_workspace(run_.pytorch)) after(cublas_workspace_bytes(gpu_));
+  }
   void after(std::int64_t bytes) const {
     if (bytes > 0) program_.push_back(bytes);
   }
