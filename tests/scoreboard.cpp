@@ -105,6 +105,23 @@ void score_training(Rows& rows, const json& train, const Report& r, bool peaks) 
   rows.add("after_step", train.value("after_step", json()), t.end_bytes);
 }
 
+// Leaf modules by name: parameters, multiply-adds and what autograd saves first in them. A module that is called
+// more than once (ResNet's relu) has several rows of one name and is left out.
+void score_layers(Rows& rows, const json& d, const Report& r) {
+  std::map<std::string, const LayerRow*> ours;
+  for (const LayerRow& layer : r.layers) ours.try_emplace(layer.name, &layer);
+  std::map<std::string, int> calls;
+  for (const json& row : d["layers"]) ++calls[row[0].get<std::string>()];
+  for (const json& row : d["layers"]) {  // name, type, hparams, inputs, outputs, params, macs, macs_by_ops, saved_bytes
+    const auto found = ours.find(row[0].get<std::string>());
+    const std::string name = row[0].get<std::string>();
+    if (found == ours.end() || found->second->type != row[1].get<std::string>() || calls[name] > 1) continue;
+    rows.add("layer " + name + ".params", row[5], found->second->parameters);
+    rows.add("layer " + name + ".macs", row[6], found->second->forward_macs);
+    rows.add("layer " + name + ".saved", row[8], found->second->saved_bytes);
+  }
+}
+
 void score_optimizers(Rows& rows, const json& optimizers, const std::string& zoo, RunConfig run) {
   for (const auto& [name, expected] : optimizers.items()) {
     if (!expected.is_object()) continue;
@@ -150,6 +167,7 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
   rows.add("flops.backward", 2 * d["macs"]["backward"].get<std::int64_t>(), r.compute.backward_flops);
   if (pytorch < 200) {
     rows.add("saved", d["saved_for_backward"]["cuda_bytes"], r.bytes.saved_for_backward);
+    score_layers(rows, d, r);
     score_training(rows, d["train"], r, true);
     score_optimizers(rows, d["optimizers"], zoo, run);
     score_inference(rows, d["inference"], zoo, run);
