@@ -201,6 +201,9 @@ void tell_peak(const Parts& p, const Gpu& gpu, Report& r) {
   auto& peak = r.peak;
   peak.reading = p.placement.peak;
   peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
+  // A device's own figure was measured once, on one driver; any other is taken on trust.
+  const bool measured = !r.run.context_bytes && gpu.context_bytes;
+  peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.placement.at.phase;
   name_step(p, p.placement.at.step, peak.phase, peak.op, peak.layer);

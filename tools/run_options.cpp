@@ -89,6 +89,11 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
   return config;
 }
 
+std::int64_t size_of_flag(const std::string& flag, const std::string& text) {
+  if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return *bytes;
+  throw Error(flag + " expects a size with its unit, such as \"512 MiB\", not \"" + text + "\"", ErrorKind::usage);
+}
+
 void refuse_training_flags(const RunOptions& o) {
   const std::pair<const char*, bool> flags[] = {{"--opt", !o.optimizer.empty()},
                                                 {"--opt-impl", !o.optimizer_impl.empty()},
@@ -122,19 +127,12 @@ std::vector<std::string> optimizer_names() {
 
 const std::vector<LaterFlag>& later_flags() {
   static const std::vector<LaterFlag> flags = {
-      {"--amp", "automatic mixed precision"},
-      {"--checkpoint", "activation checkpointing"},
-      {"--ckpt", "activation checkpointing"},
-      {"--micro-batches", "gradient accumulation"},
-      {"--layout", "channels-last memory"},
-      {"--attention", "the choice of an attention kernel"},
-      {"--margin", "a safety margin"},
-      {"--runtime", "a context size of your own"},
-      {"--zero", "sharded training"},
-      {"--gpus", "training on several GPUs"},
-      {"--flop", "another FLOP convention (there is --count-as)"},
-      {"--exit-zero", "report-only runs"},
-      {"--no-config", "a configuration file"},
+      {"--amp", "automatic mixed precision"}, {"--checkpoint", "activation checkpointing"},
+      {"--ckpt", "activation checkpointing"}, {"--micro-batches", "gradient accumulation"},
+      {"--layout", "channels-last memory"},   {"--attention", "the choice of an attention kernel"},
+      {"--margin", "a safety margin"},        {"--zero", "sharded training"},
+      {"--gpus", "training on several GPUs"}, {"--flop", "another FLOP convention (there is --count-as)"},
+      {"--exit-zero", "report-only runs"},    {"--no-config", "a configuration file"},
   };
   return flags;
 }
@@ -162,6 +160,7 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(run, "--step", o.step, "steady|first", "Which step is the answer (steady)");
   const char* const device = "On what";
   add(device, "-d,--gpu,--device", o.gpu, "NAME|SIZE", "A GPU, a GPU file, or a ceiling such as \"22 GiB\"");
+  add(device, "--runtime", o.runtime, "SIZE", "CUDA context and libraries (512 MiB, assumed)");
   add(device, "--pytorch", o.pytorch, "1.13|2.0|...|2.15", "Whose rules (2.15)");
   add(device, "--scratch", o.scratch, "full|no-cudnn|none", "Which kernel scratch counts (full)");
   add(device, "--allocator", o.allocator, "caching|exact|cudaMalloc", "Allocator model (caching)");
@@ -188,6 +187,7 @@ RunConfig run_config(const RunOptions& o) {
   if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)
     throw Error("--alloc-conf belongs to --allocator caching", ErrorKind::usage);
   run.alloc_conf = o.alloc_conf;
+  if (!o.runtime.empty()) run.context_bytes = size_of_flag("--runtime", o.runtime);
   run.first_step = choice_or<bool>("--step", o.step, false, {{"steady", false}, {"first", true}});
   return run;
 }

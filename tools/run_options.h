@@ -18,9 +18,8 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct RunOptions {
   std::string model;
-  std::string batch, optimizer, optimizer_impl, weight_decay, gpu, precision, mode, seq, clip, loop, scratch,
-      alloc_conf;
-  std::string allocator, pytorch, step;
+  std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
+  std::string scratch, alloc_conf, allocator, pytorch, step;
   std::vector<std::string> set;
   bool strict = false;
 };

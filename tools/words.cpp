@@ -2,8 +2,8 @@
 
 #include <array>
 #include <charconv>
+#include <limits>
 
-#include "estimator/integers.h"
 #include "estimator/report/format.h"
 
 namespace gpuplan {
@@ -64,6 +64,7 @@ std::string_view take_digits(std::string_view& text) {
 }  // namespace
 
 std::optional<std::int64_t> size_in_bytes(std::string_view text) {
+  const std::string_view written = text;
   const std::string_view whole = take_digits(text);
   std::string_view fraction;
   if (text.starts_with('.')) {
@@ -77,10 +78,12 @@ std::optional<std::int64_t> size_in_bytes(std::string_view text) {
   if (whole.empty() || whole.size() > 12 || fraction.size() > 6 || !unit) return std::nullopt;
   std::int64_t number = 0, scale = 1;
   for (const char c : whole) number = number * 10 + (c - '0');
-  std::int64_t bytes = checked_mul(number, *unit);
+  if (number >= std::numeric_limits<std::int64_t>::max() / *unit)
+    throw Error("the size " + std::string(written) + " does not fit in 64 bits", ErrorKind::usage);
+  std::int64_t bytes = number * *unit;
   for (const char c : fraction) {
     scale *= 10;
-    bytes = checked_add(bytes, (c - '0') * *unit / scale);
+    bytes += (c - '0') * *unit / scale;
   }
   return bytes;
 }

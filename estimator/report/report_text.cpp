@@ -81,16 +81,13 @@ std::string Screen::fit_words() const {
 std::string Screen::verdict_block() const {
   const auto& peak = report_.peak;
   const std::int64_t cached = peak.reading.reserved_bytes - peak.reading.allocated_bytes;
-  TextTable table({kLeft, kRight, kLeft, kLeft});
+  TextTable table({kLeft, kRight, kLeft});
   table.row({"Peak", bytes(peak.reading.allocated_bytes), peak_place()});
   if (report_.run.allocator == AllocatorKind::caching)
     table.row(
         {"+ cache", bytes(cached), "held by PyTorch's allocator, " + bytes(peak.reading.reserved_bytes) + " reserved"});
-  if (peak.context_bytes > 0)
-    table.row({"+ runtime", bytes(peak.context_bytes), "CUDA context and libraries",
-               std::string(name_of(peak.context_confidence))});
-  else
-    table.row({"+ runtime", "?", "CUDA context and libraries, not known for this device"});
+  table.row({"+ runtime", bytes(peak.context_bytes),
+             "CUDA context and libraries, " + std::string(name_of(peak.context_confidence)) + " (--runtime)"});
   table.row({"Needs", bytes(peak.device_bytes), fit_words()});
   return "\n" + table.text();
 }

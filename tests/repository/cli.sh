@@ -37,6 +37,10 @@ expect 0 '^mlp · train · batch 64' $model --batch 64
 expect 0 '^  Needs .* fits' $model -b 64 --gpu t4
 expect 0 '^  Needs .* fits NVIDIA T4' $model -b 64 --device 'Tesla T4'
 expect 1 'does not fit' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 0 '^  \+ runtime +512 MiB .*assumed' $model -b 64
+expect 0 '^  \+ runtime +300 MiB .*assumed' $model -b 64 --runtime 300MiB
+expect 0 '"context_bytes": 0,' $model -b 64 --runtime '0 B' --format json
+expect 1 'does not fit' $model -b 64 --gpu t4 --runtime '16 GiB'
 expect 1 '--batch [0-9]+ ' zoo:resnet50 -b 64 --gpu '4 GiB'
 expect 0 '· infer ·' $model --mode infer
 expect 0 '"loop": "function"' $model --mode infer --format json
@@ -72,6 +76,8 @@ expect 2 'expects a whole number' $model --batch -1
 expect 2 'expects a whole number' $model --batch 1e30
 expect 2 'expects a value' $model --batch
 expect 2 'more than once' $model -b 2 -b 3
+expect 2 '--runtime expects a size' $model --runtime 300
+expect 2 'does not fit in 64 bits' $model --runtime '999999999999 TiB'
 expect 2 'did you mean "--batch"' $model --bacth 3
 expect 2 'did you mean "adam"' $model --opt adma
 expect 2 'did you mean "layers"' layer $model
