@@ -207,7 +207,8 @@ std::string Screen::next() const {
 
 Verdict verdict(const Report& report) {
   if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
-  const std::int64_t usable = report.gpu->memory_bytes;
+  // What cudaMalloc can hand out, where it is known: the driver keeps some of what nvidia-smi shows.
+  const std::int64_t usable = report.gpu->cuda_total_bytes.value_or(report.gpu->memory_bytes);
   return {.known = true, .fits = report.peak.device_bytes <= usable, .usable_bytes = usable};
 }
 
