@@ -8,7 +8,7 @@ namespace {
 
 std::string verdict_words(const Report& report) {
   const Verdict v = verdict(report);
-  const std::string needs = "needs **" + format_bytes(report.peak.device_bytes) + "**";
+  std::string needs = "needs **" + format_bytes(report.peak.device_bytes) + "**";
   if (!v.known) return needs;
   const std::string device = (v.fits ? "fits " : "does not fit ") + report.gpu->title;
   return needs + ", " + device + " (" + format_bytes(v.usable_bytes) + ")";
