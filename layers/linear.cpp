@@ -50,8 +50,9 @@ void lower(LayerBuilder& b) {
     if (node.needs(bias))
       node.give(bias, m == 1 ? node.view(dy)
                              : node.run("aten::sum", Reduction{{m, n}, 0b01, dtype, dtype}, {dy}, {n}, dtype));
-    if (node.needs(x)) node.give(x, dx);
-    if (node.needs(w)) node.give(w, dw);
+    // The products are of [m, k] and W^T: their gradients go through a view and a transposition.
+    if (node.needs(x)) node.give(x, in_shape.rank() == 2 ? dx : node.view(dx));
+    if (node.needs(w)) node.give(w, node.view(dw));
   }
   b.output(y);
 }

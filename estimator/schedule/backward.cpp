@@ -160,13 +160,15 @@ class Engine {
     if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, t);
   }
 
-  // input_buffer.cpp: in place when the buffered gradient is dense and nobody else refers to it.
+  // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
+  // its storage. A view refers to its base.
   void accumulate(Flowing& buffered, const Flowing& g, const Tensor& t, LayerId layer) {
     if (buffered.buffer == kNone) {
       buffered = g;
       return;
     }
-    const bool in_place = run_.pytorch >= kAccumulatesInPlace && buffered.dense && refs(buffered.buffer) == 1;
+    const bool alone = !buffered.view && refs(buffered.buffer) == 1;
+    const bool in_place = run_.pytorch >= kAccumulatesInPlace && buffered.dense && alone;
     sums_.push_back(std::make_unique<Primitive>(Elementwise{t.shape.elements(), 1}));
     writer_.begin(in_place ? "aten::add_" : "aten::add", layer, Phase::backward, sums_.back().get());
     writer_.read(buffered.buffer);
