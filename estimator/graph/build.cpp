@@ -37,6 +37,7 @@ class Walker {
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (run_.mode == Mode::train) add_loss();
+    order_parameters();
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
@@ -157,6 +158,21 @@ class Walker {
     graph_.forward_ops.push_back(op);
   }
 
+  // A layer of several operations: the call holds its inputs while the later ones allocate.
+  void hold_inputs(std::size_t layer, std::span<const TensorId> inputs) {
+    const std::vector<Op>& ops = graph_.forward_ops;
+    const auto begin = static_cast<std::size_t>(graph_.layers[layer].ops.begin);
+    if (ops.size() < begin + 2) return;
+    const auto reads_input = [&](TensorId t) {
+      return std::ranges::any_of(inputs, [&](TensorId x) { return tensor(x).buffer == tensor(t).buffer; });
+    };
+    const std::span<const Op> own(ops.data() + begin, ops.size() - begin);
+    for (std::size_t i = own.size(); i-- > 0;) {
+      if (std::ranges::any_of(graph_.at(own[i].reads), reads_input)) return;
+      if (own[i].writes.begin != own[i].writes.end) return frame_returns(inputs);
+    }
+  }
+
   TensorId run(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                Scope&, bool frozen) {
     const LayerDef* def = find_layer(catalog_, call.type);
@@ -172,6 +188,7 @@ class Walker {
     try {
       const std::span<const TensorId> used = def->max_inputs == 0 ? std::span<const TensorId>{} : inputs;
       const std::vector<TensorId>& outputs = builder_.lower(c, used);
+      hold_inputs(layer, used);
       if (outputs.size() > 1) {
         several_.push_back(std::make_unique<std::vector<TensorId>>(outputs));
         many_ = several_.back().get();
@@ -261,6 +278,30 @@ class Walker {
       e.at(node.mark).context(node.where);
       throw;
     }
+  }
+
+  // Module.parameters() lists what a module owns itself before its submodules (torch/nn/modules/module.py,
+  // _named_members), wherever in the code it is read.
+  void order_parameters() {
+    std::vector<ParameterTensor>& all = graph_.parameters;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (all[i].name != layer_of(all[i]).name) continue;  // the weight of a layer
+      const std::string module = module_of(all[i]);
+      const auto below = [&](const ParameterTensor& p) {
+        const std::string owner = module_of(p);
+        return owner.starts_with(module) && owner != module;
+      };
+      const auto end = all.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(std::find_if(all.begin(), end, below), end, end + 1);
+    }
+  }
+
+  const Layer& layer_of(const ParameterTensor& p) { return graph_.layers[static_cast<std::size_t>(p.layer)]; }
+
+  // The path of the module that owns it, with a dot behind: a Parameter entry belongs to the module it is written in.
+  std::string module_of(const ParameterTensor& p) {
+    const std::string& layer = layer_of(p).name;
+    return p.name == layer ? layer.substr(0, layer.rfind('.') + 1) : layer + ".";
   }
 
   // --- layers -----------------------------------------------------------------------------------------------------
