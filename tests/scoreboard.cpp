@@ -29,38 +29,14 @@ std::vector<fs::path> json_files(const fs::path& folder) {
   return files;
 }
 
-// Cases of the present zoo, by the name of the recorded case.
-const std::map<std::string, std::string>& zoo_names() {
-  static const std::map<std::string, std::string> names = {{"mlp", "mlp"},
-                                                           {"lenet", "lenet"},
-                                                           {"alexnet", "alexnet"},
-                                                           {"vgg11", "vgg11"},
-                                                           {"resnet18", "resnet18"},
-                                                           {"resnet50", "resnet50"},
-                                                           {"resnext50_32x4d", "resnext50_32x4d"},
-                                                           {"mobilenet_v2", "mobilenet_v2"},
-                                                           {"mobilenet_v3_large", "mobilenet_v3_large"},
-                                                           {"squeezenet1_1", "squeezenet1_1"},
-                                                           {"googlenet", "googlenet"},
-                                                           {"unet_small", "unet_small"},
-                                                           {"fcn_resnet50", "fcn_resnet50"},
-                                                           {"embed_classifier", "embed_classifier"},
-                                                           {"wide_4096", "wide_4096"},
-                                                           {"conv_chain", "conv_chain"},
-                                                           {"ex3_conv_chain", "conv_chain"},
-                                                           {"resnet34", "resnet34"},
-                                                           {"resnet101", "resnet101"},
-                                                           {"vgg16", "vgg16"},
-                                                           {"wide_resnet50_2", "wide_resnet50_2"},
-                                                           {"shufflenet_v2_x1_0", "shufflenet_v2_x1_0"},
-                                                           {"densenet121", "densenet121"},
-                                                           {"efficientnet_b0", "efficientnet_b0"},
-                                                           {"mobilenet_v2_b3", "mobilenet_v2"},
-                                                           {"googlenet_b3", "googlenet"},
-                                                           {"alexnet_b3", "alexnet"},
-                                                           {"resnet18_b3", "resnet18"},
-                                                           {"squeezenet1_1_b3", "squeezenet1_1"}};
-  return names;
+// The spec of a recorded case: a model made for the recordings or one of the zoo, of which some cases are variants.
+// Empty where there is none: a layer that the model has is not in the catalog yet.
+std::string spec_of(const std::string& root, const std::string& name) {
+  std::string zoo = name == "ex3_conv_chain" ? "conv_chain" : name;
+  if (zoo.ends_with("_b3")) zoo.resize(zoo.size() - 3);  // the same model at batches that are not powers of two
+  for (const std::string& path : {"tests/shadow/models/" + name, "configs/models/" + zoo})
+    if (fs::exists(fs::path(root) / (path + ".yaml"))) return path;
+  return "";
 }
 
 class Rows {
@@ -122,14 +98,14 @@ void score_layers(Rows& rows, const json& d, const Report& r) {
   }
 }
 
-void score_optimizers(Rows& rows, const json& optimizers, const std::string& zoo, RunConfig run) {
+void score_optimizers(Rows& rows, const json& optimizers, const std::string& spec, RunConfig run) {
   for (const auto& [name, expected] : optimizers.items()) {
     if (!expected.is_object()) continue;
     run.optimizer = optimizer_named(name);
     for (const auto& [impl, suffix] :
          {std::pair{OptimizerImpl::for_loop, "for_loop"}, {OptimizerImpl::foreach_, "foreach_1_13"}}) {
       run.optimizer.impl = impl;
-      const Report r = plan_zoo(zoo, run);
+      const Report r = plan_spec(spec, run);
       rows.add(name + ".state", expected["state_bytes"], r.bytes.optimizer_state);
       rows.add(name + ".step_peak_" + suffix, expected[std::string("step_peak_") + suffix], r.tensor_peak.bytes);
       rows.add(name + ".opt_step_" + suffix,
@@ -140,15 +116,15 @@ void score_optimizers(Rows& rows, const json& optimizers, const std::string& zoo
   }
 }
 
-void score_inference(Rows& rows, const json& expected, const std::string& zoo, RunConfig run) {
+void score_inference(Rows& rows, const json& expected, const std::string& spec, RunConfig run) {
   run.mode = Mode::infer;
-  const Report r = plan_zoo(zoo, run);
+  const Report r = plan_spec(spec, run);
   rows.add("inference.start", expected["start"], r.tensor_peak.start_bytes);
   rows.add("inference.peak", expected["peak"], r.tensor_peak.forward_bytes);
   rows.add("inference.end", expected["end"], r.tensor_peak.forward_end_bytes);
 }
 
-void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::string& zoo, int pytorch) {
+void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::string& spec, int pytorch) {
   const std::string suite = pytorch < 200 ? "oracle 1.13" : "oracle 2.x";
   Rows rows(out, suite, d["case"].get<std::string>() + " b" + std::to_string(d["batch"].get<int>()));
   RunConfig run;
@@ -158,7 +134,7 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
   run.pytorch = pytorch;
   run.optimizer = optimizer_named("sgd");
   if (pytorch < 200) run.optimizer.impl = OptimizerImpl::for_loop;
-  const Report r = plan_zoo(zoo, run);
+  const Report r = plan_spec(spec, run);
   rows.add("parameters", d["params"]["bytes"], r.bytes.parameters);
   rows.add("parameter_elements", d["params"]["count"], r.model.parameters);
   rows.add("buffers", d["buffers"]["bytes"], r.bytes.buffers);
@@ -169,8 +145,8 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
     rows.add("saved", d["saved_for_backward"]["cuda_bytes"], r.bytes.saved_for_backward);
     score_layers(rows, d, r);
     score_training(rows, d["train"], r, true);
-    score_optimizers(rows, d["optimizers"], zoo, run);
-    score_inference(rows, d["inference"], zoo, run);
+    score_optimizers(rows, d["optimizers"], spec, run);
+    score_inference(rows, d["inference"], spec, run);
   } else {
     rows.add("saved", d["pytorch_2x"]["saved_cuda_bytes"], r.bytes.saved_for_backward);
     score_training(rows, d["pytorch_2x"]["train"], r, false);
@@ -241,8 +217,8 @@ std::vector<ScoreRow> score_oracle(const std::string& root, int pytorch) {
   std::vector<ScoreRow> rows;
   for (const fs::path& path : json_files(fs::path(root) / "tests/oracle")) {
     const json d = load(path);
-    const auto zoo = zoo_names().find(d["case"].get<std::string>());
-    if (zoo != zoo_names().end() && !d.contains("error")) score_oracle_case(rows, d, zoo->second, pytorch);
+    const std::string spec = spec_of(root, d["case"]);
+    if (!spec.empty() && !d.contains("error")) score_oracle_case(rows, d, spec, pytorch);
   }
   return rows;
 }
@@ -254,11 +230,11 @@ std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& s
   const bool cudnn = set.find("nocudnn") == std::string::npos;
   for (const fs::path& path : json_files(fs::path(root) / "tests/shadow/results" / set)) {
     const json d = load(path);
-    const auto zoo = zoo_names().find(d["case"].get<std::string>());
-    if (zoo == zoo_names().end()) continue;
+    const std::string spec = spec_of(root, d["case"]);
+    if (spec.empty()) continue;
     for (const json& recipe : d["runs"]) {
       if (!covered(recipe)) continue;
-      const Report r = plan_zoo(zoo->second, config_of(recipe, cudnn, pytorch), gpu == "a100" ? "a100-80gb" : gpu);
+      const Report r = plan_spec(spec, config_of(recipe, cudnn, pytorch), gpu == "a100" ? "a100-80gb" : gpu);
       Rows out(rows, "shadow " + set, d["case"].get<std::string>() + " " + recipe["recipe"].get<std::string>());
       if (recipe.contains("first_step")) score_phases(out, recipe["first_step"], r, false);
       score_phases(out, recipe["steady_step"], r, true);

@@ -22,14 +22,20 @@ std::shared_ptr<const Source> file(const std::string& path) {
   return source;
 }
 
-}  // namespace
-
-Model zoo_model(const std::string& name) {
-  return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/models/" + name + ".yaml"), {});
+Model spec_model(const std::string& path) {
+  return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/" + path + ".yaml"), {});
 }
 
+}  // namespace
+
+Model zoo_model(const std::string& name) { return spec_model("configs/models/" + name); }
+
 Report plan_zoo(const std::string& name, const RunConfig& run, const std::string& gpu) {
-  const Model model = zoo_model(name);
+  return plan_spec("configs/models/" + name, run, gpu);
+}
+
+Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu) {
+  const Model model = spec_model(path);
   if (gpu.empty()) return plan(model, make_catalog(), run);
   const Gpu device = read_gpu(*file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/" + gpu + ".yaml"));
   return plan(model, make_catalog(), run, &device);

@@ -1,4 +1,4 @@
-// Plans of the zoo's files, for the tests.
+// Plans of spec files of this repository, for the tests.
 #pragma once
 
 #include <string>
@@ -7,8 +7,11 @@
 
 namespace gpuplan {
 
-/// configs/models/NAME.yaml of this repository, on a GPU of configs/gpus ("": the assumed one).
+/// The model of configs/models/NAME.yaml.
 Model zoo_model(const std::string& name);
+/// Its plan on a GPU of configs/gpus ("": the assumed one).
 Report plan_zoo(const std::string& name, const RunConfig& run, const std::string& gpu = "");
+/// The plan of PATH.yaml, a path in the repository.
+Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu = "");
 
 }  // namespace gpuplan
