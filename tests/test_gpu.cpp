@@ -106,6 +106,7 @@ TEST_CASE("the GPU files are consistent and their names lead to one GPU each") {
     for (const std::string& name : names) CHECK(find_gpu(gpus, name) == &gpu);
   }
   CHECK(find_gpu(gpus, "RTX 4090")->sm_count == 128);
+  CHECK(find_gpu(gpus, "4090")->sm_count == 128);
   CHECK(find_gpu(gpus, "tesla t4")->capability_minor == 5);
 }
 

@@ -48,6 +48,25 @@ void refuse_misspelt_command(const std::string& word, const std::vector<std::str
   throw Error("no command and no file is called \"" + word + "\"" + did_you_mean(word, names), ErrorKind::usage);
 }
 
+// A variable that a script left unset must not plan something else. An allocator configuration may well be empty.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    for (CLI::Option* option : command->get_options())
+      if (!option->get_positional() && option->get_items_expected_min() > 0 && !option->check_lname("alloc-conf"))
+        option->check([](const std::string& value) { return std::string(value.empty() ? "an empty value" : ""); });
+}
+
+// `gpuplan help plan` is `gpuplan plan --help`.
+std::vector<std::string> with_help_flag(std::vector<std::string> arguments, const CLI::App& app) {
+  arguments.erase(arguments.begin());
+  const std::vector<std::string> names = command_names(app);
+  if (!arguments.empty() && std::find(names.begin(), names.end(), arguments[0]) == names.end())
+    throw Error("no command is called \"" + arguments[0] + "\"" + did_you_mean(arguments[0], names), ErrorKind::usage)
+        .help("the commands: gpuplan --help");
+  arguments.push_back("--help");
+  return arguments;
+}
+
 // Without a subcommand the command is plan.
 std::vector<std::string> with_command(std::vector<std::string> arguments, const CLI::App& app) {
   const std::vector<std::string> names = command_names(app);
@@ -108,7 +127,9 @@ Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
     if (flag != rest.end()) return unexpected_word(*flag, command);
     if (!rest.empty()) return unexpected_word(rest.front(), command);
   }
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&problem) != nullptr) return wrong_count(problem.what(), command);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&problem) != nullptr ||
+      dynamic_cast<const CLI::ValidationError*>(&problem) != nullptr)
+    return wrong_count(problem.what(), command);
   return Error(problem.what(), ErrorKind::usage).help("the flags: gpuplan " + command.get_name() + " --help");
 }
 
@@ -139,6 +160,7 @@ int run_command_line(std::vector<std::string> arguments) {
   add_schema_command(app, exit_code);
   add_completion_command(app, exit_code);
   add_version_command(app, exit_code);
+  refuse_empty_values(app);
 
   if (arguments.empty()) {
     write_stderr(kShortHelp);
@@ -148,11 +170,7 @@ int run_command_line(std::vector<std::string> arguments) {
     write_stdout(kShortHelp);
     return 0;
   }
-  // `gpuplan help plan` is `gpuplan plan --help`.
-  if (arguments[0] == "help") {
-    arguments.erase(arguments.begin());
-    arguments.push_back("--help");
-  }
+  if (arguments[0] == "help") arguments = with_help_flag(std::move(arguments), app);
   arguments = with_command(std::move(arguments), app);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {

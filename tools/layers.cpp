@@ -39,7 +39,7 @@ int run_layers(const LayersOptions& options) {
     write_file(file.path, render(report, file.format, layer_table_options(options.output, !options.output.ascii)));
   write_stdout(render(report, format, table));
   if (style.interactive && format == Format::table)
-    write_stdout("  -n 0 shows every row, --depth 0 every level, --format csv|json|md is for scripts\n");
+    write_stdout("  -n 0 shows every row, --depth 0 every level; for scripts: --format csv|json|md\n");
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/error.h"
 #include "estimator/report/format.h"
 #include "tools/replay.h"
 
@@ -43,6 +44,7 @@ void print_report(const ReplayReport& r) {
 int run_replay(const ReplayOptions& options) {
   const AllocatorSettings settings = parse_alloc_conf(options.alloc_conf);
   const Trace trace = read_trace(options.trace);
+  if (trace.events.empty()) throw Error(trace.name + ": no events");
   const ReplayReport report = replay(trace, settings, options.check);
   if (report.difference) {
     const ReplayDifference& d = *report.difference;

@@ -6,13 +6,14 @@
 namespace gpuplan {
 namespace {
 
-/// Lower case, without spaces, dashes and underscores.
+/// Lower case, without spaces, dashes and underscores; "80g" at the end is "80gb".
 std::string key_of(std::string_view name) {
   std::string key;
   for (const char c : name) {
     if (c == ' ' || c == '-' || c == '_') continue;
     key += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
+  if (key.size() > 1 && key.back() == 'g' && key[key.size() - 2] >= '0' && key[key.size() - 2] <= '9') key += 'b';
   return key;
 }
 

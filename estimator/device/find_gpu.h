@@ -9,7 +9,8 @@
 namespace gpuplan {
 
 /// The first GPU whose name, title or one of whose aliases is `name`, or null. Case does not matter, and neither
-/// do spaces, dashes and underscores: "RTX 4090", "rtx-4090" and "rtx4090" are one name.
+/// do spaces, dashes and underscores: "RTX 4090", "rtx-4090" and "rtx4090" are one name, and so are "a100-80g" and
+/// "A100 80GB".
 const Gpu* find_gpu(std::span<const Gpu> gpus, std::string_view name);
 
 }  // namespace gpuplan

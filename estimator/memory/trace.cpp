@@ -176,7 +176,7 @@ Trace parse_trace(const std::string& name, std::string_view text) {
 
 Trace read_trace(const std::string& path) {
   const std::unique_ptr<gzFile_s, CloseGzip> file(gzopen(path.c_str(), "rb"));
-  if (!file) throw Error(path + ": " + std::strerror(errno), ErrorKind::environment);
+  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
   TraceParser parser(path);
   LineFeeder feeder(parser);
   std::array<char, 1 << 16> buffer;
@@ -190,7 +190,7 @@ Trace read_trace(const std::string& path) {
     const std::string reason = code == Z_BUF_ERROR ? "the gzip stream ends early"
                                : code == Z_ERRNO   ? std::strerror(errno)
                                                    : std::string("damaged gzip stream: ") + why;
-    throw Error(path + ": " + reason, ErrorKind::environment);
+    throw Error("cannot read " + path + ": " + reason);
   }
   feeder.finish();
   return parser.take();

@@ -36,6 +36,7 @@ expect 0 '^  Peak ' plan $model --batch 64 --opt adam
 expect 0 '^mlp · train · batch 64' $model --batch 64
 expect 0 '^  Needs .* fits' $model -b 64 --gpu t4
 expect 0 '^  Needs .* fits NVIDIA T4' $model -b 64 --device 'Tesla T4'
+expect 0 '^  Needs .* fits NVIDIA A100-SXM4-80GB' $model -b 64 --gpu a100-80g
 expect 1 'does not fit' zoo:resnet50 -b 64 --gpu '4 GiB'
 expect 0 '^  \+ runtime +512 MiB .*assumed' $model -b 64
 expect 0 '^  \+ runtime +300 MiB .*assumed' $model -b 64 --runtime 300MiB
@@ -76,6 +77,9 @@ expect 2 'expects a whole number' $model --batch -1
 expect 2 'expects a whole number' $model --batch 1e30
 expect 2 'expects a value' $model --batch
 expect 2 'more than once' $model -b 2 -b 3
+expect 2 '--batch expects a value: N' $model --batch ''
+expect 2 '--gpu expects a value' $model -b 2 --gpu=
+expect 0 '^  Peak ' $model -b 2 --alloc-conf ''
 expect 2 '--runtime expects a size' $model --runtime 300
 expect 2 'does not fit in 64 bits' $model --runtime '999999999999 TiB'
 expect 2 'did you mean "--batch"' $model --bacth 3
@@ -94,6 +98,7 @@ expect 2 'no format ends like that' $model -o plan.pdf
 expect 2 'one word too many' $model other.yaml
 expect 2 'one word too many' -- $model -b 2
 expect 2 'no model' plan
+expect 2 'no command is called "nope"' help nope
 for later in --amp=bf16 --checkpoint=block --micro-batches=2 --layout=nhwc --attention=flash --precision=tf32 \
   '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
@@ -107,6 +112,8 @@ expect 3 'No such file' missing.yaml
 expect 3 'zoo:resnet50' resnet50
 expect 3 'did you mean "resnet50"' zoo:resnet5
 expect 3 'is a directory' configs
+expect 3 'No such file' replay missing.tsv
+expect 3 'no events' replay /dev/null
 expect 3 '<stdin>' - # empty
 head -c 5000000 /dev/zero >"$work/big.yaml"
 expect 3 'larger than 4 MiB' "$work/big.yaml"
