@@ -9,6 +9,7 @@
 #include "estimator/memory/tensor_peak.h"
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/schedule.h"
+#include "estimator/warnings.h"
 
 namespace gpuplan {
 namespace {
@@ -240,8 +241,7 @@ Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu
   r.phases = placement.phases;
   r.timeline = placement.timeline;
   r.allocator = {placement.segments, placement.allocations, placement.inactive_split_bytes};
-  if (named_gpu == nullptr)
-    r.warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
+  r.warnings = warnings_about(model, graph, run, named_gpu);
   return r;
 }
 

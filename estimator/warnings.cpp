@@ -1,0 +1,45 @@
+#include "estimator/warnings.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// An input that no operation reads is on the device all the same; its name was most likely left out of a `from`.
+std::vector<std::string> unread_inputs(const Model& model, const Graph& graph) {
+  std::vector<char> read(graph.buffers.size(), 0);
+  const auto buffer_of = [&](TensorId t) { return index(graph.tensors[index(t)].buffer); };
+  for (const Op& op : graph.forward_ops)
+    if (!std::holds_alternative<Marker>(op.what))  // a frame that holds its arguments does not use them
+      for (const TensorId t : graph.at(op.reads))
+        if (t != kNone) read[buffer_of(t)] = 1;
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < model.inputs.size(); ++i)
+    if (read[buffer_of(graph.inputs[i])] == 0)
+      warnings.push_back("no layer reads the input \"" + model.inputs[i].name + "\"");
+  return warnings;
+}
+
+bool trains_nothing(const Graph& graph) {
+  return std::ranges::none_of(graph.parameters, [](const ParameterTensor& p) { return p.trainable; });
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
+                                        const Gpu* named_gpu) {
+  std::vector<std::string> warnings = unread_inputs(model, graph);
+  if (run.mode == Mode::train && trains_nothing(graph))
+    warnings.emplace_back("no parameter is trained: PyTorch's optimizers refuse an empty list of parameters");
+  // Tensor cores take bf16 from compute capability 8.0 on; before, it is computed in fp32 arithmetic.
+  if (named_gpu != nullptr && run.precision == DType::bf16 && named_gpu->capability_major < 8)
+    warnings.push_back(named_gpu->title + " computes bf16 in fp32 arithmetic, without tensor cores; fp16 is faster");
+  if (named_gpu == nullptr)
+    warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
+  return warnings;
+}
+
+}  // namespace gpuplan
