@@ -47,34 +47,38 @@ namespace {
 
 constexpr std::size_t kShownColumns = 160;  // a 100 MB line must not become a 100 MB message
 
+// Names out of a file may hold anything; on a terminal a control byte is a command.
+std::string harmless(std::string text) {
+  for (char& c : text)
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
+  return text;
+}
+
 // What can be printed of a line: tabs and control bytes as spaces, cut to the part around the caret.
 std::string printable(std::string_view text, std::size_t& column) {
   std::size_t from = 0;
   if (column > kShownColumns / 2 && text.size() > kShownColumns) from = column - kShownColumns / 2;
-  std::string out(text.substr(std::min(from, text.size()), kShownColumns));
-  for (char& c : out)
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
   column -= from;
-  return out;
+  return harmless(std::string(text.substr(std::min(from, text.size()), kShownColumns)));
 }
 
 }  // namespace
 
 std::string Error::render() const {
   std::string out = "error: ";
-  out.append(message_).append("\n");
+  out.append(harmless(message_)).append("\n");
   if (line_ > 0) {
     const std::string number = std::to_string(line_);
     const std::size_t gutter = std::max<std::size_t>(number.size() + 2, 4);
-    out.append("  --> ").append(file_).append(":").append(number).append(":").append(std::to_string(column_));
-    if (!context_.empty()) out.append("   ").append(context_);
+    out.append("  --> ").append(harmless(file_)).append(":").append(number).append(":").append(std::to_string(column_));
+    if (!context_.empty()) out.append("   ").append(harmless(context_));
     std::size_t column = static_cast<std::size_t>(std::max(column_, 1));
     const std::string text = printable(text_, column);
     out.append("\n").append(gutter - number.size() - 1, ' ').append(number).append(" | ").append(text).append("\n");
     const std::size_t room = text.size() >= column ? text.size() - column + 1 : 1;
     const auto carets = std::clamp<std::size_t>(static_cast<std::size_t>(std::max(length_, 1)), 1, room);
     out.append(gutter, ' ').append("| ").append(column - 1, ' ').append(carets, '^');
-    if (!label_.empty()) out.append(" ").append(label_);
+    if (!label_.empty()) out.append(" ").append(harmless(label_));
     out.append("\n");
   } else if (!context_.empty()) {
     out.append("  ").append(context_).append("\n");

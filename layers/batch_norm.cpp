@@ -75,7 +75,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   if (!two_d && in.rank() != 2 && in.rank() != 3) b.fail("expects an input [N, C] or [N, C, L], got " + to_string(in));
   const std::int64_t c = b.size("num_features", in[1], "channels");
   if (b.training() && in.elements() == c)
-    b.fail("expects more than one value per channel when training, got input size " + to_string(in));
+    b.fail("", "expects more than one value per channel when training, got input size " + to_string(in),
+           in[0] == 1 ? "needs a batch of 2 or more" : "");
   const DType dtype = b.dtype(x);
   const bool affine = b.boolean("affine");
   const bool running = b.boolean("track_running_stats");

@@ -8,6 +8,7 @@
 // gradient.
 
 #include "estimator/graph/layer.h"
+#include "estimator/integers.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -44,7 +45,7 @@ Geometry geometry(LayerBuilder& b, bool one_d) {
 
 std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, std::int64_t output_padding, std::int64_t dilation) {
-  const std::int64_t size = (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
+  const std::int64_t size = checked_mul(in - 1, stride) - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
   if (size < 1)
     b.fail("padding",
            "the output would have size " + std::to_string(size) + " for an input of size " + std::to_string(in));

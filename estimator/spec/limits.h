@@ -19,7 +19,7 @@ constexpr std::size_t kMaxParams = 64;                             // of one blo
 constexpr std::size_t kMaxInputs = 64;                             // of the model
 constexpr int kMaxModuleDepth = 48;                                // blocks, repeats, residuals within each other
 constexpr int kMaxExtends = 16;                                    // files in one chain of `extends:`
-constexpr std::int64_t kMaxEntries = 1'000'000;                    // entries of the expanded model
+constexpr std::int64_t kMaxEntries = 250'000;                      // entries of the expanded model
 constexpr std::int64_t kMaxExpandedBytes = std::int64_t{1} << 30;  // what the expanded model may occupy
 constexpr std::size_t kMaxInputRank = 7;                           // Shape::kMaxRank less the batch
 
