@@ -238,6 +238,8 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
       throw Error("name is text, not " + describe(*name)).at(name->mark);
     if (name->text.size() > kMaxNameBytes)
       throw Error("a name of more than " + std::to_string(kMaxNameBytes) + " characters").at(name->mark);
+    if (std::ranges::any_of(name->text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      throw Error("a control character in the name").at(name->mark);
     spec.name = name->text;
   }
   std::vector<std::string> vars;
