@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "estimator/error.h"
+#include "estimator/graph/parameter_order.h"
 
 namespace gpuplan {
 namespace {
@@ -37,7 +38,7 @@ class Walker {
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (run_.mode == Mode::train) add_loss();
-    order_parameters();
+    graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
@@ -278,30 +279,6 @@ class Walker {
       e.at(node.mark).context(node.where);
       throw;
     }
-  }
-
-  // Module.parameters() lists what a module owns itself before its submodules (torch/nn/modules/module.py,
-  // _named_members), wherever in the code it is read.
-  void order_parameters() {
-    std::vector<ParameterTensor>& all = graph_.parameters;
-    for (std::size_t i = 1; i < all.size(); ++i) {
-      if (all[i].name != layer_of(all[i]).name) continue;  // the weight of a layer
-      const std::string module = module_of(all[i]);
-      const auto below = [&](const ParameterTensor& p) {
-        const std::string owner = module_of(p);
-        return owner.starts_with(module) && owner != module;
-      };
-      const auto end = all.begin() + static_cast<std::ptrdiff_t>(i);
-      std::rotate(std::find_if(all.begin(), end, below), end, end + 1);
-    }
-  }
-
-  const Layer& layer_of(const ParameterTensor& p) { return graph_.layers[static_cast<std::size_t>(p.layer)]; }
-
-  // The path of the module that owns it, with a dot behind: a Parameter entry belongs to the module it is written in.
-  std::string module_of(const ParameterTensor& p) {
-    const std::string& layer = layer_of(p).name;
-    return p.name == layer ? layer.substr(0, layer.rfind('.') + 1) : layer + ".";
   }
 
   // --- layers -----------------------------------------------------------------------------------------------------
