@@ -131,7 +131,7 @@ class Spec:
             if not value_of(entry.get("if", True), scope):
                 continue
             name = str(entry.get("name", index))
-            given = [values[s] for s in sources(entry)] or [x]
+            given = [v for s in sources(entry) for v in (values[s] if s == "inputs" else [values[s]])] or [x]
             later = needed.union(*(sources(as_map(e)) for e in entries[index + 1:]))
             x = self.run_entry(entry, name, given, prefix, scope, values, later)
             given = None
@@ -156,12 +156,15 @@ class Spec:
         if "parallel" in entry:
             part = entry["parallel"]
             outs = [self.run(b, given[0], prefix, scope, values, later) for b in part["branches"]]
+            if len(outs) == 1:
+                return outs[0]
             return torch.cat(outs, part.get("dim", 1)) if part["join"] == "cat" else outs[0] * outs[1]
         if "layers" in entry:
             return self.run(entry["layers"], given[0], path + ".", scope, {"input": given[0]}, set())
-        return self.run_block(entry, path, given[0], scope)
+        return self.run_block(entry, path, given, scope)
 
-    def run_block(self, entry, path, x, scope):
+    def run_block(self, entry, path, given, scope):
+        x = given[0]
         block = self.doc["blocks"][entry["block"]]
         count = entry.get("repeat", 1)
         for i in range(count):
@@ -172,7 +175,9 @@ class Spec:
             inner = {**params, **{k: value_of(v, scope) for k, v in chosen.items()}}
             assert "required" not in inner.values(), f"{path}: a required parameter is missing"
             prefix = f"{path}.{i}." if "repeat" in entry else path + "."
-            x = self.run(block["layers"], x, prefix, {**self.vars, **inner}, {"input": x}, set())
+            x = self.run(block["layers"], x, prefix, {**self.vars, **inner},
+                         {"input": x, "inputs": given}, set())
+            given = [x]
         return x
 
     def run_layer(self, text, path, given, scope):
