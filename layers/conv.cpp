@@ -11,6 +11,7 @@
 #include <array>
 
 #include "estimator/graph/layer.h"
+#include "estimator/integers.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -22,15 +23,7 @@ struct Padding {
 };
 
 Padding padding_of(LayerBuilder& b, const Pair& kernel, const Pair& stride, const Pair& dilation, bool one_d) {
-  const bool is_word = b.given("padding") && [&] {
-    try {
-      (void)b.word("padding");
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  if (!is_word) {
+  if (!b.is_word("padding")) {
     const Pair p = one_d ? Pair{0, b.pair("padding").h} : b.pair("padding");
     if (p.h < 0 || p.w < 0) b.fail("padding", "padding is negative", "expected >= 0");
     return {{2 * p.h, 2 * p.w}, p, true};
@@ -170,7 +163,7 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
       node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
   }
   const bool copies = !b.contiguous(padded);  // one half of a Chunk, say: the kernel is given a contiguous copy
-  if (copies) conv.input_copy_bytes = b.elements(padded) * size_of(dtype);
+  if (copies) conv.input_copy_bytes = checked_mul(b.elements(padded), size_of(dtype));
   TensorId y =
       b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
   if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});

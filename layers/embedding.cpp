@@ -55,6 +55,7 @@ const LayerDef kEmbedding{
                    {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
                    {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
                    {"sparse", ParameterType::boolean, "False", "not supported: False"}},
+    .indices = true,
     .lower = lower,
     .example = {.call = "Embedding(1000, 32)",
                 .input_shapes = {{4, 10}},

@@ -1,7 +1,9 @@
 // Transpose, Permute: the same storage with its dimensions in another order.
 //
 // Views: no kernel, only the order is saved, and the gradient is permuted back. The result is contiguous only where the
-// dimensions larger than 1 keep their order.
+// dimensions larger than 1 keep their order. gpuplan does not keep strides: that Linear and MaxPool2d copy such an
+// input, that pointwise results keep its order, and that [N, C, H, W] of NHWC data is channels-last memory is not
+// modelled.
 
 #include <string>
 
@@ -51,7 +53,9 @@ void lower_permute(LayerBuilder& b) {
 const LayerDef kTranspose{
     .name = "Transpose",
     .summary = "swaps two dimensions",
-    .math = "A view of the same storage, in general not contiguous.",
+    .math =
+        "A view of the same storage, in general not contiguous. Copies that Linear and MaxPool2d make of it are not "
+        "modelled.",
     .parameters = {{"dim0", ParameterType::integer, "", "one of the two dimensions"},
                    {"dim1", ParameterType::integer, "", "the other one"}},
     .lower = lower_transpose,
@@ -64,7 +68,10 @@ const LayerDef kTranspose{
 const LayerDef kPermute{
     .name = "Permute",
     .summary = "puts the dimensions in another order",
-    .math = "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too.",
+    .math =
+        "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too. Copies "
+        "that "
+        "Linear and MaxPool2d make of it are not modelled.",
     .parameters = {{"dims", ParameterType::integers, "", "every dimension of the input once", true}},
     .lower = lower_permute,
     .example = {.call = "Permute(0, 2, 3, 1)",

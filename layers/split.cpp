@@ -35,7 +35,10 @@ void split(LayerBuilder& b, int dim, const std::vector<std::int64_t>& sizes, std
   b.outputs(parts);
 }
 
-std::vector<std::int64_t> equal_parts(std::int64_t total, std::int64_t size) {
+std::vector<std::int64_t> equal_parts(const LayerBuilder& b, std::int64_t total, std::int64_t size) {
+  constexpr std::int64_t kMaxParts = 10'000;
+  if (ceil_div(total, size) > kMaxParts)
+    b.fail("gives " + std::to_string(ceil_div(total, size)) + " parts, at most 10000 are supported");
   std::vector<std::int64_t> sizes;
   for (std::int64_t begin = 0; begin < total; begin += size) sizes.push_back(std::min(size, total - begin));
   return sizes;
@@ -45,7 +48,7 @@ void lower_chunk(LayerBuilder& b) {
   const Shape& in = b.shape(b.input());
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   // torch gives fewer chunks than asked for when the sizes do not divide.
-  split(b, dim, equal_parts(in[dim], ceil_div(in[dim], b.size("chunks"))), "SplitBackward0");
+  split(b, dim, equal_parts(b, in[dim], ceil_div(in[dim], b.size("chunks"))), "SplitBackward0");
 }
 
 void lower_split(LayerBuilder& b) {
@@ -57,7 +60,7 @@ void lower_split(LayerBuilder& b) {
     if (size < 1) b.fail("split_size_or_sections", "a part of size " + std::to_string(size), "expected sizes >= 1");
     sum = checked_add(sum, size);
   }
-  if (sizes.size() == 1 && sum < in[dim]) return split(b, dim, equal_parts(in[dim], sum), "SplitBackward0");
+  if (sizes.size() == 1 && sum < in[dim]) return split(b, dim, equal_parts(b, in[dim], sum), "SplitBackward0");
   if (sizes.size() > 1 && sum != in[dim])
     b.fail("split_size_or_sections", "the parts add up to " + std::to_string(sum) + ", dimension " +
                                          std::to_string(dim) + " of the input " + to_string(in) + " has " +

@@ -44,9 +44,8 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
     call.def = find_layer(make_catalog(), written.type);
     if (call.def == nullptr) throw Error("no layer " + written.type);
     call.written = &written;
-    call.path = "layer" + std::to_string(i);
     call.layer = static_cast<LayerId>(i);
-    result.graph.layers.emplace_back();
+    result.graph.layers.emplace_back().name = "layer" + std::to_string(i);
     const std::size_t used = i == 0 ? result.outputs.size() : 1;
     const std::vector<TensorId> given(result.outputs.begin(),
                                       result.outputs.begin() + static_cast<std::ptrdiff_t>(used));

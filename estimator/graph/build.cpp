@@ -2,26 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "estimator/error.h"
 #include "estimator/graph/parameter_order.h"
+#include "estimator/graph/scope.h"
 
 namespace gpuplan {
 namespace {
 
-// The values of one Python frame: what the block was given, what its entries returned, under their paths in it.
-struct Scope {
-  struct Named {
-    std::string name;
-    const std::vector<TensorId>* many;  // several outputs, or null
-    TensorId tensor;
-  };
-  std::string path;  // of the block
-  std::vector<Named> named;
-  std::vector<TensorId> given;
-};
+constexpr std::size_t kMaxInputsOfEntry = 10'000;
 
 class Walker {
  public:
@@ -33,7 +26,7 @@ class Walker {
   Graph walk() {
     Scope scope;
     add_inputs(scope);
-    const TensorId first = scope.given.empty() ? kNone : scope.given.front();
+    const TensorId first = scope.given().empty() ? kNone : scope.given().front();
     graph_.output = latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
@@ -51,11 +44,19 @@ class Walker {
       Shape shape{run_.batch};
       for (const std::int64_t s : in.shape) shape.push_back(s);
       const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
-      const TensorId t = builder_.new_tensor(shape, dtype, Category::inputs);
+      const TensorId t = new_input(in, shape, dtype);
       tensor(t).requires_grad = in.requires_grad && run_.mode == Mode::train;
       graph_.inputs.push_back(t);
-      scope.given.push_back(t);
-      scope.named.push_back({in.name, nullptr, t});
+      scope.give(in.name, t);
+    }
+  }
+
+  TensorId new_input(const Input& in, const Shape& shape, DType dtype) {
+    try {
+      return builder_.new_tensor(shape, dtype, Category::inputs);
+    } catch (Error& e) {
+      e.at(in.mark);
+      throw;
     }
   }
 
@@ -67,18 +68,25 @@ class Walker {
     LayerBuilder::Call call;
     call.def = def;
     call.written = &model_.loss;
-    call.path = "loss";
     call.layer = static_cast<LayerId>(layer);
     const TensorId out = graph_.output;
+    if (!is_floating(tensor(out).dtype))
+      throw Error("the loss needs a floating-point output, the model's is " + std::string(name_of(tensor(out).dtype)))
+          .at(model_.loss.mark);
     graph_.loss = builder_.lower(call, {&out, 1}).front();
     finish_layer(layer, {&out, 1}, graph_.loss);
   }
 
-  Tensor& tensor(TensorId t) { return graph_.tensors[static_cast<std::size_t>(t)]; }
+  Tensor& tensor(TensorId t) { return graph_.tensor(t); }
 
-  // The object that a Python name refers to now: in-place operations made new tensors of it.
+  // The object that a Python name refers to now: in-place operations made new tensors of it. Each walk halves the way
+  // for the next one, so that changing a tensor in place over and over costs the same each time.
   TensorId latest(TensorId t) {
-    while (t != kNone && tensor(t).replaced_by != kNone) t = tensor(t).replaced_by;
+    while (t != kNone && tensor(t).replaced_by != kNone) {
+      TensorId& next = tensor(t).replaced_by;
+      if (const TensorId further = tensor(next).replaced_by; further != kNone) next = further;
+      t = next;
+    }
     return t;
   }
 
@@ -88,37 +96,36 @@ class Walker {
     return path.empty() ? name : name.empty() ? path : path + "." + name;
   }
 
-  const Scope::Named* find_named(const Scope& scope, std::string_view name) {
-    for (auto it = scope.named.rbegin(); it != scope.named.rend(); ++it)
-      if (it->name == name) return &*it;
-    return nullptr;
+  // "inputs" is all that the block was given, unless an entry is called so.
+  void resolve(Scope& scope, const Node& node, std::size_t i, std::vector<TensorId>& out) {
+    if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr) return out.push_back(resolve(scope, node, i));
+    for (const TensorId t : scope.given()) out.push_back(latest(t));
+    if (out.size() > kMaxInputsOfEntry)
+      throw Error("an entry takes more than " + std::to_string(kMaxInputsOfEntry) + " inputs")
+          .at(node.mark)
+          .context(node.where);
   }
 
-  void resolve(const Scope& scope, const Node& node, std::size_t i, std::vector<TensorId>& out) {
-    if (node.from[i] == "inputs" && find_named(scope, "inputs") == nullptr)
-      for (const TensorId t : scope.given) out.push_back(latest(t));
-    else
-      out.push_back(resolve(scope, node, i));
-  }
-
-  TensorId resolve(const Scope& scope, const Node& node, std::size_t i) {
+  TensorId resolve(Scope& scope, const Node& node, std::size_t i) {
     const std::string& name = node.from[i];
-    if (const auto* n = find_named(scope, name)) return latest(n->tensor);
-    if (name == "input" && !scope.given.empty()) return latest(scope.given.front());
-    const auto dot = name.rfind('.');
-    if (dot != std::string::npos)
-      if (const auto* n = find_named(scope, std::string_view(name).substr(0, dot));
-          n != nullptr && n->many != nullptr) {
-        const std::string index = name.substr(dot + 1);
-        if (index.size() < 4 && index.find_first_not_of("0123456789") == std::string::npos &&
-            static_cast<std::size_t>(std::stoi(index)) < n->many->size())
-          return latest((*n->many)[static_cast<std::size_t>(std::stoi(index))]);
-      }
-    std::vector<std::string> names{"input"};
-    for (const auto& n : scope.named) names.emplace_back(n.name);
-    throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, names))
+    if (const auto* n = scope.find(name)) return latest(n->tensor);
+    if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
+    if (const TensorId t = part(scope, name); t != kNone) return latest(t);
+    throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
         .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
         .context(node.where);
+  }
+
+  // NAME.K: output K of an entry with several; kNone when it is not that.
+  static TensorId part(Scope& scope, const std::string& name) {
+    const auto dot = name.rfind('.');
+    if (dot == std::string::npos) return kNone;
+    const auto* n = scope.find(name.substr(0, dot));
+    if (n == nullptr || n->many == nullptr) return kNone;
+    std::size_t k = 0;
+    const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), k);
+    if (error != std::errc{} || end != name.data() + name.size() || k >= n->many->size()) return kNone;
+    return (*n->many)[k];
   }
 
   // --- structure --------------------------------------------------------------------------------------------------
@@ -141,8 +148,7 @@ class Walker {
     many_ = nullptr;
     const TensorId y =
         std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
-    if (!node.name.empty())
-      scope.named.push_back({here.substr(scope.path.empty() ? 0 : scope.path.size() + 1), many_, y});
+    if (!node.name.empty()) scope.name(here, y, many_);
     many_ = nullptr;
     return y;
   }
@@ -151,9 +157,7 @@ class Walker {
   void frame_returns(std::span<const TensorId> held) {
     if (held.empty()) return;
     Op op{"return", Marker{}, kNone, {}, {}};
-    op.reads.begin = static_cast<std::int32_t>(graph_.operands.size());
-    graph_.operands.insert(graph_.operands.end(), held.begin(), held.end());
-    op.reads.end = static_cast<std::int32_t>(graph_.operands.size());
+    op.reads = graph_.append_operands(held);
     op.writes = {op.reads.end, op.reads.end};
     op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);
     graph_.forward_ops.push_back(op);
@@ -182,10 +186,9 @@ class Walker {
     LayerBuilder::Call c;
     c.def = def;
     c.written = &call;
-    c.path = path;
     c.frozen = frozen;
     c.layer = static_cast<LayerId>(layer);
-    if (!node.tie.empty()) c.tied_path = tied_path(node, path, c);
+    if (!node.tie.empty()) c.tied = tied_layer(node, path);
     try {
       const std::span<const TensorId> used = def->max_inputs == 0 ? std::span<const TensorId>{} : inputs;
       const std::vector<TensorId>& outputs = builder_.lower(c, used);
@@ -204,9 +207,7 @@ class Walker {
 
   TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&,
                bool frozen) {
-    Scope scope;
-    scope.path = path;
-    scope.given.assign(inputs.begin(), inputs.end());
+    Scope scope(path, inputs);
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     frame_returns(inputs);
     return y;
@@ -258,7 +259,7 @@ class Walker {
   // The functional op that joins a residual or parallel, as if it were written in the spec.
   TensorId join_call(const char* type, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                      bool in_place, std::int64_t dim = 1) {
-    LayerCall& call = *joins_.emplace_back(std::make_unique<LayerCall>());
+    LayerCall call;
     call.type = type;
     call.mark = node.mark;
     if (in_place) call.arguments.push_back({"inplace", {true}, node.mark, node.mark});
@@ -269,7 +270,6 @@ class Walker {
     LayerBuilder::Call c;
     c.def = def;
     c.written = &call;
-    c.path = path;
     c.layer = static_cast<LayerId>(layer);
     try {
       const TensorId y = builder_.lower(c, inputs).front();
@@ -296,21 +296,18 @@ class Walker {
   void finish_layer(std::size_t index, std::span<const TensorId> inputs, TensorId output) {
     Layer& layer = graph_.layers[index];
     layer.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
-    layer.inputs.begin = static_cast<std::int32_t>(graph_.operands.size());
-    graph_.operands.insert(graph_.operands.end(), inputs.begin(), inputs.end());
-    layer.inputs.end = static_cast<std::int32_t>(graph_.operands.size());
+    layer.inputs = graph_.append_operands(inputs);
     layer.output = output;
   }
 
-  std::string tied_path(const Node& node, const std::string& path, LayerBuilder::Call& c) {
+  LayerId tied_layer(const Node& node, const std::string& path) {
+    for (; listed_ < graph_.layers.size(); ++listed_)
+      if (graph_.layers[listed_].parameters > 0)
+        with_weights_[graph_.layers[listed_].name] = static_cast<LayerId>(listed_);
     const auto dot = path.rfind('.');
     const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
     for (const std::string& candidate : {sibling, node.tie})
-      if (std::ranges::any_of(graph_.parameters,
-                              [&](const ParameterTensor& p) { return p.name.starts_with(candidate + "."); })) {
-        c.tied = &graph_.parameters;
-        return candidate;
-      }
+      if (const auto it = with_weights_.find(candidate); it != with_weights_.end()) return it->second;
     std::vector<std::string> names;
     for (const Layer& l : graph_.layers)
       if (l.parameters > 0) names.push_back(l.name);
@@ -336,7 +333,8 @@ class Walker {
   const RunConfig& run_;
   const std::vector<TensorId>* many_ = nullptr;  // outputs of the entry just run, when there are several
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;
-  std::vector<std::unique_ptr<LayerCall>> joins_;  // calls must stay where they are while the graph is built
+  std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
+  std::size_t listed_ = 0;
 };
 
 }  // namespace

@@ -137,6 +137,10 @@ struct Graph {
   std::span<const std::int32_t> at(Range r) const {
     return {operands.data() + r.begin, static_cast<std::size_t>(r.end - r.begin)};
   }
+  Tensor& tensor(TensorId t) { return tensors[static_cast<std::size_t>(t)]; }
+  const Tensor& tensor(TensorId t) const { return tensors[static_cast<std::size_t>(t)]; }
+  /// Throws Error when the graph gets too large for its indices.
+  Range append_operands(std::span<const std::int32_t> ids);
 };
 
 }  // namespace gpuplan

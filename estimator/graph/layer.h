@@ -57,6 +57,7 @@ struct LayerDef {
   int min_inputs = 1;
   int max_inputs = 1;
   bool loss = false;
+  bool indices = false;  // its input may be integers; weights need a floating-point one otherwise
   void (*lower)(LayerBuilder&) = nullptr;
   LayerExample example;
 };
@@ -123,11 +124,13 @@ class LayerBuilder {
   /// A size: checked against `inferred` when written, taken from it when `_`. `what` words the error: "input channels".
   std::int64_t size(std::string_view name, std::int64_t inferred, std::string_view what) const;
   std::int64_t size(std::string_view name) const;  // not inferable
+  /// One integer for both or two, each within 32 bits as cuDNN's and the pooling kernels' arguments are.
   Pair pair(std::string_view name) const;
   std::vector<std::int64_t> integers(std::string_view name) const;
   double real(std::string_view name) const;
   bool boolean(std::string_view name) const;
   std::string_view word(std::string_view name) const;
+  bool is_word(std::string_view name) const;  // written, as a word
   /// Throws Error at the argument (or the call).
   [[noreturn]] void fail(std::string_view argument, std::string message, std::string label = "") const;
   [[noreturn]] void fail(std::string message) const { fail("", std::move(message)); }
@@ -135,11 +138,11 @@ class LayerBuilder {
   // --- inputs
   int input_count() const { return static_cast<int>(inputs_.size()); }
   TensorId input(int i = 0) const { return inputs_[static_cast<std::size_t>(i)]; }
-  const Shape& shape(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].shape; }
-  DType dtype(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].dtype; }
+  Shape shape(TensorId t) const { return graph_.tensor(t).shape; }  // by value: every new tensor may move the others
+  DType dtype(TensorId t) const { return graph_.tensor(t).dtype; }
   std::int64_t elements(TensorId t) const { return shape(t).elements(); }
-  bool contiguous(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].contiguous; }
-  bool requires_grad(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].requires_grad; }
+  bool contiguous(TensorId t) const { return graph_.tensor(t).contiguous; }
+  bool requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
 
@@ -185,12 +188,10 @@ class LayerBuilder {
   // --- for build_graph: the call being lowered
   struct Call {
     const LayerDef* def = nullptr;
-    const LayerCall* written = nullptr;
-    std::string path;
+    const LayerCall* written = nullptr;  // must outlive lower()
     bool frozen = false;
-    LayerId layer = kNone;
-    const std::vector<ParameterTensor>* tied = nullptr;  // weights to share, by name
-    std::string tied_path;
+    LayerId layer = kNone;  // whose name is the path of its parameters
+    LayerId tied = kNone;   // the layer whose weights it shares
   };
   /// Binds the arguments, lowers, and returns the outputs.
   const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
@@ -198,9 +199,19 @@ class LayerBuilder {
 
  private:
   friend class NodeBuilder;
-  const Value* argument(std::string_view name, SourceMark* mark = nullptr) const;
+  struct Bound {
+    const Value* value = nullptr;  // null: the default
+    SourceMark mark;
+    std::int32_t first_positional = -1, positionals = 0;  // variadic
+  };
+  int index_of(std::string_view name) const;  // -1 for none
+  std::size_t declared(std::string_view name) const;
+  const Value* argument(std::string_view name) const { return bound_[declared(name)].value; }
+  Value value_of(std::string_view name) const;  // the default's where nothing was written
   void bind();
-  int index_of(std::string_view name) const;
+  Bound& place_of(const Argument& argument, std::size_t& position);
+  std::string path_of(LayerId layer, std::string_view name) const;
+  TensorId tied_parameter(std::string_view name, const Shape& shape) const;
 
   Graph& graph_;
   const RunConfig& run_;
@@ -208,11 +219,6 @@ class LayerBuilder {
   Call call_;
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
-  struct Bound {
-    const Value* value = nullptr;  // null: the default
-    SourceMark mark;
-    std::int32_t first_positional = -1, positionals = 0;  // variadic
-  };
   std::vector<Bound> bound_;
 };
 

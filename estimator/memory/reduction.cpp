@@ -131,10 +131,13 @@ std::size_t dim_to_split(const Dims& dims) {
   return widest;
 }
 
+/// Parts that are looked at: a tensor of more than a TiB fits no GPU, and its further parts repeat the first.
+constexpr std::size_t kMaxParts = 1024;
+
 /// The parts in the order in which they run, each within reach of 32-bit offsets.
 std::vector<Dims> parts_of(const Dims& dims) {
   std::vector<Dims> done, waiting{dims};
-  while (!waiting.empty()) {
+  while (!waiting.empty() && done.size() < kMaxParts) {
     if (fits_32_bit_offsets(waiting.back())) {
       done.push_back(std::move(waiting.back()));
       waiting.pop_back();
@@ -253,7 +256,7 @@ ScratchProgram reduction_program(const Shape& shape, unsigned reduced, DType inp
   // reduction.
   const bool accumulates = parts.size() > 1 && size_of(output) < size_of(accumulate_type(input));
   if (accumulates) {
-    program.push_back(outputs(dims_of(shape, reduced, input, output)) * size_of(accumulate_type(input)));
+    program.push_back(checked_mul(outputs(dims_of(shape, reduced, input, output)), size_of(accumulate_type(input))));
     ++allocations;
   }
   for (const Dims& part : parts) {

@@ -160,8 +160,8 @@ OptimizerProgram clip_grad_norm(std::span<const OptimizerParameter> parameters, 
     clip_one_by_one(parameters, gpu, builder);
   }
   std::int64_t elements = 0;
-  for (const OptimizerParameter& parameter : parameters) elements += parameter.elements;
-  builder.count_flops(3 * elements);  // square, sum, scale
+  for (const OptimizerParameter& parameter : parameters) elements = checked_add(elements, parameter.elements);
+  builder.count_flops(checked_mul(3, elements));  // square, sum, scale
   return builder.take();
 }
 

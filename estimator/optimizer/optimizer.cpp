@@ -3,6 +3,7 @@
 #include <string>
 
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/optimizer/implementations.h"
 #include "estimator/optimizer/step_builder.h"
 
@@ -142,7 +143,7 @@ std::int64_t update_flops(const OptimizerConfig& config, bool first) {
 
 std::int64_t total_elements(std::span<const OptimizerParameter> parameters) {
   std::int64_t elements = 0;
-  for (const OptimizerParameter& parameter : parameters) elements += parameter.elements;
+  for (const OptimizerParameter& parameter : parameters) elements = checked_add(elements, parameter.elements);
   return elements;
 }
 
@@ -167,7 +168,7 @@ OptimizerProgram optimizer_step(std::span<const OptimizerParameter> parameters, 
       }
       break;
   }
-  builder.count_flops(total_elements(parameters) * update_flops(config, first));
+  builder.count_flops(checked_mul(total_elements(parameters), update_flops(config, first)));
   return builder.take();
 }
 

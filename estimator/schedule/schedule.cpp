@@ -33,6 +33,7 @@ namespace {
 BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[static_cast<std::size_t>(t)].buffer; }
 
 void append_forward(const Graph& graph, StepWriter& writer) {
+  auto replaced = graph.replaced_buffers.begin();  // in the order of the operations that make the new ones
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
     const bool marker = std::holds_alternative<Marker>(op.what);
@@ -40,10 +41,11 @@ void append_forward(const Graph& graph, StepWriter& writer) {
     writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);
     for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
-    for (const auto& [old_buffer, new_buffer] : graph.replaced_buffers)
-      for (const TensorId t : graph.at(op.writes))
-        if (buffer_of(graph, t) == new_buffer)
-          writer.schedule().replacements.push_back({static_cast<std::int32_t>(i), old_buffer, new_buffer});
+    for (const TensorId t : graph.at(op.writes)) {
+      if (replaced == graph.replaced_buffers.end() || buffer_of(graph, t) != replaced->second) continue;
+      writer.schedule().replacements.push_back({static_cast<std::int32_t>(i), replaced->first, replaced->second});
+      ++replaced;
+    }
   }
 }
 

@@ -125,7 +125,9 @@ class Appender {
   // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
   // workspace stands for all of them.
   void append_im2col(const Convolution& c) const {
-    if (c.makes_columns) after(c.c * c.r * c.s * c.p * c.q * size_of(c.dtype));
+    std::int64_t columns = size_of(c.dtype);
+    for (const std::int64_t factor : {c.c, c.r, c.s, c.p, c.q}) columns = checked_mul(columns, factor);
+    if (c.makes_columns) after(columns);
     if (!keeps_cublas_workspace(run_.pytorch)) after(cublas_workspace_bytes(gpu_));
   }
   void after(std::int64_t bytes) const {

@@ -63,8 +63,11 @@ BENCHMARK_CAPTURE(read_zoo, resnet50, "resnet50")->Unit(benchmark::kMicrosecond)
 void plan_deep(benchmark::State& state) {
   auto source = std::make_shared<Source>();
   source->name = "deep";
-  source->text = "gpuplan: 1\nname: deep\ninput: {shape: [64]}\nblocks:\n  B:\n    layers:\n      - Linear(64, 64)\n      - ReLU()\n"
-                 "layers:\n  - l: {block: B, repeat: " + std::to_string(state.range(0) / 2) + "}\nloss: CrossEntropyLoss()\n";
+  source->text =
+      "gpuplan: 1\nname: deep\ninput: {shape: [64]}\nblocks:\n  B:\n    layers:\n      - Linear(64, 64)\n      - "
+      "ReLU()\n"
+      "layers:\n  - l: {block: B, repeat: " +
+      std::to_string(state.range(0) / 2) + "}\nloss: CrossEntropyLoss()\n";
   const Model model = read_model(source, {});
   const RunConfig run = adam(32);
   for (auto _ : state) benchmark::DoNotOptimize(plan(model, make_catalog(), run));
@@ -98,6 +101,7 @@ int main(int argc, char** argv) {
   auto& t = collector.microseconds;
   if (t.count("sorting") == 0 || t.count("plan_deep/100000") == 0) return 0;  // a filter was given
   bool ok = guard("ResNet-50 step against sorting 10,000 numbers", t["plan_zoo/resnet50"] / t["sorting"], 1.5);
-  ok = guard("time a layer, 100,000 against 1,000 layers", t["plan_deep/100000"] / 100 / t["plan_deep/1000"], 3.0) && ok;
+  ok =
+      guard("time a layer, 100,000 against 1,000 layers", t["plan_deep/100000"] / 100 / t["plan_deep/1000"], 3.0) && ok;
   return ok ? 0 : 1;
 }

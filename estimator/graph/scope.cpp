@@ -1,0 +1,26 @@
+#include "estimator/graph/scope.h"
+
+namespace gpuplan {
+
+void Scope::give(std::string_view name, TensorId tensor) {
+  given_.push_back(tensor);
+  named_.push_back({std::string(name), tensor, nullptr});
+}
+
+void Scope::name(std::string_view path, TensorId tensor, const std::vector<TensorId>* many) {
+  named_.push_back({std::string(path.substr(prefix_)), tensor, many});
+}
+
+const Scope::Named* Scope::find(const std::string& name) {
+  for (; indexed_ < named_.size(); ++indexed_) index_[named_[indexed_].name] = indexed_;
+  const auto it = index_.find(name);
+  return it != index_.end() ? &named_[it->second] : nullptr;
+}
+
+std::vector<std::string> Scope::names() const {
+  std::vector<std::string> names{"input"};
+  for (const Named& n : named_) names.push_back(n.name);
+  return names;
+}
+
+}  // namespace gpuplan
