@@ -138,8 +138,8 @@ TEST_CASE("long names and texts are refused") {
 
 TEST_CASE("repeats are bounded, nested ones together") {
   const std::string block = "blocks:\n  B: {layers: [Op()]}\n  C: {layers: [{block: B, repeat: 1000}]}\n";
-  CHECK(contains(prompt_error_of(with_layers("  - {block: B, repeat: 1000000000}\n", block)),
-                 "more than 250000 layers"));
+  CHECK(
+      contains(prompt_error_of(with_layers("  - {block: B, repeat: 1000000000}\n", block)), "more than 250000 layers"));
   CHECK(contains(prompt_error_of(with_layers("  - {block: C, repeat: 100000}\n", block)), "more than 250000 layers"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 0}\n", block)), "repeat is 0"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: -1}\n", block)), "repeat is -1"));
