@@ -69,9 +69,8 @@ const LayerDef kPermute{
     .name = "Permute",
     .summary = "puts the dimensions in another order",
     .math =
-        "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too. Copies "
-        "that "
-        "Linear and MaxPool2d make of it are not modelled.",
+        "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too. "
+        "Copies that Linear and MaxPool2d make of it are not modelled.",
     .parameters = {{"dims", ParameterType::integers, "", "every dimension of the input once", true}},
     .lower = lower_permute,
     .example = {.call = "Permute(0, 2, 3, 1)",

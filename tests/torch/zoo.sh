@@ -9,7 +9,7 @@ python=$environment/bin/python
 if ! "$python" -c 'import torch, torchvision, yaml' 2>/dev/null; then
   if ! { python3 -m venv "$environment" &&
     "$python" -m pip install --quiet pyyaml &&
-    { "$python" -m pip install --quiet torch torchvision --index-url https://download.pytorch.org/whl/cpu ||
+    { "$python" -m pip install --quiet --retries 1 torch torchvision --index-url https://download.pytorch.org/whl/cpu ||
       "$python" -m pip install --quiet torch torchvision; }; }; then
     echo "pip cannot install torch, torchvision and pyyaml here"
     exit 77
