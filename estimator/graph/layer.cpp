@@ -50,14 +50,14 @@ std::string LayerBuilder::path_of(LayerId layer, std::string_view name) const {
 // A layer's parameters follow each other, in the order of its creation among the layers.
 TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape) const {
   const std::string path = path_of(call_.tied, name);
-  const auto of_layer = std::ranges::equal_range(graph_.parameters, call_.tied, {}, &ParameterTensor::layer);
-  for (const ParameterTensor& p : of_layer) {
-    if (p.name != path) continue;
-    const Shape there = this->shape(p.tensor);
+  auto p = std::ranges::lower_bound(graph_.parameters, call_.tied, {}, &ParameterTensor::layer);
+  for (; p != graph_.parameters.end() && p->layer == call_.tied; ++p) {
+    if (p->name != path) continue;
+    const Shape there = this->shape(p->tensor);
     if (!(there == shape))
       fail("its " + std::string(name) + " is " + to_string(shape) + ", but the one it is tied to is " +
            to_string(there));
-    return p.tensor;
+    return p->tensor;
   }
   return kNone;
 }
