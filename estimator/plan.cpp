@@ -1,13 +1,11 @@
 #include "estimator/plan.h"
 
-#include <algorithm>
-#include <map>
+#include <utility>
 
 #include "estimator/graph/build.h"
-#include "estimator/integers.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
-#include "estimator/schedule/backward.h"
+#include "estimator/report/make_report.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/warnings.h"
 
@@ -15,8 +13,6 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// --- what is computed ---------------------------------------------------------------------------------------------
 
 OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
   OptimizerWork work;
@@ -38,184 +34,6 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   return work;
 }
 
-struct Parts {
-  const Model& model;
-  const Graph& graph;
-  const Schedule& schedule;
-  const OptimizerWork& optimizer;
-  const Placement& placement;
-  const TensorLevels& levels;
-};
-
-// --- what is told -------------------------------------------------------------------------------------------------
-
-void tell_bytes(const Parts& p, Report& r) {
-  const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
-  const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
-  for (const TensorId t : p.graph.model_storage) {
-    const bool buffer = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category == Category::buffers;
-    (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
-    (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);
-  }
-  for (const ParameterTensor& q : p.graph.parameters)
-    if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
-  for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
-  for (const std::int32_t i : p.schedule.with_gradient)
-    r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);
-  for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
-    for (const OptimizerEvent& e : program->events)
-      if (e.kind == OptimizerEvent::Kind::alloc_state) r.bytes.optimizer_state += e.bytes;
-}
-
-// Distinct storages that autograd holds once the loss is computed, told to the layer that saved them first.
-void tell_saved(const Parts& p, const std::vector<char>& reached, Report& r) {
-  std::vector<char> seen(p.graph.buffers.size(), 0);
-  for (std::size_t n = 0; n < p.graph.nodes.size(); ++n) {
-    if (reached[n] == 0) continue;
-    const AutogradNode& node = p.graph.nodes[n];
-    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
-      const BufferId b = p.graph.tensors[index(p.graph.saved[index(i)])].buffer;
-      const Buffer& buffer = p.graph.buffers[index(b)];
-      if (seen[index(b)] != 0 || buffer.category != Category::activations) continue;
-      seen[index(b)] = 1;
-      r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
-      if (node.layer != kNone) r.layers[index(node.layer)].saved_bytes += buffer.bytes;
-    }
-  }
-}
-
-void tell_layers(const Parts& p, Report& r) {
-  r.layers.resize(p.graph.layers.size());
-  for (std::size_t i = 0; i < p.graph.layers.size(); ++i) {
-    const Layer& layer = p.graph.layers[i];
-    LayerRow& row = r.layers[i];
-    row.name = layer.name;
-    row.type = layer.type;
-    if (layer.mark.source != nullptr) row.file = layer.mark.source->name;
-    row.line = layer.mark.line;
-    row.column = layer.mark.column;
-    for (const TensorId t : p.graph.at(layer.inputs)) row.input_shapes.push_back(p.graph.tensors[index(t)].shape);
-    if (layer.output != kNone) {
-      const Tensor& out = p.graph.tensors[index(layer.output)];
-      row.output_shape = out.shape;
-      row.output_bytes = out.shape.elements() * size_of(out.dtype);
-    }
-    row.parameters = layer.parameters;
-    if (layer.module) ++r.model.layers;
-  }
-}
-
-std::int64_t bytes_moved(const Schedule& s, const Step& step) {
-  std::int64_t total = 0;
-  for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
-    total = checked_add(total, s.buffers[index(s.reads[index(k)])].bytes);
-  for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
-    total = checked_add(total, s.buffers[index(s.allocated[index(k)])].bytes);
-  return total;
-}
-
-void tell_compute(const Parts& p, Report& r) {
-  auto& c = r.compute;
-  for (const Step& step : p.schedule.steps) {
-    if (step.what == nullptr) continue;
-    const Cost k = cost(*step.what);
-    const bool backward = step.phase == Phase::backward;
-    const std::int64_t flops = checked_mul(2, k.macs);
-    if (backward)
-      c.backward_flops = checked_add(c.backward_flops, flops);
-    else
-      c.forward_macs = checked_add(c.forward_macs, k.macs);
-    c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
-    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule, step));
-    if (step.layer == kNone) continue;
-    LayerRow& row = r.layers[index(step.layer)];
-    if (backward) {
-      row.backward_flops += flops;
-    } else {
-      row.forward_macs += k.macs;
-      row.elementwise_flops += k.elementwise_flops;
-    }
-  }
-  c.forward_flops = checked_mul(2, c.forward_macs);
-  c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
-  c.step_flops =
-      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
-}
-
-void name_step(const Parts& p, std::int32_t step, Phase phase, std::string& op, std::string& layer) {
-  if (step == kNone) {
-    op = name_of(phase);
-    return;
-  }
-  const Step& s = p.schedule.steps[index(step)];
-  op = s.name;
-  if (s.layer != kNone) layer = p.graph.layers[index(s.layer)].name;
-}
-
-void tell_tensor_peak(const Parts& p, Report& r) {
-  const TensorLevels& l = p.levels;
-  auto& t = r.tensor_peak;
-  t.bytes = l.peak;
-  t.phase = l.phase;
-  name_step(p, l.step, l.phase, t.op, t.layer);
-  t.forward_bytes = l.forward_peak;
-  t.backward_bytes = l.backward_peak;
-  t.optimizer_bytes = l.optimizer_peak;
-  t.after_model_bytes = l.after_model;
-  t.end_of_forward_bytes = r.run.mode == Mode::train ? l.loss_end : l.forward_end;
-  t.start_bytes = l.start;
-  t.forward_end_bytes = l.forward_end;
-  t.backward_end_bytes = l.backward_end;
-  t.end_bytes = l.end;
-  t.loss_peak_bytes = l.loss_peak;
-}
-
-Confidence confidence_of(Category category, const RunConfig& run) {
-  return category == Category::scratch && run.scratch == Scratch::full ? Confidence::modelled : Confidence::exact;
-}
-
-// Activations and gradients alive at the peak, by the first part of their layer's path.
-void tell_modules(const Parts& p, Report& r) {
-  if (p.placement.at.step == kNone) return;
-  std::map<std::string_view, std::int64_t> modules;
-  std::vector<char> born(p.schedule.buffers.size(), 0);
-  for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
-    const Step& step = p.schedule.steps[index(i)];
-    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
-      born[index(p.schedule.allocated[index(k)])] = 1;
-    if (i < p.placement.at.step)
-      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
-        born[index(p.schedule.released[index(k)])] = 0;
-  }
-  for (std::size_t b = 0; b < born.size(); ++b) {
-    const Buffer& buffer = p.schedule.buffers[b];
-    if (born[b] == 0 || buffer.layer == kNone) continue;
-    const std::string_view path = p.graph.layers[index(buffer.layer)].name;
-    modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
-  }
-  for (const auto& [name, bytes] : modules) r.peak.modules.push_back({std::string(name), bytes});
-  std::ranges::stable_sort(r.peak.modules,
-                           [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
-}
-
-void tell_peak(const Parts& p, const Gpu& gpu, Report& r) {
-  auto& peak = r.peak;
-  peak.reading = p.placement.peak;
-  peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
-  // A device's own figure was measured once, on one driver; any other is taken on trust.
-  const bool measured = !r.run.context_bytes && gpu.context_bytes;
-  peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
-  peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
-  peak.phase = p.placement.at.phase;
-  name_step(p, p.placement.at.step, peak.phase, peak.op, peak.layer);
-  for (int c = 0; c < kCategories; ++c) {
-    const auto category = static_cast<Category>(c);
-    peak.parts.push_back({category, p.placement.at.by_category[index(c)], confidence_of(category, r.run)});
-  }
-  std::ranges::stable_sort(peak.parts, [](const PeakPart& a, const PeakPart& b) { return a.bytes > b.bytes; });
-  tell_modules(p, r);
-}
-
 }  // namespace
 
 Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* named_gpu) {
@@ -223,24 +41,13 @@ Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu
   const Graph graph = build_graph(model, catalog, run, gpu);
   const Schedule schedule = make_schedule(graph, run, gpu);
   const OptimizerWork optimizer = optimizer_work(graph, schedule, run, gpu);
-  const Placement placement = place(graph, schedule, optimizer, run, gpu);
+  Placement placement = place(graph, schedule, optimizer, run, gpu);
   const TensorLevels levels = tensor_levels(graph, schedule, optimizer, run);
 
-  Report r;
-  r.model.name = model.name;
-  if (!model.sources.empty()) r.model.file = model.sources.front()->name;
-  r.run = run;
+  Report r = make_report({model, graph, schedule, optimizer, placement, levels}, run, gpu);
+  r.phases = std::move(placement.phases);
+  r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = gpu;
-  const Parts parts{model, graph, schedule, optimizer, placement, levels};
-  tell_layers(parts, r);
-  tell_bytes(parts, r);
-  tell_saved(parts, reached_nodes(graph), r);
-  tell_compute(parts, r);
-  tell_tensor_peak(parts, r);
-  tell_peak(parts, gpu, r);
-  r.phases = placement.phases;
-  r.timeline = placement.timeline;
-  r.allocator = {placement.segments, placement.allocations, placement.inactive_split_bytes};
   r.warnings = warnings_about(model, graph, run, named_gpu);
   return r;
 }

@@ -24,6 +24,23 @@ std::string_view name_of(Category category) {
   return "?";
 }
 
+// Per layer: what a convolution or linear layer followed by a norm or an activation comes to on average.
+void Graph::reserve(std::size_t layers_expected) {
+  const std::size_t n = layers_expected + 8;
+  buffers.reserve(5 * n);
+  tensors.reserve(5 * n);
+  operands.reserve(14 * n);
+  forward_ops.reserve(3 * n / 2);
+  backward_ops.reserve(2 * n);
+  saved.reserve(3 * n);
+  locals.reserve(4 * n);
+  edges.reserve(2 * n);
+  nodes.reserve(n + n / 8);
+  layers.reserve(n);
+  parameters.reserve(3 * n / 2);
+  model_storage.reserve(3 * n);
+}
+
 Range Graph::append_operands(std::span<const std::int32_t> ids) {
   if (ids.size() > kMaxOperands - operands.size()) throw Error("the model has too many operands");
   const auto begin = static_cast<std::int32_t>(operands.size());

@@ -137,6 +137,8 @@ struct Graph {
   std::span<const std::int32_t> at(Range r) const {
     return {operands.data() + r.begin, static_cast<std::size_t>(r.end - r.begin)};
   }
+  /// Room for about so many layers, so that the vectors need not move while they grow.
+  void reserve(std::size_t layers_expected);
   Tensor& tensor(TensorId t) { return tensors[static_cast<std::size_t>(t)]; }
   const Tensor& tensor(TensorId t) const { return tensors[static_cast<std::size_t>(t)]; }
   /// Throws Error when the graph gets too large for its indices.

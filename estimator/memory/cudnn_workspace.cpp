@@ -11,6 +11,7 @@
 #include <limits>
 #include <tuple>
 
+#include "estimator/error.h"
 #include "estimator/integers.h"
 #include "estimator/memory/cudnn_workspace_table.h"
 
@@ -25,6 +26,8 @@ struct Form {
   std::int64_t outputs = 0;
   std::int64_t rest_bytes = 0;
 };
+
+constexpr double kMaxWorkspaceBytes = 0x1p60;  // what a double holds beyond may not fit an integer
 
 /// A rest below this holds descriptors and alignment, not filters, so it does not grow with the filter.
 constexpr std::int64_t kDescriptorBytes = 512;
@@ -128,7 +131,9 @@ std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu)
     const double filter = static_cast<double>(conv.k) * static_cast<double>(conv.c) / static_cast<double>(conv.groups) *
                           static_cast<double>(conv.r * conv.s);
     const double recorded = static_cast<double>(shape.k) * shape.c / shape.groups * shape.r * shape.s;
-    form.rest_bytes = static_cast<std::int64_t>(static_cast<double>(form.rest_bytes) * (filter / recorded));
+    const double scaled = static_cast<double>(form.rest_bytes) * (filter / recorded);
+    if (scaled > kMaxWorkspaceBytes) throw Error("a convolution's workspace takes more than 1 EiB of memory");
+    form.rest_bytes = static_cast<std::int64_t>(scaled);
   }
   return checked_add(copy_bytes(conv, form), form.rest_bytes);
 }

@@ -23,6 +23,7 @@ class Replay {
       : allocator_(allocator), graph_(graph), s_(schedule), optimizer_(optimizer), run_(run), gpu_(gpu) {
     blocks_.assign(s_.buffers.size(), kNoBlock);
     result_.charged_bytes.assign(s_.buffers.size(), 0);
+    result_.timeline.reserve(s_.steps.size() + kPhases);
     find_phases();
   }
 
@@ -120,6 +121,8 @@ class Replay {
   void find_phases() {
     for (std::size_t i = 0; i < s_.steps.size(); ++i) {
       auto& range = phase_steps_[static_cast<std::size_t>(s_.steps[i].phase)];
+      if (s_.steps[i].what != nullptr)
+        phase_kernels_[static_cast<std::size_t>(s_.steps[i].phase)] += cost(*s_.steps[i].what).kernels;
       if (range.begin == range.end) range.begin = static_cast<std::int32_t>(i);
       range.end = static_cast<std::int32_t>(i) + 1;
     }
@@ -128,14 +131,12 @@ class Replay {
   void run_steps(Phase phase) {
     phase_ = phase;
     const Range range = phase_steps_[static_cast<std::size_t>(phase)];
+    if (recording_) kernels_ += phase_kernels_[static_cast<std::size_t>(phase)];
     for (std::int32_t i = range.begin; i < range.end; ++i) {
       const Step& step = s_.steps[static_cast<std::size_t>(i)];
       step_ = i;
       if (reporting_) step_peak_ = allocator_.allocated_bytes();
-      if (step.what != nullptr) {
-        if (recording_) kernels_ += cost(*step.what).kernels;
-        run_kernel(step);
-      }
+      if (step.what != nullptr) run_kernel(step);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) release(s_.released[index(k)]);
       if (next_replacement_ < s_.replacements.size() && s_.replacements[next_replacement_].step == i) replace();
       if (reporting_) result_.timeline.push_back({phase, allocator_.allocated_bytes(), step_peak_});
@@ -289,7 +290,8 @@ class Replay {
   std::vector<BlockId> blocks_;  // by buffer
   std::vector<BlockId> slots_;   // of the optimizer's program
   std::vector<BlockId> scratch_;
-  std::array<Range, 7> phase_steps_{};
+  std::array<Range, kPhases> phase_steps_{};
+  std::array<std::int64_t, kPhases> phase_kernels_{};
   std::array<std::int64_t, kCategories> categories_{};
   Phase phase_ = Phase::start;
   std::int32_t step_ = kNone;

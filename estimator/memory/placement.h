@@ -9,7 +9,7 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/optimizer/optimizer.h"
-#include "estimator/report/report.h"
+#include "estimator/phase.h"
 #include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
 

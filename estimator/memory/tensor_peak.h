@@ -6,7 +6,7 @@
 
 #include "estimator/graph/graph.h"
 #include "estimator/memory/placement.h"
-#include "estimator/report/report.h"
+#include "estimator/phase.h"
 #include "estimator/schedule/schedule.h"
 
 namespace gpuplan {

@@ -11,31 +11,14 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/phase.h"
 #include "estimator/run_config.h"
 
 namespace gpuplan {
 
-enum class Phase : std::uint8_t { start, forward, loss, backward, clip, optimizer, end };
-std::string_view name_of(Phase phase);
-
 /// How sure a figure is: equal to PyTorch's by rule, computed by a model with a stated error, or taken on trust.
 enum class Confidence : std::uint8_t { exact, modelled, assumed };
 std::string_view name_of(Confidence confidence);
-
-/// Three readings of one moment: what operators asked for, memory_allocated(), memory_reserved().
-struct Reading {
-  std::int64_t requested_bytes = 0;
-  std::int64_t allocated_bytes = 0;
-  std::int64_t reserved_bytes = 0;
-};
-
-struct PhaseRow {
-  bool steady = true;  // else the first step
-  Phase phase = Phase::start;
-  Reading live;  // when the phase ends
-  Reading peak;  // highest within it
-  std::int64_t kernels = 0;
-};
 
 struct PeakPart {
   Category category = Category::activations;
@@ -56,13 +39,6 @@ struct LayerRow {
   std::int64_t elementwise_flops = 0;  // forward
   std::int64_t saved_bytes = 0;        // storages first saved by autograd here
   std::int64_t output_bytes = 0;
-};
-
-/// One point a schedule step: the level after it and the highest within it, allocated bytes.
-struct TimelinePoint {
-  Phase phase = Phase::start;
-  std::int64_t allocated_bytes = 0;
-  std::int64_t peak_bytes = 0;
 };
 
 struct ModuleBytes {  // alive at the peak, by top-level part of the path

@@ -12,7 +12,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/report/report.h"
+#include "estimator/phase.h"
 #include "estimator/run_config.h"
 
 namespace gpuplan {

@@ -1,0 +1,136 @@
+#include "estimator/graph/layer_writer.h"
+
+#include <algorithm>
+
+#include "estimator/error.h"
+
+namespace gpuplan {
+
+TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dtype) {
+  try {
+    const TensorId t = builder_.new_tensor(shape, dtype, Category::inputs);
+    graph_.tensor(t).requires_grad = input.requires_grad && run_.mode == Mode::train;
+    graph_.inputs.push_back(t);
+    return t;
+  } catch (Error& e) {
+    e.at(input.mark);
+    throw;
+  }
+}
+
+const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const Node& node, const std::string& path,
+                                              std::span<const TensorId> inputs, bool frozen) {
+  const LayerDef& def = definition(written, false);
+  LayerBuilder::Call call = begin(written, def, path);
+  call.frozen = frozen;
+  if (!node.tie.empty()) call.tied = tied_layer(node, path);
+  try {
+    const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
+    const std::vector<TensorId>& outputs = builder_.lower(call, used);
+    hold_inputs(call.layer, used);
+    finish(call.layer, used, outputs.front());
+    return outputs;
+  } catch (Error& e) {
+    e.at(written.mark).context(node.where.empty() ? "in " + path : node.where);
+    throw;
+  }
+}
+
+TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std::string& path,
+                           std::span<const TensorId> inputs) {
+  const LayerBuilder::Call call = begin(written, definition(written, false), path);
+  layer(call.layer).module = false;
+  try {
+    const TensorId y = builder_.lower(call, inputs).front();
+    finish(call.layer, inputs, y);
+    return y;
+  } catch (Error& e) {
+    e.at(node.mark).context(node.where);
+    throw;
+  }
+}
+
+void LayerWriter::add_loss(const LayerCall& written) {
+  const LayerBuilder::Call call = begin(written, definition(written, true), "loss");
+  layer(call.layer).module = false;
+  const TensorId output = graph_.output;
+  const DType dtype = graph_.tensor(output).dtype;
+  if (!is_floating(dtype))
+    throw Error("the loss needs a floating-point output, the model's is " + std::string(name_of(dtype)))
+        .at(written.mark);
+  graph_.loss = builder_.lower(call, {&output, 1}).front();
+  finish(call.layer, {&output, 1}, graph_.loss);
+}
+
+void LayerWriter::frame_returns(std::span<const TensorId> held) {
+  if (held.empty()) return;
+  Op op{"return", Marker{}, kNone, {}, {}};
+  op.reads = graph_.append_operands(held);
+  op.writes = {op.reads.end, op.reads.end};
+  op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);
+  graph_.forward_ops.push_back(op);
+}
+
+// A layer of several operations: the call holds its inputs while the later ones allocate.
+void LayerWriter::hold_inputs(LayerId id, std::span<const TensorId> inputs) {
+  const std::vector<Op>& ops = graph_.forward_ops;
+  const auto begin = static_cast<std::size_t>(layer(id).ops.begin);
+  if (ops.size() < begin + 2) return;
+  const auto reads_input = [&](TensorId t) {
+    return std::ranges::any_of(inputs, [&](TensorId x) { return graph_.tensor(x).buffer == graph_.tensor(t).buffer; });
+  };
+  const std::span<const Op> own(ops.data() + begin, ops.size() - begin);
+  for (std::size_t i = own.size(); i-- > 0;) {
+    if (std::ranges::any_of(graph_.at(own[i].reads), reads_input)) return;
+    if (own[i].writes.begin != own[i].writes.end) return frame_returns(inputs);
+  }
+}
+
+LayerBuilder::Call LayerWriter::begin(const LayerCall& written, const LayerDef& def, const std::string& path) {
+  Layer& added = graph_.layers.emplace_back();
+  added.name = path;
+  added.type = def.name;
+  added.mark = written.mark;
+  added.ops.begin = static_cast<std::int32_t>(graph_.forward_ops.size());
+  LayerBuilder::Call call;
+  call.def = &def;
+  call.written = &written;
+  call.layer = static_cast<LayerId>(graph_.layers.size() - 1);
+  return call;
+}
+
+void LayerWriter::finish(LayerId id, std::span<const TensorId> inputs, TensorId output) {
+  layer(id).ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
+  layer(id).inputs = graph_.append_operands(inputs);
+  layer(id).output = output;
+}
+
+LayerId LayerWriter::tied_layer(const Node& node, const std::string& path) {
+  for (; listed_ < graph_.layers.size(); ++listed_)
+    if (graph_.layers[listed_].parameters > 0)
+      with_weights_[graph_.layers[listed_].name] = static_cast<LayerId>(listed_);
+  const auto dot = path.rfind('.');
+  const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
+  for (const std::string& candidate : {sibling, node.tie})
+    if (const auto it = with_weights_.find(candidate); it != with_weights_.end()) return it->second;
+  std::vector<std::string> names;
+  for (const Layer& l : graph_.layers)
+    if (l.parameters > 0) names.push_back(l.name);
+  throw Error("there is no earlier layer \"" + node.tie + "\" with weights to share" + did_you_mean(node.tie, names))
+      .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
+      .context(node.where);
+}
+
+const LayerDef& LayerWriter::definition(const LayerCall& call, bool loss) const {
+  const LayerDef* def = find_layer(catalog_, call.type);
+  if (def != nullptr && def->loss == loss) return *def;
+  std::vector<std::string> names;
+  for (const LayerDef* d : catalog_)
+    if (d->loss == loss) names.emplace_back(d->name);
+  throw Error((loss ? "unknown loss \"" : "unknown layer \"") + call.type + "\"" + did_you_mean(call.type, names))
+      .at(call.mark)
+      .help(loss ? "the losses: CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, NLLLoss, L1Loss, mean"
+                 : "the supported layers: gpuplan explain layers");
+}
+
+}  // namespace gpuplan

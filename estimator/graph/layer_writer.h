@@ -1,0 +1,45 @@
+// Appends the calls of a model to a Graph as its layers, each lowering itself.
+#pragma once
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan {
+
+/// Every function throws Error with the place in the spec.
+class LayerWriter {
+ public:
+  LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu)
+      : graph_(graph), catalog_(catalog), run_(run), builder_(graph, run, gpu) {}
+
+  TensorId new_input(const Input& input, const Shape& shape, DType dtype);
+  /// A layer that `node` asks for; returns what it hands on, until the next call.
+  const std::vector<TensorId>& add(const LayerCall& call, const Node& node, const std::string& path,
+                                   std::span<const TensorId> inputs, bool frozen);
+  /// The functional op that joins a residual or parallel, as if it were written in the spec.
+  TensorId join(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs);
+  void add_loss(const LayerCall& call);
+  /// The caller's frame keeps what it gave to a function until that returns.
+  void frame_returns(std::span<const TensorId> held);
+
+ private:
+  LayerBuilder::Call begin(const LayerCall& call, const LayerDef& def, const std::string& path);
+  void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
+  void hold_inputs(LayerId id, std::span<const TensorId> inputs);
+  LayerId tied_layer(const Node& node, const std::string& path);
+  const LayerDef& definition(const LayerCall& call, bool loss) const;
+  Layer& layer(LayerId id) { return graph_.layers[static_cast<std::size_t>(id)]; }
+
+  Graph& graph_;
+  Catalog catalog_;
+  const RunConfig& run_;
+  LayerBuilder builder_;
+  std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
+  std::size_t listed_ = 0;
+};
+
+}  // namespace gpuplan

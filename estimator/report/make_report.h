@@ -1,0 +1,28 @@
+// What the stages of a plan computed -> Report: totals, sums by layer and module, names of places.
+#pragma once
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/memory/placement.h"
+#include "estimator/memory/tensor_peak.h"
+#include "estimator/report/report.h"
+#include "estimator/run_config.h"
+#include "estimator/schedule/schedule.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+struct PlanParts {
+  const Model& model;
+  const Graph& graph;
+  const Schedule& schedule;
+  const OptimizerWork& optimizer;
+  const Placement& placement;
+  const TensorLevels& levels;
+};
+
+/// All but the phases and the timeline, which are the placement's own, the named GPU and the warnings. `gpu`: the one
+/// planned for, named or assumed. Throws Error when a sum overflows.
+Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu);
+
+}  // namespace gpuplan
