@@ -108,7 +108,7 @@ struct Layer {
 
 struct ParameterTensor {
   TensorId tensor = kNone;
-  std::string name;  // "layer1.0.conv1.weight"
+  std::string_view name;  // "weight", of static lifetime; empty: it is called as its layer
   LayerId layer = kNone;
   bool trainable = true;
 };

@@ -41,18 +41,11 @@ TensorId LayerBuilder::new_tensor(const Shape& shape, DType dtype, Category cate
   return size_of_vector(graph_.tensors) - 1;
 }
 
-std::string LayerBuilder::path_of(LayerId layer, std::string_view name) const {
-  std::string path = graph_.layers[static_cast<std::size_t>(layer)].name;
-  if (!path.empty() && !name.empty()) path += '.';
-  return path.append(name);
-}
-
 // A layer's parameters follow each other, in the order of its creation among the layers.
 TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape) const {
-  const std::string path = path_of(call_.tied, name);
   auto p = std::ranges::lower_bound(graph_.parameters, call_.tied, {}, &ParameterTensor::layer);
   for (; p != graph_.parameters.end() && p->layer == call_.tied; ++p) {
-    if (p->name != path) continue;
+    if (p->name != name) continue;
     const Shape there = this->shape(p->tensor);
     if (!(there == shape))
       fail("its " + std::string(name) + " is " + to_string(shape) + ", but the one it is tied to is " +
@@ -70,7 +63,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   const TensorId t = new_tensor(shape, run_.precision, Category::parameters);
   const bool trainable = !call_.frozen;
   graph_.tensor(t).requires_grad = trainable && training();
-  graph_.parameters.push_back({t, path_of(call_.layer, name), call_.layer, trainable});
+  graph_.parameters.push_back({t, name, call_.layer, trainable});
   graph_.model_storage.push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
   layer.parameters = checked_add(layer.parameters, shape.elements());

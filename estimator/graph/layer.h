@@ -154,7 +154,7 @@ class LayerBuilder {
   bool before(PyTorchVersion version) const { return run_.pytorch < version; }
 
   // --- weights
-  /// A parameter named "PATH.name"; an empty name is the path itself.
+  /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
@@ -190,8 +190,8 @@ class LayerBuilder {
     const LayerDef* def = nullptr;
     const LayerCall* written = nullptr;  // must outlive lower()
     bool frozen = false;
-    LayerId layer = kNone;  // whose name is the path of its parameters
-    LayerId tied = kNone;   // the layer whose weights it shares
+    LayerId layer = kNone;
+    LayerId tied = kNone;  // the layer whose weights it shares
   };
   /// Binds the arguments, lowers, and returns the outputs.
   const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
@@ -210,7 +210,6 @@ class LayerBuilder {
   Value value_of(std::string_view name) const;  // the default's where nothing was written
   void bind();
   Bound& place_of(const Argument& argument, std::size_t& position);
-  std::string path_of(LayerId layer, std::string_view name) const;
   TensorId tied_parameter(std::string_view name, const Shape& shape) const;
 
   Graph& graph_;

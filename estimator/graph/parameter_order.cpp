@@ -53,8 +53,8 @@ std::vector<ParameterTensor> in_module_order(std::vector<ParameterTensor> parame
   const auto layer_of = [&](const ParameterTensor& p) -> std::string_view {
     return layers[static_cast<std::size_t>(p.layer)].name;
   };
-  // A Parameter entry has its layer's name; it belongs to the module that it is written in.
-  const auto is_entry = [&](const ParameterTensor& p) { return p.name == layer_of(p); };
+  // A Parameter entry is called as its layer; it belongs to the module that it is written in.
+  const auto is_entry = [](const ParameterTensor& p) { return p.name.empty(); };
   if (std::ranges::none_of(parameters, is_entry)) return parameters;
   ModuleTree tree;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
