@@ -17,6 +17,11 @@
 namespace gpuplan {
 namespace {
 
+std::int64_t workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu) {
+  SimilarConvolutions similar;
+  return cudnn_workspace_bytes(convolution, gpu, similar);
+}
+
 struct Row {
   std::string gpu;
   CudnnConvolution conv;
@@ -76,7 +81,7 @@ TEST_CASE("recorded convolutions are exact") {
     CAPTURE(r.conv.c);
     CAPTURE(r.conv.k);
     CAPTURE(r.conv.n);
-    CHECK(cudnn_workspace_bytes(r.conv, gpu_named(r.gpu)) == r.bytes);
+    CHECK(workspace_bytes(r.conv, gpu_named(r.gpu)) == r.bytes);
   }
 }
 
@@ -89,7 +94,7 @@ TEST_CASE("the modelled rule stays near recordings of models that the table has 
   for (const Row& r : rows) {
     const CudnnConvolution& v = r.conv;
     const auto tensors = static_cast<double>(v.n * (v.c * v.h * v.w + v.k * v.p * v.q) * size_of(v.dtype));
-    const double error = static_cast<double>(cudnn_workspace_bytes(v, gpu_named(r.gpu)) - r.bytes) / tensors;
+    const double error = static_cast<double>(workspace_bytes(v, gpu_named(r.gpu)) - r.bytes) / tensors;
     errors.push_back(std::abs(error));
     bias += error;
   }
@@ -107,21 +112,21 @@ TEST_CASE("the modelled rule stays near recordings of models that the table has 
 TEST_CASE("a TF32 convolution in NCHW transposes its tensors") {
   // x and y of [32, 64, 56, 56] fp32 take 25690112 B each, the filter 147456.
   CudnnConvolution v = three_by_three(32);
-  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 25690112 + 147456 + 16);
+  CHECK(workspace_bytes(v, gpu_named("h200")) == 25690112 + 147456 + 16);
   v.pass = CudnnConvolution::Pass::backward_data;
-  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 2 * 25690112 + 147456 + 147);
+  CHECK(workspace_bytes(v, gpu_named("h200")) == 2 * 25690112 + 147456 + 147);
   v.channels_last = true;
-  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 131);
+  CHECK(workspace_bytes(v, gpu_named("h200")) == 131);
 }
 
 TEST_CASE("batches between the recorded ones take the smaller one's form") {
-  CHECK(cudnn_workspace_bytes(three_by_three(48), gpu_named("h200")) == 48 * 64 * 56 * 56 * 4 + 147456 + 16);
+  CHECK(workspace_bytes(three_by_three(48), gpu_named("h200")) == 48 * 64 * 56 * 56 * 4 + 147456 + 16);
 }
 
 TEST_CASE("fp64 convolutions work without a workspace") {
   CudnnConvolution v = three_by_three(32);
   v.dtype = DType::fp64;
-  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 0);
+  CHECK(workspace_bytes(v, gpu_named("h200")) == 0);
 }
 
 }  // namespace gpuplan

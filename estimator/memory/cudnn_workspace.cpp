@@ -79,10 +79,6 @@ double distance(const CudnnConvolution& conv, const RecordedShape& shape) {
 
 std::size_t most_similar(const CudnnConvolution& conv) {
   const auto shapes = cudnn_table::shapes();
-  const auto found = std::lower_bound(shapes.begin(), shapes.end(), members(conv),
-                                      [](const RecordedShape& s, const auto& key) { return members(s) < key; });
-  if (found != shapes.end() && members(*found) == members(conv))
-    return static_cast<std::size_t>(found - shapes.begin());
   std::size_t best = 0;
   double best_distance = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -121,10 +117,22 @@ std::int64_t copy_bytes(const CudnnConvolution& conv, const Form& form) {
 
 }  // namespace
 
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu) {
+std::size_t SimilarConvolutions::find(const CudnnConvolution& conv) {
+  const auto shapes = cudnn_table::shapes();
+  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), members(conv),
+                                         [](const RecordedShape& s, const auto& key) { return members(s) < key; });
+  if (recorded != shapes.end() && members(*recorded) == members(conv))
+    return static_cast<std::size_t>(recorded - shapes.begin());
+  const auto key = std::apply([](auto... member) { return std::array{member...}; }, members(conv));
+  const auto [it, fresh] = found_.try_emplace(key, 0);
+  if (fresh) it->second = most_similar(conv);
+  return it->second;
+}
+
+std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu, SimilarConvolutions& similar) {
   // fp64 engines take at most a few KiB (4 to 18 in recordings of ResNet-50): left out.
   if (conv.dtype == DType::fp64) return 0;
-  const std::size_t index = most_similar(conv);
+  const std::size_t index = similar.find(conv);
   const RecordedShape& shape = cudnn_table::shapes()[index];
   Form form = form_at(cudnn_table::codes(setup_of(conv, gpu), index), conv.pass, conv.n);
   if (form.rest_bytes >= kDescriptorBytes && members(shape) != members(conv)) {

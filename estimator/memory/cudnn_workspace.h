@@ -2,7 +2,10 @@
 // `modelled`. The only file that knows them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 
 #include "estimator/device/gpu.h"
 #include "estimator/dtype.h"
@@ -21,7 +24,17 @@ struct CudnnConvolution {
   bool tf32 = true;  // fp32 only: cuDNN may use TF32, PyTorch's default; without it, `modelled` by TF32's
 };
 
+/// Which recorded convolution stands for another. A search takes as long as planning several layers, and models repeat
+/// their convolutions, so what was found is remembered.
+class SimilarConvolutions {
+ public:
+  std::size_t find(const CudnnConvolution& convolution);
+
+ private:
+  std::map<std::array<std::int64_t, 13>, std::size_t> found_;  // by shape, stride, padding, dilation and groups
+};
+
 /// Workspace in bytes that PyTorch allocates while the convolution runs (0: none).
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu);
+std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu, SimilarConvolutions& similar);
 
 }  // namespace gpuplan

@@ -37,7 +37,14 @@ std::int64_t foreach_launches(std::span<const OptimizerParameter> tensors, int d
   for (const OptimizerParameter& tensor : tensors) {
     if (tensor.elements == 0) continue;
     ++filled_tensors;
-    for (std::int64_t chunks = ceil_div(tensor.elements, kForeachChunkElements); chunks > 0;) {
+    std::int64_t chunks = ceil_div(tensor.elements, kForeachChunkElements);
+    if (const std::int64_t room = limits.blocks - filled_blocks; chunks > room + limits.blocks) {
+      const std::int64_t full =
+          (chunks - room - 1) / limits.blocks;  // launches in its middle, with nothing else in them
+      launches += full;
+      chunks -= full * limits.blocks;
+    }
+    while (chunks > 0) {
       const std::int64_t taken = std::min(chunks, limits.blocks - filled_blocks);
       chunks -= taken;
       filled_blocks += taken;

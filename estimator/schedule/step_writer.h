@@ -5,6 +5,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/memory/cudnn_workspace.h"
 #include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
 
@@ -32,6 +33,7 @@ class StepWriter {
   Schedule& schedule_;
   const RunConfig& run_;
   const Gpu& gpu_;
+  SimilarConvolutions similar_;
 };
 
 }  // namespace gpuplan
