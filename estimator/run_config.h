@@ -7,6 +7,7 @@
 #include <string>
 
 #include "estimator/dtype.h"
+#include "estimator/strides.h"
 
 namespace gpuplan {
 
@@ -35,10 +36,26 @@ enum class AllocatorKind { caching, exact, cuda_malloc };
 using PyTorchVersion = int;
 constexpr PyTorchVersion kNewestPyTorch = 215;
 
+/// Which kernel scaled_dot_product_attention is asked to run. eager: the model's own Python code.
+enum class Attention { automatic, flash, efficient, cudnn, math, eager };
+
+/// What is run again in backward instead of being kept.
+struct CheckpointConfig {
+  enum class Kind { as_written, none, block, every, glob } kind = Kind::as_written;
+  std::int64_t every = 1;  // every=N: each Nth block of a repeat
+  std::string glob;        // of block paths
+};
+
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  DType precision = DType::fp32;  // of the whole model
+  std::int64_t micro_batches = 1;                  // the batch is run in so many parts, their gradients accumulated
+  DType precision = DType::fp32;                   // of the whole model
+  std::optional<DType> autocast;                   // torch.autocast's type: fp16 or bf16
+  bool tf32 = false;                               // matrix products may compute in TF32; no byte changes
+  MemoryFormat layout = MemoryFormat::contiguous;  // channels_last: model and images .to(channels_last)
+  Attention attention = Attention::automatic;
+  CheckpointConfig checkpoint;
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;

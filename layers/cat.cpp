@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 #include "estimator/integers.h"
 
@@ -30,21 +31,10 @@ Shape joined_shape(const LayerBuilder& b, int dim) {
 
 void lower(LayerBuilder& b) {
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), b.shape(b.input()).rank());
-  const Shape out = joined_shape(b, dim);
-  const DType dtype = b.dtype(b.input());
+  (void)joined_shape(b, dim);  // checked
   std::vector<TensorId> inputs;
-  for (int i = 0; i < b.input_count(); ++i) {
-    inputs.push_back(b.input(i));
-    if (b.dtype(inputs.back()) != dtype)
-      b.fail("input " + std::to_string(i) + " is " + std::string(name_of(b.dtype(inputs.back()))) + ", the first " +
-             std::string(name_of(dtype)));
-  }
-  const TensorId y = b.emit("aten::cat", Copy{out.elements()}, std::span<const TensorId>(inputs), out, dtype);
-  const bool dense = inputs.size() == 1 || out.elements(0, dim) == 1;
-  if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), inputs))
-    for (const TensorId x : inputs)
-      if (node.needs(x)) node.give(x, node.view(node.grad(), dense));
-  b.output(y);
+  for (int i = 0; i < b.input_count(); ++i) inputs.push_back(b.input(i));
+  b.output(aten::cat(b, inputs, dim));
 }
 
 const LayerDef kCat{

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -54,9 +54,7 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
   const DType dtype = b.dtype(log_p);
   const bool spatial = in.rank() > 2;
   TensorId x = log_p;
-  if (spatial && in.rank() != 4)
-    x = b.view(log_p, {in[0], in[1], 1, in.elements(2, in.rank())},
-               b.before(200) ? "ReshapeAliasBackward0" : "ViewBackward0");
+  if (spatial && in.rank() != 4) x = aten::reshape(b, log_p, {in[0], in[1], 1, in.elements(2, in.rank())});
   const Shape shape = b.shape(x);
   NllLoss work{.elements = b.elements(target)};
   const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
@@ -75,7 +73,11 @@ TensorId negated_class_sum(LayerBuilder& b, TensorId log_p, const Shape& each) {
   const DType dtype = b.dtype(log_p);
   const TensorId sum = b.emit("aten::sum", Reduction{.shape = in, .reduced = 0b10U, .input = dtype, .output = dtype},
                               {log_p}, each, dtype);
-  if (NodeBuilder node = b.node("SumBackward1", sum, {log_p})) node.give(log_p, node.view(node.grad(), false));
+  if (NodeBuilder node = b.node("SumBackward1", sum, {log_p})) {
+    Shape kept = in;
+    kept.set(1, 1);
+    node.give(log_p, node.expand(node.reshape(node.grad(), kept), in));
+  }
   const Elementwise pointwise{each.elements()};
   const TensorId minus = b.emit("aten::neg", pointwise, {sum}, each, dtype);
   if (NodeBuilder node = b.node("NegBackward0", minus, {sum}))
@@ -98,7 +100,7 @@ TensorId sum_all(LayerBuilder& b, TensorId x) {
   const DType dtype = b.dtype(x);
   const Reduction all{.shape = each, .reduced = (1U << each.rank()) - 1, .input = dtype, .output = dtype};
   const TensorId sum = b.emit("aten::sum", all, {x}, Shape{}, dtype);
-  if (NodeBuilder node = b.node("SumBackward0", sum, {x})) node.give(x, node.view(node.grad(), false));
+  if (NodeBuilder node = b.node("SumBackward0", sum, {x})) node.give(x, node.expand(node.grad(), each));
   return sum;
 }
 

@@ -5,56 +5,20 @@
 // input is saved only when the weight wants a gradient, the weight only when the input wants one. The bias
 // gradient is the engine's sum_to over the rows, after both products. addmm's backward computes dX first, mm's dW.
 
-#include "estimator/graph/layer.h"
-#include "estimator/integers.h"
+#include "estimator/aten/linear.h"
 
 namespace gpuplan::layers {
 namespace {
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
-  const Shape& in_shape = b.shape(x);
-  if (in_shape.rank() < 1) b.fail("expects an input [..., in_features]");
-  const std::int64_t k = b.size("in_features", in_shape[-1], "input features");
+  const Shape in = b.shape(x);
+  if (in.rank() < 1) b.fail("expects an input [..., in_features]");
+  const std::int64_t k = b.size("in_features", in[-1], "input features");
   const std::int64_t n = b.size("out_features");
-  const std::int64_t m = in_shape.elements(0, in_shape.rank() - 1);
-  const DType dtype = b.dtype(x);
-  Shape out_shape = in_shape;
-  out_shape.set(-1, n);
-
-  const TensorId w = b.parameter("weight", {n, k});
+  const TensorId weight = b.parameter("weight", {n, k});
   const TensorId bias = b.boolean("bias") ? b.parameter("bias", {n}) : kNone;
-  const Gemm product{.m = m, .n = n, .k = k, .bias_epilogue = bias != kNone, .dtype = dtype};
-  const TensorId y = bias != kNone ? b.emit("aten::addmm", product, {x, w, bias}, out_shape, dtype)
-                                   : b.emit("aten::mm", product, {x, w}, out_shape, dtype);
-
-  if (NodeBuilder node = b.node(bias != kNone ? "AddmmBackward0" : "MmBackward0", y, {x, w, bias})) {
-    const Operand dy = node.grad();
-    Operand dx = 0;
-    Operand dw = 0;
-    const auto run_dx = [&] {
-      if (node.needs(x))
-        dx = node.run("aten::mm", Gemm{.m = m, .n = k, .k = n, .dtype = dtype}, {dy, w}, b.shape(x), dtype);
-    };
-    const auto run_dw = [&] {
-      if (node.needs(w))
-        dw = node.run("aten::mm", Gemm{.m = n, .n = k, .k = m, .dtype = dtype}, {dy, x}, {n, k}, dtype);
-    };
-    if (bias != kNone) {
-      run_dx();
-      run_dw();
-    } else {
-      run_dw();
-      run_dx();
-    }
-    if (node.needs(bias))
-      node.give(bias, m == 1 ? node.view(dy)
-                             : node.run("aten::sum", Reduction{{m, n}, 0b01, dtype, dtype}, {dy}, {n}, dtype));
-    // The products are of [m, k] and W^T: their gradients go through a view and a transposition.
-    if (node.needs(x)) node.give(x, in_shape.rank() == 2 ? dx : node.view(dx));
-    if (node.needs(w)) node.give(w, node.view(dw));
-  }
-  b.output(y);
+  b.output(aten::linear(b, x, weight, bias));
 }
 
 const LayerDef kLinear{

@@ -52,7 +52,7 @@ void lower(LayerBuilder& b, const Fused& f) {
                   .mean = mean,
                   .dtype = dtype};
   TensorId y = b.emit(f.op, work, {x, target}, f.result_of_input_size ? shape : Shape{}, dtype);
-  if (f.result_of_input_size) y = b.alias(y, Shape{});
+  if (f.result_of_input_size) y = b.alias(y, Shape{}, Strides{});
   if (NodeBuilder node = b.node(f.node, y, {x}))
     node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
   b.output(y);
@@ -83,7 +83,7 @@ void lower_l1(LayerBuilder& b) {
       .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);
   if (NodeBuilder node = b.node(mean ? "MeanBackward0" : "SumBackward0", y, {error}))
-    node.give(error, mean ? node.run("aten::div", each, {node.grad()}, shape, dtype) : node.view(node.grad(), false));
+    node.give(error, mean ? node.run("aten::div", each, {node.grad()}, shape, dtype) : node.expand(node.grad(), shape));
   b.output(y);
 }
 

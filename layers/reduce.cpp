@@ -4,35 +4,22 @@
 // one expanded, a view without memory of its own; that of a mean is divided, which makes it a full tensor
 // (torch/csrc/autograd/FunctionsManual.cpp, sum_backward and mean_backward).
 
+#include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers {
 namespace {
 
-void reduce(LayerBuilder& b, bool mean, bool all, unsigned mask, bool keep) {
-  const TensorId x = b.input();
-  const Shape in = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = mean};
-  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), dtype);
-  const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
-                                : all ? "SumBackward0"
-                                      : "SumBackward1";
-  if (NodeBuilder node = b.node(name, y, {x})) {
-    if (mean && !all && b.before(200)) node.save(x);
-    const Operand dy = node.grad();
-    node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, dtype) : node.view(dy, false));
-  }
-  b.output(y);
-}
-
 void lower_dimensions(LayerBuilder& b, bool mean) {
-  reduce(b, mean, b.is_none("dim"), dimension_mask(b, "dim", b.shape(b.input()).rank()), b.boolean("keepdim"));
+  const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
+  b.output(aten::reduce(b, b.input(), mask, b.boolean("keepdim"), mean));
 }
 
 void lower_mean(LayerBuilder& b) { lower_dimensions(b, true); }
 void lower_sum(LayerBuilder& b) { lower_dimensions(b, false); }
-void lower_mean_loss(LayerBuilder& b) { reduce(b, true, true, (1U << b.shape(b.input()).rank()) - 1, false); }
+void lower_mean_loss(LayerBuilder& b) {
+  b.output(aten::reduce(b, b.input(), (1U << b.shape(b.input()).rank()) - 1, false, true));
+}
 
 const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},

@@ -1,29 +1,16 @@
 // Flatten, Unflatten, View, Reshape, Contiguous: the same elements under another shape.
 //
-// Of a contiguous tensor they are views: no kernel, only sizes are saved, and the gradient is viewed back. Otherwise
-// reshape and contiguous clone first and the clone's gradient passes through (aten/src/ATen/native/TensorShape.cpp,
-// reshape). gpuplan keeps whether a tensor is contiguous, not its strides, so a reshape that could view a part
-// of a tensor (one half of a Chunk) counts as a copy. Before 2.0 reshape's view is _reshape_alias.
+// Where the strides allow it they are views: no kernel, only sizes are saved, and the gradient is viewed back.
+// Otherwise reshape and contiguous clone first and the clone's gradient passes through
+// (aten/src/ATen/native/TensorShape.cpp, reshape), and view refuses. Before 2.0 reshape's view is _reshape_alias.
 
 #include <string>
 
+#include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers {
 namespace {
-
-// Contiguous: x itself, or a copy of it.
-TensorId contiguous(LayerBuilder& b, TensorId x) {
-  if (b.contiguous(x)) return x;
-  const TensorId y = b.emit("aten::clone", Copy{b.elements(x)}, {x}, b.shape(x), b.dtype(x));
-  if (NodeBuilder node = b.node("CloneBackward0", y, {x})) node.give(x, node.grad());
-  return y;
-}
-
-TensorId reshape(LayerBuilder& b, TensorId x, const Shape& shape) {
-  if (b.contiguous(x)) return b.view(x, shape, b.before(200) ? "ReshapeAliasBackward0" : "ViewBackward0");
-  return b.view(contiguous(b, x), shape, "UnsafeViewBackward0");
-}
 
 // `sizes` with its -1, if any, such that it has `elements`.
 Shape infer_sizes(const LayerBuilder& b, std::string_view argument, const std::vector<std::int64_t>& sizes,
@@ -55,12 +42,7 @@ void lower_flatten(LayerBuilder& b) {
   const int from = wrap_dimension(b, "start_dim", b.integer("start_dim"), in.rank());
   const int to = wrap_dimension(b, "end_dim", b.integer("end_dim"), in.rank());
   if (from > to) b.fail("start_dim", "start_dim comes after end_dim for an input " + to_string(in));
-  if (from == to) return b.output(x);
-  Shape out;
-  for (int i = 0; i < from; ++i) out.push_back(in[i]);
-  out.push_back(in.elements(from, to + 1));
-  for (int i = to + 1; i < in.rank(); ++i) out.push_back(in[i]);
-  b.output(reshape(b, x, out));
+  b.output(aten::flatten(b, x, from, to));
 }
 
 void lower_unflatten(LayerBuilder& b) {
@@ -74,21 +56,21 @@ void lower_unflatten(LayerBuilder& b) {
     if (i == dim)
       for (const std::int64_t n : split.sizes()) out.push_back(n);
   }
-  b.output(b.view(x, out, "ViewBackward0", b.contiguous(x)));
+  b.output(aten::view(b, x, out));
 }
 
 void lower_view(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape out = infer_sizes(b, "shape", b.integers("shape"), b.elements(x));
-  b.output(b.view(x, out, "ViewBackward0", b.contiguous(x)));
+  b.output(aten::view(b, x, out));
 }
 
 void lower_reshape(LayerBuilder& b) {
   const TensorId x = b.input();
-  b.output(reshape(b, x, infer_sizes(b, "shape", b.integers("shape"), b.elements(x))));
+  b.output(aten::reshape(b, x, infer_sizes(b, "shape", b.integers("shape"), b.elements(x))));
 }
 
-void lower_contiguous(LayerBuilder& b) { b.output(contiguous(b, b.input())); }
+void lower_contiguous(LayerBuilder& b) { b.output(aten::contiguous(b, b.input())); }
 
 const std::vector<ParameterDef> kShape = {
     {"shape", ParameterType::integers, "", "all sizes, the batch first; one of them -1: what is left", true}};
@@ -96,7 +78,7 @@ const std::vector<ParameterDef> kShape = {
 const LayerDef kFlatten{
     .name = "Flatten",
     .summary = "joins dimensions start_dim to end_dim",
-    .math = "x [N, C, H, W] -> [N, C H W]. A view; a copy when x is not contiguous.",
+    .math = "x [N, C, H, W] -> [N, C H W]. A view; a copy where the strides of x allow none.",
     .parameters = {{"start_dim", ParameterType::integer, "1", "first dimension joined"},
                    {"end_dim", ParameterType::integer, "-1", "last dimension joined"}},
     .lower = lower_flatten,
@@ -135,7 +117,7 @@ const LayerDef kView{
 const LayerDef kReshape{
     .name = "Reshape",
     .summary = "tensor.reshape",
-    .math = "As View; a copy when x is not contiguous. The sizes start with the batch.",
+    .math = "As View; a copy where the strides of x allow no view. The sizes start with the batch.",
     .parameters = kShape,
     .lower = lower_reshape,
     .example = {.call = "Reshape(-1, 1568)",

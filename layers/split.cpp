@@ -6,34 +6,12 @@
 #include <algorithm>
 #include <string>
 
+#include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 #include "estimator/integers.h"
 
 namespace gpuplan::layers {
 namespace {
-
-// Before `dim` only sizes of 1: each part is one contiguous piece.
-bool parts_are_contiguous(const LayerBuilder& b, const Shape& in, int dim) {
-  return b.contiguous(b.input()) && in.elements(0, dim) == 1;
-}
-
-void split(LayerBuilder& b, int dim, const std::vector<std::int64_t>& sizes, std::string_view node_name) {
-  const TensorId x = b.input();
-  const Shape in = b.shape(x);
-  const DType dtype = b.dtype(x);
-  std::vector<TensorId> parts;
-  for (const std::int64_t size : sizes) {
-    Shape part = in;
-    part.set(dim, size);
-    parts.push_back(b.alias(x, part, parts_are_contiguous(b, in, dim)));
-  }
-  if (NodeBuilder node = b.node(node_name, parts, std::span<const TensorId>(&x, 1))) {
-    std::vector<Operand> gradients;
-    for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
-    node.give(x, node.run("aten::cat", Copy{in.elements()}, std::span<const Operand>(gradients), in, dtype));
-  }
-  b.outputs(parts);
-}
 
 std::vector<std::int64_t> equal_parts(const LayerBuilder& b, std::int64_t total, std::int64_t size) {
   constexpr std::int64_t kMaxParts = 10'000;
@@ -48,7 +26,8 @@ void lower_chunk(LayerBuilder& b) {
   const Shape& in = b.shape(b.input());
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   // torch gives fewer chunks than asked for when the sizes do not divide.
-  split(b, dim, equal_parts(b, in[dim], ceil_div(in[dim], b.size("chunks"))), "SplitBackward0");
+  b.outputs(
+      aten::split(b, b.input(), dim, equal_parts(b, in[dim], ceil_div(in[dim], b.size("chunks"))), "SplitBackward0"));
 }
 
 void lower_split(LayerBuilder& b) {
@@ -60,13 +39,14 @@ void lower_split(LayerBuilder& b) {
     if (size < 1) b.fail("split_size_or_sections", "a part of size " + std::to_string(size), "expected sizes >= 1");
     sum = checked_add(sum, size);
   }
-  if (sizes.size() == 1 && sum < in[dim]) return split(b, dim, equal_parts(b, in[dim], sum), "SplitBackward0");
+  if (sizes.size() == 1 && sum < in[dim])
+    return b.outputs(aten::split(b, b.input(), dim, equal_parts(b, in[dim], sum), "SplitBackward0"));
   if (sizes.size() > 1 && sum != in[dim])
     b.fail("split_size_or_sections", "the parts add up to " + std::to_string(sum) + ", dimension " +
                                          std::to_string(dim) + " of the input " + to_string(in) + " has " +
                                          std::to_string(in[dim]));
-  split(b, dim, sizes.size() == 1 ? std::vector{in[dim]} : sizes,
-        sizes.size() == 1 ? "SplitBackward0" : "SplitWithSizesBackward0");
+  b.outputs(aten::split(b, b.input(), dim, sizes.size() == 1 ? std::vector{in[dim]} : sizes,
+                        sizes.size() == 1 ? "SplitBackward0" : "SplitWithSizesBackward0"));
 }
 
 const ParameterDef kDim{"dim", ParameterType::integer, "0", "dimension that is split"};

@@ -13,6 +13,7 @@
 #include "estimator/error.h"
 #include "estimator/graph/primitive.h"
 #include "estimator/shape.h"
+#include "estimator/strides.h"
 
 namespace gpuplan {
 
@@ -45,10 +46,12 @@ struct Buffer {
 
 struct Tensor {
   Shape shape;
+  Strides strides;
   DType dtype = DType::fp32;
   BufferId buffer = kNone;
   bool requires_grad = false;
-  bool contiguous = true;
+  bool contiguous = true;         // strides are row-major
+  bool trained = false;           // a parameter whose requires_grad is set, also where no gradient is computed
   NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
   std::int32_t output_index = 0;  // which output
   TensorId replaced_by = kNone;   // the same Python object after an in-place operation
@@ -71,12 +74,38 @@ struct Op {
   Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
 };
 
+/// How the result of an operation lies in memory.
+enum class Placing : std::uint8_t {
+  contiguous,
+  channels_last,
+  pointwise,  // as TensorIterator places the result of what the operation reads
+  like,       // as empty_like of the first operand read
+  given       // Local::strides
+};
+
+/// How a value of a node is made of another one.
+enum class ViewKind : std::uint8_t {
+  none,           // a result of its own
+  same,           // another tensor object of the same shape
+  permute,        // Local::order
+  expand,         // repeated along dimensions of size 1, new ones in front
+  narrow,         // a part along a dimension
+  reshape,        // a view where the strides allow one, else a copy
+  contiguous,     // itself where it is row-major, else a copy
+  channels_last,  // itself where it is channels-last, else a copy
+};
+/// These run the operation that writes them only where the value's strides ask for it.
+constexpr bool may_copy(ViewKind kind) { return kind >= ViewKind::reshape; }
+
 /// A value inside an autograd node's backward. The first ones are the incoming gradients, one an output.
 struct Local {
-  std::int64_t bytes = 0;
-  std::int32_t alias_of = kNone;  // a local whose storage it shares
-  bool dense = true;              // non-overlapping and dense: may be accumulated into
-  bool view = false;              // another tensor object than the one it aliases
+  Shape shape;
+  Strides strides;  // Placing::given; dimension orders of ViewKind::permute
+  DType dtype = DType::fp32;
+  Placing placing = Placing::contiguous;
+  ViewKind view = ViewKind::none;
+  std::int32_t alias_of = kNone;  // the local that it views or copies
+  std::int64_t bytes() const { return shape.elements() * size_of(dtype); }
 };
 
 struct GradientEdge {
@@ -87,11 +116,12 @@ struct GradientEdge {
 struct AutogradNode {
   std::string_view name;  // "ConvolutionBackward0"
   LayerId layer = kNone;
-  Range outputs;  // of Graph::operands: forward tensors
-  Range saved;    // of Graph::saved: forward tensors it keeps alive until it ran
-  Range ops;      // of Graph::backward_ops
-  Range locals;   // of Graph::locals
-  Range edges;    // of Graph::edges, in the order of the forward op's inputs
+  std::int32_t op = kNone;  // of Graph::forward_ops: the last one run when the node was made
+  Range outputs;            // of Graph::operands: forward tensors
+  Range saved;              // of Graph::saved: forward tensors it keeps alive until it ran
+  Range ops;                // of Graph::backward_ops
+  Range locals;             // of Graph::locals
+  Range edges;              // of Graph::edges, in the order of the forward op's inputs
 };
 
 /// A leaf module or functional op of the model, in the order of execution; a row of the layer table.
@@ -104,6 +134,13 @@ struct Layer {
   Range ops;                    // of Graph::forward_ops
   std::int64_t parameters = 0;  // elements owned by it
   bool module = true;           // false: the loss, frames
+};
+
+/// A part of the forward that keeps only what it was given and is run again in backward (torch.utils.checkpoint).
+struct Checkpoint {
+  Range ops;    // of Graph::forward_ops
+  Range nodes;  // of Graph::nodes
+  Range given;  // of Graph::operands
 };
 
 struct ParameterTensor {
@@ -127,8 +164,12 @@ struct Graph {
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
-  std::vector<TensorId> model_storage;      // parameters and buffers in the order they are allocated
-  std::vector<TensorId> inputs;             // of the model, then the targets of the loss
+  /// Parameters and buffers in the order they are allocated. Those of category scratch are weights that were
+  /// replaced by the ones they are tied to: gone once the model is built.
+  std::vector<TensorId> model_storage;
+  std::vector<Checkpoint> checkpoints;   // in the order of execution, not nested
+  std::vector<TensorId> autocast_casts;  // what autocast's cache holds until its context ends
+  std::vector<TensorId> inputs;          // of the model, then the targets of the loss
   TensorId output = kNone;
   TensorId loss = kNone;
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.

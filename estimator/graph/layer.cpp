@@ -35,6 +35,7 @@ TensorId LayerBuilder::new_tensor(const Shape& shape, DType dtype, Category cate
   graph_.buffers.push_back({tensor_bytes(shape, dtype), category, call_.layer});
   Tensor t;
   t.shape = shape;
+  t.strides = contiguous_strides(shape);
   t.dtype = dtype;
   t.buffer = size_of_vector(graph_.buffers) - 1;
   graph_.tensors.push_back(t);
@@ -63,6 +64,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   const TensorId t = new_tensor(shape, run_.precision, Category::parameters);
   const bool trainable = !call_.frozen;
   graph_.tensor(t).requires_grad = trainable && training();
+  graph_.tensor(t).trained = trainable;
   graph_.parameters.push_back({t, name, call_.layer, trainable});
   graph_.model_storage.push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
@@ -91,10 +93,54 @@ TensorId LayerBuilder::target(const Shape& shape, DType dtype) {
 
 // --- forward ----------------------------------------------------------------------------------------------------
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
-                            const Shape& shape, DType dtype) {
+// Where a kernel puts its result.
+void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primitive& what,
+                         std::span<const TensorId> reads) {
+  const Placing usual = std::holds_alternative<Elementwise>(what) ? Placing::pointwise : Placing::contiguous;
+  Tensor& t = graph_.tensor(result);
+  switch (output.placing.value_or(usual)) {
+    case Placing::contiguous: return;
+    case Placing::channels_last: t.strides = strides_in(MemoryFormat::channels_last, t.shape); break;
+    case Placing::given: t.strides = output.strides; break;
+    case Placing::like: t.strides = strides_like(graph_.tensor(reads.front()).shape, strides(reads.front())); break;
+    case Placing::pointwise: {
+      if (std::ranges::all_of(reads, [&](TensorId r) { return graph_.tensor(r).contiguous; })) return;
+      std::array<StridedShape, 4> operands;
+      std::size_t n = 0;
+      for (const TensorId r : reads)
+        if (n < operands.size()) operands[n++] = {graph_.tensor(r).shape, graph_.tensor(r).strides};
+      t.strides = pointwise_strides(t.shape, {operands.data(), n});
+      break;
+    }
+  }
+  t.contiguous = is_contiguous(t.shape, t.strides);
+}
+
+std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
+                                              std::span<const TensorId> reads, std::span<const OutputSpec> outputs) {
   Op op{name, what, call_.layer, graph_.append_operands(reads), {}};
-  const TensorId result = new_tensor(shape, dtype, Category::activations);
+  std::vector<TensorId> results;
+  results.reserve(outputs.size());
+  for (const OutputSpec& o : outputs) {
+    results.push_back(new_tensor(o.shape, o.dtype, Category::activations));
+    place(results.back(), o, what, reads);
+  }
+  op.writes = graph_.append_operands(results);
+  graph_.forward_ops.push_back(op);
+  return results;
+}
+
+std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
+                                              std::initializer_list<TensorId> reads,
+                                              std::span<const OutputSpec> outputs) {
+  return emit_many(name, what, std::span(reads.begin(), reads.size()), outputs);
+}
+
+TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+                            const OutputSpec& output) {
+  Op op{name, what, call_.layer, graph_.append_operands(reads), {}};
+  const TensorId result = new_tensor(output.shape, output.dtype, Category::activations);
+  place(result, output, what, reads);
   graph_.operands.push_back(result);
   op.writes = {op.reads.end, size_of_vector(graph_.operands)};
   graph_.forward_ops.push_back(op);
@@ -102,27 +148,27 @@ TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::s
 }
 
 TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+                            const OutputSpec& output) {
+  return emit(name, what, std::span(reads.begin(), reads.size()), output);
+}
+
+TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
                             const Shape& shape, DType dtype) {
-  return emit(name, what, std::span<const TensorId>(reads.begin(), reads.size()), shape, dtype);
+  return emit(name, what, std::span(reads.begin(), reads.size()), {shape, dtype});
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
-                                              std::initializer_list<TensorId> reads,
-                                              std::span<const OutputSpec> outputs) {
-  Op op{name, what, call_.layer, graph_.append_operands({reads.begin(), reads.size()}), {}};
-  std::vector<TensorId> results;
-  results.reserve(outputs.size());
-  for (const OutputSpec& o : outputs) results.push_back(new_tensor(o.shape, o.dtype, Category::activations));
-  op.writes = graph_.append_operands(results);
-  graph_.forward_ops.push_back(op);
-  return results;
+TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+                            const Shape& shape, DType dtype) {
+  return emit(name, what, reads, {shape, dtype});
 }
 
-TensorId LayerBuilder::alias(TensorId t, const Shape& shape, bool contiguous) {
+TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& strides) {
+  (void)shape.elements();  // an expanded shape must not overflow either
   Tensor copy = graph_.tensor(t);
   copy.shape = shape;
-  copy.contiguous = contiguous;
-  copy.requires_grad = false;
+  copy.strides = strides;
+  copy.contiguous = is_contiguous(shape, strides);
+  copy.requires_grad = copy.trained = false;
   copy.producer = kNone;
   copy.replaced_by = kNone;
   graph_.tensors.push_back(copy);
@@ -135,15 +181,51 @@ TensorId LayerBuilder::emit_in_place(std::string_view name, const Primitive& wha
   op.writes = {op.reads.end, op.reads.end};
   graph_.forward_ops.push_back(op);
   const TensorId before = *reads.begin();
-  const TensorId after = alias(before, graph_.tensor(before).shape, graph_.tensor(before).contiguous);
+  const TensorId after = alias(before, graph_.tensor(before).shape, graph_.tensor(before).strides);
   graph_.tensor(before).replaced_by = after;
   return after;
 }
 
-TensorId LayerBuilder::view(TensorId t, const Shape& shape, std::string_view name, bool contiguous) {
-  const TensorId v = alias(t, shape, contiguous);
-  if (NodeBuilder n = node(name, v, {t})) n.give(t, n.view(n.grad()));
-  return v;
+void LayerBuilder::hold(std::span<const TensorId> tensors) { emit_many("return", Marker{}, tensors, {}); }
+
+MemoryFormat LayerBuilder::suggested_format(TensorId t) const {
+  return gpuplan::suggested_format(graph_.tensor(t).shape, graph_.tensor(t).strides);
+}
+
+// --- autocast ---------------------------------------------------------------------------------------------------
+
+TensorId LayerBuilder::cast(TensorId t, DType to) {
+  const DType from = dtype(t);
+  if (from == to) return t;
+  const Shape shape = this->shape(t);
+  const TensorId y = emit("aten::to", Elementwise{shape.elements(), 0}, {t}, shape, to);
+  if (NodeBuilder n = node("ToCopyBackward0", y, {t})) n.give(t, n.cast(n.grad(), from));
+  return y;
+}
+
+TensorId LayerBuilder::autocast_lower(TensorId t) {
+  if (!run_.autocast || t == kNone) return t;
+  const DType from = dtype(t);
+  if (from == *run_.autocast || !is_floating(from) || from == DType::fp64) return t;
+  // Leaves that are trained, also where no_grad is on: the weights.
+  const bool cached = from == DType::fp32 && graph_.tensor(t).trained;
+  if (!cached) return cast(t, *run_.autocast);
+  if (const auto it = cast_cache_.find(t); it != cast_cache_.end()) return it->second;
+  const TensorId y = cast(t, *run_.autocast);
+  graph_.autocast_casts.push_back(y);
+  cast_cache_.emplace(t, y);
+  return y;
+}
+
+TensorId LayerBuilder::autocast_fp32(TensorId t) {
+  if (!run_.autocast || t == kNone) return t;
+  const DType from = dtype(t);
+  return from == DType::fp16 || from == DType::bf16 ? cast(t, DType::fp32) : t;
+}
+
+void LayerBuilder::end_autocast() {
+  if (!graph_.autocast_casts.empty()) hold(graph_.autocast_casts);
+  cast_cache_.clear();
 }
 
 const std::vector<TensorId>& LayerBuilder::lower(const Call& call, std::span<const TensorId> inputs) {

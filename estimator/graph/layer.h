@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "estimator/device/gpu.h"
@@ -67,10 +68,13 @@ using Catalog = std::span<const LayerDef* const>;
 /// nullptr when there is none.
 const LayerDef* find_layer(Catalog catalog, std::string_view name);
 
-/// Result of a forward operation.
+/// Result of an operation. Without `placing` a pointwise kernel's result lies as TensorIterator places it and any other
+/// one is contiguous.
 struct OutputSpec {
   Shape shape;
   DType dtype = DType::fp32;
+  std::optional<Placing> placing = std::nullopt;
+  Strides strides = {};  // Placing::given
 };
 
 /// The backward of one forward operation, written down while lowering, before the next node is begun. Values are
@@ -84,18 +88,42 @@ class NodeBuilder {
   /// The gradient of output k, as it arrives.
   Operand grad(int k = 0) const { return local(k); }
   /// Runs a kernel that allocates one result.
+  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output);
+  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+              const OutputSpec& output);
   Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
               DType dtype);
   Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
               DType dtype);
   /// Runs a kernel with several results, allocated in this order.
+  std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+                                std::span<const OutputSpec> outputs);
   std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
                                 std::span<const OutputSpec> outputs);
   /// Runs a kernel that writes into what it reads.
   void run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads);
-  /// Another tensor object on the storage of `value`; dense: it covers its elements without gaps or overlap.
-  Operand view(Operand value, bool dense = true);
-  /// The gradient of `input` is `value`.
+  /// Holds values until here, as names in the function that computes the gradients do.
+  void hold(std::initializer_list<Operand> values) { run_in_place("return", Marker{}, values); }
+
+  // Views of a value of this node (not of a forward tensor). The first three need no kernel.
+  /// Another tensor object of the same shape on the same storage.
+  Operand view(Operand value);
+  /// Dimension i of the result is dimension order[i] of the value.
+  Operand permute(Operand value, std::span<const int> order);
+  Operand expand(Operand value, const Shape& shape);
+  /// A part of the value, of this shape.
+  Operand narrow(Operand value, const Shape& shape);
+  /// value.reshape(shape): a view, or a copy where its strides allow none.
+  Operand reshape(Operand value, const Shape& shape);
+  /// value.contiguous(format): itself, or a copy.
+  Operand contiguous(Operand value, MemoryFormat format = MemoryFormat::contiguous);
+  /// value.to(dtype): itself, or a copy.
+  Operand cast(Operand value, DType dtype);
+  const Shape& shape(Operand value) const;
+  DType dtype(Operand value) const;
+
+  /// The gradient of `input` is `value`. Where its shape or type is another one, the engine sums it to the input's
+  /// shape and casts it, after everything that the node runs itself (torch/csrc/autograd/engine.cpp, validate_outputs).
   void give(TensorId input, Operand value);
   /// Keeps a forward tensor that no kernel of the backward reads (convolution's unneeded operand, avg_pool2d's input).
   void save(TensorId tensor);
@@ -105,6 +133,8 @@ class NodeBuilder {
   Graph* graph_ = nullptr;
   NodeId node_ = kNone;
   Operand add_local(const Local& value);
+  Operand add_view(ViewKind kind, Operand value, const Shape& shape);
+  Local& value_of(Operand value) const;
   Op& append(std::string_view name, const Primitive& what, std::span<const Operand> reads);
 };
 
@@ -142,6 +172,8 @@ class LayerBuilder {
   DType dtype(TensorId t) const { return graph_.tensor(t).dtype; }
   std::int64_t elements(TensorId t) const { return shape(t).elements(); }
   bool contiguous(TensorId t) const { return graph_.tensor(t).contiguous; }
+  Strides strides(TensorId t) const { return graph_.tensor(t).strides; }
+  MemoryFormat suggested_format(TensorId t) const;
   bool requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
@@ -162,20 +194,39 @@ class LayerBuilder {
   /// The target of a loss, an input of the step.
   TensorId target(const Shape& shape, DType dtype);
 
-  // --- forward
+  // --- forward: kernels. Those that compute in autocast's type or in fp32 ask for their operands first
+  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+                const OutputSpec& output);
+  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+                const OutputSpec& output);
   TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape,
                 DType dtype);
   TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
                 DType dtype);
+  std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+                                  std::span<const OutputSpec> outputs);
   std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
                                   std::span<const OutputSpec> outputs);
   /// Writes into the first tensor read; the result is the same Python object.
   TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
-  /// A view: the same storage, no kernel, and the node that passes its gradient on. `dense`: the gradient is a tensor
-  /// of its own storage whole (reshape); false: a part or an expansion.
-  TensorId view(TensorId t, const Shape& shape, std::string_view node, bool contiguous = true);
-  /// Tensor t without a node between: the same storage under another shape.
-  TensorId alias(TensorId t, const Shape& shape, bool contiguous = true);
+  /// Holds tensors until here, as the names of a function's variables do.
+  void hold(std::span<const TensorId> tensors);
+  void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }
+  /// The same storage under another shape and strides, without an autograd node between.
+  TensorId alias(TensorId t, const Shape& shape, const Strides& strides);
+
+  // --- forward: autocast (torch.amp; aten/src/ATen/autocast_mode.cpp)
+  /// The type that matrix products compute in under autocast; empty outside of it.
+  std::optional<DType> autocast() const { return run_.autocast; }
+  /// cached_cast to autocast's type: a trained fp32 weight is cast once a context, anything else each time. The tensor
+  /// itself outside of autocast, when it is not floating or has the type already.
+  TensorId autocast_lower(TensorId t);
+  /// To fp32 under autocast, as the operators of its fp32 list are given their operands.
+  TensorId autocast_fp32(TensorId t);
+  /// t.to(dtype): itself or a copy, with its node.
+  TensorId cast(TensorId t, DType dtype);
+  /// Autocast's context ends: its cache lets go.
+  void end_autocast();
 
   /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
   NodeBuilder node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs);
@@ -211,6 +262,7 @@ class LayerBuilder {
   void bind();
   Bound& place_of(const Argument& argument, std::size_t& position);
   TensorId tied_parameter(std::string_view name, const Shape& shape) const;
+  void place(TensorId result, const OutputSpec& output, const Primitive& what, std::span<const TensorId> reads);
 
   Graph& graph_;
   const RunConfig& run_;
@@ -219,6 +271,7 @@ class LayerBuilder {
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
   std::vector<Bound> bound_;
+  std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
 };
 
 }  // namespace gpuplan

@@ -1,5 +1,6 @@
 // How a layer writes down the backward of what it ran.
 #include <algorithm>
+#include <utility>
 
 #include "estimator/graph/layer.h"
 #include "estimator/integers.h"
@@ -12,6 +13,8 @@ std::int32_t size_of_vector(const std::vector<T>& v) {
   return static_cast<std::int32_t>(v.size());
 }
 
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
 }  // namespace
 
 bool NodeBuilder::needs(TensorId input) const {
@@ -19,14 +22,21 @@ bool NodeBuilder::needs(TensorId input) const {
 }
 
 Operand NodeBuilder::add_local(const Local& value) {
-  AutogradNode& n = graph_->nodes[static_cast<std::size_t>(node_)];
+  AutogradNode& n = graph_->nodes[index(node_)];
   graph_->locals.push_back(value);
   n.locals.end = size_of_vector(graph_->locals);
   return local(n.locals.end - n.locals.begin - 1);
 }
 
+Local& NodeBuilder::value_of(Operand value) const {
+  return graph_->locals[index(graph_->nodes[index(node_)].locals.begin + ~value)];
+}
+
+const Shape& NodeBuilder::shape(Operand value) const { return value_of(value).shape; }
+DType NodeBuilder::dtype(Operand value) const { return value_of(value).dtype; }
+
 Op& NodeBuilder::append(std::string_view name, const Primitive& what, std::span<const Operand> reads) {
-  AutogradNode& n = graph_->nodes[static_cast<std::size_t>(node_)];
+  AutogradNode& n = graph_->nodes[index(node_)];
   Op op{name, what, n.layer, graph_->append_operands(reads), {}};
   op.writes = {op.reads.end, op.reads.end};
   for (const Operand r : reads)
@@ -36,51 +46,116 @@ Op& NodeBuilder::append(std::string_view name, const Primitive& what, std::span<
   return graph_->backward_ops.back();
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
-                         const Shape& shape, DType dtype) {
+std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+                                           std::span<const OutputSpec> outputs) {
   Op& op = append(name, what, reads);
-  const Operand result = add_local({checked_mul(shape.elements(), size_of(dtype)), kNone, true, false});
-  graph_->operands.push_back(result);
-  op.writes.end = size_of_vector(graph_->operands);
-  return result;
-}
-
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
-                         const Shape& shape, DType dtype) {
-  return run(name, what, std::span<const Operand>(reads.begin(), reads.size()), shape, dtype);
-}
-
-std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what,
-                                           std::initializer_list<Operand> reads, std::span<const OutputSpec> outputs) {
-  Op& op = append(name, what, {reads.begin(), reads.size()});
+  const Placing usual = std::holds_alternative<Elementwise>(what) ? Placing::pointwise : Placing::contiguous;
   std::vector<Operand> results;
   results.reserve(outputs.size());
   for (const OutputSpec& o : outputs) {
-    results.push_back(add_local({checked_mul(o.shape.elements(), size_of(o.dtype)), kNone, true, false}));
+    Local value;
+    value.shape = o.shape;
+    value.dtype = o.dtype;
+    value.placing = o.placing.value_or(usual);
+    value.strides = o.strides;
+    (void)checked_mul(o.shape.elements(), size_of(o.dtype));
+    results.push_back(add_local(value));
     graph_->operands.push_back(results.back());
   }
   op.writes.end = size_of_vector(graph_->operands);
   return results;
 }
 
+std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what,
+                                           std::initializer_list<Operand> reads, std::span<const OutputSpec> outputs) {
+  return run_many(name, what, std::span(reads.begin(), reads.size()), outputs);
+}
+
+Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+                         const OutputSpec& output) {
+  return run_many(name, what, reads, {&output, 1}).front();
+}
+
+Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+                         const OutputSpec& output) {
+  return run(name, what, std::span(reads.begin(), reads.size()), output);
+}
+
+Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+                         const Shape& shape, DType dtype) {
+  return run(name, what, reads, {shape, dtype});
+}
+
+Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+                         const Shape& shape, DType dtype) {
+  return run(name, what, std::span(reads.begin(), reads.size()), {shape, dtype});
+}
+
 void NodeBuilder::run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads) {
   append(name, what, {reads.begin(), reads.size()});
 }
 
-Operand NodeBuilder::view(Operand value, bool dense) {
-  const Local& of =
-      graph_->locals[static_cast<std::size_t>(graph_->nodes[static_cast<std::size_t>(node_)].locals.begin + ~value)];
-  return add_local({of.bytes, ~value, dense && of.dense, true});
+// --- views ------------------------------------------------------------------------------------------------------
+
+Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) {
+  if (may_copy(kind)) {
+    Op& op = append("aten::clone", Copy{shape.elements()}, {&value, 1});
+    Local copy = value_of(value);
+    copy.shape = shape;
+    copy.view = kind;
+    copy.alias_of = ~value;
+    const Operand result = add_local(copy);
+    graph_->operands.push_back(result);
+    op.writes.end = size_of_vector(graph_->operands);
+    return result;
+  }
+  Local of = value_of(value);
+  of.shape = shape;
+  of.view = kind;
+  of.alias_of = ~value;
+  return add_local(of);
 }
+
+Operand NodeBuilder::view(Operand value) { return add_view(ViewKind::same, value, value_of(value).shape); }
+
+Operand NodeBuilder::permute(Operand value, std::span<const int> order) {
+  Shape shape;
+  Strides ordered;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    shape.push_back(value_of(value).shape[order[i]]);
+    ordered.set(static_cast<int>(i), order[i]);
+  }
+  const Operand result = add_view(ViewKind::permute, value, shape);
+  value_of(result).strides = ordered;
+  return result;
+}
+
+Operand NodeBuilder::expand(Operand value, const Shape& shape) { return add_view(ViewKind::expand, value, shape); }
+Operand NodeBuilder::narrow(Operand value, const Shape& shape) { return add_view(ViewKind::narrow, value, shape); }
+Operand NodeBuilder::reshape(Operand value, const Shape& shape) {
+  return shape == value_of(value).shape ? view(value) : add_view(ViewKind::reshape, value, shape);
+}
+Operand NodeBuilder::contiguous(Operand value, MemoryFormat format) {
+  return add_view(format == MemoryFormat::contiguous ? ViewKind::contiguous : ViewKind::channels_last, value,
+                  value_of(value).shape);
+}
+
+Operand NodeBuilder::cast(Operand value, DType to) {
+  const Local of = value_of(value);
+  if (of.dtype == to) return value;
+  return run("aten::to", Elementwise{of.shape.elements(), 0}, {value}, of.shape, to);
+}
+
+// --- results ----------------------------------------------------------------------------------------------------
 
 void NodeBuilder::give(TensorId input, Operand value) {
   graph_->edges.push_back({input, ~value});
-  graph_->nodes[static_cast<std::size_t>(node_)].edges.end = size_of_vector(graph_->edges);
+  graph_->nodes[index(node_)].edges.end = size_of_vector(graph_->edges);
 }
 
 void NodeBuilder::save(TensorId t) {
   graph_->saved.push_back(t);
-  graph_->nodes[static_cast<std::size_t>(node_)].saved.end = size_of_vector(graph_->saved);
+  graph_->nodes[index(node_)].saved.end = size_of_vector(graph_->saved);
 }
 
 NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> outputs,
@@ -91,6 +166,7 @@ NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> 
   AutogradNode n;
   n.name = name;
   n.layer = call_.layer;
+  n.op = size_of_vector(graph_.forward_ops) - 1;
   n.outputs = graph_.append_operands(outputs);
   n.saved = {size_of_vector(graph_.saved), size_of_vector(graph_.saved)};
   n.ops = {size_of_vector(graph_.backward_ops), size_of_vector(graph_.backward_ops)};
@@ -102,7 +178,10 @@ NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> 
     t.requires_grad = true;
     t.producer = id;
     t.output_index = static_cast<std::int32_t>(i);
-    graph_.locals.push_back({checked_mul(t.shape.elements(), size_of(t.dtype)), kNone, true, false});
+    Local incoming;
+    incoming.shape = t.shape;
+    incoming.dtype = t.dtype;
+    graph_.locals.push_back(incoming);
   }
   n.locals.end = size_of_vector(graph_.locals);
   graph_.nodes.push_back(n);

@@ -1,6 +1,11 @@
 #include "estimator/schedule/backward.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
+
+#include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
 namespace {
@@ -13,14 +18,45 @@ const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_ca
 /// A gradient on its way: in the input buffer of a node, or waiting for a leaf's other contributions.
 struct Flowing {
   BufferId buffer = kNone;
-  bool dense = true;
   bool view = false;
+  bool contiguous = true;
+  Strides strides = {};  // where it is not contiguous
 };
 
+Strides strides_of(const Flowing& g, const Shape& shape) {
+  return g.contiguous ? contiguous_strides(shape) : g.strides;
+}
+
+void lay_out(Flowing& g, const Shape& shape, const Strides& strides) {
+  g.strides = strides;
+  g.contiguous = is_contiguous(shape, strides);
+}
+
+Strides permuted(const Strides& strides, const Local& view) {
+  Strides out;
+  for (int i = 0; i < view.shape.rank(); ++i) out.set(i, strides[static_cast<int>(view.strides[i])]);
+  return out;
+}
+
+// Dimensions are matched from the last one; those that are repeated step by 0.
+Strides expanded(const Shape& from, const Strides& strides, const Shape& to) {
+  Strides out;
+  const int added = to.rank() - from.rank();
+  for (int i = std::max(added, 0); i < to.rank(); ++i) out.set(i, from[i - added] == to[i] ? strides[i - added] : 0);
+  return out;
+}
+
+/// The operations of torch.autograd's engine for one backward.
 class Engine {
  public:
-  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept)
-      : graph_(graph), run_(run), writer_(writer), kept_(kept), reached_(reached_nodes(graph)) {}
+  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, bool accumulates)
+      : graph_(graph),
+        run_(run),
+        writer_(writer),
+        kept_(kept),
+        accumulates_(accumulates),
+        reached_(reached_nodes(graph)),
+        recompute_(graph, writer) {}
 
   void run() {
     prepare();
@@ -31,7 +67,7 @@ class Engine {
     const BufferId root = new_gradient(loss_bytes, kNone);
     writer_.allocate(root);
     refs(root) = 2;  // the engine's list of roots keeps it until backward returns
-    pending_[slot(loss.producer, loss.output_index)] = {root, true, false};
+    pending_[slot(loss.producer, loss.output_index)] = {.buffer = root};
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
       if (reached_[n] != 0) run_node(static_cast<NodeId>(n));
     writer_.begin("backward returns", kNone, Phase::backward, nullptr);
@@ -62,6 +98,9 @@ class Engine {
   std::size_t slot(NodeId n, std::int32_t output) const {
     return first_slot_[static_cast<std::size_t>(n)] + static_cast<std::size_t>(output);
   }
+  const Local& local_of(const AutogradNode& n, std::size_t i) const {
+    return graph_.locals[static_cast<std::size_t>(n.locals.begin) + i];
+  }
 
   BufferId new_gradient(std::int64_t bytes, LayerId layer) {
     return writer_.new_buffer(bytes, Category::activation_gradients, layer);
@@ -85,25 +124,61 @@ class Engine {
       any = any || locals_[k].buffer != kNone;
     }
     if (!any) return;
+    recompute_.enter(id);
     for (std::int32_t o = n.ops.begin; o < n.ops.end; ++o) run_op(n, graph_.backward_ops[static_cast<std::size_t>(o)]);
     for (std::size_t i = outputs; i < locals_.size(); ++i) resolve_alias(n, i);
-    finish(n, outputs);
-    for (const GradientEdge& e : edges(n)) ++refs(locals_[static_cast<std::size_t>(e.value)].buffer);
+    if (recompute_.inside()) read_recomputed(n);
+    fit_results(n);
+    finish(id, outputs);
+    for (const Flowing& result : results_) ++refs(result.buffer);
     for (std::size_t k = 0; k < outputs; ++k)
       if (locals_[k].buffer != kNone) --refs(locals_[k].buffer);
-    for (const GradientEdge& e : edges(n)) flow(e.input, locals_[static_cast<std::size_t>(e.value)], n.layer);
+    for (std::size_t e = 0; e < results_.size(); ++e) flow(edges(n)[e].input, results_[e], n.layer);
   }
 
+  // A view without a kernel, of what it views.
   void resolve_alias(const AutogradNode& n, std::size_t i) {
-    const Local& l = graph_.locals[static_cast<std::size_t>(n.locals.begin) + i];
-    if (l.alias_of == kNone) return;
-    const Flowing& of = locals_[static_cast<std::size_t>(l.alias_of)];
-    locals_[i] = {of.buffer, of.dense && l.dense, true};
+    const Local& l = local_of(n, i);
+    if (l.view == ViewKind::none || may_copy(l.view) || locals_[i].buffer != kNone) return;
+    const auto base = static_cast<std::size_t>(l.alias_of);
+    resolve_alias(n, base);
+    const Flowing& of = locals_[base];
+    Flowing& g = locals_[i];
+    g = of;
+    g.view = true;
+    const Shape& from = local_of(n, base).shape;
+    switch (l.view) {
+      case ViewKind::permute: return lay_out(g, l.shape, permuted(strides_of(of, from), l));
+      case ViewKind::expand: return lay_out(g, l.shape, expanded(from, strides_of(of, from), l.shape));
+      case ViewKind::narrow: return lay_out(g, l.shape, strides_of(of, from));
+      default: return;
+    }
+  }
+
+  // reshape and contiguous, where the strides allow to do without a copy.
+  bool is_a_view(const AutogradNode& n, std::size_t i) {
+    const Local& l = local_of(n, i);
+    const auto base = static_cast<std::size_t>(l.alias_of);
+    const Shape& from = local_of(n, base).shape;
+    const Flowing& of = locals_[base];
+    const Strides strides = strides_of(of, from);
+    if (l.view == ViewKind::contiguous && !of.contiguous) return false;
+    if (l.view == ViewKind::channels_last && !is_channels_last(from, strides)) return false;
+    locals_[i] = of;
+    if (l.view != ViewKind::reshape) return true;
+    const std::optional<Strides> viewed = view_strides(from, strides, l.shape);
+    if (!viewed) {
+      locals_[i] = {};
+      return false;
+    }
+    locals_[i].view = true;
+    lay_out(locals_[i], l.shape, *viewed);
+    return true;
   }
 
   // The storage of an operand; a gradient that never arrived is zero-filled first.
   BufferId operand_buffer(const AutogradNode& n, Operand operand) {
-    if (operand >= 0) return tensor_of(graph_, operand).buffer;
+    if (operand >= 0) return recompute_.buffer(tensor_of(graph_, operand).buffer);
     const auto i = static_cast<std::size_t>(~operand);
     resolve_alias(n, i);
     return locals_[i].buffer;
@@ -112,39 +187,131 @@ class Engine {
   void run_op(const AutogradNode& n, const Op& op) {
     for (const Operand r : graph_.at(op.reads))
       if (operand_buffer(n, r) == kNone) fill_with_zeros(n, r);
+    const std::span<const Operand> writes = graph_.at(op.writes);
+    if (writes.size() == 1 && may_copy(local_of(n, static_cast<std::size_t>(~writes[0])).view) &&
+        is_a_view(n, static_cast<std::size_t>(~writes[0])))
+      return;
     writer_.begin(op.name, n.layer, Phase::backward, std::holds_alternative<Marker>(op.what) ? nullptr : &op.what);
     for (const Operand r : graph_.at(op.reads)) writer_.read(operand_buffer(n, r));
-    for (const Operand w : graph_.at(op.writes)) {
-      const Local& l = graph_.locals[static_cast<std::size_t>(n.locals.begin + ~w)];
-      const BufferId b = new_gradient(l.bytes, n.layer);
-      locals_[static_cast<std::size_t>(~w)] = {b, l.dense, false};
-      writer_.allocate(b);
+    for (const Operand w : writes) {
+      const auto i = static_cast<std::size_t>(~w);
+      const Local& l = local_of(n, i);
+      locals_[i] = {.buffer = new_gradient(l.bytes(), n.layer)};
+      place(n, op, l, locals_[i]);
+      writer_.allocate(locals_[i].buffer);
     }
+  }
+
+  void place(const AutogradNode& n, const Op& op, const Local& l, Flowing& g) {
+    if (l.view == ViewKind::channels_last) return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
+    if (l.view != ViewKind::none) return;
+    switch (l.placing) {
+      case Placing::contiguous: return;
+      case Placing::channels_last: return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
+      case Placing::given: return lay_out(g, l.shape, l.strides);
+      case Placing::like:
+      case Placing::pointwise: break;
+    }
+    const std::span<const Operand> reads = graph_.at(op.reads);
+    if (std::ranges::all_of(reads, [&](Operand r) { return contiguous(r); })) return;
+    std::array<StridedShape, 4> operands;
+    std::size_t count = 0;
+    for (const Operand r : reads)
+      if (count < operands.size()) operands[count++] = strided(n, r);
+    lay_out(g, l.shape,
+            l.placing == Placing::like ? strides_like(operands[0].shape, operands[0].strides)
+                                       : pointwise_strides(l.shape, {operands.data(), count}));
+  }
+
+  bool contiguous(Operand r) const {
+    return r >= 0 ? tensor_of(graph_, r).contiguous : locals_[static_cast<std::size_t>(~r)].contiguous;
+  }
+  StridedShape strided(const AutogradNode& n, Operand r) const {
+    if (r >= 0) return {tensor_of(graph_, r).shape, tensor_of(graph_, r).strides};
+    const Shape& shape = local_of(n, static_cast<std::size_t>(~r)).shape;
+    return {shape, strides_of(locals_[static_cast<std::size_t>(~r)], shape)};
   }
 
   void fill_with_zeros(const AutogradNode& n, Operand operand) {
     const auto i = static_cast<std::size_t>(~operand);
-    const Local& l = graph_.locals[static_cast<std::size_t>(n.locals.begin) + i];
     writer_.begin("aten::zeros", n.layer, Phase::backward, &kOnesLike);
-    const BufferId b = new_gradient(l.bytes, n.layer);
+    const BufferId b = new_gradient(local_of(n, i).bytes(), n.layer);
     writer_.allocate(b);
-    locals_[i] = {b, true, false};
+    locals_[i] = {.buffer = b};
     ++refs(b);
   }
 
+  // validate_outputs: a gradient of another shape than its tensor is summed to it, of another type cast.
+  void fit_results(const AutogradNode& n) {
+    results_.clear();
+    for (const GradientEdge& e : edges(n)) {
+      Flowing g = locals_[static_cast<std::size_t>(e.value)];
+      const Local& l = local_of(n, static_cast<std::size_t>(e.value));
+      const Tensor& t = tensor_of(graph_, e.input);
+      DType dtype = l.dtype;
+      if (!(l.shape == t.shape)) {
+        const Reduction sum{
+            .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
+        g = sum.reduced == 0 ? g : new_result("aten::sum", sum, g, t, dtype, n.layer);
+      }
+      if (dtype != t.dtype) {
+        const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
+        g = new_result("aten::to", Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
+        lay_out(g, t.shape, strides);
+      }
+      results_.push_back(g);
+    }
+  }
+
+  static unsigned broadcast_dimensions(const Shape& from, const Shape& to) {
+    unsigned mask = 0;
+    const int leading = from.rank() - to.rank();
+    for (int i = 0; i < from.rank(); ++i)
+      if (i < leading || (to[i - leading] == 1 && from[i] != 1)) mask |= 1U << i;
+    return mask;
+  }
+
+  Flowing new_result(std::string_view name, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
+                     LayerId layer) {
+    sums_.push_back(std::make_unique<Primitive>(what));
+    writer_.begin(name, layer, Phase::backward, sums_.back().get());
+    writer_.read(of.buffer);
+    Flowing g{.buffer = new_gradient(like.shape.elements() * size_of(dtype), layer)};
+    writer_.allocate(g.buffer);
+    return g;
+  }
+
+  std::span<const TensorId> saved(const AutogradNode& n) const {
+    return std::span(graph_.saved)
+        .subspan(static_cast<std::size_t>(n.saved.begin), static_cast<std::size_t>(n.saved.end - n.saved.begin));
+  }
+
+  // What a checkpoint computed again is the node's alone: it goes with the names of the function that computes the
+  // gradients, before those are fit to their tensors.
+  void read_recomputed(const AutogradNode& n) {
+    if (saved(n).empty()) return;
+    if (n.ops.begin == n.ops.end) writer_.begin(n.name, n.layer, Phase::backward, nullptr);
+    for (const TensorId t : saved(n)) {
+      const BufferId forward = tensor_of(graph_, t).buffer;
+      if (const BufferId again = recompute_.buffer(forward); again != forward) writer_.read(again);
+    }
+  }
+
   // The incoming gradients and the saved tensors are alive until the node has run.
-  void finish(const AutogradNode& n, std::size_t outputs) {
+  void finish(NodeId id, std::size_t outputs) {
+    const AutogradNode& n = graph_.nodes[static_cast<std::size_t>(id)];
     const bool no_kernel = n.ops.begin == n.ops.end;
-    const auto saved =
-        std::span(graph_.saved)
-            .subspan(static_cast<std::size_t>(n.saved.begin), static_cast<std::size_t>(n.saved.end - n.saved.begin));
+    const std::span<const TensorId> given = recompute_.leave(id);
     if (no_kernel) {
-      if (saved.empty() && n.edges.begin != n.edges.end) return;
+      if (saved(n).empty() && given.empty() && n.edges.begin != n.edges.end) return;
       writer_.begin(n.name, n.layer, Phase::backward, nullptr);
     }
     for (std::size_t k = 0; k < outputs; ++k)
       if (locals_[k].buffer != kNone) writer_.read(locals_[k].buffer);
-    for (const TensorId t : saved) writer_.read(tensor_of(graph_, t).buffer);
+    for (const TensorId t : saved(n))
+      if (recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
+        writer_.read(tensor_of(graph_, t).buffer);
+    for (const TensorId t : given) writer_.read(tensor_of(graph_, t).buffer);
   }
 
   // --- gradients meet ---------------------------------------------------------------------------------------------
@@ -168,7 +335,7 @@ class Engine {
       return;
     }
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
-    const bool in_place = run_.pytorch >= kAccumulatesInPlace && buffered.dense && alone;
+    const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape);
     sums_.push_back(std::make_unique<Primitive>(Elementwise{t.shape.elements(), 1}));
     writer_.begin(in_place ? "aten::add_" : "aten::add", layer, Phase::backward, sums_.back().get());
     writer_.read(buffered.buffer);
@@ -176,27 +343,51 @@ class Engine {
     --refs(g.buffer);
     if (in_place) return;
     --refs(buffered.buffer);
-    buffered = {new_gradient(t.shape.elements() * size_of(t.dtype), layer), true, false};
+    Flowing sum{.buffer = new_gradient(t.shape.elements() * size_of(t.dtype), layer)};
+    if (!buffered.contiguous || !g.contiguous) {
+      const std::array<StridedShape, 2> operands{StridedShape{t.shape, strides_of(buffered, t.shape)},
+                                                 StridedShape{t.shape, strides_of(g, t.shape)}};
+      lay_out(sum, t.shape, pointwise_strides(t.shape, operands));
+    }
+    buffered = sum;
     writer_.allocate(buffered.buffer);
     refs(buffered.buffer) = 1;
   }
 
-  // accumulate_grad.h: a gradient of the parameter's layout that nobody else holds is taken as it is, else cloned.
+  static bool dense(const Flowing& g, const Shape& shape) { return g.contiguous || is_dense(shape, g.strides); }
+
+  // accumulate_grad.h: a gradient of the parameter's layout that nobody else holds is taken as it is, else cloned. A
+  // parameter that has one already gets the new one added in place.
   void keep_gradient(Flowing& g, const Tensor& leaf) {
-    if (!g.dense || (!g.view && refs(g.buffer) > 1)) {
-      sums_.push_back(std::make_unique<Primitive>(Copy{leaf.shape.elements()}));
-      writer_.begin("aten::clone", graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer, Phase::backward,
-                    sums_.back().get());
+    const LayerId layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
+    if (accumulates_) {
+      sums_.push_back(std::make_unique<Primitive>(Elementwise{leaf.shape.elements(), 1}));
+      writer_.begin("aten::add_", layer, Phase::backward, sums_.back().get());
       writer_.read(g.buffer);
-      g = {new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone), true, false};
+      return;
+    }
+    if (!obeys_layout(g, leaf) || (!g.view && refs(g.buffer) > 1)) {
+      sums_.push_back(std::make_unique<Primitive>(Copy{leaf.shape.elements()}));
+      writer_.begin("aten::clone", layer, Phase::backward, sums_.back().get());
+      writer_.read(g.buffer);
+      g = {.buffer = new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone)};
       writer_.allocate(g.buffer);
       refs(g.buffer) = 1;
     }
     Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
     b.category = Category::gradients;
-    b.layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
+    b.layer = layer;
     if (kept_.size() <= static_cast<std::size_t>(g.buffer)) kept_.resize(static_cast<std::size_t>(g.buffer) + 1, 0);
     kept_[static_cast<std::size_t>(g.buffer)] = 1;
+  }
+
+  // utils/grad_layout_contract.h: the strides of the parameter, where it is dense; dimensions of size 1 do not count.
+  static bool obeys_layout(const Flowing& g, const Tensor& leaf) {
+    if (g.contiguous && leaf.contiguous) return true;
+    const Strides strides = strides_of(g, leaf.shape);
+    for (int i = 0; i < leaf.shape.rank(); ++i)
+      if (leaf.shape[i] != 1 && strides[i] != leaf.strides[i]) return false;
+    return true;
   }
 
   void collect_gradients() {
@@ -206,7 +397,8 @@ class Engine {
       const Flowing& g = leaf_gradient_[static_cast<std::size_t>(graph_.parameters[i].tensor)];
       if (g.buffer == kNone) continue;
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
-      if (std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0) s.gradients.push_back(g.buffer);
+      if (!accumulates_ && std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
+        s.gradients.push_back(g.buffer);
     }
   }
 
@@ -214,12 +406,15 @@ class Engine {
   const RunConfig& run_;
   StepWriter& writer_;
   std::vector<char>& kept_;
+  bool accumulates_;
   std::vector<char> reached_;
+  Recompute recompute_;
   std::vector<std::size_t> first_slot_;
   std::vector<Flowing> pending_;        // by node and output: the engine's input buffers
   std::vector<Flowing> leaf_gradient_;  // by tensor
   std::vector<std::int32_t> leaf_uses_;
   std::vector<Flowing> locals_;
+  std::vector<Flowing> results_;  // of the node, an edge each
   std::vector<int> refs_;
   std::vector<std::unique_ptr<Primitive>>& sums_ = writer_.schedule().sums;
 };
@@ -241,8 +436,9 @@ std::vector<char> reached_nodes(const Graph& graph) {
   return reached;
 }
 
-void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept) {
-  Engine(graph, run, writer, kept).run();
+void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,
+                     bool accumulates) {
+  Engine(graph, run, writer, kept, accumulates).run();
 }
 
 }  // namespace gpuplan

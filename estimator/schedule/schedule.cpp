@@ -73,7 +73,7 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu) {
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, bool accumulates) {
   Schedule s;
   s.buffers = graph.buffers;
   const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
@@ -87,7 +87,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu)
   StepWriter writer(s, run, gpu);
   append_forward(graph, writer);
   hold_results(graph, run, writer, kept);
-  if (graph.loss != kNone) append_backward(graph, run, writer, kept);
+  if (graph.loss != kNone) append_backward(graph, run, writer, kept, accumulates);
   kept.resize(s.buffers.size(), 0);
   find_lifetimes(s, kept);
   return s;

@@ -21,6 +21,7 @@ struct Step {
   std::string_view name;  // PyTorch's: "aten::convolution", "aten::add_"
   LayerId layer = kNone;
   Phase phase = Phase::forward;
+  bool recompute = false;           // a forward operation that a checkpoint runs again
   const Primitive* what = nullptr;  // in the Graph, which must outlive the Schedule; null: a marker
   Range allocates;                  // of Schedule::allocated, in order
   Range reads;                      // of Schedule::reads
@@ -49,8 +50,9 @@ struct Schedule {
 };
 constexpr std::int64_t kNextOutput = 0;
 
-/// The step's operations and lifetimes. The graph must outlive the result.
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu);
+/// The step's operations and lifetimes. The graph must outlive the result. `accumulates`: the parameters have
+/// gradients, to which those of this pass are added, as for every micro-batch but the first.
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, bool accumulates = false);
 
 /// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
 void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);

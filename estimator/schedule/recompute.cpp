@@ -1,0 +1,91 @@
+#include "estimator/schedule/recompute.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[index(t)].buffer; }
+
+}  // namespace
+
+Recompute::Recompute(const Graph& graph, StepWriter& writer)
+    : graph_(graph), writer_(writer), at_(graph.checkpoints.size()) {
+  if (!graph.checkpoints.empty()) again_.assign(graph.buffers.size(), kNone);
+}
+
+bool Recompute::saves(NodeId id) const {
+  const AutogradNode& n = graph_.nodes[index(id)];
+  return n.saved.begin != n.saved.end;
+}
+
+void Recompute::enter(NodeId id) {
+  inside_ = false;
+  while (at_ > 0 && id < graph_.checkpoints[at_ - 1].nodes.begin) {
+    --at_;
+    done_ = false;
+    std::ranges::fill(again_, kNone);
+  }
+  if (at_ == 0 || id >= graph_.checkpoints[at_ - 1].nodes.end) return;
+  inside_ = true;
+  if (done_ || !saves(id)) return;
+  run(graph_.checkpoints[at_ - 1]);
+  done_ = true;
+}
+
+std::span<const TensorId> Recompute::leave(NodeId id) const {
+  if (!inside_ || !saves(id)) return {};
+  const Checkpoint& c = graph_.checkpoints[at_ - 1];
+  for (NodeId n = c.nodes.begin; n < id; ++n)
+    if (saves(n)) return {};
+  return graph_.at(c.given);
+}
+
+// The first forward operation that is not run again. An operation's inputs are saved before it runs, so the one that
+// saves the last tensors runs only when its own results are among them.
+std::int32_t Recompute::early_stop(const Checkpoint& c) const {
+  NodeId last = c.nodes.end;
+  while (last > c.nodes.begin && !saves(last - 1)) --last;
+  if (last == c.nodes.begin) return c.ops.begin;
+  const AutogradNode& n = graph_.nodes[index(last - 1)];
+  const auto saved = std::span(graph_.saved).subspan(index(n.saved.begin), index(n.saved.end - n.saved.begin));
+  const std::span<const std::int32_t> results = graph_.at(graph_.forward_ops[index(n.op)].writes);
+  const bool of_its_own = std::ranges::any_of(saved, [&](TensorId t) {
+    return std::ranges::any_of(results, [&](TensorId r) { return buffer_of(graph_, r) == buffer_of(graph_, t); });
+  });
+  return of_its_own ? n.op + 1 : n.op;
+}
+
+void Recompute::run(const Checkpoint& c) {
+  const std::int32_t end = early_stop(c);
+  inside_ = true;
+  for (std::int32_t i = c.ops.begin; i < end; ++i) {
+    const Op& op = graph_.forward_ops[index(i)];
+    writer_.begin(op.name, op.layer, Phase::backward, std::holds_alternative<Marker>(op.what) ? nullptr : &op.what);
+    writer_.schedule().steps.back().recompute = true;
+    for (const TensorId t : graph_.at(op.reads)) writer_.read(buffer(buffer_of(graph_, t)));
+    for (const TensorId t : graph_.at(op.writes)) {
+      const BufferId forward = buffer_of(graph_, t);
+      const Buffer& b = graph_.buffers[index(forward)];
+      again_[index(forward)] = writer_.new_buffer(b.bytes, b.category, b.layer);
+      writer_.allocate(again_[index(forward)]);
+    }
+  }
+  if (graph_.autocast_casts.empty()) return;
+  // The recomputation has an autocast context of its own, whose cache goes with it.
+  writer_.begin("autocast ends", kNone, Phase::backward, nullptr);
+  for (const TensorId t : graph_.autocast_casts)
+    if (const BufferId cast = buffer_of(graph_, t); buffer(cast) != cast) writer_.read(buffer(cast));
+}
+
+std::vector<char> recomputed_buffers(const Graph& graph) {
+  std::vector<char> recomputed(graph.buffers.size(), 0);
+  for (const Checkpoint& c : graph.checkpoints)
+    for (std::int32_t i = c.ops.begin; i < c.ops.end; ++i)
+      for (const TensorId t : graph.at(graph.forward_ops[index(i)].writes)) recomputed[index(buffer_of(graph, t))] = 1;
+  return recomputed;
+}
+
+}  // namespace gpuplan

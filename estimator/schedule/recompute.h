@@ -1,0 +1,46 @@
+// Activation checkpointing in backward: torch.utils.checkpoint(use_reentrant=False). In forward a checkpointed part
+// keeps what it was given; the first of its autograd nodes that unpacks a saved tensor runs it again, up to the last
+// tensor that is saved (early stop), and each node lets go of what it needed as without a checkpoint.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+#include "estimator/schedule/step_writer.h"
+
+namespace gpuplan {
+
+class Recompute {
+ public:
+  Recompute(const Graph& graph, StepWriter& writer);
+
+  /// Before a node runs; nodes come in descending order. Appends the forward steps where it is the first one that
+  /// needs them.
+  void enter(NodeId id);
+  /// The node entered last belongs to a checkpoint.
+  bool inside() const { return inside_; }
+  /// The storage that stands for a forward one in the node entered last.
+  BufferId buffer(BufferId forward) const {
+    return inside_ && again_[static_cast<std::size_t>(forward)] != kNone ? again_[static_cast<std::size_t>(forward)]
+                                                                         : forward;
+  }
+  /// What the checkpoint was given, where this node is the last to hold it; else nothing.
+  std::span<const TensorId> leave(NodeId id) const;
+
+ private:
+  bool saves(NodeId id) const;
+  std::int32_t early_stop(const Checkpoint& c) const;
+  void run(const Checkpoint& c);
+
+  const Graph& graph_;
+  StepWriter& writer_;
+  std::vector<BufferId> again_;  // by forward buffer; empty without checkpoints
+  std::size_t at_;               // checkpoints below this one are still to come
+  bool inside_ = false, done_ = false;
+};
+
+/// The storages that a checkpoint's part allocates, which nothing keeps for backward: one char a buffer.
+std::vector<char> recomputed_buffers(const Graph& graph);
+
+}  // namespace gpuplan
