@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "estimator/error.h"
+#include "estimator/graph/glob.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
 #include "estimator/graph/scope.h"
@@ -51,14 +52,41 @@ class Walker {
     const TensorId first = scope.given().empty() ? kNone : scope.given().front();
     graph_.output = latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
-    graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
-    if (run_.mode == Mode::train) layers_.add_loss(model_.loss);
+    compute_loss();
+    order_construction("", model_.order, {0, 0});
+    for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
 
  private:
+  // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
+  void compute_loss() {
+    const bool trains = run_.mode == Mode::train;
+    const bool in_model = layers_.computes_own_loss(model_.loss);
+    if (trains && in_model) layers_.add_loss(model_.loss);
+    layers_.frame_returns(kept_);
+    if (!trains) layers_.end_autocast();
+    graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
+    if (trains && !in_model) layers_.add_loss(model_.loss);
+    if (trains) layers_.end_autocast();
+  }
+
+  struct Stored {  // how much there was of each when a module began
+    std::size_t storage = 0, parameters = 0;
+  };
+  Stored stored() const { return {graph_.model_storage.size(), graph_.parameters.size()}; }
+
+  void order_construction(const std::string& path, const std::vector<std::string>& children, Stored since) {
+    if (children.empty()) return;
+    orders_.push_back(
+        {path,
+         &children,
+         {static_cast<std::int32_t>(since.parameters), static_cast<std::int32_t>(graph_.parameters.size())}});
+    order_storage(graph_, since.storage, orders_.back());
+  }
+
   void add_inputs(Scope& scope) {
     if (run_.batch < 1)
       throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
@@ -112,11 +140,13 @@ class Walker {
     const auto dot = name.rfind('.');
     if (dot == std::string::npos) return kNone;
     const auto* n = scope.find(name.substr(0, dot));
-    if (n == nullptr || n->many == nullptr) return kNone;
+    const bool given = n == nullptr && name.starts_with("input.");
+    if (!given && (n == nullptr || n->many == nullptr)) return kNone;
+    const std::vector<TensorId>& outputs = given ? scope.given() : *n->many;
     std::size_t k = 0;
     const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), k);
-    if (error != std::errc{} || end != name.data() + name.size() || k >= n->many->size()) return kNone;
-    return (*n->many)[k];
+    if (error != std::errc{} || end != name.data() + name.size() || k >= outputs.size()) return kNone;
+    return outputs[k];
   }
 
   // --- structure --------------------------------------------------------------------------------------------------
@@ -134,12 +164,19 @@ class Walker {
     } else {
       for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, inputs);
     }
+    return entry_given(node, path, inputs, scope, frozen);
+  }
+
+  TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
+                       bool frozen) {
     const bool keeps = node.frozen || frozen;
     const std::string here = join(path, node.name);
     many_ = nullptr;
     const TensorId y =
         std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
     if (!node.name.empty()) scope.name(here, y, many_);
+    if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
+    if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
     many_ = nullptr;
     return y;
   }
@@ -151,19 +188,70 @@ class Walker {
     return outputs.front();
   }
 
-  TensorId run(const Block& block, const Node&, const std::string& path, std::span<const TensorId> inputs, Scope&,
+  TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope&,
                bool frozen) {
+    const Stored before = stored();
+    const bool checkpointed = !in_checkpoint_ && is_checkpointed(node.checkpoint, path);
+    Checkpoint part;
+    if (checkpointed) part = begin_checkpoint(inputs);
     Scope scope(path, inputs);
+    const std::size_t kept_before = kept_.size();
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
-    layers_.frame_returns(inputs);
+    std::vector<TensorId> held(inputs.begin(), inputs.end());
+    held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
+    kept_.resize(kept_before);
+    layers_.frame_returns(held);
+    if (checkpointed) end_checkpoint(part);
+    order_construction(path, block.order, before);
     return y;
   }
 
   TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs,
                Scope& scope, bool frozen) {
-    const TensorId y = body(sequence.items, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
-    layers_.frame_returns(inputs);
-    return y;
+    // Each item is given the result of the one before, and all else that the sequence was given.
+    std::vector<TensorId> given(inputs.begin(), inputs.end());
+    std::int64_t position = 0;
+    for (const Node& item : sequence.items) {
+      item_ = position++;
+      const TensorId y = item.from.empty() && given.size() > 1
+                             ? entry_given(item, path, given, scope, frozen)
+                             : entry(item, path, given.empty() ? kNone : given.front(), scope, frozen);
+      if (given.empty()) given.push_back(y);
+      given.front() = y;
+      item_ = kNone;
+    }
+    if (!sequence.loop) layers_.frame_returns(inputs);
+    return given.empty() ? kNone : given.front();
+  }
+
+  // --- checkpoints ------------------------------------------------------------------------------------------------
+
+  // Asked when a block begins: item_ is its place in the sequence that it is an item of, or kNone.
+  bool is_checkpointed(bool written, const std::string& path) {
+    const std::int64_t item = std::exchange(item_, kNone);
+    if (run_.mode != Mode::train) return false;
+    switch (run_.checkpoint.kind) {
+      case CheckpointConfig::Kind::as_written: return written;
+      case CheckpointConfig::Kind::none: return false;
+      case CheckpointConfig::Kind::block: return item != kNone;
+      case CheckpointConfig::Kind::every: return item != kNone && item % run_.checkpoint.every == 0;
+      case CheckpointConfig::Kind::glob: return matches_glob(path, run_.checkpoint.glob);
+    }
+    return false;
+  }
+
+  Checkpoint begin_checkpoint(std::span<const TensorId> inputs) {
+    in_checkpoint_ = true;
+    return {.ops = {static_cast<std::int32_t>(graph_.forward_ops.size()), 0},
+            .nodes = {static_cast<std::int32_t>(graph_.nodes.size()), 0},
+            .given = graph_.append_operands(inputs)};
+  }
+
+  void end_checkpoint(Checkpoint part) {
+    in_checkpoint_ = false;
+    part.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
+    part.nodes.end = static_cast<std::int32_t>(graph_.nodes.size());
+    if (part.nodes.begin != part.nodes.end) graph_.checkpoints.push_back(part);
   }
 
   TensorId run(const Residual& residual, const Node& node, const std::string& path, std::span<const TensorId> inputs,
@@ -209,6 +297,10 @@ class Walker {
   Graph graph_;
   LayerWriter layers_;
   const RunConfig& run_;
+  std::vector<TensorId> kept_;  // local variables of the functions that run now
+  std::vector<ConstructionOrder> orders_;
+  std::int64_t item_ = kNone;
+  bool in_checkpoint_ = false;
   const std::vector<TensorId>* many_ = nullptr;  // outputs of the entry just run, when there are several
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;
 };

@@ -58,7 +58,13 @@ TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape)
 
 TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   if (call_.tied != kNone)
-    if (const TensorId t = tied_parameter(name, shape); t != kNone) return t;
+    if (const TensorId t = tied_parameter(name, shape); t != kNone) {
+      // Another kind of module was constructed with a weight of its own, which the shared one then replaced; one of
+      // the same kind is the same module, called again.
+      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name)
+        graph_.model_storage.push_back(new_tensor(shape, run_.precision, Category::scratch));
+      return t;
+    }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
     fail("expects a floating-point input, its input is " + std::string(name_of(dtype(inputs_[0]))));
   const TensorId t = new_tensor(shape, run_.precision, Category::parameters);

@@ -58,7 +58,8 @@ struct LayerDef {
   int min_inputs = 1;
   int max_inputs = 1;
   bool loss = false;
-  bool indices = false;  // its input may be integers; weights need a floating-point one otherwise
+  bool in_model = false;  // a loss that the model computes itself, within its forward (Hugging Face)
+  bool indices = false;   // its input may be integers; weights need a floating-point one otherwise
   void (*lower)(LayerBuilder&) = nullptr;
   LayerExample example;
 };
@@ -191,6 +192,8 @@ class LayerBuilder {
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
+  /// Input `i` of the model: a causal model's labels are its tokens.
+  TensorId model_input(int i) const { return graph_.inputs[static_cast<std::size_t>(i)]; }
   /// The target of a loss, an input of the step.
   TensorId target(const Shape& shape, DType dtype);
 

@@ -23,6 +23,9 @@ class LayerWriter {
   /// The functional op that joins a residual or parallel, as if it were written in the spec.
   TensorId join(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs);
   void add_loss(const LayerCall& call);
+  /// Whether the model computes this loss within its forward.
+  bool computes_own_loss(const LayerCall& call) const { return definition(call, true).in_model; }
+  void end_autocast() { builder_.end_autocast(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
 

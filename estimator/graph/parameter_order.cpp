@@ -49,6 +49,44 @@ class ModuleTree {
 
 }  // namespace
 
+namespace {
+
+// Where among its module's children something at `path` was constructed; after all that are named where it is not.
+std::size_t rank_of(std::string_view path, const ConstructionOrder& order) {
+  if (!order.path.empty()) path.remove_prefix(std::min(path.size(), order.path.size() + 1));
+  const std::vector<std::string>& children = *order.children;
+  for (std::size_t i = 0; i < children.size(); ++i)
+    if (path.starts_with(children[i]) && (path.size() == children[i].size() || path[children[i].size()] == '.'))
+      return i;
+  return children.size();
+}
+
+template <class T, class PathOf>
+void sort_by_rank(std::span<T> range, const ConstructionOrder& order, PathOf path_of) {
+  std::vector<std::pair<std::size_t, T>> ranked;
+  ranked.reserve(range.size());
+  for (const T& item : range) ranked.emplace_back(rank_of(path_of(item), order), item);
+  std::ranges::stable_sort(ranked, {}, [](const auto& r) { return r.first; });
+  for (std::size_t i = 0; i < range.size(); ++i) range[i] = std::move(ranked[i].second);
+}
+
+}  // namespace
+
+void order_storage(Graph& graph, std::size_t first, const ConstructionOrder& order) {
+  sort_by_rank(std::span(graph.model_storage).subspan(first), order, [&](TensorId t) -> std::string_view {
+    const LayerId layer = graph.buffers[static_cast<std::size_t>(graph.tensor(t).buffer)].layer;
+    return graph.layers[static_cast<std::size_t>(layer)].name;
+  });
+}
+
+void order_parameters(Graph& graph, const ConstructionOrder& order) {
+  const auto begin = static_cast<std::size_t>(order.parameters.begin);
+  const auto count = static_cast<std::size_t>(order.parameters.end) - begin;
+  sort_by_rank(std::span(graph.parameters).subspan(begin, count), order, [&](const ParameterTensor& p) {
+    return std::string_view(graph.layers[static_cast<std::size_t>(p.layer)].name);
+  });
+}
+
 std::vector<ParameterTensor> in_module_order(std::vector<ParameterTensor> parameters, std::span<const Layer> layers) {
   const auto layer_of = [&](const ParameterTensor& p) -> std::string_view {
     return layers[static_cast<std::size_t>(p.layer)].name;

@@ -49,6 +49,8 @@ class Replay {
 
   void build_model() {
     for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
+    for (const TensorId t : graph_.model_storage)  // replaced by the weights that they are tied to
+      if (s_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
     run_optimizer(optimizer_.construction);
     make_batch();
   }

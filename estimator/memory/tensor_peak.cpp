@@ -16,7 +16,10 @@ class Levels {
 
   TensorLevels compute() {
     const bool first = run_.first_step;
-    for (const TensorId t : graph_.model_storage) add(t);
+    for (const TensorId t : graph_.model_storage)
+      if (graph_.buffers[static_cast<std::size_t>(graph_.tensors[static_cast<std::size_t>(t)].buffer)].category !=
+          Category::scratch)
+        add(t);
     r_.after_model = live_;
     for (const TensorId t : graph_.inputs) add(t);
     r_.optimizer_state = states(optimizer_.construction) + (first ? 0 : states(optimizer_.first));

@@ -15,7 +15,9 @@ void tell_bytes(const PlanParts& p, Report& r) {
   const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
   const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
   for (const TensorId t : p.graph.model_storage) {
-    const bool buffer = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category == Category::buffers;
+    const Category category = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category;
+    if (category == Category::scratch) continue;  // constructed, and dropped for the weight it is tied to
+    const bool buffer = category == Category::buffers;
     (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
     (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);
   }

@@ -80,6 +80,12 @@ std::string call_text(const LayerCall& call) {
   return plain ? out : yaml_quoted(out);
 }
 
+std::string order_text(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "[" : ", ") + name;
+  return out + "]";
+}
+
 class Writer {
  public:
   std::string text() && { return std::move(out_); }
@@ -100,7 +106,8 @@ class Writer {
 
  private:
   static bool is_simple(const Node& node) {
-    return std::holds_alternative<LayerCall>(node.what) && node.from.empty() && node.tie.empty() && !node.frozen;
+    return std::holds_alternative<LayerCall>(node.what) && node.from.empty() && node.tie.empty() && !node.frozen &&
+           !node.keep;
   }
 
   void node(const Node& node, int indent) {
@@ -119,16 +126,19 @@ class Writer {
     }
     if (!node.tie.empty()) key(indent, "tie: " + node.tie);
     if (node.frozen) key(indent, "frozen: true");
-    if (node.checkpoint) key(indent, "checkpoint: true");
+    if (node.checkpoint && !std::holds_alternative<Repeat>(node.what)) key(indent, "checkpoint: true");  // its items'
+    if (node.keep) key(indent, "keep: true");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);
   }
 
   void write(const LayerCall& call, int indent) { key(indent, "op: " + call_text(call)); }
   void write(const Block& block, int indent) {
     key(indent, "block: " + yaml_text(block.block));
+    if (!block.order.empty()) key(indent, "order: " + order_text(block.order));
     list(indent + 2, "layers:", block.body);
   }
   void write(const Repeat& repeat, int indent) {
+    if (repeat.loop) key(indent, "loop: true");
     key(indent, repeat.items.empty() ? "layers: []" : "layers:");
     body(repeat.items, indent + 4);
   }
@@ -151,9 +161,9 @@ class Writer {
   }
 
   static bool is_entry_word(std::string_view name) {
-    constexpr std::array<std::string_view, 15> kWords = {"op",     "block", "layers", "residual", "parallel",
-                                                         "name",   "if",    "from",   "tie",      "frozen",
-                                                         "repeat", "with",  "first",  "last",     "checkpoint"};
+    constexpr std::array<std::string_view, 18> kWords = {
+        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie",
+        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop"};
     return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
   }
 
@@ -190,6 +200,7 @@ std::string canonical_yaml(const Model& model) {
     for (const Input& input : model.inputs) writer.line(2, yaml_text(input.name) + ": " + input_text(input));
   }
   writer.list(0, "layers:", model.layers);
+  if (!model.order.empty()) writer.line(0, "order: " + order_text(model.order));
   writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));
   return std::move(writer).text();
 }

@@ -11,8 +11,8 @@ namespace {
 // What an entry can be; one of these keys at most.
 constexpr std::array<std::string_view, 5> kStructures = {"op", "block", "layers", "residual", "parallel"};
 // What any entry may have besides.
-constexpr std::array<std::string_view, 6> kModifiers = {"name", "if", "from", "tie", "frozen", "checkpoint"};
-constexpr std::array<std::string_view, 4> kBlockKeys = {"repeat", "with", "first", "last"};
+constexpr std::array<std::string_view, 7> kModifiers = {"name", "if", "from", "tie", "frozen", "checkpoint", "keep"};
+constexpr std::array<std::string_view, 6> kBlockKeys = {"repeat", "with", "first", "last", "order", "loop"};
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& words, std::string_view word) {
@@ -35,8 +35,8 @@ const YamlNode* structure_of(const YamlNode& map) {
 
 [[noreturn]] void refuse_entry_key(const YamlNode& key) {
   refuse_key(key, "an entry",
-             {"name", "op", "block", "repeat", "with", "first", "last", "layers", "residual", "parallel", "if", "from",
-              "tie", "frozen", "checkpoint"});
+             {"name", "op", "block", "repeat", "with", "first", "last", "loop", "order", "layers", "residual",
+              "parallel", "if", "from", "tie", "frozen", "checkpoint", "keep"});
 }
 
 bool is_entry_word(std::string_view word) {
@@ -82,6 +82,7 @@ void EntryReader::attributes(const YamlNode& map, EntrySyntax& entry) const {
   const YamlNode* value = nullptr;
   const bool block = structure != nullptr && structure->text == "block";
   const bool op = structure != nullptr && structure->text == "op";
+  const bool sequence = structure != nullptr && structure->text == "layers";
   for (std::size_t i = 0; i < map.children.size(); i += 2) {
     const YamlNode& key = *map.children[i];
     if (contains(kModifiers, key.text)) {
@@ -89,7 +90,8 @@ void EntryReader::attributes(const YamlNode& map, EntrySyntax& entry) const {
     } else if (structure == nullptr && name == nullptr && !is_entry_word(key.text)) {
       name = &key;
       value = map.children[i + 1];
-    } else if (!contains(kStructures, key.text) && !op && !(block && contains(kBlockKeys, key.text))) {
+    } else if (!contains(kStructures, key.text) && !op && !(block && contains(kBlockKeys, key.text)) &&
+               !(sequence && key.text == "loop")) {
       if (value != nullptr && value->kind == YamlNode::Kind::scalar && value->in_flow) read_call(*value, names_);
       if (contains(kBlockKeys, key.text))
         throw Error("\"" + key.text + "\" without a block").at(key.mark).label("belongs beside block:");
@@ -105,11 +107,17 @@ void EntryReader::attributes(const YamlNode& map, EntrySyntax& entry) const {
   else if (block)
     this->block(map, entry);
   else if (structure->text == "layers")
-    entry.what = SequentialSyntax{list(body, "layers")};
+    entry.what = sequential(map, body);
   else if (structure->text == "residual")
     entry.what = residual(body);
   else
     entry.what = parallel(body);
+}
+
+SequentialSyntax EntryReader::sequential(const YamlNode& map, const YamlNode& layers) const {
+  SequentialSyntax out{list(layers, "layers")};
+  if (const YamlNode* loop = map.find("loop")) out.loop = Quantity::read(*loop, names_, "loop");
+  return out;
 }
 
 void EntryReader::named(const YamlNode& key, const YamlNode& value, EntrySyntax& entry) const {
@@ -163,6 +171,9 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
   } else if (key.text == "frozen") {
     once(entry.frozen.has_value());
     entry.frozen = Quantity::read(value, names_, "frozen");
+  } else if (key.text == "keep") {
+    once(entry.keep.has_value());
+    entry.keep = Quantity::read(value, names_, "keep");
   } else {
     once(entry.checkpoint.has_value());
     entry.checkpoint = Quantity::read(value, names_, "checkpoint");
@@ -189,7 +200,7 @@ CallSyntax EntryReader::operation(const YamlNode& map) const {
   for (std::size_t i = 0; i < map.children.size(); i += 2) {
     const YamlNode& key = *map.children[i];
     if (key.text == "op" || contains(kModifiers, key.text)) continue;
-    if (complete) refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen"});
+    if (complete) refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep"});
     ArgumentSyntax argument;
     argument.name = read_identifier(key, "an argument");
     argument.name_mark = key.mark;

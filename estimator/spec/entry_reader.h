@@ -27,6 +27,7 @@ class EntryReader {
  private:
   EntrySyntax entry(const YamlNode& node) const;
   void attributes(const YamlNode& map, EntrySyntax& entry) const;
+  SequentialSyntax sequential(const YamlNode& map, const YamlNode& layers) const;
   void named(const YamlNode& key, const YamlNode& value, EntrySyntax& entry) const;
   void modifier(const YamlNode& key, const YamlNode& value, EntrySyntax& entry) const;
   void from(const YamlNode& node, EntrySyntax& entry) const;

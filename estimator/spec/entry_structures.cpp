@@ -1,6 +1,7 @@
 // The structures among an entry's forms: block, residual, parallel.
 #include <algorithm>
 
+#include "estimator/spec/construction_order.h"
 #include "estimator/spec/entry_reader.h"
 #include "estimator/spec/keys.h"
 
@@ -21,12 +22,16 @@ bool comes_before(const YamlNode& map, std::string_view first, std::string_view 
 void EntryReader::block(const YamlNode& map, EntrySyntax& entry) const {
   const YamlNode& name = *map.find("block");
   if (const YamlNode* layers = map.find("layers")) {
-    for (const std::string_view key : {"repeat", "with", "first", "last"})
+    for (const std::string_view key : {"repeat", "with", "first", "last", "loop"})
       if (const YamlNode* value = map.find(key))
         throw Error("a block written in place has no \"" + std::string(key) + "\"").at(value->mark);
-    entry.what = InlineBlockSyntax{read_identifier(name, "a block"), list(*layers, "layers")};
+    InlineBlockSyntax inline_block{read_identifier(name, "a block"), list(*layers, "layers"), {}};
+    if (const YamlNode* order = map.find("order")) inline_block.order = read_order(*order, inline_block.layers);
+    entry.what = std::move(inline_block);
     return;
   }
+  if (const YamlNode* order = map.find("order"))
+    throw Error("the order of construction belongs to the block's definition").at(order->mark);
   BlockCallSyntax call;
   const std::string wanted = read_identifier(name, "a block");
   call.mark = name.mark;
@@ -38,6 +43,10 @@ void EntryReader::block(const YamlNode& map, EntrySyntax& entry) const {
   }
   call.block = found->second;
   if (const YamlNode* repeat = map.find("repeat")) call.repeat = Quantity::read(*repeat, names_, "repeat");
+  if (const YamlNode* loop = map.find("loop")) {
+    if (!call.repeat) throw Error("\"loop\" without repeat").at(loop->mark);
+    call.loop = Quantity::read(*loop, names_, "loop");
+  }
   if (const YamlNode* with = map.find("with")) call.with = given(*with, call.block, "with");
   for (const std::string_view word : {"first", "last"}) {
     const YamlNode* value = map.find(word);

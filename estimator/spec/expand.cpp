@@ -162,6 +162,7 @@ class Expander {
     node.where = frame.where;
     node.frozen = syntax.frozen && syntax.frozen->boolean(frame.scope);
     node.checkpoint = syntax.checkpoint && syntax.checkpoint->boolean(frame.scope);
+    node.keep = syntax.keep && syntax.keep->boolean(frame.scope);
     for (std::size_t i = 0; i < syntax.from.size(); ++i)
       node.from.push_back(from(syntax.from[i], syntax.from_marks[i], space));
     node.from_marks = syntax.from_marks;
@@ -203,7 +204,7 @@ class Expander {
   void fill(Node& node, const SequentialSyntax& syntax, Namespace& space, const std::string&) {
     const Level level(depth_, node.mark);
     Namespace inner = within(space, node.name);
-    node.what = Repeat{list(syntax.layers, inner)};
+    node.what = Repeat{list(syntax.layers, inner), syntax.loop.boolean(space.frame->scope)};
   }
 
   void fill(Node& node, const ResidualSyntax& syntax, Namespace& space, const std::string&) {
@@ -253,7 +254,7 @@ class Expander {
   void fill(Node& node, const InlineBlockSyntax& syntax, Namespace& space, const std::string& path) {
     const Level level(depth_, node.mark);
     const Frame frame{path + ".", "in " + path + " (block " + syntax.block + ")", &syntax.layers, space.frame->scope};
-    node.what = Block{syntax.block, frame_body(frame)};
+    node.what = Block{syntax.block, frame_body(frame), syntax.order};
   }
 
   void fill(Node& node, const BlockCallSyntax& syntax, Namespace& space, const std::string& path) {
@@ -263,12 +264,13 @@ class Expander {
     if (!syntax.repeat) {
       const std::vector<Scalar> params = given(syntax, caller, false, false);
       const Frame frame{path + ".", "in " + path + " (block " + block.name + ")", &block.layers, {params, vars_}};
-      node.what = Block{block.name, frame_body(frame)};
+      node.what = Block{block.name, frame_body(frame), block.order};
       return;
     }
     const std::int64_t count = syntax.repeat->size(caller);
     charge(count, 0, syntax.repeat->mark());
     Repeat repeat;
+    repeat.loop = syntax.loop && syntax.loop->boolean(caller);
     repeat.items.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t entries = entries_;
@@ -292,6 +294,7 @@ class Expander {
     node.name = std::to_string(i);
     node.mark = repeat.mark;
     node.where = repeat.where;
+    node.checkpoint = repeat.checkpoint;
     const std::string path = repeat_path + "." + node.name;
     charge(0, static_cast<std::int64_t>(sizeof(Node) + 2 * path.size() + node.where.size()), node.mark);
     NameTable::Entry& slot = names_.declare(path, node.mark, Named::block);
@@ -300,7 +303,7 @@ class Expander {
     try {
       const std::vector<Scalar> params = given(syntax, caller, i == 0, i + 1 == count);
       const Frame frame{path + ".", where, &block.layers, {params, vars_}};
-      node.what = Block{block.name, frame_body(frame)};
+      node.what = Block{block.name, frame_body(frame), block.order};
     } catch (Error& error) {
       error.context(where);
       throw;
@@ -379,6 +382,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   for (const InputSyntax& input : spec.inputs) model.inputs.push_back(evaluate_input(input, scope));
   model.layers = Expander(spec, vars).model();
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
+  model.order = spec.order;
   model.loss = evaluate(spec.loss, scope);
   return model;
 }

@@ -49,11 +49,14 @@ using Body = std::vector<Node>;
 struct Block {
   std::string block;  // name in `blocks:`
   Body body;
+  std::vector<std::string> order;  // names of entries in the order of their construction; the others come after them
 };
 
-/// `{block: Name, repeat: n}`: an nn.Sequential whose items are call frames, named 0 .. n-1.
+/// `{block: Name, repeat: n}`: an nn.Sequential whose items are call frames, named 0 .. n-1. Each is given the one
+/// before's result and what the repeat was given besides.
 struct Repeat {
   Body items;
+  bool loop = false;  // a for loop over an nn.ModuleList instead: no frame holds what it was given
 };
 
 /// out = body(x) + shortcut(x); the shortcut is the identity when empty. `inplace`: out += identity. The body runs
@@ -92,6 +95,7 @@ struct Node {
   SourceMark tie_mark;
   bool frozen = false;
   bool checkpoint = false;
+  bool keep = false;  // its result is a local variable of the block's function: alive until that returns
   SourceMark mark;    // of the entry
   std::string where;  // "in layer1.1 (block Bottleneck, repeat 2 of 3)" for errors; empty at top level
   std::variant<LayerCall, Block, Repeat, Residual, Parallel> what;
@@ -116,7 +120,8 @@ struct Model {
   std::vector<Variable> vars;                          // after --set
   std::vector<Input> inputs;
   Body layers;
-  LayerCall loss;  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
+  std::vector<std::string> order;  // as Block::order
+  LayerCall loss;                  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
 };
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "estimator/spec/construction_order.h"
 #include "estimator/spec/entry_reader.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/limits.h"
@@ -116,7 +117,7 @@ BlockSyntax read_block_params(const YamlNode& key, const YamlNode& node, std::sp
   block.name = read_identifier(key, "a block");
   block.mark = key.mark;
   expect_map(node, "a block");
-  expect_keys(node, "a block", {"params", "layers"});
+  expect_keys(node, "a block", {"params", "layers", "order"});
   const YamlNode* params = node.find("params");
   if (params == nullptr) return block;
   expect_map(*params, "params");
@@ -147,6 +148,7 @@ void read_blocks(const YamlNode& map, SpecSyntax& spec, BlockIndex& index, const
     const EntryReader reader(spec.blocks, index, names);
     const YamlNode& body = *map.children[2 * i + 1];
     spec.blocks[i].layers = reader.list(require(body, "the block " + spec.blocks[i].name, "layers"), "layers");
+    if (const YamlNode* order = body.find("order")) spec.blocks[i].order = read_order(*order, spec.blocks[i].layers);
   }
 }
 
@@ -230,7 +232,7 @@ CallSyntax read_loss(const YamlNode* node, const EntryReader& reader) {
 SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name) {
   check_version(document);
   expect_keys(document, "a model spec",
-              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "loss"});
+              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "loss"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
@@ -252,6 +254,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   const EntryReader reader(spec.blocks, index, names);
   spec.layers = reader.list(require(document, "a model spec", "layers"), "layers");
   if (spec.layers.entries.empty()) throw Error("a model without layers").at(spec.layers.mark);
+  if (const YamlNode* order = document.find("order")) spec.order = read_order(*order, spec.layers);
   spec.loss = read_loss(document.find("loss"), reader);
   return spec;
 }

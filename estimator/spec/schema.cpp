@@ -37,11 +37,13 @@ constexpr std::string_view kHead = R"json({
             "propertyNames": {"$ref": "#/$defs/identifier"},
             "additionalProperties": {"anyOf": [{"const": "required"}, {"$ref": "#/$defs/quantity"}]}
           },
-          "layers": {"$ref": "#/$defs/list"}
+          "layers": {"$ref": "#/$defs/list"},
+          "order": {"$ref": "#/$defs/order"}
         }
       }
     },
     "layers": {"$ref": "#/$defs/list", "minItems": 1},
+    "order": {"$ref": "#/$defs/order"},
     "loss": {
       "description": "A loss call, or mean. CrossEntropyLoss() where absent.",
       "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}]
@@ -72,6 +74,11 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "list": {"type": "array", "items": {"$ref": "#/$defs/entry"}},
+    "order": {
+      "type": "array",
+      "items": {"$ref": "#/$defs/module_name"},
+      "description": "Entries in the order of their construction, where it is not the order they run in."
+    },
     "entry": {"anyOf": [{"$ref": "#/$defs/call"}, {"$ref": "#/$defs/structure"}, {"$ref": "#/$defs/named"}]},
     "named": {
       "description": "NAME: Call(...) or NAME: {op, block, layers, residual or parallel: ...}.",
@@ -88,7 +95,8 @@ constexpr std::string_view kModifiers = R"json(
         },
         "tie": {"$ref": "#/$defs/module_name", "description": "Shares the weights of that layer."},
         "frozen": {"$ref": "#/$defs/flag", "description": "No gradient, no optimizer state."},
-        "checkpoint": {"$ref": "#/$defs/flag", "description": "Activations computed again in the backward pass."})json";
+        "checkpoint": {"$ref": "#/$defs/flag", "description": "Activations computed again in the backward pass."},
+        "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."})json";
 
 constexpr std::string_view kNamedTail = R"json(
       },
@@ -103,7 +111,9 @@ constexpr std::string_view kNamedTail = R"json(
 constexpr std::string_view kStructureTail = R"json(,
         "op": {"$ref": "#/$defs/type"},
         "block": {"$ref": "#/$defs/identifier", "description": "One of blocks:, called with `with`."},
+        "order": {"$ref": "#/$defs/order"},
         "repeat": {"$ref": "#/$defs/size", "description": "That many, in an nn.Sequential."},
+        "loop": {"$ref": "#/$defs/flag", "description": "A for loop over an nn.ModuleList, not an nn.Sequential."},
         "with": {"$ref": "#/$defs/quantities"},
         "first": {"$ref": "#/$defs/quantities", "description": "Replaces `with` in the first of the repeats."},
         "last": {"$ref": "#/$defs/quantities", "description": "Replaces `with` in the last of the repeats."},

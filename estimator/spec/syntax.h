@@ -32,7 +32,7 @@ struct GivenParam {
 struct BlockCallSyntax {
   std::size_t block = 0;  // index in SpecSyntax::blocks
   SourceMark mark;        // of the block's name
-  std::optional<Quantity> repeat;
+  std::optional<Quantity> repeat, loop;
   std::vector<GivenParam> with, first, last;
 };
 
@@ -40,11 +40,13 @@ struct BlockCallSyntax {
 struct InlineBlockSyntax {
   std::string block;
   ListSyntax layers;
+  std::vector<std::string> order;
 };
 
 /// `{layers: [...]}`: an nn.Sequential.
 struct SequentialSyntax {
   ListSyntax layers;
+  Quantity loop = Quantity(Scalar{false});
 };
 
 struct ResidualSyntax {
@@ -74,7 +76,7 @@ struct EntrySyntax {
   std::vector<SourceMark> from_marks;
   std::string tie;
   SourceMark tie_mark;
-  std::optional<Quantity> frozen, checkpoint;
+  std::optional<Quantity> frozen, checkpoint, keep;
   std::variant<CallSyntax, BlockCallSyntax, InlineBlockSyntax, SequentialSyntax, ResidualSyntax, ParallelSyntax> what;
 };
 
@@ -89,6 +91,7 @@ struct BlockSyntax {
   SourceMark mark;
   std::vector<ParamSyntax> params;
   ListSyntax layers;
+  std::vector<std::string> order;
 };
 
 struct VariableSyntax {
@@ -112,6 +115,7 @@ struct SpecSyntax {
   std::vector<InputSyntax> inputs;
   std::vector<BlockSyntax> blocks;
   ListSyntax layers;
+  std::vector<std::string> order;
   CallSyntax loss;
 };
 

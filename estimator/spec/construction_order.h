@@ -1,0 +1,16 @@
+// `order:` of a block or model: its entries in the order that the module's __init__ constructs them in, where that is
+// not the order they run in. It decides where weights lie in memory and the order of model.parameters().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/spec/syntax.h"
+#include "estimator/spec/yaml.h"
+
+namespace gpuplan {
+
+/// Throws Error for anything but a list of names, each once, of entries in `layers`.
+std::vector<std::string> read_order(const YamlNode& node, const ListSyntax& layers);
+
+}  // namespace gpuplan
