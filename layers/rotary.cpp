@@ -1,0 +1,124 @@
+// LlamaRotaryEmbedding, ApplyRotaryPosEmb: rotary position embedding as Hugging Face's Llama family computes it.
+//
+// The tables are made anew in every forward, in fp32 without gradients, and kept by the frame of the model and by the
+// products of every layer (transformers/models/llama/modeling_llama.py). transformers 5, which is what runs with
+// PyTorch 2.9 and newer, multiplies positions and frequencies; 4.x runs a batched matrix product and registers one
+// buffer of frequencies instead of two.
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+constexpr PyTorchVersion kTransformers5 = 209;
+
+// The angle of every position and frequency, [b, s, dim / 2]; `held` are the names of forward() so far.
+TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency, std::vector<TensorId>& held) {
+  const Shape p = b.shape(positions);
+  const std::int64_t half = b.shape(inverse_frequency)[0];
+  const TensorId as_real = b.cast(positions, DType::fp32);
+  const Shape out{p[0], p[1], half};
+  TensorId result = kNone;
+  if (b.before(kTransformers5)) {
+    const Gemm product{.batch = p[0], .m = half, .n = p[1], .k = 1, .dtype = DType::fp32};
+    result = b.emit("aten::bmm", product, {inverse_frequency, as_real}, {p[0], half, p[1]}, DType::fp32);
+    result = aten::transpose(b, result, 1, 2);
+    held.push_back(as_real);
+  } else {
+    result =
+        aten::no_grad(b, "aten::mul", std::array{aten::unsqueeze(b, as_real, 2), inverse_frequency}, out, DType::fp32);
+  }
+  held.push_back(result);
+  return result;
+}
+
+TensorId table(LayerBuilder& b, std::string_view function, TensorId angle) {
+  const Shape shape = b.shape(angle);
+  const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
+  return aten::no_grad(b, "aten::mul", std::array{values}, shape, DType::fp32);
+}
+
+void lower_tables(LayerBuilder& b) {
+  const TensorId positions = b.input();
+  const std::int64_t dim = b.size("dim");
+  if (dim % 2 != 0) b.fail("dim", "the size of a head must be even", "expected 2, 4, ...");
+  if (b.shape(positions).rank() != 2) b.fail("expects positions [1 or batch, tokens]");
+  const TensorId inverse_frequency = b.buffer("inv_freq", {dim / 2}, DType::fp32);
+  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {dim / 2}, DType::fp32);
+  std::vector<TensorId> held;
+  const TensorId half = angles(b, positions, inverse_frequency, held);
+  const TensorId angle = aten::cat(b, std::array{half, half}, 2);
+  const TensorId cosine = table(b, "aten::cos", angle);
+  const TensorId sine = table(b, "aten::sin", angle);
+  held.insert(held.end(), {angle, cosine, sine});
+  b.outputs({b.cast(cosine, b.run().precision), b.cast(sine, b.run().precision)});
+  b.hold(held);
+}
+
+// (-x2, x1) of the two halves of x.
+TensorId rotate_half(LayerBuilder& b, TensorId x) {
+  const std::int64_t half = b.shape(x)[-1] / 2;
+  const TensorId first = aten::slice(b, x, -1, half);
+  const TensorId second = aten::slice(b, x, -1, half);
+  return aten::cat(b, std::array{aten::unary(b, second, aten::kNeg), first}, b.shape(x).rank() - 1);
+}
+
+TensorId rotated(LayerBuilder& b, TensorId x, TensorId cosine, TensorId sine) {
+  const TensorId straight = aten::mul(b, x, cosine);
+  const TensorId across = aten::mul(b, rotate_half(b, x), sine);
+  return aten::add(b, straight, across);
+}
+
+void lower_apply(LayerBuilder& b) {
+  const TensorId q = b.input(0), k = b.input(1);
+  const Shape shape = b.shape(q);
+  if (shape.rank() != 4 || b.shape(k).rank() != 4) b.fail("expects queries and keys [batch, heads, tokens, head]");
+  if (shape[3] % 2 != 0) b.fail("expects heads of an even size, got " + to_string(shape));
+  const auto dim = static_cast<int>(b.integer("unsqueeze_dim"));
+  if (dim != 1 && dim != 2) b.fail("unsqueeze_dim", "must be the dimension of the heads", "expected 1 or 2");
+  const TensorId cosine = aten::unsqueeze(b, b.input(2), dim);
+  const TensorId sine = aten::unsqueeze(b, b.input(3), dim);
+  const TensorId q_embed = rotated(b, q, cosine, sine);
+  b.outputs({q_embed, rotated(b, k, cosine, sine)});
+}
+
+const LayerDef kTables{
+    .name = "LlamaRotaryEmbedding",
+    .summary = "cosine and sine of every position and frequency, the tables of rotary embedding",
+    .math =
+        "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
+        "Saved: nothing; the products that read them save both tables.",
+    .parameters = {{"dim", ParameterType::size, "", "size of a head"}},
+    .indices = true,
+    .lower = lower_tables,
+    .example = {.call = "LlamaRotaryEmbedding(64)",
+                .input_shapes = {{1, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {1, 10, 64},
+                .derivation = "one row of 64 a position; nothing is saved"},
+};
+
+const LayerDef kApply{
+    .name = "ApplyRotaryPosEmb",
+    .summary = "turns queries and keys by the angles of their positions",
+    .math =
+        "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as name.0 and\n"
+        "name.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
+    .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"}},
+    .min_inputs = 4,
+    .max_inputs = 4,
+    .lower = lower_apply,
+    .example = {.call = "ApplyRotaryPosEmb()",
+                .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {1, 10, 64}, {1, 10, 64}},
+                .output_shape = {2, 4, 10, 64},
+                .derivation = "the tables are inputs; q and k are not saved"},
+};
+
+const LayerDef* const kLayers[] = {&kTables, &kApply};
+
+}  // namespace
+
+std::span<const LayerDef* const> rotary_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
