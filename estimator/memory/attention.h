@@ -20,6 +20,7 @@
 #include "estimator/memory/reduction.h"
 #include "estimator/run_config.h"
 #include "estimator/shape.h"
+#include "estimator/strides.h"
 
 namespace gpuplan {
 
@@ -49,17 +50,13 @@ std::string_view name_of(AttentionBackend backend);
 /// A tensor of rank 4 as it lies in memory; strides and offset in elements.
 struct StridedTensor {
   Shape shape;
-  std::array<std::int64_t, 4> strides{};
+  Strides strides;
   std::int64_t offset = 0;  // from the start of its storage
 };
 
 /// Dense, its dimensions from the outermost to the innermost: {0, 1, 2, 3} is contiguous. For [batch, heads, length,
 /// size] {0, 2, 1, 3} is what x.view(batch, length, heads, size).transpose(1, 2) makes. `shape` has rank 4.
 StridedTensor dense_tensor(const Shape& shape, std::array<int, 4> order = {0, 1, 2, 3});
-/// torch.empty_like: dense tensors keep their strides, others the order of their dimensions.
-StridedTensor empty_like(const StridedTensor& tensor);
-/// Whether its elements are in the order of `order` without gaps; dimensions of size 1 do not count.
-bool is_contiguous(const StridedTensor& tensor, std::array<int, 4> order = {0, 1, 2, 3});
 
 struct AttentionMask {
   StridedTensor tensor;  // of rank 4, with leading dimensions of 1 as broadcasting adds them

@@ -1,7 +1,5 @@
 #include "estimator/memory/attention_call.h"
 
-#include <numeric>
-
 namespace gpuplan {
 namespace {
 
@@ -15,9 +13,7 @@ StridedTensor with_last_dimension(const Shape& shape, std::int64_t size) {
 StridedTensor output_like(const StridedTensor& like, std::int64_t value_size) {
   if (like.shape[3] == value_size) return empty_like(like);
   std::array<int, 4> order = {0, 1, 2, 3};
-  std::stable_sort(order.begin(), order.end() - 1, [&](int a, int b) {
-    return like.strides[static_cast<std::size_t>(a)] > like.strides[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end() - 1, [&](int a, int b) { return like.strides[a] > like.strides[b]; });
   Shape shape = like.shape;
   shape.set(3, value_size);
   return dense_tensor(shape, order);
@@ -25,8 +21,8 @@ StridedTensor output_like(const StridedTensor& like, std::int64_t value_size) {
 
 /// aligned_tensor<8>: the kernel reads rows of a mask 8 elements at a time.
 bool has_aligned_rows(const StridedTensor& mask) {
-  return mask.strides[3] == 1 && std::all_of(mask.strides.begin(), mask.strides.begin() + 3,
-                                             [](std::int64_t stride) { return stride % 8 == 0; });
+  const Strides& strides = mask.strides;
+  return strides[3] == 1 && strides[2] % 8 == 0 && strides[1] % 8 == 0 && strides[0] % 8 == 0;
 }
 
 }  // namespace
@@ -35,41 +31,24 @@ StridedTensor dense_tensor(const Shape& shape, std::array<int, 4> order) {
   StridedTensor tensor{shape, {}, 0};
   std::int64_t stride = 1;
   for (auto i = order.rbegin(); i != order.rend(); ++i) {
-    tensor.strides[static_cast<std::size_t>(*i)] = stride;
+    tensor.strides.set(*i, stride);
     stride = checked_mul(stride, std::max<std::int64_t>(shape[*i], 1));
   }
   return tensor;
 }
 
-bool is_contiguous(const StridedTensor& tensor, std::array<int, 4> order) {
-  const StridedTensor dense = dense_tensor(tensor.shape, order);
-  for (int i = 0; i < 4; ++i) {
-    const auto d = static_cast<std::size_t>(i);
-    if (tensor.shape[i] != 1 && tensor.strides[d] != dense.strides[d]) return false;
-  }
-  return true;
+StridedTensor empty_like(const StridedTensor& tensor) {
+  return {tensor.shape, strides_like(tensor.shape, tensor.strides), 0};
 }
 
-StridedTensor empty_like(const StridedTensor& tensor) {
-  // at::infer_dense_strides: dimensions sorted by stride, a larger dimension outside of one of the same stride;
-  // expanded ones (stride 0) stay where they are.
-  std::array<int, 4> inner_first = {3, 2, 1, 0};
-  const auto is_outside = [&](int a, int b) {  // 1: a belongs outside of b, -1: inside, 0: unknown
-    const std::int64_t sa = tensor.strides[static_cast<std::size_t>(a)];
-    const std::int64_t sb = tensor.strides[static_cast<std::size_t>(b)];
-    if (sa == 0 || sb == 0) return 0;
-    if (sa != sb) return sa < sb ? -1 : 1;
-    return tensor.shape[a] > tensor.shape[b] ? 1 : 0;
-  };
-  for (std::size_t i = 1; i < 4; ++i) {
-    std::size_t inner = i;
-    for (std::size_t outer = i; outer-- > 0;) {
-      const int comparison = is_outside(inner_first[outer], inner_first[inner]);
-      if (comparison > 0) std::swap(inner_first[outer], inner_first[inner]), inner = outer;
-      if (comparison < 0) break;
-    }
+bool is_contiguous(const StridedTensor& tensor, std::array<int, 4> order) {
+  Shape shape;
+  Strides strides;
+  for (const int dimension : order) {
+    strides.set(shape.rank(), tensor.strides[dimension]);
+    shape.push_back(tensor.shape[dimension]);
   }
-  return dense_tensor(tensor.shape, {inner_first[3], inner_first[2], inner_first[1], inner_first[0]});
+  return is_contiguous(shape, strides);
 }
 
 FusedCall::FusedCall(const AttentionCall& attention, AttentionBackend backend, const Gpu& device,

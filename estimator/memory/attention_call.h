@@ -19,6 +19,11 @@ constexpr std::int64_t kCudnnEngineBytes = 256;
 constexpr bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
 inline std::int64_t bytes_of(const Shape& shape, DType dtype) { return checked_mul(shape.elements(), size_of(dtype)); }
 
+/// torch.empty_like.
+StridedTensor empty_like(const StridedTensor& tensor);
+/// Whether its elements are in this order of dimensions without gaps.
+bool is_contiguous(const StridedTensor& tensor, std::array<int, 4> order);
+
 inline AttentionOutput attention_output(AttentionValue value, const StridedTensor& tensor, DType dtype) {
   return {value, tensor, dtype, bytes_of(tensor.shape, dtype)};
 }
