@@ -6,12 +6,11 @@
 // buffer of frequencies instead of two.
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
-
-constexpr PyTorchVersion kTransformers5 = 209;
 
 // The angle of every position and frequency, [b, s, dim / 2]; `held` are the names of forward() so far.
 TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency, std::vector<TensorId>& held) {

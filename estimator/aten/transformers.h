@@ -1,0 +1,11 @@
+// Which transformers is taken to run with a PyTorch release. The recordings have transformers 4.56 with PyTorch 2.8 and
+// 5.23 with 2.15; the change is assumed to lie where transformers 5.0 appeared.
+#pragma once
+
+#include "estimator/run_config.h"
+
+namespace gpuplan {
+
+constexpr PyTorchVersion kTransformers5 = 209;  // the first release that runs with transformers 5
+
+}  // namespace gpuplan

@@ -1,0 +1,187 @@
+// PositionIds, CausalMask: what Hugging Face's decoders compute of their positions before the first layer.
+//
+// transformers/masking_utils.py, create_causal_mask: without an attention mask it looks for packed sequences in the
+// positions. Where it finds none there is no mask for an SDPA kernel, which is then called with is_causal. Otherwise a
+// boolean mask [batch, 1, tokens, tokens] is made of two conditions, same sequence and not later; eager attention gets
+// it as numbers. transformers 4.56 does not look and makes its mask under vmap. Every tensor here is counted, however
+// small: they decide which blocks the later ones are split from.
+
+#include <array>
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/transformers.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId make(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
+              DType dtype) {
+  return aten::no_grad(b, name, reads, shape, dtype);
+}
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              DType dtype) {
+  return make(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+}
+
+TensorId arange(LayerBuilder& b, std::int64_t end) { return make(b, "aten::arange", {}, {end}, DType::int64); }
+// arange(end) + offset
+TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
+  return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64);
+}
+
+void lower_positions(LayerBuilder& b) {
+  const std::int64_t tokens = b.size("tokens");
+  const TensorId ids = b.before(kTransformers5) ? arange(b, tokens) : shifted_arange(b, tokens);
+  b.output(b.alias(ids, {1, tokens}, contiguous_strides({1, tokens})));
+}
+
+struct Sizes {
+  std::int64_t batch = 1, tokens = 1;
+  Shape each() const { return {batch, tokens}; }
+  Shape square() const { return {batch, 1, tokens, tokens}; }
+};
+
+// A row of one scan takes a device-wide scan's state (aten/src/ATen/native/cuda/ScanUtils.cuh, scan_dim); recorded at
+// 256 and 2048 tokens.
+constexpr std::int64_t kScanScratchBytes = 1279;
+
+// ne.cumsum(-1): the result, then a copy of the booleans as int64.
+TensorId running_count(LayerBuilder& b, TensorId changes, const Sizes& n) {
+  const OutputSpec results[] = {{n.each(), DType::int64}, {n.each(), DType::int64}};
+  const auto count_and_copy = b.emit_many("aten::cumsum", Elementwise{n.each().elements()}, {changes}, results);
+  if (n.batch == 1) make(b, "aten::cumsum", {count_and_copy[1]}, {kScanScratchBytes}, DType::boolean);
+  return count_and_copy[0];
+}
+
+// find_packed_sequence_indices: the number of the sequence that each token belongs to.
+TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
+  const TensorId first = make(b, "aten::sub", {positions}, {n.batch, 1}, DType::int64);
+  const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64);
+  const TensorId steps = make(b, "aten::sub", {both}, n.each(), DType::int64);
+  const TensorId changes = make(b, "aten::ne", {steps}, n.each(), DType::boolean);
+  const TensorId numbers = running_count(b, changes, n);
+  if (!b.before(kTransformers5)) {
+    const TensorId zero = make(b, "aten::eq", {numbers}, {n.batch}, DType::boolean);
+    const TensorId all = make(b, "aten::all", {zero}, {}, DType::boolean);
+    b.hold({zero, all});
+  }
+  b.hold({first, steps});
+  return numbers;
+}
+
+// table[batch_index, token_index]: index tensors that do not have the broadcast shape are copied to it first.
+TensorId looked_up(LayerBuilder& b, TensorId table, TensorId batch_index, TensorId token_index, const Sizes& n) {
+  std::vector<OutputSpec> made(n.batch > 1 || b.before(kTransformers5) ? 3 : 2, {n.each(), DType::int64});
+  return b.emit_many("aten::index", Copy{n.each().elements()}, {table, batch_index, token_index}, made).back();
+}
+
+// Compares what the table has for the query with what it has for the key.
+TensorId compared(LayerBuilder& b, std::string_view comparison, TensorId table, std::span<const TensorId> index,
+                  const Sizes& n) {
+  const TensorId query = looked_up(b, table, index[0], index[1], n);
+  const TensorId key = looked_up(b, table, index[0], index[2], n);
+  return make(b, comparison, {query, key}, n.square(), DType::boolean);
+}
+
+// transformers 5, sdpa_mask: the conditions one after the other, broadcast.
+TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n) {
+  const TensorId batch = arange(b, n.batch);
+  const TensorId head = arange(b, 1);
+  const TensorId query = shifted_arange(b, n.tokens);
+  const TensorId key = shifted_arange(b, n.tokens);
+  const std::array index{batch, query, key};
+  TensorId mask = kNone;
+  if (numbers != kNone) {
+    const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
+    const TensorId same = compared(b, "aten::eq", numbers, index, n);
+    const TensorId first = make(b, "aten::__and__", {ones, same}, n.square(), DType::boolean);
+    const TensorId past = compared(b, "aten::le", positions, index, n);
+    mask = make(b, "aten::__and__", {first, past}, n.square(), DType::boolean);
+  } else {
+    mask = make(b, "aten::le", {query, key}, {1, 1, n.tokens, n.tokens}, DType::boolean);
+  }
+  b.hold({batch, head, query, key});
+  return mask;
+}
+
+// transformers 4.56, sdpa_mask_recent_torch under vmap: what does not depend on the batch is computed without it.
+TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n) {
+  const Shape square{n.tokens, n.tokens};
+  const TensorId key = arange(b, n.tokens);
+  const TensorId batch = arange(b, n.batch);
+  const TensorId head = arange(b, 1);
+  const TensorId ones = make(b, "aten::new_ones", {}, {n.tokens}, DType::boolean);
+  const TensorId past = make(b, "aten::le", {key, positions}, square, DType::boolean);
+  const TensorId first = make(b, "aten::__and__", {ones, past}, square, DType::boolean);
+  const TensorId same = compared(b, "aten::eq", numbers, std::array{batch, positions, key}, n);
+  const TensorId mask = make(b, "aten::__and__", {first, same}, n.square(), DType::boolean);
+  b.hold({key, batch, head});
+  return mask;
+}
+
+// eager_mask: 0 where attended, the least number elsewhere.
+TensorId numeric_mask(LayerBuilder& b, TensorId mask, const Sizes& n) {
+  const DType dtype = b.run().precision;
+  const TensorId zero = make(b, "aten::zeros", {}, {}, dtype);
+  const OutputSpec results[] = {{Shape{}, dtype}, {n.square(), dtype}};  // torch.where makes a tensor of its number
+  return b.emit_many("aten::where", Elementwise{n.square().elements()}, {mask, zero}, results)[1];
+}
+
+void lower_mask(LayerBuilder& b) {
+  const TensorId embeddings = b.input(0), positions = b.input(1);
+  if (b.shape(embeddings).rank() < 2 || b.shape(positions).rank() != 2)
+    b.fail("expects embeddings [batch, tokens, ...] and positions [1 or batch, tokens]");
+  const Sizes n{b.shape(embeddings)[0], b.shape(embeddings)[1]};
+  const bool eager = b.run().attention == Attention::eager;
+  const bool old = b.before(kTransformers5);
+  const bool packed = b.boolean("packed") || old;
+  const TensorId numbers = sequence_numbers(b, positions, n);
+  if (!packed && !eager) return b.output(positions);
+  TensorId mask =
+      old ? boolean_mask_of_4(b, positions, numbers, n) : boolean_mask(b, positions, packed ? numbers : kNone, n);
+  if (eager) mask = numeric_mask(b, mask, n);
+  if (packed) b.hold({numbers});
+  b.output(mask);
+}
+
+const LayerDef kPositionIds{
+    .name = "PositionIds",
+    .summary = "the positions of a sequence's tokens, made in every forward",
+    .math = "0 .. tokens - 1 as int64 [1, tokens]. No gradient.",
+    .parameters = {{"tokens", ParameterType::size, "", "length of the sequence"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_positions,
+    .example = {.call = "PositionIds(10)",
+                .input_shapes = {},
+                .output_shape = {1, 10},
+                .derivation = "one row of positions, which every sample shares"},
+};
+
+const LayerDef kCausalMask{
+    .name = "CausalMask",
+    .summary = "the mask that Hugging Face's decoders make of their positions",
+    .math =
+        "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
+        "kernels,\n"
+        "numbers of the embeddings' type with --attention eager. packed=False: sequences are not packed, as PyTorch\n"
+        "finds on a GPU; SDPA kernels then get no mask, and this layer hands on the positions.",
+    .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"}},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .indices = true,
+    .lower = lower_mask,
+    .example = {.call = "CausalMask()",
+                .input_shapes = {{2, 10, 8}, {1, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {2, 1, 10, 10},
+                .derivation = "a boolean for every pair of tokens; nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kPositionIds, &kCausalMask};
+
+}  // namespace
+
+std::span<const LayerDef* const> hugging_face_mask_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
