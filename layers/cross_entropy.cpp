@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "estimator/aten/views.h"
+#include "estimator/aten/cross_entropy.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -35,37 +35,6 @@ Shape target_shape(const LayerBuilder& b) {
   Shape out{in[0]};
   for (int i = 2; i < in.rank(); ++i) out.push_back(in[i]);
   return out;
-}
-
-TensorId log_softmax(LayerBuilder& b, TensorId x) {
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  Softmax work{.elements = shape.elements(), .dtype = dtype};
-  const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
-    work.backward = true;
-    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
-  }
-  return y;
-}
-
-TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
-  const Shape in = b.shape(log_p);
-  const DType dtype = b.dtype(log_p);
-  const bool spatial = in.rank() > 2;
-  TensorId x = log_p;
-  if (spatial && in.rank() != 4) x = aten::reshape(b, log_p, {in[0], in[1], 1, in.elements(2, in.rank())});
-  const Shape shape = b.shape(x);
-  NllLoss work{.elements = b.elements(target)};
-  const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
-  const std::vector<TensorId> loss_and_weight =
-      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, scalars);
-  if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
-    work.backward = true;
-    node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
-                          {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
-  }
-  return loss_and_weight[0];
 }
 
 TensorId negated_class_sum(LayerBuilder& b, TensorId log_p, const Shape& each) {
@@ -150,14 +119,14 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
 void lower_cross_entropy(LayerBuilder& b) {
   const Arguments a = arguments(b, true);
   const TensorId target = b.target(target_shape(b), DType::int64);
-  const TensorId log_p = log_softmax(b, b.input());
-  const TensorId loss = nll_loss(b, log_p, target);
+  const TensorId log_p = aten::log_softmax(b, b.input());
+  const TensorId loss = aten::nll_loss(b, log_p, target);
   b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a.mean) : loss);
 }
 
 void lower_nll(LayerBuilder& b) {
   (void)arguments(b, false);
-  b.output(nll_loss(b, b.input(), b.target(target_shape(b), DType::int64)));
+  b.output(aten::nll_loss(b, b.input(), b.target(target_shape(b), DType::int64)));
 }
 
 std::vector<ParameterDef> parameters(bool cross_entropy) {

@@ -46,6 +46,9 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
     call.written = &written;
     call.layer = static_cast<LayerId>(i);
     result.graph.layers.emplace_back().name = "layer" + std::to_string(i);
+    if (call.def->in_model && result.graph.inputs.empty())  // its labels are the model's first input
+      result.graph.inputs.push_back(
+          builder.new_tensor({inputs.front()[0], inputs.front()[1]}, DType::int64, Category::inputs));
     const std::size_t used = i == 0 ? result.outputs.size() : 1;
     const std::vector<TensorId> given(result.outputs.begin(),
                                       result.outputs.begin() + static_cast<std::ptrdiff_t>(used));

@@ -1,0 +1,42 @@
+#include "estimator/aten/cross_entropy.h"
+
+#include "estimator/aten/views.h"
+
+namespace gpuplan::aten {
+
+TensorId log_softmax(LayerBuilder& b, TensorId x) {
+  x = b.autocast_fp32(x);
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  Softmax work{.elements = shape.elements(), .dtype = dtype};
+  const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
+  if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
+    work.backward = true;
+    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
+  }
+  return y;
+}
+
+TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
+  log_p = b.autocast_fp32(log_p);
+  const Shape in = b.shape(log_p);
+  const DType dtype = b.dtype(log_p);
+  const bool spatial = in.rank() > 2;
+  TensorId x = log_p;
+  if (spatial && in.rank() != 4) x = reshape(b, log_p, {in[0], in[1], 1, in.elements(2, in.rank())});
+  const Shape shape = b.shape(x);
+  NllLoss work{.elements = b.elements(target)};
+  const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
+  const std::vector<TensorId> loss_and_weight =
+      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, scalars);
+  if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
+    work.backward = true;
+    node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
+                          {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
+  }
+  return loss_and_weight[0];
+}
+
+TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) { return nll_loss(b, log_softmax(b, x), target); }
+
+}  // namespace gpuplan::aten

@@ -1,0 +1,58 @@
+// CausalLMLoss: the loss that a Hugging Face language model computes within its forward.
+//
+// transformers/loss/loss_utils.py, ForCausalLMLoss: the logits are copied to fp32, the labels, which are the tokens of
+// the input, are padded by one and shifted, and cross entropy runs over all positions of all samples.
+
+#include "estimator/aten/cross_entropy.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+// pad(labels, (0, 1), value=-100)[..., 1:].contiguous(): a copy, unless one row already is contiguous. `padded` is the
+// name that the loss function holds.
+TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
+  const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
+  padded = b.emit("aten::constant_pad_nd", Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
+  return aten::contiguous(b, aten::slice(b, padded, 1, tokens));
+}
+
+void lower(LayerBuilder& b) {
+  b.expect_rank(3, "[batch, tokens, vocabulary]");
+  const Shape shape = b.shape(b.input());
+  const std::int64_t rows = shape.elements(0, 2);
+  const TensorId labels = b.model_input(0);
+  if (b.shape(labels).rank() != 2 || b.elements(labels) != rows)
+    b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
+           to_string(shape));
+  const TensorId logits = b.cast(b.input(), DType::fp32);
+  TensorId padded = kNone;
+  const TensorId targets = aten::view(b, shifted(b, labels, padded), {rows});
+  b.output(aten::cross_entropy(b, aten::view(b, logits, {rows, shape[2]}), targets));
+  b.hold({logits, padded});
+}
+
+const LayerDef kCausalLmLoss{
+    .name = "CausalLMLoss",
+    .summary = "cross entropy of each token's prediction of the next one, within the model's forward",
+    .math =
+        "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[next token], in fp32.\n"
+        "Saved: the log-probabilities in fp32, the shifted labels and the total weight.",
+    .parameters = {},
+    .loss = true,
+    .in_model = true,
+    .lower = lower,
+    .example = {.call = "CausalLMLoss()",
+                .input_shapes = {{2, 10, 16}},
+                .output_shape = {},
+                .saved_bytes = 1'444,
+                .derivation = "2*10 rows: log-probabilities of 16*4 bytes each, labels of 8, and the total weight, 4"},
+};
+
+const LayerDef* const kLayers[] = {&kCausalLmLoss};
+
+}  // namespace
+
+std::span<const LayerDef* const> causal_lm_loss_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
