@@ -29,6 +29,15 @@ struct CostOf {
                                                  : kBatchNormEval),
             1};
   }
+  Cost operator()(const LayerNorm& l) const {
+    return {0, checked_mul(product({l.rows, l.columns}), l.backward ? kBatchNormBackward : kBatchNormTraining),
+            l.backward && l.weights > 0 ? 2 : 1};
+  }
+  // Moments, then the coefficients of each channel, then one multiply-add; backward: the sums, coefficients, dX and dW.
+  Cost operator()(const GroupNorm& g) const {
+    return {0, checked_mul(product({g.n, g.channels, g.area}), g.backward ? kBatchNormBackward : kBatchNormTraining),
+            g.backward ? 4 : 3};
+  }
   Cost operator()(const Reduction& r) const { return {0, r.shape.elements(), 1}; }
   Cost operator()(const Pooling& p) const { return {0, checked_mul(p.windows, p.taps), 1}; }
   Cost operator()(const Softmax& s) const {

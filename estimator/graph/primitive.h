@@ -29,7 +29,9 @@ struct Convolution {
   bool native = false;                // PyTorch's own depthwise kernel, without a cuDNN workspace
   bool im2col = false;                // PyTorch's slow_conv2d: an im2col buffer and a cuBLAS product a sample
   bool makes_columns = false;         // ... and this operation allocates the buffer itself
-  std::int64_t input_copy_bytes = 0;  // of a non-contiguous input, made contiguous before the output is allocated
+  std::int64_t input_copy_bytes = 0;  // of an input in another layout, copied before the output is allocated
+  std::int64_t weight_copy_bytes = 0;  // of a weight in another layout, copied after it
+  bool channels_last = false;
   DType dtype = DType::fp32;
 };
 
@@ -46,6 +48,25 @@ struct BatchNorm {
   std::int64_t channels = 0, rows = 0;  // elements = channels * rows
   bool native_rows = false;             // PyTorch's kernel for [rows, channels], which may stage across blocks
   DType accumulate = DType::fp32;       // of the statistics
+};
+
+/// Layer normalisation over the last `columns` elements of each of `rows` rows (native_layer_norm), or rms_norm's fused
+/// form of it; `weights`: how many of weight and bias get a gradient.
+struct LayerNorm {
+  std::int64_t rows = 0, columns = 0;
+  bool backward = false;
+  int weights = 0;
+  DType dtype = DType::fp32;
+};
+
+/// Group normalisation of [n, channels, area] (native_group_norm).
+struct GroupNorm {
+  std::int64_t n = 0, channels = 0, area = 0, groups = 1;
+  bool affine = true;
+  bool channels_last = false;
+  bool backward = false;
+  bool wants_input = true;  // backward: the input gets a gradient
+  DType dtype = DType::fp32;
 };
 
 /// A TensorIterator reduction of a contiguous tensor over the dimensions in `reduced` (bit i: dimension i).
@@ -107,8 +128,8 @@ struct Resample {  // nearest (1 tap), bilinear (4)
 /// No kernel: a Python frame that returns, an autograd node that only passes its gradient on.
 struct Marker {};
 
-using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, Reduction, Pooling, Softmax, NllLoss, Loss,
-                               Lookup, Copy, Fill, Resample, Marker>;
+using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, LayerNorm, GroupNorm, Reduction, Pooling,
+                               Softmax, NllLoss, Loss, Lookup, Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {

@@ -49,9 +49,11 @@ class Appender {
 
   void operator()(const Convolution& c) const {
     if (c.input_copy_bytes > 0) before(c.input_copy_bytes);
+    if (c.weight_copy_bytes > 0) after(c.weight_copy_bytes);
     if (c.im2col) return append_im2col(c);
     if (c.native || run_.scratch != Scratch::full) return;
     CudnnConvolution query{.dtype = c.dtype,
+                           .channels_last = c.channels_last,
                            .n = c.n,
                            .c = c.c,
                            .h = c.h,
@@ -95,6 +97,43 @@ class Appender {
     append({statistic, statistic, kNextOutput, kNextOutput});
     if (staging > 0) append({staging, semaphores, -3, -4});
     append({kNextOutput});
+  }
+
+  // aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: very tall inputs with too few
+  // columns to fill the device sum blocks of 32 rows each, then those sums.
+  void operator()(const LayerNorm& l) const {
+    constexpr std::int64_t kTall = 64 * 1024, kTile = 32, kMostPartials = 1 << 20;
+    if (!l.backward || run_.pytorch < 200 || l.weights == 0) return;
+    if (l.rows <= kTall || l.columns / kTile >= gpu_.sm_count / 2) return;
+    const std::int64_t blocks = std::min(ceil_div(l.rows, kTile), kMostPartials / l.columns);
+    std::int64_t allocations = l.weights;
+    for (int i = 0; i < l.weights; ++i) after(blocks * l.columns * size_of(l.dtype));
+    for (int i = 0; i < l.weights; ++i) {
+      after(l.columns * size_of(l.dtype));
+      const std::int64_t sum = allocations++;
+      for (const std::int64_t action : reduction_program({blocks, l.columns}, 1, l.dtype, l.dtype, gpu_)) {
+        program_.push_back(action < 0 ? action - sum - 1 : action);
+        if (action > 0) ++allocations;
+      }
+      program_.push_back(-sum - 1);
+    }
+  }
+
+  // aten/src/ATen/native/cuda/group_norm_kernel.cu, after the results: the sums and coefficients of each sample's
+  // channels and groups. 16-bit inputs have their moments in fp32 from 2.10 on.
+  void operator()(const GroupNorm& g) const {
+    const std::int64_t acc = size_of(accumulate_type(g.dtype));
+    const std::int64_t channels = g.n * g.channels * acc, groups = g.n * g.groups * acc;
+    const bool old = run_.pytorch < 210;
+    if (!g.backward) {
+      if (!old && accumulate_type(g.dtype) != g.dtype) append({groups, groups});
+      if (g.affine && g.area > 1) append({channels, channels});
+      return;
+    }
+    if (old || g.area > 1) append({channels, channels});
+    if (!g.wants_input) return;
+    append({groups, groups});
+    if (g.affine && g.area > 1 && !g.channels_last) after(channels);
   }
 
   void operator()(const Softmax& s) const {
