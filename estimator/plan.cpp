@@ -1,10 +1,12 @@
 #include "estimator/plan.h"
 
 #include <utility>
+#include <vector>
 
 #include "estimator/graph/build.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
+#include "estimator/optimizer/grad_scaler.h"
 #include "estimator/report/make_report.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/warnings.h"
@@ -31,6 +33,10 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
   if (run.clip_grad_norm) work.clip = clip_grad_norm(stepped, run.pytorch, gpu);
   work.first = optimizer_step(stepped, run.optimizer, run.pytorch, gpu, true);
   work.steady = optimizer_step(stepped, run.optimizer, run.pytorch, gpu, false);
+  if (!run.scales_gradients()) return work;
+  work.scaler = grad_scaler_state();
+  work.first = grad_scaler_step(work.first, run.optimizer.impl);
+  work.steady = grad_scaler_step(work.steady, run.optimizer.impl);
   return work;
 }
 
@@ -39,12 +45,15 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
 Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* named_gpu) {
   const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
   const Graph graph = build_graph(model, catalog, run, gpu);
-  const Schedule schedule = make_schedule(graph, run, gpu);
-  const OptimizerWork optimizer = optimizer_work(graph, schedule, run, gpu);
-  Placement placement = place(graph, schedule, optimizer, run, gpu);
-  const TensorLevels levels = tensor_levels(graph, schedule, optimizer, run);
+  std::vector<Schedule> passes;
+  passes.reserve(2);
+  passes.push_back(make_schedule(graph, run, gpu));
+  if (run.micro_batches > 1) passes.push_back(make_schedule(graph, run, gpu, &passes.front()));
+  const OptimizerWork optimizer = optimizer_work(graph, passes.front(), run, gpu);
+  Placement placement = place(graph, passes, optimizer, run, gpu);
+  const TensorLevels levels = tensor_levels(graph, passes, optimizer, run);
 
-  Report r = make_report({model, graph, schedule, optimizer, placement, levels}, run, gpu);
+  Report r = make_report({model, graph, passes, optimizer, placement, levels}, run, gpu);
   r.phases = std::move(placement.phases);
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = gpu;

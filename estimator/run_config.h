@@ -49,9 +49,12 @@ struct CheckpointConfig {
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
-  std::int64_t micro_batches = 1;                  // the batch is run in so many parts, their gradients accumulated
-  DType precision = DType::fp32;                   // of the whole model
-  std::optional<DType> autocast;                   // torch.autocast's type: fp16 or bf16
+  std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
+  DType precision = DType::fp32;   // of the whole model
+  std::optional<DType> autocast;   // torch.autocast's type: fp16 or bf16
+  bool scales_gradients() const {  // with a GradScaler, as fp16 needs
+    return autocast == DType::fp16 && mode == Mode::train;
+  }
   bool tf32 = false;                               // matrix products may compute in TF32; no byte changes
   MemoryFormat layout = MemoryFormat::contiguous;  // channels_last: model and images .to(channels_last)
   Attention attention = Attention::automatic;

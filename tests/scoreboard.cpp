@@ -156,10 +156,7 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
 // --- shadow: PyTorch's CUDA code
 // ---------------------------------------------------------------------------------------
 
-bool covered(const json& run) {
-  return !run.contains("error") && !run.contains("amp") && !run.contains("micro") && !run.contains("channels_last") &&
-         !run.contains("checkpoint") && !run.contains("attn");
-}
+bool covered(const json& run) { return !run.contains("error"); }
 
 RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   RunConfig run;
@@ -178,6 +175,11 @@ RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
                                            : OptimizerImpl::foreach_;
   run.clip_grad_norm = recipe.value("clip", false);
   run.alloc_conf = recipe.value("alloc_conf", "");
+  if (recipe.contains("amp")) run.autocast = dtype_from_name(recipe["amp"].get<std::string>());
+  run.micro_batches = recipe.value("micro", 1);
+  if (recipe.value("channels_last", false)) run.layout = MemoryFormat::channels_last;
+  if (recipe.value("checkpoint", false)) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  if (recipe.value("attn", "") == "eager") run.attention = Attention::eager;
   return run;
 }
 

@@ -71,6 +71,7 @@ class Walker {
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (trains && !in_model) layers_.add_loss(model_.loss);
     if (trains) layers_.end_autocast();
+    if (trains && run_.micro_batches > 1) layers_.divide_loss(in_model);
   }
 
   struct Stored {  // how much there was of each when a module began
@@ -90,8 +91,12 @@ class Walker {
   void add_inputs(Scope& scope) {
     if (run_.batch < 1)
       throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
+    if (run_.micro_batches < 1 || run_.batch % run_.micro_batches != 0)
+      throw Error("a batch of " + std::to_string(run_.batch) + " does not split into " +
+                      std::to_string(run_.micro_batches) + " micro-batches of one size",
+                  ErrorKind::usage);
     for (const Input& in : model_.inputs) {
-      Shape shape{run_.batch};
+      Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
       const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
       scope.give(in.name, layers_.new_input(in, shape, dtype));

@@ -172,6 +172,7 @@ struct Graph {
   std::vector<TensorId> inputs;          // of the model, then the targets of the loss
   TensorId output = kNone;
   TensorId loss = kNone;
+  TensorId model_loss = kNone;  // the model's own, which the step divided by the number of micro-batches
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
 

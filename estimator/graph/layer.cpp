@@ -68,6 +68,10 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
     fail("expects a floating-point input, its input is " + std::string(name_of(dtype(inputs_[0]))));
   const TensorId t = new_tensor(shape, run_.precision, Category::parameters);
+  if (run_.layout == MemoryFormat::channels_last && shape.rank() == 4) {  // model.to(memory_format=channels_last)
+    graph_.tensor(t).strides = strides_in(run_.layout, shape);
+    graph_.tensor(t).contiguous = is_contiguous(shape, graph_.tensor(t).strides);
+  }
   const bool trainable = !call_.frozen;
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = trainable;
@@ -92,8 +96,20 @@ void LayerBuilder::replace_buffer(TensorId t) {
 }
 
 TensorId LayerBuilder::target(const Shape& shape, DType dtype) {
-  const TensorId t = new_tensor(shape, dtype, Category::inputs);
+  const TensorId t = new_input(shape, dtype);
   graph_.inputs.push_back(t);
+  return t;
+}
+
+TensorId LayerBuilder::new_input(const Shape& shape, DType dtype) {
+  const TensorId t = new_tensor(shape, dtype, Category::inputs);
+  Buffer& storage = graph_.buffers.back();
+  storage.bytes = checked_mul(storage.bytes, run_.micro_batches);
+  Tensor& tensor = graph_.tensor(t);
+  if (run_.layout == MemoryFormat::channels_last && shape.rank() == 4 && is_floating(dtype)) {
+    tensor.strides = strides_in(run_.layout, shape);
+    tensor.contiguous = is_contiguous(shape, tensor.strides);
+  }
   return t;
 }
 

@@ -250,6 +250,8 @@ class LayerBuilder {
   /// Binds the arguments, lowers, and returns the outputs.
   const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
   TensorId new_tensor(const Shape& shape, DType dtype, Category category);
+  /// A part of the step's batch: its storage is that of the whole batch, its shape a micro-batch's.
+  TensorId new_input(const Shape& shape, DType dtype);
 
  private:
   friend class NodeBuilder;

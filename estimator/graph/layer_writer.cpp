@@ -8,7 +8,7 @@ namespace gpuplan {
 
 TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dtype) {
   try {
-    const TensorId t = builder_.new_tensor(shape, dtype, Category::inputs);
+    const TensorId t = builder_.new_input(shape, dtype);
     graph_.tensor(t).requires_grad = input.requires_grad && run_.mode == Mode::train;
     graph_.inputs.push_back(t);
     return t;
@@ -60,6 +60,16 @@ void LayerWriter::add_loss(const LayerCall& written) {
         .at(written.mark);
   graph_.loss = builder_.lower(call, {&output, 1}).front();
   finish(call.layer, {&output, 1}, graph_.loss);
+}
+
+void LayerWriter::divide_loss(bool in_model) {
+  const TensorId loss = graph_.loss;
+  const Shape shape = graph_.tensor(loss).shape;
+  const Elementwise each{1};
+  graph_.loss = builder_.emit("aten::div", each, {loss}, shape, graph_.tensor(loss).dtype);
+  if (NodeBuilder node = builder_.node("DivBackward0", graph_.loss, {loss}))
+    node.give(loss, node.run("aten::div", each, {node.grad()}, shape, node.dtype(node.grad())));
+  if (in_model) graph_.model_loss = loss;
 }
 
 void LayerWriter::frame_returns(std::span<const TensorId> held) {

@@ -25,6 +25,8 @@ class LayerWriter {
   void add_loss(const LayerCall& call);
   /// Whether the model computes this loss within its forward.
   bool computes_own_loss(const LayerCall& call) const { return definition(call, true).in_model; }
+  /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
+  void divide_loss(bool in_model);
   void end_autocast() { builder_.end_autocast(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);

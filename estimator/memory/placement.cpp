@@ -18,13 +18,13 @@ constexpr int kSteadyStep = 2;  // the third: reserved memory has settled (facts
 template <class Allocator>
 class Replay {
  public:
-  Replay(Allocator& allocator, const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+  Replay(Allocator& allocator, const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
          const RunConfig& run, const Gpu& gpu)
-      : allocator_(allocator), graph_(graph), s_(schedule), optimizer_(optimizer), run_(run), gpu_(gpu) {
-    blocks_.assign(s_.buffers.size(), kNoBlock);
-    result_.charged_bytes.assign(s_.buffers.size(), 0);
-    result_.timeline.reserve(s_.steps.size() + kPhases);
-    find_phases();
+      : allocator_(allocator), graph_(graph), passes_(passes), optimizer_(optimizer), run_(run), gpu_(gpu) {
+    blocks_.assign(passes.back().buffers.size(), kNoBlock);
+    result_.charged_bytes.assign(passes.back().buffers.size(), 0);
+    result_.timeline.reserve(passes.back().steps.size() + kPhases);
+    for (std::size_t i = 0; i < passes.size(); ++i) find_phases(i);
   }
 
   Placement replay() {
@@ -50,7 +50,7 @@ class Replay {
   void build_model() {
     for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
     for (const TensorId t : graph_.model_storage)  // replaced by the weights that they are tied to
-      if (s_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
+      if (graph_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
     run_optimizer(optimizer_.construction);
     make_batch();
   }
@@ -65,7 +65,8 @@ class Replay {
         allocate(x.buffer);
         continue;
       }
-      originals.push_back(allocate_bytes(x.shape.elements() * size_of(DType::fp32), Category::inputs));
+      originals.push_back(allocate_bytes(
+          graph_.buffers[index(x.buffer)].bytes / size_of(x.dtype) * size_of(DType::fp32), Category::inputs));
       casts.push_back(t);
     }
     for (const TensorId t : casts) allocate(buffer_of(t));
@@ -78,36 +79,57 @@ class Replay {
   void step(int i) {
     if (reporting_) note_peak(Phase::start, kNone);
     if (i > 0)
-      for (const BufferId g : s_.gradients) release(g);
+      for (const BufferId g : passes_.front().gradients) release(g);
     record(Phase::start);
-    const BlockId held_output = s_.output != kNone ? blocks_[index(s_.output)] : kNoBlock;
-    const BlockId held_loss = s_.loss != kNone ? blocks_[index(s_.loss)] : kNoBlock;
-    run_steps(Phase::forward);
     if (run_.mode == Mode::infer) {
-      if (run_.loop == Loop::plain && i > 0) release_block(held_output, s_.output);
-      record(Phase::forward);
-      if (run_.loop != Loop::plain) release_result(s_.output);
+      infer(i > 0);
     } else {
-      record(Phase::forward);
-      run_steps(Phase::loss);
-      if (run_.loop == Loop::plain && i > 0) {
-        release_block(held_output, s_.output);
-        release_block(held_loss, s_.loss);
+      for (std::int64_t m = 0; m < run_.micro_batches; ++m) {
+        pass_ = m == 0 ? 0 : passes_.size() - 1;
+        silent_ = m + 1 < run_.micro_batches;  // of the phases of a step's passes the last ones are told
+        pass(i > 0 || m > 0, i == 0 && m == 0);
       }
-      record(Phase::loss);
-      run_steps(Phase::backward);
-      record(Phase::backward);
+      silent_ = false;
       update(i);
     }
     record(Phase::end);
   }
 
-  // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
-  void update(int i) {
-    if (run_.loop != Loop::plain) {
-      release_result(s_.output);
-      release_result(s_.loss);
+  void infer(bool result_is_held) {
+    const BlockId held_output = block_of(s().output);
+    run_steps(Phase::forward);
+    if (run_.loop == Loop::plain && result_is_held) release_block(held_output, s().output);
+    record(Phase::forward);
+    if (run_.loop != Loop::plain) release_result(s().output);
+  }
+
+  // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
+  // anew.
+  void pass(bool result_is_held, bool first) {
+    const BlockId held_output = block_of(s().output);
+    const BlockId held_loss = block_of(s().loss);
+    const BlockId held_model_loss = block_of(s().model_loss);
+    run_steps(Phase::forward);
+    record(Phase::forward);
+    run_steps(Phase::loss);
+    if (run_.loop == Loop::plain && result_is_held) {
+      release_block(held_output, s().output);
+      release_block(held_loss, s().loss);
+      release_block(held_model_loss, s().model_loss);
     }
+    record(Phase::loss);
+    phase_ = Phase::backward;
+    if (first) run_optimizer(optimizer_.scaler);
+    run_steps(Phase::backward);
+    record(Phase::backward);
+    // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
+    if (run_.loop == Loop::plain) return;
+    release_result(s().output);
+    release_result(s().loss);
+    release_result(s().model_loss);
+  }
+
+  void update(int i) {
     phase_ = Phase::clip;
     if (run_.clip_grad_norm) {
       run_optimizer(optimizer_.clip);
@@ -120,11 +142,14 @@ class Replay {
 
   // --- steps ------------------------------------------------------------------------------------------------------
 
-  void find_phases() {
-    for (std::size_t i = 0; i < s_.steps.size(); ++i) {
-      auto& range = phase_steps_[static_cast<std::size_t>(s_.steps[i].phase)];
-      if (s_.steps[i].what != nullptr)
-        phase_kernels_[static_cast<std::size_t>(s_.steps[i].phase)] += cost(*s_.steps[i].what).kernels;
+  const Schedule& s() const { return passes_[pass_]; }
+
+  void find_phases(std::size_t pass) {
+    const std::vector<Step>& steps = passes_[pass].steps;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      auto& range = phase_steps_[pass][static_cast<std::size_t>(steps[i].phase)];
+      if (steps[i].what != nullptr)
+        phase_kernels_[pass][static_cast<std::size_t>(steps[i].phase)] += cost(*steps[i].what).kernels;
       if (range.begin == range.end) range.begin = static_cast<std::int32_t>(i);
       range.end = static_cast<std::int32_t>(i) + 1;
     }
@@ -132,15 +157,17 @@ class Replay {
 
   void run_steps(Phase phase) {
     phase_ = phase;
-    const Range range = phase_steps_[static_cast<std::size_t>(phase)];
-    if (recording_) kernels_ += phase_kernels_[static_cast<std::size_t>(phase)];
+    const Range range = phase_steps_[pass_][static_cast<std::size_t>(phase)];
+    if (recording_) kernels_ += phase_kernels_[pass_][static_cast<std::size_t>(phase)];
+    const Schedule& schedule = s();
     for (std::int32_t i = range.begin; i < range.end; ++i) {
-      const Step& step = s_.steps[static_cast<std::size_t>(i)];
+      const Step& step = schedule.steps[static_cast<std::size_t>(i)];
       step_ = i;
       if (reporting_) step_peak_ = allocator_.allocated_bytes();
       if (step.what != nullptr) run_kernel(step);
-      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) release(s_.released[index(k)]);
-      if (next_replacement_ < s_.replacements.size() && s_.replacements[next_replacement_].step == i) replace();
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) release(schedule.released[index(k)]);
+      if (next_replacement_ < schedule.replacements.size() && schedule.replacements[next_replacement_].step == i)
+        replace();
       if (reporting_) result_.timeline.push_back({phase, allocator_.allocated_bytes(), step_peak_});
     }
     next_replacement_ = 0;
@@ -150,15 +177,15 @@ class Replay {
   void run_kernel(const Step& step) {
     std::int32_t next = step.allocates.begin;
     const auto program =
-        std::span(s_.scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
+        std::span(s().scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
     const auto remaining = [&] {
-      while (next < step.allocates.end) allocate(s_.allocated[index(next++)]);
+      while (next < step.allocates.end) allocate(s().allocated[index(next++)]);
     };
     if (std::ranges::find(program, kNextOutput) == program.end()) remaining();
     scratch_.clear();
     for (const std::int64_t n : program) {
       if (n == kNextOutput) {
-        allocate(s_.allocated[index(next++)]);
+        allocate(s().allocated[index(next++)]);
       } else if (n > 0) {
         scratch_.push_back(allocate_bytes(n, Category::scratch));
       } else {
@@ -181,7 +208,7 @@ class Replay {
   }
 
   void replace() {
-    const auto& r = s_.replacements[next_replacement_++];
+    const auto& r = s().replacements[next_replacement_++];
     release(r.old_buffer);
     blocks_[index(r.old_buffer)] = blocks_[index(r.new_buffer)];
     move_category(r);
@@ -190,8 +217,8 @@ class Replay {
 
   void move_category(const Schedule::Replacement& r) {
     const std::int64_t bytes = allocator_.charged_bytes(blocks_[index(r.old_buffer)]);
-    categories_[static_cast<std::size_t>(s_.buffers[index(r.new_buffer)].category)] -= bytes;
-    categories_[static_cast<std::size_t>(s_.buffers[index(r.old_buffer)].category)] += bytes;
+    categories_[static_cast<std::size_t>(buffer(r.new_buffer).category)] -= bytes;
+    categories_[static_cast<std::size_t>(buffer(r.old_buffer).category)] += bytes;
   }
 
   void run_optimizer(const OptimizerProgram& program) {
@@ -214,6 +241,8 @@ class Replay {
   // --- blocks -----------------------------------------------------------------------------------------------------
 
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  const Buffer& buffer(BufferId id) const { return passes_.back().buffers[index(id)]; }
+  BlockId block_of(BufferId id) const { return id == kNone ? kNoBlock : blocks_[index(id)]; }
   BufferId buffer_of(TensorId t) const { return graph_.tensors[index(t)].buffer; }
 
   BlockId allocate_bytes(std::int64_t bytes, Category category) {
@@ -228,15 +257,14 @@ class Replay {
   }
 
   void allocate(BufferId id) {
-    const Buffer& buffer = s_.buffers[index(id)];
-    const BlockId b = allocate_bytes(buffer.bytes, buffer.category);
+    const BlockId b = allocate_bytes(buffer(id).bytes, buffer(id).category);
     blocks_[index(id)] = b;
     if (b != kNoBlock) result_.charged_bytes[index(id)] = allocator_.charged_bytes(b);
   }
 
   void release_block(BlockId b, BufferId id) {
     if (b == kNoBlock) return;
-    categories_[static_cast<std::size_t>(s_.buffers[index(id)].category)] -= allocator_.charged_bytes(b);
+    categories_[static_cast<std::size_t>(buffer(id).category)] -= allocator_.charged_bytes(b);
     allocator_.release(b);
   }
   void release(BufferId id) {
@@ -258,7 +286,7 @@ class Replay {
     step_peak_ = std::max(step_peak_, now);
     if (now <= highest_) return;
     highest_ = now;
-    result_.at = {phase, step, categories_};
+    result_.at = {phase, step, pass_, categories_};
   }
 
   void record(Phase phase) {
@@ -279,12 +307,12 @@ class Replay {
       if (phase != Phase::forward && phase != Phase::loss && phase != Phase::backward)
         result_.timeline.push_back({phase, row.live.allocated_bytes, row.peak.allocated_bytes});
     }
-    result_.phases.push_back(row);
+    if (!silent_) result_.phases.push_back(row);
   }
 
   Allocator& allocator_;
   const Graph& graph_;
-  const Schedule& s_;
+  std::span<const Schedule> passes_;
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   const Gpu& gpu_;
@@ -292,8 +320,10 @@ class Replay {
   std::vector<BlockId> blocks_;  // by buffer
   std::vector<BlockId> slots_;   // of the optimizer's program
   std::vector<BlockId> scratch_;
-  std::array<Range, kPhases> phase_steps_{};
-  std::array<std::int64_t, kPhases> phase_kernels_{};
+  std::array<std::array<Range, kPhases>, 2> phase_steps_{};
+  std::array<std::array<std::int64_t, kPhases>, 2> phase_kernels_{};
+  std::size_t pass_ = 0;  // of passes_
+  bool silent_ = false;
   std::array<std::int64_t, kCategories> categories_{};
   Phase phase_ = Phase::start;
   std::int32_t step_ = kNone;
@@ -305,22 +335,22 @@ class Replay {
 
 }  // namespace
 
-Placement place(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run,
-                const Gpu& gpu) {
+Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
+                const RunConfig& run, const Gpu& gpu) {
   switch (run.allocator) {
     case AllocatorKind::exact: {
       ExactAllocator exact;
-      return Replay<ExactAllocator>(exact, graph, schedule, optimizer, run, gpu).replay();
+      return Replay<ExactAllocator>(exact, graph, passes, optimizer, run, gpu).replay();
     }
     case AllocatorKind::cuda_malloc: {
       CudaMallocAllocator plain;
-      return Replay<CudaMallocAllocator>(plain, graph, schedule, optimizer, run, gpu).replay();
+      return Replay<CudaMallocAllocator>(plain, graph, passes, optimizer, run, gpu).replay();
     }
     case AllocatorKind::caching: break;
   }
   ArithmeticSegments segments;
   CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
-  return Replay<CachingAllocator>(caching, graph, schedule, optimizer, run, gpu).replay();
+  return Replay<CachingAllocator>(caching, graph, passes, optimizer, run, gpu).replay();
 }
 
 }  // namespace gpuplan

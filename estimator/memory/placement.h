@@ -17,13 +17,14 @@ namespace gpuplan {
 
 /// What optimizer.step() and its companions do, for the steps that are replayed.
 struct OptimizerWork {
-  OptimizerProgram construction, clip, first, steady;
+  OptimizerProgram construction, scaler, clip, first, steady;  // scaler: once, in the first backward
 };
 
 /// Where the reported step stood when allocated bytes were highest.
 struct PeakPlace {
   Phase phase = Phase::start;
   std::int32_t step = kNone;                            // of Schedule::steps; kNone outside of them (optimizer, start)
+  std::size_t pass = 0;                                 // of which schedule
   std::array<std::int64_t, kCategories> by_category{};  // charged bytes alive
 };
 
@@ -36,9 +37,10 @@ struct Placement {
   std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
 };
 
+/// `passes`: the schedule of a step, and where there are micro-batches that of all but the first.
 /// Replays model construction and `steps` steps (the third is steady) under run.allocator and run.alloc_conf.
 /// Throws Error when sizes overflow.
-Placement place(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run,
-                const Gpu& gpu);
+Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
+                const RunConfig& run, const Gpu& gpu);
 
 }  // namespace gpuplan

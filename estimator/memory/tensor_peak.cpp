@@ -11,8 +11,8 @@ std::int64_t rounded(std::int64_t bytes) { return round_up(bytes, 512); }
 
 class Levels {
  public:
-  Levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run)
-      : graph_(graph), s_(schedule), optimizer_(optimizer), run_(run) {}
+  Levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer, const RunConfig& run)
+      : graph_(graph), passes_(passes), optimizer_(optimizer), run_(run) {}
 
   TensorLevels compute() {
     const bool first = run_.first_step;
@@ -26,18 +26,23 @@ class Levels {
     live_ += r_.optimizer_state;
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
-    const std::int64_t held = bytes(s_.output) + bytes(s_.loss);
+    const std::int64_t held = bytes(s().output) + bytes(s().loss) + bytes(s().model_loss);
     if (old_result) live_ += held;  // bound to their names until the new loss is there
     r_.forward_peak = r_.loss_peak = r_.peak = live_;
-    walk(Phase::forward, r_.forward_peak, r_.forward_end);
     if (run_.mode == Mode::infer) {
-      r_.end = live_ - bytes(s_.output);
+      walk(Phase::forward, r_.forward_peak, r_.forward_end);
+      r_.end = live_ - bytes(s().output);
       return r_;
     }
-    walk(Phase::loss, r_.loss_peak, r_.loss_end);
-    if (old_result) live_ -= held;
-    r_.loss_end = live_;
-    walk(Phase::backward, r_.backward_peak, r_.backward_end);
+    // All micro-batches after the second are like it.
+    for (r_.pass = pass_ = 0; pass_ < passes_.size(); ++pass_) {
+      walk(Phase::forward, r_.forward_peak, r_.forward_end);
+      walk(Phase::loss, r_.loss_peak, r_.loss_end);
+      if (old_result) live_ -= held;
+      r_.loss_end = live_;
+      walk(Phase::backward, r_.backward_peak, r_.backward_end);
+      if (pass_ + 1 < passes_.size() && !old_result) live_ -= held;
+    }
     phase_ = Phase::optimizer;
     step_ = kNone;
     if (run_.clip_grad_norm) program(optimizer_.clip);
@@ -48,7 +53,7 @@ class Levels {
 
  private:
   std::int64_t bytes(BufferId b) const {
-    return b == kNone ? 0 : rounded(s_.buffers[static_cast<std::size_t>(b)].bytes);
+    return b == kNone ? 0 : rounded(s().buffers[static_cast<std::size_t>(b)].bytes);
   }
   void add(TensorId t) { live_ += bytes(graph_.tensors[static_cast<std::size_t>(t)].buffer); }
 
@@ -65,24 +70,25 @@ class Levels {
     r_.peak = live_;
     r_.phase = phase_;
     r_.step = step_;
+    r_.pass = pass_;
   }
 
   void walk(Phase phase, std::int64_t& peak, std::int64_t& end) {
     phase_ = phase;
-    peak = live_;
+    peak = std::max(peak, live_);
     std::size_t next = 0;
-    for (std::size_t i = 0; i < s_.steps.size(); ++i) {
-      const Step& step = s_.steps[i];
+    for (std::size_t i = 0; i < s().steps.size(); ++i) {
+      const Step& step = s().steps[i];
       if (step.phase != phase) continue;
       step_ = static_cast<std::int32_t>(i);
       for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
-        live_ += bytes(s_.allocated[static_cast<std::size_t>(k)]);
+        live_ += bytes(s().allocated[static_cast<std::size_t>(k)]);
       if (step.allocates.begin != step.allocates.end) note(peak);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
-        live_ -= bytes(s_.released[static_cast<std::size_t>(k)]);
-      while (next < s_.replacements.size() && s_.replacements[next].step < static_cast<std::int32_t>(i)) ++next;
-      if (next < s_.replacements.size() && s_.replacements[next].step == static_cast<std::int32_t>(i))
-        live_ -= bytes(s_.replacements[next].old_buffer);
+        live_ -= bytes(s().released[static_cast<std::size_t>(k)]);
+      while (next < s().replacements.size() && s().replacements[next].step < static_cast<std::int32_t>(i)) ++next;
+      if (next < s().replacements.size() && s().replacements[next].step == static_cast<std::int32_t>(i))
+        live_ -= bytes(s().replacements[next].old_buffer);
     }
     end = live_;
   }
@@ -103,8 +109,11 @@ class Levels {
     }
   }
 
+  const Schedule& s() const { return passes_[std::min(pass_, passes_.size() - 1)]; }
+
   const Graph& graph_;
-  const Schedule& s_;
+  std::span<const Schedule> passes_;
+  std::size_t pass_ = 0;
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   TensorLevels r_;
@@ -115,9 +124,9 @@ class Levels {
 
 }  // namespace
 
-TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+TensorLevels tensor_levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
                            const RunConfig& run) {
-  return Levels(graph, schedule, optimizer, run).compute();
+  return Levels(graph, passes, optimizer, run).compute();
 }
 
 }  // namespace gpuplan

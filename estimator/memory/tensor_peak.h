@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "estimator/graph/graph.h"
 #include "estimator/memory/placement.h"
@@ -20,11 +21,12 @@ struct TensorLevels {
   std::int64_t peak = 0;
   Phase phase = Phase::forward;
   std::int32_t step = kNone;  // of Schedule::steps
+  std::size_t pass = 0;       // of which schedule
 };
 
 /// Levels of the reported step. With --loop function the output and the loss live until the step function
 /// returns, through the optimizer; with loss_only the loss alone.
-TensorLevels tensor_levels(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer,
+TensorLevels tensor_levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
                            const RunConfig& run);
 
 }  // namespace gpuplan

@@ -5,6 +5,7 @@
 
 #include "estimator/integers.h"
 #include "estimator/schedule/backward.h"
+#include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
 namespace {
@@ -24,28 +25,43 @@ void tell_bytes(const PlanParts& p, Report& r) {
   for (const ParameterTensor& q : p.graph.parameters)
     if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
   for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
-  for (const std::int32_t i : p.schedule.with_gradient)
+  for (const std::int32_t i : p.schedule().with_gradient)
     r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);
   for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
     for (const OptimizerEvent& e : program->events)
       if (e.kind == OptimizerEvent::Kind::alloc_state) r.bytes.optimizer_state += e.bytes;
 }
 
+// What checkpoints were given is kept for them, by the layer that made it.
+void tell_given(const PlanParts& p, std::vector<char>& seen, Report& r) {
+  for (const Checkpoint& c : p.graph.checkpoints)
+    for (const TensorId t : p.graph.at(c.given)) {
+      const BufferId b = p.graph.tensors[index(t)].buffer;
+      const Buffer& buffer = p.graph.buffers[index(b)];
+      if (seen[index(b)] != 0 || buffer.category != Category::activations) continue;
+      seen[index(b)] = 1;
+      r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
+      if (buffer.layer != kNone) r.layers[index(buffer.layer)].saved_bytes += buffer.bytes;
+    }
+}
+
 // Distinct storages that autograd holds once the loss is computed, told to the layer that saved them first.
 void tell_saved(const PlanParts& p, const std::vector<char>& reached, Report& r) {
   std::vector<char> seen(p.graph.buffers.size(), 0);
+  const std::vector<char> recomputed = recomputed_buffers(p.graph);
   for (std::size_t n = 0; n < p.graph.nodes.size(); ++n) {
     if (reached[n] == 0) continue;
     const AutogradNode& node = p.graph.nodes[n];
     for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
       const BufferId b = p.graph.tensors[index(p.graph.saved[index(i)])].buffer;
       const Buffer& buffer = p.graph.buffers[index(b)];
-      if (seen[index(b)] != 0 || buffer.category != Category::activations) continue;
+      if (seen[index(b)] != 0 || buffer.category != Category::activations || recomputed[index(b)] != 0) continue;
       seen[index(b)] = 1;
       r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
       if (node.layer != kNone) r.layers[index(node.layer)].saved_bytes += buffer.bytes;
     }
   }
+  tell_given(p, seen, r);
 }
 
 void tell_layers(const PlanParts& p, Report& r) {
@@ -80,18 +96,20 @@ std::int64_t bytes_moved(const Schedule& s, const Step& step) {
 
 void tell_compute(const PlanParts& p, Report& r) {
   auto& c = r.compute;
-  for (const Step& step : p.schedule.steps) {
+  for (const Step& step : p.schedule().steps) {
     if (step.what == nullptr) continue;
     const Cost k = cost(*step.what);
     const bool backward = step.phase == Phase::backward;
     const std::int64_t flops = checked_mul(2, k.macs);
-    if (backward)
+    if (step.recompute)
+      c.recompute_flops = checked_add(c.recompute_flops, flops);
+    else if (backward)
       c.backward_flops = checked_add(c.backward_flops, flops);
     else
       c.forward_macs = checked_add(c.forward_macs, k.macs);
     c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
-    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule, step));
-    if (step.layer == kNone) continue;
+    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule(), step));
+    if (step.layer == kNone || step.recompute) continue;
     LayerRow& row = r.layers[index(step.layer)];
     if (backward) {
       row.backward_flops += flops;
@@ -100,18 +118,22 @@ void tell_compute(const PlanParts& p, Report& r) {
       row.elementwise_flops += k.elementwise_flops;
     }
   }
+  for (std::int64_t* total :
+       {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
+    *total = checked_mul(*total, r.run.micro_batches);
   c.forward_flops = checked_mul(2, c.forward_macs);
   c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
   c.step_flops =
       checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
 }
 
-void name_step(const PlanParts& p, std::int32_t step, Phase phase, std::string& op, std::string& layer) {
+void name_step(const PlanParts& p, std::size_t pass, std::int32_t step, Phase phase, std::string& op,
+               std::string& layer) {
   if (step == kNone) {
     op = name_of(phase);
     return;
   }
-  const Step& s = p.schedule.steps[index(step)];
+  const Step& s = p.passes[pass].steps[index(step)];
   op = s.name;
   if (s.layer != kNone) layer = p.graph.layers[index(s.layer)].name;
 }
@@ -121,7 +143,7 @@ void tell_tensor_peak(const PlanParts& p, Report& r) {
   auto& t = r.tensor_peak;
   t.bytes = l.peak;
   t.phase = l.phase;
-  name_step(p, l.step, l.phase, t.op, t.layer);
+  name_step(p, std::min(l.pass, p.passes.size() - 1), l.step, l.phase, t.op, t.layer);
   t.forward_bytes = l.forward_peak;
   t.backward_bytes = l.backward_peak;
   t.optimizer_bytes = l.optimizer_peak;
@@ -141,18 +163,19 @@ Confidence confidence_of(Category category, const RunConfig& run) {
 // Activations and gradients alive at the peak, by the first part of their layer's path.
 void tell_modules(const PlanParts& p, Report& r) {
   if (p.placement.at.step == kNone) return;
+  const Schedule& schedule = p.passes[p.placement.at.pass];
   std::map<std::string_view, std::int64_t> modules;
-  std::vector<char> born(p.schedule.buffers.size(), 0);
+  std::vector<char> born(schedule.buffers.size(), 0);
   for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
-    const Step& step = p.schedule.steps[index(i)];
+    const Step& step = schedule.steps[index(i)];
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
-      born[index(p.schedule.allocated[index(k)])] = 1;
+      born[index(schedule.allocated[index(k)])] = 1;
     if (i < p.placement.at.step)
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
-        born[index(p.schedule.released[index(k)])] = 0;
+        born[index(schedule.released[index(k)])] = 0;
   }
   for (std::size_t b = 0; b < born.size(); ++b) {
-    const Buffer& buffer = p.schedule.buffers[b];
+    const Buffer& buffer = schedule.buffers[b];
     if (born[b] == 0 || buffer.layer == kNone) continue;
     const std::string_view path = p.graph.layers[index(buffer.layer)].name;
     modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
@@ -171,7 +194,7 @@ void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
   peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.placement.at.phase;
-  name_step(p, p.placement.at.step, peak.phase, peak.op, peak.layer);
+  name_step(p, p.placement.at.pass, p.placement.at.step, peak.phase, peak.op, peak.layer);
   for (int c = 0; c < kCategories; ++c) {
     const auto category = static_cast<Category>(c);
     peak.parts.push_back({category, p.placement.at.by_category[index(c)], confidence_of(category, r.run)});

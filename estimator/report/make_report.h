@@ -1,6 +1,8 @@
 // What the stages of a plan computed -> Report: totals, sums by layer and module, names of places.
 #pragma once
 
+#include <span>
+
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/memory/placement.h"
@@ -15,7 +17,8 @@ namespace gpuplan {
 struct PlanParts {
   const Model& model;
   const Graph& graph;
-  const Schedule& schedule;
+  std::span<const Schedule> passes;  // of the first micro-batch, and of the others where there are some
+  const Schedule& schedule() const { return passes.front(); }
   const OptimizerWork& optimizer;
   const Placement& placement;
   const TensorLevels& levels;

@@ -79,6 +79,7 @@ struct Report {
   std::vector<PhaseRow> phases;
   struct {
     std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;
+    std::int64_t recompute_flops = 0;  // what checkpointing computes again; not in step_flops
     std::int64_t elementwise_flops = 0, bytes_moved = 0;
   } compute;
   struct {

@@ -62,20 +62,31 @@ class Engine {
     prepare();
     const Tensor& loss = tensor_of(graph_, graph_.loss);
     if (loss.producer == kNone) return;
-    const std::int64_t loss_bytes = loss.shape.elements() * size_of(loss.dtype);
-    writer_.begin("aten::ones_like", kNone, Phase::backward, &kOnesLike);
-    const BufferId root = new_gradient(loss_bytes, kNone);
-    writer_.allocate(root);
+    const BufferId scaled = run_.scales_gradients() ? scalar("aten::mul", loss.buffer) : kNone;
+    const BufferId root = scalar("aten::ones_like", kNone);
     refs(root) = 2;  // the engine's list of roots keeps it until backward returns
-    pending_[slot(loss.producer, loss.output_index)] = {.buffer = root};
+    const BufferId arriving = run_.scales_gradients() ? scalar("aten::mul", root) : root;  // MulBackward0
+    if (arriving != root) refs(arriving) = 1;
+    pending_[slot(loss.producer, loss.output_index)] = {.buffer = arriving};
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
       if (reached_[n] != 0) run_node(static_cast<NodeId>(n));
     writer_.begin("backward returns", kNone, Phase::backward, nullptr);
     writer_.read(root);
+    if (scaled != kNone) writer_.read(scaled);  // the argument of backward()
     collect_gradients();
   }
 
  private:
+  // A value of the loss's size, computed from another one.
+  BufferId scalar(std::string_view name, BufferId from) {
+    const Tensor& loss = tensor_of(graph_, graph_.loss);
+    writer_.begin(name, kNone, Phase::backward, &kOnesLike);
+    if (from != kNone) writer_.read(from);
+    const BufferId b = new_gradient(loss.shape.elements() * size_of(loss.dtype), kNone);
+    writer_.allocate(b);
+    return b;
+  }
+
   void prepare() {
     first_slot_.reserve(graph_.nodes.size());
     std::size_t slots = 0;

@@ -66,6 +66,10 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
   }
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);
+    if (graph.model_loss != kNone && run.loop != Loop::loss_only) {
+      s.model_loss = buffer_of(graph, graph.model_loss);
+      kept[static_cast<std::size_t>(s.model_loss)] = 1;
+    }
     if (s.loss == s.output) s.output = kNone;
     kept[static_cast<std::size_t>(s.loss)] = 1;
   }
@@ -73,11 +77,11 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, bool accumulates) {
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first) {
   Schedule s;
-  s.buffers = graph.buffers;
+  s.buffers = first != nullptr ? first->buffers : graph.buffers;
   const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
-  s.buffers.reserve(graph.buffers.size() + 2 * graph.backward_ops.size());
+  s.buffers.reserve(s.buffers.size() + 2 * graph.backward_ops.size());
   s.steps.reserve(2 * ops);
   s.allocated.reserve(2 * ops);
   s.reads.reserve(6 * ops);
@@ -87,7 +91,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   StepWriter writer(s, run, gpu);
   append_forward(graph, writer);
   hold_results(graph, run, writer, kept);
-  if (graph.loss != kNone) append_backward(graph, run, writer, kept, accumulates);
+  if (graph.loss != kNone) append_backward(graph, run, writer, kept, first != nullptr);
   kept.resize(s.buffers.size(), 0);
   find_lifetimes(s, kept);
   return s;

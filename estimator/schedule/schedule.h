@@ -47,12 +47,14 @@ struct Schedule {
   std::vector<std::unique_ptr<Primitive>> sums;  // gradient accumulations, which are in no graph
   BufferId output = kNone;                       // held by the training loop; kNone where nothing holds it
   BufferId loss = kNone;
+  BufferId model_loss = kNone;  // held beside the output where the model computed the loss and it was divided since
 };
 constexpr std::int64_t kNextOutput = 0;
 
-/// The step's operations and lifetimes. The graph must outlive the result. `accumulates`: the parameters have
-/// gradients, to which those of this pass are added, as for every micro-batch but the first.
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, bool accumulates = false);
+/// The step's operations and lifetimes. The graph must outlive the result. `first`: that of the
+/// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their
+/// numbers from one to the other.
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr);
 
 /// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
 void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);

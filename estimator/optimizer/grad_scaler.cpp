@@ -1,0 +1,66 @@
+#include "estimator/optimizer/grad_scaler.h"
+
+namespace gpuplan {
+namespace {
+
+using Kind = OptimizerEvent::Kind;
+
+constexpr std::int64_t kFloat = 4, kDouble = 8;
+constexpr std::int32_t kOwnSlots = 8;  // the optimizer's come after them
+
+void allocate(OptimizerProgram& p, std::int32_t slot, std::int64_t bytes) {
+  p.events.push_back({Kind::alloc_tensor, slot, bytes});
+}
+void release(OptimizerProgram& p, std::int32_t slot) { p.events.push_back({Kind::free, slot, 0}); }
+
+enum Slot : std::int32_t { found_inf_on_device, inverse_on_device, inverse, found_inf, wide, wide_inverse, sum, scale };
+
+// _unscale_grads_ and its caller: 1 / scale in fp64, found_inf, and both on the gradients' device.
+void unscale(OptimizerProgram& p, bool fused) {
+  if (!fused) {
+    allocate(p, wide, kDouble);
+    allocate(p, wide_inverse, kDouble);
+    release(p, wide);
+  }
+  allocate(p, inverse, kFloat);
+  if (!fused) release(p, wide_inverse);
+  allocate(p, found_inf, kFloat);
+  allocate(p, found_inf_on_device, kFloat);
+  allocate(p, inverse_on_device, kFloat);
+  for (const Slot s : {inverse_on_device, inverse, found_inf}) release(p, s);
+  p.kernels += 5;
+}
+
+}  // namespace
+
+OptimizerProgram grad_scaler_state() {
+  OptimizerProgram p;
+  allocate(p, 0, kFloat);  // scale, fp32
+  allocate(p, 1, kFloat);  // growth tracker, int32
+  p.kernels = 2;
+  return p;
+}
+
+OptimizerProgram grad_scaler_step(const OptimizerProgram& step, OptimizerImpl impl) {
+  OptimizerProgram p;
+  const bool fused = impl == OptimizerImpl::fused;
+  unscale(p, fused);
+  if (fused) {
+    allocate(p, sum, kFloat);
+    allocate(p, scale, kFloat);
+  }
+  for (OptimizerEvent e : step.events) {
+    e.slot += kOwnSlots;
+    p.events.push_back(e);
+  }
+  if (fused) {
+    release(p, scale);
+    release(p, sum);
+  }
+  release(p, found_inf_on_device);
+  p.kernels += step.kernels + 1;
+  p.elementwise_flops = step.elementwise_flops;
+  return p;
+}
+
+}  // namespace gpuplan
