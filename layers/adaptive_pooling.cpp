@@ -1,22 +1,24 @@
 // AdaptiveAvgPool2d: the mean of each of output_size windows.
 //
 // An output of 1 x 1 is mean over the last two dimensions (aten/src/ATen/native/AdaptiveAveragePooling.cpp), which
-// saves only sizes; before 2.0 mean.dim saved its input. Any other size saves the input and has a kernel of its own.
+// saves only sizes; before 2.0 mean.dim saved its input. Of a channels-last input it is then given channels-last
+// strides by as_strided_, a node of its own, whose backward copies the gradient into zeros. Any other size saves the
+// input, has a kernel of its own and gives its results in the memory format that the input suggests.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers {
 namespace {
 
 void lower_mean(LayerBuilder& b, const Shape& out) {
   const TensorId x = b.input();
-  const Shape in = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Reduction mean{.shape = in, .reduced = 0b1100U, .input = dtype, .output = dtype, .mean = true};
-  const TensorId y = b.emit("aten::mean", mean, {x}, out, dtype);
-  if (NodeBuilder node = b.node("MeanBackward1", y, {x})) {
-    if (b.before(200)) node.save(x);
-    node.give(x, node.run("aten::div", Elementwise{in.elements()}, {node.grad()}, in, dtype));
+  const TensorId mean = aten::reduce(b, x, 0b1100U, true, true);
+  if (b.suggested_format(x) == MemoryFormat::contiguous || b.before(200)) return b.output(mean);
+  const TensorId y = b.alias(mean, out, strides_in(MemoryFormat::channels_last, out));
+  if (NodeBuilder node = b.node("AsStridedBackward1", y, {mean})) {
+    const Operand base = node.run("aten::new_zeros", Fill{out.elements()}, {}, out, b.dtype(x));
+    node.run_in_place("aten::copy_", Copy{out.elements()}, {base, node.grad()});
+    node.give(mean, base);
   }
   b.output(y);
 }
@@ -32,9 +34,15 @@ void lower(LayerBuilder& b) {
   if (size.h == 1 && size.w == 1) return lower_mean(b, out);
   // Windows overlap where the sizes do not divide; on average each input element is read about once.
   const Pooling work{in.elements(), 1};
-  const TensorId y = b.emit("aten::_adaptive_avg_pool2d", work, {x}, out, dtype);
-  if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x}))
-    node.give(x, node.run("aten::_adaptive_avg_pool2d_backward", work, {node.grad(), x}, in, dtype));
+  const MemoryFormat format = b.suggested_format(x);
+  const TensorId y =
+      b.emit("aten::_adaptive_avg_pool2d", work, {x}, {out, dtype, Placing::given, strides_in(format, out)});
+  if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x})) {
+    const Operand dx = node.run("aten::_adaptive_avg_pool2d_backward", work, {node.grad(), x},
+                                {in, dtype, Placing::given, strides_in(format, in)});
+    node.hold({node.contiguous(node.grad(), format)});
+    node.give(x, dx);
+  }
   b.output(y);
 }
 

@@ -1,15 +1,16 @@
 // BatchNorm1d, BatchNorm2d: y = (x - mean) / sqrt(var + eps) * weight + bias, a channel at a time.
 //
 // Backend by aten/src/ATen/native/Normalization.cpp, _select_batch_norm_backend: cuDNN for inputs of three or more
-// dimensions with float or double weights, when the input is of that type too, weight, bias and running
-// statistics are there, eps >= 1e-5 and the batch is within cuDNN's limit; PyTorch's own kernels otherwise.
-// Both save the input, save_mean and save_invstd (in the accumulate type). Backward: cuDNN allocates dX, dweight,
-// dbias; the native kernel for [N, C] (its channels-last path) the two sums, dweight, dbias, then dX. Before 2.0
+// dimensions in fp32 or fp64, in fp16 with fp32 weights (autocast), when weight, bias and running statistics are there,
+// eps >= 1e-5 and the batch is within cuDNN's limit; PyTorch's own kernels otherwise. cuDNN is given tensors in the
+// memory format that the input suggests, copied where they lie otherwise. Both save the input, save_mean and
+// save_invstd (in the accumulate type). Backward: cuDNN and the native kernel of [N, C, ...] allocate dX, dweight,
+// dbias; the native one for channels-last, [N, C] among it, the two sums, dweight, dbias, then dX. Before 2.0
 // num_batches_tracked was replaced by a new tensor in every training step (torch/nn/modules/batchnorm.py).
 
 #include <array>
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -20,47 +21,53 @@ constexpr double kCudnnMinimumEpsilon = 1e-5;                                  /
 struct Backend {
   bool cudnn = false;
   bool batch_statistics = true;  // of this batch: training, or no running statistics
+  bool channels_last = false;    // the native kernels whose channels lie next to each other
 };
 
-Backend backend_of(const LayerBuilder& b, bool affine, bool running) {
-  const Shape& in = b.shape(b.input());
-  const DType dtype = b.dtype(b.input());
+Backend backend_of(const LayerBuilder& b, TensorId x, bool affine, bool running) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
   Backend backend;
   backend.batch_statistics = b.training() || !running;
-  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) &&
-                  (dtype == DType::fp32 || dtype == DType::fp64) && b.real("eps") >= kCudnnMinimumEpsilon &&
+  const bool type = dtype == DType::fp32 || dtype == DType::fp64 ||
+                    (dtype == DType::fp16 && b.run().precision == DType::fp32 && !b.before(200));
+  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) && type &&
+                  b.real("eps") >= kCudnnMinimumEpsilon &&
                   in[0] <= (b.training() ? kCudnnBatchTraining : kCudnnBatchEval);
+  // batch_norm_use_channels_last_kernels
+  backend.channels_last =
+      !backend.cudnn && (is_channels_last(in, b.strides(x)) || (b.contiguous(x) && b.strides(x)[1] == 1));
   return backend;
 }
 
 void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean,
               TensorId invstd, TensorId weight, TensorId bias) {
-  const Shape& shape = b.shape(x);
+  const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
-  const OutputSpec dx{shape, dtype};
-  const OutputSpec parameter{{shape[1]}, dtype};
+  const OutputSpec dx{shape, dtype, Placing::given, strides_in(b.suggested_format(x), shape)};
+  const OutputSpec parameter{{shape[1]}, weight != kNone ? b.dtype(weight) : dtype};
   const BatchNorm work{.elements = shape.elements(),
                        .training = backend.batch_statistics,
                        .backward = true,
                        .channels = shape[1],
                        .rows = shape.elements() / shape[1],
-                       .native_rows = shape.rank() == 2 && !backend.cudnn && backend.batch_statistics,
+                       .native_rows = backend.channels_last && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
-  const Operand dy = node.grad();
   for (const TensorId t : {x, mean, invstd, weight})
     if (t != kNone) node.save(t);
   Operand gx = 0, gw = 0, gb = 0;
   if (backend.cudnn) {
     const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
+    const Operand dy = node.contiguous(node.grad(), b.suggested_format(x));
     const auto r = node.run_many("aten::cudnn_batch_norm_backward", work, {x, dy, weight}, outputs);
     gx = r[0], gw = r[1], gb = r[2];
   } else if (work.native_rows) {
     const std::array<OutputSpec, 3> outputs{parameter, parameter, dx};
-    const auto r = node.run_many("aten::native_batch_norm_backward", work, {dy, x}, outputs);
+    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x}, outputs);
     gw = r[0], gb = r[1], gx = r[2];
   } else {
     const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
-    const auto r = node.run_many("aten::native_batch_norm_backward", work, {dy, x}, outputs);
+    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x}, outputs);
     gx = r[0], gw = r[1], gb = r[2];
   }
   if (node.needs(x)) node.give(x, gx);
@@ -69,7 +76,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
 }
 
 void lower_batch_norm(LayerBuilder& b, bool two_d) {
-  const TensorId x = b.input();
+  TensorId x = b.input();
   const Shape in = b.shape(x);
   if (two_d) b.expect_rank(4, "[N, C, H, W]");
   if (!two_d && in.rank() != 2 && in.rank() != 3) b.fail("expects an input [N, C] or [N, C, L], got " + to_string(in));
@@ -83,21 +90,23 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
   if (running) {
-    b.buffer("running_mean", {c}, dtype);
-    b.buffer("running_var", {c}, dtype);
+    b.buffer("running_mean", {c}, b.run().precision);
+    b.buffer("running_var", {c}, b.run().precision);
     const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
     if (b.training() && b.before(200)) b.replace_buffer(batches);
   }
 
-  const Backend backend = backend_of(b, affine, running);
-  const OutputSpec out{in, dtype};
+  const Backend backend = backend_of(b, x, affine, running);
+  const MemoryFormat format = b.suggested_format(x);
+  if (backend.cudnn) x = aten::contiguous(b, x, format);
+  const OutputSpec out{in, dtype, backend.cudnn ? Placing::given : Placing::like, strides_in(format, in)};
   const OutputSpec statistic{{c}, accumulate_type(dtype)};
   const BatchNorm work{.elements = in.elements(),
                        .training = backend.batch_statistics,
                        .backward = false,
                        .channels = c,
                        .rows = in.elements() / c,
-                       .native_rows = in.rank() == 2 && backend.batch_statistics,
+                       .native_rows = backend.channels_last && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
   const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.

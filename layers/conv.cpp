@@ -2,16 +2,13 @@
 //
 // One combined derivative formula: input and weight are both saved as soon as anything wants a gradient
 // (derivatives.yaml, convolution). The bias is added in place. Backward: dX, dW, then the bias gradient
-// dY.sum({0, 2, 3}). A non-contiguous input is copied for the kernel, in forward and again in backward; the original
-// is what is saved. Depthwise convolutions in fp32 NCHW run PyTorch's own kernel, without a cuDNN workspace, and
-// allocate dW before dX (aten/src/ATen/native/Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D. bf16
-// below capability 8.0 runs slow_conv2d: im2col and a product a sample (with groups PyTorch loops over them with copies
-// of the slices, which is not modelled).
+// dY.sum({0, 2, 3}). Operands that do not lie in the kernel's memory format are copied for it, in forward and again in
+// backward; the originals are what is saved. Depthwise convolutions run PyTorch's own kernel, without a cuDNN
+// workspace, which allocates dW before dX; cuDNN's only channels-last and for some fp16 shapes (aten/src/ATen/native/
+// Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D. bf16 below capability 8.0 runs slow_conv2d:
+// im2col and a product a sample (with groups PyTorch loops over them with copies of the slices, which is not modelled).
 
-#include <array>
-
-#include "estimator/graph/layer.h"
-#include "estimator/integers.h"
+#include "estimator/aten/convolution.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -53,61 +50,22 @@ Pair argument(LayerBuilder& b, std::string_view name, bool one_d) {
   return p;
 }
 
-struct Operands {
-  TensorId input, weight, bias;
-};
-
-// ConvolutionBackward0: dX, dW, then db; the depthwise kernel dW first; slow_conv2d dX, its columns, db, dW.
-void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const Operands& of, const Shape& out,
-              bool copies) {
-  const DType dtype = conv.dtype;
-  const Shape& in = b.shape(of.input);
-  const Operand dy = node.grad();
-  node.save(of.input);
-  node.save(of.weight);
-  conv.input_copy_bytes = 0;
-  conv.makes_columns = false;
-  const Operand image = copies ? node.run("aten::contiguous", Copy{in.elements()}, {of.input}, in, dtype) : of.input;
-  Operand dx = 0, dw = 0, db = 0, columns = dy;
-  const auto run_data = [&] {
-    conv.pass = ConvolutionPass::backward_data;
-    if (node.needs(of.input)) dx = node.run("aten::convolution_backward", conv, {dy, of.weight}, in, dtype);
-  };
-  const auto run_filter = [&] {
-    conv.pass = ConvolutionPass::backward_filter;
-    if (node.needs(of.weight))
-      dw = node.run("aten::convolution_backward", conv, {dy, image, columns}, b.shape(of.weight), dtype);
-  };
-  const auto run_bias = [&] {
-    const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
-    if (node.needs(of.bias))
-      db = node.run("aten::sum", Reduction{out, all_but_channels, dtype, dtype}, {dy}, {conv.k}, dtype);
-  };
-  if (conv.im2col) {
-    run_data();
-    const Shape shape{conv.c * conv.r * conv.s, conv.p * conv.q};
-    columns = node.run("aten::im2col", Copy{shape.elements()}, {image}, shape, dtype);
-    run_bias();
-    run_filter();
-  } else if (conv.native) {
-    run_filter();
-    run_data();
-    run_bias();
-  } else {
-    run_data();
-    run_filter();
-    run_bias();
-  }
-  if (node.needs(of.input)) node.give(of.input, dx);
-  if (node.needs(of.weight)) node.give(of.weight, dw);
-  if (node.needs(of.bias)) node.give(of.bias, db);
+TensorId padded(LayerBuilder& b, TensorId x, const Padding& pad) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  Shape s = in;
+  s.set(-1, in[-1] + pad.total.w % 2);
+  if (in.rank() == 4) s.set(2, in[2] + pad.total.h % 2);
+  const TensorId y = b.emit("aten::constant_pad_nd", Copy{s.elements()}, {x}, s, dtype);
+  if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x}))
+    node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
+  return y;
 }
 
 void lower_convolution(LayerBuilder& b, bool one_d) {
   b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
   const TensorId x = b.input();
   const Shape& in = b.shape(x);
-  const DType dtype = b.dtype(x);
   const std::int64_t c = b.size("in_channels", in[1], "input channels");
   const std::int64_t k = b.size("out_channels");
   const std::int64_t groups = b.size("groups");
@@ -138,39 +96,17 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
                    .pad_w = pad.before.w,
                    .dilation_h = dilation.h,
                    .dilation_w = dilation.w,
-                   .groups = groups,
-                   .native = false,
-                   .dtype = dtype};
-  const bool depthwise = groups == c && groups > 1 && !one_d;
-  const bool no_cudnn = dtype == DType::bf16 && b.gpu().capability_major < 8;  // cuDNN has bf16 from Ampere on
-  conv.native = depthwise && (dtype == DType::fp32 || dtype == DType::fp64 || no_cudnn);
-  conv.im2col = no_cudnn && groups == 1;
-  conv.makes_columns =
-      conv.im2col && (kernel.h * kernel.w > 1 || stride.h * stride.w > 1 || pad.total.h + pad.total.w > 0);
+                   .groups = groups};
   const Shape out = one_d ? Shape{in[0], k, q} : Shape{in[0], k, p, q};
   const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
-
-  const TensorId weight = b.parameter("weight", filter);
-  const TensorId bias = b.boolean("bias") ? b.parameter("bias", {k}) : kNone;
+  aten::ConvolutionOperands of;
+  of.input = x;
+  of.weight = b.parameter("weight", filter);
+  if (b.boolean("bias")) of.bias = b.parameter("bias", {k});
+  of = aten::autocast_lower(b, of);
   // padding='same' with an odd total pads the input explicitly first.
-  TensorId padded = x;
-  if (!pad.symmetric) {
-    Shape s = in;
-    s.set(-1, w + pad.total.w % 2);
-    if (!one_d) s.set(2, h + pad.total.h % 2);
-    padded = b.emit("aten::constant_pad_nd", Copy{s.elements()}, {x}, s, dtype);
-    if (NodeBuilder node = b.node("ConstantPadNdBackward0", padded, {x}))
-      node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
-  }
-  const bool copies = !b.contiguous(padded);  // one half of a Chunk, say: the kernel is given a contiguous copy
-  if (copies) conv.input_copy_bytes = checked_mul(b.elements(padded), size_of(dtype));
-  TensorId y =
-      b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {padded, weight}, out, dtype);
-  if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
-
-  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {padded, weight, bias}))
-    backward(node, b, conv, {padded, weight, bias}, out, copies);
-  b.output(y);
+  if (!pad.symmetric) of.input = padded(b, of.input, pad);
+  b.output(aten::convolution(b, conv, of, out));
 }
 
 void lower_1d(LayerBuilder& b) { lower_convolution(b, true); }

@@ -7,7 +7,7 @@
 // wants a gradient (derivatives.yaml, convolution). The bias is added in place. Backward: dX, dW, then the bias
 // gradient.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/convolution.h"
 #include "estimator/integers.h"
 
 namespace gpuplan::layers {
@@ -56,7 +56,6 @@ void lower_transposed(LayerBuilder& b, bool one_d) {
   b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
   const TensorId x = b.input();
   const Shape in = b.shape(x);
-  const DType dtype = b.dtype(x);
   const std::int64_t k = b.size("in_channels", in[1], "input channels");
   const std::int64_t c = b.size("out_channels");
   const std::int64_t groups = b.size("groups");
@@ -86,34 +85,14 @@ void lower_transposed(LayerBuilder& b, bool one_d) {
                    .pad_w = g.padding.w,
                    .dilation_h = g.dilation.h,
                    .dilation_w = g.dilation.w,
-                   .groups = groups,
-                   .native = false,
-                   .dtype = dtype};
+                   .groups = groups};
   const Shape out = one_d ? Shape{in[0], c, w} : Shape{in[0], c, h, w};
-  const Shape filter = one_d ? Shape{k, c / groups, g.kernel.w} : Shape{k, c / groups, g.kernel.h, g.kernel.w};
-  const TensorId weight = b.parameter("weight", filter);
-  const TensorId bias = b.boolean("bias") ? b.parameter("bias", {c}) : kNone;
-  TensorId y = b.emit("aten::convolution", conv, {x, weight}, out, dtype);
-  if (bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
-
-  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {x, weight, bias})) {
-    node.save(x);
-    node.save(weight);
-    const Operand dy = node.grad();
-    Operand dx = 0;
-    Operand dw = 0;
-    Operand db = 0;
-    conv.pass = ConvolutionPass::forward;
-    if (node.needs(x)) dx = node.run("aten::convolution_backward", conv, {dy, weight}, in, dtype);
-    conv.pass = ConvolutionPass::backward_filter;
-    if (node.needs(weight)) dw = node.run("aten::convolution_backward", conv, {dy, x}, filter, dtype);
-    if (node.needs(bias))
-      db = node.run("aten::sum", Reduction{out, one_d ? 0b101U : 0b1101U, dtype, dtype}, {dy}, {c}, dtype);
-    if (node.needs(x)) node.give(x, dx);
-    if (node.needs(weight)) node.give(weight, dw);
-    if (node.needs(bias)) node.give(bias, db);
-  }
-  b.output(y);
+  aten::ConvolutionOperands of;
+  of.input = x;
+  of.weight =
+      b.parameter("weight", one_d ? Shape{k, c / groups, g.kernel.w} : Shape{k, c / groups, g.kernel.h, g.kernel.w});
+  if (b.boolean("bias")) of.bias = b.parameter("bias", {c});
+  b.output(aten::convolution(b, conv, aten::autocast_lower(b, of), out));
 }
 
 void lower_1d(LayerBuilder& b) { lower_transposed(b, true); }

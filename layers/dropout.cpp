@@ -32,7 +32,11 @@ void multiply(LayerBuilder& b, TensorId x, TensorId noise, bool in_place) {
 TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
   const DType dtype = b.dtype(b.input());
   if (p >= 1) return b.emit("aten::zeros", Fill{1}, {}, Shape{}, dtype);
-  const TensorId noise = b.emit("aten::bernoulli_", Fill{shape.elements()}, {}, shape, dtype);
+  const Strides strides = b.strides(b.input());  // of whole channels it has the default layout
+  const bool whole = shape == b.shape(b.input());
+  const TensorId noise =
+      b.emit("aten::bernoulli_", Fill{shape.elements()}, {},
+             {shape, dtype, Placing::given, whole ? strides_like(shape, strides) : contiguous_strides(shape)});
   return b.emit_in_place("aten::div_", Elementwise{shape.elements()}, {noise});
 }
 

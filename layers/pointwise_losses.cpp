@@ -3,7 +3,7 @@
 // All but l1_loss are one operator that saves input and target and whose backward allocates one gradient
 // (aten/src/ATen/native/Loss.cpp). mse_loss and smooth_l1_loss allocate their result at the input's size before
 // they reduce into it, so the scalar that they return holds a storage of that size. l1_loss is (x - target).abs()
-// reduced: three nodes, of which abs saves the difference.
+// reduced: three nodes, of which abs saves the difference. Under autocast all compute in fp32, of a cast input.
 
 #include <string>
 
@@ -41,7 +41,7 @@ constexpr Fused kBceWithLogits{"aten::binary_cross_entropy_with_logits",
 
 void lower(LayerBuilder& b, const Fused& f) {
   const bool mean = takes_mean(b);
-  const TensorId x = b.input();
+  const TensorId x = b.autocast_fp32(b.input());
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const TensorId target = b.target(shape, dtype);
@@ -67,7 +67,7 @@ void lower_fused(LayerBuilder& b) {
 
 void lower_l1(LayerBuilder& b) {
   const bool mean = takes_mean(b);
-  const TensorId x = b.input();
+  const TensorId x = b.autocast_fp32(b.input());
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};

@@ -1,7 +1,8 @@
 // MaxPool2d, AvgPool2d: windows of kernel_size every `stride` elements.
 //
 // max_pool2d allocates its result and int64 indices, without a gradient too, and saves input and indices; avg_pool2d
-// saves its input, of which it only reads the sizes (derivatives.yaml). Each backward allocates one gradient
+// saves its input, of which it only reads the sizes (derivatives.yaml). Results are in the memory format that the input
+// suggests. Each backward allocates one gradient, then copies an incoming one that lies in another format
 // (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
 
 #include "estimator/graph/layer.h"
@@ -63,13 +64,20 @@ void lower_max(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
-  const OutputSpec results[] = {{w.out, dtype}, {w.out, DType::int64}};
+  const MemoryFormat format = b.suggested_format(x);
+  const Strides strides = strides_in(format, w.out);
+  const OutputSpec results[] = {{w.out, dtype, Placing::given, strides},
+                                {w.out, DType::int64, Placing::given, strides}};
   const std::vector<TensorId> y_and_indices =
       b.emit_many("aten::max_pool2d_with_indices", Pooling{w.out.elements(), w.taps()}, {x}, results);
   const TensorId y = y_and_indices[0];
-  if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x}))
-    node.give(x, node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
-                          {node.grad(), x, y_and_indices[1]}, in, dtype));
+  if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x})) {
+    const Operand dx =
+        node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
+                 {node.grad(), x, y_and_indices[1]}, {in, dtype, Placing::given, strides_in(format, in)});
+    node.hold({node.contiguous(node.grad(), format)});
+    node.give(x, dx);
+  }
   b.output(y);
 }
 
@@ -82,9 +90,14 @@ void lower_average(LayerBuilder& b) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Pooling work{w.out.elements(), w.taps()};
-  const TensorId y = b.emit("aten::avg_pool2d", work, {x}, w.out, dtype);
-  if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x}))
-    node.give(x, node.run("aten::avg_pool2d_backward", work, {node.grad(), x}, in, dtype));
+  const MemoryFormat format = b.suggested_format(x);
+  const TensorId y = b.emit("aten::avg_pool2d", work, {x}, {w.out, dtype, Placing::given, strides_in(format, w.out)});
+  if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x})) {
+    const Operand dx = node.run("aten::avg_pool2d_backward", work, {node.grad(), x},
+                                {in, dtype, Placing::given, strides_in(format, in)});
+    node.hold({node.contiguous(node.grad(), format)});
+    node.give(x, dx);
+  }
   b.output(y);
 }
 

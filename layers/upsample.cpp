@@ -1,7 +1,8 @@
 // Upsample, Interpolate: an image at another size.
 //
 // Saves sizes only. The backward allocates one gradient, zero-filled before it adds into it
-// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu). A scale gives floor(size * scale).
+// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu). Under autocast it computes in fp32. A scale
+// gives floor(size * scale).
 
 #include <cmath>
 #include <string>
@@ -36,15 +37,18 @@ void lower(LayerBuilder& b) {
     b.fail("mode", "mode '" + std::string(mode) + "' is not supported", "expected 'nearest' or 'bilinear'");
   const bool nearest = mode == "nearest";
   if (nearest && b.given("align_corners")) b.fail("align_corners", "align_corners goes with mode='bilinear' only");
-  const TensorId x = b.input();
+  const TensorId x = b.autocast_fp32(b.input());
   const Shape in = b.shape(x);
   const Shape out = output_shape(b);
   const DType dtype = b.dtype(x);
   const Resample work{out.elements(), nearest ? 1 : 4};
-  const TensorId y = b.emit(nearest ? "aten::upsample_nearest2d" : "aten::upsample_bilinear2d", work, {x}, out, dtype);
+  // Both ways in the memory format that the input suggests.
+  const MemoryFormat format = b.suggested_format(x);
+  const TensorId y = b.emit(nearest ? "aten::upsample_nearest2d" : "aten::upsample_bilinear2d", work, {x},
+                            {out, dtype, Placing::given, strides_in(format, out)});
   if (NodeBuilder node = b.node(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0", y, {x}))
     node.give(x, node.run(nearest ? "aten::upsample_nearest2d_backward" : "aten::upsample_bilinear2d_backward", work,
-                          {node.grad()}, in, dtype));
+                          {node.grad()}, {in, dtype, Placing::given, strides_in(format, in)}));
   b.output(y);
 }
 

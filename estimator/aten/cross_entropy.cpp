@@ -5,7 +5,6 @@
 namespace gpuplan::aten {
 
 TensorId log_softmax(LayerBuilder& b, TensorId x) {
-  x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
@@ -18,12 +17,12 @@ TensorId log_softmax(LayerBuilder& b, TensorId x) {
 }
 
 TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
-  log_p = b.autocast_fp32(log_p);
   const Shape in = b.shape(log_p);
-  const DType dtype = b.dtype(log_p);
   const bool spatial = in.rank() > 2;
   TensorId x = log_p;
   if (spatial && in.rank() != 4) x = reshape(b, log_p, {in[0], in[1], 1, in.elements(2, in.rank())});
+  x = b.autocast_fp32(x);
+  const DType dtype = b.dtype(x);
   const Shape shape = b.shape(x);
   NllLoss work{.elements = b.elements(target)};
   const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};

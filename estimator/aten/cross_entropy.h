@@ -1,15 +1,16 @@
-// log_softmax and the negative log-likelihood, and F.cross_entropy of both (aten/src/ATen/native/LossNLL.cpp). Under
-// autocast they compute in fp32.
+// log_softmax and the negative log-likelihood, and F.cross_entropy of both (aten/src/ATen/native/LossNLL.cpp).
 #pragma once
 
 #include "estimator/graph/layer.h"
 
 namespace gpuplan::aten {
 
-/// log_softmax over any one dimension: saves its result, backward is one kernel without scratch.
+/// The log_softmax of a cross entropy, which asks for the input's own type, under autocast too. Saves its result,
+/// backward is one kernel without scratch.
 TensorId log_softmax(LayerBuilder& b, TensorId x);
 /// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar: saves both and the
-/// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four.
+/// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four. Under autocast it computes in
+/// fp32.
 TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target);
 /// F.cross_entropy without weights or smoothing.
 TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target);

@@ -1,0 +1,150 @@
+#include "estimator/aten/convolution.h"
+
+#include "estimator/integers.h"
+
+namespace gpuplan::aten {
+namespace {
+
+constexpr std::int64_t kInt32Elements = std::int64_t{1} << 31;  // beyond it native kernels cannot index
+
+// ConvShared's cudnn_conv_suggest_memory_format: channels-last as soon as input or weight is, but not in fp64.
+// Sequences are made contiguous before they are viewed as images of one row.
+MemoryFormat kernel_format(const LayerBuilder& b, const ConvolutionOperands& of) {
+  if (b.shape(of.input).rank() != 4 || b.dtype(of.input) == DType::fp64) return MemoryFormat::contiguous;
+  for (const TensorId t : {of.input, of.weight})
+    if (b.suggested_format(t) == MemoryFormat::channels_last) return MemoryFormat::channels_last;
+  return MemoryFormat::contiguous;
+}
+
+bool lies_in(const LayerBuilder& b, TensorId t, MemoryFormat format) {
+  return format == MemoryFormat::contiguous ? b.contiguous(t) : is_channels_last(b.shape(t), b.strides(t));
+}
+
+Placing placing_of(MemoryFormat format) {
+  return format == MemoryFormat::channels_last ? Placing::channels_last : Placing::contiguous;
+}
+
+// check_cudnn_depthwise_workload_with_filter: where cuDNN's depthwise kernels were found to be faster in fp16.
+bool worth_cudnn(const Convolution& c) {
+  if (c.h == 1 && c.stride_w == 1) return true;
+  if (c.r != c.s || (c.s != 1 && c.s != 3 && c.s != 5) || c.w < 7) return false;
+  if (c.stride_w == 1) return true;
+  if (c.stride_w != 2) return false;
+  if (c.n == 1) return c.s != 1 || c.w <= 28;
+  if (c.s == 1) return c.n <= 16 && c.c >= 128 && c.w <= 7;
+  return c.c >= 512 || (c.c >= 256 && c.w >= 28);
+}
+
+// ConvParams::use_cudnn_depthwise, with cuDNN 8.2 or newer.
+bool cudnn_depthwise(const LayerBuilder& b, const Convolution& c, const ConvolutionOperands& of) {
+  if (c.channels_last || b.elements(of.input) >= kInt32Elements || b.elements(of.weight) >= kInt32Elements) return true;
+  const bool square = c.stride_h == c.stride_w || c.h == 1;
+  const bool dilated = c.dilation_h != 1 || c.dilation_w != 1;
+  return c.dtype == DType::fp16 && !dilated && square && c.c >= 32 && worth_cudnn(c);
+}
+
+Convolution with_kernel(const LayerBuilder& b, Convolution c, const ConvolutionOperands& of) {
+  const bool transposed = c.pass == ConvolutionPass::backward_data;
+  c.dtype = b.dtype(of.input);
+  c.channels_last = kernel_format(b, of) == MemoryFormat::channels_last;
+  const bool cudnn = c.dtype != DType::bf16 || b.gpu().capability_major >= 8;  // it has bf16 from Ampere on
+  const bool depthwise = !transposed && c.groups == c.c && c.groups > 1;
+  c.native = depthwise && !(cudnn && cudnn_depthwise(b, c, of));
+  c.im2col = !cudnn && !transposed && c.groups == 1;
+  c.makes_columns = c.im2col && (c.r * c.s > 1 || c.stride_h * c.stride_w > 1 || c.pad_h + c.pad_w > 0);
+  if (c.native || c.im2col) c.channels_last = false;
+  return c;
+}
+
+// The engine of one call's backward, and what it has computed.
+struct Backward {
+  NodeBuilder& node;
+  const LayerBuilder& b;
+  Convolution conv;
+  ConvolutionOperands of;
+  MemoryFormat format;
+  bool transposed;
+  Operand dy, image, columns;
+  Operand dx = 0, dw = 0, db = 0;
+
+  OutputSpec result(TensorId like) const { return {b.shape(like), conv.dtype, placing_of(format)}; }
+  void data() {
+    if (!node.needs(of.input)) return;
+    Convolution c = conv;
+    c.pass = transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data;
+    dx = node.run("aten::convolution_backward", c, {dy, of.weight}, result(of.input));
+  }
+  void filter() {
+    if (!node.needs(of.weight)) return;
+    Convolution c = conv;
+    c.pass = ConvolutionPass::backward_filter;
+    c.weight_copy_bytes = 0;
+    dw = node.run("aten::convolution_backward", c, {dy, image, columns}, result(of.weight));
+  }
+  // Of the gradient as it arrived, whatever was copied for the kernels.
+  void bias() {
+    if (!node.needs(of.bias)) return;
+    const Shape& out = node.shape(node.grad());
+    const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
+    db = node.run("aten::sum", Reduction{out, all_but_channels, conv.dtype, conv.dtype}, {node.grad()},
+                  b.shape(of.bias), conv.dtype);
+  }
+};
+
+// ConvolutionBackward0: dX, dW, then db; the depthwise kernel dW first; slow_conv2d dX, its columns, db, dW.
+void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const ConvolutionOperands& of,
+              bool transposed) {
+  node.save(of.input);
+  node.save(of.weight);
+  const MemoryFormat format = conv.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  conv.input_copy_bytes = 0;
+  conv.makes_columns = false;
+  const Operand dy = node.contiguous(node.grad(), format);
+  Operand image = of.input;
+  if (node.needs(of.weight) && !lies_in(b, of.input, format))
+    image = node.run("aten::contiguous", Copy{b.elements(of.input)}, {of.input},
+                     {b.shape(of.input), conv.dtype, placing_of(format)});
+  Backward run{node, b, conv, of, format, transposed, dy, image, dy};
+  if (conv.im2col) {
+    run.data();
+    const Shape shape{conv.c * conv.r * conv.s, conv.p * conv.q};
+    run.columns = node.run("aten::im2col", Copy{shape.elements()}, {image}, shape, conv.dtype);
+    run.bias();
+    run.filter();
+  } else {
+    if (conv.native) run.filter();
+    run.data();
+    if (!conv.native) run.filter();
+    run.bias();
+  }
+  if (node.needs(of.input)) node.give(of.input, run.dx);
+  if (node.needs(of.weight)) node.give(of.weight, run.dw);
+  if (node.needs(of.bias)) node.give(of.bias, run.db);
+}
+
+}  // namespace
+
+ConvolutionOperands autocast_lower(LayerBuilder& b, ConvolutionOperands of) {
+  of.bias = b.autocast_lower(of.bias);
+  of.weight = b.autocast_lower(of.weight);
+  of.input = b.autocast_lower(of.input);
+  return of;
+}
+
+TensorId convolution(LayerBuilder& b, const Convolution& geometry, const ConvolutionOperands& of, const Shape& out) {
+  const bool transposed = geometry.pass == ConvolutionPass::backward_data;
+  Convolution conv = with_kernel(b, geometry, of);
+  const MemoryFormat format = conv.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  const auto bytes = [&](TensorId t) { return checked_mul(b.elements(t), size_of(conv.dtype)); };
+  // The kernel is given copies; the originals are what is saved.
+  if (!lies_in(b, of.input, format)) conv.input_copy_bytes = bytes(of.input);
+  if (!lies_in(b, of.weight, format)) conv.weight_copy_bytes = bytes(of.weight);
+  TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {of.input, of.weight},
+                      {out, conv.dtype, placing_of(format)});
+  if (of.bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, of.bias});
+  if (NodeBuilder node = b.node("ConvolutionBackward0", y, {of.input, of.weight, of.bias}))
+    backward(node, b, conv, of, transposed);
+  return y;
+}
+
+}  // namespace gpuplan::aten
