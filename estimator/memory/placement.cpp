@@ -51,8 +51,18 @@ class Replay {
     for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
     for (const TensorId t : graph_.model_storage)  // replaced by the weights that they are tied to
       if (graph_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
+    if (run_.layout == MemoryFormat::channels_last)
+      for (const ParameterTensor& p : graph_.parameters)
+        if (graph_.tensors[index(p.tensor)].shape.rank() == 4) move_to_new_block(buffer_of(p.tensor));
     run_optimizer(optimizer_.construction);
     make_batch();
+  }
+
+  // tensor.to(memory_format=channels_last): a copy, then the old one goes.
+  void move_to_new_block(BufferId id) {
+    const BlockId old = blocks_[index(id)];
+    allocate(id);
+    release_block(old, id);
   }
 
   // A batch arrives in fp32; a model of another precision has it cast, and the fp32 copy goes after that.
@@ -74,6 +84,9 @@ class Replay {
       categories_[static_cast<std::size_t>(Category::inputs)] -= allocator_.charged_bytes(b);
       allocator_.release(b);
     }
+    if (run_.layout == MemoryFormat::channels_last)
+      for (const TensorId t : graph_.inputs)
+        if (graph_.tensors[index(t)].shape.rank() == 4) move_to_new_block(buffer_of(t));
   }
 
   void step(int i) {
