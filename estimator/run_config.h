@@ -46,6 +46,18 @@ struct CheckpointConfig {
   std::string glob;        // of block paths
 };
 
+/// What of an autoregressive generation is planned, with its cache of keys and values.
+struct Generation {
+  enum class Part { none, prefill, decode } part = Part::none;  // none: one forward without a cache
+  enum class Cache { dynamic, fixed, paged } cache = Cache::dynamic;
+  std::int64_t prompt = 0;    // tokens given
+  std::int64_t generate = 1;  // tokens made; decode is planned at the last one
+  std::int64_t tokens() const { return prompt + generate; }
+};
+
+/// Types that only weights are stored in, for inference.
+enum class WeightFormat { as_computed, int8, int4, fp8 };
+
 struct RunConfig {
   Mode mode = Mode::train;
   std::int64_t batch = 1;
@@ -59,6 +71,12 @@ struct RunConfig {
   MemoryFormat layout = MemoryFormat::contiguous;  // channels_last: model and images .to(channels_last)
   Attention attention = Attention::automatic;
   CheckpointConfig checkpoint;
+  bool master_weights = false;         // fp32 copies of half-precision parameters, which the optimizer steps
+  bool optimizer_in_backward = false;  // each parameter is stepped, and its gradient freed, as soon as that is there
+  bool offload_optimizer = false;      // states and step on the host
+  bool offload_saved = false;          // saved tensors wait on the host (torch.autograd.graph.save_on_cpu)
+  WeightFormat weights = WeightFormat::as_computed;
+  Generation generation;
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;
