@@ -136,8 +136,8 @@ struct AttentionStep {
 /// The operators of a forward call in order; {} for math. Usually one; conversions of a mask and padding of head sizes
 /// come before it. A value that no later step reads and no node saved (a boolean mask's additive form once it is
 /// padded) is released after its last reader. With padded head sizes the call returns out[..., :value size], a view.
-/// `engine_workspace`: with cuDNN's own workspace, as its heuristics ask for it on Hopper; what the cuDNN frontend
-/// allocates beside it is always there.
+/// `engine_workspace`: with cuDNN's own workspace, modelled by what its heuristics (9.26) ask for on Hopper in calls of
+/// more than one query; what the cuDNN frontend allocates beside it is always there.
 std::vector<AttentionStep> attention_forward(const AttentionCall& call, AttentionBackend backend, const Gpu& gpu,
                                              PyTorchVersion pytorch, bool engine_workspace);
 

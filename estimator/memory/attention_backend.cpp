@@ -66,18 +66,14 @@ std::string efficient_refusal(const AttentionCall& call, const Gpu& gpu, PyTorch
   return "";
 }
 
-bool cudnn_takes_256(const Gpu& gpu, PyTorchVersion pytorch) {
-  return pytorch >= 215 && (capability(gpu) == 90 || gpu.capability_major == 10);
-}
-
 std::string cudnn_head_size_refusal(const AttentionCall& call, const Gpu& gpu, PyTorchVersion pytorch) {
   const std::int64_t d = size(call.query), dv = size(call.value);
   if (d % 8 != 0 || dv % 8 != 0) return "needs head sizes that are multiples of 8";
   if (d <= 128 && dv <= 128) return "";
   const bool hopper = capability(gpu) == 90 || gpu.capability_major == 10;
-  if (hopper && d == 192 && dv == 128 && pytorch >= 209) return "";
-  if (!cudnn_takes_256(gpu, pytorch) || d > 256 || dv > 256) return "takes smaller head sizes";
-  if (call.requires_grad && !(d == 256 && dv == 256)) return "has no backward for these head sizes";
+  if (!hopper || d > 256 || dv > 256) return "takes smaller head sizes";
+  const bool has_backward = (d == 192 && dv == 128 && pytorch >= 209) || (d == 256 && dv == 256 && pytorch >= 215);
+  if (call.requires_grad && !has_backward) return "has no backward for these head sizes";
   return "";
 }
 
@@ -90,6 +86,7 @@ std::string cudnn_refusal(const AttentionCall& call, const Gpu& gpu, PyTorchVers
   }
   if (std::string no = cudnn_head_size_refusal(call, gpu, pytorch); !no.empty()) return no;
   if (length(call.key) == 1) return "takes no single key";
+  if (length(call.query) == 1 && pytorch < 215) return "takes no single query in this release";
   if (length(call.query) == 1 && call.dropout > 0) return "takes no dropout with a single query";
   if (!last_dimension_is_dense(call, true)) return "needs a last dimension of stride 1";
   return "";

@@ -66,9 +66,11 @@ EfficientKernel efficient_backward_kernel(DType dtype, std::int64_t head_size, s
   const bool ampere = gpu.capability_major >= 8;
   const bool big_shared_memory = shared_memory_kib(gpu) >= 163;
   EfficientKernel kernel;
-  const bool wide_blocks = ampere ? big_shared_memory : half && gpu.capability_major >= 7;
+  // Half types beyond 128 preload nothing, and fit with 128 queries where smaller heads do not.
+  const bool wide_blocks = ampere ? big_shared_memory || (half && size > 128) : half && gpu.capability_major >= 7;
   if (size > 64 && wide_blocks) kernel.block_queries = 128;
-  const bool sm86_kernel = ampere && half && !big_shared_memory && !dropout && size > 64 && size <= 96;
+  const int capability = gpu.capability_major * 10 + gpu.capability_minor;
+  const bool sm86_kernel = (capability == 86 || capability == 89) && half && !dropout && size > 64 && size <= 96;
   if (sm86_kernel) kernel.block_queries = 128;
   const std::int64_t largest = size <= 32 ? 32 : size <= 64 ? 64 : sm86_kernel ? 96 : size <= 128 ? 128 : 65536;
   kernel.gradients_in_registers = half && largest <= kernel.block_queries;
