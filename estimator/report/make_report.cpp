@@ -83,6 +83,7 @@ void tell_layers(const PlanParts& p, Report& r) {
     row.parameters = layer.parameters;
     if (layer.module) ++r.model.layers;
   }
+  r.model.checkpointed_blocks = static_cast<std::int64_t>(p.graph.checkpoints.size());
 }
 
 std::int64_t bytes_moved(const Schedule& s, const Step& step) {

@@ -51,12 +51,15 @@ struct Report {
     std::string name, file;
     std::int64_t parameters = 0, trainable_parameters = 0, buffers = 0;  // elements
     std::int64_t layers = 0;
+    std::int64_t checkpointed_blocks = 0;  // whose inside is computed again in backward
   } model;
   RunConfig run;
   std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed
   struct {
     std::int64_t parameters = 0, buffers = 0, gradients = 0, optimizer_state = 0, inputs = 0, saved_for_backward = 0;
+    std::int64_t kv_cache = 0;  // keys and values of an autoregressive generation
   } bytes;  // unrounded
+  std::int64_t offload_bytes_to_host = 0, offload_bytes_from_host = 0;  // over the link, in one step
   struct {
     std::int64_t bytes = 0;
     Phase phase = Phase::forward;
