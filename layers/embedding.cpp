@@ -1,10 +1,12 @@
 // Embedding: y[i] = W[x[i]].
 //
-// Saves the indices (derivatives.yaml, embedding). The gradient of the table is dense, [V, D]; computing it sorts the
-// indices in scratch when there are many (aten/src/ATen/native/cuda/Embedding.cu). The row of padding_idx gets a
-// zero gradient and takes the same memory.
+// What runs and what is saved: estimator/aten/embedding.h. Computing the gradient of the table sorts the indices in
+// scratch when there are many (aten/src/ATen/native/cuda/Embedding.cu). The row of padding_idx gets a zero gradient and
+// takes the same memory.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/embedding.h"
+
+#include <string>
 
 namespace gpuplan::layers {
 namespace {
@@ -29,17 +31,7 @@ void lower(LayerBuilder& b) {
   const std::int64_t v = b.size("num_embeddings");
   const std::int64_t d = b.size("embedding_dim");
   check_arguments(b, v);
-  const DType dtype = b.run().precision;
-  Shape out = b.shape(x);
-  out.push_back(d);
-  Lookup lookup{.indices = b.elements(x), .vocabulary = v, .features = d, .backward = false, .dtype = dtype};
-  const TensorId w = b.parameter("weight", {v, d});
-  const TensorId y = b.emit("aten::embedding", lookup, {w, x}, out, dtype);
-  if (NodeBuilder node = b.node("EmbeddingBackward0", y, {w})) {
-    lookup.backward = true;
-    node.give(w, node.run("aten::embedding_dense_backward", lookup, {node.grad(), x}, {v, d}, dtype));
-  }
-  b.output(y);
+  b.output(aten::embedding(b, b.parameter("weight", {v, d}), x));
 }
 
 const LayerDef kEmbedding{

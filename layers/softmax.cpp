@@ -2,7 +2,11 @@
 //
 // Both save their result (derivatives.yaml, _softmax and _log_softmax). softmax's backward keeps grad * output while it
 // computes the gradient, log_softmax's does not (aten/src/ATen/native/cuda/SoftMax.cu, softmax_backward_cuda_out).
+// Under autocast they compute in fp32.
 
+#include "estimator/aten/softmax.h"
+
+#include "estimator/aten/cross_entropy.h"
 #include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers {
@@ -14,23 +18,14 @@ int dimension(const LayerBuilder& b, int rank) {
   return wrap_dimension(b, "dim", b.integer("dim"), rank);
 }
 
-void lower(LayerBuilder& b, bool log) {
-  const TensorId x = b.input();
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  (void)dimension(b, shape.rank());
-  const TensorId y = b.emit(log ? "aten::_log_softmax" : "aten::_softmax",
-                            Softmax{.elements = shape.elements(), .dtype = dtype}, {x}, shape, dtype);
-  if (NodeBuilder node = b.node(log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", y, {x})) {
-    const Softmax backward{.elements = shape.elements(), .backward = true, .product_scratch = !log, .dtype = dtype};
-    node.give(x, node.run(log ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data", backward,
-                          {node.grad(), y}, shape, dtype));
-  }
-  b.output(y);
+template <TensorId (*function)(LayerBuilder&, TensorId)>
+void lower(LayerBuilder& b) {
+  (void)dimension(b, b.shape(b.input()).rank());
+  b.output(function(b, b.input()));
 }
 
-void lower_softmax(LayerBuilder& b) { lower(b, false); }
-void lower_log_softmax(LayerBuilder& b) { lower(b, true); }
+TensorId softmax(LayerBuilder& b, TensorId x) { return aten::softmax(b, x); }
+TensorId log_softmax(LayerBuilder& b, TensorId x) { return aten::log_softmax(b, b.autocast_fp32(x)); }
 
 const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integer, "None", "dimension whose elements add up to 1"}};
@@ -40,7 +35,7 @@ const LayerDef kSoftmax{
     .summary = "e^x scaled to a sum of 1 over a dimension",
     .math = "y = e^x / sum e^x. Saved: y. Backward: one gradient, and grad * y while it is computed.",
     .parameters = kParameters,
-    .lower = lower_softmax,
+    .lower = lower<softmax>,
     .example = {.call = "Softmax(dim=1)",
                 .input_shapes = {{4, 8, 14, 14}},
                 .output_shape = {4, 8, 14, 14},
@@ -53,7 +48,7 @@ const LayerDef kLogSoftmax{
     .summary = "logarithm of softmax",
     .math = "y = x - log sum e^x. Saved: y. Backward: one gradient.",
     .parameters = kParameters,
-    .lower = lower_log_softmax,
+    .lower = lower<log_softmax>,
     .example = {.call = "LogSoftmax(dim=-1)",
                 .input_shapes = {{4, 8, 14, 14}},
                 .output_shape = {4, 8, 14, 14},

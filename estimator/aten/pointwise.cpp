@@ -160,6 +160,7 @@ TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place) {
 }
 
 TensorId pow_number(LayerBuilder& b, TensorId x) {
+  x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
@@ -175,6 +176,7 @@ TensorId pow_number(LayerBuilder& b, TensorId x) {
 }
 
 TensorId rsqrt(LayerBuilder& b, TensorId x) {
+  x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};

@@ -34,6 +34,7 @@ extern const Unary kRelu, kHardtanh, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, k
     kNeg;
 
 /// x.pow(number), number neither 0 nor 1: saves x. Backward: x.pow(n - 1), its product with n, and with the gradient.
+/// In fp32 under autocast, as rsqrt.
 TensorId pow_number(LayerBuilder& b, TensorId x);
 /// torch.rsqrt: saves the result. Backward: -0.5 grad result^3 by three temporaries.
 TensorId rsqrt(LayerBuilder& b, TensorId x);
