@@ -3,6 +3,7 @@
 // vectors, so that it is built, scheduled and dropped in microseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -104,8 +105,9 @@ struct Local {
   DType dtype = DType::fp32;
   Placing placing = Placing::contiguous;
   ViewKind view = ViewKind::none;
-  std::int32_t alias_of = kNone;  // the local that it views or copies
-  std::int64_t bytes() const { return shape.elements() * size_of(dtype); }
+  std::int32_t alias_of = kNone;   // the local that it views or copies
+  std::int64_t storage_bytes = 0;  // where that is larger than the shape says
+  std::int64_t bytes() const { return std::max(storage_bytes, shape.elements() * size_of(dtype)); }
 };
 
 struct GradientEdge {

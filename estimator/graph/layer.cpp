@@ -120,6 +120,8 @@ void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primit
                          std::span<const TensorId> reads) {
   const Placing usual = std::holds_alternative<Elementwise>(what) ? Placing::pointwise : Placing::contiguous;
   Tensor& t = graph_.tensor(result);
+  Buffer& storage = graph_.buffers[static_cast<std::size_t>(t.buffer)];
+  storage.bytes = std::max(storage.bytes, output.bytes);
   switch (output.placing.value_or(usual)) {
     case Placing::contiguous: return;
     case Placing::channels_last: t.strides = strides_in(MemoryFormat::channels_last, t.shape); break;
@@ -161,6 +163,8 @@ std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primi
 TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
                             const OutputSpec& output) {
   Op op{name, what, call_.layer, graph_.append_operands(reads), {}};
+  if (const auto* reduction = std::get_if<Reduction>(&what); reduction != nullptr && !contiguous(reads.front()))
+    op.what = in_memory_order(*reduction, strides(reads.front()));
   const TensorId result = new_tensor(output.shape, output.dtype, Category::activations);
   place(result, output, what, reads);
   graph_.operands.push_back(result);

@@ -75,7 +75,8 @@ struct OutputSpec {
   Shape shape;
   DType dtype = DType::fp32;
   std::optional<Placing> placing = std::nullopt;
-  Strides strides = {};  // Placing::given
+  Strides strides = {};    // Placing::given
+  std::int64_t bytes = 0;  // of its storage, where that is larger than the shape says
 };
 
 /// The backward of one forward operation, written down while lowering, before the next node is begun. Values are

@@ -58,6 +58,7 @@ std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitiv
     value.dtype = o.dtype;
     value.placing = o.placing.value_or(usual);
     value.strides = o.strides;
+    value.storage_bytes = o.bytes;
     (void)checked_mul(o.shape.elements(), size_of(o.dtype));
     results.push_back(add_local(value));
     graph_->operands.push_back(results.back());

@@ -1,5 +1,9 @@
 #include "estimator/graph/primitive.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include "estimator/integers.h"
 
 namespace gpuplan {
@@ -46,6 +50,7 @@ struct CostOf {
   Cost operator()(const NllLoss& n) const { return {0, n.elements, 1}; }
   Cost operator()(const Loss& l) const { return {0, checked_mul(l.elements, l.flops), 2}; }
   Cost operator()(const Lookup& l) const { return {0, l.backward ? product({l.indices, l.features}) : 0, 1}; }
+  Cost operator()(const Scripted& s) const { return {s.macs, s.elementwise_flops, 1, s.recompute_macs}; }
   Cost operator()(const Copy&) const { return {0, 0, 1}; }
   Cost operator()(const Fill&) const { return {0, 0, 1}; }
   Cost operator()(const Resample& r) const { return {0, checked_mul(r.elements, r.taps == 1 ? 0 : 2 * r.taps - 1), 1}; }
@@ -57,5 +62,25 @@ struct CostOf {
 std::int64_t macs(const Convolution& c) { return product({c.n, c.k, c.p, c.q, c.c / c.groups, c.r, c.s}); }
 
 Cost cost(const Primitive& op) { return std::visit(CostOf{}, op); }
+
+Reduction in_memory_order(const Reduction& reduction, const Strides& strides) {
+  std::array<int, Shape::kMaxRank> order{};
+  const int rank = reduction.shape.rank();
+  for (int i = 0; i < rank; ++i) {
+    if (strides[i] == 0 && reduction.shape[i] > 1) return reduction;
+    order[static_cast<std::size_t>(i)] = i;
+  }
+  const std::span<int> used(order.data(), static_cast<std::size_t>(rank));
+  std::ranges::stable_sort(used, [&](int a, int b) { return strides[a] > strides[b]; });
+  Reduction out = reduction;
+  out.shape = {};
+  out.reduced = 0;
+  for (int i = 0; i < rank; ++i) {
+    const int from = used[static_cast<std::size_t>(i)];
+    out.shape.push_back(reduction.shape[from]);
+    if ((reduction.reduced >> from & 1U) != 0) out.reduced |= 1U << i;
+  }
+  return out;
+}
 
 }  // namespace gpuplan

@@ -2,11 +2,13 @@
 // launches are visits of this variant, so a new alternative makes the compiler list every place to complete.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <variant>
 
 #include "estimator/dtype.h"
 #include "estimator/shape.h"
+#include "estimator/strides.h"
 
 namespace gpuplan {
 
@@ -26,10 +28,10 @@ struct Convolution {
   ConvolutionPass pass = ConvolutionPass::forward;
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, p = 1, q = 1, r = 1, s = 1;
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1, groups = 1;
-  bool native = false;                // PyTorch's own depthwise kernel, without a cuDNN workspace
-  bool im2col = false;                // PyTorch's slow_conv2d: an im2col buffer and a cuBLAS product a sample
-  bool makes_columns = false;         // ... and this operation allocates the buffer itself
-  std::int64_t input_copy_bytes = 0;  // of an input in another layout, copied before the output is allocated
+  bool native = false;                 // PyTorch's own depthwise kernel, without a cuDNN workspace
+  bool im2col = false;                 // PyTorch's slow_conv2d: an im2col buffer and a cuBLAS product a sample
+  bool makes_columns = false;          // ... and this operation allocates the buffer itself
+  std::int64_t input_copy_bytes = 0;   // of an input in another layout, copied before the output is allocated
   std::int64_t weight_copy_bytes = 0;  // of a weight in another layout, copied after it
   bool channels_last = false;
   DType dtype = DType::fp32;
@@ -78,6 +80,10 @@ struct Reduction {
   bool mean = false;  // mean, norm and the like read 16-bit inputs in narrower vectors than sum
 };
 
+/// The same reduction of a tensor with these strides, its dimensions in the order of its memory, as TensorIterator
+/// visits them. A tensor with repeated elements is left as it is.
+Reduction in_memory_order(const Reduction& reduction, const Strides& strides);
+
 struct Pooling {
   std::int64_t windows = 0;  // output elements
   std::int64_t taps = 1;     // elements read a window
@@ -115,6 +121,15 @@ struct Lookup {
   DType dtype = DType::fp32;
 };
 
+/// A kernel whose every allocation is known where it is emitted (attention).
+struct Scripted {
+  std::int64_t macs = 0;
+  std::int64_t recompute_macs = 0;  // of results of the forward kernel that were not kept
+  std::int64_t elementwise_flops = 0;
+  std::array<std::int64_t, 20> program{};  // as Schedule::scratch, `actions` of them
+  std::int32_t actions = 0;
+};
+
 struct Copy {  // cat, contiguous, clone
   std::int64_t elements = 0;
 };
@@ -129,13 +144,14 @@ struct Resample {  // nearest (1 tap), bilinear (4)
 struct Marker {};
 
 using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, LayerNorm, GroupNorm, Reduction, Pooling,
-                               Softmax, NllLoss, Loss, Lookup, Copy, Fill, Resample, Marker>;
+                               Softmax, NllLoss, Loss, Lookup, Scripted, Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {
   std::int64_t macs = 0;
   std::int64_t elementwise_flops = 0;
-  std::int64_t kernels = 0;  // launches, modelled
+  std::int64_t kernels = 0;         // launches, modelled
+  std::int64_t recompute_macs = 0;  // beside `macs`: of what the forward did not keep
 };
 Cost cost(const Primitive& op);
 

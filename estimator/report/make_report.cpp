@@ -102,6 +102,7 @@ void tell_compute(const PlanParts& p, Report& r) {
     const Cost k = cost(*step.what);
     const bool backward = step.phase == Phase::backward;
     const std::int64_t flops = checked_mul(2, k.macs);
+    c.recompute_flops = checked_add(c.recompute_flops, checked_mul(2, k.recompute_macs));
     if (step.recompute)
       c.recompute_flops = checked_add(c.recompute_flops, flops);
     else if (backward)
@@ -110,9 +111,11 @@ void tell_compute(const PlanParts& p, Report& r) {
       c.forward_macs = checked_add(c.forward_macs, k.macs);
     c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
     c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule(), step));
-    if (step.layer == kNone || step.recompute) continue;
+    if (step.layer == kNone) continue;
     LayerRow& row = r.layers[index(step.layer)];
-    if (backward) {
+    if (step.recompute) {
+      row.recompute_flops += flops;
+    } else if (backward) {
       row.backward_flops += flops;
     } else {
       row.forward_macs += k.macs;

@@ -156,6 +156,10 @@ class Appender {
     append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch));
   }
 
+  void operator()(const Scripted& s) const {
+    program_.insert(program_.end(), s.program.begin(), s.program.begin() + s.actions);
+  }
+
   template <class Other>
   void operator()(const Other&) const {}
 

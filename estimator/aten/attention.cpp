@@ -1,0 +1,199 @@
+#include "estimator/aten/attention.h"
+
+#include <map>
+#include <vector>
+
+#include "estimator/aten/attention_math.h"
+#include "estimator/integers.h"
+#include "estimator/memory/attention.h"
+
+namespace gpuplan::aten {
+namespace {
+
+StridedTensor strided(const LayerBuilder& b, TensorId t) {
+  StridedTensor s{b.shape(t), b.strides(t), 0};
+  const int missing = 4 - s.shape.rank();
+  if (missing <= 0) return s;
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i < 4; ++i) {
+    shape.push_back(i < missing ? 1 : s.shape[i - missing]);
+    strides.set(i, i < missing ? shape[i] : s.strides[i - missing]);
+  }
+  // A leading dimension of one that broadcasting adds steps over everything.
+  for (int i = missing; i-- > 0;) strides.set(i, strides[i + 1] * shape[i + 1]);
+  return {shape, strides, 0};
+}
+
+AttentionCall call_of(const LayerBuilder& b, const AttentionArguments& a) {
+  AttentionCall call;
+  call.query = strided(b, a.query);
+  call.key = strided(b, a.key);
+  call.value = strided(b, a.value);
+  call.dtype = b.dtype(a.query);
+  call.dropout = a.dropout;
+  call.causal = a.causal;
+  call.batched = b.shape(a.query).rank() == 4;
+  if (a.mask != kNone)
+    call.mask = AttentionMask{strided(b, a.mask), b.dtype(a.mask) == DType::boolean, b.requires_grad(a.mask)};
+  for (const TensorId t : {a.query, a.key, a.value}) call.requires_grad = call.requires_grad || b.requires_grad(t);
+  return call;
+}
+
+std::optional<AttentionBackend> wanted(const RunConfig& run) {
+  switch (run.attention) {
+    case Attention::flash: return AttentionBackend::flash;
+    case Attention::efficient: return AttentionBackend::efficient;
+    case Attention::cudnn: return AttentionBackend::cudnn;
+    case Attention::math: return AttentionBackend::math;
+    case Attention::automatic:
+    case Attention::eager: break;  // eager code does not come here, but for what has no other form
+  }
+  return std::nullopt;
+}
+
+// Multiply-adds of one pass over the scores: q k^T and p v.
+struct Products {
+  std::int64_t scores = 0, values = 0;
+};
+
+Products products(const AttentionCall& c) {
+  const Shape& q = c.query.shape;
+  std::int64_t n = 1;
+  for (const std::int64_t factor : {q[0], q[1], q[2], c.key.shape[2]}) n = checked_mul(n, factor);
+  return {checked_mul(n, q[3]), checked_mul(n, c.value.shape[3])};
+}
+
+Scripted scripted(const AttentionStep& step) {
+  Scripted s;
+  if (step.program.size() > s.program.size()) throw Error("an attention kernel with too many allocations");
+  for (const std::int64_t action : step.program) s.program[static_cast<std::size_t>(s.actions++)] = action;
+  return s;
+}
+
+std::vector<OutputSpec> outputs_of(const AttentionStep& step) {
+  std::vector<OutputSpec> specs;
+  specs.reserve(step.outputs.size());
+  for (const AttentionOutput& o : step.outputs)
+    specs.push_back({o.tensor.shape, o.dtype, Placing::given, o.tensor.strides, o.bytes});
+  return specs;
+}
+
+bool is_kernel(const AttentionStep& step) { return step.name.find("_scaled_dot_product") != std::string_view::npos; }
+
+std::string_view node_name(AttentionBackend backend) {
+  switch (backend) {
+    case AttentionBackend::flash: return "ScaledDotProductFlashAttentionBackward0";
+    case AttentionBackend::efficient: return "ScaledDotProductEfficientAttentionBackward0";
+    case AttentionBackend::cudnn: return "ScaledDotProductCudnnAttentionBackward0";
+    case AttentionBackend::math: break;
+  }
+  return "ScaledDotProductAttentionMathBackward0";
+}
+
+using Value = AttentionValue;
+
+class Kernel {
+ public:
+  Kernel(LayerBuilder& b, const AttentionArguments& a, AttentionBackend backend)
+      : b_(b), a_(a), call_(call_of(b, a)), backend_(backend), engine_(b.run().scratch == Scratch::full) {}
+
+  TensorId run() {
+    forward_ = {{Value::query, a_.query}, {Value::key, a_.key}, {Value::value, a_.value}, {Value::mask, a_.mask}};
+    const Products work = products(call_);
+    std::vector<TensorId> saved;
+    for (const AttentionStep& step : attention_forward(call_, backend_, b_.gpu(), b_.run().pytorch, engine_)) {
+      Scripted what = scripted(step);
+      if (is_kernel(step)) what.macs = checked_add(work.scores, work.values);
+      std::vector<TensorId> reads;
+      for (const Value v : step.reads) reads.push_back(forward_.at(v));
+      const std::vector<TensorId> results = b_.emit_many(step.name, what, reads, outputs_of(step));
+      for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
+      for (const Value v : step.saved) saved.push_back(forward_.at(v));
+    }
+    Shape shape = b_.shape(a_.query);
+    shape.set(-1, b_.shape(a_.value)[-1]);
+    const TensorId out = forward_.at(Value::out);
+    const TensorId y = b_.shape(out) == shape ? out : b_.alias(out, shape, b_.strides(out));
+    if (NodeBuilder node = b_.node(node_name(backend_), y, {a_.query, a_.key, a_.value, a_.mask})) {
+      for (const TensorId t : saved) node.save(t);
+      backward(node, work);
+    }
+    return y;
+  }
+
+ private:
+  // The kernels read the gradient as [batch, length, heads, size] in memory, or as any layout whose rows are dense.
+  Operand given_gradient(NodeBuilder& node) const {
+    const Operand dy = node.grad();
+    if (backend_ == AttentionBackend::cudnn || node.shape(dy).rank() != 4) return dy;
+    constexpr std::array<int, 4> kSwap{0, 2, 1, 3};
+    return node.permute(node.contiguous(node.permute(dy, kSwap)), kSwap);
+  }
+
+  void backward(NodeBuilder& node, const Products& work) {
+    std::map<Value, Operand> values(forward_.begin(), forward_.end());
+    values[Value::grad_out] = given_gradient(node);
+    const StridedTensor grad_out = dense_tensor(strided_shape(node.shape(node.grad())), {0, 2, 1, 3});
+    for (const AttentionStep& step :
+         attention_backward(call_, backend_, grad_out, b_.gpu(), b_.run().pytorch, engine_)) {
+      Scripted what = scripted(step);
+      if (is_kernel(step)) {
+        what.macs = checked_mul(2, checked_add(work.scores, work.values));
+        what.recompute_macs = work.scores;
+      }
+      std::vector<Operand> reads;
+      for (const Value v : step.reads) reads.push_back(values.at(v));
+      const std::vector<Operand> results = node.run_many(step.name, what, reads, outputs_of(step));
+      for (std::size_t i = 0; i < results.size(); ++i) values[step.outputs[i].value] = results[i];
+    }
+    give(node, values, a_.query, Value::grad_query);
+    give(node, values, a_.key, Value::grad_key);
+    give(node, values, a_.value, Value::grad_value);
+    give(node, values, a_.mask, Value::grad_mask);
+  }
+
+  static Shape strided_shape(const Shape& shape) {
+    Shape out;
+    for (int i = shape.rank(); i < 4; ++i) out.push_back(1);
+    for (const std::int64_t n : shape.sizes()) out.push_back(n);
+    return out;
+  }
+
+  void give(NodeBuilder& node, const std::map<Value, Operand>& values, TensorId input, Value gradient) const {
+    if (!node.needs(input)) return;
+    const auto found = values.find(gradient);
+    if (found != values.end()) node.give(input, node.reshape(found->second, b_.shape(input)));
+  }
+
+  LayerBuilder& b_;
+  const AttentionArguments& a_;
+  AttentionCall call_;
+  AttentionBackend backend_;
+  bool engine_;  // cuDNN's own workspace counts
+  std::map<Value, TensorId> forward_;
+};
+
+}  // namespace
+
+TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
+  const std::int64_t scalar = size_of(dtype);
+  Scripted where{.elementwise_flops = 0, .program = {scalar, scalar, 0, -2, -1}, .actions = 5};
+  return b.emit("aten::where", where, {mask}, {b.shape(mask), dtype, Placing::like});
+}
+
+TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
+  if (a.mask != kNone && is_floating(b.dtype(a.mask))) a.mask = b.autocast_lower(a.mask);
+  a.value = b.autocast_lower(a.value);
+  a.key = b.autocast_lower(a.key);
+  a.query = b.autocast_lower(a.query);
+  for (const TensorId t : {a.key, a.value})
+    if (b.dtype(t) != b.dtype(a.query))
+      b.fail("queries are " + std::string(name_of(b.dtype(a.query))) + ", keys or values " +
+             std::string(name_of(b.dtype(t))) + "; PyTorch expects one type");
+  const AttentionBackend backend = choose_attention(call_of(b, a), b.gpu(), b.run().pytorch, wanted(b.run()));
+  if (backend == AttentionBackend::math) return math_attention(b, a);
+  return Kernel(b, a, backend).run();
+}
+
+}  // namespace gpuplan::aten

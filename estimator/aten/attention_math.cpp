@@ -1,0 +1,82 @@
+#include "estimator/aten/attention_math.h"
+
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/views.h"
+#include "estimator/memory/reduction.h"
+
+namespace gpuplan::aten {
+namespace {
+
+constexpr PyTorchVersion kComputesInFp32 = 205;  // half precision, and rows that are masked out whole give zeros
+
+// [batch, heads, ...]: each head `times` times, in a contiguous copy.
+TensorId repeat_heads(LayerBuilder& b, TensorId x, std::int64_t times) {
+  const Shape in = b.shape(x);
+  const TensorId wide = expand(b, unsqueeze(b, x, 2), {in[0], in[1], times, in[2], in[3]});
+  return flatten(b, contiguous(b, wide), 1, 2);
+}
+
+TensorId causal_mask(LayerBuilder& b, std::int64_t rows, std::int64_t columns, DType dtype) {
+  const Shape shape{rows, columns};
+  const TensorId ones = b.emit("aten::ones", Fill{shape.elements()}, {}, shape, DType::boolean);
+  const TensorId lower = b.emit("aten::tril", Elementwise{shape.elements()}, {ones}, shape, DType::boolean);
+  return additive_mask(b, lower, dtype);
+}
+
+// softmax whose rows that are all -inf become 0: a boolean tensor of the scores, one of the rows and a scalar on top.
+TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
+  const Shape shape = b.shape(scores);
+  const DType dtype = b.dtype(scores);
+  std::int64_t rows = shape.elements(0, shape.rank() - 1);
+  const Scripted forward{.elementwise_flops = 5 * shape.elements(),
+                         .program = {kResultAllocation, shape.elements(), rows, size_of(dtype), -3, -2, -1},
+                         .actions = 7};
+  const TensorId y = b.emit("aten::_safe_softmax", forward, {scores}, shape, dtype);
+  if (NodeBuilder node = b.node("SafeSoftmaxBackward0", y, {scores})) {
+    const Softmax backward{.elements = shape.elements(), .backward = true, .product_scratch = true, .dtype = dtype};
+    node.give(scores, node.run("aten::_softmax_backward_data", backward, {node.grad(), y}, shape, dtype));
+  }
+  return y;
+}
+
+TensorId scaled_scores(LayerBuilder& b, TensorId q, TensorId k) {
+  const TensorId scaled = binary_number(b, Binary::mul, k);
+  return matmul(b, q, transpose(b, scaled, -2, -1));
+}
+
+}  // namespace
+
+TensorId math_attention(LayerBuilder& b, const AttentionArguments& a) {
+  const DType given = b.dtype(a.query);
+  const bool half = given == DType::fp16 || given == DType::bf16;
+  const bool wide = half && !b.before(kComputesInFp32);
+  const DType dtype = wide ? DType::fp32 : given;
+  TensorId mask = a.mask;
+  if (mask != kNone && b.dtype(mask) == DType::boolean) mask = additive_mask(b, mask, given);
+  const TensorId q = b.cast(a.query, dtype);
+  TensorId k = b.cast(a.key, dtype);
+  TensorId v = b.cast(a.value, dtype);
+  std::vector<TensorId> locals{q, k, v};
+  const TensorId scaled = binary_number(b, Binary::mul, q);
+  if (a.causal) mask = causal_mask(b, b.shape(q)[-2], b.shape(k)[-2], dtype);
+  if (b.shape(q).rank() == 4 && b.shape(q)[1] != b.shape(k)[1]) {
+    const std::int64_t times = b.shape(q)[1] / b.shape(k)[1];
+    k = repeat_heads(b, k, times);
+    v = repeat_heads(b, v, times);
+    locals.insert(locals.end(), {k, v});
+  }
+  TensorId scores = scaled_scores(b, scaled, k);
+  if (mask != kNone) scores = binary(b, Binary::add, scores, mask, true);
+  TensorId weights = b.before(kComputesInFp32) ? softmax(b, scores, dtype) : safe_softmax(b, scores);
+  weights = dropout(b, weights, a.dropout, a.dropout > 0);
+  if (wide) locals.push_back(b.cast(weights, given));  // returned beside the result; the caller drops it
+  const TensorId y = b.cast(matmul(b, weights, v), given);
+  locals.push_back(scaled);
+  if (mask != kNone) locals.push_back(mask);
+  b.hold(locals);
+  return y;
+}
+
+}  // namespace gpuplan::aten
