@@ -202,7 +202,8 @@ class Engine {
     if (writes.size() == 1 && may_copy(local_of(n, static_cast<std::size_t>(~writes[0])).view) &&
         is_a_view(n, static_cast<std::size_t>(~writes[0])))
       return;
-    writer_.begin(op.name, n.layer, Phase::backward, std::holds_alternative<Marker>(op.what) ? nullptr : &op.what);
+    const bool runs = !std::holds_alternative<Marker>(op.what) || !writes.empty();
+    writer_.begin(op.name, n.layer, Phase::backward, runs ? what_of(n, op) : nullptr);
     for (const Operand r : graph_.at(op.reads)) writer_.read(operand_buffer(n, r));
     for (const Operand w : writes) {
       const auto i = static_cast<std::size_t>(~w);
@@ -211,6 +212,15 @@ class Engine {
       place(n, op, l, locals_[i]);
       writer_.allocate(locals_[i].buffer);
     }
+  }
+
+  // A reduction sees its operand in the order of its memory.
+  const Primitive* what_of(const AutogradNode& n, const Op& op) {
+    const auto* reduction = std::get_if<Reduction>(&op.what);
+    if (reduction == nullptr || contiguous(graph_.at(op.reads).front())) return &op.what;
+    const StridedShape operand = strided(n, graph_.at(op.reads).front());
+    sums_.push_back(std::make_unique<Primitive>(in_memory_order(*reduction, operand.strides)));
+    return sums_.back().get();
   }
 
   void place(const AutogradNode& n, const Op& op, const Local& l, Flowing& g) {
@@ -263,7 +273,8 @@ class Engine {
       if (!(l.shape == t.shape)) {
         const Reduction sum{
             .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
-        g = sum.reduced == 0 ? g : new_result("aten::sum", sum, g, t, dtype, n.layer);
+        const Primitive what = g.contiguous ? sum : in_memory_order(sum, g.strides);
+        g = sum.reduced == 0 ? g : new_result("aten::sum", what, g, t, dtype, n.layer);
       }
       if (dtype != t.dtype) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
