@@ -23,7 +23,11 @@ std::shared_ptr<const Source> file(const std::string& path) {
 }
 
 Model spec_model(const std::string& path) {
-  return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/" + path + ".yaml"), {});
+  SpecOptions options;  // `extends: NAME` is a model of the zoo
+  options.open = [](std::string_view name, std::string_view) {
+    return file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/models/" + std::string(name));
+  };
+  return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/" + path + ".yaml"), options);
 }
 
 }  // namespace

@@ -73,6 +73,11 @@ void Recompute::run(const Checkpoint& c) {
       writer_.allocate(again_[index(forward)]);
     }
   }
+  // The frames that were running still name what they would have used.
+  if (end < c.ops.end) writer_.begin("early stop", kNone, Phase::backward, nullptr);
+  for (std::int32_t i = end; i < c.ops.end; ++i)
+    for (const TensorId t : graph_.at(graph_.forward_ops[index(i)].reads))
+      if (const BufferId made = buffer(buffer_of(graph_, t)); made != buffer_of(graph_, t)) writer_.read(made);
   if (graph_.autocast_casts.empty()) return;
   // The recomputation has an autocast context of its own, whose cache goes with it.
   writer_.begin("autocast ends", kNone, Phase::backward, nullptr);

@@ -1,0 +1,87 @@
+// HuggingFaceAttention: attention as transformers' models call it by their attention interface.
+//
+// transformers/integrations/sdpa_attention.py: scaled_dot_product_attention, then transpose(1, 2).contiguous(); causal
+// where the model is and no mask was made. With --attention eager the model's own eager_attention_forward, one
+// operation after the other: the queries times the transposed keys, the scaling, the mask, softmax, dropout, the
+// values. Softmax is of the scores' type (bert), cast to the values' afterwards (gpt2), or in fp32 and cast to the
+// queries' (vit).
+
+#include <string>
+
+#include "estimator/aten/attention.h"
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId probabilities(LayerBuilder& b, TensorId scores, DType query, DType value) {
+  const std::string_view how = b.word("softmax");
+  if (how == "fp32") return b.cast(aten::softmax(b, scores, DType::fp32), query);
+  const TensorId p = aten::softmax(b, scores);
+  return how == "value" ? b.cast(p, value) : p;
+}
+
+// The weights are a variable of the function, bound anew at every line.
+TensorId eager_attention(LayerBuilder& b, TensorId q, TensorId k, TensorId v, TensorId mask, double p) {
+  TensorId weights = aten::matmul(b, q, aten::transpose(b, k, -2, -1));
+  if (b.boolean("scaled")) weights = aten::binary_number(b, aten::Binary::mul, weights);
+  if (mask != kNone) weights = aten::add(b, weights, mask);
+  weights = probabilities(b, weights, b.dtype(q), b.dtype(v));
+  weights = aten::dropout(b, weights, p, b.training());
+  const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, v), 1, 2));
+  b.hold({weights});
+  return y;
+}
+
+void lower(LayerBuilder& b) {
+  const double p = b.real("dropout");
+  if (!(p >= 0 && p < 1)) b.fail("dropout", "the share of dropped weights is out of range", "expected 0 <= p < 1");
+  const std::string_view how = b.word("softmax");
+  if (how != "plain" && how != "value" && how != "fp32")
+    b.fail("softmax", "unknown softmax \"" + std::string(how) + "\"", "expected plain, value or fp32");
+  for (int i = 0; i < 3; ++i)
+    if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
+  const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
+  TensorId mask = b.input_count() == 4 ? b.input(3) : kNone;
+  // CausalMask hands on the positions where no mask was made.
+  const bool causal = mask != kNone && b.dtype(mask) == DType::int64;
+  if (causal) mask = kNone;
+  if (b.run().attention == Attention::eager) return b.output(eager_attention(b, q, k, v, mask, p));
+  const TensorId y = aten::scaled_dot_product_attention(
+      b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = b.training() ? p : 0, .causal = causal});
+  b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));
+}
+
+const LayerDef kAttention{
+    .name = "HuggingFaceAttention",
+    .summary = "attention as Hugging Face's encoders and GPT-2 call it",
+    .math =
+        "q, k, v [b, h, s, d] -> [b, s, h, d], with a mask as CausalMask makes it as the fourth input. 2 b h s s d\n"
+        "multiply-adds. Saved: q, k, v, the result and a number a row; with --attention eager copies of q, k, v, the\n"
+        "weights before and after dropout and its mask.",
+    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                   {"softmax", ParameterType::word, "plain",
+                    "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
+                   {"scaled", ParameterType::boolean, "True", "eager: the scores are scaled"}},
+    .min_inputs = 3,
+    .max_inputs = 4,
+    .lower = lower,
+    .example = {.call = "HuggingFaceAttention()",
+                .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}},
+                .output_shape = {2, 32, 4, 64},
+                .forward_macs = 1'048'576,
+                .backward_macs = 2'621'440,
+                .saved_bytes = 263'168,
+                .derivation = ""},
+};
+
+const LayerDef* const kLayers[] = {&kAttention};
+
+}  // namespace
+
+std::span<const LayerDef* const> hugging_face_attention_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
