@@ -9,6 +9,7 @@
 #include <array>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scan.h"
 #include "estimator/aten/transformers.h"
 
 namespace gpuplan::layers {
@@ -41,25 +42,13 @@ struct Sizes {
   Shape square() const { return {batch, 1, tokens, tokens}; }
 };
 
-// A row of one scan takes a device-wide scan's state (aten/src/ATen/native/cuda/ScanUtils.cuh, scan_dim); recorded at
-// 256 and 2048 tokens.
-constexpr std::int64_t kScanScratchBytes = 1279;
-
-// ne.cumsum(-1): the result, then a copy of the booleans as int64.
-TensorId running_count(LayerBuilder& b, TensorId changes, const Sizes& n) {
-  const OutputSpec results[] = {{n.each(), DType::int64}, {n.each(), DType::int64}};
-  const auto count_and_copy = b.emit_many("aten::cumsum", Elementwise{n.each().elements()}, {changes}, results);
-  if (n.batch == 1) make(b, "aten::cumsum", {count_and_copy[1]}, {kScanScratchBytes}, DType::boolean);
-  return count_and_copy[0];
-}
-
 // find_packed_sequence_indices: the number of the sequence that each token belongs to.
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
   const TensorId first = make(b, "aten::sub", {positions}, {n.batch, 1}, DType::int64);
   const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64);
   const TensorId steps = make(b, "aten::sub", {both}, n.each(), DType::int64);
   const TensorId changes = make(b, "aten::ne", {steps}, n.each(), DType::boolean);
-  const TensorId numbers = running_count(b, changes, n);
+  const TensorId numbers = aten::cumsum(b, changes, 1);
   if (!b.before(kTransformers5)) {
     const TensorId zero = make(b, "aten::eq", {numbers}, {n.batch}, DType::boolean);
     const TensorId all = make(b, "aten::all", {zero}, {}, DType::boolean);
@@ -75,45 +64,62 @@ TensorId looked_up(LayerBuilder& b, TensorId table, TensorId batch_index, Tensor
   return b.emit_many("aten::index", Copy{n.each().elements()}, {table, batch_index, token_index}, made).back();
 }
 
-// Compares what the table has for the query with what it has for the key.
-TensorId compared(LayerBuilder& b, std::string_view comparison, TensorId table, std::span<const TensorId> index,
-                  const Sizes& n) {
-  const TensorId query = looked_up(b, table, index[0], index[1], n);
-  const TensorId key = looked_up(b, table, index[0], index[2], n);
-  return make(b, comparison, {query, key}, n.square(), DType::boolean);
+// What a query and a key are compared by.
+struct Compared {
+  TensorId query = kNone, key = kNone;
+};
+
+Compared looked_up(LayerBuilder& b, TensorId table, const Sizes& n, TensorId batch, const Compared& index) {
+  const TensorId query = looked_up(b, table, batch, index.query, n);
+  return {query, looked_up(b, table, batch, index.key, n)};
 }
 
-// transformers 5, sdpa_mask: the conditions one after the other, broadcast.
-TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n) {
+// and_masks(sliding_window_overlay, causal_mask_function): not later, and within the window where there is one.
+TensorId past(LayerBuilder& b, const Compared& c, const Shape& shape, bool window) {
+  if (!window) return make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
+  const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
+  const TensorId first = make(b, "aten::sub", {c.query}, b.shape(c.query), DType::int64);
+  const TensorId within = make(b, "aten::gt", {c.key, first}, shape, DType::boolean);
+  const TensorId all = make(b, "aten::__and__", {ones, within}, shape, DType::boolean);
+  const TensorId earlier = make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
+  return make(b, "aten::__and__", {all, earlier}, shape, DType::boolean);
+}
+
+// transformers 5, sdpa_mask: the conditions one after the other, broadcast. Without packed sequences (`numbers` is
+// kNone) every sample has the same mask.
+TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, bool window) {
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
   const TensorId query = shifted_arange(b, n.tokens);
-  const TensorId key = shifted_arange(b, n.tokens);
-  const std::array index{batch, query, key};
+  const Compared index{query, shifted_arange(b, n.tokens)};
   TensorId mask = kNone;
   if (numbers != kNone) {
     const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
-    const TensorId same = compared(b, "aten::eq", numbers, index, n);
+    const Compared sequence = looked_up(b, numbers, n, batch, index);
+    const TensorId same = make(b, "aten::eq", {sequence.query, sequence.key}, n.square(), DType::boolean);
     const TensorId first = make(b, "aten::__and__", {ones, same}, n.square(), DType::boolean);
-    const TensorId past = compared(b, "aten::le", positions, index, n);
-    mask = make(b, "aten::__and__", {first, past}, n.square(), DType::boolean);
+    const Compared position = looked_up(b, positions, n, batch, index);
+    const TensorId second = past(b, position, n.square(), window);
+    b.hold({position.query, position.key});
+    mask = make(b, "aten::__and__", {first, second}, n.square(), DType::boolean);
   } else {
-    mask = make(b, "aten::le", {query, key}, {1, 1, n.tokens, n.tokens}, DType::boolean);
+    mask = past(b, index, {1, 1, n.tokens, n.tokens}, window);
   }
-  b.hold({batch, head, query, key});
+  b.hold({batch, head, index.query, index.key});
   return mask;
 }
 
 // transformers 4.56, sdpa_mask_recent_torch under vmap: what does not depend on the batch is computed without it.
-TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n) {
-  const Shape square{n.tokens, n.tokens};
+TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, bool window) {
   const TensorId key = arange(b, n.tokens);
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
   const TensorId ones = make(b, "aten::new_ones", {}, {n.tokens}, DType::boolean);
-  const TensorId past = make(b, "aten::le", {key, positions}, square, DType::boolean);
-  const TensorId first = make(b, "aten::__and__", {ones, past}, square, DType::boolean);
-  const TensorId same = compared(b, "aten::eq", numbers, std::array{batch, positions, key}, n);
+  const Shape square{n.tokens, n.tokens};
+  const TensorId causal = past(b, {positions, key}, square, window);
+  const TensorId first = make(b, "aten::__and__", {ones, causal}, square, DType::boolean);
+  const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
+  const TensorId same = make(b, "aten::eq", {sequence.query, sequence.key}, n.square(), DType::boolean);
   const TensorId mask = make(b, "aten::__and__", {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
@@ -135,10 +141,12 @@ void lower_mask(LayerBuilder& b) {
   const bool eager = b.run().attention == Attention::eager;
   const bool old = b.before(kTransformers5);
   const bool packed = b.boolean("packed") || old;
+  const bool window = b.given("sliding_window");
+  const bool reaches_all = !window || n.tokens < b.size("sliding_window");
   const TensorId numbers = sequence_numbers(b, positions, n);
-  if (!packed && !eager) return b.output(positions);
-  TensorId mask =
-      old ? boolean_mask_of_4(b, positions, numbers, n) : boolean_mask(b, positions, packed ? numbers : kNone, n);
+  if (!packed && !eager && reaches_all) return b.output(positions);
+  TensorId mask = old ? boolean_mask_of_4(b, positions, numbers, n, window)
+                      : boolean_mask(b, positions, packed ? numbers : kNone, n, window);
   if (eager) mask = numeric_mask(b, mask, n);
   if (packed) b.hold({numbers});
   b.output(mask);
@@ -166,7 +174,8 @@ const LayerDef kCausalMask{
         "kernels,\n"
         "numbers of the embeddings' type with --attention eager. packed=False: sequences are not packed, as PyTorch\n"
         "finds on a GPU; SDPA kernels then get no mask, and this layer hands on the positions.",
-    .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"}},
+    .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"},
+                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .indices = true,
