@@ -43,7 +43,9 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
 
 TensorId scaled_scores(LayerBuilder& b, TensorId q, TensorId k) {
   const TensorId scaled = binary_number(b, Binary::mul, k);
-  return matmul(b, q, transpose(b, scaled, -2, -1));
+  const TensorId scores = matmul_as_given(b, q, transpose(b, scaled, -2, -1));
+  b.hold({scaled});  // a temporary of the statement
+  return scores;
 }
 
 }  // namespace
@@ -72,8 +74,8 @@ TensorId math_attention(LayerBuilder& b, const AttentionArguments& a) {
   TensorId weights = b.before(kComputesInFp32) ? softmax(b, scores, dtype) : safe_softmax(b, scores);
   weights = dropout(b, weights, a.dropout, a.dropout > 0);
   if (wide) locals.push_back(b.cast(weights, given));  // returned beside the result; the caller drops it
-  const TensorId y = b.cast(matmul(b, weights, v), given);
-  locals.push_back(scaled);
+  const TensorId y = b.cast(matmul_as_given(b, weights, v), given);
+  locals.insert(locals.end(), {scaled, weights});
   if (mask != kNone) locals.push_back(mask);
   b.hold(locals);
   return y;

@@ -118,11 +118,7 @@ TensorId as_batch(LayerBuilder& b, TensorId t, const Shape& batch) {
   return reshape(b, wide, {batch.elements(), full[-2], full[-1]});
 }
 
-}  // namespace
-
-TensorId mm(LayerBuilder& b, TensorId x, TensorId y) {
-  y = b.autocast_lower(y);
-  x = b.autocast_lower(x);
+TensorId product(LayerBuilder& b, TensorId x, TensorId y) {
   check_inner(b, x, y);
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
   p.result = b.emit("aten::mm", Gemm{.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype}, {x, y}, {p.m, p.n}, p.dtype);
@@ -130,9 +126,7 @@ TensorId mm(LayerBuilder& b, TensorId x, TensorId y) {
   return p.result;
 }
 
-TensorId bmm(LayerBuilder& b, TensorId x, TensorId y) {
-  y = b.autocast_lower(y);
-  x = b.autocast_lower(x);
+TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
   check_inner(b, x, y);
   const Shape s = b.shape(x), t = b.shape(y);
   Product p{.x = x, .y = y, .batch = s[0], .m = s[1], .n = t[2], .k = s[2], .dtype = b.dtype(x)};
@@ -150,18 +144,36 @@ TensorId bmm(LayerBuilder& b, TensorId x, TensorId y) {
   return p.result;
 }
 
+}  // namespace
+
+TensorId mm(LayerBuilder& b, TensorId x, TensorId y) {
+  y = b.autocast_lower(y);
+  x = b.autocast_lower(x);
+  return product(b, x, y);
+}
+
+TensorId bmm(LayerBuilder& b, TensorId x, TensorId y) {
+  y = b.autocast_lower(y);
+  x = b.autocast_lower(x);
+  return batched_product(b, x, y);
+}
+
 TensorId matmul(LayerBuilder& b, TensorId x, TensorId y) {
   y = b.autocast_lower(y);
   x = b.autocast_lower(x);
+  return matmul_as_given(b, x, y);
+}
+
+TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y) {
   const Shape s = b.shape(x), t = b.shape(y);
   if (s.rank() < 2 || t.rank() < 2) b.fail("expects operands of two or more dimensions");
-  if (s.rank() == 2 && t.rank() == 2) return mm(b, x, y);
+  if (s.rank() == 2 && t.rank() == 2) return product(b, x, y);
   check_inner(b, x, y);
   if (t.rank() == 2 && folds(b, x, y)) {
     Shape out = s;
     out.set(-1, t[1]);
     const TensorId flat = reshape(b, x, {s.elements(0, s.rank() - 1), s[-1]});
-    return view(b, mm(b, flat, y), out);
+    return view(b, product(b, flat, y), out);
   }
   const Shape batch = broadcast_leading(b, s, t);
   const TensorId p = as_batch(b, x, batch);
@@ -169,7 +181,7 @@ TensorId matmul(LayerBuilder& b, TensorId x, TensorId y) {
   Shape out = batch;
   out.push_back(s[-2]);
   out.push_back(t[-1]);
-  return view(b, bmm(b, p, q), out);
+  return view(b, batched_product(b, p, q), out);
 }
 
 TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight) {

@@ -14,6 +14,8 @@ TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight);
 /// torch.matmul: N-D x 2-D is one mm, batched operands expand, are made 3-D (a copy where their strides allow no view)
 /// and multiplied by bmm (aten/src/ATen/native/LinearAlgebra.cpp, _matmul_impl).
 TensorId matmul(LayerBuilder& b, TensorId x, TensorId y);
+/// The same inside a function that autocast has given its operands already and is off for (aten::autocast's guard).
+TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y);
 /// [b, m, k] x [b, k, n].
 TensorId bmm(LayerBuilder& b, TensorId x, TensorId y);
 TensorId mm(LayerBuilder& b, TensorId x, TensorId y);
