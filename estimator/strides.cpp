@@ -98,12 +98,14 @@ MemoryFormat suggested_format(const Shape& shape, const Strides& strides) {
 bool is_dense(const Shape& shape, const Strides& strides) {
   if (is_contiguous(shape, strides)) return true;
   Order order{};
-  int n = 0;
-  for (int i = 0; i < shape.rank(); ++i)
-    if (shape[i] != 1) order[static_cast<std::size_t>(n++)] = i;
-  const std::span<int> used(order.data(), static_cast<std::size_t>(n));
-  std::ranges::sort(used, [&](int a, int b) { return strides[a] < strides[b]; });
-  return dense_when_visited(shape, strides, used);
+  std::size_t n = 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == 1) continue;
+    std::size_t at = n++;
+    for (; at > 0 && strides[order[at - 1]] > strides[i]; --at) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  return dense_when_visited(shape, strides, std::span<const int>(order.data(), n));
 }
 
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& to) {
