@@ -1,0 +1,72 @@
+#include "estimator/aten/rearrange.h"
+
+#include <algorithm>
+#include <string>
+
+#include "estimator/integers.h"
+#include "estimator/memory/cub.h"
+
+namespace gpuplan::aten {
+namespace {
+
+// index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): the indices wrapped
+// and made linear, a contiguous copy of values that are not, and the sort with its two results and the range it
+// carries. The keys are sorted by the bits that row numbers have, in 2.8 and in 2.15.
+Scripted index_put(const LayerBuilder& b, std::int64_t indices, const Shape& rows, DType dtype) {
+  const std::int64_t each = checked_mul(indices, size_of(DType::int64));
+  const std::int64_t values = checked_mul(checked_mul(indices, rows[1]), size_of(dtype));
+  const std::int64_t sort = cub_sort_bytes(indices, std::max<std::int64_t>(rows[0] - 1, 1), b.gpu(), kNewestPyTorch);
+  return {.elementwise_flops = checked_mul(indices, rows[1]),
+          .program = {each, each, -1, values, each, each, each, sort, -7, -6, -5, -4, -3, -2},
+          .actions = 14};
+}
+
+}  // namespace
+
+TensorId roll(LayerBuilder& b, TensorId x, int dimensions) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Copy copy{shape.elements()};
+  TensorId y = b.emit("aten::roll", copy, {x}, shape, dtype);
+  // The caller's argument lives until the last dimension is rolled.
+  for (int i = 1; i < dimensions; ++i) y = b.emit("aten::roll", copy, {y, x}, shape, dtype);
+  if (NodeBuilder node = b.node("RollBackward0", y, {x})) {
+    Operand dx = node.run("aten::roll", copy, {node.grad()}, shape, dtype);
+    for (int i = 1; i < dimensions; ++i) dx = node.run("aten::roll", copy, {dx}, shape, dtype);
+    node.give(x, dx);
+  }
+  return y;
+}
+
+TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> sides) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  Shape out = in;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const int dim = -1 - static_cast<int>(i);
+    const std::int64_t size = checked_add(checked_add(in[dim], sides[i].before), sides[i].after);
+    if (size < 1) b.fail("padding cuts a dimension of " + std::to_string(in[dim]) + " to " + std::to_string(size));
+    out.set(dim, size);
+  }
+  const Strides strides = strides_in(b.suggested_format(x), out);
+  const TensorId y = b.emit("aten::constant_pad_nd", Copy{out.elements()}, {x}, {out, dtype, Placing::given, strides});
+  if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x}))
+    node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
+  return y;
+}
+
+TensorId index_rows(LayerBuilder& b, TensorId table, TensorId index) {
+  const Shape rows = b.shape(table);
+  const DType dtype = b.dtype(table);
+  const std::int64_t indices = b.elements(index);
+  const Shape out{indices, rows[1]};
+  const TensorId y = b.emit("aten::index", Copy{out.elements()}, {table, index}, out, dtype);
+  if (NodeBuilder node = b.node("IndexBackward0", y, {table})) {
+    const Operand sum = node.run("aten::new_zeros", Fill{rows.elements()}, {}, rows, dtype);
+    node.run_in_place("aten::_index_put_impl_", index_put(b, indices, rows, dtype), {sum, node.grad(), index});
+    node.give(table, sum);
+  }
+  return y;
+}
+
+}  // namespace gpuplan::aten
