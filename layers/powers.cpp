@@ -1,0 +1,70 @@
+// Pow, Rsqrt, Scale: powers of every element, and products with a number.
+//
+// Per derivatives.yaml pow saves its input, rsqrt its result, and a product with a number nothing. Each factor of the
+// gradients of pow and rsqrt is a tensor that lives until the gradient is there. Both compute in fp32 under autocast.
+
+#include "estimator/aten/pointwise.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void lower_pow(LayerBuilder& b) {
+  const double exponent = b.real("exponent");
+  if (exponent == 0 || exponent == 1)
+    b.fail("exponent", "a power of 0 or 1 needs no kernel", "expected another number");
+  b.output(aten::pow_number(b, b.autocast_fp32(b.input())));
+}
+
+void lower_rsqrt(LayerBuilder& b) { b.output(aten::rsqrt(b, b.autocast_fp32(b.input()))); }
+
+void lower_scale(LayerBuilder& b) {
+  (void)b.real("factor");
+  b.output(aten::binary_number(b, aten::Binary::mul, b.input(), b.boolean("inplace")));
+}
+
+const LayerDef kPow{
+    .name = "Pow",
+    .summary = "x to a power",
+    .math = "y = x^e. Saved: x. Backward: x^(e-1), its product with e, and that with the gradient.",
+    .parameters = {{"exponent", ParameterType::real, "", "e, a number other than 0 and 1"}},
+    .lower = lower_pow,
+    .example = {.call = "Pow(2)",
+                .input_shapes = {{2, 8, 4, 4}},
+                .output_shape = {2, 8, 4, 4},
+                .saved_bytes = 1'024,
+                .derivation = "x is 2*8*4*4*4 bytes"},
+};
+
+const LayerDef kRsqrt{
+    .name = "Rsqrt",
+    .summary = "one over the square root",
+    .math = "y = 1 / sqrt(x). Saved: y. Backward: -grad y^3 / 2, of two temporaries.",
+    .parameters = {},
+    .lower = lower_rsqrt,
+    .example = {.call = "Rsqrt()",
+                .input_shapes = {{2, 8, 4, 4}},
+                .output_shape = {2, 8, 4, 4},
+                .saved_bytes = 1'024,
+                .derivation = "the result, 2*8*4*4*4 bytes, is saved"},
+};
+
+const LayerDef kScale{
+    .name = "Scale",
+    .summary = "x times a number",
+    .math = "y = f x. Saved: nothing.",
+    .parameters = {{"factor", ParameterType::real, "", "f"},
+                   {"inplace", ParameterType::boolean, "False", "writes into its input"}},
+    .lower = lower_scale,
+    .example = {.call = "Scale(0.125)",
+                .input_shapes = {{2, 8, 4, 4}},
+                .output_shape = {2, 8, 4, 4},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kPow, &kRsqrt, &kScale};
+
+}  // namespace
+
+std::span<const LayerDef* const> powers_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
