@@ -1,4 +1,7 @@
-// CausalLMLoss: the loss that a Hugging Face language model computes within its forward.
+// SliceLogits, CausalLMLoss: what a Hugging Face language model does around its head.
+//
+// hidden_states[:, slice_indices, :] takes all positions by default. Up to PyTorch 2.8 that makes three slices of whole
+// dimensions, whose backward copies; in 2.15 it is the tensor itself. Where that changed is assumed.
 //
 // transformers/loss/loss_utils.py, ForCausalLMLoss: the logits are copied to fp32, the labels, which are the tokens of
 // the input, are padded by one and shifted, and cross entropy runs over all positions of all samples.
@@ -15,6 +18,16 @@ TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
   const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
   padded = b.emit("aten::constant_pad_nd", Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
   return aten::contiguous(b, aten::slice(b, padded, 1, tokens));
+}
+
+constexpr PyTorchVersion kElidesWholeSlices = 209;
+
+void lower_slice(LayerBuilder& b) {
+  b.expect_rank(3, "[batch, tokens, features]");
+  TensorId x = b.input();
+  if (b.before(kElidesWholeSlices))
+    for (int dim = 0; dim < 3; ++dim) x = aten::slice(b, x, dim, b.shape(x)[dim]);
+  b.output(x);
 }
 
 void lower(LayerBuilder& b) {
@@ -49,7 +62,19 @@ const LayerDef kCausalLmLoss{
                 .derivation = "2*10 rows: log-probabilities of 16*4 bytes each, labels of 8, and the total weight, 4"},
 };
 
-const LayerDef* const kLayers[] = {&kCausalLmLoss};
+const LayerDef kSliceLogits{
+    .name = "SliceLogits",
+    .summary = "the positions whose logits a Hugging Face language model computes: all of them",
+    .math = "x [b, s, h] -> x. Saved: nothing. In older releases backward copies the gradient three times.",
+    .parameters = {},
+    .lower = lower_slice,
+    .example = {.call = "SliceLogits()",
+                .input_shapes = {{2, 10, 16}},
+                .output_shape = {2, 10, 16},
+                .derivation = "all positions; nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kSliceLogits, &kCausalLmLoss};
 
 }  // namespace
 
