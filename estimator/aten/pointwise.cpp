@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "estimator/aten/promote.h"
 #include "estimator/graph/dimensions.h"
@@ -55,7 +56,7 @@ using Saves = Unary::Saves;
 }  // namespace
 
 const Unary kRelu{
-    "aten::relu", "aten::relu_", "ReluBackward0", "aten::threshold_backward", Saves::result, Saves::result, 1};
+    "aten::relu", "aten::relu_", "ReluBackward0", "aten::threshold_backward", Saves::result, Saves::result, 1, true};
 const Unary kHardtanh{
     "aten::hardtanh", "aten::hardtanh_", "HardtanhBackward0", "aten::hardtanh_backward", Saves::input, Saves::input, 2};
 const Unary kLeakyRelu{"aten::leaky_relu",
@@ -64,7 +65,8 @@ const Unary kLeakyRelu{"aten::leaky_relu",
                        "aten::leaky_relu_backward",
                        Saves::input,
                        Saves::result,
-                       2};
+                       2,
+                       true};
 const Unary kElu{"aten::elu", "aten::elu_", "EluBackward0", "aten::elu_backward", Saves::input, Saves::result, 3};
 const Unary kSigmoid{
     "aten::sigmoid", "aten::sigmoid_", "SigmoidBackward0", "aten::sigmoid_backward", Saves::result, Saves::result, 4};
@@ -152,10 +154,12 @@ TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place) {
   if (in_place && b.requires_grad(x) && saves == Saves::input)
     kept = b.emit("aten::clone", Copy{shape.elements()}, {x}, {shape, dtype, Placing::like});
   const TensorId y = in_place ? b.emit_in_place(f.op_in_place, work, {x}) : b.emit(f.op, work, {x}, shape, dtype);
-  if (NodeBuilder node = b.node(f.node, y, {x}))
-    node.give(x, saves == Saves::nothing
-                     ? node.run(f.backward, work, {node.grad()}, shape, dtype)
-                     : node.run(f.backward, work, {node.grad(), saves == Saves::result ? y : kept}, shape, dtype));
+  if (NodeBuilder node = b.node(f.node, y, {x})) {
+    std::array<Operand, 2> reads{node.grad(), saves == Saves::result ? y : kept};
+    if (f.saved_leads) std::swap(reads[0], reads[1]);
+    const std::size_t count = saves == Saves::nothing ? 1 : 2;
+    node.give(x, node.run(f.backward, work, std::span(reads).first(count), shape, dtype));
+  }
   return y;
 }
 

@@ -27,6 +27,7 @@ struct Unary {
   Saves saves = Saves::input;           // out of place
   Saves saves_in_place = Saves::input;  // input: autograd clones it first
   int flops = 1;
+  bool saved_leads = false;  // the backward kernel takes what was saved first, so that its result lies like it
 };
 TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place = false);
 

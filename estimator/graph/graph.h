@@ -169,6 +169,8 @@ struct Graph {
   /// Parameters and buffers in the order they are allocated. Those of category scratch are weights that were
   /// replaced by the ones they are tied to: gone once the model is built.
   std::vector<TensorId> model_storage;
+  /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
+  std::vector<std::int64_t> initialization;
   std::vector<Checkpoint> checkpoints;   // in the order of execution, not nested
   std::vector<TensorId> autocast_casts;  // what autocast's cache holds until its context ends
   std::vector<TensorId> inputs;          // of the model, then the targets of the loss

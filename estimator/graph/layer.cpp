@@ -4,12 +4,15 @@
 
 #include "estimator/error.h"
 #include "estimator/integers.h"
+#include "estimator/memory/reduction.h"
 
 namespace gpuplan {
 namespace {
 
 // An exbibyte. No device has it, and sums of a few sizes below it stay within 64 bits.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 60;
+
+constexpr PyTorchVersion kMaskedTruncatedNormal = 209;  // recorded in 2.15, not in 2.8
 
 template <class T>
 std::int32_t size_of_vector(const std::vector<T>& v) {
@@ -93,6 +96,25 @@ void LayerBuilder::replace_buffer(TensorId t) {
   const TensorId fresh = emit("aten::add", Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype);
   graph_.buffers[static_cast<std::size_t>(graph_.tensor(fresh).buffer)].category = Category::buffers;
   graph_.replaced_buffers.emplace_back(old.buffer, graph_.tensor(fresh).buffer);
+}
+
+// mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
+void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
+  if (before(kMaskedTruncatedNormal)) return;
+  std::vector<std::int64_t>& program = graph_.initialization;
+  for (const ParameterTensor& p : graph_.parameters) {
+    if (p.name != weight || graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
+    const std::int64_t n = elements(p.tensor);
+    auto count = std::ranges::count_if(program, [](std::int64_t action) { return action > 0; });
+    program.insert(program.end(), {n, n, n, -count - 1, -count - 2, 1});
+    const std::int64_t mask = count + 2, found = count + 3;
+    const std::vector<std::int64_t> scratch =
+        reduction_scratch({n}, 1, DType::boolean, DType::boolean, gpu_, ReductionKind::mean);
+    count += 4;
+    for (const std::int64_t bytes : scratch) program.push_back(bytes);
+    for (std::size_t i = scratch.size(); i-- > 0;) program.push_back(-count - static_cast<std::int64_t>(i) - 1);
+    program.insert(program.end(), {-found - 1, -mask - 1});
+  }
 }
 
 TensorId LayerBuilder::target(const Shape& shape, DType dtype) {

@@ -193,6 +193,9 @@ class LayerBuilder {
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
+  /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built. From 2.9
+  /// on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
+  void initialize_truncated(std::string_view layer_type, std::string_view weight);
   /// Input `i` of the model: a causal model's labels are its tokens.
   TensorId model_input(int i) const { return graph_.inputs[static_cast<std::size_t>(i)]; }
   /// The target of a loss, an input of the step.

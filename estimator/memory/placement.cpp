@@ -51,11 +51,23 @@ class Replay {
     for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
     for (const TensorId t : graph_.model_storage)  // replaced by the weights that they are tied to
       if (graph_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
+    initialize_weights();
     if (run_.layout == MemoryFormat::channels_last)
       for (const ParameterTensor& p : graph_.parameters)
         if (graph_.tensors[index(p.tensor)].shape.rank() == 4) move_to_new_block(buffer_of(p.tensor));
     run_optimizer(optimizer_.construction);
     make_batch();
+  }
+
+  void initialize_weights() {
+    std::vector<BlockId> blocks;
+    if (run_.scratch == Scratch::none) return;
+    for (const std::int64_t n : graph_.initialization) {
+      if (n > 0)
+        blocks.push_back(allocate_bytes(n, Category::scratch));
+      else
+        release_scratch(blocks[index(-n - 1)]);
+    }
   }
 
   // tensor.to(memory_format=channels_last): a copy, then the old one goes.
