@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/device/arithmetic.h"
 #include "estimator/graph/build.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
@@ -43,6 +44,7 @@ OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const
 }  // namespace
 
 Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* named_gpu) {
+  if (named_gpu != nullptr) refuse_arithmetic(run, *named_gpu);
   const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
   const Graph graph = build_graph(model, catalog, run, gpu);
   std::vector<Schedule> passes;

@@ -1,7 +1,11 @@
 #include "estimator/warnings.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 #include <variant>
+
+#include "estimator/device/arithmetic.h"
 
 namespace gpuplan {
 namespace {
@@ -27,6 +31,21 @@ bool trains_nothing(const Graph& graph) {
   return std::ranges::none_of(graph.parameters, [](const ParameterTensor& p) { return p.trainable; });
 }
 
+// What was asked for, and changes nothing in this model.
+std::vector<std::string> idle_flags(const Graph& graph, const RunConfig& run) {
+  std::vector<std::string> warnings;
+  const auto kind = run.checkpoint.kind;
+  const bool checkpoints = kind != CheckpointConfig::Kind::as_written && kind != CheckpointConfig::Kind::none;
+  if (checkpoints && graph.checkpoints.empty())
+    warnings.push_back(kind == CheckpointConfig::Kind::glob
+                           ? "no block is called \"" + run.checkpoint.glob + "\": nothing is checkpointed"
+                           : "the model has no repeated block: nothing is checkpointed");
+  const auto attends = [](const Layer& layer) { return layer.type.find("Attention") != std::string_view::npos; };
+  if (run.attention != Attention::automatic && std::ranges::none_of(graph.layers, attends))
+    warnings.emplace_back("no layer is attention: --attention changes nothing");
+  return warnings;
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
@@ -34,9 +53,9 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   std::vector<std::string> warnings = unread_inputs(model, graph);
   if (run.mode == Mode::train && trains_nothing(graph))
     warnings.emplace_back("no parameter is trained: PyTorch's optimizers refuse an empty list of parameters");
-  // Tensor cores take bf16 from compute capability 8.0 on; before, it is computed in fp32 arithmetic.
-  if (named_gpu != nullptr && run.precision == DType::bf16 && named_gpu->capability_major < 8)
-    warnings.push_back(named_gpu->title + " computes bf16 in fp32 arithmetic, without tensor cores; fp16 is faster");
+  for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));
+  if (named_gpu != nullptr)
+    for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
   return warnings;

@@ -117,6 +117,45 @@ TEST_CASE("colour only where asked for") {
   CHECK_NE(report_text(report, {.color = true}).find("\x1b[32m"), std::string::npos);
 }
 
+TEST_CASE("what saves memory is said below the headline, what it costs in rows of its own") {
+  Report report = example_report();
+  report.run.autocast = DType::bf16;
+  report.run.micro_batches = 2;
+  report.run.checkpoint.kind = CheckpointConfig::Kind::every;
+  report.run.checkpoint.every = 2;
+  report.run.layout = MemoryFormat::channels_last;
+  report.run.offload_saved = true;
+  report.model.checkpointed_blocks = 3;
+  report.compute.recompute_flops = 1212416;
+  report.offload_bytes_to_host = report.offload_bytes_from_host = 262272;
+  check_golden("plan_savers.txt", report_text(report, {}));
+  const std::string md = report_md(report);
+  CHECK_NE(md.find("fp32, amp bf16, adam, 2 micro-batches, checkpoint every=2, nhwc"), std::string::npos);
+  CHECK_NE(md.find("1.21 MFLOP are computed again in backward. Checkpointed blocks: 3."), std::string::npos);
+  const Json json = Json::parse(report_json(report, "0.1.0"));
+  check_against(Json::parse(plan_json_schema()), json, "plan");
+  CHECK_EQ(json["run"]["amp"], "bf16");
+  CHECK_EQ(json["run"]["checkpoint"], "every=2");
+  CHECK_EQ(json["compute"]["recompute_flops"], 1212416);
+}
+
+TEST_CASE("a generation is said with its cache") {
+  Report report = example_report();
+  report.run.mode = Mode::infer;
+  report.run.weights = WeightFormat::int8;
+  report.run.generation.part = Generation::Part::decode;
+  report.run.generation.cache = Generation::Cache::fixed;
+  report.run.generation.prompt = 512;
+  report.bytes.kv_cache = 6 << 20;
+  const std::string text = report_text(report, {});
+  CHECK_NE(text.find("\n  decode of token 513 · static cache · int8 weights\n"), std::string::npos);
+  CHECK_NE(text.find("  Cache    6.00 MiB of keys and values\n"), std::string::npos);
+  const Json json = Json::parse(report_json(report, "0.1.0"));
+  check_against(Json::parse(plan_json_schema()), json, "plan");
+  CHECK_EQ(json["run"]["generation"]["phase"], "decode");
+  CHECK_EQ(json["bytes"]["kv_cache"], 6 << 20);
+}
+
 TEST_CASE("an empty model is a report too") {
   const Report empty;
   CHECK_NOTHROW(report_text(empty, {.interactive = true, .verbose = true}));

@@ -40,7 +40,9 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   if (type.find('|') == std::string::npos || type.find("...") != std::string::npos) return {};
   for (std::size_t from = 0; from <= type.size();) {
     const std::size_t bar = std::min(type.find('|', from), type.size());
-    words.push_back(type.substr(from, bar - from));
+    const std::string word = type.substr(from, bar - from);
+    const bool stands_for_another = word.back() >= 'A' && word.back() <= 'Z';  // N, GLOB
+    if (!stands_for_another) words.push_back(word);
     from = bar + 1;
   }
   return words;

@@ -34,13 +34,13 @@ int run_layers(const LayersOptions& options) {
   const LayerTableOptions table = layer_table_options(options.output, style.unicode);
   const Planning planning = prepare(options.run);
   const Report report = make_report(planning);
-  show_warnings(report, options.output.quiet, options.run.strict);
+  const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
   for (const OutputFile& file : files)
     write_file(file.path, render(report, file.format, layer_table_options(options.output, !options.output.ascii)));
   write_stdout(render(report, format, table));
   if (style.interactive && format == Format::table)
     write_stdout("  -n 0 shows every row, --depth 0 every level; for scripts: --format csv|json|md\n");
-  return 0;
+  return clean ? 0 : 1;
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 
 #include "estimator/spec/read.h"
 #include "tools/read_source.h"
-#include "tools/run_options.h"
-#include "tools/words.h"
+#include "tools/run_values.h"
 
 namespace gpuplan {
 
@@ -76,6 +75,14 @@ std::vector<Variable> variables(const RunOptions& options) {
   std::vector<Variable> list;
   for (const std::string& text : options.set) list.push_back(variable(text));
   if (!options.seq.empty()) list.push_back({"seq", whole_number("--seq", options.seq, 1, 1'000'000'000)});
+  if (!options.phase.empty()) {
+    for (const Variable& v : list)
+      if (v.name == "seq")
+        throw Error("--phase sets seq itself: --prompt is the length of the prompt", ErrorKind::usage);
+    // A decoding step is given one token; what came before it is in the cache.
+    const Generation g = generation(options);
+    list.push_back({"seq", g.part == Generation::Part::prefill ? g.prompt : 1});
+  }
   for (std::size_t i = 0; i < list.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
       if (list[i].name == list[k].name) throw Error("the variable " + list[i].name + " is set twice", ErrorKind::usage);

@@ -65,12 +65,12 @@ int run_plan(const PlanOptions& options) {
                        .unit = std::string(unit_of(*tool)),
                        .per_sample = count_as_per_sample(*tool, report),
                        .batch = checked_mul(count_as_per_sample(*tool, report), planning.run.batch)};
-  show_warnings(report, options.output.quiet, options.run.strict);
+  const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
   const std::vector<WayOut> ways = ways_out(planning, report);
   for (const OutputFile& file : files)
     write_file(file.path, render(report, file.format, file_style(options.output), options, ways));
   write_stdout(render(report, format, style, options, ways));
-  return verdict(report).fits ? 0 : 1;
+  return clean && verdict(report).fits ? 0 : 1;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/device/arithmetic.h"
 #include "estimator/plan.h"
 #include "layers/catalog.h"
 #include "tools/output_options.h"
@@ -38,14 +39,37 @@ std::optional<WayOut> smaller_batch(const Planning& planning, std::int64_t usabl
   return WayOut{.flags = "--batch " + std::to_string(fits), .device_bytes = needed};
 }
 
-std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run) {
+// The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
+std::optional<WayOut> more_micro_batches(const Planning& planning, std::int64_t usable_bytes) {
+  RunConfig run = planning.run;
+  if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
+  for (run.micro_batches = 2 * planning.run.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2) {
+    const std::optional<std::int64_t> bytes = needs(planning, run);
+    if (bytes && *bytes <= usable_bytes)
+      return WayOut{.flags = "--micro-batches " + std::to_string(run.micro_batches), .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, const Gpu& gpu) {
   std::vector<std::pair<std::string, RunConfig>> list;
   const auto add = [&](const char* flags, auto change) {
     list.emplace_back(flags, run);
     change(list.back().second);
   };
-  if (run.precision == DType::fp32 || run.precision == DType::fp64)
-    add("--precision bf16", [](RunConfig& r) { r.precision = DType::bf16; });
+  if (run.precision == DType::fp32 || run.precision == DType::fp64) {
+    const bool bf16 = computes(gpu, Arithmetic::bf16);
+    if (run.mode == Mode::train && run.precision == DType::fp32 && !run.autocast)
+      add(bf16 ? "--amp bf16" : "--amp fp16", [bf16](RunConfig& r) { r.autocast = bf16 ? DType::bf16 : DType::fp16; });
+    add(bf16 ? "--precision bf16" : "--precision fp16", [bf16](RunConfig& r) {
+      r.precision = bf16 ? DType::bf16 : DType::fp16;
+      r.autocast.reset();
+    });
+  }
+  if (run.mode == Mode::train && run.checkpoint.kind != CheckpointConfig::Kind::block)
+    add("--checkpoint block", [](RunConfig& r) { r.checkpoint.kind = CheckpointConfig::Kind::block; });
+  if (run.mode == Mode::infer && run.weights == WeightFormat::as_computed)
+    add("--weights int8", [](RunConfig& r) { r.weights = WeightFormat::int8; });
   if (run.mode == Mode::train && run.optimizer.impl == OptimizerImpl::foreach_)
     add("--opt-impl for-loop", [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
   if (run.mode == Mode::train && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
@@ -80,7 +104,8 @@ std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
   std::vector<WayOut> fitting;
   std::optional<WayOut> closest;
   if (const std::optional<WayOut> batch = smaller_batch(planning, v.usable_bytes)) fitting.push_back(*batch);
-  for (const auto& [flags, run] : changes(planning.run)) {
+  if (const std::optional<WayOut> micro = more_micro_batches(planning, v.usable_bytes)) fitting.push_back(*micro);
+  for (const auto& [flags, run] : changes(planning.run, *planning.gpu)) {
     const std::optional<std::int64_t> bytes = needs(planning, run);
     if (!bytes) continue;
     const WayOut way{.flags = flags, .device_bytes = *bytes};
@@ -91,10 +116,12 @@ std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
   return fitting;
 }
 
-void show_warnings(const Report& report, bool quiet, bool strict) {
+bool show_warnings(const Report& report, bool quiet, bool strict) {
   if (!quiet || strict)
     for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
-  if (strict && !report.warnings.empty()) throw Error("--strict: a warning is an error");
+  if (!strict || report.warnings.empty()) return true;
+  write_stderr("error: --strict: a warning is an error\n");
+  return false;
 }
 
 }  // namespace gpuplan

@@ -20,7 +20,10 @@ struct RunOptions {
   std::string model;
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, alloc_conf, allocator, pytorch, step;
+  std::string amp, layout, attention, micro_batches, checkpoint, master, offload, weights;
+  std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
+  bool optimizer_in_backward = false;
   bool strict = false;
 };
 
@@ -28,7 +31,7 @@ void add_run_options(CLI::App& command, RunOptions& options);
 
 /// The flags of later releases; given, they are refused with what they are.
 struct LaterFlag {
-  std::string name;  // "--amp"
+  std::string name;  // "--zero"
   std::string what;
 };
 const std::vector<LaterFlag>& later_flags();

@@ -243,9 +243,12 @@ std::int64_t count_as(CountingTool tool, const LayerRow& layer) {
 
 std::int64_t count_as_per_sample(CountingTool tool, const Report& report) {
   std::int64_t total = 0;
-  for (const LayerRow& layer : report.layers)
-    if (!is_loss(layer)) total = checked_add(total, count_as(tool, layer));
-  return total / std::max<std::int64_t>(report.run.batch, 1);
+  for (LayerRow layer : report.layers) {
+    if (is_loss(layer)) continue;
+    layer.forward_macs /= report.run.micro_batches;  // shapes are those of one of them
+    total = checked_add(total, count_as(tool, layer));
+  }
+  return total / std::max<std::int64_t>(report.run.batch / report.run.micro_batches, 1);
 }
 
 }  // namespace gpuplan

@@ -102,22 +102,20 @@ void tell_compute(const PlanParts& p, Report& r) {
     const Cost k = cost(*step.what);
     const bool backward = step.phase == Phase::backward;
     const std::int64_t flops = checked_mul(2, k.macs);
-    c.recompute_flops = checked_add(c.recompute_flops, checked_mul(2, k.recompute_macs));
-    if (step.recompute)
-      c.recompute_flops = checked_add(c.recompute_flops, flops);
-    else if (backward)
+    const std::int64_t again = checked_add(checked_mul(2, k.recompute_macs), step.recompute ? flops : 0);
+    c.recompute_flops = checked_add(c.recompute_flops, again);
+    if (!step.recompute && backward)
       c.backward_flops = checked_add(c.backward_flops, flops);
-    else
+    else if (!step.recompute)
       c.forward_macs = checked_add(c.forward_macs, k.macs);
     c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
     c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule(), step));
     if (step.layer == kNone) continue;
     LayerRow& row = r.layers[index(step.layer)];
-    if (step.recompute) {
-      row.recompute_flops += flops;
-    } else if (backward) {
+    row.recompute_flops += again;
+    if (!step.recompute && backward) {
       row.backward_flops += flops;
-    } else {
+    } else if (!step.recompute) {
       row.forward_macs += k.macs;
       row.elementwise_flops += k.elementwise_flops;
     }
@@ -125,6 +123,9 @@ void tell_compute(const PlanParts& p, Report& r) {
   for (std::int64_t* total :
        {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
     *total = checked_mul(*total, r.run.micro_batches);
+  for (LayerRow& row : r.layers)
+    for (std::int64_t* n : {&row.forward_macs, &row.backward_flops, &row.recompute_flops, &row.elementwise_flops})
+      *n *= r.run.micro_batches;  // no more than the total, which did not overflow
   c.forward_flops = checked_mul(2, c.forward_macs);
   c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
   c.step_flops =

@@ -11,7 +11,10 @@ using Json = nlohmann::ordered_json;
 const Json kInteger = {{"type", "integer"}};
 const Json kText = {{"type", "string"}};
 
-Json or_null(const Json& type) { return {{"type", Json::array({type.at("type"), "null"})}}; }
+Json or_null(Json type) {
+  type["type"] = Json::array({type.at("type"), "null"});
+  return type;
+}
 Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
 Json one_of(std::initializer_list<const char*> words) { return {{"enum", words}}; }
 
@@ -40,7 +43,8 @@ Json run_schema() {
   const Json boolean = {{"type", "boolean"}};
   return object({{"mode", one_of({"train", "infer"})},
                  {"batch", kInteger},
-                 {"precision", kText},
+                 {"precision", one_of({"fp32", "tf32", "fp64", "fp16", "bf16"})},
+                 {"amp", {{"enum", {"fp16", "bf16", nullptr}}}},
                  {"optimizer", or_null(kText)},
                  {"gpu", or_null(kText)},
                  {"loop", one_of({"plain", "function", "loss_only"})},
@@ -48,6 +52,18 @@ Json run_schema() {
                  {"optimizer_impl", or_null(kText)},
                  {"weight_decay", boolean},
                  {"clip_grad_norm", boolean},
+                 {"micro_batches", kInteger},
+                 {"checkpoint", kText},
+                 {"layout", one_of({"nchw", "nhwc"})},
+                 {"attention", one_of({"auto", "flash", "efficient", "cudnn", "math", "eager"})},
+                 {"master_weights", {{"enum", {"fp32", nullptr}}}},
+                 {"optimizer_in_backward", boolean},
+                 {"offload", object({{"optimizer", boolean}, {"saved", boolean}})},
+                 {"weights", {{"enum", {"int8", "int4", "fp8", nullptr}}}},
+                 {"generation", or_null(object({{"phase", one_of({"prefill", "decode"})},
+                                                {"prompt", kInteger},
+                                                {"generate", kInteger},
+                                                {"cache", one_of({"dynamic", "static", "paged"})}}))},
                  {"scratch", one_of({"full", "no-cudnn", "none"})},
                  {"allocator", one_of({"caching", "exact", "cudaMalloc"})},
                  {"alloc_conf", kText},
@@ -69,9 +85,10 @@ Json peak_schema() {
 
 Json layer_schema() {
   const Json sizes = list_of(kInteger);
-  return object(with(
-      {{"name", kText}, {"type", kText}, {"at", kText}, {"input_shapes", list_of(sizes)}, {"output_shape", sizes}},
-      integers({"parameters", "forward_macs", "backward_flops", "elementwise_flops", "saved_bytes", "output_bytes"})));
+  return object(
+      with({{"name", kText}, {"type", kText}, {"at", kText}, {"input_shapes", list_of(sizes)}, {"output_shape", sizes}},
+           integers({"parameters", "forward_macs", "backward_flops", "recompute_flops", "elementwise_flops",
+                     "saved_bytes", "output_bytes"})));
 }
 
 Json phase_row_schema() {
@@ -88,22 +105,25 @@ Json tensor_peak_schema() {
 
 Json top_level() {
   const Json number = {{"type", "number"}};
-  return {{"schema", {{"const", "gpuplan.plan/1"}}},
-          {"tool", object({{"name", kText}, {"version", kText}})},
-          {"model", object(with({{"name", kText}, {"file", kText}},
-                                integers({"parameters", "trainable_parameters", "buffers", "layers"})))},
-          {"run", run_schema()},
-          {"bytes",
-           object(integers({"parameters", "buffers", "gradients", "optimizer_state", "inputs", "saved_for_backward"}))},
-          {"tensor_peak", tensor_peak_schema()},
-          {"peak", peak_schema()},
-          {"phases", list_of(phase_row_schema())},
-          {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "optimizer_flops",
-                                       "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},
-          {"time", object({{"step_seconds", or_null(number)}, {"bound", or_null(kText)}})},
-          {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
-          {"layers", list_of(layer_schema())},
-          {"warnings", list_of(kText)}};
+  return {
+      {"schema", {{"const", "gpuplan.plan/1"}}},
+      {"tool", object({{"name", kText}, {"version", kText}})},
+      {"model",
+       object(with({{"name", kText}, {"file", kText}},
+                   integers({"parameters", "trainable_parameters", "buffers", "layers", "checkpointed_blocks"})))},
+      {"run", run_schema()},
+      {"bytes", object(integers({"parameters", "buffers", "gradients", "optimizer_state", "inputs",
+                                 "saved_for_backward", "kv_cache"}))},
+      {"tensor_peak", tensor_peak_schema()},
+      {"peak", peak_schema()},
+      {"phases", list_of(phase_row_schema())},
+      {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",
+                                   "optimizer_flops", "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},
+      {"offload", object(integers({"to_host_bytes", "from_host_bytes"}))},
+      {"time", object({{"step_seconds", or_null(number)}, {"bound", or_null(kText)}})},
+      {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
+      {"layers", list_of(layer_schema())},
+      {"warnings", list_of(kText)}};
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct LayerRow {
   std::int64_t parameters = 0;
   std::int64_t forward_macs = 0;
   std::int64_t backward_flops = 0;
+  std::int64_t recompute_flops = 0;    // computed again in backward
   std::int64_t elementwise_flops = 0;  // forward
   std::int64_t saved_bytes = 0;        // storages first saved by autograd here
   std::int64_t output_bytes = 0;
@@ -57,9 +58,11 @@ struct Report {
   std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed
   struct {
     std::int64_t parameters = 0, buffers = 0, gradients = 0, optimizer_state = 0, inputs = 0, saved_for_backward = 0;
-    std::int64_t kv_cache = 0;  // keys and values of an autoregressive generation
-  } bytes;  // unrounded
-  std::int64_t offload_bytes_to_host = 0, offload_bytes_from_host = 0;  // over the link, in one step
+    std::int64_t kv_cache = 0;
+  } bytes;  // unrounded; kv_cache: keys and values of a generation
+
+  // Over the link, in one step.
+  std::int64_t offload_bytes_to_host = 0, offload_bytes_from_host = 0;
   struct {
     std::int64_t bytes = 0;
     Phase phase = Phase::forward;

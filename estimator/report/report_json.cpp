@@ -15,10 +15,16 @@ Json sizes_of(const Shape& shape) {
   return list;
 }
 
+Json generation_json(const Generation& g) {
+  if (g.part == Generation::Part::none) return nullptr;
+  return {{"phase", name_of(g.part)}, {"prompt", g.prompt}, {"generate", g.generate}, {"cache", name_of(g.cache)}};
+}
+
 Json run_json(const Report& report) {
   const RunConfig& run = report.run;
   const bool training = run.mode == Mode::train;
-  Json json = {{"mode", name_of(run.mode)}, {"batch", run.batch}, {"precision", name_of(run.precision)}};
+  Json json = {{"mode", name_of(run.mode)}, {"batch", run.batch}, {"precision", precision_text(run)}};
+  json["amp"] = run.autocast ? Json(name_of(*run.autocast)) : Json(nullptr);
   json["optimizer"] = training ? Json(name_of(run.optimizer)) : Json(nullptr);
   json["gpu"] = report.gpu ? Json(report.gpu->name) : Json(nullptr);
   json["loop"] = name_of(run.loop);
@@ -26,6 +32,15 @@ Json run_json(const Report& report) {
   json["optimizer_impl"] = training ? Json(name_of(run.optimizer.impl)) : Json(nullptr);
   json["weight_decay"] = run.optimizer.weight_decay;
   json["clip_grad_norm"] = run.clip_grad_norm;
+  json["micro_batches"] = run.micro_batches;
+  json["checkpoint"] = checkpoint_text(run.checkpoint);
+  json["layout"] = name_of(run.layout);
+  json["attention"] = name_of(run.attention);
+  json["master_weights"] = run.master_weights ? Json("fp32") : Json(nullptr);
+  json["optimizer_in_backward"] = run.optimizer_in_backward;
+  json["offload"] = {{"optimizer", run.offload_optimizer}, {"saved", run.offload_saved}};
+  json["weights"] = run.weights == WeightFormat::as_computed ? Json(nullptr) : Json(name_of(run.weights));
+  json["generation"] = generation_json(run.generation);
   json["scratch"] = name_of(run.scratch);
   json["allocator"] = name_of(run.allocator);
   json["alloc_conf"] = run.alloc_conf;
@@ -83,10 +98,15 @@ Json phases_json(const Report& report) {
 
 Json compute_json(const Report& report) {
   const auto& c = report.compute;
-  return {{"forward_macs", c.forward_macs},     {"forward_flops", c.forward_flops},
-          {"backward_flops", c.backward_flops}, {"optimizer_flops", c.optimizer_flops},
-          {"step_flops", c.step_flops},         {"elementwise_flops", c.elementwise_flops},
-          {"bytes_moved", c.bytes_moved},       {"per_mac", 2}};
+  return {{"forward_macs", c.forward_macs},
+          {"forward_flops", c.forward_flops},
+          {"backward_flops", c.backward_flops},
+          {"recompute_flops", c.recompute_flops},
+          {"optimizer_flops", c.optimizer_flops},
+          {"step_flops", c.step_flops},
+          {"elementwise_flops", c.elementwise_flops},
+          {"bytes_moved", c.bytes_moved},
+          {"per_mac", 2}};
 }
 
 Json layer_json(const LayerRow& layer) {
@@ -100,6 +120,7 @@ Json layer_json(const LayerRow& layer) {
           {"parameters", layer.parameters},
           {"forward_macs", layer.forward_macs},
           {"backward_flops", layer.backward_flops},
+          {"recompute_flops", layer.recompute_flops},
           {"elementwise_flops", layer.elementwise_flops},
           {"saved_bytes", layer.saved_bytes},
           {"output_bytes", layer.output_bytes}};
@@ -112,14 +133,16 @@ Json model_json(const Report& report) {
           {"parameters", model.parameters},
           {"trainable_parameters", model.trainable_parameters},
           {"buffers", model.buffers},
-          {"layers", model.layers}};
+          {"layers", model.layers},
+          {"checkpointed_blocks", model.checkpointed_blocks}};
 }
 
 Json bytes_json(const Report& report) {
   const auto& bytes = report.bytes;
   return {{"parameters", bytes.parameters}, {"buffers", bytes.buffers},
           {"gradients", bytes.gradients},   {"optimizer_state", bytes.optimizer_state},
-          {"inputs", bytes.inputs},         {"saved_for_backward", bytes.saved_for_backward}};
+          {"inputs", bytes.inputs},         {"saved_for_backward", bytes.saved_for_backward},
+          {"kv_cache", bytes.kv_cache}};
 }
 
 }  // namespace
@@ -133,6 +156,8 @@ std::string report_json(const Report& report, std::string_view version) {
   json["peak"] = peak_json(report);
   json["phases"] = phases_json(report);
   json["compute"] = compute_json(report);
+  json["offload"] = {{"to_host_bytes", report.offload_bytes_to_host},
+                     {"from_host_bytes", report.offload_bytes_from_host}};
   json["time"] = {{"step_seconds", nullptr}, {"bound", nullptr}};
   json["allocator"] = {{"segments", report.allocator.segments},
                        {"allocations", report.allocator.allocations},

@@ -33,16 +33,32 @@ std::string parts_table(const Report& report) {
   return table.markdown();
 }
 
+// What saving memory costs, and what a generation keeps.
+std::string extra_costs(const Report& report) {
+  std::string out;
+  if (report.compute.recompute_flops > 0)
+    out += " " + format_flops(report.compute.recompute_flops) + " are computed again in backward.";
+  if (report.model.checkpointed_blocks > 0)
+    out += " Checkpointed blocks: " + format_count(report.model.checkpointed_blocks) + ".";
+  if (report.bytes.kv_cache > 0) out += " Cached keys and values: " + format_bytes(report.bytes.kv_cache) + ".";
+  if (report.offload_bytes_to_host > 0 || report.offload_bytes_from_host > 0)
+    out += " Over the link: " + format_bytes(report.offload_bytes_to_host) + " to the host, " +
+           format_bytes(report.offload_bytes_from_host) + " back.";
+  return out;
+}
+
 }  // namespace
 
 std::string report_md(const Report& report, const LayerTableOptions& layers) {
   std::string out = "### " + report.model.name + ": peak " + format_bytes(report.peak.reading.allocated_bytes) + "\n\n";
   out += std::string(name_of(report.run.mode)) + ", batch " + format_count(report.run.batch) + ", " +
-         std::string(name_of(report.run.precision));
+         precision_words(report.run);
   if (report.run.mode == Mode::train) out += ", " + std::string(name_of(report.run.optimizer));
+  for (const std::string& words : extra_words(report.run)) out += ", " + words;
   out += "; " + verdict_words(report) + ". Peak in " + std::string(name_of(report.peak.phase));
   if (!report.peak.layer.empty()) out += " of `" + report.peak.layer + "`";
-  out += ".\n\n" + parts_table(report) + "\n<details><summary>Layers</summary>\n\n" + report_layers_md(report, layers);
+  out += "." + extra_costs(report) + "\n\n" + parts_table(report) + "\n<details><summary>Layers</summary>\n\n" +
+         report_layers_md(report, layers);
   return out + "\n</details>\n";
 }
 

@@ -18,6 +18,7 @@ class Screen {
   Screen(const Report& report, const TextStyle& style) : report_(report), style_(style) {}
 
   std::string headline() const;
+  std::string extras() const;
   std::string verdict_block() const;
   std::string ways_out(const std::vector<WayOut>& ways) const;
   std::string alive_at_peak() const;
@@ -49,13 +50,20 @@ std::string Screen::headline() const {
                     format_count(run.batch);
   if (!report_.layers.empty() && !report_.layers[0].input_shapes.empty()) {
     const auto sizes = report_.layers[0].input_shapes[0].sizes();
-    if (sizes.size() > 1 && sizes[0] == run.batch)
+    if (sizes.size() > 1 && sizes[0] == run.batch / run.micro_batches)
       out += (style_.unicode ? " × " : " x ") + format_sizes(sizes.subspan(1), style_.unicode);
   }
-  out += dot() + std::string(name_of(run.precision));
+  out += dot() + precision_words(run);
   if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
   out += dot() + (report_.gpu ? report_.gpu->title : "no GPU named, A100-class rules");
-  return out + dot() + "PyTorch " + version_text(run.pytorch) + (run.first_step ? ", first step" : "") + "\n";
+  return out + dot() + "PyTorch " + version_text(run.pytorch) + (run.first_step ? ", first step" : "") + "\n" +
+         extras();
+}
+
+std::string Screen::extras() const {
+  std::string out;
+  for (const std::string& words : extra_words(report_.run)) out += (out.empty() ? "  " : dot()) + words;
+  return out.empty() ? "" : out + "\n";
 }
 
 std::string Screen::peak_place() const {
@@ -112,6 +120,7 @@ std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
 std::string Screen::part_label(Category category) const {
   const std::string name(name_of(category));
   if (category != Category::optimizer_state) return name == "activation_gradients" ? "activation gradients" : name;
+  if (report_.run.master_weights) return "optimizer state";
   switch (report_.run.optimizer.kind) {
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
@@ -165,6 +174,15 @@ std::string Screen::facts() const {
   table.row({"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
                             " per sample forward (1 MAC = 2 FLOP)"});
   const auto& model = report_.model;
+  if (c.recompute_flops > 0)
+    table.row({"Again", format_flops(c.recompute_flops) + " computed again in backward" +
+                            (model.checkpointed_blocks > 0
+                                 ? dot() + format_count(model.checkpointed_blocks) + " checkpointed blocks"
+                                 : "")});
+  if (report_.offload_bytes_to_host > 0 || report_.offload_bytes_from_host > 0)
+    table.row({"Offload", bytes(report_.offload_bytes_to_host) + " to the host" + dot() +
+                              bytes(report_.offload_bytes_from_host) + " back"});
+  if (report_.bytes.kv_cache > 0) table.row({"KV cache", bytes(report_.bytes.kv_cache) + " of keys and values"});
   std::string parameters = format_count(model.parameters) + dot() + bytes(report_.bytes.parameters);
   if (model.trainable_parameters != model.parameters)
     parameters += dot() + format_count(model.trainable_parameters) + " trainable";

@@ -56,6 +56,88 @@ std::string_view name_of(const OptimizerConfig& optimizer) {
   return "";
 }
 
+std::string_view name_of(MemoryFormat layout) { return layout == MemoryFormat::contiguous ? "nchw" : "nhwc"; }
+
+std::string_view name_of(Attention attention) {
+  switch (attention) {
+    case Attention::automatic: return "auto";
+    case Attention::flash: return "flash";
+    case Attention::efficient: return "efficient";
+    case Attention::cudnn: return "cudnn";
+    case Attention::math: return "math";
+    case Attention::eager: return "eager";
+  }
+  return "";
+}
+
+std::string_view name_of(WeightFormat weights) {
+  switch (weights) {
+    case WeightFormat::as_computed: return "";
+    case WeightFormat::int8: return "int8";
+    case WeightFormat::int4: return "int4";
+    case WeightFormat::fp8: return "fp8";
+  }
+  return "";
+}
+
+std::string_view name_of(Generation::Part part) {
+  switch (part) {
+    case Generation::Part::none: return "";
+    case Generation::Part::prefill: return "prefill";
+    case Generation::Part::decode: return "decode";
+  }
+  return "";
+}
+
+std::string_view name_of(Generation::Cache cache) {
+  switch (cache) {
+    case Generation::Cache::dynamic: return "dynamic";
+    case Generation::Cache::fixed: return "static";
+    case Generation::Cache::paged: return "paged";
+  }
+  return "";
+}
+
+std::string checkpoint_text(const CheckpointConfig& checkpoint) {
+  switch (checkpoint.kind) {
+    case CheckpointConfig::Kind::as_written: return "as-written";
+    case CheckpointConfig::Kind::none: return "none";
+    case CheckpointConfig::Kind::block: return "block";
+    case CheckpointConfig::Kind::every: return "every=" + std::to_string(checkpoint.every);
+    case CheckpointConfig::Kind::glob: return checkpoint.glob;
+  }
+  return "";
+}
+
+std::string_view precision_text(const RunConfig& run) {
+  return run.tf32 && run.precision == DType::fp32 ? "tf32" : name_of(run.precision);
+}
+
+std::string precision_words(const RunConfig& run) {
+  std::string words(precision_text(run));
+  if (run.autocast) words += ", amp " + std::string(name_of(*run.autocast));
+  return words;
+}
+
+std::vector<std::string> extra_words(const RunConfig& run) {
+  std::vector<std::string> words;
+  const Generation& g = run.generation;
+  if (g.part == Generation::Part::prefill) words.push_back("prefill of " + std::to_string(g.prompt) + " tokens");
+  if (g.part == Generation::Part::decode) words.push_back("decode of token " + std::to_string(g.tokens()));
+  if (g.part != Generation::Part::none) words.push_back(std::string(name_of(g.cache)) + " cache");
+  if (run.micro_batches > 1) words.push_back(std::to_string(run.micro_batches) + " micro-batches");
+  if (run.checkpoint.kind != CheckpointConfig::Kind::as_written)
+    words.push_back("checkpoint " + checkpoint_text(run.checkpoint));
+  if (run.layout != MemoryFormat::contiguous) words.emplace_back(name_of(run.layout));
+  if (run.attention != Attention::automatic) words.push_back(std::string(name_of(run.attention)) + " attention");
+  if (run.master_weights) words.emplace_back("fp32 master weights");
+  if (run.optimizer_in_backward) words.emplace_back("optimizer in backward");
+  if (run.offload_optimizer) words.emplace_back("optimizer on the host");
+  if (run.offload_saved) words.emplace_back("saved tensors on the host");
+  if (run.weights != WeightFormat::as_computed) words.push_back(std::string(name_of(run.weights)) + " weights");
+  return words;
+}
+
 std::string version_text(PyTorchVersion version) {
   return std::to_string(version / 100) + "." + std::to_string(version % 100);
 }

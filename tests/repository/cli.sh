@@ -71,6 +71,38 @@ expect 0 'gpuplan MODEL' -h
 
 expect 0 '^  Peak ' -- zoo:resnet18
 
+# Precision, and what the GPU makes of it. A strict warning is a no.
+expect 0 '"precision": "tf32"' $model -b 2 --precision tf32 --format json
+expect 0 '"amp": "bf16"' $model -b 2 --amp bf16 --format json
+expect 0 '"amp": "fp16"' $model -b 2 --precision amp=fp16 --format json
+expect 0 '· fp32, amp bf16 ·' $model -b 2 --amp bf16
+expect 0 ', fp32, amp bf16,' $model -b 2 --amp bf16 --format md
+for flag in --amp --precision; do
+  expect 0 '^  Peak ' $model -b 2 --gpu t4 $flag bf16
+  grep -q 'T4 has no bf16 .* fp16, int8 and int4 on tensor cores' "$work/err" || fail "no warning of $flag bf16 on a T4"
+  expect 1 '^  Peak ' $model -b 2 --gpu t4 $flag bf16 --strict
+  expect 0 '^  Peak ' $model -b 2 --gpu a100-40gb $flag bf16 --strict
+done
+expect 1 '^  Peak ' $model -b 2 --strict # no --gpu
+expect 1 '^  Peak ' $model -b 2 --gpu v100-sxm2-16gb --precision bf16 --strict
+expect 3 'has no fp8 arithmetic' $model --mode infer --weights fp8 --gpu a100-40gb
+expect 0 '"weights": "fp8"' $model --mode infer --weights fp8 --gpu rtx4090 --format json
+expect 3 'refuses bf16 there before PyTorch 2.3' $model -b 2 --amp bf16 --gpu t4 --pytorch 2.2
+
+# What saves memory.
+expect 0 '"micro_batches": 4' $model -b 8 --micro-batches 4 --format json
+expect 0 '^  4 micro-batches' $model -b 8 --micro-batches 4
+for blocks in none block every=2 'layer1.*'; do
+  expect 0 "\"checkpoint\": \"${blocks//\*/\\*}\"" zoo:resnet18 --ckpt "$blocks" --format json
+done
+expect 0 '^  Again +[0-9.]+ [A-Z]FLOP computed again.* 8 checkpointed blocks' zoo:resnet18 -b 2 --checkpoint block
+expect 0 '"layout": "nhwc"' zoo:resnet18 --layout nhwc --format json
+expect 0 '"attention": "math"' $model -b 2 --attention math --format json
+grep -q 'no layer is attention' "$work/err" || fail "no warning of --attention without attention"
+expect 0 '"master_weights": "fp32"' $model -b 2 --precision bf16 --master fp32 --format json
+expect 0 '"optimizer_in_backward": true' $model -b 2 --optimizer-in-backward --format json
+expect 0 '^  optimizer on the host · saved tensors on the host' $model -b 2 --offload optimizer,saved
+
 # Usage errors: 2.
 expect 2 'expects a whole number' $model --batch 0
 expect 2 'expects a whole number' $model --batch -1
@@ -87,7 +119,28 @@ expect 2 'did you mean "adam"' $model --opt adma
 expect 2 'did you mean "layers"' layer $model
 expect 2 'no GPU is called .*rtx4090' $model --gpu rtx4900
 expect 2 'a size needs a unit' $model --gpu 24
-expect 2 'belongs to training' $model --mode infer --opt adam
+for flag in --opt=adam --micro-batches=2 --checkpoint=block --optimizer-in-backward --offload=saved --master=fp32; do
+  expect 2 'belongs to training' $model --mode infer "$flag"
+done
+for flag in --phase=decode --prompt=3 --generate=3 --cache=paged --weights=int8; do
+  expect 2 'belongs to --mode infer' $model "$flag"
+done
+expect 2 '--prompt belongs to --phase' $model --mode infer --prompt 3
+expect 2 'needs --prompt' $model --mode infer --phase decode
+expect 2 'has no variable "seq"' $model --mode infer --phase decode --prompt 3
+expect 2 '--phase sets seq itself' $model --mode infer --phase decode --prompt 3 --seq 4
+expect 2 'does not split into 3 micro-batches' $model -b 8 --micro-batches 3
+expect 2 'leave --precision bf16 out' $model --amp fp16 --precision bf16
+expect 2 'say the same twice' $model --amp fp16 --precision amp=fp16
+expect 2 '--amp expects fp16 or bf16' $model --amp fp8
+expect 2 '--weights int8 stores' $model --precision int8
+expect 2 'here the weights are fp32' $model --master fp32
+expect 2 'did you mean "block"' $model --checkpoint blok
+expect 2 'expects a whole number' $model --checkpoint every=0
+expect 2 'frees each gradient' $model -b 2 --optimizer-in-backward --micro-batches 2
+expect 2 'frees each gradient' $model --optimizer-in-backward --amp fp16
+expect 2 'frees each gradient' $model --optimizer-in-backward --clip-grad-norm
+expect 2 'did you mean "saved"' $model --offload save
 expect 2 'set twice' $model --seq 3 --set seq=4
 expect 2 'no variable "nothing"' $model --set nothing=1
 expect 2 'NAME=VALUE' $model --set seq
@@ -99,8 +152,7 @@ expect 2 'one word too many' $model other.yaml
 expect 2 'one word too many' -- $model -b 2
 expect 2 'no model' plan
 expect 2 'no command is called "nope"' help nope
-for later in --amp=bf16 --checkpoint=block --micro-batches=2 --layout=nhwc --attention=flash --precision=tf32 \
-  '--format=html' '-oreport.html'; do
+for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
 for later in check diff fit gpus instances validate import init shadow sweep calibrate; do
@@ -117,7 +169,6 @@ expect 3 'no events' replay /dev/null
 expect 3 '<stdin>' - # empty
 head -c 5000000 /dev/zero >"$work/big.yaml"
 expect 3 'larger than 4 MiB' "$work/big.yaml"
-expect 3 '--strict' $model -b 2 --strict
 printf 'gpuplan: 1\nname: x\ninput: {shape: [4]}\nlayers:\n  - Linaer(4, 4)\n' >"$work/wrong.yaml"
 expect 3 'did you mean "Linear"' "$work/wrong.yaml"
 expect 3 "$work/wrong.yaml:5:" "$work/wrong.yaml"
