@@ -15,7 +15,10 @@ Shape normalized(const LayerBuilder& b) {
   const std::vector<std::int64_t> sizes = b.integers("normalized_shape");
   const int rank = static_cast<int>(sizes.size());
   Shape out;
-  for (const std::int64_t n : sizes) out.push_back(n);
+  for (int i = 0; i < rank; ++i) {
+    const std::int64_t n = sizes[static_cast<std::size_t>(i)];
+    out.push_back(n == -1 && rank <= in.rank() ? in[i - rank] : n);
+  }
   bool fits = rank <= in.rank();
   for (int i = 1; fits && i <= rank; ++i) fits = out[-i] == in[-i];
   if (!fits)
@@ -62,7 +65,7 @@ void lower_instance_norm(LayerBuilder& b) {
   b.output(aten::instance_norm(b, b.input(), weight, bias));
 }
 
-const ParameterDef kNormalizedShape{"normalized_shape", ParameterType::integers, "", "the last sizes of the input"};
+const ParameterDef kNormalizedShape{"normalized_shape", ParameterType::size, "", "the last sizes of the input, or _"};
 const ParameterDef kEps{"eps", ParameterType::real, "1e-05", "added to the variance; changes no size"};
 const ParameterDef kElementwiseAffine{"elementwise_affine", ParameterType::boolean, "True",
                                       "learnable weight and bias"};

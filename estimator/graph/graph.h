@@ -33,9 +33,10 @@ enum class Category : std::uint8_t {
   inputs,
   activations,
   activation_gradients,
-  scratch
+  scratch,
+  kv_cache
 };
-constexpr int kCategories = 8;
+constexpr int kCategories = 9;
 std::string_view name_of(Category category);
 
 /// A storage. Views and in-place results share one.
@@ -145,6 +146,11 @@ struct Checkpoint {
   Range given;  // of Graph::operands
 };
 
+/// peft's adapters are trained in fp32 where the model is of half precision (autocast_adapter_dtype).
+constexpr DType adapter_type(DType model) {
+  return model == DType::fp16 || model == DType::bf16 ? DType::fp32 : model;
+}
+
 struct ParameterTensor {
   TensorId tensor = kNone;
   std::string_view name;  // "weight", of static lifetime; empty: it is called as its layer
@@ -166,16 +172,20 @@ struct Graph {
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
-  /// Parameters and buffers in the order they are allocated. Those of category scratch are weights that were
-  /// replaced by the ones they are tied to: gone once the model is built.
+  /// Parameters and buffers in the order they are allocated. Those of category scratch are temporaries of constructors
+  /// and weights replaced by the ones they are tied to: gone when the next one is there.
   std::vector<TensorId> model_storage;
   /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
   std::vector<std::int64_t> initialization;
+  /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of
+  /// model_storage.
+  std::vector<TensorId> adapters;
   std::vector<Checkpoint> checkpoints;   // in the order of execution, not nested
   std::vector<TensorId> autocast_casts;  // what autocast's cache holds until its context ends
   std::vector<TensorId> inputs;          // of the model, then the targets of the loss
   TensorId output = kNone;
   TensorId loss = kNone;
+  std::vector<TensorId> kept_with_output;  // what the output object holds besides: a prefill's cache
   TensorId model_loss = kNone;  // the model's own, which the step divided by the number of micro-batches
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;

@@ -70,7 +70,8 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
     }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
     fail("expects a floating-point input, its input is " + std::string(name_of(dtype(inputs_[0]))));
-  const TensorId t = new_tensor(shape, run_.precision, Category::parameters);
+  const bool adapter = call_.def->adapter;
+  const TensorId t = new_tensor(shape, adapter ? adapter_type(run_.precision) : run_.precision, Category::parameters);
   if (run_.layout == MemoryFormat::channels_last && shape.rank() == 4) {  // model.to(memory_format=channels_last)
     graph_.tensor(t).strides = strides_in(run_.layout, shape);
     graph_.tensor(t).contiguous = is_contiguous(shape, graph_.tensor(t).strides);
@@ -79,7 +80,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   graph_.tensor(t).requires_grad = trainable && training();
   graph_.tensor(t).trained = trainable;
   graph_.parameters.push_back({t, name, call_.layer, trainable});
-  graph_.model_storage.push_back(t);
+  (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
   layer.parameters = checked_add(layer.parameters, shape.elements());
   return t;
@@ -91,11 +92,30 @@ TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype)
   return t;
 }
 
+void LayerBuilder::constructor_temporary(const Shape& shape, DType dtype) {
+  graph_.model_storage.push_back(new_tensor(shape, dtype, Category::scratch));
+}
+
 void LayerBuilder::replace_buffer(TensorId t) {
   const Tensor old = graph_.tensor(t);
-  const TensorId fresh = emit("aten::add", Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype);
-  graph_.buffers[static_cast<std::size_t>(graph_.tensor(fresh).buffer)].category = Category::buffers;
-  graph_.replaced_buffers.emplace_back(old.buffer, graph_.tensor(fresh).buffer);
+  replace_buffer(t, emit("aten::add", Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype));
+}
+
+void LayerBuilder::replace_buffer(TensorId old, TensorId by) {
+  Buffer& fresh = graph_.buffers[static_cast<std::size_t>(graph_.tensor(by).buffer)];
+  fresh.category = graph_.buffers[static_cast<std::size_t>(graph_.tensor(old).buffer)].category;
+  graph_.replaced_buffers.emplace_back(graph_.tensor(old).buffer, graph_.tensor(by).buffer);
+}
+
+TensorId LayerBuilder::cache(const Shape& shape, DType dtype) {
+  const TensorId t = new_tensor(shape, dtype, Category::kv_cache);
+  graph_.model_storage.push_back(t);
+  return t;
+}
+
+void LayerBuilder::keep_with_output(TensorId t) {
+  graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category = Category::kv_cache;
+  graph_.kept_with_output.push_back(t);
 }
 
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.

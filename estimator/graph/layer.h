@@ -59,6 +59,7 @@ struct LayerDef {
   int max_inputs = 1;
   bool loss = false;
   bool in_model = false;  // a loss that the model computes itself, within its forward (Hugging Face)
+  bool adapter = false;   // its weights are made after the model: of fp32 where that is of half precision, trained
   bool indices = false;   // its input may be integers; weights need a floating-point one otherwise
   void (*lower)(LayerBuilder&) = nullptr;
   LayerExample example;
@@ -191,11 +192,18 @@ class LayerBuilder {
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
+  /// A tensor that the module's constructor makes and drops once its next weight or buffer is there.
+  void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
   /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built. From 2.9
   /// on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
   void initialize_truncated(std::string_view layer_type, std::string_view weight);
+  void replace_buffer(TensorId buffer, TensorId by);
+  /// Keys or values that stay between the steps of a generation.
+  TensorId cache(const Shape& shape, DType dtype);
+  /// The output object holds this, too.
+  void keep_with_output(TensorId t);
   /// Input `i` of the model: a causal model's labels are its tokens.
   TensorId model_input(int i) const { return graph_.inputs[static_cast<std::size_t>(i)]; }
   /// The target of a loss, an input of the step.

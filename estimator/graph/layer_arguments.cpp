@@ -144,10 +144,13 @@ std::int64_t LayerBuilder::size(std::string_view name, std::int64_t inferred, st
 
 std::vector<std::int64_t> LayerBuilder::integers(std::string_view name) const {
   const Bound& b = bound_[declared(name)];
+  const bool inferable = call_.def->parameters[declared(name)].type == ParameterType::size;
   std::vector<std::int64_t> out;
   const auto add = [&](const Value& v) {
     if (const auto* i = std::get_if<std::int64_t>(&v.as))
       out.push_back(*i);
+    else if (inferable && std::holds_alternative<Inferred>(v.as))
+      out.push_back(-1);  // inferred
     else
       fail(name, "\"" + std::string(name) + "\" is not a list of integers", "expected integers");
   };

@@ -48,10 +48,19 @@ class Replay {
   // --- the training loop ------------------------------------------------------------------------------------------
 
   void build_model() {
-    for (const TensorId t : graph_.model_storage) allocate(buffer_of(t));
-    for (const TensorId t : graph_.model_storage)  // replaced by the weights that they are tied to
-      if (graph_.buffers[index(buffer_of(t))].category == Category::scratch) release(buffer_of(t));
+    const std::size_t weights = graph_.model_storage.size() - graph_.adapters.size();
+    // Temporaries of constructors, and weights that are replaced by those that they are tied to, go when the next
+    // weight is there.
+    BufferId going = kNone;
+    for (std::size_t i = 0; i < weights; ++i) {
+      const BufferId made = buffer_of(graph_.model_storage[i]);
+      allocate(made);
+      if (going != kNone) release(going);
+      going = buffer(made).category == Category::scratch ? made : kNone;
+    }
+    if (going != kNone) release(going);
     initialize_weights();
+    add_adapters();
     if (run_.layout == MemoryFormat::channels_last)
       for (const ParameterTensor& p : graph_.parameters)
         if (graph_.tensors[index(p.tensor)].shape.rank() == 4) move_to_new_block(buffer_of(p.tensor));
@@ -67,6 +76,27 @@ class Replay {
         blocks.push_back(allocate_bytes(n, Category::scratch));
       else
         release_scratch(blocks[index(-n - 1)]);
+    }
+  }
+
+  // peft makes a layer's two matrices in fp32 and casts them to that layer's type; when it has made all of them, those of
+  // half precision are cast back to fp32 (tuners/lora/layer.py, update_layer; tuners_utils.py, cast_adapter_dtype).
+  void add_adapters() {
+    const bool cast_twice = run_.precision != adapter_type(run_.precision);
+    std::vector<BlockId> half;
+    for (std::size_t i = 0; i < graph_.adapters.size(); i += 2) {
+      const std::array<TensorId, 2> pair{graph_.adapters[i], graph_.adapters[i + 1]};
+      for (const TensorId t : pair) allocate(buffer_of(t));
+      if (!cast_twice) continue;
+      for (const TensorId t : pair) {
+        half.push_back(allocate_bytes(buffer(buffer_of(t)).bytes / size_of(DType::fp32) * size_of(run_.precision),
+                                      Category::parameters));
+        release(buffer_of(t));
+      }
+    }
+    for (std::size_t i = 0; i < half.size(); ++i) {
+      allocate(buffer_of(graph_.adapters[i]));
+      release_block(half[i], buffer_of(graph_.adapters[i]));
     }
   }
 
@@ -126,6 +156,7 @@ class Replay {
     if (run_.loop == Loop::plain && result_is_held) release_block(held_output, s().output);
     record(Phase::forward);
     if (run_.loop != Loop::plain) release_result(s().output);
+    for (const BufferId b : s().beside_output) release(b);
   }
 
   // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound

@@ -1,0 +1,103 @@
+// Eq, MaskedFill, Where: choosing elements by a boolean tensor.
+//
+// tools/autograd/derivatives.yaml: masked_fill saves the mask and its gradient is the incoming one, filled; where saves
+// the condition, and each gradient is chosen against a scalar zero that the function makes. A comparison has no
+// gradient.
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/promote.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void expect_boolean(const LayerBuilder& b, int i) {
+  if (b.dtype(b.input(i)) != DType::boolean)
+    b.fail("expects a boolean mask, input " + std::to_string(i) + " is " + std::string(name_of(b.dtype(b.input(i)))));
+}
+
+void lower_eq(LayerBuilder& b) {
+  (void)b.real("other");
+  const TensorId x = b.input();
+  b.output(aten::no_grad(b, "aten::eq", std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean));
+}
+
+void lower_masked_fill(LayerBuilder& b) {
+  expect_boolean(b, 1);
+  (void)b.real("value");
+  b.output(aten::masked_fill(b, b.input(0), b.input(1), b.boolean("inplace")));
+}
+
+// where(condition, grad, 0) or where(condition, 0, grad): the number becomes a tensor on the device first.
+Operand chosen(NodeBuilder& node, TensorId condition, const Shape& shape, DType dtype) {
+  const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
+  return node.run_many("aten::where", Elementwise{shape.elements()}, {condition, node.grad()}, results)[1];
+}
+
+void lower_where(LayerBuilder& b) {
+  expect_boolean(b, 0);
+  const TensorId condition = b.input(0);
+  const DType dtype = aten::promote(b.dtype(b.input(1)), b.dtype(b.input(2)));
+  const TensorId x = b.cast(b.input(1), dtype), y = b.cast(b.input(2), dtype);
+  const Shape shape = aten::broadcast(b, aten::broadcast(b, b.shape(condition), b.shape(x)), b.shape(y));
+  const TensorId z = b.emit("aten::where", Elementwise{shape.elements()}, {condition, x, y}, shape, dtype);
+  if (NodeBuilder node = b.node("WhereBackward0", z, {x, y})) {
+    const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype) : 0;
+    const Operand dy = node.needs(y) ? chosen(node, condition, shape, dtype) : 0;
+    if (node.needs(x)) node.give(x, dx);
+    if (node.needs(y)) node.give(y, dy);
+  }
+  b.output(z);
+}
+
+const LayerDef kEq{
+    .name = "Eq",
+    .summary = "x == number, as a boolean mask",
+    .math = "One byte an element. No gradient.",
+    .parameters = {{"other", ParameterType::real, "", "the number"}},
+    .indices = true,
+    .lower = lower_eq,
+    .example = {.call = "Eq(0)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kMaskedFill{
+    .name = "MaskedFill",
+    .summary = "a number where a boolean mask is set",
+    .math = "x [...], mask broadcast to it -> x with `value` where the mask is true. Saved: the mask.",
+    .parameters = {{"value", ParameterType::real, "", "the number, -inf for attention scores"},
+                   {"inplace", ParameterType::boolean, "False", "writes into its first input"}},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .lower = lower_masked_fill,
+    .example = {.call = "MaskedFill(0)",
+                .input_shapes = {{4, 8, 14, 14}, {14, 14}},
+                .input_dtype = DType::boolean,
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "booleans have no gradient; a floating-point x saves the mask, 14*14 bytes"},
+};
+
+const LayerDef kWhere{
+    .name = "Where",
+    .summary = "x where a boolean mask is set, y elsewhere",
+    .math = "condition, x, y broadcast. Saved: the condition. Backward: a full gradient for each of x and y.",
+    .parameters = {},
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .indices = true,
+    .lower = lower_where,
+    .example = {.call = "Where()",
+                .input_shapes = {{14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
+                .input_dtype = DType::boolean,
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "booleans have no gradient; floating-point x or y save the condition, 14*14 bytes"},
+};
+
+const LayerDef* const kLayers[] = {&kEq, &kMaskedFill, &kWhere};
+
+}  // namespace
+
+std::span<const LayerDef* const> masking_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
