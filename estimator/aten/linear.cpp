@@ -208,6 +208,7 @@ TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
   }
   TensorId y = matmul(b, x, transposed(b, weight));
   const TensorId sum = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+  b.hold({x});  // autocast's cast, an argument
   if (NodeBuilder node = b.node("AddBackward0", sum, {y, bias})) {
     node.give(y, node.grad());
     if (node.needs(bias)) node.give(bias, node.grad());

@@ -1,0 +1,102 @@
+#include "estimator/aten/multihead_attention.h"
+
+#include <array>
+
+#include "estimator/aten/attention.h"
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::aten {
+namespace {
+
+// Before, query, key and value lived until the function returned. 2.15 lets go of them, 2.8 does not.
+constexpr PyTorchVersion kDropsProjections = 209;
+constexpr PyTorchVersion kFastPath = 200;  // with scaled_dot_product_attention
+
+struct Sizes {
+  std::int64_t tokens = 0, batch = 0, embed = 0, heads = 0;
+  std::int64_t head() const { return embed / heads; }
+};
+
+// [T, N, E] -> the packed projections, as [3, T, N, E].
+TensorId packed_projections(LayerBuilder& b, TensorId x, const MultiheadAttention& mha, const Sizes& s) {
+  const TensorId y = linear(b, x, mha.in_weight, mha.in_bias);
+  const TensorId parts = unsqueeze(b, view(b, y, {s.tokens, s.batch, 3, s.embed}), 0);
+  return contiguous(b, squeeze(b, transpose(b, parts, 0, -2), -2));
+}
+
+// [T, N, E] -> [N heads, T, head]
+TensorId by_head(LayerBuilder& b, TensorId x, const Sizes& s) {
+  return transpose(b, view(b, x, {s.tokens, s.batch * s.heads, s.head()}), 0, 1);
+}
+
+TensorId with_weights(LayerBuilder& b, std::array<TensorId, 3> qkv, const MultiheadAttention& mha, const Sizes& s) {
+  const TensorId scaled = binary_number(b, Binary::mul, qkv[0]);
+  const TensorId scores = bmm(b, scaled, transpose(b, qkv[1], -2, -1));
+  b.hold({scaled, qkv[1]});
+  const TensorId weights = dropout(b, softmax(b, scores), mha.dropout, b.training());
+  const TensorId mixed = bmm(b, weights, qkv[2]);
+  const TensorId rows = reshape(b, transpose(b, mixed, 0, 1), {s.tokens * s.batch, s.embed});
+  const TensorId y = view(b, linear(b, rows, mha.out_weight, mha.out_bias), {s.tokens, s.batch, s.embed});
+  const TensorId all = view(b, weights, {s.batch, s.heads, s.tokens, s.tokens});
+  b.hold({reduce(b, all, 0b10U, false, true), weights});
+  return y;
+}
+
+TensorId fused(LayerBuilder& b, std::array<TensorId, 3> qkv, const MultiheadAttention& mha, const Sizes& s) {
+  for (TensorId& t : qkv) t = view(b, t, {s.batch, s.heads, s.tokens, s.head()});
+  const TensorId mixed = scaled_dot_product_attention(
+      b, {.query = qkv[0], .key = qkv[1], .value = qkv[2], .dropout = b.training() ? mha.dropout : 0});
+  if (!b.before(kDropsProjections)) b.hold(qkv);
+  const TensorId rows = reshape(b, permute(b, mixed, {2, 0, 1, 3}), {s.batch * s.tokens, s.embed});
+  const TensorId y = view(b, linear(b, rows, mha.out_weight, mha.out_bias), {s.tokens, s.batch, s.embed});
+  if (b.before(kDropsProjections)) b.hold(qkv);
+  return y;
+}
+
+TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
+  if (mha.batch_first) x = transpose(b, x, 1, 0);
+  const Shape in = b.shape(x);
+  const Sizes s{in[0], in[1], in[2], mha.heads};
+  const TensorId packed = packed_projections(b, x, mha, s);
+  std::array<TensorId, 3> qkv{};
+  for (TensorId& t : qkv) t = select(b, packed, 0);
+  for (TensorId& t : qkv) t = by_head(b, t, s);
+  const TensorId y = mha.need_weights ? with_weights(b, qkv, mha, s) : fused(b, qkv, mha, s);
+  return mha.batch_first ? transpose(b, y, 1, 0) : y;
+}
+
+// torch._native_multi_head_attention: what the fused kernels need, without a copy.
+TensorId fast_path(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
+  const Shape in = b.shape(x);
+  const TensorId packed = linear(b, x, mha.in_weight, mha.in_bias);
+  const std::array<std::int64_t, 3> sizes{in[2], in[2], in[2]};
+  std::vector<TensorId> qkv = split(b, packed, 2, sizes, "SplitBackward0");
+  for (TensorId& t : qkv) t = transpose(b, view(b, t, {in[0], in[1], mha.heads, in[2] / mha.heads}), 1, 2);
+  const TensorId mixed = scaled_dot_product_attention(b, {.query = qkv[0], .key = qkv[1], .value = qkv[2]});
+  const TensorId rows = reshape(b, transpose(b, mixed, 1, 2), in);
+  const TensorId y = linear(b, rows, mha.out_weight, mha.out_bias);
+  b.hold({packed});
+  return y;
+}
+
+}  // namespace
+
+MultiheadAttention multihead_attention_weights(LayerBuilder& b, std::int64_t embed, bool bias) {
+  MultiheadAttention mha;
+  mha.in_weight = b.parameter("in_proj_weight", {3 * embed, embed});
+  if (bias) mha.in_bias = b.parameter("in_proj_bias", {3 * embed});
+  mha.out_weight = b.parameter("out_proj.weight", {embed, embed});
+  if (bias) mha.out_bias = b.parameter("out_proj.bias", {embed});
+  return mha;
+}
+
+TensorId multihead_attention(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
+  const bool fast = !b.training() && !b.autocast() && mha.batch_first && !mha.need_weights && mha.heads % 2 == 0 &&
+                    mha.in_bias != kNone && !b.before(kFastPath);
+  return fast ? fast_path(b, x, mha) : functional(b, x, mha);
+}
+
+}  // namespace gpuplan::aten
