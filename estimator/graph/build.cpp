@@ -41,7 +41,7 @@ std::size_t entries(const Body& body) {
 class Walker {
  public:
   Walker(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
-      : model_(model), layers_(graph_, catalog, run, gpu), run_(run) {
+      : model_(model), layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr), run_(run) {
     graph_.model = model.name;
   }
 
@@ -56,6 +56,8 @@ class Walker {
     order_construction("", model_.order, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
+    layers_.check_targets();
+    order_adapters();
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
@@ -72,6 +74,16 @@ class Walker {
     if (trains && !in_model) layers_.add_loss(model_.loss);
     if (trains) layers_.end_autocast();
     if (trains && run_.micro_batches > 1) layers_.divide_loss(in_model);
+  }
+
+  // Adapters are added to the modules in the order of named_modules().
+  void order_adapters() {
+    if (graph_.adapters.empty()) return;
+    std::vector<char> made(graph_.tensors.size(), 0);
+    for (const TensorId t : std::exchange(graph_.adapters, {})) made[static_cast<std::size_t>(t)] = 1;
+    for (const ParameterTensor& p : graph_.parameters)
+      if (made[static_cast<std::size_t>(p.tensor)] != 0) graph_.adapters.push_back(p.tensor);
+    graph_.model_storage.insert(graph_.model_storage.end(), graph_.adapters.begin(), graph_.adapters.end());
   }
 
   struct Stored {  // how much there was of each when a module began

@@ -1,6 +1,7 @@
 #include "estimator/graph/layer_writer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "estimator/error.h"
 
@@ -22,14 +23,16 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
                                               std::span<const TensorId> inputs, bool frozen) {
   const LayerDef& def = definition(written, false);
   LayerBuilder::Call call = begin(written, def, path);
-  call.frozen = frozen;
+  call.frozen = !def.adapter && (frozen || lora_.given());
   if (!node.tie.empty()) call.tied = tied_layer(node, path);
   try {
     const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
     const std::vector<TensorId>& outputs = builder_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
-    return outputs;
+    if (!lora_.take(def, node, path)) return outputs;
+    adapt(path, written.mark, inputs.front());
+    return adapted_;
   } catch (Error& e) {
     e.at(written.mark).context(node.where.empty() ? "in " + path : node.where);
     throw;
@@ -48,6 +51,20 @@ TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std
     e.at(node.mark).context(node.where);
     throw;
   }
+}
+
+// peft's Linear.forward: the layer that it wraps, then the adapter. It holds its own argument; the layer's result is a
+// name that the sum replaces.
+void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorId x) {
+  LayerCall written{"LoraAdapter", {}, mark};
+  written.arguments.push_back({"rank", {lora_.lora().rank}, mark, mark});
+  written.arguments.push_back({"dropout", {lora_.lora().dropout}, mark, mark});
+  const LayerId adapted = static_cast<LayerId>(graph_.layers.size() - 1);
+  const std::array given{x, layer(adapted).output};
+  const LayerBuilder::Call call = begin(written, definition(written, false), path + ".lora");
+  adapted_ = builder_.lower(call, given);
+  hold_inputs(call.layer, {&x, 1});
+  finish(call.layer, given, adapted_.front());
 }
 
 void LayerWriter::add_loss(const LayerCall& written) {

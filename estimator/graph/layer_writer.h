@@ -7,19 +7,23 @@
 #include <vector>
 
 #include "estimator/graph/layer.h"
+#include "estimator/graph/lora_targets.h"
 
 namespace gpuplan {
 
 /// Every function throws Error with the place in the spec.
 class LayerWriter {
  public:
-  LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu)
-      : graph_(graph), catalog_(catalog), run_(run), builder_(graph, run, gpu) {}
+  /// `lora` must outlive the writer; null: no adapters.
+  LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Lora* lora)
+      : graph_(graph), catalog_(catalog), run_(run), builder_(graph, run, gpu), lora_(lora) {}
 
   TensorId new_input(const Input& input, const Shape& shape, DType dtype);
   /// A layer that `node` asks for; returns what it hands on, until the next call.
   const std::vector<TensorId>& add(const LayerCall& call, const Node& node, const std::string& path,
                                    std::span<const TensorId> inputs, bool frozen);
+  /// Every target of `lora:` was a layer of the model.
+  void check_targets() const { lora_.check_all_taken(graph_.layers); }
   /// The functional op that joins a residual or parallel, as if it were written in the spec.
   TensorId join(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs);
   void add_loss(const LayerCall& call);
@@ -32,6 +36,7 @@ class LayerWriter {
   void frame_returns(std::span<const TensorId> held);
 
  private:
+  void adapt(const std::string& path, const SourceMark& mark, TensorId x);
   LayerBuilder::Call begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
@@ -43,6 +48,8 @@ class LayerWriter {
   Catalog catalog_;
   const RunConfig& run_;
   LayerBuilder builder_;
+  LoraTargets lora_;
+  std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
   std::size_t listed_ = 0;
 };

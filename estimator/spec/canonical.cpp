@@ -185,6 +185,13 @@ std::string input_text(const Input& input) {
   return out + "}";
 }
 
+std::string lora_text(const Lora& lora) {
+  std::string targets;
+  for (const std::string& target : lora.targets) targets += (targets.empty() ? "" : ", ") + yaml_quoted(target);
+  return "{rank: " + std::to_string(lora.rank) + ", alpha: " + to_string(Scalar{lora.alpha}) +
+         ", dropout: " + to_string(Scalar{lora.dropout}) + ", targets: [" + targets + "]}";
+}
+
 }  // namespace
 
 std::string canonical_yaml(const Model& model) {
@@ -201,6 +208,7 @@ std::string canonical_yaml(const Model& model) {
   }
   writer.list(0, "layers:", model.layers);
   if (!model.order.empty()) writer.line(0, "order: " + order_text(model.order));
+  if (model.lora) writer.line(0, "lora: " + lora_text(*model.lora));
   writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));
   return std::move(writer).text();
 }

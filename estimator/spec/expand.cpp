@@ -5,6 +5,7 @@
 #include "estimator/spec/cursor.h"
 #include "estimator/spec/expand_vars.h"
 #include "estimator/spec/limits.h"
+#include "estimator/spec/lora.h"
 #include "estimator/spec/names.h"
 
 namespace gpuplan {
@@ -383,6 +384,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   model.layers = Expander(spec, vars).model();
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
   model.order = spec.order;
+  if (spec.lora) model.lora = evaluate_lora(*spec.lora, scope);
   model.loss = evaluate(spec.loss, scope);
   return model;
 }

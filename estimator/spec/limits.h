@@ -21,6 +21,7 @@ constexpr int kMaxModuleDepth = 48;                                // blocks, re
 constexpr int kMaxExtends = 16;                                    // files in one chain of `extends:`
 constexpr std::int64_t kMaxEntries = 250'000;                      // entries of the expanded model
 constexpr std::int64_t kMaxExpandedBytes = std::int64_t{1} << 30;  // what the expanded model may occupy
+constexpr std::size_t kMaxLoraTargets = 256;                       // of `lora:`
 constexpr std::size_t kMaxInputRank = 7;                           // Shape::kMaxRank less the batch
 
 }  // namespace gpuplan

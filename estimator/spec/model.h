@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -114,6 +115,18 @@ struct Variable {
   std::int64_t value = 0;
 };
 
+/// peft's LoraConfig: every parameter is frozen, and each Linear and Conv1D that is a target gets two matrices of this
+/// rank beside its weight, which are trained. A target is the end of a module's path, as peft matches it ("q_proj",
+/// "attn.c_proj"), or a pattern of the whole path (* within a name, ** across them).
+struct Lora {
+  std::int64_t rank = 8;
+  double alpha = 8;  // the adapter's result times alpha / rank
+  double dropout = 0;
+  std::vector<std::string> targets;
+  std::vector<SourceMark> target_marks;
+  SourceMark mark;
+};
+
 struct Model {
   std::string name;
   std::vector<std::shared_ptr<const Source>> sources;  // what the marks point into; the first is the file
@@ -121,7 +134,8 @@ struct Model {
   std::vector<Input> inputs;
   Body layers;
   std::vector<std::string> order;  // as Block::order
-  LayerCall loss;                  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
+  std::optional<Lora> lora;
+  LayerCall loss;  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
 };
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include "estimator/spec/entry_reader.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/limits.h"
+#include "estimator/spec/lora.h"
 #include "estimator/spec/syntax.h"
 
 namespace gpuplan {
@@ -232,7 +233,7 @@ CallSyntax read_loss(const YamlNode* node, const EntryReader& reader) {
 SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name) {
   check_version(document);
   expect_keys(document, "a model spec",
-              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "loss"});
+              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
@@ -255,6 +256,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   spec.layers = reader.list(require(document, "a model spec", "layers"), "layers");
   if (spec.layers.entries.empty()) throw Error("a model without layers").at(spec.layers.mark);
   if (const YamlNode* order = document.find("order")) spec.order = read_order(*order, spec.layers);
+  if (const YamlNode* lora = document.find("lora")) spec.lora = read_lora(*lora, names);
   spec.loss = read_loss(document.find("loss"), reader);
   return spec;
 }

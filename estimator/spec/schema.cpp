@@ -44,6 +44,23 @@ constexpr std::string_view kHead = R"json({
     },
     "layers": {"$ref": "#/$defs/list", "minItems": 1},
     "order": {"$ref": "#/$defs/order"},
+    "lora": {
+      "description": "peft's LoraConfig: everything is frozen but two matrices of this rank beside each target's weight.",
+      "type": "object",
+      "required": ["targets"],
+      "additionalProperties": false,
+      "properties": {
+        "rank": {"$ref": "#/$defs/size"},
+        "alpha": {"$ref": "#/$defs/quantity"},
+        "dropout": {"$ref": "#/$defs/quantity"},
+        "targets": {
+          "type": "array",
+          "minItems": 1,
+          "description": "Linear and Conv1D layers: the end of their path, or a pattern of it with * and ?.",
+          "items": {"type": "string", "pattern": "^[A-Za-z0-9_.*?]+$"}
+        }
+      }
+    },
     "loss": {
       "description": "A loss call, or mean. CrossEntropyLoss() where absent.",
       "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}]

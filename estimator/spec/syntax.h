@@ -109,6 +109,15 @@ struct InputSyntax {
   SourceMark shape_mark;
 };
 
+struct LoraSyntax {
+  Quantity rank = Quantity(Scalar{std::int64_t{8}});
+  Quantity alpha = Quantity(Scalar{std::int64_t{8}});
+  Quantity dropout = Quantity(Scalar{0.0});
+  std::vector<std::string> targets;
+  std::vector<SourceMark> target_marks;
+  SourceMark mark;
+};
+
 struct SpecSyntax {
   std::string name;
   std::vector<VariableSyntax> vars;
@@ -116,6 +125,7 @@ struct SpecSyntax {
   std::vector<BlockSyntax> blocks;
   ListSyntax layers;
   std::vector<std::string> order;
+  std::optional<LoraSyntax> lora;
   CallSyntax loss;
 };
 

@@ -1,0 +1,64 @@
+#include "estimator/graph/lora_targets.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "estimator/error.h"
+#include "estimator/graph/glob.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t kNamesShown = 12;
+
+bool is_adaptable(std::string_view type) { return type == "Linear" || type == "Conv1D"; }
+
+bool is_pattern(const std::string& target) { return target.find_first_of("*?") != std::string::npos; }
+
+bool is_end_of(const std::string& target, const std::string& path) {
+  return path == target ||
+         (path.size() > target.size() && path.ends_with(target) && path[path.size() - target.size() - 1] == '.');
+}
+
+}  // namespace
+
+bool LoraTargets::take(const LayerDef& def, const Node& node, const std::string& path) {
+  if (lora_ == nullptr) return false;
+  bool found = false;
+  for (std::size_t i = 0; i < used_.size(); ++i) {
+    const std::string& target = lora_->targets[i];
+    // A pattern of the whole path takes what can be adapted; a name says that it can.
+    if (is_pattern(target) ? !is_adaptable(def.name) || !matches_glob(path, target) : !is_end_of(target, path))
+      continue;
+    if (!is_adaptable(def.name))
+      throw Error("the target " + path + " is " + std::string(def.name))
+          .at(lora_->target_marks[i])
+          .help("lora adapts Linear and Conv1D layers");
+    if (!node.tie.empty())
+      throw Error("the target " + path + " shares its weights with " + node.tie)
+          .at(lora_->target_marks[i])
+          .help("a layer with a weight of its own can be adapted");
+    used_[i] = 1;
+    found = true;
+  }
+  return found;
+}
+
+void LoraTargets::check_all_taken(std::span<const Layer> layers) const {
+  const auto missing = std::ranges::find(used_, 0);
+  if (missing == used_.end()) return;
+  std::vector<std::string> names;
+  for (const Layer& l : layers) {
+    if (!is_adaptable(l.type)) continue;
+    std::string name = l.name.substr(l.name.rfind('.') + 1);  // the whole of it where there is no dot
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  const auto i = static_cast<std::size_t>(missing - used_.begin());
+  std::string list;
+  for (std::size_t n = 0; n < std::min(names.size(), kNamesShown); ++n) list += (n > 0 ? ", " : "") + names[n];
+  throw Error("no layer of the model is called \"" + lora_->targets[i] + "\"" + did_you_mean(lora_->targets[i], names))
+      .at(lora_->target_marks[i])
+      .help(list.empty() ? "it has no Linear or Conv1D layers" : "it has " + list);
+}
+
+}  // namespace gpuplan
