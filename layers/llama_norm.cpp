@@ -65,9 +65,8 @@ const LayerDef kLlamaRmsNorm{
                 .input_shapes = {{2, 10, 64}},
                 .output_shape = {2, 10, 64},
                 .parameters = 64,
-                .saved_bytes = 5'200,
-                .derivation =
-                    "the factor of 2*10 rows, 80 bytes, and the normalized input of 2*10*64*4 bytes; x is an input"},
+                .saved_bytes = 10'320,
+                .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"},
 };
 
 const LayerDef kGemmaRmsNorm{
@@ -83,8 +82,8 @@ const LayerDef kGemmaRmsNorm{
                 .input_shapes = {{2, 10, 64}},
                 .output_shape = {2, 10, 64},
                 .parameters = 64,
-                .saved_bytes = 5'456,
-                .derivation = "the factors, 80 bytes, the normalized input, 2*10*64*4, and 1 + w, 64*4; x is an input"},
+                .saved_bytes = 10'576,
+                .derivation = "x and the normalized input, 2*10*64*4 bytes each, the factors, 80, and 1 + w, 64*4"},
 };
 
 const LayerDef* const kLayers[] = {&kLlamaRmsNorm, &kGemmaRmsNorm};

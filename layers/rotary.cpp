@@ -8,6 +8,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
+#include "estimator/integers.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -32,6 +33,16 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
   return result;
 }
 
+// 1 / base^(2 i / dim), computed on the device by the constructor: of its temporaries, each of which is freed where the
+// next one needs room, a hole is left behind.
+TensorId frequencies(LayerBuilder& b, std::int64_t count) {
+  constexpr std::int64_t kBlockElements = 128;  // 512 bytes
+  const std::int64_t charged = round_up(count, kBlockElements);
+  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32);
+  b.constructor_temporary({b.before(kTransformers5) ? 2 * charged : charged}, DType::fp32);
+  return b.buffer("inv_freq", {count}, DType::fp32);
+}
+
 TensorId table(LayerBuilder& b, std::string_view function, TensorId angle) {
   const Shape shape = b.shape(angle);
   const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
@@ -43,8 +54,7 @@ void lower_tables(LayerBuilder& b) {
   const std::int64_t dim = b.size("dim");
   if (dim % 2 != 0) b.fail("dim", "the size of a head must be even", "expected 2, 4, ...");
   if (b.shape(positions).rank() != 2) b.fail("expects positions [1 or batch, tokens]");
-  const TensorId inverse_frequency = b.buffer("inv_freq", {dim / 2}, DType::fp32);
-  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {dim / 2}, DType::fp32);
+  const TensorId inverse_frequency = frequencies(b, dim / 2);
   std::vector<TensorId> held;
   const TensorId half = angles(b, positions, inverse_frequency, held);
   const TensorId angle = aten::cat(b, std::array{half, half}, 2);
@@ -111,7 +121,9 @@ const LayerDef kApply{
     .example = {.call = "ApplyRotaryPosEmb()",
                 .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {1, 10, 64}, {1, 10, 64}},
                 .output_shape = {2, 4, 10, 64},
-                .derivation = "the tables are inputs; q and k are not saved"},
+                .saved_bytes = 66'560,
+                .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
+                              "turned halves, and the tables, 2*10*64*4"},
 };
 
 const LayerDef* const kLayers[] = {&kTables, &kApply};

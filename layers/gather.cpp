@@ -1,0 +1,119 @@
+// Gather, IndexSelect, Cumsum: elements by their indices, and running sums.
+//
+// Both look-ups save the index; their backward adds the gradient into zeros of the input's size, in place
+// (torch/csrc/autograd/FunctionsManual.cpp, gather_with_keepdimed_indices; tools/autograd/derivatives.yaml).
+
+#include <string>
+
+#include "estimator/aten/scan.h"
+#include "estimator/graph/dimensions.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Lookup {
+  std::string_view op, node, zeros, add;
+};
+
+constexpr Lookup kGatherOps{"aten::gather", "GatherBackward0", "aten::new_zeros", "aten::scatter_add_"};
+constexpr Lookup kSelectOps{"aten::index_select", "IndexSelectBackward0", "aten::new_zeros", "aten::index_add_"};
+
+TensorId index_of(const LayerBuilder& b) {
+  const TensorId index = b.input(1);
+  if (b.dtype(index) != DType::int64 && b.dtype(index) != DType::int32)
+    b.fail("expects integer indices as its second input, got " + std::string(name_of(b.dtype(index))));
+  return index;
+}
+
+TensorId look_up(LayerBuilder& b, const Lookup& names, const Shape& out) {
+  const TensorId x = b.input(0), index = b.input(1);
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const TensorId y = b.emit(names.op, Copy{out.elements()}, {x, index}, out, dtype);
+  if (NodeBuilder node = b.node(names.node, y, {x})) {
+    const Operand sum = node.run(names.zeros, Fill{in.elements()}, {}, in, dtype);
+    node.run_in_place(names.add, Elementwise{out.elements()}, {sum, node.grad(), index});
+    node.give(x, sum);
+  }
+  return y;
+}
+
+void lower_gather(LayerBuilder& b) {
+  const Shape in = b.shape(b.input(0));
+  const Shape index = b.shape(index_of(b));
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
+  bool fits = index.rank() == in.rank();
+  for (int i = 0; fits && i < in.rank(); ++i) fits = i == dim || index[i] <= in[i];
+  if (!fits)
+    b.fail("an index " + to_string(index) + " does not fit an input " + to_string(in) +
+           " in every dimension but the gathered one");
+  b.output(look_up(b, kGatherOps, index));
+}
+
+void lower_select(LayerBuilder& b) {
+  Shape out = b.shape(b.input(0));
+  const Shape index = b.shape(index_of(b));
+  if (index.rank() > 1) b.fail("expects an index of one dimension, got " + to_string(index));
+  out.set(wrap_dimension(b, "dim", b.integer("dim"), out.rank()), index.elements());
+  b.output(look_up(b, kSelectOps, out));
+}
+
+void lower_cumsum(LayerBuilder& b) {
+  const TensorId x = b.input();
+  b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank())));
+}
+
+const LayerDef kGather{
+    .name = "Gather",
+    .summary = "torch.gather: elements of a dimension by an index of the result's shape",
+    .math =
+        "x and index of the same rank -> y of the index's shape, y[i][j] = x[index[i][j]][j] for dim 0. Saved: the\n"
+        "index. Backward: zeros of x's size, added into in place.",
+    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .indices = true,
+    .lower = lower_gather,
+    .example = {.call = "Gather(1)",
+                .input_shapes = {{4, 100}, {4, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 10},
+                .derivation = "the shape of the index; integers have no gradient, so nothing is saved"},
+};
+
+const LayerDef kIndexSelect{
+    .name = "IndexSelect",
+    .summary = "torch.index_select: positions of a dimension",
+    .math =
+        "x [..., n, ...] and index [k] -> y [..., k, ...]. Saved: the index. Backward: zeros of x's size, added into.",
+    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .indices = true,
+    .lower = lower_select,
+    .example = {.call = "IndexSelect(0)",
+                .input_shapes = {{100, 8}, {10}},
+                .input_dtype = DType::int64,
+                .output_shape = {10, 8},
+                .derivation = "10 of 100 positions; integers have no gradient, so nothing is saved"},
+};
+
+const LayerDef kCumsum{
+    .name = "Cumsum",
+    .summary = "running sums along a dimension",
+    .math = "y[i] = x[0] + ... + x[i], in fp32 under autocast. Saved: nothing. Backward: flip, cumsum, flip.",
+    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is summed along"}},
+    .lower = lower_cumsum,
+    .example = {.call = "Cumsum(1)",
+                .input_shapes = {{4, 100}},
+                .output_shape = {4, 100},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kGather, &kIndexSelect, &kCumsum};
+
+}  // namespace
+
+std::span<const LayerDef* const> gather_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,248 @@
+// MixtureOfExperts: a router that sends each token to top_k of several gated MLPs, as Hugging Face's Mixtral has it.
+//
+// transformers/models/mixtral/modeling_mixtral.py and integrations/moe.py, grouped_mm_experts_forward: the chosen
+// (token, expert) pairs are sorted by expert, their rows gathered, both projections of all experts run as one grouped
+// product each, and the weighted rows are put back in order and summed by token. Dropless: every pair is computed, so
+// no size depends on what the router chooses. Names of a Python function live until it returns. The same is assumed of
+// releases and GPUs whose transformers runs the experts one by one.
+
+#include <string>
+
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/views.h"
+#include "estimator/integers.h"
+#include "estimator/memory/cub.h"
+#include "estimator/memory/reduction.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Sizes {
+  std::int64_t tokens = 0, hidden = 0, inner = 0, experts = 0, top_k = 0;
+  std::int64_t pairs() const { return tokens * top_k; }
+};
+
+void act(Scripted& what, std::int64_t action) { what.program[static_cast<std::size_t>(what.actions++)] = action; }
+
+// --- rows by index ------------------------------------------------------------------------------------------------
+
+constexpr std::int64_t kSortedByOneBlock = 2304;  // indices; recorded, on compute capability 7.5, 8.0 and 9.0
+constexpr std::int64_t kIndexBytes = 8;
+
+// index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): the indices wrapped
+// and made linear, then sorted with their places.
+Scripted add_rows(const LayerBuilder& b, std::int64_t indices, const Shape& table) {
+  const std::int64_t each = checked_mul(indices, kIndexBytes);
+  const std::int64_t sort =
+      indices <= kSortedByOneBlock ? 1 : cub_sort_bytes(indices, table[0] - 1, b.gpu(), kNewestPyTorch);
+  return {.elementwise_flops = table.elements(),
+          .program = {each, each, -1, each, each, each, sort, -6, -5, -4, -3, -2},
+          .actions = 12};
+}
+
+// x[index] along the first dimension.
+TensorId rows_at(LayerBuilder& b, TensorId x, TensorId index) {
+  const Shape table = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const std::int64_t indices = b.elements(index);
+  Shape out = table;
+  out.set(0, indices);
+  const TensorId y = b.emit("aten::index", Copy{out.elements()}, {x, index}, out, dtype);
+  if (NodeBuilder node = b.node("IndexBackward0", y, {x})) {
+    const Operand sum = node.run("aten::new_zeros", Fill{table.elements()}, {}, table, dtype);
+    node.run_in_place("aten::_index_put_impl_", add_rows(b, indices, table), {sum, node.grad(), index});
+    node.give(x, sum);
+  }
+  return y;
+}
+
+// --- the router ---------------------------------------------------------------------------------------------------
+
+struct Routed {
+  TensorId logits = kNone, weights = kNone, experts = kNone;
+};
+
+std::vector<TensorId> top_k(LayerBuilder& b, TensorId p, const Sizes& n) {
+  const Shape each{n.tokens, n.top_k};
+  const OutputSpec results[] = {{each, DType::fp32}, {each, DType::int64}};
+  std::vector<TensorId> best = b.emit_many("aten::topk", Elementwise{b.elements(p)}, {p}, results);
+  if (NodeBuilder node = b.node("TopkBackward0", best[0], {p})) {
+    const Operand dp = node.run("aten::zeros", Fill{b.elements(p)}, {}, b.shape(p), DType::fp32);
+    node.run_in_place("aten::scatter_", Copy{each.elements()}, {dp, node.grad(), best[1]});
+    node.give(p, dp);
+  }
+  return best;
+}
+
+// The weights of each token's experts, scaled to a sum of one.
+Routed route(LayerBuilder& b, TensorId x, TensorId gate, const Sizes& n) {
+  const TensorId logits = aten::linear(b, x, gate, kNone);
+  const TensorId p = aten::softmax(b, b.cast(logits, DType::fp32));
+  const std::vector<TensorId> best = top_k(b, p, n);
+  const TensorId sum = aten::reduce(b, best[0], 0b10U, true, false);
+  const TensorId weights = aten::binary(b, aten::Binary::div, best[0], sum, true);
+  b.hold({p});
+  return {logits, weights, best[1]};
+}
+
+// --- the experts --------------------------------------------------------------------------------------------------
+
+struct Sorted {
+  TensorId experts = kNone, places = kNone;
+};
+
+// torch.sort of int64: a third buffer, and beyond one block's reach the radix sort's (aten/src/ATen/native/cuda/
+// Sort.cpp).
+Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
+  constexpr std::int64_t kOneBlock = 4096;
+  const Shape each{n.pairs()};
+  Scripted what{.elementwise_flops = n.pairs()};
+  act(what, kResultAllocation);
+  act(what, kResultAllocation);
+  act(what, checked_mul(n.pairs(), kIndexBytes));
+  if (n.pairs() > kOneBlock) {
+    act(what, cub_sort_bytes(n.pairs(), b.gpu()));
+    act(what, -2);
+  }
+  act(what, -1);
+  const OutputSpec results[] = {{each, DType::int64}, {each, DType::int64}};
+  const std::vector<TensorId> sorted = b.emit_many("aten::sort", what, {experts}, results);
+  return {sorted[0], sorted[1]};
+}
+
+// Where each expert's rows end.
+TensorId offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
+  const TensorId narrow = b.cast(experts, DType::int32);
+  const TensorId counts = aten::no_grad(b, "aten::histc", std::array{narrow}, {n.experts}, DType::int32);
+  Scripted scan{.elementwise_flops = n.experts};
+  act(scan, kResultAllocation);
+  act(scan, cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2));
+  const TensorId ends = b.emit("aten::cumsum", scan, {counts}, {n.experts}, DType::int32);
+  b.hold({experts, narrow, counts});
+  return ends;
+}
+
+// A product for every expert. On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions and
+// 512 bytes a multiprocessor (aten/src/ATen/native/cuda/GroupMM.cu); others multiply expert by expert.
+Scripted grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t experts,
+                         DType dtype) {
+  constexpr std::int64_t kProblemBytes = 60, kWorkspaceOfMultiprocessor = 512;
+  Scripted what{.macs = checked_mul(checked_mul(m, n), k)};
+  if (dtype != DType::bf16 || b.gpu().capability_major != 9) return what;
+  act(what, kResultAllocation);
+  act(what, experts * kProblemBytes);
+  act(what, b.gpu().sm_count * kWorkspaceOfMultiprocessor);
+  act(what, -2);
+  act(what, -1);
+  return what;
+}
+
+// x [pairs, k] times each expert's weight [experts, n, k], transposed.
+TensorId grouped_linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId ends) {
+  const Shape w = b.shape(weight);
+  const std::int64_t pairs = b.shape(x)[0];
+  const DType dtype = b.dtype(x);
+  const Scripted product = grouped_product(b, pairs, w[1], w[2], w[0], dtype);
+  const TensorId y = b.emit("aten::_grouped_mm", product, {x, weight, ends}, {pairs, w[1]}, dtype);
+  if (NodeBuilder node = b.node("GroupedMmBackward0", y, {x, weight})) {
+    Operand dw = 0;
+    Operand dx = 0;
+    if (node.needs(weight)) dw = node.run("aten::_grouped_mm", product, {node.grad(), x, ends}, w, dtype);
+    if (node.needs(x)) dx = node.run("aten::_grouped_mm", product, {node.grad(), weight, ends}, b.shape(x), dtype);
+    if (node.needs(x)) node.give(x, dx);
+    if (node.needs(weight)) node.give(weight, dw);
+  }
+  return y;
+}
+
+// down(silu(gate) * up), of one projection that holds gate and up.
+TensorId gated_mlp(LayerBuilder& b, TensorId x, TensorId gate_up, TensorId down, TensorId ends, const Sizes& n) {
+  const TensorId both = grouped_linear(b, x, gate_up, ends);
+  const std::vector<TensorId> parts = aten::split(b, both, 1, std::array{n.inner, n.inner}, "SplitBackward0");
+  const TensorId gated = aten::mul(b, aten::unary(b, parts[0], aten::kSilu), parts[1]);
+  return grouped_linear(b, gated, down, ends);
+}
+
+// The places of the pairs before they were sorted.
+TensorId inverse(LayerBuilder& b, TensorId places) {
+  const Shape each = b.shape(places);
+  const TensorId back = b.emit("aten::empty_like", Marker{}, {places}, each, DType::int64);
+  const TensorId order = aten::no_grad(b, "aten::arange", {}, each, DType::int64);
+  return b.emit_in_place("aten::index_put_", Copy{each.elements()}, {back, places, order});
+}
+
+TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gate_up, TensorId down, const Sizes& n) {
+  const DType dtype = b.dtype(x);
+  const TensorId flat = b.alias(routed.experts, {n.pairs()}, contiguous_strides({n.pairs()}));
+  const Sorted sorted = sort_pairs(b, flat, n);
+  const TensorId token = aten::no_grad(b, "aten::floor_divide", std::array{sorted.places}, {n.pairs()}, DType::int64);
+  const TensorId rows = rows_at(b, x, token);
+  const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);
+  const TensorId ends = offsets(b, sorted.experts, n);
+  const TensorId y = gated_mlp(b, rows, gate_up, down, ends, n);
+  const TensorId weighted = aten::mul(b, y, aten::unsqueeze(b, weights, 1));
+  const TensorId ordered = rows_at(b, weighted, inverse(b, sorted.places));
+  const TensorId by_token = aten::view(b, ordered, {n.tokens, n.top_k, n.hidden});
+  const TensorId sum = aten::reduce(b, by_token, 0b10U, false, false);
+  const TensorId out = b.cast(sum, dtype);
+  b.hold({sorted.experts, sorted.places, weights, rows, ends, y, ordered, sum});
+  return out;
+}
+
+void lower(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  if (in.rank() < 2) b.fail("expects an input [..., tokens, features]");
+  Sizes n;
+  n.hidden = b.size("hidden_size", in[-1], "input features");
+  n.inner = b.size("intermediate_size");
+  n.experts = b.size("num_experts");
+  n.top_k = b.size("top_k");
+  n.tokens = in.elements(0, in.rank() - 1);
+  if (n.top_k > n.experts)
+    b.fail("top_k", "top_k " + std::to_string(n.top_k) + " of " + std::to_string(n.experts) + " experts",
+           "expected 1 to " + std::to_string(n.experts));
+  const TensorId gate = b.parameter("gate.weight", {n.experts, n.hidden});
+  const TensorId gate_up = b.parameter("experts.gate_up_proj", {n.experts, checked_mul(2, n.inner), n.hidden});
+  const TensorId down = b.parameter("experts.down_proj", {n.experts, n.hidden, n.inner});
+  const TensorId flat = aten::view(b, x, {n.tokens, n.hidden});
+  const Routed routed = route(b, flat, gate, n);
+  b.output(aten::view(b, experts(b, flat, routed, gate_up, down, n), in));
+  b.hold({routed.logits, routed.weights, routed.experts});
+}
+
+const LayerDef kMixtureOfExperts{
+    .name = "MixtureOfExperts",
+    .summary = "top_k of several gated MLPs for each token, dropless, as Hugging Face's Mixtral runs them",
+    .math =
+        "x [..., h]: p = softmax(x G^T) in fp32, the top_k experts of each token and their weights w scaled to sum 1;\n"
+        "y = sum of w_e D_e (silu(A_e x) * B_e x) over them. G [E, h], A and B together [E, 2 i, h], D [E, h, i].\n"
+        "With n tokens n E h + 3 n top_k h i multiply-adds. Saved: x, p, the order of the pairs and their weights, "
+        "and\n"
+        "for each pair its row, gate, up, silu, their product, and its result.",
+    .parameters = {{"hidden_size", ParameterType::size, "", "h, size of the last dimension, or _"},
+                   {"intermediate_size", ParameterType::size, "", "i, of one expert"},
+                   {"num_experts", ParameterType::size, "8", "E"},
+                   {"top_k", ParameterType::size, "2", "experts a token"}},
+    .lower = lower,
+    .example = {.call = "MixtureOfExperts(32, 64, num_experts=4, top_k=2)",
+                .input_shapes = {{2, 8, 32}},
+                .output_shape = {2, 8, 32},
+                .parameters = 24'704,
+                .forward_macs = 198'656,
+                .backward_macs = 397'312,
+                .saved_bytes = 44'624,
+                .derivation = "4*32 + 4*128*32 + 4*32*64 parameters; 16 tokens: 16*32*4 + 32*32*192 multiply-adds; "
+                              "saved: x 2048 bytes, router 704, order of the 32 pairs 768 and 16, rows 4096, both "
+                              "projections 16384, silu 8192, their product 8192, results 4096, weights 128"},
+};
+
+const LayerDef* const kLayers[] = {&kMixtureOfExperts};
+
+}  // namespace
+
+std::span<const LayerDef* const> mixture_of_experts_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
