@@ -138,6 +138,7 @@ void lower_mask(LayerBuilder& b) {
   if (b.shape(embeddings).rank() < 2 || b.shape(positions).rank() != 2)
     b.fail("expects embeddings [batch, tokens, ...] and positions [1 or batch, tokens]");
   const Sizes n{b.shape(embeddings)[0], b.shape(embeddings)[1]};
+  if (b.run().generation.part != Generation::Part::none) return b.output(positions);  // generate() finds nothing masked
   const bool eager = b.run().attention == Attention::eager;
   const bool old = b.before(kTransformers5);
   const bool packed = b.boolean("packed") || old;

@@ -20,6 +20,7 @@ std::string_view name_of(Category category) {
     case Category::activations: return "activations";
     case Category::activation_gradients: return "activation_gradients";
     case Category::scratch: return "scratch";
+    case Category::kv_cache: return "kv_cache";
   }
   return "?";
 }

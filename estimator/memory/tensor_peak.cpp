@@ -32,6 +32,7 @@ class Levels {
     if (run_.mode == Mode::infer) {
       walk(Phase::forward, r_.forward_peak, r_.forward_end);
       r_.end = live_ - bytes(s().output);
+      for (const BufferId b : s().beside_output) r_.end -= bytes(b);
       return r_;
     }
     // All micro-batches after the second are like it.

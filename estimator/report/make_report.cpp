@@ -12,11 +12,28 @@ namespace {
 
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+// What a generation keeps of keys and values once the step is over.
+std::int64_t cached_bytes(const Graph& graph) {
+  std::int64_t total = 0;
+  const auto add = [&](BufferId b) {
+    if (graph.buffers[index(b)].category == Category::kv_cache)
+      total = checked_add(total, graph.buffers[index(b)].bytes);
+  };
+  for (const TensorId t : graph.kept_with_output) add(graph.tensors[index(t)].buffer);
+  for (const TensorId t : graph.model_storage) {
+    const BufferId b = graph.tensors[index(t)].buffer;
+    const auto replaced = std::ranges::find(graph.replaced_buffers, b, [](const auto& r) { return r.first; });
+    add(replaced == graph.replaced_buffers.end() ? b : replaced->second);
+  }
+  return total;
+}
+
 void tell_bytes(const PlanParts& p, Report& r) {
   const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
   const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
   for (const TensorId t : p.graph.model_storage) {
     const Category category = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category;
+    if (category == Category::kv_cache) continue;
     if (category == Category::scratch) continue;  // constructed, and dropped for the weight it is tied to
     const bool buffer = category == Category::buffers;
     (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
@@ -24,6 +41,7 @@ void tell_bytes(const PlanParts& p, Report& r) {
   }
   for (const ParameterTensor& q : p.graph.parameters)
     if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
+  if (r.run.generation.part != Generation::Part::none) r.bytes.kv_cache = cached_bytes(p.graph);
   for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
   for (const std::int32_t i : p.schedule().with_gradient)
     r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);

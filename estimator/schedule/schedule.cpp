@@ -64,6 +64,10 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     s.output = output;
     kept[static_cast<std::size_t>(output)] = 1;
   }
+  for (const TensorId t : graph.kept_with_output) {
+    s.beside_output.push_back(buffer_of(graph, t));
+    kept[static_cast<std::size_t>(s.beside_output.back())] = 1;
+  }
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);
     if (graph.model_loss != kNone && run.loop != Loop::loss_only) {

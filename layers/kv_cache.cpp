@@ -1,0 +1,105 @@
+// KVCache, LastToken: what autoregressive generation adds to a model (--mode infer --phase prefill|decode).
+//
+// Hugging Face's caches (transformers/cache_utils.py). dynamic: keys and values are concatenated to what there was, so
+// that a step of decoding holds the old and the new tensor of one layer at once. static: one tensor of the final
+// length, written in place. paged: blocks of 16 tokens in a pool (vLLM's PagedAttention, arXiv:2309.06180), written in
+// place. Decoding is planned at its last token. Elsewhere both layers hand on what they are given.
+
+#include <array>
+
+#include "estimator/aten/views.h"
+#include "estimator/integers.h"
+
+namespace gpuplan::layers {
+namespace {
+
+using Part = Generation::Part;
+using Kind = Generation::Cache;
+
+constexpr std::int64_t kTokensOfBlock = 16;
+
+Shape with_tokens(const Shape& each, std::int64_t tokens) {
+  Shape out = each;
+  out.set(-2, tokens);
+  return out;
+}
+
+// The cache of one tensor, of which attention reads the first `read` tokens.
+TensorId in_place(LayerBuilder& b, TensorId x, std::int64_t capacity, std::int64_t read) {
+  const Shape each = b.shape(x);
+  const Shape whole = with_tokens(each, capacity);
+  const TensorId cache = b.cache(whole, b.dtype(x));
+  const TensorId written = b.emit_in_place("aten::index_copy_", Copy{each.elements()}, {cache, x});
+  return b.alias(written, with_tokens(each, read), b.strides(cache));
+}
+
+TensorId cached(LayerBuilder& b, TensorId x) {
+  const Generation& g = b.run().generation;
+  const Shape each = b.shape(x);
+  const bool prefill = g.part == Part::prefill;
+  const std::int64_t tokens = prefill ? each[-2] : checked_add(g.tokens(), -1);  // the last one made is never read
+  if (g.cache == Kind::fixed) return in_place(b, x, checked_add(g.tokens(), -1), tokens);
+  if (g.cache == Kind::paged) return in_place(b, x, round_up(checked_add(g.tokens(), -1), kTokensOfBlock), tokens);
+  const Shape all = with_tokens(each, tokens);
+  if (prefill) {
+    const TensorId made = b.emit("aten::cat", Copy{all.elements()}, {x}, all, b.dtype(x));
+    b.keep_with_output(made);
+    return made;
+  }
+  const TensorId before = b.cache(with_tokens(each, tokens - each[-2]), b.dtype(x));
+  const TensorId made = b.emit("aten::cat", Copy{all.elements()}, {before, x}, all, b.dtype(x));
+  b.replace_buffer(before, made);
+  return made;
+}
+
+void lower_cache(LayerBuilder& b) {
+  for (int i = 0; i < 2; ++i)
+    if (b.shape(b.input(i)).rank() != 4)
+      b.fail("expects keys and values [batch, heads, tokens, size], got " + to_string(b.shape(b.input(i))));
+  if (b.run().generation.part == Part::none) return b.outputs({b.input(0), b.input(1)});
+  const TensorId keys = cached(b, b.input(0));
+  b.outputs({keys, cached(b, b.input(1))});
+}
+
+void lower_last(LayerBuilder& b) {
+  const TensorId x = b.input();
+  if (b.shape(x).rank() < 2) b.fail("expects an input [batch, tokens, ...]");
+  b.output(b.run().generation.part == Part::none ? x : aten::slice(b, x, 1, 1));
+}
+
+const LayerDef kCache{
+    .name = "KVCache",
+    .summary = "the keys and values of earlier tokens, in generation",
+    .math =
+        "k, v [b, heads, tokens, size] -> the same of all tokens so far, as name.0 and name.1. With --phase prefill "
+        "or\n"
+        "decode only; otherwise k and v themselves. 2 b heads tokens size elements a layer stay between steps.",
+    .parameters = {},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .lower = lower_cache,
+    .example = {.call = "KVCache()",
+                .input_shapes = {{2, 4, 16, 64}, {2, 4, 16, 64}},
+                .output_shape = {2, 4, 16, 64},
+                .derivation = "no generation: its inputs"},
+};
+
+const LayerDef kLast{
+    .name = "LastToken",
+    .summary = "of all tokens only the last one, in generation",
+    .math = "x [b, tokens, ...] -> x[:, -1:]: a view. With --phase prefill or decode only; otherwise x itself.",
+    .parameters = {},
+    .lower = lower_last,
+    .example = {.call = "LastToken()",
+                .input_shapes = {{2, 16, 64}},
+                .output_shape = {2, 16, 64},
+                .derivation = "no generation: its input"},
+};
+
+const LayerDef* const kLayers[] = {&kCache, &kLast};
+
+}  // namespace
+
+std::span<const LayerDef* const> kv_cache_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
