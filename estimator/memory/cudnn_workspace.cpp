@@ -1,40 +1,32 @@
-// cuDNN chooses an engine by heuristics, and the engine decides the workspace: transposed copies of the input and the
-// output where it works in NHWC, filters per split of the reduction, descriptors. The choice cannot be derived, so it
-// is recorded for the convolutions of common models (cudnn_workspace_table.h); between recorded batches the form of the
-// next smaller batch holds. Any other convolution is `modelled`: it takes the form of the most similar recorded
-// one, with its rest scaled by the size of the filter.
+// cuDNN chooses an engine by heuristics, and the engine decides the workspace: transposed copies of the input, the
+// output and the filter where it works in NHWC, partial filters where it divides a long sum, descriptors. The choice
+// cannot be derived. It is recorded for the convolutions of common models (cudnn_workspace_table.h); between recorded
+// batches the form of the next smaller batch holds. Any other convolution is `modelled`: it takes the form that a rule
+// trained on recordings gives it (cudnn_workspace_rule.h).
 #include "estimator/memory/cudnn_workspace.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <limits>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
 #include <tuple>
 
-#include "estimator/error.h"
 #include "estimator/integers.h"
+#include "estimator/memory/cudnn_workspace_rule.h"
 #include "estimator/memory/cudnn_workspace_table.h"
 
 namespace gpuplan {
 namespace {
 
+using cudnn_rule::Form;
 using cudnn_table::RecordedShape;
 
-struct Form {
-  bool padded = false;
-  std::int64_t inputs = 0;
-  std::int64_t outputs = 0;
-  std::int64_t rest_bytes = 0;
-};
-
-constexpr double kMaxWorkspaceBytes = 0x1p60;  // what a double holds beyond may not fit an integer
-
-/// A rest below this holds descriptors and alignment, not filters, so it does not grow with the filter.
-constexpr std::int64_t kDescriptorBytes = 512;
+constexpr std::int64_t kInt32Elements = std::int64_t{1} << 31;  // from here on PyTorch's own kernel cannot index
 
 /// The recorded GPU that stands for this one, by compute capability; newer ones than Hopper are `modelled` by it.
 std::size_t recorded_gpu(const Gpu& gpu) {
-  if (gpu.capability_major >= 9) return 0;  // h200
+  if (gpu.capability_major >= 9) return 0;  // h200; an H100 differs in under 1 % of recordings
   if (gpu.capability_major == 8) return gpu.capability_minor == 0 ? 1 : 2;
   return 3;  // t4
 }
@@ -47,103 +39,90 @@ std::size_t setup_of(const CudnnConvolution& conv, const Gpu& gpu) {
   return (gpu_index * 3 + dtype) * 2 + (conv.channels_last ? 1 : 0);
 }
 
-auto members(const RecordedShape& s) {
+template <class Convolution>
+auto members(const Convolution& v) {
   return std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                     std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>(
-      s.c, s.h, s.w, s.k, s.r, s.s, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w, s.groups);
+      v.c, v.h, v.w, v.k, v.r, v.s, v.stride_h, v.stride_w, v.pad_h, v.pad_w, v.dilation_h, v.dilation_w, v.groups);
 }
 
-auto members(const CudnnConvolution& v) {
-  return std::tuple(v.c, v.h, v.w, v.k, v.r, v.s, v.stride_h, v.stride_w, v.pad_h, v.pad_w, v.dilation_h, v.dilation_w,
-                    v.groups);
-}
-
-/// Dense, depthwise or in between: engines differ.
-int grouping(std::int64_t groups, std::int64_t channels) { return groups == 1 ? 0 : groups == channels ? 1 : 2; }
-
-/// How unlike two convolutions are, for the choice of an engine. Weights chosen on models outside the table. Channels
-/// that are not a multiple of 4 keep tensor cores away, so they outweigh any size.
-double distance(const CudnnConvolution& conv, const RecordedShape& shape) {
-  const auto ratio = [](std::int64_t a, std::int64_t b) {
-    return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
-  };
-  const auto penalty = [](bool same, double weight) { return same ? 0.0 : weight; };
-  const std::int64_t area =
-      (shape.h + shape.stride_h - 1) / shape.stride_h * ((shape.w + shape.stride_w - 1) / shape.stride_w);
-  return 0.5 * ratio(conv.c, shape.c) + ratio(conv.k, shape.k) + 0.5 * ratio(conv.p * conv.q, area) +
-         2 * (ratio(conv.r, shape.r) + ratio(conv.s, shape.s)) + penalty((conv.c % 4 == 0) == (shape.c % 4 == 0), 4) +
-         penalty((conv.k % 4 == 0) == (shape.k % 4 == 0), 4) + penalty(conv.r == shape.r && conv.s == shape.s, 8) +
-         penalty(conv.stride_h == shape.stride_h, 8) + penalty((conv.dilation_h > 1) == (shape.dilation_h > 1), 8) +
-         penalty(grouping(conv.groups, conv.c) == grouping(shape.groups, shape.c), 32);
-}
-
-std::size_t most_similar(const CudnnConvolution& conv) {
-  const auto shapes = cudnn_table::shapes();
-  std::size_t best = 0;
-  double best_distance = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const double d = distance(conv, shapes[i]);
-    if (d < best_distance) {
-      best_distance = d;
-      best = i;
-    }
+/// The form at batch n in the codes of one shape (format: cudnn_workspace_table.h); none: the rule's.
+std::optional<Form> form_at(std::string_view codes, CudnnConvolution::Pass pass, std::int64_t n) {
+  for (int skipped = 0; skipped < static_cast<int>(pass); ++skipped) {
+    if (codes.find(' ') == codes.npos) return std::nullopt;
+    codes.remove_prefix(codes.find(' ') + 1);
   }
-  return best;
-}
-
-/// The form at batch n in the codes of one shape (format: cudnn_workspace_table.h).
-Form form_at(std::string_view codes, CudnnConvolution::Pass pass, std::int64_t n) {
-  for (int skipped = 0; skipped < static_cast<int>(pass); ++skipped) codes.remove_prefix(codes.find(' ') + 1);
   codes = codes.substr(0, codes.find(' '));
-  Form form;
+  std::optional<Form> form;
   while (!codes.empty() && (std::int64_t{1} << (codes[0] - 'a')) <= n) {
     const int letter = codes[1] - 'A';
-    form = {letter >= 9, letter % 9 / 3, letter % 3, 0};
+    const auto copies = [](int count) { return static_cast<std::int16_t>(count); };
+    form = letter == cudnn_table::kByRule
+               ? std::nullopt
+               : std::optional(Form{letter >= 9, copies(letter % 9 / 3), copies(letter % 3)});
     codes.remove_prefix(2);
-    const auto digits = std::from_chars(codes.data(), codes.data() + codes.size(), form.rest_bytes);
+    std::int64_t rest_bytes = 0;
+    const auto digits = std::from_chars(codes.data(), codes.data() + codes.size(), rest_bytes);
+    if (form) form->rest_bytes = rest_bytes;
     codes.remove_prefix(static_cast<std::size_t>(digits.ptr - codes.data()));
   }
   return form;
 }
 
-std::int64_t copy_bytes(const CudnnConvolution& conv, const Form& form) {
-  const std::int64_t step = !form.padded ? 1 : conv.dtype == DType::fp32 ? 4 : 8;
-  const std::int64_t pixel_bytes = checked_mul(conv.n, size_of(conv.dtype));
-  const std::int64_t input = checked_mul(checked_mul(round_up(conv.c, step), checked_mul(conv.h, conv.w)), pixel_bytes);
-  const std::int64_t output =
-      checked_mul(checked_mul(round_up(conv.k, step), checked_mul(conv.p, conv.q)), pixel_bytes);
-  return checked_add(checked_mul(form.inputs, input), checked_mul(form.outputs, output));
+std::optional<Form> recorded_form(const CudnnConvolution& conv, std::size_t setup) {
+  const auto shapes = cudnn_table::shapes();
+  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), members(conv),
+                                         [](const RecordedShape& s, const auto& key) { return members(s) < key; });
+  if (recorded == shapes.end() || members(*recorded) != members(conv)) return std::nullopt;
+  return form_at(cudnn_table::codes(setup, static_cast<std::size_t>(recorded - shapes.begin())), conv.pass, conv.n);
+}
+
+std::int64_t product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t result = 1;
+  for (const std::int64_t factor : factors) result = checked_mul(result, factor);
+  return result;
+}
+
+std::int64_t form_bytes(const CudnnConvolution& v, const Form& form) {
+  const std::int64_t step = !form.padded ? 1 : v.dtype == DType::fp32 ? 4 : 8;
+  const std::int64_t width = size_of(v.dtype), c = round_up(v.c, step), k = round_up(v.k, step);
+  const std::int64_t filters = form.filters + form.partial_filters * (size_of(DType::fp32) / width);
+  std::int64_t bytes = form.rest_bytes;
+  if (form.inputs > 0) bytes = checked_add(bytes, product({form.inputs, v.n, c, v.h, v.w, width}));
+  if (form.outputs > 0) bytes = checked_add(bytes, product({form.outputs, v.n, k, v.p, v.q, width}));
+  if (filters > 0) bytes = checked_add(bytes, product({filters, k, round_up(v.c / v.groups, step), v.r, v.s, width}));
+  return bytes;
+}
+
+/// Depthwise convolutions in fp16 and NCHW that run faster in cuDNN (Convolution.cpp,
+/// check_cudnn_depthwise_workload_with_filter).
+bool cudnn_is_faster(const CudnnConvolution& v) {
+  if (v.h == 1 && v.stride_w == 1) return true;
+  if (v.r != v.s || (v.s != 1 && v.s != 3 && v.s != 5) || v.w < 7) return false;
+  if (v.stride_w != 2) return v.stride_w == 1;
+  if (v.n == 1) return v.s > 1 || v.w <= 28;
+  if (v.s == 1) return v.n <= 16 && v.c >= 128 && v.w <= 7;
+  return v.c >= 512 || (v.c >= 256 && v.w >= 28);
 }
 
 }  // namespace
 
-std::size_t SimilarConvolutions::find(const CudnnConvolution& conv) {
-  const auto shapes = cudnn_table::shapes();
-  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), members(conv),
-                                         [](const RecordedShape& s, const auto& key) { return members(s) < key; });
-  if (recorded != shapes.end() && members(*recorded) == members(conv))
-    return static_cast<std::size_t>(recorded - shapes.begin());
-  const auto key = std::apply([](auto... member) { return std::array{member...}; }, members(conv));
-  const auto [it, fresh] = found_.try_emplace(key, 0);
-  if (fresh) it->second = most_similar(conv);
-  return it->second;
+bool runs_native_depthwise(const CudnnConvolution& v, const Gpu& gpu) {
+  const bool depthwise = v.groups > 1 && v.groups == v.c && v.k % v.c == 0;
+  if (!depthwise || product({v.n, v.c, v.h, v.w}) >= kInt32Elements) return false;
+  if (v.dtype == DType::fp64) return true;
+  if (v.channels_last) return false;
+  const bool for_cudnn = gpu.capability_major >= 7 && v.dtype == DType::fp16 && v.c >= 32 && v.dilation_h == 1 &&
+                         v.dilation_w == 1 && (v.stride_h == v.stride_w || v.h == 1);
+  return !for_cudnn || !cudnn_is_faster(v);
 }
 
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu, SimilarConvolutions& similar) {
+std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu) {
   // fp64 engines take at most a few KiB (4 to 18 in recordings of ResNet-50): left out.
-  if (conv.dtype == DType::fp64) return 0;
-  const std::size_t index = similar.find(conv);
-  const RecordedShape& shape = cudnn_table::shapes()[index];
-  Form form = form_at(cudnn_table::codes(setup_of(conv, gpu), index), conv.pass, conv.n);
-  if (form.rest_bytes >= kDescriptorBytes && members(shape) != members(conv)) {
-    const double filter = static_cast<double>(conv.k) * static_cast<double>(conv.c) / static_cast<double>(conv.groups) *
-                          static_cast<double>(conv.r * conv.s);
-    const double recorded = static_cast<double>(shape.k) * shape.c / shape.groups * shape.r * shape.s;
-    const double scaled = static_cast<double>(form.rest_bytes) * (filter / recorded);
-    if (scaled > kMaxWorkspaceBytes) throw Error("a convolution's workspace takes more than 1 EiB of memory");
-    form.rest_bytes = static_cast<std::int64_t>(scaled);
-  }
-  return checked_add(copy_bytes(conv, form), form.rest_bytes);
+  if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return 0;
+  const std::size_t setup = setup_of(conv, gpu);
+  const std::optional<Form> recorded = recorded_form(conv, setup);
+  return form_bytes(conv, recorded ? *recorded : cudnn_rule::form_of(conv, setup));
 }
 
 }  // namespace gpuplan

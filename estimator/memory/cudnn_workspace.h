@@ -2,39 +2,39 @@
 // `modelled`. The only file that knows them.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <map>
 
 #include "estimator/device/gpu.h"
 #include "estimator/dtype.h"
 
 namespace gpuplan {
 
-/// A 2-D convolution as cuDNN sees it; input [n, c, h, w], filter [k, c / groups, r, s], output [n, k, p, q].
+/// A 2-D convolution as cuDNN sees it; input [n, c, h, w], filter [k, c / groups, r, s], output [n, k, p, q]. PyTorch
+/// makes a Conv1d one of height 1.
 struct CudnnConvolution {
   enum class Pass : std::uint8_t { forward, backward_data, backward_filter };
   Pass pass = Pass::forward;
   DType dtype = DType::fp32;
-  bool channels_last = false;
+  bool channels_last = false;  // NHWC
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1, p = 1, q = 1;
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   std::int64_t groups = 1;
   bool tf32 = true;  // fp32 only: cuDNN may use TF32, PyTorch's default; without it, `modelled` by TF32's
 };
 
-/// Which recorded convolution stands for another. A search takes as long as planning several layers, and models repeat
-/// their convolutions, so what was found is remembered.
-class SimilarConvolutions {
- public:
-  std::size_t find(const CudnnConvolution& convolution);
+/// Whether PyTorch gives a depthwise convolution to its own kernel, which takes no workspace, rather than to cuDNN
+/// (aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise): NHWC goes to cuDNN, and in NCHW fp16 where cuDNN was
+/// found to be faster. fp64 stays, bf16 does in NCHW; inputs of 2^31 elements go to cuDNN (2.15; in 2.8 they stay).
+bool runs_native_depthwise(const CudnnConvolution& convolution, const Gpu& gpu);
 
- private:
-  std::map<std::array<std::int64_t, 13>, std::size_t> found_;  // by shape, stride, padding, dilation and groups
-};
+/// Workspace in bytes that PyTorch allocates while the convolution runs (0: none). Throws Error if it does not fit 64
+/// bits.
+std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu);
 
-/// Workspace in bytes that PyTorch allocates while the convolution runs (0: none).
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu, SimilarConvolutions& similar);
+/// For callers that still pass one: nothing needs to be remembered.
+struct SimilarConvolutions {};
+inline std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu, SimilarConvolutions&) {
+  return cudnn_workspace_bytes(convolution, gpu);
+}
 
 }  // namespace gpuplan
