@@ -78,7 +78,7 @@ std::vector<TensorId> top_k(LayerBuilder& b, TensorId p, const Sizes& n) {
 
 // The weights of each token's experts, scaled to a sum of one.
 Routed route(LayerBuilder& b, TensorId x, TensorId gate, const Sizes& n) {
-  const TensorId logits = aten::linear(b, x, gate, kNone);
+  const TensorId logits = aten::linear(b, aten::view(b, x, {n.tokens, n.hidden}), gate, kNone);
   const TensorId p = aten::softmax(b, b.cast(logits, DType::fp32));
   const std::vector<TensorId> best = top_k(b, p, n);
   const TensorId sum = aten::reduce(b, best[0], 0b10U, true, false);
@@ -112,16 +112,18 @@ Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
   return {sorted[0], sorted[1]};
 }
 
+struct Offsets {
+  TensorId ends = kNone, narrow = kNone, counts = kNone;
+};
+
 // Where each expert's rows end.
-TensorId offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
+Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId narrow = b.cast(experts, DType::int32);
   const TensorId counts = aten::no_grad(b, "aten::histc", std::array{narrow}, {n.experts}, DType::int32);
   Scripted scan{.elementwise_flops = n.experts};
   act(scan, kResultAllocation);
   act(scan, cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2));
-  const TensorId ends = b.emit("aten::cumsum", scan, {counts}, {n.experts}, DType::int32);
-  b.hold({experts, narrow, counts});
-  return ends;
+  return {b.emit("aten::cumsum", scan, {counts}, {n.experts}, DType::int32), narrow, counts};
 }
 
 // A product for every expert. On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions and
@@ -168,7 +170,7 @@ TensorId gated_mlp(LayerBuilder& b, TensorId x, TensorId gate_up, TensorId down,
 // The places of the pairs before they were sorted.
 TensorId inverse(LayerBuilder& b, TensorId places) {
   const Shape each = b.shape(places);
-  const TensorId back = b.emit("aten::empty_like", Marker{}, {places}, each, DType::int64);
+  const TensorId back = b.emit("aten::empty_like", Fill{}, {places}, each, DType::int64);
   const TensorId order = aten::no_grad(b, "aten::arange", {}, each, DType::int64);
   return b.emit_in_place("aten::index_put_", Copy{each.elements()}, {back, places, order});
 }
@@ -180,14 +182,16 @@ TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gat
   const TensorId token = aten::no_grad(b, "aten::floor_divide", std::array{sorted.places}, {n.pairs()}, DType::int64);
   const TensorId rows = rows_at(b, x, token);
   const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);
-  const TensorId ends = offsets(b, sorted.experts, n);
-  const TensorId y = gated_mlp(b, rows, gate_up, down, ends, n);
+  const Offsets rows_of = offsets(b, sorted.experts, n);
+  const TensorId y = gated_mlp(b, rows, gate_up, down, rows_of.ends, n);
   const TensorId weighted = aten::mul(b, y, aten::unsqueeze(b, weights, 1));
-  const TensorId ordered = rows_at(b, weighted, inverse(b, sorted.places));
+  const TensorId back = inverse(b, sorted.places);
+  const TensorId ordered = rows_at(b, weighted, back);
   const TensorId by_token = aten::view(b, ordered, {n.tokens, n.top_k, n.hidden});
   const TensorId sum = aten::reduce(b, by_token, 0b10U, false, false);
   const TensorId out = b.cast(sum, dtype);
-  b.hold({sorted.experts, sorted.places, weights, rows, ends, y, ordered, sum});
+  b.hold({sorted.experts, sorted.places, weights, rows, rows_of.narrow, rows_of.counts, rows_of.ends, back, y, ordered,
+          sum});
   return out;
 }
 
