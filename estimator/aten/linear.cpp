@@ -159,9 +159,13 @@ TensorId bmm(LayerBuilder& b, TensorId x, TensorId y) {
 }
 
 TensorId matmul(LayerBuilder& b, TensorId x, TensorId y) {
-  y = b.autocast_lower(y);
-  x = b.autocast_lower(x);
-  return matmul_as_given(b, x, y);
+  const TensorId q = b.autocast_lower(y);
+  const TensorId p = b.autocast_lower(x);
+  const TensorId z = matmul_as_given(b, p, q);
+  // The casts are arguments of the call, whose copies of batched operands do not replace them.
+  if (p != x && b.shape(p).rank() > 2) b.hold({p});
+  if (q != y && b.shape(q).rank() > 2) b.hold({q});
+  return z;
 }
 
 TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y) {
