@@ -54,7 +54,7 @@ TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
     const TensorId all = make(b, "aten::all", {zero}, {}, DType::boolean);
     b.hold({zero, all});
   }
-  b.hold({first, steps});
+  b.hold({first, steps, numbers});
   return numbers;
 }
 
