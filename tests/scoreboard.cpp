@@ -179,6 +179,10 @@ RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   run.micro_batches = recipe.value("micro", 1);
   if (recipe.value("channels_last", false)) run.layout = MemoryFormat::channels_last;
   if (recipe.value("checkpoint", false)) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  run.optimizer_in_backward = recipe.value("in_backward", false);
+  run.master_weights = recipe.value("master", false);
+  run.offload_saved = recipe.value("offload_saved", false);
+  run.offload_optimizer = recipe.value("offload_optimizer", false);
   if (recipe.value("attn", "") == "eager") run.attention = Attention::eager;
   return run;
 }

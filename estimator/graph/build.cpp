@@ -107,6 +107,8 @@ class Walker {
       throw Error("a batch of " + std::to_string(run_.batch) + " does not split into " +
                       std::to_string(run_.micro_batches) + " micro-batches of one size",
                   ErrorKind::usage);
+    if (run_.weights != WeightFormat::as_computed && run_.mode != Mode::infer)
+      throw Error("weights in int8, int4 or fp8 are for inference: nothing trains them", ErrorKind::usage);
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);

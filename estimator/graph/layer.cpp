@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/error.h"
+#include "estimator/graph/weight_format.h"
 #include "estimator/integers.h"
 #include "estimator/memory/reduction.h"
 
@@ -83,6 +84,12 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
   layer.parameters = checked_add(layer.parameters, shape.elements());
+  if (run_.weights != WeightFormat::as_computed && is_stored_in_format(call_.def->name, name, shape)) {
+    const bool transposed = call_.def->name == "Conv1D";  // [in, out]
+    const StoredWeight stored = stored_weight(run_.weights, shape, shape[transposed ? 1 : 0]);
+    graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].bytes = stored.bytes;
+    buffer("weight_scale", {stored.scales}, DType::fp32);
+  }
   return t;
 }
 

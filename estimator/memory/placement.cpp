@@ -79,8 +79,8 @@ class Replay {
     }
   }
 
-  // peft makes a layer's two matrices in fp32 and casts them to that layer's type; when it has made all of them, those of
-  // half precision are cast back to fp32 (tuners/lora/layer.py, update_layer; tuners_utils.py, cast_adapter_dtype).
+  // peft makes a layer's two matrices in fp32 and casts them to that layer's type; when it has made all of them, those
+  // of half precision are cast back to fp32 (tuners/lora/layer.py, update_layer; tuners_utils.py, cast_adapter_dtype).
   void add_adapters() {
     const bool cast_twice = run_.precision != adapter_type(run_.precision);
     std::vector<BlockId> half;
@@ -133,8 +133,7 @@ class Replay {
 
   void step(int i) {
     if (reporting_) note_peak(Phase::start, kNone);
-    if (i > 0)
-      for (const BufferId g : passes_.front().gradients) release(g);
+    if (i > 0) zero_gradients();
     record(Phase::start);
     if (run_.mode == Mode::infer) {
       infer(i > 0);
@@ -148,6 +147,12 @@ class Replay {
       update(i);
     }
     record(Phase::end);
+  }
+
+  void zero_gradients() {
+    for (const BufferId g : passes_.front().gradients) release(g);
+    for (BlockId& g : fp32_gradients_) release_as(g, Category::gradients);
+    fp32_gradients_.clear();
   }
 
   void infer(bool result_is_held) {
@@ -175,6 +180,7 @@ class Replay {
     }
     record(Phase::loss);
     phase_ = Phase::backward;
+    updates_first_ = first;
     if (first) run_optimizer(optimizer_.scaler);
     run_steps(Phase::backward);
     record(Phase::backward);
@@ -221,13 +227,23 @@ class Replay {
       step_ = i;
       if (reporting_) step_peak_ = allocator_.allocated_bytes();
       if (step.what != nullptr) run_kernel(step);
+      update_parameter(i);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) release(schedule.released[index(k)]);
       if (next_replacement_ < schedule.replacements.size() && schedule.replacements[next_replacement_].step == i)
         replace();
       if (reporting_) result_.timeline.push_back({phase, allocator_.allocated_bytes(), step_peak_});
     }
-    next_replacement_ = 0;
+    next_replacement_ = next_update_ = 0;
     step_ = kNone;
+  }
+
+  // An optimizer's step within backward.
+  void update_parameter(std::int32_t step) {
+    if (phase_ != Phase::backward || next_update_ >= s().updates.size() || s().updates[next_update_].step != step)
+      return;
+    const std::size_t parameter = index(s().updates[next_update_++].parameter);
+    const auto& programs = updates_first_ ? optimizer_.first_of : optimizer_.steady_of;
+    if (parameter < programs.size()) run_optimizer(programs[parameter]);
   }
 
   void run_kernel(const Step& step) {
@@ -290,6 +306,8 @@ class Replay {
           slots_[slot] = run_.scratch == Scratch::none ? kNoBlock : allocate_bytes(e.bytes, Category::scratch);
           break;
         case Kind::free: release_scratch(slots_[slot]); break;
+        case Kind::alloc_gradient: fp32_gradients_.push_back(allocate_bytes(e.bytes, Category::gradients)); break;
+        case Kind::free_gradient: release(passes_.front().gradient_of[slot]); break;
       }
     }
   }
@@ -330,12 +348,13 @@ class Replay {
   void release_result(BufferId id) {
     if (id != kNone) release(id);
   }
-  void release_scratch(BlockId& b) {
+  void release_as(BlockId& b, Category category) {
     if (b == kNoBlock) return;
-    categories_[static_cast<std::size_t>(Category::scratch)] -= allocator_.charged_bytes(b);
+    categories_[static_cast<std::size_t>(category)] -= allocator_.charged_bytes(b);
     allocator_.release(b);
     b = kNoBlock;
   }
+  void release_scratch(BlockId& b) { release_as(b, Category::scratch); }
 
   void note_peak(Phase phase, std::int32_t step) {
     const std::int64_t now = allocator_.allocated_bytes();
@@ -383,7 +402,9 @@ class Replay {
   std::array<std::int64_t, kCategories> categories_{};
   Phase phase_ = Phase::start;
   std::int32_t step_ = kNone;
-  std::size_t next_replacement_ = 0;
+  std::vector<BlockId> fp32_gradients_;  // of master weights
+  std::size_t next_replacement_ = 0, next_update_ = 0;
+  bool updates_first_ = false;  // optimizers in backward have no states yet
   bool recording_ = false, reporting_ = false, steady_ = false;
   bool workspace_forward_ = false, workspace_backward_ = false;
   std::int64_t highest_ = -1, step_peak_ = 0, kernels_ = 0, allocations_ = 0;

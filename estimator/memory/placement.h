@@ -8,17 +8,12 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/optimizer/optimizer.h"
+#include "estimator/optimizer/optimizer_work.h"
 #include "estimator/phase.h"
 #include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
-
-/// What optimizer.step() and its companions do, for the steps that are replayed.
-struct OptimizerWork {
-  OptimizerProgram construction, scaler, clip, first, steady;  // scaler: once, in the first backward
-};
 
 /// Where the reported step stood when allocated bytes were highest.
 struct PeakPlace {

@@ -23,6 +23,7 @@ class Levels {
     r_.after_model = live_;
     for (const TensorId t : graph_.inputs) add(t);
     r_.optimizer_state = states(optimizer_.construction) + (first ? 0 : states(optimizer_.first));
+    for (const OptimizerProgram& p : optimizer_.first_of) r_.optimizer_state += first ? 0 : states(p);
     live_ += r_.optimizer_state;
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
@@ -85,6 +86,7 @@ class Levels {
       for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
         live_ += bytes(s().allocated[static_cast<std::size_t>(k)]);
       if (step.allocates.begin != step.allocates.end) note(peak);
+      if (phase == Phase::backward) update(static_cast<std::int32_t>(i), peak);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
         live_ -= bytes(s().released[static_cast<std::size_t>(k)]);
       while (next < s().replacements.size() && s().replacements[next].step < static_cast<std::int32_t>(i)) ++next;
@@ -94,18 +96,31 @@ class Levels {
     end = live_;
   }
 
-  void program(const OptimizerProgram& p) {
-    r_.optimizer_peak = std::max(r_.optimizer_peak, live_);
+  // A parameter's own optimizer, in backward.
+  void update(std::int32_t step, std::int64_t& peak) {
+    const auto found = std::ranges::lower_bound(s().updates, step, {}, &Schedule::Update::step);
+    if (found == s().updates.end() || found->step != step) return;
+    const auto& programs = run_.first_step && pass_ == 0 ? optimizer_.first_of : optimizer_.steady_of;
+    const auto parameter = static_cast<std::size_t>(found->parameter);
+    if (parameter < programs.size()) program(programs[parameter], peak);
+  }
+
+  void program(const OptimizerProgram& p) { program(p, r_.optimizer_peak); }
+
+  void program(const OptimizerProgram& p, std::int64_t& peak) {
+    peak = std::max(peak, live_);
     std::vector<std::int64_t> slots;
     for (const OptimizerEvent& e : p.events) {
       const auto slot = static_cast<std::size_t>(e.slot);
       if (slots.size() <= slot) slots.resize(slot + 1, 0);
-      if (e.kind == OptimizerEvent::Kind::free) {
+      if (e.kind == OptimizerEvent::Kind::free_gradient) {
+        live_ -= bytes(passes_.front().gradient_of[slot]);
+      } else if (e.kind == OptimizerEvent::Kind::free) {
         live_ -= slots[slot];
         slots[slot] = 0;
       } else if (e.kind != OptimizerEvent::Kind::alloc_scratch) {
         live_ += slots[slot] = rounded(e.bytes);
-        note(r_.optimizer_peak);
+        note(peak);
       }
     }
   }

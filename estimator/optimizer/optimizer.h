@@ -21,12 +21,13 @@ struct OptimizerParameter {
 /// One thing that happens to memory, in order. `slot` names a tensor within the program; a state's slot
 /// is alive when the program ends, every temporary is freed in it.
 struct OptimizerEvent {
-  enum class Kind : std::uint8_t { alloc_state, alloc_tensor, alloc_scratch, free };
+  enum class Kind : std::uint8_t { alloc_state, alloc_tensor, alloc_scratch, free, alloc_gradient, free_gradient };
   Kind kind;
   std::int32_t slot;
   std::int64_t bytes;  // unrounded; 0 for free
   // alloc_tensor: a tensor that Python or C++ optimizer code creates (counted with --scratch none);
-  // alloc_scratch: inside one kernel (left out with --scratch none).
+  // alloc_scratch: inside one kernel (left out with --scratch none);
+  // alloc_gradient: lives until the next zero_grad; free_gradient: of the parameter `slot` of those with a gradient.
 };
 
 struct OptimizerProgram {

@@ -5,6 +5,7 @@
 
 #include "estimator/integers.h"
 #include "estimator/schedule/backward.h"
+#include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
@@ -28,6 +29,13 @@ std::int64_t cached_bytes(const Graph& graph) {
   return total;
 }
 
+std::int64_t state_bytes(const OptimizerProgram& program) {
+  std::int64_t bytes = 0;
+  for (const OptimizerEvent& e : program.events)
+    if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
+  return bytes;
+}
+
 void tell_bytes(const PlanParts& p, Report& r) {
   const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
   const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
@@ -43,11 +51,30 @@ void tell_bytes(const PlanParts& p, Report& r) {
     if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
   if (r.run.generation.part != Generation::Part::none) r.bytes.kv_cache = cached_bytes(p.graph);
   for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
-  for (const std::int32_t i : p.schedule().with_gradient)
-    r.bytes.gradients += bytes_of(p.graph.parameters[index(i)].tensor);
+  for (const std::int32_t i : p.schedule().with_gradient) {
+    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+    if (!r.run.optimizer_in_backward) r.bytes.gradients += t.shape.elements() * size_of(stepped_type(t.dtype, r.run));
+  }
+  for (const OptimizerProgram& program : p.optimizer.first_of) r.bytes.optimizer_state += state_bytes(program);
   for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
-    for (const OptimizerEvent& e : program->events)
-      if (e.kind == OptimizerEvent::Kind::alloc_state) r.bytes.optimizer_state += e.bytes;
+    r.bytes.optimizer_state += state_bytes(*program);
+}
+
+// What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
+void tell_offload(const PlanParts& p, const std::vector<char>& reached, Report& r) {
+  if (r.run.mode == Mode::infer) return;
+  if (r.run.offload_saved) {
+    const HostTraffic saved = saved_traffic(p.graph, reached);
+    r.offload_bytes_to_host = checked_mul(saved.to_host_bytes, r.run.micro_batches);
+    r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
+  }
+  if (!r.run.offload_optimizer) return;
+  for (const std::int32_t i : p.schedule().with_gradient) {
+    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+    const std::int64_t bytes = t.shape.elements() * size_of(t.dtype);
+    r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, bytes);
+    r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, bytes);
+  }
 }
 
 // What checkpoints were given is kept for them, by the layer that made it.
@@ -146,6 +173,8 @@ void tell_compute(const PlanParts& p, Report& r) {
       *n *= r.run.micro_batches;  // no more than the total, which did not overflow
   c.forward_flops = checked_mul(2, c.forward_macs);
   c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
+  for (const OptimizerProgram& program : r.run.first_step ? p.optimizer.first_of : p.optimizer.steady_of)
+    c.optimizer_flops = checked_add(c.optimizer_flops, program.elementwise_flops);
   c.step_flops =
       checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
 }
@@ -180,6 +209,7 @@ void tell_tensor_peak(const PlanParts& p, Report& r) {
 }
 
 Confidence confidence_of(Category category, const RunConfig& run) {
+  if (category == Category::parameters && run.weights != WeightFormat::as_computed) return Confidence::modelled;
   return category == Category::scratch && run.scratch == Scratch::full ? Confidence::modelled : Confidence::exact;
 }
 
@@ -235,7 +265,9 @@ Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu)
   r.run = run;
   tell_layers(parts, r);
   tell_bytes(parts, r);
-  tell_saved(parts, reached_nodes(parts.graph), r);
+  const std::vector<char> reached = reached_nodes(parts.graph);
+  tell_saved(parts, reached, r);
+  tell_offload(parts, reached, r);
   tell_compute(parts, r);
   tell_tensor_peak(parts, r);
   tell_peak(parts, gpu, r);

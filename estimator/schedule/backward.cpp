@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
 
 namespace gpuplan {
@@ -54,9 +55,10 @@ class Engine {
         run_(run),
         writer_(writer),
         kept_(kept),
-        accumulates_(accumulates),
+        accumulates_(accumulates && !run.optimizer_in_backward),
         reached_(reached_nodes(graph)),
-        recompute_(graph, writer) {}
+        recompute_(graph, writer),
+        host_(graph, writer) {}
 
   void run() {
     prepare();
@@ -136,11 +138,14 @@ class Engine {
     }
     if (!any) return;
     recompute_.enter(id);
+    if (run_.offload_saved && !recompute_.inside()) host_.enter(id);
     for (std::int32_t o = n.ops.begin; o < n.ops.end; ++o) run_op(n, graph_.backward_ops[static_cast<std::size_t>(o)]);
     for (std::size_t i = outputs; i < locals_.size(); ++i) resolve_alias(n, i);
     if (recompute_.inside()) read_recomputed(n);
+    const bool on_host = host_.inside();
+    host_.leave();
     fit_results(n);
-    finish(id, outputs);
+    finish(id, outputs, on_host);
     for (const Flowing& result : results_) ++refs(result.buffer);
     for (std::size_t k = 0; k < outputs; ++k)
       if (locals_[k].buffer != kNone) --refs(locals_[k].buffer);
@@ -189,6 +194,7 @@ class Engine {
 
   // The storage of an operand; a gradient that never arrived is zero-filled first.
   BufferId operand_buffer(const AutogradNode& n, Operand operand) {
+    if (operand >= 0 && host_.inside()) return host_.copy_of(operand);
     if (operand >= 0) return recompute_.buffer(tensor_of(graph_, operand).buffer);
     const auto i = static_cast<std::size_t>(~operand);
     resolve_alias(n, i);
@@ -319,8 +325,8 @@ class Engine {
     }
   }
 
-  // The incoming gradients and the saved tensors are alive until the node has run.
-  void finish(NodeId id, std::size_t outputs) {
+  // The incoming gradients and the saved tensors, unless these wait on the host, are alive until the node has run.
+  void finish(NodeId id, std::size_t outputs, bool on_host) {
     const AutogradNode& n = graph_.nodes[static_cast<std::size_t>(id)];
     const bool no_kernel = n.ops.begin == n.ops.end;
     const std::span<const TensorId> given = recompute_.leave(id);
@@ -331,7 +337,7 @@ class Engine {
     for (std::size_t k = 0; k < outputs; ++k)
       if (locals_[k].buffer != kNone) writer_.read(locals_[k].buffer);
     for (const TensorId t : saved(n))
-      if (recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
+      if (!on_host && recompute_.buffer(tensor_of(graph_, t).buffer) == tensor_of(graph_, t).buffer)
         writer_.read(tensor_of(graph_, t).buffer);
     for (const TensorId t : given) writer_.read(tensor_of(graph_, t).buffer);
   }
@@ -346,7 +352,7 @@ class Engine {
     }
     Flowing& waiting = leaf_gradient_[static_cast<std::size_t>(input)];
     accumulate(waiting, g, t, layer);
-    if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, t);
+    if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, input);
   }
 
   // input_buffer.cpp, can_accumulate_inplace: in place when the buffered gradient is dense and nobody else refers to
@@ -380,7 +386,9 @@ class Engine {
 
   // accumulate_grad.h: a gradient of the parameter's layout that nobody else holds is taken as it is, else cloned. A
   // parameter that has one already gets the new one added in place.
-  void keep_gradient(Flowing& g, const Tensor& leaf) {
+  void keep_gradient(Flowing& g, TensorId input) {
+    const Tensor& leaf = tensor_of(graph_, input);
+    const BufferId arrived = g.buffer;
     const LayerId layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
     if (accumulates_) {
       sums_.push_back(std::make_unique<Primitive>(Elementwise{leaf.shape.elements(), 1}));
@@ -399,8 +407,19 @@ class Engine {
     Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
     b.category = Category::gradients;
     b.layer = layer;
+    if (run_.optimizer_in_backward && leaf.trained) return update(input, g.buffer, arrived);
     if (kept_.size() <= static_cast<std::size_t>(g.buffer)) kept_.resize(static_cast<std::size_t>(g.buffer) + 1, 0);
     kept_[static_cast<std::size_t>(g.buffer)] = 1;
+  }
+
+  // The hook that runs once the gradient is there steps the parameter and lets go of the gradient; what arrived is held
+  // until AccumulateGrad returns.
+  void update(TensorId parameter, BufferId gradient, BufferId arrived) {
+    Schedule& s = writer_.schedule();
+    s.updates.push_back({static_cast<std::int32_t>(s.steps.size()), parameter});
+    writer_.begin("Optimizer.step", s.buffers[static_cast<std::size_t>(gradient)].layer, Phase::backward, nullptr);
+    writer_.read(gradient);
+    writer_.read(arrived);
   }
 
   // utils/grad_layout_contract.h: the strides of the parameter, where it is dense; dimensions of size 1 do not count.
@@ -415,13 +434,19 @@ class Engine {
   void collect_gradients() {
     Schedule& s = writer_.schedule();
     std::vector<char> seen(s.buffers.size(), 0);
+    std::vector<std::int32_t> parameter_of(graph_.tensors.size(), kNone);
     for (std::size_t i = 0; i < graph_.parameters.size(); ++i) {
       const Flowing& g = leaf_gradient_[static_cast<std::size_t>(graph_.parameters[i].tensor)];
       if (g.buffer == kNone) continue;
+      parameter_of[static_cast<std::size_t>(graph_.parameters[i].tensor)] =
+          static_cast<std::int32_t>(s.gradient_of.size());
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
-      if (!accumulates_ && std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
+      s.gradient_of.push_back(g.buffer);
+      if (!run_.optimizer_in_backward && !accumulates_ &&
+          std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
         s.gradients.push_back(g.buffer);
     }
+    for (Schedule::Update& u : s.updates) u.parameter = parameter_of[static_cast<std::size_t>(u.parameter)];
   }
 
   const Graph& graph_;
@@ -431,6 +456,7 @@ class Engine {
   bool accumulates_;
   std::vector<char> reached_;
   Recompute recompute_;
+  UnpackedFromHost host_;
   std::vector<std::size_t> first_slot_;
   std::vector<Flowing> pending_;        // by node and output: the engine's input buffers
   std::vector<Flowing> leaf_gradient_;  // by tensor

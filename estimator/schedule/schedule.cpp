@@ -1,6 +1,9 @@
 #include "estimator/schedule/schedule.h"
 
+#include <optional>
+
 #include "estimator/schedule/backward.h"
+#include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/scratch.h"
 #include "estimator/schedule/step_writer.h"
 
@@ -32,12 +35,15 @@ namespace {
 
 BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[static_cast<std::size_t>(t)].buffer; }
 
-void append_forward(const Graph& graph, StepWriter& writer) {
+void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer) {
+  std::optional<PackedOnHost> packed;
+  if (run.offload_saved) packed.emplace(graph);
   auto replaced = graph.replaced_buffers.begin();  // in the order of the operations that make the new ones
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
     const bool marker = std::holds_alternative<Marker>(op.what);
     const Phase phase = static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward : Phase::loss;
+    if (packed) packed->before(static_cast<std::int32_t>(i), writer, phase);
     writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);
     for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
@@ -93,7 +99,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   for (const auto& [old_buffer, new_buffer] : graph.replaced_buffers) kept[static_cast<std::size_t>(new_buffer)] = 1;
 
   StepWriter writer(s, run, gpu);
-  append_forward(graph, writer);
+  append_forward(graph, run, writer);
   hold_results(graph, run, writer, kept);
   if (graph.loss != kNone) append_backward(graph, run, writer, kept, first != nullptr);
   kept.resize(s.buffers.size(), 0);

@@ -38,6 +38,13 @@ struct Schedule {
   std::vector<std::int64_t> scratch;
   std::vector<BufferId> gradients;          // one a trained parameter that got one; alive until the next zero_grad
   std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters
+  std::vector<BufferId> gradient_of;        // one a member of with_gradient; they may share one
+  /// A parameter that its own optimizer steps in backward, as a step runs.
+  struct Update {
+    std::int32_t step;
+    std::int32_t parameter;  // which of with_gradient
+  };
+  std::vector<Update> updates;
   /// A buffer that is replaced when a step has run: old goes, new takes its place.
   struct Replacement {
     std::int32_t step;

@@ -1,0 +1,139 @@
+#include "estimator/optimizer/optimizer_work.h"
+
+#include "estimator/error.h"
+#include "estimator/optimizer/grad_scaler.h"
+
+namespace gpuplan {
+namespace {
+
+using Kind = OptimizerEvent::Kind;
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
+
+void refuse(std::string message, std::string help) {
+  Error error(std::move(message), ErrorKind::usage);
+  error.help(std::move(help));
+  throw error;
+}
+
+void check(const RunConfig& run) {
+  if (run.master_weights && !is_half(run.precision))
+    refuse("master weights belong to a model in half precision, this one is " + std::string(name_of(run.precision)),
+           "use them with fp16 or bf16 parameters");
+  if (run.optimizer_in_backward && run.scales_gradients())
+    refuse("an optimizer in backward steps before a GradScaler could look at all gradients",
+           "bf16 autocast needs no scaler");
+  if (run.optimizer_in_backward && run.clip_grad_norm)
+    refuse("an optimizer in backward frees each gradient before their norm is known", "leave out gradient clipping");
+  if (run.optimizer_in_backward && run.master_weights)
+    refuse("master weights and an optimizer in backward exclude each other", "choose one of them");
+  if (run.offload_optimizer && run.scales_gradients())
+    refuse("a GradScaler does not step an optimizer on the host", "bf16 autocast needs no scaler");
+}
+
+void append(OptimizerProgram& to, const OptimizerProgram& from) {
+  to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+  to.kernels += from.kernels;
+  to.elementwise_flops += from.elementwise_flops;
+}
+
+struct Parameters {
+  std::vector<OptimizerParameter> trained;  // what the optimizer was given
+  std::vector<OptimizerParameter> stepped;  // what has a gradient
+};
+
+// main = p.detach().clone().float()
+OptimizerProgram master_copies(const std::vector<OptimizerParameter>& trained) {
+  OptimizerProgram p;
+  for (const OptimizerParameter& parameter : trained) {
+    if (!is_half(parameter.dtype)) continue;
+    p.events.push_back({Kind::alloc_tensor, 0, parameter.elements * size_of(parameter.dtype)});
+    p.events.push_back({Kind::alloc_state, 0, parameter.elements * size_of(DType::fp32)});
+    p.events.push_back({Kind::free, 0, 0});
+    p.kernels += 1;
+  }
+  return p;
+}
+
+// main.grad = p.grad.float(); p.grad = None
+OptimizerProgram master_gradients(const std::vector<OptimizerParameter>& stepped) {
+  OptimizerProgram p;
+  for (std::size_t i = 0; i < stepped.size(); ++i) {
+    if (!is_half(stepped[i].dtype)) continue;
+    p.events.push_back({Kind::alloc_gradient, 0, stepped[i].elements * size_of(DType::fp32)});
+    p.events.push_back({Kind::free_gradient, static_cast<std::int32_t>(i), 0});
+    p.kernels += 1;
+  }
+  return p;
+}
+
+void use_master_copies(Parameters& parameters, const RunConfig& run) {
+  for (std::vector<OptimizerParameter>* list : {&parameters.trained, &parameters.stepped})
+    for (OptimizerParameter& p : *list) p.dtype = stepped_type(p.dtype, run);
+}
+
+void step_one_by_one(const Parameters& parameters, const RunConfig& run, const Gpu& gpu, OptimizerWork& work) {
+  for (const OptimizerParameter& p : parameters.stepped) {
+    work.first_of.push_back(optimizer_step({&p, 1}, run.optimizer, run.pytorch, gpu, true));
+    work.steady_of.push_back(optimizer_step({&p, 1}, run.optimizer, run.pytorch, gpu, false));
+  }
+}
+
+Parameters parameters_of(const Graph& graph, const Schedule& schedule) {
+  Parameters parameters;
+  const auto parameter = [&](std::int64_t i) {
+    const Tensor& t = graph.tensors[index(graph.parameters[index(i)].tensor)];
+    return OptimizerParameter{t.shape.elements(), t.dtype};
+  };
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i)
+    if (graph.parameters[i].trainable) parameters.trained.push_back(parameter(static_cast<std::int64_t>(i)));
+  for (const std::int32_t i : schedule.with_gradient) parameters.stepped.push_back(parameter(i));
+  return parameters;
+}
+
+}  // namespace
+
+DType stepped_type(DType parameter, const RunConfig& run) {
+  return run.master_weights && is_half(parameter) ? DType::fp32 : parameter;
+}
+
+OptimizerWork optimizer_work(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
+  OptimizerWork work;
+  if (run.mode == Mode::infer || run.optimizer.kind == OptimizerKind::none) return work;
+  check(run);
+  Parameters parameters = parameters_of(graph, schedule);
+  if (run.offload_optimizer) {
+    work.first_of.resize(parameters.stepped.size());
+    work.steady_of.resize(parameters.stepped.size());
+    if (run.clip_grad_norm && !parameters.stepped.empty())
+      work.clip = clip_grad_norm(parameters.stepped, run.pytorch, gpu);
+    return work;
+  }
+  OptimizerProgram to_fp32;
+  if (run.master_weights) {
+    work.construction = master_copies(parameters.trained);
+    to_fp32 = master_gradients(parameters.stepped);
+    use_master_copies(parameters, run);
+  }
+  append(work.construction, optimizer_construction(parameters.trained, run.optimizer, run.pytorch));
+  if (parameters.stepped.empty()) return work;
+  if (run.optimizer_in_backward) {
+    step_one_by_one(parameters, run, gpu, work);
+    return work;
+  }
+  OptimizerProgram& begins = run.clip_grad_norm ? work.clip : work.first;
+  append(begins, to_fp32);
+  if (!run.clip_grad_norm) work.steady = to_fp32;
+  if (run.clip_grad_norm) append(work.clip, clip_grad_norm(parameters.stepped, run.pytorch, gpu));
+  append(work.first, optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, true));
+  append(work.steady, optimizer_step(parameters.stepped, run.optimizer, run.pytorch, gpu, false));
+  if (!run.scales_gradients()) return work;
+  work.scaler = grad_scaler_state();
+  work.first = grad_scaler_step(work.first, run.optimizer.impl);
+  work.steady = grad_scaler_step(work.steady, run.optimizer.impl);
+  return work;
+}
+
+}  // namespace gpuplan
