@@ -13,6 +13,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
+#include "estimator/integers.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -32,7 +33,7 @@ TensorId repeat_kv(LayerBuilder& b, TensorId x, std::int64_t times) {
   TensorId wide = aten::unsqueeze(b, whole(b, whole(b, x, 0), 1), 2);
   wide = whole(b, whole(b, wide, 3), 4);
   wide = aten::expand(b, wide, {in[0], in[1], times, in[2], in[3]});
-  return aten::reshape(b, wide, {in[0], in[1] * times, in[2], in[3]});
+  return aten::reshape(b, wide, {in[0], checked_mul(in[1], times), in[2], in[3]});
 }
 
 std::int64_t groups(const LayerBuilder& b, TensorId q, TensorId k) {

@@ -21,7 +21,7 @@ namespace {
 
 struct Sizes {
   std::int64_t tokens = 0, hidden = 0, inner = 0, experts = 0, top_k = 0;
-  std::int64_t pairs() const { return tokens * top_k; }
+  std::int64_t pairs() const { return checked_mul(tokens, top_k); }
 };
 
 void act(Scripted& what, std::int64_t action) { what.program[static_cast<std::size_t>(what.actions++)] = action; }

@@ -39,7 +39,7 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
   constexpr std::int64_t kBlockElements = 128;  // 512 bytes
   const std::int64_t charged = round_up(count, kBlockElements);
   if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32);
-  b.constructor_temporary({b.before(kTransformers5) ? 2 * charged : charged}, DType::fp32);
+  b.constructor_temporary({b.before(kTransformers5) ? checked_mul(2, charged) : charged}, DType::fp32);
   return b.buffer("inv_freq", {count}, DType::fp32);
 }
 
