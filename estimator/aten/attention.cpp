@@ -192,7 +192,11 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
       b.fail("queries are " + std::string(name_of(b.dtype(a.query))) + ", keys or values " +
              std::string(name_of(b.dtype(t))) + "; PyTorch expects one type");
   const AttentionBackend backend = choose_attention(call_of(b, a), b.gpu(), b.run().pytorch, wanted(b.run()));
-  if (backend == AttentionBackend::math) return math_attention(b, a);
+  if (backend == AttentionBackend::math) {
+    const TensorId y = math_attention(b, a);
+    if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call
+    return y;
+  }
   return Kernel(b, a, backend).run();
 }
 
