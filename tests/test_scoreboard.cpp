@@ -48,4 +48,18 @@ TEST_CASE("without cuDNN's workspaces, phases equal PyTorch's CUDA code") {
   }
 }
 
+TEST_CASE("with cuDNN's workspaces, allocated peaks are near those of PyTorch's CUDA code") {
+  for (const std::string& set : shadow_sets(kRoot)) {
+    if (set.find("nocudnn") != std::string::npos) continue;
+    CAPTURE(set);
+    const auto rows = score_shadow(kRoot, set);
+    CHECK(summarize(set, rows).median_allocated_error <= 0.005);
+    for (const ScoreRow& r : rows) {
+      if (r.quantity != "steady.peak.allocated") continue;
+      CAPTURE(r.run);
+      CHECK(std::abs(static_cast<double>(r.got - r.expected)) <= 0.04 * static_cast<double>(r.expected));
+    }
+  }
+}
+
 }  // namespace gpuplan
