@@ -114,7 +114,7 @@ std::string explain(const std::string& topic) {
 void add_explain_command(CLI::App& app, int& exit_code) {
   const auto topic = std::make_shared<std::string>();
   CLI::App* const command = app.add_subcommand("explain", "What a layer computes and saves; how the estimate works");
-  command->add_option("topic", *topic, "A layer, or layers, zoo, gpus, allocator, ...")->type_name("TOPIC");
+  command->add_option("topic", *topic, "A layer, or layers, zoo, gpus, precision, ...")->type_name("TOPIC");
   command->callback([topic, &exit_code] {
     write_stdout(explain(*topic));
     exit_code = 0;

@@ -50,6 +50,43 @@ constexpr ExplainTopic kTopics[] = {
     deepspeed  2 MAC + bias + norms + activations + pooling
     torch      2 MAC (torch.utils.flop_counter)
 )"},
+    {"precision", "types, autocast, and what a GPU makes of them",
+     R"(precision
+
+  --precision fp32|fp64|fp16|bf16   the whole model and its floating-point inputs
+  --precision tf32                  fp32 whose matrix products compute in TF32; no byte changes
+  --amp fp16|bf16                   torch.autocast: the model stays in fp32, products and convolutions run in the half
+                                    type, layer norm, softmax and losses in fp32. A weight's cast is kept until the
+                                    forward ends and saved for backward. fp16 comes with GradScaler
+  --master fp32                     half-precision weights, of which the optimizer keeps and steps fp32 copies
+  --weights int8|int4|fp8           an inference whose weights are stored so
+  bf16 and tf32 need compute capability 8.0 (A100), fp8 needs 8.9 (RTX 4090, L4, H100). Where a type is emulated the plan
+  comes with a warning, which --strict turns into exit 1; where PyTorch refuses it, into an error.
+)"},
+    {"saving", "checkpointing, micro-batches, offloading, and what they cost",
+     R"(to take less memory
+
+  --micro-batches N           the batch in N parts whose gradients add up; activations are those of one part
+  --checkpoint block          each block of a repeat keeps only what it was given and runs again in backward
+                              (torch.utils.checkpoint, use_reentrant=False); every=N: each Nth; GLOB: those whose path
+                              matches, as in "transformer.h.*"; none: none, also where the model says checkpoint: true.
+                              What runs again is a row of its own, and recompute_flops in JSON
+  --optimizer-in-backward     each parameter is stepped, and its gradient freed, as soon as that is there
+  --offload optimizer|saved   optimizer state and step, or the tensors saved for backward, on the host; the bytes that
+                              cross the link are a row
+  --layout nhwc               model and images .to(memory_format=torch.channels_last), with the copies it causes
+  --attention NAME            flash, efficient, cudnn or math instead of PyTorch's choice; eager: the model's own code,
+                              which keeps the scores
+)"},
+    {"generation", "prefill, decode, and the cache of keys and values",
+     R"(generating text (--mode infer, a model with a variable seq)
+
+  --phase prefill --prompt N                the pass over the prompt, which fills the cache
+  --phase decode --prompt N --generate M    the pass of one token a sample at the last of M tokens, the longest context
+  --cache dynamic                           keys and values grow by concatenation: old and new are alive at once
+  --cache static                            allocated for prompt + generate tokens beforehand
+  --cache paged                             in blocks of 16 tokens, as vLLM keeps them
+)"},
     {"loop", "when the output and the loss are let go",
      R"(the training loop
 

@@ -119,7 +119,9 @@ std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
 
 std::string Screen::part_label(Category category) const {
   const std::string name(name_of(category));
-  if (category != Category::optimizer_state) return name == "activation_gradients" ? "activation gradients" : name;
+  if (category == Category::activation_gradients) return "activation gradients";
+  if (category == Category::kv_cache) return "KV cache";
+  if (category != Category::optimizer_state) return name;
   if (report_.run.master_weights) return "optimizer state";
   switch (report_.run.optimizer.kind) {
     case OptimizerKind::adam:
