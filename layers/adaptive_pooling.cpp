@@ -37,12 +37,9 @@ void lower(LayerBuilder& b) {
   const MemoryFormat format = b.suggested_format(x);
   const TensorId y =
       b.emit("aten::_adaptive_avg_pool2d", work, {x}, {out, dtype, Placing::given, strides_in(format, out)});
-  if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x})) {
-    const Operand dx = node.run("aten::_adaptive_avg_pool2d_backward", work, {node.grad(), x},
-                                {in, dtype, Placing::given, strides_in(format, in)});
-    node.hold({node.contiguous(node.grad(), format)});
-    node.give(x, dx);
-  }
+  if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x}))
+    node.give(x, node.run("aten::_adaptive_avg_pool2d_backward", work, {node.grad(), x},
+                          {in, dtype, Placing::given, strides_in(format, in)}));
   b.output(y);
 }
 

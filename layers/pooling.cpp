@@ -75,7 +75,7 @@ void lower_max(LayerBuilder& b) {
     const Operand dx =
         node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
                  {node.grad(), x, y_and_indices[1]}, {in, dtype, Placing::given, strides_in(format, in)});
-    node.hold({node.contiguous(node.grad(), format)});
+    (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
   b.output(y);
@@ -95,7 +95,7 @@ void lower_average(LayerBuilder& b) {
   if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x})) {
     const Operand dx = node.run("aten::avg_pool2d_backward", work, {node.grad(), x},
                                 {in, dtype, Placing::given, strides_in(format, in)});
-    node.hold({node.contiguous(node.grad(), format)});
+    (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
   b.output(y);

@@ -1,8 +1,8 @@
 // Upsample, Interpolate: an image at another size.
 //
 // Saves sizes only. The backward allocates one gradient, zero-filled before it adds into it
-// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu). Under autocast it computes in fp32. A scale
-// gives floor(size * scale).
+// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu). Results are in the memory format that the
+// operand suggests. Under autocast it computes in fp32. A scale gives floor(size * scale).
 
 #include <cmath>
 #include <string>
@@ -42,13 +42,11 @@ void lower(LayerBuilder& b) {
   const Shape out = output_shape(b);
   const DType dtype = b.dtype(x);
   const Resample work{out.elements(), nearest ? 1 : 4};
-  // Both ways in the memory format that the input suggests.
-  const MemoryFormat format = b.suggested_format(x);
   const TensorId y = b.emit(nearest ? "aten::upsample_nearest2d" : "aten::upsample_bilinear2d", work, {x},
-                            {out, dtype, Placing::given, strides_in(format, out)});
+                            {out, dtype, Placing::suggested});
   if (NodeBuilder node = b.node(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0", y, {x}))
     node.give(x, node.run(nearest ? "aten::upsample_nearest2d_backward" : "aten::upsample_bilinear2d_backward", work,
-                          {node.grad()}, {in, dtype, Placing::given, strides_in(format, in)}));
+                          {node.grad()}, {in, dtype, Placing::suggested}));
   b.output(y);
 }
 

@@ -56,35 +56,41 @@ Convolution with_kernel(const LayerBuilder& b, Convolution c, const ConvolutionO
   return c;
 }
 
-// The engine of one call's backward, and what it has computed.
+// The kernels of one call's backward, and what they have computed.
 struct Backward {
   NodeBuilder& node;
   const LayerBuilder& b;
   Convolution conv;
   ConvolutionOperands of;
-  MemoryFormat format;
+  MemoryFormat format;        // of dX
+  MemoryFormat image_format;  // of the input as dW is given it, and so of dW
   bool transposed;
   Operand dy, image, columns;
   Operand dx = 0, dw = 0, db = 0;
 
-  OutputSpec result(TensorId like) const { return {b.shape(like), conv.dtype, placing_of(format)}; }
+  // cudnn_convolution_backward_input: a copy of the gradient comes after the result.
   void data() {
     if (!node.needs(of.input)) return;
     Convolution c = conv;
     c.pass = transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data;
-    dx = node.run("aten::convolution_backward", c, {dy, of.weight}, result(of.input));
+    dx =
+        node.run("aten::convolution_backward", c, {dy, of.weight}, {b.shape(of.input), conv.dtype, placing_of(format)});
+    if (!transposed) (void)node.contiguous(dy, format);
   }
+  // cudnn_convolution_backward_weight: before it.
   void filter() {
     if (!node.needs(of.weight)) return;
     Convolution c = conv;
     c.pass = ConvolutionPass::backward_filter;
     c.weight_copy_bytes = 0;
-    dw = node.run("aten::convolution_backward", c, {dy, image, columns}, result(of.weight));
+    const Operand g = transposed ? dy : node.contiguous(dy, image_format);
+    dw = node.run("aten::convolution_backward", c, {g, image, columns},
+                  {b.shape(of.weight), conv.dtype, placing_of(image_format)});
   }
   // Of the gradient as it arrived, whatever was copied for the kernels.
   void bias() {
     if (!node.needs(of.bias)) return;
-    const Shape& out = node.shape(node.grad());
+    const Shape out = node.shape(node.grad());
     const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
     db = node.run("aten::sum", Reduction{out, all_but_channels, conv.dtype, conv.dtype}, {node.grad()},
                   b.shape(of.bias), conv.dtype);
@@ -99,12 +105,16 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
   const MemoryFormat format = conv.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
   conv.input_copy_bytes = 0;
   conv.makes_columns = false;
-  const Operand dy = node.contiguous(node.grad(), format);
+  const bool copies = node.needs(of.weight) && !lies_in(b, of.input, format);
+  const MemoryFormat image_format = copies ? format : b.suggested_format(of.input);
+  // cudnn_convolution_backward: grad_output.to(input.suggest_memory_format()).
+  const bool exact = transposed || conv.native || conv.im2col;
+  const Operand dy = exact ? node.contiguous(node.grad(), format) : node.to_format(node.grad(), image_format);
   Operand image = of.input;
-  if (node.needs(of.weight) && !lies_in(b, of.input, format))
+  if (copies)
     image = node.run("aten::contiguous", Copy{b.elements(of.input)}, {of.input},
                      {b.shape(of.input), conv.dtype, placing_of(format)});
-  Backward run{node, b, conv, of, format, transposed, dy, image, dy};
+  Backward run{node, b, conv, of, format, image_format, transposed, dy, image, dy};
   if (conv.im2col) {
     run.data();
     const Shape shape{conv.c * conv.r * conv.s, conv.p * conv.q};

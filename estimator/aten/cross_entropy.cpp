@@ -9,6 +9,8 @@ TensorId log_softmax(LayerBuilder& b, TensorId x) {
   const DType dtype = b.dtype(x);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
   const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
+  // After its result, the kernel makes a contiguous copy of an input that is not.
+  if (!b.contiguous(x)) b.emit("aten::contiguous", Copy{shape.elements()}, {x}, shape, dtype);
   if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
     work.backward = true;
     node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
@@ -33,6 +35,7 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
     node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
                           {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
   }
+  if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
   return loss_and_weight[0];
 }
 

@@ -42,6 +42,7 @@ Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p
 
 // The gradients of a product without a bias: formulas are sorted by name, "mat2" before "self".
 void product_backward(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
+  if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
   const Operand dy = gradient_of_y(node, b, p, op);
   const Operand dx = gradient_of_x(node, b, p, op);
   if (node.needs(p.x)) node.give(p.x, dx);
@@ -68,6 +69,7 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   const Gemm gemm{.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype};
   p.result = b.emit("aten::addmm", gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
+    if (node.needs(y)) node.save(x);
     const Operand dx = gradient_of_x(node, b, p, "aten::mm");
     const Operand dy = gradient_of_y(node, b, p, "aten::mm");
     if (node.needs(x)) node.give(x, dx);
@@ -136,6 +138,7 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
     const Gemm of_y{.batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype};
     const Gemm of_x{.batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype};
     Operand dy = 0, dx = 0;
+    if (node.needs(x)) node.save(y);
     if (node.needs(y)) dy = node.run("aten::bmm", of_y, {node.grad(), x}, t, p.dtype);
     if (node.needs(x)) dx = node.run("aten::bmm", of_x, {node.grad(), y}, s, p.dtype);
     if (node.needs(x)) node.give(x, dx);
@@ -196,13 +199,29 @@ TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight) {
   return add_product(b, bias, x, weight);
 }
 
+namespace {
+
+// A weight that is trained makes x one tall matrix, where no gradient is computed too: its transposition still says
+// that it requires one (LinearAlgebra.cpp, should_fold).
+TensorId times_weight(LayerBuilder& b, TensorId x, TensorId weight, bool trained) {
+  const Shape in = b.shape(x);
+  if (!trained || in.rank() == 2) return matmul(b, x, transposed(b, weight));
+  Shape out = in;
+  out.set(-1, b.shape(weight)[0]);
+  const TensorId columns = transposed(b, weight);
+  const TensorId flat = reshape(b, x, {in.elements(0, in.rank() - 1), in[-1]});
+  return view(b, product(b, flat, columns), out);
+}
+
+}  // namespace
+
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
+  const bool trained = b.trained(weight);
   bias = b.autocast_lower(bias);
   weight = b.autocast_lower(weight);
   x = b.autocast_lower(x);
   const Shape in = b.shape(x);
-  if (bias == kNone)
-    return in.rank() == 1 ? matmul(b, unsqueeze(b, x, 0), transposed(b, weight)) : matmul(b, x, transposed(b, weight));
+  if (bias == kNone) return times_weight(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, weight, trained);
   Shape out = in;
   out.set(-1, b.shape(weight)[0]);
   if (in.rank() == 2) return add_product(b, bias, x, transposed(b, weight));
@@ -210,7 +229,7 @@ TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
     const TensorId flat = view(b, x, {in.elements(0, in.rank() - 1), in[-1]});
     return view(b, add_product(b, bias, flat, transposed(b, weight)), out);
   }
-  TensorId y = matmul(b, x, transposed(b, weight));
+  TensorId y = times_weight(b, x, weight, trained);
   const TensorId sum = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
   b.hold({x});  // autocast's cast, an argument
   if (NodeBuilder node = b.node("AddBackward0", sum, {y, bias})) {

@@ -82,19 +82,22 @@ enum class Placing : std::uint8_t {
   channels_last,
   pointwise,  // as TensorIterator places the result of what the operation reads
   like,       // as empty_like of the first operand read
+  suggested,  // in the memory format that the first operand read suggests
   given       // Local::strides
 };
 
 /// How a value of a node is made of another one.
 enum class ViewKind : std::uint8_t {
-  none,           // a result of its own
-  same,           // another tensor object of the same shape
-  permute,        // Local::order
-  expand,         // repeated along dimensions of size 1, new ones in front
-  narrow,         // a part along a dimension
-  reshape,        // a view where the strides allow one, else a copy
-  contiguous,     // itself where it is row-major, else a copy
-  channels_last,  // itself where it is channels-last, else a copy
+  none,              // a result of its own
+  same,              // another tensor object of the same shape
+  permute,           // Local::order
+  expand,            // repeated along dimensions of size 1, new ones in front
+  narrow,            // a part along a dimension
+  reshape,           // a view where the strides allow one, else a copy
+  contiguous,        // itself where it is row-major, else a copy
+  channels_last,     // itself where it is channels-last, else a copy
+  to_contiguous,     // itself where its strides do not suggest channels-last, else a copy
+  to_channels_last,  // itself where they do, else a copy
 };
 /// These run the operation that writes them only where the value's strides ask for it.
 constexpr bool may_copy(ViewKind kind) { return kind >= ViewKind::reshape; }
@@ -147,9 +150,7 @@ struct Checkpoint {
 };
 
 /// peft's adapters are trained in fp32 where the model is of half precision (autocast_adapter_dtype).
-constexpr DType adapter_type(DType model) {
-  return model == DType::fp16 || model == DType::bf16 ? DType::fp32 : model;
-}
+constexpr DType adapter_type(DType model) { return model == DType::fp16 || model == DType::bf16 ? DType::fp32 : model; }
 
 struct ParameterTensor {
   TensorId tensor = kNone;
@@ -186,7 +187,7 @@ struct Graph {
   TensorId output = kNone;
   TensorId loss = kNone;
   std::vector<TensorId> kept_with_output;  // what the output object holds besides: a prefill's cache
-  TensorId model_loss = kNone;  // the model's own, which the step divided by the number of micro-batches
+  TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.
   std::vector<std::pair<BufferId, BufferId>> replaced_buffers;
 

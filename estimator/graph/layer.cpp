@@ -175,6 +175,7 @@ void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primit
     case Placing::contiguous: return;
     case Placing::channels_last: t.strides = strides_in(MemoryFormat::channels_last, t.shape); break;
     case Placing::given: t.strides = output.strides; break;
+    case Placing::suggested: t.strides = strides_in(suggested_format(reads.front()), t.shape); break;
     case Placing::like: t.strides = strides_like(graph_.tensor(reads.front()).shape, strides(reads.front())); break;
     case Placing::pointwise: {
       if (std::ranges::all_of(reads, [&](TensorId r) { return graph_.tensor(r).contiguous; })) return;

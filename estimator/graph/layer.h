@@ -120,6 +120,8 @@ class NodeBuilder {
   Operand reshape(Operand value, const Shape& shape);
   /// value.contiguous(format): itself, or a copy.
   Operand contiguous(Operand value, MemoryFormat format = MemoryFormat::contiguous);
+  /// value.to(memory_format): itself where its strides suggest that format, be it with gaps, or a copy.
+  Operand to_format(Operand value, MemoryFormat format);
   /// value.to(dtype): itself, or a copy.
   Operand cast(Operand value, DType dtype);
   const Shape& shape(Operand value) const;
@@ -178,6 +180,8 @@ class LayerBuilder {
   Strides strides(TensorId t) const { return graph_.tensor(t).strides; }
   MemoryFormat suggested_format(TensorId t) const;
   bool requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad; }
+  /// A weight that is trained, also where no gradient is computed.
+  bool trained(TensorId t) const { return graph_.tensor(t).trained; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
 

@@ -141,6 +141,11 @@ Operand NodeBuilder::contiguous(Operand value, MemoryFormat format) {
                   value_of(value).shape);
 }
 
+Operand NodeBuilder::to_format(Operand value, MemoryFormat format) {
+  return add_view(format == MemoryFormat::contiguous ? ViewKind::to_contiguous : ViewKind::to_channels_last, value,
+                  value_of(value).shape);
+}
+
 Operand NodeBuilder::cast(Operand value, DType to) {
   const Local of = value_of(value);
   if (of.dtype == to) return value;

@@ -21,14 +21,14 @@ struct Flowing {
   BufferId buffer = kNone;
   bool view = false;
   bool contiguous = true;
-  Strides strides = {};  // where it is not contiguous
+  bool laid_out = false;  // with these strides, else row-major
+  Strides strides = {};
 };
 
-Strides strides_of(const Flowing& g, const Shape& shape) {
-  return g.contiguous ? contiguous_strides(shape) : g.strides;
-}
+Strides strides_of(const Flowing& g, const Shape& shape) { return g.laid_out ? g.strides : contiguous_strides(shape); }
 
 void lay_out(Flowing& g, const Shape& shape, const Strides& strides) {
+  g.laid_out = true;
   g.strides = strides;
   g.contiguous = is_contiguous(shape, strides);
 }
@@ -45,6 +45,12 @@ Strides expanded(const Shape& from, const Strides& strides, const Shape& to) {
   const int added = to.rank() - from.rank();
   for (int i = std::max(added, 0); i < to.rank(); ++i) out.set(i, from[i - added] == to[i] ? strides[i - added] : 0);
   return out;
+}
+
+// Which a copy is made in.
+MemoryFormat format_of(ViewKind kind) {
+  return kind == ViewKind::channels_last || kind == ViewKind::to_channels_last ? MemoryFormat::channels_last
+                                                                               : MemoryFormat::contiguous;
 }
 
 /// The operations of torch.autograd's engine for one backward.
@@ -180,6 +186,7 @@ class Engine {
     const Strides strides = strides_of(of, from);
     if (l.view == ViewKind::contiguous && !of.contiguous) return false;
     if (l.view == ViewKind::channels_last && !is_channels_last(from, strides)) return false;
+    if (l.view >= ViewKind::to_contiguous && suggested_format(from, strides) != format_of(l.view)) return false;
     locals_[i] = of;
     if (l.view != ViewKind::reshape) return true;
     const std::optional<Strides> viewed = view_strides(from, strides, l.shape);
@@ -230,16 +237,22 @@ class Engine {
   }
 
   void place(const AutogradNode& n, const Op& op, const Local& l, Flowing& g) {
-    if (l.view == ViewKind::channels_last) return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
+    if (l.view != ViewKind::none && format_of(l.view) == MemoryFormat::channels_last)
+      return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
     if (l.view != ViewKind::none) return;
     switch (l.placing) {
       case Placing::contiguous: return;
       case Placing::channels_last: return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
       case Placing::given: return lay_out(g, l.shape, l.strides);
       case Placing::like:
+      case Placing::suggested:
       case Placing::pointwise: break;
     }
     const std::span<const Operand> reads = graph_.at(op.reads);
+    if (l.placing == Placing::suggested) {
+      const StridedShape first = strided(n, reads.front());
+      return lay_out(g, l.shape, strides_in(suggested_format(first.shape, first.strides), l.shape));
+    }
     if (std::ranges::all_of(reads, [&](Operand r) { return contiguous(r); })) return;
     std::array<StridedShape, 4> operands;
     std::size_t count = 0;
