@@ -46,12 +46,17 @@ void lower(LayerBuilder& b) {
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
   TensorId mask = b.input_count() == 4 ? b.input(3) : kNone;
-  // CausalMask hands on the positions where no mask was made.
-  const bool causal = mask != kNone && b.dtype(mask) == DType::int64;
-  if (causal) mask = kNone;
+  // CausalMask and BidirectionalMask hand on positions or tokens where they make no mask.
+  const bool unmasked = mask != kNone && b.dtype(mask) == DType::int64;
+  if (unmasked) mask = kNone;
   if (b.run().attention == Attention::eager) return b.output(eager_attention(b, q, k, v, mask, p));
-  const TensorId y = aten::scaled_dot_product_attention(
-      b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = b.training() ? p : 0, .causal = causal});
+  const TensorId y =
+      aten::scaled_dot_product_attention(b, {.query = q,
+                                             .key = k,
+                                             .value = v,
+                                             .mask = mask,
+                                             .dropout = b.training() ? p : 0,
+                                             .causal = unmasked && b.boolean("causal") && b.shape(q)[2] > 1});
   b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));
 }
 
@@ -65,6 +70,7 @@ const LayerDef kAttention{
     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
                    {"softmax", ParameterType::word, "plain",
                     "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
+                   {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
                    {"scaled", ParameterType::boolean, "True", "eager: the scores are scaled"}},
     .min_inputs = 3,
     .max_inputs = 4,

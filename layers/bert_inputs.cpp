@@ -1,0 +1,126 @@
+// BertIds, BidirectionalMask: what Hugging Face's encoders look up and make before their first layer.
+//
+// transformers 5, models/bert/modeling_bert.py, BertEmbeddings.forward: token types are gathered from a buffer of zeros
+// at the positions, one row that every sample shares. Without an attention mask no mask is made.
+// transformers 4.56 cuts the buffer's row instead, and makes a mask of ones [batch, tokens] whose values decide: where
+// they are not all ones, as with the recordings' memory of zeros, it is inverted and expanded to [batch, 1, tokens,
+// tokens] numbers (modeling_attn_mask_utils.py, _prepare_4d_attention_mask_for_sdpa).
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/transformers.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              DType dtype) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+}
+
+void lower_ids(LayerBuilder& b) {
+  const std::int64_t most = b.size("max_positions");
+  const Shape ids = b.shape(b.input());
+  if (ids.rank() != 2 || ids[1] > most)
+    b.fail("expects tokens [batch, tokens] of at most " + std::to_string(most) + ", got " + to_string(ids));
+  const Shape row{1, ids[1]};
+  const TensorId position_buffer = b.buffer("position_ids", {1, most}, DType::int64);
+  const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
+  const TensorId positions = b.alias(position_buffer, row, contiguous_strides({1, most}));
+  const TensorId types = b.before(kTransformers5)
+                             ? b.alias(type_buffer, row, contiguous_strides({1, most}))
+                             : make(b, "aten::gather", {type_buffer, positions}, row, DType::int64);
+  b.outputs({aten::expand(b, types, ids), positions});
+}
+
+// 1 - mask expanded, as booleans, and filled with the least number.
+TensorId inverted(LayerBuilder& b, TensorId ones, std::int64_t batch, std::int64_t tokens) {
+  const DType dtype = b.run().precision;
+  const Shape square{batch, 1, tokens, tokens};
+  const TensorId minus = make(b, "aten::rsub", {ones}, square, dtype);
+  const TensorId hidden = make(b, "aten::to", {minus}, square, DType::boolean);
+  const TensorId mask = make(b, "aten::masked_fill", {minus, hidden}, square, dtype);
+  return mask;
+}
+
+// warn_if_padding_and_no_attention_mask: whether the first or last tokens are padding.
+void look_for_padding(LayerBuilder& b, TensorId ids) {
+  const std::int64_t batch = b.shape(ids)[0];
+  const TensorId ends = make(b, "aten::to", {}, {2}, DType::int64);
+  const TensorId tokens = make(b, "aten::index", {ids, ends}, {batch, 2}, DType::int64);
+  const TensorId padding = make(b, "aten::eq", {tokens}, {batch, 2}, DType::boolean);
+  const TensorId any = make(b, "aten::any", {padding}, {}, DType::boolean);
+  b.hold({tokens, padding, any});
+}
+
+void lower_padding(LayerBuilder& b) {
+  b.expect_rank(2, "[batch, tokens]");
+  if (b.before(kTransformers5)) look_for_padding(b, b.input());
+  b.output(b.input());
+}
+
+void lower_mask(LayerBuilder& b) {
+  b.expect_rank(2, "[batch, tokens]");
+  if (!b.before(kTransformers5)) return b.output(b.input());
+  const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
+  const TensorId ones = make(b, "aten::ones", {}, {batch, tokens}, DType::fp32);
+  const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean);
+  const TensorId all = make(b, "aten::all", {same}, {}, DType::boolean);
+  b.hold({same, all});
+  b.outputs({inverted(b, ones, batch, tokens), ones});
+}
+
+const LayerDef kIds{
+    .name = "BertIds",
+    .summary = "the token types and positions that BERT looks up when it is given none",
+    .math =
+        "tokens [b, s] -> token types [b, s], one row expanded, and positions [1, s]. Buffers: two rows of "
+        "max_positions\nint64.",
+    .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
+    .indices = true,
+    .lower = lower_ids,
+    .example = {.call = "BertIds(512)",
+                .input_shapes = {{8, 128}},
+                .input_dtype = DType::int64,
+                .output_shape = {8, 128},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kPadding{
+    .name = "PaddingCheck",
+    .summary = "transformers 4's look for padding in the tokens",
+    .math =
+        "Hands on the tokens. With PyTorch releases taken to run transformers 4 it compares the first and last ones.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower_padding,
+    .example = {.call = "PaddingCheck()",
+                .input_shapes = {{8, 128}},
+                .input_dtype = DType::int64,
+                .output_shape = {8, 128},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kMask{
+    .name = "BidirectionalMask",
+    .summary = "the mask that Hugging Face's encoders make without padding",
+    .math =
+        "tokens [b, s] -> none with transformers 5: the tokens are handed on; numbers [b, 1, s, s] and the ones [b, s] "
+        "they\nare made of with PyTorch releases taken to run transformers 4.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower_mask,
+    .example = {.call = "BidirectionalMask()",
+                .input_shapes = {{8, 128}},
+                .input_dtype = DType::int64,
+                .output_shape = {8, 128},
+                .derivation = "no mask is made"},
+};
+
+const LayerDef* const kLayers[] = {&kIds, &kPadding, &kMask};
+
+}  // namespace
+
+std::span<const LayerDef* const> bert_inputs_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
