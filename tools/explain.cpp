@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "estimator/device/arithmetic.h"
 #include "estimator/report/format.h"
 #include "estimator/report/text_table.h"
 #include "estimator/shape.h"
@@ -28,6 +29,12 @@ std::string list_of(const std::vector<std::string>& names, const std::string& pr
   std::string out;
   for (const std::string& name : names) out += "  " + prefix + name + "\n";
   return out;
+}
+
+std::string list_of_gpus() {
+  TextTable table({kLeft, kLeft, kLeft});
+  for (const Gpu& gpu : gpu_table()) table.row({gpu.name, gpu.title, arithmetic_of(gpu)});
+  return table.text();
 }
 
 std::string_view type_word(ParameterType type) {
@@ -87,7 +94,7 @@ std::string topics_text() {
   table.row({"layers", "every layer that a model can use"});
   table.row({"NAME", "one layer: its math, parameters and a worked example, as in: gpuplan explain Conv2d"});
   table.row({"zoo", "the models in the binary"});
-  table.row({"gpus", "the names that --gpu takes"});
+  table.row({"gpus", "the names that --gpu takes, and what these GPUs compute with"});
   table.row({"optimizers", "the names that --opt takes"});
   for (const ExplainTopic& topic : explain_topics()) table.row({std::string(topic.name), std::string(topic.summary)});
   return table.text();
@@ -97,7 +104,7 @@ std::string explain(const std::string& topic) {
   if (topic.empty()) return topics_text();
   if (topic == "layers") return list_of_layers();
   if (topic == "zoo") return list_of(zoo_names(), "zoo:");
-  if (topic == "gpus") return list_of(gpu_names(), "");
+  if (topic == "gpus") return list_of_gpus();
   if (topic == "optimizers") return list_of(optimizer_names(), "");
   for (const ExplainTopic& known : explain_topics())
     if (known.name == topic) return std::string(known.text);

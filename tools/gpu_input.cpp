@@ -10,13 +10,6 @@ namespace gpuplan {
 
 namespace {
 
-std::vector<Gpu> embedded_gpu_table() {
-  std::vector<Gpu> gpus;
-  for (const EmbeddedFile& file : embedded_gpus())
-    gpus.push_back(read_gpu(Source{std::string(file.path), std::string(file.text)}));
-  return gpus;
-}
-
 // A ceiling on the device assumed without a name.
 Gpu ceiling(const std::string& text, std::int64_t bytes) {
   if (bytes <= 0) throw Error("--gpu " + text + ": a device has more memory than that", ErrorKind::usage);
@@ -33,6 +26,13 @@ bool only_digits(const std::string& text) { return text.find_first_not_of("01234
 
 }  // namespace
 
+std::vector<Gpu> gpu_table() {
+  std::vector<Gpu> gpus;
+  for (const EmbeddedFile& file : embedded_gpus())
+    gpus.push_back(read_gpu(Source{std::string(file.path), std::string(file.text)}));
+  return gpus;
+}
+
 std::vector<std::string> gpu_names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_gpus()) names.emplace_back(file.name);
@@ -44,7 +44,7 @@ std::optional<Gpu> load_gpu(const RunOptions& options) {
   if (text.empty()) return std::nullopt;
   if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return ceiling(text, *bytes);
   if (looks_like_file(text)) return read_gpu(*read_file_source(text));
-  const std::vector<Gpu> gpus = embedded_gpu_table();
+  const std::vector<Gpu> gpus = gpu_table();
   if (const Gpu* const gpu = find_gpu(gpus, text)) return *gpu;
   if (only_digits(text))
     throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);

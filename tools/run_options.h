@@ -43,7 +43,8 @@ Model load_model(const RunOptions& options);
 /// The device of --gpu: a name, a file, or a size as a ceiling; nothing when none is named.
 std::optional<Gpu> load_gpu(const RunOptions& options);
 
-/// The names of the embedded GPU table.
+/// The embedded GPU table, and its names.
+std::vector<Gpu> gpu_table();
 std::vector<std::string> gpu_names();
 /// The words that --opt takes.
 std::vector<std::string> optimizer_names();

@@ -1,6 +1,6 @@
 // What each architecture computes with, and what PyTorch makes of a type that it does not have.
 //
-// Tensor cores: CUTLASS's functionality.md (7.0 to 9.0) and blackwell_functionality.md (10.0 and later), and NVIDIA's
+// Tensor cores: CUTLASS's pages on functionality (7.0 to 9.0) and on Blackwell's (10.0 and later), and NVIDIA's
 // whitepapers. CUDA cores: "Throughput of Native Arithmetic Instructions" in the CUDA C++ Programming Guide.
 #pragma once
 

@@ -61,6 +61,10 @@ expect 0 'more rows\]' layers zoo:resnet50 --depth 0 -n 5
 expect 0 'Linear' explain layers
 expect 0 'Linear\(' explain Linear
 expect 0 'reserved' explain allocator
+expect 0 '^  t4 .* fp16, int8 and int4 on tensor cores' explain gpus
+expect 0 'torch.autocast' explain precision
+expect 0 'micro-batches' explain saving
+expect 0 'prefill' explain generation
 expect 0 '"gpuplan.plan/1"' schema plan
 expect 0 '"\$schema"' schema
 expect 0 '^gpuplan [0-9]+\.[0-9]+\.[0-9]+$' --version
