@@ -141,10 +141,11 @@ void lower_mask(LayerBuilder& b) {
   if (b.run().generation.part != Generation::Part::none) return b.output(positions);  // generate() finds nothing masked
   const bool eager = b.run().attention == Attention::eager;
   const bool old = b.before(kTransformers5);
-  const bool packed = b.boolean("packed") || old;
+  const bool looks = b.boolean("given_positions") || old;
+  const bool packed = (looks && b.boolean("packed")) || old;
   const bool window = b.given("sliding_window");
   const bool reaches_all = !window || n.tokens < b.size("sliding_window");
-  const TensorId numbers = sequence_numbers(b, positions, n);
+  const TensorId numbers = looks ? sequence_numbers(b, positions, n) : kNone;
   if (!packed && !eager && reaches_all) return b.output(positions);
   TensorId mask = old ? boolean_mask_of_4(b, positions, numbers, n, window)
                       : boolean_mask(b, positions, packed ? numbers : kNone, n, window);
@@ -176,6 +177,8 @@ const LayerDef kCausalMask{
         "numbers of the embeddings' type with --attention eager. packed=False: sequences are not packed, as PyTorch\n"
         "finds on a GPU; SDPA kernels then get no mask, and this layer hands on the positions.",
     .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"},
+                   {"given_positions", ParameterType::boolean, "True",
+                    "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
     .min_inputs = 2,
     .max_inputs = 2,

@@ -1,0 +1,71 @@
+// RobertaIds: the positions that RoBERTa counts from its tokens, and the token types it looks up when it is given none.
+//
+// transformers 5, models/roberta/modeling_roberta.py, RobertaEmbeddings: positions start after padding_idx and padding
+// keeps it, so they are counted in each sample, by a cumulative sum of a mask. Token types are gathered from a buffer
+// of zeros at the positions; transformers 4.56 cuts the buffer's row instead.
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/scan.h"
+#include "estimator/aten/transformers.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              DType dtype) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+}
+
+// create_position_ids_from_input_ids: (cumsum(mask).type_as(mask) + 0) * mask, as int64, plus padding_idx.
+TensorId positions_of(LayerBuilder& b, TensorId ids) {
+  const Shape shape = b.shape(ids);
+  const TensorId tokens = make(b, "aten::ne", {ids}, shape, DType::boolean);
+  const TensorId mask = make(b, "aten::to", {tokens}, shape, DType::int32);
+  const TensorId counted = make(b, "aten::to", {aten::cumsum(b, mask, 1)}, shape, DType::int32);
+  const TensorId shifted = make(b, "aten::add", {counted}, shape, DType::int32);
+  const TensorId numbers = make(b, "aten::mul", {shifted, mask}, shape, DType::int32);
+  const TensorId wide = make(b, "aten::to", {numbers}, shape, DType::int64);
+  const TensorId positions = make(b, "aten::add", {wide}, shape, DType::int64);
+  b.hold({mask, numbers});
+  return positions;
+}
+
+void lower(LayerBuilder& b) {
+  const std::int64_t most = b.size("max_positions");
+  const Shape ids = b.shape(b.input());
+  if (ids.rank() != 2 || ids[1] > most)
+    b.fail("expects tokens [batch, tokens] of at most " + std::to_string(most) + ", got " + to_string(ids));
+  (void)b.buffer("position_ids", {1, most}, DType::int64);
+  const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
+  const TensorId positions = positions_of(b, b.input());
+  if (b.before(kTransformers5)) {
+    const TensorId row = b.alias(type_buffer, {1, ids[1]}, contiguous_strides({1, most}));
+    return b.outputs({aten::expand(b, row, ids), positions});
+  }
+  b.outputs({make(b, "aten::gather", {type_buffer, positions}, ids, DType::int64), positions});
+}
+
+const LayerDef kIds{
+    .name = "RobertaIds",
+    .summary = "the token types and positions that RoBERTa makes of its tokens",
+    .math =
+        "tokens [b, s] -> token types [b, s] and positions [b, s], int64, without a gradient. Buffers: two rows of\n"
+        "max_positions int64.",
+    .parameters = {{"max_positions", ParameterType::size, "", "rows of the table of positions"}},
+    .indices = true,
+    .lower = lower,
+    .example = {.call = "RobertaIds(514)",
+                .input_shapes = {{8, 128}},
+                .input_dtype = DType::int64,
+                .output_shape = {8, 128},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kIds};
+
+}  // namespace
+
+std::span<const LayerDef* const> roberta_inputs_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
