@@ -41,7 +41,7 @@ Backend backend_of(const LayerBuilder& b, TensorId x, bool affine, bool running)
 }
 
 void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean,
-              TensorId invstd, TensorId weight, TensorId bias) {
+              TensorId invstd, TensorId weight, TensorId bias, std::span<const TensorId> running) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const OutputSpec dx{shape, dtype, Placing::given, strides_in(b.suggested_format(x), shape)};
@@ -53,7 +53,9 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
                        .rows = shape.elements() / shape[1],
                        .native_rows = backend.channels_last && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
-  for (const TensorId t : {x, mean, invstd, weight})
+  node.save(x);
+  for (const TensorId t : running) node.save(t);
+  for (const TensorId t : {weight, mean, invstd})
     if (t != kNone) node.save(t);
   Operand gx = 0, gw = 0, gb = 0;
   if (backend.cudnn) {
@@ -89,9 +91,10 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const bool running = b.boolean("track_running_stats");
   const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
+  std::vector<TensorId> averages;
   if (running) {
-    b.buffer("running_mean", {c}, b.run().precision);
-    b.buffer("running_var", {c}, b.run().precision);
+    averages.push_back(b.buffer("running_mean", {c}, b.run().precision));
+    averages.push_back(b.buffer("running_var", {c}, b.run().precision));
     const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
     if (b.training() && b.before(200)) b.replace_buffer(batches);
   }
@@ -117,7 +120,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const TensorId invstd = statistics ? results[2] : kNone;
   if (NodeBuilder node =
           b.node(backend.cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", y, {x, weight, bias}))
-    backward(node, b, backend, x, mean, invstd, weight, bias);
+    backward(node, b, backend, x, mean, invstd, weight, bias, averages);
   b.output(y);
 }
 

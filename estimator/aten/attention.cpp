@@ -109,7 +109,8 @@ class Kernel {
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
       const std::vector<TensorId> results = b_.emit_many(step.name, what, reads, outputs_of(step));
       for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
-      for (const Value v : step.saved) saved.push_back(forward_.at(v));
+      if (!step.saved.empty() && a_.mask != kNone) expand_mask(step.saved.back());
+      for (const Value v : in_unpacking_order(step.saved, a_.mask != kNone)) saved.push_back(forward_.at(v));
     }
     Shape shape = b_.shape(a_.query);
     shape.set(-1, b_.shape(a_.value)[-1]);
@@ -123,6 +124,32 @@ class Kernel {
   }
 
  private:
+  // The kernel is given a mask that is expanded to the scores' shape, and so is autograd.
+  void expand_mask(Value id) {
+    const TensorId mask = forward_.at(id);
+    const Shape query = b_.shape(a_.query), shape = b_.shape(mask);
+    if (query.rank() != 4 || shape.rank() > 4) return;
+    Shape wide{query[0], query[1], query[2], b_.shape(a_.key)[-2]};
+    Strides strides;
+    for (int i = 0; i < 4; ++i) {
+      const int from = i - (4 - shape.rank());
+      strides.set(i, from >= 0 && shape[from] == wide[i] ? b_.strides(mask)[from] : 0);
+    }
+    if (!(shape == wide)) forward_[id] = b_.alias(mask, wide, strides);
+  }
+
+  // As generated code unpacks them: inputs by name (attn_bias, key, query, value), then outputs (logsumexp, output,
+  // ...). `saved` has query, key, value, output, logsumexp, the generator's state, and a mask last.
+  static std::vector<Value> in_unpacking_order(const std::vector<Value>& saved, bool mask) {
+    constexpr std::size_t kNamed = 5;
+    if (saved.size() < kNamed) return saved;
+    std::vector<Value> order;
+    if (mask) order.push_back(saved.back());
+    order.insert(order.end(), {saved[1], saved[0], saved[2], saved[4], saved[3]});
+    order.insert(order.end(), saved.begin() + kNamed, saved.end() - (mask ? 1 : 0));
+    return order;
+  }
+
   // The kernels read the gradient as [batch, length, heads, size] in memory, or as any layout whose rows are dense.
   Operand given_gradient(NodeBuilder& node) const {
     const Operand dy = node.grad();

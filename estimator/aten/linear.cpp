@@ -43,6 +43,7 @@ Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p
 // The gradients of a product without a bias: formulas are sorted by name, "mat2" before "self".
 void product_backward(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
   if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
+  if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
   const Operand dy = gradient_of_y(node, b, p, op);
   const Operand dx = gradient_of_x(node, b, p, op);
   if (node.needs(p.x)) node.give(p.x, dx);
@@ -69,6 +70,7 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   const Gemm gemm{.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype};
   p.result = b.emit("aten::addmm", gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
+    if (node.needs(y)) node.save(x);
     if (node.needs(y)) node.save(x);
     const Operand dx = gradient_of_x(node, b, p, "aten::mm");
     const Operand dy = gradient_of_y(node, b, p, "aten::mm");

@@ -29,6 +29,9 @@ std::vector<OutputSpec> gradients_of(const LayerBuilder& b, const NodeBuilder& n
   return outputs;
 }
 
+// The operator's own copies of what is not contiguous are its scratch.
+bool copies(const LayerBuilder& b) { return b.run().scratch != Scratch::none; }
+
 // The copy of a non-contiguous input comes before the results, that of its gradient after them; both live until the
 // kernels ran.
 void layer_norm_backward(NodeBuilder& node, const LayerBuilder& b, LayerNorm work, std::array<TensorId, 3> inputs,
@@ -36,11 +39,13 @@ void layer_norm_backward(NodeBuilder& node, const LayerBuilder& b, LayerNorm wor
   const TensorId x = inputs[0];
   work.backward = true;
   work.weights = wanted(node, inputs[1], inputs[2]);
+  for (const TensorId t : {inputs[2], x, inputs[1]})  // unpacked in the order of their names
+    if (t != kNone) node.save(t);
   Operand rows = x;
-  if (!b.contiguous(x)) rows = node.run("aten::clone", Copy{b.elements(x)}, {x}, b.shape(x), b.dtype(x));
+  if (copies(b) && !b.contiguous(x)) rows = node.run("aten::clone", Copy{b.elements(x)}, {x}, b.shape(x), b.dtype(x));
   const std::vector<OutputSpec> outputs = gradients_of(b, node, inputs);
   const std::vector<Operand> results = node.run_many("aten::empty", Marker{}, {rows}, outputs);
-  std::vector<Operand> reads{node.contiguous(node.grad()), rows};
+  std::vector<Operand> reads{copies(b) ? node.contiguous(node.grad()) : node.grad(), rows};
   reads.insert(reads.end(), statistics.begin(), statistics.end());
   if (inputs[1] != kNone) reads.push_back(inputs[1]);
   (void)node.run_many("aten::native_layer_norm_backward", work, reads, {});
@@ -80,7 +85,7 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
   const std::int64_t columns = columns_of(shape, dimensions);
   const LayerNorm work{.rows = shape.elements() / columns, .columns = columns, .dtype = dtype};
   TensorId rows = x;
-  if (!b.contiguous(x)) rows = b.emit("aten::clone", Copy{shape.elements()}, {x}, shape, dtype);
+  if (copies(b) && !b.contiguous(x)) rows = b.emit("aten::clone", Copy{shape.elements()}, {x}, shape, dtype);
   const OutputSpec row{rows_of(shape, dimensions), accumulate_type(dtype)};
   const OutputSpec outputs[] = {{shape, dtype}, row, row};
   const std::vector<TensorId> results = b.emit_many("aten::native_layer_norm", work, {rows}, outputs);
