@@ -21,22 +21,24 @@ std::optional<std::int64_t> needs(const Planning& planning, const RunConfig& run
   }
 }
 
-// The largest batch below the run's that fits. Needs grow with the batch, so halving the interval finds it.
+// The largest batch below the run's that fits, still in as many micro-batches. Needs grow with the batch, so halving
+// the interval finds it.
 std::optional<WayOut> smaller_batch(const Planning& planning, std::int64_t usable_bytes) {
   RunConfig run = planning.run;
-  std::int64_t fits = 0, too_big = planning.run.batch, needed = 0;
+  std::int64_t fits = 0, too_big = run.batch / run.micro_batches, needed = 0;  // samples of a micro-batch
   while (too_big - fits > 1) {
-    run.batch = fits + (too_big - fits) / 2;
+    const std::int64_t samples = fits + (too_big - fits) / 2;
+    run.batch = samples * run.micro_batches;
     const std::optional<std::int64_t> bytes = needs(planning, run);
     if (bytes && *bytes <= usable_bytes) {
-      fits = run.batch;
+      fits = samples;
       needed = *bytes;
     } else {
-      too_big = run.batch;
+      too_big = samples;
     }
   }
   if (fits == 0) return std::nullopt;
-  return WayOut{.flags = "--batch " + std::to_string(fits), .device_bytes = needed};
+  return WayOut{.flags = "--batch " + std::to_string(fits * run.micro_batches), .device_bytes = needed};
 }
 
 // The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
@@ -76,7 +78,7 @@ std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, con
     add("--opt sgd", [](RunConfig& r) {
       r.optimizer = {.kind = OptimizerKind::sgd, .impl = r.optimizer.impl, .weight_decay = r.optimizer.weight_decay};
     });
-  if (run.batch > 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
+  if (run.batch > 1 && run.micro_batches == 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
   return list;
 }
 

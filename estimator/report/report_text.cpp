@@ -67,9 +67,10 @@ std::string Screen::extras() const {
 }
 
 std::string Screen::peak_place() const {
-  std::string out = "at " + std::string(name_of(report_.peak.phase));
+  const std::string phase(name_of(report_.peak.phase));
+  std::string out = "at " + phase;
   const std::string& where = report_.peak.layer.empty() ? report_.peak.op : report_.peak.layer;
-  if (!where.empty()) out += " of " + where;
+  if (!where.empty() && where != phase) out += " of " + where;
   return out;
 }
 

@@ -43,6 +43,8 @@ expect 0 '^  \+ runtime +300 MiB .*assumed' $model -b 64 --runtime 300MiB
 expect 0 '"context_bytes": 0,' $model -b 64 --runtime '0 B' --format json
 expect 1 'does not fit' $model -b 64 --gpu t4 --runtime '16 GiB'
 expect 1 '--batch [0-9]+ ' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 1 '--micro-batches [0-9]+ ' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 1 '--batch [0-9]*[02468] ' zoo:resnet50 -b 256 --micro-batches 2 --gpu '4 GiB'
 expect 0 '· infer ·' $model --mode infer
 expect 0 '"loop": "function"' $model --mode infer --format json
 expect 0 '"loop": "plain"' $model --mode infer --loop plain --format json
