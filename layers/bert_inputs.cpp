@@ -1,4 +1,5 @@
-// BertIds, BidirectionalMask: what Hugging Face's encoders look up and make before their first layer.
+// AddPositions, BertIds, BidirectionalMask, PaddingCheck: what Hugging Face's encoders look up and make before their
+// first layer.
 //
 // transformers 5, models/bert/modeling_bert.py, BertEmbeddings.forward: token types are gathered from a buffer of zeros
 // at the positions, one row that every sample shares. Without an attention mask no mask is made.
@@ -61,13 +62,18 @@ void lower_padding(LayerBuilder& b) {
 
 void lower_mask(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
-  if (!b.before(kTransformers5)) return b.output(b.input());
+  if (!b.before(kTransformers5)) return b.outputs({b.input(), b.input()});
   const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
   const TensorId ones = make(b, "aten::ones", {}, {batch, tokens}, DType::fp32);
   const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean);
   const TensorId all = make(b, "aten::all", {same}, {}, DType::boolean);
   b.hold({same, all});
   b.outputs({inverted(b, ones, batch, tokens), ones});
+}
+
+// `embeddings += position_embeddings` in transformers 4, a sum of its own in 5.
+void lower_sum(LayerBuilder& b) {
+  b.output(aten::binary(b, aten::Binary::add, b.input(0), b.input(1), b.before(kTransformers5)));
 }
 
 const LayerDef kIds{
@@ -117,7 +123,21 @@ const LayerDef kMask{
                 .derivation = "no mask is made"},
 };
 
-const LayerDef* const kLayers[] = {&kIds, &kPadding, &kMask};
+const LayerDef kSum{
+    .name = "AddPositions",
+    .summary = "embeddings and position embeddings, added as BERT does",
+    .math = "x + y; in place with PyTorch releases taken to run transformers 4. Saved: nothing.",
+    .parameters = {},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .lower = lower_sum,
+    .example = {.call = "AddPositions()",
+                .input_shapes = {{8, 128, 64}, {1, 128, 64}},
+                .output_shape = {8, 128, 64},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kSum, &kIds, &kPadding, &kMask};
 
 }  // namespace
 

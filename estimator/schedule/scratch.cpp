@@ -137,7 +137,7 @@ class Appender {
   }
 
   void operator()(const Softmax& s) const {
-    if (s.product_scratch) before(s.elements * size_of(s.dtype));
+    if (s.product_scratch) after(s.elements * size_of(s.dtype));
   }
 
   void operator()(const Loss& l) const {
