@@ -36,7 +36,6 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
                           {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
   }
   if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
-  if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
   return loss_and_weight[0];
 }
 

@@ -7,6 +7,8 @@
 namespace gpuplan::aten {
 namespace {
 
+constexpr PyTorchVersion kCachedCastsWithGradient = 209;
+
 // Of an operand that is the transposition of a row-major matrix: its gradient is computed transposed, so that it lies
 // like the operand (torch/csrc/autograd/FunctionsManual.cpp, mm_mat1_grad, mm_mat2_grad).
 bool column_major(const LayerBuilder& b, TensorId t) {
@@ -43,7 +45,6 @@ Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p
 // The gradients of a product without a bias: formulas are sorted by name, "mat2" before "self".
 void product_backward(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
   if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
-  if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
   const Operand dy = gradient_of_y(node, b, p, op);
   const Operand dx = gradient_of_x(node, b, p, op);
   if (node.needs(p.x)) node.give(p.x, dx);
@@ -70,7 +71,6 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   const Gemm gemm{.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype};
   p.result = b.emit("aten::addmm", gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
-    if (node.needs(y)) node.save(x);
     if (node.needs(y)) node.save(x);
     const Operand dx = gradient_of_x(node, b, p, "aten::mm");
     const Operand dy = gradient_of_y(node, b, p, "aten::mm");
@@ -218,7 +218,8 @@ TensorId times_weight(LayerBuilder& b, TensorId x, TensorId weight, bool trained
 }  // namespace
 
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
-  const bool trained = b.trained(weight);
+  // autocast's cached casts require a gradient under no_grad, too; in 2.8 they did not.
+  const bool trained = b.trained(weight) && !(b.autocast() && b.before(kCachedCastsWithGradient));
   bias = b.autocast_lower(bias);
   weight = b.autocast_lower(weight);
   x = b.autocast_lower(x);
