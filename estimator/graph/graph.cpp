@@ -25,18 +25,18 @@ std::string_view name_of(Category category) {
   return "?";
 }
 
-// Per layer: what a convolution or linear layer followed by a norm or an activation comes to on average.
+// Per entry of the spec: what the layers of a transformer come to on average; a convolution's need about half.
 void Graph::reserve(std::size_t layers_expected) {
   const std::size_t n = layers_expected + 8;
-  buffers.reserve(5 * n);
+  buffers.reserve(4 * n);
   tensors.reserve(5 * n);
-  operands.reserve(14 * n);
-  forward_ops.reserve(3 * n / 2);
-  backward_ops.reserve(2 * n);
+  operands.reserve(20 * n);
+  forward_ops.reserve(5 * n / 2);
+  backward_ops.reserve(4 * n);
   saved.reserve(3 * n);
-  locals.reserve(4 * n);
-  edges.reserve(2 * n);
-  nodes.reserve(n + n / 8);
+  locals.reserve(17 * n / 2);
+  edges.reserve(5 * n);
+  nodes.reserve(4 * n);
   layers.reserve(n);
   parameters.reserve(3 * n / 2);
   model_storage.reserve(3 * n);

@@ -105,10 +105,10 @@ constexpr bool may_copy(ViewKind kind) { return kind >= ViewKind::reshape; }
 /// A value inside an autograd node's backward. The first ones are the incoming gradients, one an output.
 struct Local {
   Shape shape;
-  Strides strides;  // Placing::given; dimension orders of ViewKind::permute
   DType dtype = DType::fp32;
   Placing placing = Placing::contiguous;
   ViewKind view = ViewKind::none;
+  std::int32_t strides = kNone;    // of Graph::strides: Placing::given; the dimension order of ViewKind::permute
   std::int32_t alias_of = kNone;   // the local that it views or copies
   std::int64_t storage_bytes = 0;  // where that is larger than the shape says
   std::int64_t bytes() const { return std::max(storage_bytes, shape.elements() * size_of(dtype)); }
@@ -169,6 +169,7 @@ struct Graph {
   std::vector<Op> backward_ops;
   std::vector<TensorId> saved;
   std::vector<Local> locals;
+  std::vector<Strides> strides;  // of the few locals that are placed by them
   std::vector<GradientEdge> edges;
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
   std::vector<Layer> layers;
@@ -198,6 +199,10 @@ struct Graph {
   void reserve(std::size_t layers_expected);
   Tensor& tensor(TensorId t) { return tensors[static_cast<std::size_t>(t)]; }
   const Tensor& tensor(TensorId t) const { return tensors[static_cast<std::size_t>(t)]; }
+  std::int32_t add_strides(const Strides& s) {
+    strides.push_back(s);
+    return static_cast<std::int32_t>(strides.size()) - 1;
+  }
   /// Throws Error when the graph gets too large for its indices.
   Range append_operands(std::span<const std::int32_t> ids);
 };

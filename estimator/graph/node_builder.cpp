@@ -57,7 +57,7 @@ std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitiv
     value.shape = o.shape;
     value.dtype = o.dtype;
     value.placing = o.placing.value_or(usual);
-    value.strides = o.strides;
+    if (o.placing == Placing::given) value.strides = graph_->add_strides(o.strides);
     value.storage_bytes = o.bytes;
     (void)checked_mul(o.shape.elements(), size_of(o.dtype));
     results.push_back(add_local(value));
@@ -127,7 +127,7 @@ Operand NodeBuilder::permute(Operand value, std::span<const int> order) {
     ordered.set(static_cast<int>(i), order[i]);
   }
   const Operand result = add_view(ViewKind::permute, value, shape);
-  value_of(result).strides = ordered;
+  value_of(result).strides = graph_->add_strides(ordered);
   return result;
 }
 

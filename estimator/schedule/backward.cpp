@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/schedule/flowing.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
 
@@ -15,43 +16,6 @@ constexpr Primitive kOnesLike{Fill{1}};
 constexpr PyTorchVersion kAccumulatesInPlace = 200;  // before, input buffers always added out of place
 
 const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_cast<std::size_t>(t)]; }
-
-/// A gradient on its way: in the input buffer of a node, or waiting for a leaf's other contributions.
-struct Flowing {
-  BufferId buffer = kNone;
-  bool view = false;
-  bool contiguous = true;
-  bool laid_out = false;  // with these strides, else row-major
-  Strides strides = {};
-};
-
-Strides strides_of(const Flowing& g, const Shape& shape) { return g.laid_out ? g.strides : contiguous_strides(shape); }
-
-void lay_out(Flowing& g, const Shape& shape, const Strides& strides) {
-  g.laid_out = true;
-  g.strides = strides;
-  g.contiguous = is_contiguous(shape, strides);
-}
-
-Strides permuted(const Strides& strides, const Local& view) {
-  Strides out;
-  for (int i = 0; i < view.shape.rank(); ++i) out.set(i, strides[static_cast<int>(view.strides[i])]);
-  return out;
-}
-
-// Dimensions are matched from the last one; those that are repeated step by 0.
-Strides expanded(const Shape& from, const Strides& strides, const Shape& to) {
-  Strides out;
-  const int added = to.rank() - from.rank();
-  for (int i = std::max(added, 0); i < to.rank(); ++i) out.set(i, from[i - added] == to[i] ? strides[i - added] : 0);
-  return out;
-}
-
-// Which a copy is made in.
-MemoryFormat format_of(ViewKind kind) {
-  return kind == ViewKind::channels_last || kind == ViewKind::to_channels_last ? MemoryFormat::channels_last
-                                                                               : MemoryFormat::contiguous;
-}
 
 /// The operations of torch.autograd's engine for one backward.
 class Engine {
@@ -104,11 +68,11 @@ class Engine {
     }
     pending_.resize(slots);
     leaf_uses_.assign(graph_.tensors.size(), 0);
-    leaf_gradient_.resize(graph_.tensors.size());
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
       if (reached_[n] != 0)
         for (const GradientEdge& e : edges(graph_.nodes[n]))
           if (tensor_of(graph_, e.input).producer == kNone) ++leaf_uses_[static_cast<std::size_t>(e.input)];
+    leaf_.assign(graph_.tensors.size(), kNone);
   }
 
   std::span<const GradientEdge> edges(const AutogradNode& n) const {
@@ -170,7 +134,9 @@ class Engine {
     g.view = true;
     const Shape& from = local_of(n, base).shape;
     switch (l.view) {
-      case ViewKind::permute: return lay_out(g, l.shape, permuted(strides_of(of, from), l));
+      case ViewKind::permute:
+        return lay_out(g, l.shape,
+                       permuted(strides_of(of, from), graph_.strides[static_cast<std::size_t>(l.strides)], l.shape));
       case ViewKind::expand: return lay_out(g, l.shape, expanded(from, strides_of(of, from), l.shape));
       case ViewKind::narrow: return lay_out(g, l.shape, strides_of(of, from));
       default: return;
@@ -243,7 +209,7 @@ class Engine {
     switch (l.placing) {
       case Placing::contiguous: return;
       case Placing::channels_last: return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
-      case Placing::given: return lay_out(g, l.shape, l.strides);
+      case Placing::given: return lay_out(g, l.shape, graph_.strides[static_cast<std::size_t>(l.strides)]);
       case Placing::like:
       case Placing::suggested:
       case Placing::pointwise: break;
@@ -304,14 +270,6 @@ class Engine {
     }
   }
 
-  static unsigned broadcast_dimensions(const Shape& from, const Shape& to) {
-    unsigned mask = 0;
-    const int leading = from.rank() - to.rank();
-    for (int i = 0; i < from.rank(); ++i)
-      if (i < leading || (to[i - leading] == 1 && from[i] != 1)) mask |= 1U << i;
-    return mask;
-  }
-
   Flowing new_result(std::string_view name, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
                      LayerId layer) {
     sums_.push_back(std::make_unique<Primitive>(what));
@@ -363,7 +321,12 @@ class Engine {
       accumulate(pending_[slot(t.producer, t.output_index)], g, t, layer);
       return;
     }
-    Flowing& waiting = leaf_gradient_[static_cast<std::size_t>(input)];
+    std::int32_t& leaf = leaf_[static_cast<std::size_t>(input)];
+    if (leaf == kNone) {
+      leaf = static_cast<std::int32_t>(leaf_gradient_.size());
+      leaf_gradient_.emplace_back();
+    }
+    Flowing& waiting = leaf_gradient_[static_cast<std::size_t>(leaf)];
     accumulate(waiting, g, t, layer);
     if (--leaf_uses_[static_cast<std::size_t>(input)] == 0) keep_gradient(waiting, input);
   }
@@ -394,8 +357,6 @@ class Engine {
     writer_.allocate(buffered.buffer);
     refs(buffered.buffer) = 1;
   }
-
-  static bool dense(const Flowing& g, const Shape& shape) { return g.contiguous || is_dense(shape, g.strides); }
 
   // accumulate_grad.h: a gradient of the parameter's layout that nobody else holds is taken as it is, else cloned. A
   // parameter that has one already gets the new one added in place.
@@ -435,22 +396,14 @@ class Engine {
     writer_.read(arrived);
   }
 
-  // utils/grad_layout_contract.h: the strides of the parameter, where it is dense; dimensions of size 1 do not count.
-  static bool obeys_layout(const Flowing& g, const Tensor& leaf) {
-    if (g.contiguous && leaf.contiguous) return true;
-    const Strides strides = strides_of(g, leaf.shape);
-    for (int i = 0; i < leaf.shape.rank(); ++i)
-      if (leaf.shape[i] != 1 && strides[i] != leaf.strides[i]) return false;
-    return true;
-  }
-
   void collect_gradients() {
     Schedule& s = writer_.schedule();
     std::vector<char> seen(s.buffers.size(), 0);
     std::vector<std::int32_t> parameter_of(graph_.tensors.size(), kNone);
     for (std::size_t i = 0; i < graph_.parameters.size(); ++i) {
-      const Flowing& g = leaf_gradient_[static_cast<std::size_t>(graph_.parameters[i].tensor)];
-      if (g.buffer == kNone) continue;
+      const std::int32_t leaf = leaf_[static_cast<std::size_t>(graph_.parameters[i].tensor)];
+      if (leaf == kNone) continue;
+      const Flowing& g = leaf_gradient_[static_cast<std::size_t>(leaf)];
       parameter_of[static_cast<std::size_t>(graph_.parameters[i].tensor)] =
           static_cast<std::int32_t>(s.gradient_of.size());
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
@@ -472,7 +425,8 @@ class Engine {
   UnpackedFromHost host_;
   std::vector<std::size_t> first_slot_;
   std::vector<Flowing> pending_;        // by node and output: the engine's input buffers
-  std::vector<Flowing> leaf_gradient_;  // by tensor
+  std::vector<std::int32_t> leaf_;      // by tensor: its place in leaf_gradient_
+  std::vector<Flowing> leaf_gradient_;  // of tensors that no node made
   std::vector<std::int32_t> leaf_uses_;
   std::vector<Flowing> locals_;
   std::vector<Flowing> results_;  // of the node, an edge each
