@@ -132,7 +132,7 @@ const LayerDef kSum{
     .max_inputs = 2,
     .lower = lower_sum,
     .example = {.call = "AddPositions()",
-                .input_shapes = {{8, 128, 64}, {1, 128, 64}},
+                .input_shapes = {{8, 128, 64}, {8, 128, 64}},
                 .output_shape = {8, 128, 64},
                 .derivation = "nothing is saved"},
 };

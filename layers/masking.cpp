@@ -58,6 +58,7 @@ const LayerDef kEq{
     .lower = lower_eq,
     .example = {.call = "Eq(0)",
                 .input_shapes = {{4, 8, 14, 14}},
+                .input_dtype = DType::int64,
                 .output_shape = {4, 8, 14, 14},
                 .derivation = "nothing is saved"},
 };
