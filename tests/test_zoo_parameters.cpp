@@ -47,7 +47,7 @@ TEST_CASE("a zoo model has the parameters that its file's heading names") {
 
 // torchvision: "num_params" of the weights' metadata. Hugging Face: the sum of numel over parameters() of the class
 // with the checkpoint's configuration, shared tensors once.
-TEST_CASE("vision and encoder models have the published number of parameters") {
+TEST_CASE("vision models, encoders and the smaller decoders have the published number of parameters") {
   struct Count {
     const char* model;
     std::int64_t parameters;
@@ -72,7 +72,14 @@ TEST_CASE("vision and encoder models have the published number of parameters") {
       {"vgg11", 132'863'336},
       {"vgg16", 138'357'544},
       {"vit_b_16", 86'567'656},
-      {"gpt2", 124'439'808},  // GPT2LMHeadModel
+      {"vit_base", 86'567'656},  // ViTForImageClassification, google/vit-base-patch16-224
+      {"gpt2", 124'439'808},     // GPT2LMHeadModel, the head tied to the embedding
+      {"gpt2_medium", 354'823'168},
+      {"opt_125m", 125'239'296},   // OPTForCausalLM, likewise
+      {"bert_base", 109'483'778},  // ForSequenceClassification with 2 labels, as the three below
+      {"bert_large", 335'143'938},
+      {"distilbert", 66'955'010},
+      {"roberta_large", 355'361'794},
   };
   for (const Count& c : kPublished) {
     CAPTURE(std::string(c.model));
