@@ -228,6 +228,8 @@ std::vector<ScoreRow> score_oracle(const std::string& root, int pytorch) {
   for (const fs::path& path : json_files(fs::path(root) / "tests/oracle")) {
     const json d = load(path);
     const std::string spec = spec_of(root, d["case"]);
+    // From 2.0 on its nn.MultiheadAttention is a fused kernel, which the oracle's PyTorch does not have.
+    if (d["case"] == "bert_encoder" && pytorch >= 200) continue;
     if (!spec.empty() && !d.contains("error")) score_oracle_case(rows, d, spec, pytorch);
   }
   return rows;

@@ -13,7 +13,7 @@ namespace {
 
 // Before, query, key and value lived until the function returned. 2.15 lets go of them, 2.8 does not.
 constexpr PyTorchVersion kDropsProjections = 209;
-constexpr PyTorchVersion kFastPath = 200;  // with scaled_dot_product_attention
+constexpr PyTorchVersion kFusedKernels = 200;  // scaled_dot_product_attention, and a fast path with it
 
 struct Sizes {
   std::int64_t tokens = 0, batch = 0, embed = 0, heads = 0;
@@ -56,10 +56,34 @@ TensorId fused(LayerBuilder& b, std::array<TensorId, 3> qkv, const MultiheadAtte
   return y;
 }
 
+// Before 2.0: the projections stay packed and are copied one by one, and the weights are made in any case.
+TensorId before_fused_kernels(LayerBuilder& b, TensorId x, const MultiheadAttention& mha, const Sizes& s) {
+  const std::array<std::int64_t, 3> sizes{s.embed, s.embed, s.embed};
+  std::vector<TensorId> qkv = split(b, linear(b, x, mha.in_weight, mha.in_bias), 2, sizes, "SplitBackward0");
+  for (TensorId& t : qkv) t = by_head(b, contiguous(b, t), s);
+  const TensorId scaled = binary_number(b, Binary::div, qkv[0]);
+  const TensorId scores = bmm(b, scaled, transpose(b, qkv[1], -2, -1));
+  const TensorId weights = dropout(b, softmax(b, scores), mha.dropout, b.training());
+  const TensorId mixed = bmm(b, weights, qkv[2]);
+  const TensorId rows = reshape(b, transpose(b, mixed, 0, 1), {s.tokens * s.batch, s.embed});
+  const TensorId y = view(b, linear(b, rows, mha.out_weight, mha.out_bias), {s.tokens, s.batch, s.embed});
+  if (mha.need_weights) {
+    const TensorId all = view(b, weights, {s.batch, s.heads, s.tokens, s.tokens});
+    b.hold({y, binary_number(b, Binary::div, reduce(b, all, 0b10U, false, false))});
+  }
+  b.hold({scaled, weights});
+  b.hold(qkv);
+  return y;
+}
+
 TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   if (mha.batch_first) x = transpose(b, x, 1, 0);
   const Shape in = b.shape(x);
   const Sizes s{in[0], in[1], in[2], mha.heads};
+  if (b.before(kFusedKernels)) {
+    const TensorId y = before_fused_kernels(b, x, mha, s);
+    return mha.batch_first ? transpose(b, y, 1, 0) : y;
+  }
   const TensorId packed = packed_projections(b, x, mha, s);
   std::array<TensorId, 3> qkv{};
   for (TensorId& t : qkv) t = select(b, packed, 0);
@@ -95,7 +119,7 @@ MultiheadAttention multihead_attention_weights(LayerBuilder& b, std::int64_t emb
 
 TensorId multihead_attention(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) {
   const bool fast = !b.training() && !b.autocast() && mha.batch_first && !mha.need_weights && mha.heads % 2 == 0 &&
-                    mha.in_bias != kNone && !b.before(kFastPath);
+                    mha.in_bias != kNone && !b.before(kFusedKernels);
   return fast ? fast_path(b, x, mha) : functional(b, x, mha);
 }
 
