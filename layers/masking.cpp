@@ -73,10 +73,10 @@ const LayerDef kMaskedFill{
     .max_inputs = 2,
     .lower = lower_masked_fill,
     .example = {.call = "MaskedFill(0)",
-                .input_shapes = {{4, 8, 14, 14}, {14, 14}},
+                .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}},
                 .input_dtype = DType::boolean,
                 .output_shape = {4, 8, 14, 14},
-                .derivation = "booleans have no gradient; a floating-point x saves the mask, 14*14 bytes"},
+                .derivation = "booleans have no gradient; a floating-point x saves the mask, 4*8*14*14 bytes"},
 };
 
 const LayerDef kWhere{
@@ -89,10 +89,10 @@ const LayerDef kWhere{
     .indices = true,
     .lower = lower_where,
     .example = {.call = "Where()",
-                .input_shapes = {{14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
+                .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
                 .input_dtype = DType::boolean,
                 .output_shape = {4, 8, 14, 14},
-                .derivation = "booleans have no gradient; floating-point x or y save the condition, 14*14 bytes"},
+                .derivation = "booleans have no gradient; floating-point x or y save the condition, 4*8*14*14 bytes"},
 };
 
 const LayerDef* const kLayers[] = {&kEq, &kMaskedFill, &kWhere};

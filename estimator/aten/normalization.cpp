@@ -106,7 +106,9 @@ TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight) 
   b.hold({square, mean});
   TensorId y = mul(b, wide, scale);
   if (weight != kNone) y = mul(b, y, weight);
-  return b.cast(y, dtype);
+  y = b.cast(y, dtype);
+  b.hold({wide, scale});  // variables of the function
+  return y;
 }
 
 TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias) {

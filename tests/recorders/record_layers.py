@@ -9,6 +9,7 @@ gradient given to the (first) output are held by the recorder, so what frees in 
 temporaries. Recorded without cuDNN workspaces.
 """
 import gc
+import math
 
 import torch
 import torchvision
@@ -134,6 +135,23 @@ def cases():
     yield "Embedding(1000, 32)", ["int64", (64, 100)], NN.Embedding(1000, 32)
     yield "Embedding(1000, 32)", ["int64", (4, 10)], NN.Embedding(1000, 32)
     yield "Embedding(1000, 32, padding_idx=0)", ["int64", (4, 10)], NN.Embedding(1000, 32, padding_idx=0)
+    for p in ("LayerNorm(14)", "LayerNorm([8, 14, 14])", "LayerNorm(14, bias=False)", "LayerNorm(14, elementwise_affine=False)",
+              "RMSNorm(14)", "RMSNorm(14, elementwise_affine=False)", "GroupNorm(4, 8)", "GroupNorm(4, 8, affine=False)",
+              "InstanceNorm2d(8)", "InstanceNorm2d(8, affine=True)"):
+        yield p, [IMAGE], eval("NN." + p)
+    yield "LayerNorm(96)", [(70000, 96)], NN.LayerNorm(96)
+    yield "GroupNorm(4, 8)", [(4, 8)], NN.GroupNorm(4, 8)
+    yield "Permute(0, 2, 3, 1) > LayerNorm(8)", [IMAGE], NN.Sequential(Functional(lambda x: x.permute(0, 2, 3, 1)), NN.LayerNorm(8))
+    yield "Permute(0, 3, 1, 2) > GroupNorm(2, 14)", [IMAGE], NN.Sequential(Functional(lambda x: x.permute(0, 3, 1, 2)), NN.GroupNorm(2, 14))
+    yield "NewGELU()", [IMAGE], Functional(
+        lambda x: 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0)))))
+    yield "MatMul()", [IMAGE, (4, 8, 14, 20)], Functional(torch.matmul)
+    yield "MatMul()", [IMAGE, (14, 20)], Functional(torch.matmul)
+    yield "MatMul()", [IMAGE, (1, 14, 20)], Functional(torch.matmul)
+    yield "Slice(1, 2, -1)", [IMAGE], Functional(lambda x: x.narrow(1, 2, 5))
+    yield "Select(1, 0)", [IMAGE], Functional(lambda x: x.select(1, 0))
+    yield "Stack(dim=1)", [IMAGE, IMAGE], Functional(lambda *x: torch.stack(x, 1))
+    yield "Expand(4, 8, -1)", [(1, 8, 14)], Functional(lambda x: x.expand(4, 8, -1))
     for shape in ((8, 10), (8, 10, 5), (8, 10, 14, 14), (4096, 1000)):
         for call in ("CrossEntropyLoss()", 'CrossEntropyLoss(reduction="sum")', "CrossEntropyLoss(label_smoothing=0.1)", 'CrossEntropyLoss(reduction="sum", label_smoothing=0.1)', "NLLLoss()",
                      'NLLLoss(reduction="sum")'):
