@@ -60,7 +60,7 @@ void lower_tables(LayerBuilder& b) {
   const TensorId angle = aten::cat(b, std::array{half, half}, 2);
   const TensorId cosine = table(b, "aten::cos", angle);
   const TensorId sine = table(b, "aten::sin", angle);
-  held.insert(held.end(), {angle, cosine, sine});
+  for (const TensorId t : {angle, cosine, sine}) held.push_back(t);
   b.outputs({b.cast(cosine, b.run().precision), b.cast(sine, b.run().precision)});
   b.hold(held);
 }
