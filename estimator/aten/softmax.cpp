@@ -3,6 +3,7 @@
 namespace gpuplan::aten {
 
 TensorId softmax(LayerBuilder& b, TensorId x, std::optional<DType> to) {
+  const TensorId argument = x;
   const DType from = b.dtype(x);
   // Autocast gives the operator dtype=float32 instead of casting its argument (autocast_mode.h, fp32_set_opt_dtype).
   if (!to && b.autocast() && (from == DType::fp16 || from == DType::bf16)) to = DType::fp32;
@@ -15,6 +16,7 @@ TensorId softmax(LayerBuilder& b, TensorId x, std::optional<DType> to) {
     work.backward = work.product_scratch = true;
     node.give(x, node.run("aten::_softmax_backward_data", work, {node.grad(), y}, shape, b.dtype(x)));
   }
+  b.hold({argument});  // the caller's, which outlives its cast
   return y;
 }
 
