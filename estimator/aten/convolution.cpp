@@ -97,6 +97,13 @@ struct Backward {
   }
 };
 
+// The gradient as cuDNN's wrappers see it: a sequence is an image of one row (view1d_as_2d), which may lie
+// channels-last.
+Operand as_image(NodeBuilder& node) {
+  const Shape shape = node.shape(node.grad());
+  return shape.rank() == 3 ? node.reshape(node.grad(), {shape[0], shape[1], 1, shape[2]}) : node.grad();
+}
+
 // ConvolutionBackward0: dX, dW, then db; the depthwise kernel dW first; slow_conv2d dX, its columns, db, dW.
 void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const ConvolutionOperands& of,
               bool transposed) {
@@ -109,7 +116,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
   const MemoryFormat image_format = copies ? format : b.suggested_format(of.input);
   // cudnn_convolution_backward: grad_output.to(input.suggest_memory_format()).
   const bool exact = transposed || conv.native || conv.im2col;
-  const Operand dy = exact ? node.contiguous(node.grad(), format) : node.to_format(node.grad(), image_format);
+  const Operand dy = exact ? node.contiguous(node.grad(), format) : node.to_format(as_image(node), image_format);
   Operand image = of.input;
   if (copies)
     image = node.run("aten::contiguous", Copy{b.elements(of.input)}, {of.input},
