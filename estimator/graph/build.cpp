@@ -225,8 +225,11 @@ class Walker {
     return y;
   }
 
-  TensorId run(const Repeat& sequence, const Node&, const std::string& path, std::span<const TensorId> inputs,
+  TensorId run(const Repeat& sequence, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                Scope& scope, bool frozen) {
+    const bool checkpointed = node.checkpoint && !in_checkpoint_ && is_checkpointed(true, path);
+    Checkpoint part;
+    if (checkpointed) part = begin_checkpoint(inputs);
     // Each item is given the result of the one before, and all else that the sequence was given.
     std::vector<TensorId> given(inputs.begin(), inputs.end());
     std::int64_t position = 0;
@@ -240,6 +243,7 @@ class Walker {
       item_ = kNone;
     }
     if (!sequence.loop) layers_.frame_returns(inputs);
+    if (checkpointed) end_checkpoint(part);
     return given.empty() ? kNone : given.front();
   }
 

@@ -126,7 +126,7 @@ class Writer {
     }
     if (!node.tie.empty()) key(indent, "tie: " + node.tie);
     if (node.frozen) key(indent, "frozen: true");
-    if (node.checkpoint && !std::holds_alternative<Repeat>(node.what)) key(indent, "checkpoint: true");  // its items'
+    if (node.checkpoint) key(indent, "checkpoint: true");
     if (node.keep) key(indent, "keep: true");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);
   }

@@ -67,8 +67,12 @@ EntrySyntax EntryReader::entry(const YamlNode& node) const {
     attributes(node, out);
     const bool layer = std::holds_alternative<CallSyntax>(out.what);
     if (!layer && !out.tie.empty()) throw Error("tie belongs to a layer").at(out.tie_mark).label("not to a structure");
-    if (layer && out.checkpoint)
-      throw Error("checkpoint belongs to a block").at(out.checkpoint->mark()).label("not to a single layer");
+    const bool joins =
+        std::holds_alternative<ResidualSyntax>(out.what) || std::holds_alternative<ParallelSyntax>(out.what);
+    if ((layer || joins) && out.checkpoint)
+      throw Error("checkpoint belongs to a block")
+          .at(out.checkpoint->mark())
+          .label(layer ? "not to a single layer" : "not to a residual or parallel; give it to a block around it");
   } else {
     throw Error("an entry of a list of layers is a call or a map, not " + describe(node)).at(node.mark);
   }

@@ -284,6 +284,8 @@ class Expander {
                          syntax.repeat->mark());
       }
     }
+    node.checkpoint = false;  // its items' now
+    node.checkpoint = false;  // its items are
     node.what = std::move(repeat);
   }
 
