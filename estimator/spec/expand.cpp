@@ -285,7 +285,6 @@ class Expander {
       }
     }
     node.checkpoint = false;  // its items' now
-    node.checkpoint = false;  // its items are
     node.what = std::move(repeat);
   }
 
