@@ -1,6 +1,7 @@
 #include "estimator/aten/views.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "estimator/aten/promote.h"
@@ -8,6 +9,8 @@
 
 namespace gpuplan::aten {
 namespace {
+
+using Order = std::array<int, Shape::kMaxRank>;
 
 int wrapped(int dim, int rank) { return dim < 0 ? dim + rank : dim; }
 
@@ -91,14 +94,15 @@ TensorId permute(LayerBuilder& b, TensorId x, std::span<const int> order) {
   const Strides steps = b.strides(x);
   Shape out;
   Strides strides;
-  std::vector<int> inverse(order.size());
+  Order inverse{};
   for (std::size_t i = 0; i < order.size(); ++i) {
     out.push_back(in[order[i]]);
     strides.set(static_cast<int>(i), steps[order[i]]);
     inverse[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   }
   const TensorId y = b.alias(x, out, strides);
-  if (NodeBuilder node = b.node("PermuteBackward0", y, {x})) node.give(x, node.permute(node.grad(), inverse));
+  if (NodeBuilder node = b.node("PermuteBackward0", y, {x}))
+    node.give(x, node.permute(node.grad(), std::span<const int>(inverse.data(), order.size())));
   return y;
 }
 
@@ -117,11 +121,12 @@ TensorId transpose(LayerBuilder& b, TensorId x, int first, int second) {
   out.set(second, in[first]);
   strides.set(first, steps[second]);
   strides.set(second, steps[first]);
-  std::vector<int> order;
-  for (int i = 0; i < in.rank(); ++i) order.push_back(i == first ? second : i == second ? first : i);
+  Order order{};
+  for (int i = 0; i < in.rank(); ++i)
+    order[static_cast<std::size_t>(i)] = i == first ? second : i == second ? first : i;
   const TensorId y = b.alias(x, out, strides);
   if (NodeBuilder node = b.node(in.rank() == 2 ? "TBackward0" : "TransposeBackward0", y, {x}))
-    node.give(x, node.permute(node.grad(), order));
+    node.give(x, node.permute(node.grad(), std::span<const int>(order.data(), static_cast<std::size_t>(in.rank()))));
   return y;
 }
 

@@ -138,6 +138,7 @@ class NodeBuilder {
   Graph* graph_ = nullptr;
   NodeId node_ = kNone;
   Operand add_local(const Local& value);
+  Operand add_result(const OutputSpec& output);
   Operand add_view(ViewKind kind, Operand value, const Shape& shape);
   Local& value_of(Operand value) const;
   Op& append(std::string_view name, const Primitive& what, std::span<const Operand> reads);

@@ -46,24 +46,29 @@ Op& NodeBuilder::append(std::string_view name, const Primitive& what, std::span<
   return graph_->backward_ops.back();
 }
 
+// The result of the operation appended last.
+Operand NodeBuilder::add_result(const OutputSpec& o) {
+  Op& op = graph_->backward_ops.back();
+  const Placing usual = std::holds_alternative<Elementwise>(op.what) ? Placing::pointwise : Placing::contiguous;
+  Local value;
+  value.shape = o.shape;
+  value.dtype = o.dtype;
+  value.placing = o.placing.value_or(usual);
+  if (o.placing == Placing::given) value.strides = graph_->add_strides(o.strides);
+  value.storage_bytes = o.bytes;
+  (void)checked_mul(o.shape.elements(), size_of(o.dtype));
+  const Operand result = add_local(value);
+  graph_->operands.push_back(result);
+  op.writes.end = size_of_vector(graph_->operands);
+  return result;
+}
+
 std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what, std::span<const Operand> reads,
                                            std::span<const OutputSpec> outputs) {
-  Op& op = append(name, what, reads);
-  const Placing usual = std::holds_alternative<Elementwise>(what) ? Placing::pointwise : Placing::contiguous;
+  append(name, what, reads);
   std::vector<Operand> results;
   results.reserve(outputs.size());
-  for (const OutputSpec& o : outputs) {
-    Local value;
-    value.shape = o.shape;
-    value.dtype = o.dtype;
-    value.placing = o.placing.value_or(usual);
-    if (o.placing == Placing::given) value.strides = graph_->add_strides(o.strides);
-    value.storage_bytes = o.bytes;
-    (void)checked_mul(o.shape.elements(), size_of(o.dtype));
-    results.push_back(add_local(value));
-    graph_->operands.push_back(results.back());
-  }
-  op.writes.end = size_of_vector(graph_->operands);
+  for (const OutputSpec& o : outputs) results.push_back(add_result(o));
   return results;
 }
 
@@ -74,7 +79,8 @@ std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitiv
 
 Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
                          const OutputSpec& output) {
-  return run_many(name, what, reads, {&output, 1}).front();
+  append(name, what, reads);
+  return add_result(output);
 }
 
 Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,

@@ -198,8 +198,8 @@ class Engine {
     const auto* reduction = std::get_if<Reduction>(&op.what);
     if (reduction == nullptr || contiguous(graph_.at(op.reads).front())) return &op.what;
     const StridedShape operand = strided(n, graph_.at(op.reads).front());
-    sums_.push_back(std::make_unique<Primitive>(in_memory_order(*reduction, operand.strides)));
-    return sums_.back().get();
+    sums_.emplace_back(in_memory_order(*reduction, operand.strides));
+    return &sums_.back();
   }
 
   void place(const AutogradNode& n, const Op& op, const Local& l, Flowing& g) {
@@ -272,8 +272,8 @@ class Engine {
 
   Flowing new_result(std::string_view name, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
                      LayerId layer) {
-    sums_.push_back(std::make_unique<Primitive>(what));
-    writer_.begin(name, layer, Phase::backward, sums_.back().get());
+    sums_.emplace_back(what);
+    writer_.begin(name, layer, Phase::backward, &sums_.back());
     writer_.read(of.buffer);
     Flowing g{.buffer = new_gradient(like.shape.elements() * size_of(dtype), layer)};
     writer_.allocate(g.buffer);
@@ -340,8 +340,8 @@ class Engine {
     }
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
     const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape);
-    sums_.push_back(std::make_unique<Primitive>(Elementwise{t.shape.elements(), 1}));
-    writer_.begin(in_place ? "aten::add_" : "aten::add", layer, Phase::backward, sums_.back().get());
+    sums_.emplace_back(Elementwise{t.shape.elements(), 1});
+    writer_.begin(in_place ? "aten::add_" : "aten::add", layer, Phase::backward, &sums_.back());
     writer_.read(buffered.buffer);
     writer_.read(g.buffer);
     --refs(g.buffer);
@@ -365,14 +365,14 @@ class Engine {
     const BufferId arrived = g.buffer;
     const LayerId layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
     if (accumulates_) {
-      sums_.push_back(std::make_unique<Primitive>(Elementwise{leaf.shape.elements(), 1}));
-      writer_.begin("aten::add_", layer, Phase::backward, sums_.back().get());
+      sums_.emplace_back(Elementwise{leaf.shape.elements(), 1});
+      writer_.begin("aten::add_", layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
       return;
     }
     if (!obeys_layout(g, leaf) || (!g.view && refs(g.buffer) > 1)) {
-      sums_.push_back(std::make_unique<Primitive>(Copy{leaf.shape.elements()}));
-      writer_.begin("aten::clone", layer, Phase::backward, sums_.back().get());
+      sums_.emplace_back(Copy{leaf.shape.elements()});
+      writer_.begin("aten::clone", layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
       g = {.buffer = new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone)};
       writer_.allocate(g.buffer);
@@ -431,7 +431,7 @@ class Engine {
   std::vector<Flowing> locals_;
   std::vector<Flowing> results_;  // of the node, an edge each
   std::vector<int> refs_;
-  std::vector<std::unique_ptr<Primitive>>& sums_ = writer_.schedule().sums;
+  std::deque<Primitive>& sums_ = writer_.schedule().sums;
 };
 
 }  // namespace

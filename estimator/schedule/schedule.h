@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -51,9 +51,9 @@ struct Schedule {
     BufferId old_buffer, new_buffer;
   };
   std::vector<Replacement> replacements;
-  std::vector<std::unique_ptr<Primitive>> sums;  // gradient accumulations, which are in no graph
-  BufferId output = kNone;                       // held by the training loop; kNone where nothing holds it
-  std::vector<BufferId> beside_output;           // what the output object holds besides
+  std::deque<Primitive> sums;           // gradient accumulations, which are in no graph
+  BufferId output = kNone;              // held by the training loop; kNone where nothing holds it
+  std::vector<BufferId> beside_output;  // what the output object holds besides
   BufferId loss = kNone;
   BufferId model_loss = kNone;  // held beside the output where the model computed the loss and it was divided since
 };
