@@ -80,6 +80,8 @@ TEST_CASE("vision models, encoders and the smaller decoders have the published n
       {"bert_large", 335'143'938},
       {"distilbert", 66'955'010},
       {"roberta_large", 355'361'794},
+      {"t5_small", 60'506'624},
+      {"whisper_base_encoder", 20'590'592},
   };
   for (const Count& c : kPublished) {
     CAPTURE(std::string(c.model));

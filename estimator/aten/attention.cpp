@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "estimator/aten/attention_math.h"
+#include "estimator/aten/views.h"
 #include "estimator/integers.h"
 #include "estimator/memory/attention.h"
 
@@ -177,7 +178,7 @@ class Kernel {
     give(node, values, a_.query, Value::grad_query);
     give(node, values, a_.key, Value::grad_key);
     give(node, values, a_.value, Value::grad_value);
-    give(node, values, a_.mask, Value::grad_mask);
+    give(node, values, a_.mask, values.contains(Value::grad_mask) ? Value::grad_mask : Value::grad_scores);
   }
 
   static Shape strided_shape(const Shape& shape) {
@@ -200,6 +201,16 @@ class Kernel {
   bool engine_;  // cuDNN's own workspace counts
   std::map<Value, TensorId> forward_;
 };
+
+// A mask with a gradient is expanded to the scores by a node of its own, after that of the kernel. One that has to be
+// padded first stays as it is, and its gradient is summed within the kernel's node.
+TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a) {
+  constexpr std::int64_t kAlignment = 16;  // sdp_utils, pad_bias
+  if (a.mask == kNone || !b.requires_grad(a.mask) || b.shape(a.query).rank() != 4) return a.mask;
+  const Shape q = b.shape(a.query);
+  const std::int64_t keys = b.shape(a.key)[-2];
+  return keys % kAlignment == 0 ? expand(b, a.mask, {q[0], q[1], q[2], keys}) : a.mask;
+}
 
 }  // namespace
 
@@ -224,6 +235,7 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call
     return y;
   }
+  a.mask = expanded_mask(b, a);
   return Kernel(b, a, backend).run();
 }
 

@@ -65,8 +65,10 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
     if (const TensorId t = tied_parameter(name, shape); t != kNone) {
       // Another kind of module was constructed with a weight of its own, which the shared one then replaced; one of
       // the same kind is the same module, called again.
-      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name)
+      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) {
         graph_.model_storage.push_back(new_tensor(shape, run_.precision, Category::scratch));
+        graph_.tensor(graph_.model_storage.back()).trained = true;
+      }
       return t;
     }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
@@ -121,7 +123,8 @@ TensorId LayerBuilder::cache(const Shape& shape, DType dtype) {
 }
 
 void LayerBuilder::keep_with_output(TensorId t) {
-  graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category = Category::kv_cache;
+  if (run_.generation.part != Generation::Part::none)
+    graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category = Category::kv_cache;
   graph_.kept_with_output.push_back(t);
 }
 

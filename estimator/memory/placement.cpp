@@ -49,16 +49,22 @@ class Replay {
 
   void build_model() {
     const std::size_t weights = graph_.model_storage.size() - graph_.adapters.size();
-    // Temporaries of constructors, and weights that are replaced by those that they are tied to, go when the next
-    // weight is there.
+    // Temporaries of constructors go when the next weight is there, weights that are replaced by those that they are
+    // tied to once all are.
     BufferId going = kNone;
+    std::vector<BufferId> replaced;
     for (std::size_t i = 0; i < weights; ++i) {
-      const BufferId made = buffer_of(graph_.model_storage[i]);
+      const TensorId t = graph_.model_storage[i];
+      const BufferId made = buffer_of(t);
       allocate(made);
       if (going != kNone) release(going);
-      going = buffer(made).category == Category::scratch ? made : kNone;
+      const bool goes = buffer(made).category == Category::scratch;
+      const bool weight = graph_.tensors[index(t)].trained;
+      going = goes && !weight ? made : kNone;
+      if (goes && weight) replaced.push_back(made);
     }
     if (going != kNone) release(going);
+    for (const BufferId b : replaced) release(b);
     initialize_weights();
     add_adapters();
     if (run_.layout == MemoryFormat::channels_last)
@@ -170,6 +176,8 @@ class Replay {
     const BlockId held_output = block_of(s().output);
     const BlockId held_loss = block_of(s().loss);
     const BlockId held_model_loss = block_of(s().model_loss);
+    std::vector<BlockId> held_beside;
+    for (const BufferId b : s().beside_output) held_beside.push_back(block_of(b));
     run_steps(Phase::forward);
     record(Phase::forward);
     run_steps(Phase::loss);
@@ -177,6 +185,7 @@ class Replay {
       release_block(held_output, s().output);
       release_block(held_loss, s().loss);
       release_block(held_model_loss, s().model_loss);
+      for (std::size_t i = 0; i < held_beside.size(); ++i) release_block(held_beside[i], s().beside_output[i]);
     }
     record(Phase::loss);
     phase_ = Phase::backward;
@@ -189,6 +198,7 @@ class Replay {
     release_result(s().output);
     release_result(s().loss);
     release_result(s().model_loss);
+    for (const BufferId b : s().beside_output) release(b);
   }
 
   void update(int i) {

@@ -27,7 +27,8 @@ class Levels {
     live_ += r_.optimizer_state;
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
-    const std::int64_t held = bytes(s().output) + bytes(s().loss) + bytes(s().model_loss);
+    std::int64_t held = bytes(s().output) + bytes(s().loss) + bytes(s().model_loss);
+    for (const BufferId b : s().beside_output) held += bytes(b);
     if (old_result) live_ += held;  // bound to their names until the new loss is there
     r_.forward_peak = r_.loss_peak = r_.peak = live_;
     if (run_.mode == Mode::infer) {

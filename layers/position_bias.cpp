@@ -1,0 +1,198 @@
+// T5PositionBias, ZeroPositionBias, PositionBiasAttention: T5's attention, which adds a table of relative positions to
+// its scores and does not scale them.
+//
+// transformers/models/t5/modeling_t5.py, T5Attention.compute_bias and _relative_position_bucket: the first layer of a
+// stack computes the bias, the others are given it. Every tensor is counted, however small. Cross attention gets zeros.
+// transformers/integrations/sdpa_attention.py, create_position_bias_mask: the bias is an SDPA kernel's mask, a copy in
+// every layer; a causal one is chosen against the least number first.
+
+#include <array>
+
+#include "estimator/aten/attention.h"
+#include "estimator/aten/embedding.h"
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+// One pointwise kernel of integers or fp32, without a gradient.
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              DType dtype) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+}
+
+// 8 + (log(distance / 8) / log(16) * 8).to(int64), and at most the last bucket.
+TensorId large_distances(LayerBuilder& b, TensorId distance) {
+  const Shape shape = b.shape(distance);
+  TensorId x = make(b, "aten::to", {distance}, shape, DType::fp32);
+  for (const std::string_view step : {"aten::div", "aten::log", "aten::div", "aten::mul"})
+    x = make(b, step, {x}, shape, DType::fp32);
+  x = make(b, "aten::to", {x}, shape, DType::int64);
+  x = make(b, "aten::add", {x}, shape, DType::int64);
+  const TensorId last = make(b, "aten::full_like", {x}, shape, DType::int64);
+  return make(b, "aten::min", {x, last}, shape, DType::int64);
+}
+
+// The number of the bucket of each pair of positions. Encoders tell keys before from keys after.
+TensorId buckets(LayerBuilder& b, TensorId relative, bool bidirectional) {
+  const Shape shape = b.shape(relative);
+  TensorId bucket = kNone, distance = kNone;
+  if (bidirectional) {
+    const TensorId after = make(b, "aten::gt", {relative}, shape, DType::boolean);
+    const TensorId number = make(b, "aten::to", {after}, shape, DType::int64);
+    const TensorId half = make(b, "aten::mul", {number}, shape, DType::int64);
+    bucket = make(b, "aten::add", {half}, shape, DType::int64);
+    distance = make(b, "aten::abs", {relative}, shape, DType::int64);
+  } else {
+    const TensorId zeros = make(b, "aten::zeros_like", {relative}, shape, DType::int64);
+    const TensorId before = make(b, "aten::min", {relative, zeros}, shape, DType::int64);
+    distance = make(b, "aten::neg", {before}, shape, DType::int64);
+  }
+  const TensorId small = make(b, "aten::lt", {distance}, shape, DType::boolean);
+  const TensorId large = large_distances(b, distance);
+  const TensorId chosen = make(b, "aten::where", {small, distance, large}, shape, DType::int64);
+  bucket = bidirectional ? b.emit_in_place("aten::add_", Elementwise{shape.elements()}, {bucket, chosen})
+                         : make(b, "aten::add", {chosen}, shape, DType::int64);
+  b.hold({small, distance, large});
+  return bucket;
+}
+
+void lower_bias(LayerBuilder& b) {
+  const std::int64_t tokens = b.size("tokens");
+  const TensorId weight = b.parameter("weight", {b.size("num_buckets"), b.size("num_heads")});
+  const TensorId first = make(b, "aten::arange", {}, {tokens}, DType::int64);
+  const TensorId query = make(b, "aten::add", {first}, {tokens}, DType::int64);
+  const TensorId key = make(b, "aten::arange", {}, {tokens}, DType::int64);
+  const TensorId relative = make(b, "aten::sub", {key, query}, {tokens, tokens}, DType::int64);
+  const TensorId bucket = buckets(b, relative, b.boolean("bidirectional"));
+  const TensorId values = aten::embedding(b, weight, bucket);
+  b.hold({query, key, relative, bucket});
+  b.output(aten::unsqueeze(b, aten::permute(b, values, {2, 0, 1}), 0));
+}
+
+void lower_zeros(LayerBuilder& b) {
+  const Shape shape{1, b.size("num_heads"), b.size("queries"), b.size("keys")};
+  b.output(b.emit("aten::zeros", Fill{shape.elements()}, {}, shape, b.autocast().value_or(b.run().precision)));
+}
+
+// torch.where(arange[:, None] >= arange[None, :], bias, number).contiguous(): the number becomes a tensor on the
+// device.
+TensorId causal_mask(LayerBuilder& b, TensorId bias, std::int64_t queries, std::int64_t keys) {
+  const TensorId q = make(b, "aten::arange", {}, {queries}, DType::int64);
+  const TensorId k = make(b, "aten::arange", {}, {keys}, DType::int64);
+  const TensorId past = make(b, "aten::ge", {q, k}, {queries, keys}, DType::boolean);
+  const Shape shape = b.shape(bias);
+  const DType dtype = b.dtype(bias);
+  const Elementwise each{shape.elements()};
+  const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
+  const TensorId y = b.emit_many("aten::where", each, {past, bias}, results)[1];
+  if (NodeBuilder node = b.node("WhereBackward0", y, {bias}))
+    node.give(bias, node.run_many("aten::where", each, {past, node.grad()}, results)[1]);
+  const TensorId mask = aten::contiguous(b, y);
+  b.hold({past, y});
+  return mask;
+}
+
+struct Operands {
+  TensorId q = kNone, k = kNone, v = kNone, bias = kNone, mask = kNone;
+};
+
+TensorId eager(LayerBuilder& b, const Operands& of, double p) {
+  TensorId weights = aten::matmul(b, of.q, aten::transpose(b, of.k, 2, 3));
+  weights = aten::binary_number(b, aten::Binary::mul, weights);
+  weights = aten::add(b, weights, of.bias);
+  if (of.mask != kNone) weights = aten::add(b, weights, of.mask);
+  weights = aten::dropout(b, aten::softmax(b, weights), p, b.training());
+  const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, of.v), 1, 2));
+  b.hold({weights});
+  return y;
+}
+
+void lower_attention(LayerBuilder& b) {
+  const double p = b.real("dropout");
+  if (!(p >= 0 && p < 1)) b.fail("dropout", "the share of dropped weights is out of range", "expected 0 <= p < 1");
+  for (int i = 0; i < 4; ++i)
+    if (b.shape(b.input(i)).rank() != 4)
+      b.fail("expects queries, keys and values [batch, heads, tokens, head] and a bias [1, heads, queries, keys]");
+  Operands of{b.input(0), b.input(1), b.input(2), b.input(3), b.input_count() == 5 ? b.input(4) : kNone};
+  if (of.mask != kNone && b.dtype(of.mask) == DType::int64) of.mask = kNone;  // CausalMask made none
+  if (b.run().attention == Attention::eager) return b.output(eager(b, of, p));
+  const std::int64_t queries = b.shape(of.q)[2];
+  const TensorId mask = b.boolean("causal") && queries > 1 ? causal_mask(b, of.bias, queries, b.shape(of.k)[2])
+                                                           : aten::contiguous(b, of.bias);
+  const TensorId y = aten::scaled_dot_product_attention(
+      b, {.query = of.q, .key = of.k, .value = of.v, .mask = mask, .dropout = b.training() ? p : 0});
+  b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));
+  b.hold({mask});
+}
+
+const LayerDef kBias{
+    .name = "T5PositionBias",
+    .summary = "T5's bias of attention scores: a row of a table for every bucket of distances",
+    .math = "W [buckets, heads] -> W[bucket(key - query)] as [1, heads, tokens, tokens]. Saved: the buckets, int64.",
+    .parameters = {{"num_buckets", ParameterType::size, "", "rows of the table"},
+                   {"num_heads", ParameterType::size, "", "attention heads"},
+                   {"tokens", ParameterType::size, "", "length of the sequence"},
+                   {"bidirectional", ParameterType::boolean, "True", "keys after the query have buckets of their own"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_bias,
+    .example = {.call = "T5PositionBias(32, 8, 10)",
+                .input_shapes = {},
+                .output_shape = {1, 8, 10, 10},
+                .parameters = 256,
+                .saved_bytes = 800,
+                .derivation = "32*8 parameters; 10*10 buckets of 8 bytes are saved"},
+};
+
+const LayerDef kZeros{
+    .name = "ZeroPositionBias",
+    .summary = "the bias of T5's cross attention: zeros",
+    .math = "Zeros [1, heads, queries, keys] of the queries' type. No gradient.",
+    .parameters = {{"num_heads", ParameterType::size, "", "attention heads"},
+                   {"queries", ParameterType::size, "", "tokens of the decoder"},
+                   {"keys", ParameterType::size, "", "tokens of the encoder"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_zeros,
+    .example = {.call = "ZeroPositionBias(4, 16, 32)",
+                .input_shapes = {},
+                .output_shape = {1, 4, 16, 32},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kAttention{
+    .name = "PositionBiasAttention",
+    .summary = "attention with a bias of its scores, as Hugging Face's T5 calls it",
+    .math =
+        "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
+        "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
+        "CausalMask's, which eager attention adds.",
+    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                   {"causal", ParameterType::boolean, "False", "later keys are masked"}},
+    .min_inputs = 4,
+    .max_inputs = 5,
+    .indices = true,
+    .lower = lower_attention,
+    .example = {.call = "PositionBiasAttention()",
+                .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}, {1, 4, 32, 32}},
+                .output_shape = {2, 32, 4, 64},
+                .forward_macs = 1'048'576,
+                .backward_macs = 2'097'152,
+                .saved_bytes = 279'568,
+                .derivation = "forward 2*2*4*32*32*64; backward four such products (the scores computed again are "
+                              "counted apart). q, k, v and the result are "
+                              "2*4*32*64*4 bytes each, the bias 4*32*32*4, a number for each of 2*4*32 rows; the "
+                              "dropout's seed and offset, 8 each"},
+};
+
+const LayerDef* const kLayers[] = {&kBias, &kZeros, &kAttention};
+
+}  // namespace
+
+std::span<const LayerDef* const> position_bias_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,137 @@
+// SharedEmbedding, ShiftRight, ReturnedState, ToParameterType, SequenceToSequenceLoss: what Hugging Face's T5 does
+// around its stacks.
+//
+// transformers/models/t5/modeling_t5.py: T5PreTrainedModel._shift_right makes the decoder's tokens of the labels;
+// T5DenseActDense converts its activations to the type of the second weight (for stores in int8), which under autocast
+// is a copy to fp32; Seq2SeqLMOutput names the encoder's result; the loss is the cross entropy of the logits as they
+// are and the labels.
+
+#include "estimator/aten/cross_entropy.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void lower_shared(LayerBuilder& b) {
+  b.output(b.parameter("weight", {b.size("num_embeddings"), b.size("embedding_dim")}));
+}
+
+// shifted = new_zeros; shifted[:, 1:] = labels[:, :-1].clone(); shifted[:, 0] = start; -100 becomes padding.
+void lower_shift(LayerBuilder& b) {
+  b.expect_rank(2, "[batch, tokens]");
+  const TensorId labels = b.input();
+  if (!b.training()) return b.output(labels);
+  const Shape shape = b.shape(labels);
+  const DType dtype = b.dtype(labels);
+  TensorId shifted = b.emit("aten::new_zeros", Fill{shape.elements()}, {}, shape, dtype);
+  if (shape[1] > 1) {
+    const Shape part{shape[0], shape[1] - 1};
+    const TensorId moved = b.emit("aten::clone", Copy{part.elements()}, {labels}, part, dtype);
+    shifted = b.emit_in_place("aten::copy_", Copy{part.elements()}, {shifted, moved});
+  }
+  shifted = b.emit_in_place("aten::fill_", Fill{shape[0]}, {shifted});
+  const TensorId ignored = b.emit("aten::eq", Elementwise{shape.elements()}, {shifted}, shape, DType::boolean);
+  b.output(b.emit_in_place("aten::masked_fill_", Elementwise{shape.elements()}, {shifted, ignored}));
+}
+
+void lower_returned(LayerBuilder& b) {
+  b.keep_with_output(b.input());
+  b.output(b.input());
+}
+
+void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), b.run().precision)); }
+
+void lower_loss(LayerBuilder& b) {
+  b.expect_rank(3, "[batch, tokens, vocabulary]");
+  const Shape shape = b.shape(b.input());
+  const std::int64_t rows = shape.elements(0, 2);
+  const TensorId labels = b.model_input(0);
+  if (b.elements(labels) != rows)
+    b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
+           to_string(shape));
+  const TensorId logits = aten::view(b, b.input(), {rows, shape[2]});
+  b.output(aten::cross_entropy(b, logits, aten::view(b, labels, {rows})));
+}
+
+const LayerDef kShared{
+    .name = "SharedEmbedding",
+    .summary = "a table that several layers look up and none owns (tie: its name)",
+    .math = "W [V, D]. No kernel. Each layer tied to it was built with a table of its own, which is let go.",
+    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                   {"embedding_dim", ParameterType::size, "", "size of a row"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_shared,
+    .example = {.call = "SharedEmbedding(1000, 32)",
+                .input_shapes = {},
+                .output_shape = {1000, 32},
+                .parameters = 32'000,
+                .derivation = "1000*32 parameters"},
+};
+
+const LayerDef kShift{
+    .name = "ShiftRight",
+    .summary = "the decoder's tokens, of the labels",
+    .math =
+        "labels [b, s] -> [b, s] int64: a start token, then all labels but the last. In inference the input is what\n"
+        "the decoder is given.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower_shift,
+    .example = {.call = "ShiftRight()",
+                .input_shapes = {{2, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {2, 10},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kReturned{
+    .name = "ReturnedState",
+    .summary = "a tensor that the model's output object names beside its result",
+    .math = "y = x: the same tensor, which lives as long as the output does. No kernel.",
+    .parameters = {},
+    .lower = lower_returned,
+    .example = {.call = "ReturnedState()",
+                .input_shapes = {{2, 10, 64}},
+                .output_shape = {2, 10, 64},
+                .derivation = "nothing is computed"},
+};
+
+const LayerDef kTo{
+    .name = "ToParameterType",
+    .summary = "x.to(weight.dtype)",
+    .math = "y = x in the type of the model's weights: x itself, or a copy (under autocast). Saved: nothing.",
+    .parameters = {},
+    .lower = lower_to,
+    .example = {.call = "ToParameterType()",
+                .input_shapes = {{2, 10, 64}},
+                .output_shape = {2, 10, 64},
+                .derivation = "the same tensor in fp32"},
+};
+
+const LayerDef kLoss{
+    .name = "SequenceToSequenceLoss",
+    .summary = "cross entropy of the model's first input, within the model's forward",
+    .math =
+        "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[label].\n"
+        "Saved: the log-probabilities, the labels and the total weight.",
+    .parameters = {},
+    .loss = true,
+    .in_model = true,
+    .lower = lower_loss,
+    .example = {.call = "SequenceToSequenceLoss()",
+                .input_shapes = {{2, 10, 16}},
+                .output_shape = {},
+                .saved_bytes = 1'284,
+                .derivation = "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; labels are an "
+                              "input"},
+};
+
+const LayerDef* const kLayers[] = {&kShared, &kShift, &kReturned, &kTo, &kLoss};
+
+}  // namespace
+
+std::span<const LayerDef* const> sequence_to_sequence_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
