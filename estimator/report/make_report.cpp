@@ -210,6 +210,7 @@ void tell_tensor_peak(const PlanParts& p, Report& r) {
 
 Confidence confidence_of(Category category, const RunConfig& run) {
   if (category == Category::parameters && run.weights != WeightFormat::as_computed) return Confidence::modelled;
+  if (category == Category::kv_cache) return Confidence::modelled;  // the last step stands for all
   return category == Category::scratch && run.scratch == Scratch::full ? Confidence::modelled : Confidence::exact;
 }
 
