@@ -56,6 +56,9 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu != nullptr)
     for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
+  if (std::ranges::any_of(graph.layers, [](const Layer& l) { return l.type == "LSTM" || l.type == "GRU"; }))
+    warnings.emplace_back(
+        "assumed: cuDNN's reserve and workspace of LSTM and GRU follow a rule that no recording confirms");
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
   return warnings;
