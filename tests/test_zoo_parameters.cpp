@@ -82,6 +82,7 @@ TEST_CASE("vision models, encoders and the smaller decoders have the published n
       {"roberta_large", 355'361'794},
       {"t5_small", 60'506'624},
       {"whisper_base_encoder", 20'590'592},
+      {"sd_unet", 859'520'964},  // UNet2DConditionModel of Stable Diffusion 1.5
   };
   for (const Count& c : kPublished) {
     CAPTURE(std::string(c.model));

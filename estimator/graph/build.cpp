@@ -53,7 +53,7 @@ class Walker {
     graph_.output = latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     compute_loss();
-    order_construction("", model_.order, {0, 0});
+    order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
     layers_.check_targets();
@@ -91,13 +91,14 @@ class Walker {
   };
   Stored stored() const { return {graph_.model_storage.size(), graph_.parameters.size()}; }
 
-  void order_construction(const std::string& path, const std::vector<std::string>& children, Stored since) {
+  void order_construction(const std::string& path, const std::vector<std::string>& children, const Body& entries,
+                          Stored since) {
     if (children.empty()) return;
-    orders_.push_back(
-        {path,
-         &children,
-         {static_cast<std::int32_t>(since.parameters), static_cast<std::int32_t>(graph_.parameters.size())}});
-    order_storage(graph_, since.storage, orders_.back());
+    const Range parameters{static_cast<std::int32_t>(since.parameters),
+                           static_cast<std::int32_t>(graph_.parameters.size())};
+    orders_.push_back({path, &children, parameters});
+    const std::vector<std::string> constructed = constructed_entries(children, entries);
+    order_storage(graph_, since.storage, {path, &constructed, parameters});
   }
 
   void add_inputs(Scope& scope) {
@@ -221,7 +222,7 @@ class Walker {
     kept_.resize(kept_before);
     layers_.frame_returns(held);
     if (checkpointed) end_checkpoint(part);
-    order_construction(path, block.order, before);
+    order_construction(path, block.order, block.body, before);
     return y;
   }
 

@@ -1,6 +1,7 @@
 #include "estimator/graph/parameter_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 
@@ -70,7 +71,27 @@ void sort_by_rank(std::span<T> range, const ConstructionOrder& order, PathOf pat
   for (std::size_t i = 0; i < range.size(); ++i) range[i] = std::move(ranked[i].second);
 }
 
+// Entries within unnamed residuals and parallels belong to the list around them.
+bool is_entry(const Body& body, const std::string& name) {
+  return std::ranges::any_of(body, [&](const Node& node) {
+    if (!node.name.empty()) return node.name == name;
+    if (const auto* residual = std::get_if<Residual>(&node.what))
+      return is_entry(residual->body, name) || is_entry(residual->shortcut, name);
+    const auto* parallel = std::get_if<Parallel>(&node.what);
+    return parallel != nullptr && std::ranges::any_of(parallel->branches, [&](const Parallel::Branch& branch) {
+             return branch.name.empty() ? is_entry(branch.body, name) : branch.name == name;
+           });
+  });
+}
+
 }  // namespace
+
+std::vector<std::string> constructed_entries(const std::vector<std::string>& order, const Body& body) {
+  std::vector<std::string> entries;
+  std::ranges::copy_if(order, std::back_inserter(entries),
+                       [&](const std::string& name) { return is_entry(body, name); });
+  return entries;
+}
 
 void order_storage(Graph& graph, std::size_t first, const ConstructionOrder& order) {
   sort_by_rank(std::span(graph.model_storage).subspan(first), order, [&](TensorId t) -> std::string_view {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
+#include "estimator/spec/model.h"
 
 namespace gpuplan {
 
@@ -14,6 +15,9 @@ struct ConstructionOrder {
   const std::vector<std::string>* children = nullptr;
   Range parameters;  // of Graph::parameters
 };
+/// Those of an `order:` that are entries of `body`. The others are containers of entries (nn.ModuleList), whose items
+/// are constructed one by one before it: they order Module.parameters() only.
+std::vector<std::string> constructed_entries(const std::vector<std::string>& order, const Body& body);
 /// Sorts what was added to Graph::model_storage since `first`.
 void order_storage(Graph& graph, std::size_t first, const ConstructionOrder& order);
 /// Sorts Graph::parameters; inner modules before those around them.

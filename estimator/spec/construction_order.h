@@ -1,5 +1,7 @@
 // `order:` of a block or model: its entries in the order that the module's __init__ constructs them in, where that is
-// not the order they run in. It decides where weights lie in memory and the order of model.parameters().
+// not the order they run in. It decides where weights lie in memory and the order of model.parameters(). The name of a
+// container (`attentions` of entries attentions.0 and attentions.1) orders the parameters only: it is registered once
+// its items are constructed.
 #pragma once
 
 #include <string>

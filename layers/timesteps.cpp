@@ -1,0 +1,57 @@
+// Timesteps: how far along the noise is, as sines and cosines.
+//
+// diffusers/models/embeddings.py, get_timestep_embedding with flip_sin_to_cos: frequencies exp(-log(10000) i / half) in
+// fp32, times the timesteps in fp32; then [sin, cos], whose halves are swapped by a second concatenation. The exponents
+// live until the function returns. The model casts the result to its weights' type.
+
+#include "estimator/aten/pointwise.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, DType::fp32);
+}
+
+void lower(LayerBuilder& b) {
+  b.expect_rank(1, "[N]");
+  const std::int64_t channels = b.size("num_channels");
+  if (channels % 2 != 0) b.fail("num_channels", "num_channels is odd", "expected as many sines as cosines");
+  const std::int64_t batch = b.shape(b.input())[0];
+  const Shape row{channels / 2}, half{batch, channels / 2}, whole{batch, channels};
+  const TensorId scaled = make(b, "aten::mul", {make(b, "aten::arange", {}, row)}, row);
+  const TensorId exponent = make(b, "aten::div", {scaled}, row);
+  const TensorId frequency = make(b, "aten::exp", {exponent}, row);
+  const TensorId time = make(b, "aten::to", {b.input()}, {batch, 1});
+  const TensorId angle = make(b, "aten::mul", {make(b, "aten::mul", {time, frequency}, half)}, half);
+  const TensorId sine = make(b, "aten::sin", {angle}, half);
+  const TensorId cosine = make(b, "aten::cos", {angle}, half);
+  const TensorId joined = make(b, "aten::cat", {sine, cosine}, whole);
+  b.hold({angle});  // the name is bound anew
+  const TensorId flipped = make(b, "aten::cat", {joined, joined}, whole);
+  b.hold({joined});
+  b.hold({exponent});
+  b.output(b.cast(flipped, b.run().precision));
+}
+
+const LayerDef kTimesteps{
+    .name = "Timesteps",
+    .summary = "timesteps of diffusion as sines and cosines",
+    .math = "t [N] -> [cos(t w), sin(t w)] [N, num_channels] with w_i = 10000^(-2 i / num_channels). No gradient.",
+    .parameters = {{"num_channels", ParameterType::size, "", "how many sines and cosines together"}},
+    .indices = true,
+    .lower = lower,
+    .example = {.call = "Timesteps(320)",
+                .input_shapes = {{4}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 320},
+                .derivation = "160 cosines and 160 sines a sample; nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kTimesteps};
+
+}  // namespace
+
+std::span<const LayerDef* const> timesteps_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
