@@ -116,8 +116,9 @@ TEST_CASE("doubling the batch doubles products and results and leaves weights al
 
 // Normalisation and attention keep numbers in fp32, one a channel or row; these others compute in fp32 by themselves.
 bool keeps_fp32(std::string_view layer) {
-  static const std::set<std::string_view> kByThemselves = {
-      "CausalLMLoss", "LlamaRotaryEmbedding", "LoraAdapter", "MixtureOfExperts", "OPTPositionIds", "T5PositionBias"};
+  static const std::set<std::string_view> kByThemselves = {"CausalLMLoss",     "LlamaRotaryEmbedding", "LoraAdapter",
+                                                           "MixtureOfExperts", "OPTPositionIds",       "T5PositionBias",
+                                                           "Timesteps"};
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   return has("Norm") || has("Attention") || kByThemselves.contains(layer);
 }
