@@ -89,6 +89,7 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
   const OutputSpec row{rows_of(shape, dimensions), accumulate_type(dtype)};
   const OutputSpec outputs[] = {{shape, dtype}, row, row};
   const std::vector<TensorId> results = b.emit_many("aten::native_layer_norm", work, {rows}, outputs);
+  if (rows != x) b.hold({x});  // autocast's cast is the wrapper's
   if (NodeBuilder node = b.node("NativeLayerNormBackward0", results[0], {x, weight, bias}))
     layer_norm_backward(node, b, work, {x, weight, bias}, std::span(results).subspan(1));
   return results[0];
