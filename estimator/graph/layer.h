@@ -201,8 +201,8 @@ class LayerBuilder {
   void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
-  /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built. From 2.9
-  /// on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
+  /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built.
+  /// From 2.9 on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
   void initialize_truncated(std::string_view layer_type, std::string_view weight);
   void replace_buffer(TensorId buffer, TensorId by);
   /// Keys or values that stay between the steps of a generation.
