@@ -84,7 +84,8 @@ TEST_CASE("a transformer layer keeps s b h (34 + 5 a s / h) bytes in half precis
     std::int64_t s, b, h, a;
   };
   // The 22-billion-parameter model of the paper's table 3, and sizes that no kernel's rounding divides.
-  for (const auto& [s, b, h, a] : {Sizes{2048, 4, 6144, 64}, Sizes{96, 3, 320, 5}}) {
+  for (const Sizes& layer : {Sizes{2048, 4, 6144, 64}, Sizes{96, 3, 320, 5}}) {
+    const std::int64_t s = layer.s, b = layer.b, h = layer.h, a = layer.a;
     CAPTURE(s);
     RunConfig run;
     run.precision = DType::fp16;
