@@ -31,10 +31,4 @@ bool runs_native_depthwise(const CudnnConvolution& convolution, const Gpu& gpu);
 /// bits.
 std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu);
 
-/// For callers that still pass one: nothing needs to be remembered.
-struct SimilarConvolutions {};
-inline std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu, SimilarConvolutions&) {
-  return cudnn_workspace_bytes(convolution, gpu);
-}
-
 }  // namespace gpuplan

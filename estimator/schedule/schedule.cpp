@@ -21,7 +21,7 @@ void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const 
   step.allocates = end(schedule_.allocated);
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);
-  if (what != nullptr) append_scratch(*what, run_, gpu_, similar_, schedule_.scratch);
+  if (what != nullptr) append_scratch(*what, run_, gpu_, schedule_.scratch);
   step.scratch.end = static_cast<std::int32_t>(schedule_.scratch.size());
   schedule_.steps.push_back(step);
 }

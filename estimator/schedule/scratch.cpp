@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "estimator/integers.h"
+#include "estimator/memory/cudnn_workspace.h"
 #include "estimator/memory/reduction.h"
 #include "estimator/schedule/schedule.h"
 
@@ -35,8 +36,8 @@ ChannelsLastGrid channels_last_grid(std::int64_t rows, std::int64_t channels, bo
 
 class Appender {
  public:
-  Appender(const RunConfig& run, const Gpu& gpu, SimilarConvolutions& similar, std::vector<std::int64_t>& program)
-      : run_(run), gpu_(gpu), similar_(similar), program_(program) {}
+  Appender(const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program)
+      : run_(run), gpu_(gpu), program_(program) {}
 
   void operator()(const Gemm& g) const {
     if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
@@ -73,7 +74,7 @@ class Appender {
     query.pass = c.pass == ConvolutionPass::forward         ? CudnnConvolution::Pass::forward
                  : c.pass == ConvolutionPass::backward_data ? CudnnConvolution::Pass::backward_data
                                                             : CudnnConvolution::Pass::backward_filter;
-    after(cudnn_workspace_bytes(query, gpu_, similar_));
+    after(cudnn_workspace_bytes(query, gpu_));
   }
 
   void operator()(const Reduction& r) const {
@@ -183,16 +184,14 @@ class Appender {
 
   const RunConfig& run_;
   const Gpu& gpu_;
-  SimilarConvolutions& similar_;
   std::vector<std::int64_t>& program_;
 };
 
 }  // namespace
 
-void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, SimilarConvolutions& similar,
-                    std::vector<std::int64_t>& program) {
+void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
   if (run.scratch == Scratch::none) return;
-  std::visit(Appender(run, gpu, similar, program), op);
+  std::visit(Appender(run, gpu, program), op);
 }
 
 std::int64_t cublas_workspace_bytes(const Gpu& gpu) {

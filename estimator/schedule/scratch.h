@@ -6,15 +6,13 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/primitive.h"
-#include "estimator/memory/cudnn_workspace.h"
 #include "estimator/run_config.h"
 
 namespace gpuplan {
 
 /// Appends the scratch program of `op` (see Schedule::scratch) to `program`; nothing for most operations, and
 /// nothing with Scratch::none.
-void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, SimilarConvolutions& similar,
-                    std::vector<std::int64_t>& program);
+void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program);
 
 /// cuBLAS's workspace in PyTorch, bytes: 32 MiB on compute capability 9.x, 2 * 4096 + 8 * 16 KiB elsewhere
 /// (aten/src/ATen/cuda/CublasHandlePool.cpp).

@@ -5,7 +5,6 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/memory/cudnn_workspace.h"
 #include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
 
@@ -33,7 +32,6 @@ class StepWriter {
   Schedule& schedule_;
   const RunConfig& run_;
   const Gpu& gpu_;
-  SimilarConvolutions similar_;
 };
 
 }  // namespace gpuplan
