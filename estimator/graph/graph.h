@@ -174,8 +174,8 @@ struct Graph {
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
-  /// Parameters and buffers in the order they are allocated. Those of category scratch are temporaries of constructors
-  /// and weights replaced by the ones they are tied to: gone when the next one is there.
+  /// Parameters and buffers in the order they are allocated. Those of category scratch are weights replaced by the
+  /// ones they are tied to: gone once the model is built.
   std::vector<TensorId> model_storage;
   /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
   std::vector<std::int64_t> initialization;
