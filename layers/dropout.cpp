@@ -5,7 +5,7 @@
 // input's type, which is saved (aten/src/ATen/native/Dropout.cpp, _dropout_impl). p = 1 multiplies by a scalar zero.
 // With p = 0 or in eval mode the input is returned.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -45,16 +45,8 @@ void lower_dropout(LayerBuilder& b) {
   const double p = probability(b);
   const bool in_place = b.boolean("inplace");
   if (p <= 0 || !b.training()) return b.output(x);
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  if (in_place || p >= 1) return multiply(b, x, noise_tensor(b, shape, p), in_place);
-  const Elementwise work{shape.elements(), 2};
-  const OutputSpec results[] = {{shape, DType::boolean}, {shape, dtype}};
-  const std::vector<TensorId> mask_and_y = b.emit_many("aten::native_dropout", work, {x}, results);
-  const TensorId y = mask_and_y[1];
-  if (NodeBuilder node = b.node("NativeDropoutBackward0", y, {x}))
-    node.give(x, node.run("aten::native_dropout_backward", work, {node.grad(), mask_and_y[0]}, shape, dtype));
-  b.output(y);
+  if (in_place || p >= 1) return multiply(b, x, noise_tensor(b, b.shape(x), p), in_place);
+  b.output(aten::dropout(b, x, p, true));
 }
 
 void lower_dropout_2d(LayerBuilder& b) {

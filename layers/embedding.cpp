@@ -1,4 +1,5 @@
-// Embedding: y[i] = W[x[i]].
+// Embedding: y[i] = W[x[i]]. GemmaTextScaledWordEmbedding: the same times a number that Hugging Face's Gemma keeps in a
+// buffer (transformers/models/gemma/modeling_gemma.py); the product saves the buffer.
 //
 // What runs and what is saved: estimator/aten/embedding.h. Computing the gradient of the table sorts the indices in
 // scratch when there are many (aten/src/ATen/native/cuda/Embedding.cu). The row of padding_idx gets a zero gradient and
@@ -7,6 +8,8 @@
 #include "estimator/aten/embedding.h"
 
 #include <string>
+
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -24,14 +27,21 @@ void check_arguments(const LayerBuilder& b, std::int64_t vocabulary) {
   if (b.boolean("sparse")) b.fail("sparse", "sparse gradients are not supported", "expected False");
 }
 
-void lower(LayerBuilder& b) {
+TensorId looked_up(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.dtype(x) != DType::int64 && b.dtype(x) != DType::int32)
     b.fail("expects integer indices, its input is " + std::string(name_of(b.dtype(x))));
-  const std::int64_t v = b.size("num_embeddings");
-  const std::int64_t d = b.size("embedding_dim");
-  check_arguments(b, v);
-  b.output(aten::embedding(b, b.parameter("weight", {v, d}), x));
+  return aten::embedding(b, b.parameter("weight", {b.size("num_embeddings"), b.size("embedding_dim")}), x);
+}
+
+void lower(LayerBuilder& b) {
+  check_arguments(b, b.size("num_embeddings"));
+  b.output(looked_up(b));
+}
+
+void lower_scaled(LayerBuilder& b) {
+  const TensorId y = looked_up(b);
+  b.output(aten::mul(b, y, b.buffer("embed_scale", {}, b.run().precision)));
 }
 
 const LayerDef kEmbedding{
@@ -58,7 +68,26 @@ const LayerDef kEmbedding{
                 .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"},
 };
 
-const LayerDef* const kLayers[] = {&kEmbedding};
+const LayerDef kScaledEmbedding{
+    .name = "GemmaTextScaledWordEmbedding",
+    .summary = "rows of a table, looked up by index and scaled",
+    .math =
+        "x [...] of integers, W [V, D], s a number in a buffer -> y [..., D] = s W[x].\n"
+        "Saved: the indices x. Backward: the product's gradient, then a dense [V, D] one.",
+    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                   {"embedding_dim", ParameterType::size, "", "size of a row"}},
+    .indices = true,
+    .lower = lower_scaled,
+    .example = {.call = "GemmaTextScaledWordEmbedding(1000, 32)",
+                .input_shapes = {{4, 10}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 10, 32},
+                .parameters = 32'000,
+                .saved_bytes = 320,
+                .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"},
+};
+
+const LayerDef* const kLayers[] = {&kEmbedding, &kScaledEmbedding};
 
 }  // namespace
 

@@ -9,9 +9,7 @@
 #include <string>
 
 #include "estimator/aten/attention.h"
-#include "estimator/aten/linear.h"
-#include "estimator/aten/pointwise.h"
-#include "estimator/aten/softmax.h"
+#include "estimator/aten/eager_attention.h"
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 
@@ -49,20 +47,6 @@ void lower_repeat(LayerBuilder& b) {
   b.output(repeat_kv(b, b.input(), b.size("n_rep")));
 }
 
-// The names of eager_attention_forward, which rebinds its weights at every line, live until it returns.
-TensorId eager_attention(LayerBuilder& b, TensorId q, TensorId k, TensorId v, TensorId mask, double p) {
-  TensorId weights = aten::matmul(b, q, aten::transpose(b, k, 2, 3));
-  weights = aten::binary_number(b, aten::Binary::mul, weights);
-  if (mask != kNone) weights = aten::add(b, weights, mask);
-  const TensorId scores = weights;
-  weights = b.cast(aten::softmax(b, scores, DType::fp32), b.dtype(q));
-  b.hold({scores});
-  weights = aten::dropout(b, weights, p, b.training());
-  const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, v), 1, 2));
-  b.hold({weights});
-  return y;
-}
-
 TensorId kernel_attention(LayerBuilder& b, TensorId q, TensorId k, TensorId v, TensorId mask, double p) {
   const TensorId y = aten::scaled_dot_product_attention(b, {.query = q,
                                                             .key = k,
@@ -85,7 +69,11 @@ void lower_attention(LayerBuilder& b) {
   const std::int64_t times = eager || mask != kNone ? groups(b, q, b.input(1)) : 1;
   const TensorId k = repeat_kv(b, b.input(1), times);
   const TensorId v = repeat_kv(b, b.input(2), times);
-  b.output(eager ? eager_attention(b, q, k, v, mask, p) : kernel_attention(b, q, k, v, mask, p));
+  b.output(
+      eager
+          ? aten::eager_attention(
+                b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = aten::EagerSoftmax::fp32})
+          : kernel_attention(b, q, k, v, mask, p));
   b.hold({k, v});
 }
 

@@ -9,73 +9,30 @@
 #include <string>
 
 #include "estimator/aten/attention.h"
-#include "estimator/aten/linear.h"
-#include "estimator/aten/pointwise.h"
-#include "estimator/aten/softmax.h"
+#include "estimator/aten/eager_attention.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
 
-TensorId probabilities(LayerBuilder& b, TensorId scores, DType query, DType value) {
+aten::EagerSoftmax softmax_of(const LayerBuilder& b) {
   const std::string_view how = b.word("softmax");
-  if (how == "fp32") return b.cast(aten::softmax(b, scores, DType::fp32), query);
-  const TensorId p = aten::softmax(b, scores);
-  return how == "value" ? b.cast(p, value) : p;
-}
-
-// transformers 4.56, models/gpt2: weights / torch.full([], ...), then torch.where(triangle, weights, number).
-struct Triangle {
-  TensorId weights = kNone, number = kNone;
-};
-
-Triangle divided_and_masked(LayerBuilder& b, TensorId weights) {
-  const DType dtype = b.dtype(weights);
-  const Shape shape = b.shape(weights);
-  const Elementwise each{shape.elements()};
-  const TensorId scaled =
-      aten::binary(b, aten::Binary::div, weights, b.emit("aten::full", Fill{1}, {}, Shape{}, dtype));
-  const TensorId number = b.emit("aten::full", Fill{1}, {}, Shape{}, dtype);
-  const TensorId y = b.emit("aten::where", each, {scaled, number}, shape, dtype);
-  if (NodeBuilder node = b.node("WhereBackward0", y, {scaled})) {
-    const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};  // torch.where makes a tensor of its zero
-    node.give(scaled, node.run_many("aten::where", each, {node.grad()}, results)[1]);
-  }
-  return {y, number};
-}
-
-// The weights are a variable of the function, bound anew at every line.
-TensorId eager_attention(LayerBuilder& b, TensorId q, TensorId k, TensorId v, TensorId mask, double p) {
-  TensorId weights = aten::matmul(b, q, aten::transpose(b, k, -2, -1));
-  TensorId number = kNone;
-  if (b.word("softmax") == "value" && b.before(kTransformers5)) {
-    const Triangle t = divided_and_masked(b, weights);
-    weights = t.weights, number = t.number;
-  } else if (b.boolean("scaled")) {
-    weights = aten::binary_number(b, aten::Binary::mul, weights);
-  }
-  if (mask != kNone) weights = aten::add(b, weights, mask);
-  weights = probabilities(b, weights, b.dtype(q), b.dtype(v));
-  weights = aten::dropout(b, weights, p, b.training());
-  const TensorId product = aten::matmul(b, weights, v);
-  if (number != kNone) b.hold({number});
-  const TensorId y = aten::contiguous(b, aten::transpose(b, product, 1, 2));
-  b.hold({weights});
-  return y;
+  if (how == "plain") return aten::EagerSoftmax::plain;
+  if (how == "value") return aten::EagerSoftmax::value;
+  if (how == "fp32") return aten::EagerSoftmax::fp32;
+  b.fail("softmax", "unknown softmax \"" + std::string(how) + "\"", "expected plain, value or fp32");
 }
 
 // transformers 4.56 chooses BERT's attention class when it builds the model, before the recordings ask for eager.
-bool eager(const LayerBuilder& b) {
-  return b.run().attention == Attention::eager && !(b.word("softmax") == "plain" && b.before(kTransformers5));
+bool eager(const LayerBuilder& b, aten::EagerSoftmax softmax) {
+  return b.run().attention == Attention::eager && !(softmax == aten::EagerSoftmax::plain && b.before(kTransformers5));
 }
 
 void lower(LayerBuilder& b) {
   const double p = b.real("dropout");
   if (!(p >= 0 && p < 1)) b.fail("dropout", "the share of dropped weights is out of range", "expected 0 <= p < 1");
-  const std::string_view how = b.word("softmax");
-  if (how != "plain" && how != "value" && how != "fp32")
-    b.fail("softmax", "unknown softmax \"" + std::string(how) + "\"", "expected plain, value or fp32");
+  const aten::EagerSoftmax softmax = softmax_of(b);
   for (int i = 0; i < 3; ++i)
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
@@ -83,7 +40,14 @@ void lower(LayerBuilder& b) {
   // CausalMask and BidirectionalMask hand on positions or tokens where they make no mask.
   const bool unmasked = mask != kNone && b.dtype(mask) == DType::int64;
   if (unmasked) mask = kNone;
-  if (eager(b)) return b.output(eager_attention(b, q, k, v, mask, p));
+  if (eager(b, softmax))
+    return b.output(aten::eager_attention(b, {.query = q,
+                                              .key = k,
+                                              .value = v,
+                                              .mask = mask,
+                                              .dropout = p,
+                                              .softmax = softmax,
+                                              .scaled = b.boolean("scaled")}));
   const TensorId y =
       aten::scaled_dot_product_attention(b, {.query = q,
                                              .key = k,

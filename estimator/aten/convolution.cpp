@@ -1,11 +1,10 @@
 #include "estimator/aten/convolution.h"
 
 #include "estimator/integers.h"
+#include "estimator/memory/cudnn_query.h"
 
 namespace gpuplan::aten {
 namespace {
-
-constexpr std::int64_t kInt32Elements = std::int64_t{1} << 31;  // beyond it native kernels cannot index
 
 // ConvShared's cudnn_conv_suggest_memory_format: channels-last as soon as input or weight is, but not in fp64.
 // Sequences are made contiguous before they are viewed as images of one row.
@@ -24,32 +23,12 @@ Placing placing_of(MemoryFormat format) {
   return format == MemoryFormat::channels_last ? Placing::channels_last : Placing::contiguous;
 }
 
-// check_cudnn_depthwise_workload_with_filter: where cuDNN's depthwise kernels were found to be faster in fp16.
-bool worth_cudnn(const Convolution& c) {
-  if (c.h == 1 && c.stride_w == 1) return true;
-  if (c.r != c.s || (c.s != 1 && c.s != 3 && c.s != 5) || c.w < 7) return false;
-  if (c.stride_w == 1) return true;
-  if (c.stride_w != 2) return false;
-  if (c.n == 1) return c.s != 1 || c.w <= 28;
-  if (c.s == 1) return c.n <= 16 && c.c >= 128 && c.w <= 7;
-  return c.c >= 512 || (c.c >= 256 && c.w >= 28);
-}
-
-// ConvParams::use_cudnn_depthwise, with cuDNN 8.2 or newer.
-bool cudnn_depthwise(const LayerBuilder& b, const Convolution& c, const ConvolutionOperands& of) {
-  if (c.channels_last || b.elements(of.input) >= kInt32Elements || b.elements(of.weight) >= kInt32Elements) return true;
-  const bool square = c.stride_h == c.stride_w || c.h == 1;
-  const bool dilated = c.dilation_h != 1 || c.dilation_w != 1;
-  return c.dtype == DType::fp16 && !dilated && square && c.c >= 32 && worth_cudnn(c);
-}
-
 Convolution with_kernel(const LayerBuilder& b, Convolution c, const ConvolutionOperands& of) {
   const bool transposed = c.pass == ConvolutionPass::backward_data;
   c.dtype = b.dtype(of.input);
   c.channels_last = kernel_format(b, of) == MemoryFormat::channels_last;
   const bool cudnn = c.dtype != DType::bf16 || b.gpu().capability_major >= 8;  // it has bf16 from Ampere on
-  const bool depthwise = !transposed && c.groups == c.c && c.groups > 1;
-  c.native = depthwise && !(cudnn && cudnn_depthwise(b, c, of));
+  c.native = !transposed && runs_native_depthwise(cudnn_query(c), b.gpu());
   c.im2col = !cudnn && !transposed && c.groups == 1;
   c.makes_columns = c.im2col && (c.r * c.s > 1 || c.stride_h * c.stride_w > 1 || c.pad_h + c.pad_w > 0);
   if (c.native || c.im2col) c.channels_last = false;

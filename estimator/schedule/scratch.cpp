@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "estimator/integers.h"
-#include "estimator/memory/cudnn_workspace.h"
+#include "estimator/memory/cudnn_query.h"
 #include "estimator/memory/reduction.h"
 #include "estimator/schedule/schedule.h"
 
@@ -53,28 +53,7 @@ class Appender {
     if (c.weight_copy_bytes > 0) after(c.weight_copy_bytes);
     if (c.im2col) return append_im2col(c);
     if (c.native || run_.scratch != Scratch::full) return;
-    CudnnConvolution query{.dtype = c.dtype,
-                           .channels_last = c.channels_last,
-                           .n = c.n,
-                           .c = c.c,
-                           .h = c.h,
-                           .w = c.w,
-                           .k = c.k,
-                           .r = c.r,
-                           .s = c.s,
-                           .p = c.p,
-                           .q = c.q,
-                           .stride_h = c.stride_h,
-                           .stride_w = c.stride_w,
-                           .pad_h = c.pad_h,
-                           .pad_w = c.pad_w,
-                           .dilation_h = c.dilation_h,
-                           .dilation_w = c.dilation_w,
-                           .groups = c.groups};
-    query.pass = c.pass == ConvolutionPass::forward         ? CudnnConvolution::Pass::forward
-                 : c.pass == ConvolutionPass::backward_data ? CudnnConvolution::Pass::backward_data
-                                                            : CudnnConvolution::Pass::backward_filter;
-    after(cudnn_workspace_bytes(query, gpu_));
+    after(cudnn_workspace_bytes(cudnn_query(c), gpu_));
   }
 
   void operator()(const Reduction& r) const {

@@ -1,0 +1,62 @@
+#include "estimator/aten/eager_attention.h"
+
+#include "estimator/aten/linear.h"
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/softmax.h"
+#include "estimator/aten/transformers.h"
+#include "estimator/aten/views.h"
+
+namespace gpuplan::aten {
+namespace {
+
+// `attn_weights` is bound anew at every line, so that the scores live until what was made of them is cast.
+TensorId probabilities(LayerBuilder& b, TensorId scores, const EagerAttention& a) {
+  if (a.softmax == EagerSoftmax::fp32) {
+    const TensorId p = b.cast(softmax(b, scores, DType::fp32), b.dtype(a.query));
+    b.hold({scores});
+    return p;
+  }
+  const TensorId p = softmax(b, scores);
+  return a.softmax == EagerSoftmax::value ? b.cast(p, b.dtype(a.value)) : p;
+}
+
+// transformers 4.56, models/gpt2: weights / torch.full([], ...), then torch.where(triangle, weights, number).
+struct Triangle {
+  TensorId weights = kNone, number = kNone;
+};
+
+Triangle divided_and_masked(LayerBuilder& b, TensorId weights) {
+  const DType dtype = b.dtype(weights);
+  const Shape shape = b.shape(weights);
+  const Elementwise each{shape.elements()};
+  const TensorId scaled = binary(b, Binary::div, weights, b.emit("aten::full", Fill{1}, {}, Shape{}, dtype));
+  const TensorId number = b.emit("aten::full", Fill{1}, {}, Shape{}, dtype);
+  const TensorId y = b.emit("aten::where", each, {scaled, number}, shape, dtype);
+  if (NodeBuilder node = b.node("WhereBackward0", y, {scaled})) {
+    const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};  // torch.where makes a tensor of its zero
+    node.give(scaled, node.run_many("aten::where", each, {node.grad()}, results)[1]);
+  }
+  return {y, number};
+}
+
+}  // namespace
+
+TensorId eager_attention(LayerBuilder& b, const EagerAttention& a) {
+  TensorId weights = matmul(b, a.query, transpose(b, a.key, -2, -1));
+  TensorId number = kNone;
+  if (a.softmax == EagerSoftmax::value && b.before(kTransformers5)) {
+    const Triangle t = divided_and_masked(b, weights);
+    weights = t.weights, number = t.number;
+  } else if (a.scaled) {
+    weights = binary_number(b, Binary::mul, weights);
+  }
+  if (a.mask != kNone) weights = add(b, weights, a.mask);
+  weights = dropout(b, probabilities(b, weights, a), a.dropout, b.training());
+  const TensorId product = matmul(b, weights, a.value);
+  if (number != kNone) b.hold({number});
+  const TensorId y = contiguous(b, transpose(b, product, 1, 2));
+  b.hold({weights});
+  return y;
+}
+
+}  // namespace gpuplan::aten
