@@ -1,0 +1,108 @@
+// This process's part of the session: settings, counters, what could not be known.
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+struct Process {
+  std::string directory;
+  Settings settings;
+  SessionCounters* session = nullptr;
+  std::atomic<ProcessCounters*> counters{nullptr};
+  std::mutex mutex;  // of `unknown`, and for taking a slot
+  std::set<std::string, std::less<>> unknown;
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+  std::fprintf(stderr, "gpuplan shadow: %s\n", why.c_str());
+  std::_Exit(70);
+}
+
+// Never destroyed: Python and PyTorch free device memory after static destructors have run.
+Process& process();
+
+ProcessCounters* take_slot(SessionCounters& session) {
+  for (ProcessCounters& slot : session.processes) {
+    std::int32_t free = 0;
+    if (!slot.pid.compare_exchange_strong(free, getpid())) continue;
+    slot.rank = -1;
+    return &slot;
+  }
+  return new ProcessCounters();  // all slots taken: counted, but not seen from outside
+}
+
+// A child has none of its parent's CUDA state (CUDA itself refuses to go on in it), so it takes a slot of its own once
+// it uses CUDA. Most children never do: DataLoader's workers, a shell.
+void after_fork() { process().counters = nullptr; }
+
+Process* start_process() {
+  auto* const p = new Process;
+  if (const char* directory = std::getenv(kSessionVariable)) p->directory = directory;
+  try {
+    if (!p->directory.empty()) {
+      std::ifstream file(p->directory + "/session", std::ios::binary);
+      if (!file) refuse("no session at " + p->directory);
+      p->settings = read_settings(std::string(std::istreambuf_iterator<char>(file), {}));
+      p->session = map_counters(p->directory);
+    } else {
+      p->session = new SessionCounters();
+    }
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
+  pthread_atfork(nullptr, nullptr, after_fork);
+  return p;
+}
+
+Process& process() {
+  static Process* const instance = start_process();
+  return *instance;
+}
+
+}  // namespace
+
+const Settings& settings() { return process().settings; }
+void use_settings(const Settings& settings) { process().settings = settings; }
+
+ProcessCounters& counters() {
+  Process& p = process();
+  if (ProcessCounters* const taken = p.counters.load(std::memory_order_acquire)) return *taken;
+  const std::lock_guard lock(p.mutex);
+  if (p.counters.load(std::memory_order_relaxed) == nullptr) p.counters = take_slot(*p.session);
+  return *p.counters.load(std::memory_order_relaxed);
+}
+
+SessionCounters& session_counters() { return *process().session; }
+const std::string& session_directory() { return process().directory; }
+
+void note_unknown(std::string_view what) {
+  Process& p = process();
+  const std::lock_guard lock(p.mutex);
+  if (p.unknown.contains(what)) return;
+  p.unknown.emplace(what);
+  if (p.directory.empty()) return;
+  const std::string path = p.directory + "/unknown." + std::to_string(getpid());
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  const std::string line = std::string(what) + "\n";
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
+  close(file);
+}
+
+}  // namespace gpuplan::shadow
