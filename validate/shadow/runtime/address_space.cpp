@@ -1,0 +1,119 @@
+#include "validate/shadow/runtime/address_space.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+// 32 TiB of the 128 TiB that a process has: expandable segments reserve more than a card for each stream and pool.
+constexpr std::size_t kSpaceBytes = std::size_t{1} << 45;
+
+struct Range {
+  std::size_t bytes;
+  int device;
+  bool managed;
+};
+
+struct Space {
+  std::mutex mutex;
+  std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t next = 0;  // where the search for room goes on
+  std::map<std::uintptr_t, Range> ranges;
+};
+
+Space* make_space() {
+  auto* const space = new Space;
+  for (std::size_t bytes = kSpaceBytes; bytes >= std::size_t{1} << 38;
+       bytes /= 2) {  // a limit (ulimit -v) may forbid it
+    void* const memory =
+        mmap(nullptr, bytes + kGranularity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    madvise(memory, bytes + kGranularity, MADV_DONTDUMP);
+    madvise(memory, bytes + kGranularity, MADV_NOHUGEPAGE);  // a scalar's copy must not take 2 MiB
+    space->begin = round_up(reinterpret_cast<std::uintptr_t>(memory), kGranularity);
+    space->end = space->begin + bytes;
+    space->next = space->begin;
+    break;
+  }
+  if (space->begin == 0) note_unknown("no address space for device memory: is there a limit (ulimit -v)?");
+  return space;
+}
+
+Space& space() {
+  static Space* const instance = make_space();  // never destroyed: freed into after static destructors
+  return *instance;
+}
+
+// The first room of `bytes` at or above `from`, with a gap of a page to the neighbours so that no overrun goes unseen.
+std::uintptr_t find_room(const Space& s, std::uintptr_t from, std::size_t bytes) {
+  std::uintptr_t candidate = from;
+  auto range = s.ranges.upper_bound(candidate);
+  if (range != s.ranges.begin()) {
+    const auto before = std::prev(range);
+    candidate = std::max(candidate, before->first + before->second.bytes + kGranularity);
+  }
+  while (candidate + bytes <= s.end) {
+    if (range == s.ranges.end() || candidate + bytes + kGranularity <= range->first) return candidate;
+    candidate = range->first + range->second.bytes + kGranularity;
+    ++range;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::uintptr_t reserve_addresses(int device, std::size_t bytes, bool managed) {
+  Space& s = space();
+  const std::lock_guard lock(s.mutex);
+  if (s.begin == 0 || bytes == 0 || bytes > s.end - s.begin) return 0;
+  std::uintptr_t base = find_room(s, s.next, bytes);
+  if (base == 0) base = find_room(s, s.begin, bytes);
+  if (base == 0) return 0;
+  s.ranges.emplace(base, Range{bytes, device, managed});
+  s.next = base + bytes;
+  return base;
+}
+
+bool release_addresses(std::uintptr_t base) {
+  Space& s = space();
+  const std::lock_guard lock(s.mutex);
+  const auto range = s.ranges.find(base);
+  if (range == s.ranges.end()) return false;
+  madvise(reinterpret_cast<void*>(base), range->second.bytes, MADV_DONTNEED);
+  s.ranges.erase(range);
+  return true;
+}
+
+DeviceRange range_of(const void* address) {
+  Space& s = space();
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at < s.begin || at >= s.end) return {};  // `begin` and `end` never change
+  const std::lock_guard lock(s.mutex);
+  auto range = s.ranges.upper_bound(at);
+  if (range == s.ranges.begin()) return {};
+  --range;
+  if (at >= range->first + range->second.bytes) return {};
+  return {range->first, range->second.bytes, range->second.device, range->second.managed};
+}
+
+void zero_device_memory(void* address, std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::uintptr_t first = round_up(begin, kPage);
+  const std::uintptr_t last = (begin + bytes) / kPage * kPage;
+  if (bytes < 4 * kPage || last <= first) {
+    std::memset(address, 0, bytes);
+    return;
+  }
+  std::memset(address, 0, first - begin);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // anonymous pages read as zero afterwards
+  std::memset(reinterpret_cast<void*>(last), 0, begin + bytes - last);
+}
+
+}  // namespace gpuplan::shadow

@@ -1,0 +1,169 @@
+// cudaMalloc's accounting: what every process of the session holds on every device.
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/device.h"
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+// The driver serves small requests out of 2 MiB pages, 512 bytes apart at least; PyTorch asks for whole pages only.
+constexpr std::size_t kSmall = std::size_t{1} << 20;
+constexpr std::size_t kAlignment = 512;
+
+struct Page {
+  std::uintptr_t base;
+  std::size_t filled;
+  int blocks;
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<int, Page> open_page;                             // by device: where the next small block goes
+  std::unordered_map<std::uintptr_t, Page> full_pages;       // by base
+  std::unordered_map<std::uintptr_t, std::uintptr_t> small;  // small block -> its page
+};
+
+Memory& memory() {
+  static auto* const instance = new Memory;
+  return *instance;
+}
+
+void raise_to(std::atomic<std::int64_t>& highest, std::int64_t value) {
+  std::int64_t seen = highest.load(std::memory_order_relaxed);
+  while (seen < value && !highest.compare_exchange_weak(seen, value)) {
+  }
+}
+
+std::int64_t used_by_all(int device) {
+  std::int64_t used = 0;
+  for (const ProcessCounters& process : session_counters().processes) {
+    used += process.devices[device].used.load(std::memory_order_relaxed);
+  }
+  return used;
+}
+
+void* allocate_pages(int device, std::size_t bytes) {
+  if (!charge_device(device, static_cast<std::int64_t>(bytes))) return nullptr;
+  const std::uintptr_t base = reserve_addresses(device, bytes);
+  if (base == 0) discharge_device(device, static_cast<std::int64_t>(bytes));
+  return reinterpret_cast<void*>(base);
+}
+
+void free_pages(const DeviceRange& range) {
+  release_addresses(range.base);
+  if (!range.managed) discharge_device(range.device, static_cast<std::int64_t>(range.bytes));
+}
+
+void* allocate_small(int device, std::size_t bytes) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  const auto open = m.open_page.find(device);
+  if (open != m.open_page.end() && open->second.filled + bytes > kGranularity) {
+    m.full_pages.emplace(open->second.base, open->second);
+    m.open_page.erase(open);
+  }
+  if (!m.open_page.contains(device)) {
+    void* const page = allocate_pages(device, kGranularity);
+    if (page == nullptr) return nullptr;
+    m.open_page.emplace(device, Page{reinterpret_cast<std::uintptr_t>(page), 0, 0});
+  }
+  Page& page = m.open_page.at(device);
+  const std::uintptr_t block = page.base + page.filled;
+  page.filled += bytes;
+  ++page.blocks;
+  m.small.emplace(block, page.base);
+  return reinterpret_cast<void*>(block);
+}
+
+// The open page stays: the next small block goes there.
+bool free_small(std::uintptr_t block) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  const auto found = m.small.find(block);
+  if (found == m.small.end()) return false;
+  const std::uintptr_t base = found->second;
+  m.small.erase(found);
+  if (const auto full = m.full_pages.find(base); full != m.full_pages.end()) {
+    if (--full->second.blocks == 0) {
+      m.full_pages.erase(full);
+      free_pages(range_of(reinterpret_cast<void*>(base)));
+    }
+    return true;
+  }
+  for (auto& [device, page] : m.open_page) {
+    if (page.base == base) --page.blocks;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool charge_device(int device, std::int64_t bytes) {
+  ProcessCounters& process = counters();
+  const int card = physical_device(device);
+  ProcessDeviceCounters& mine = process.devices[card];
+  // Charged first and taken back where it was too much, so that two processes never share the last bytes.
+  const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
+  const std::int64_t all = used_by_all(card);
+  const std::int64_t capacity = settings().gpu.total_global_mem;
+  if (all > capacity) {
+    mine.used.fetch_sub(bytes);
+    process.refused_bytes = bytes;
+    process.refused_free_bytes = capacity - (all - bytes);
+    ++process.refusals;
+    return false;
+  }
+  ++mine.allocations;
+  raise_to(mine.peak, now);
+  raise_to(session_counters().device_peak[card], all);
+  return true;
+}
+
+void discharge_device(int device, std::int64_t bytes) { counters().devices[physical_device(device)].used -= bytes; }
+
+std::int64_t free_bytes(int device) { return settings().gpu.total_global_mem - used_by_all(physical_device(device)); }
+
+void* allocate_device(int device, std::size_t bytes) {
+  if (bytes > static_cast<std::size_t>(settings().gpu.total_global_mem))
+    bytes = std::min(bytes, SIZE_MAX - kGranularity);
+  if (bytes < kSmall) return allocate_small(device, round_up(bytes, kAlignment));
+  return allocate_pages(device, round_up(bytes, kGranularity));
+}
+
+bool free_device(void* pointer) {
+  if (free_small(reinterpret_cast<std::uintptr_t>(pointer))) return true;
+  const DeviceRange range = range_of(pointer);
+  if (range.device < 0 || range.base != reinterpret_cast<std::uintptr_t>(pointer)) return false;
+  const std::lock_guard lock(memory().mutex);
+  if (memory().full_pages.contains(range.base)) return false;
+  for (const auto& [device, page] : memory().open_page) {
+    if (page.base == range.base) return false;
+  }
+  free_pages(range);
+  return true;
+}
+
+int device_of(const void* pointer) { return range_of(pointer).device; }
+
+void copy_memory(void* destination, const void* source, std::size_t bytes) {
+  if (bytes <= static_cast<std::size_t>(settings().copy_limit)) {
+    std::memmove(destination, source, bytes);
+  } else if (device_of(destination) < 0) {
+    std::memset(destination, 0, bytes);
+  }
+}
+
+SHADOW_API std::int64_t gpuplan_shadow_used_bytes(int device) {
+  return counters().devices[physical_device(device)].used;
+}
+SHADOW_API std::int64_t gpuplan_shadow_peak_bytes(int device) {
+  return counters().devices[physical_device(device)].peak;
+}
+
+}  // namespace gpuplan::shadow

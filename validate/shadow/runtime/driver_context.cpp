@@ -1,0 +1,223 @@
+// The driver API: initialisation, devices, contexts, streams and events, which are the runtime's own objects.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "validate/shadow/runtime/abi.h"
+#include "validate/shadow/runtime/device.h"
+#include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/streams.h"
+
+extern "C" {
+gpuplan::shadow::cudaError_t cudaDeviceGetAttribute(int*, int, int);
+gpuplan::shadow::cudaError_t cudaDeviceGetPCIBusId(char*, int, int);
+gpuplan::shadow::cudaError_t cudaEventCreateWithFlags(void**, unsigned);
+gpuplan::shadow::cudaError_t cudaEventDestroy(void*);
+gpuplan::shadow::cudaError_t cudaEventQuery(void*);
+gpuplan::shadow::cudaError_t cudaEventRecord(void*, void*);
+gpuplan::shadow::cudaError_t cudaEventSynchronize(void*);
+gpuplan::shadow::cudaError_t cudaStreamCreateWithPriority(void**, unsigned, int);
+gpuplan::shadow::cudaError_t cudaStreamDestroy(void*);
+gpuplan::shadow::cudaError_t cudaStreamQuery(void*);
+gpuplan::shadow::cudaError_t cudaStreamWaitEvent(void*, void*, unsigned);
+}
+
+namespace gpuplan::shadow {
+namespace {
+
+// A device's primary context is the only one; its handle is the address of its number.
+int contexts[kMaxDevices];
+thread_local std::uint64_t context_depth = 0;
+
+void* context_of(int device) { return &contexts[device]; }
+
+bool exists(int device) { return device >= 0 && device < visible_devices(); }
+
+// Our own functions by name, newest form first: cuMemAlloc is found as cuMemAlloc_v2.
+void* find_function(const char* name) {
+  static void* const self = [] {
+    Dl_info info{};
+    dladdr(reinterpret_cast<const void*>(&find_function), &info);
+    return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  }();
+  for (const char* suffix : {"_v3", "_v2", ""}) {
+    if (void* const found = dlsym(self != nullptr ? self : RTLD_DEFAULT, (std::string(name) + suffix).c_str()))
+      return found;
+  }
+  return nullptr;
+}
+
+// CUdriverProcAddressQueryResult and cudaDriverEntryPointQueryResult: 0 found, 1 not found.
+cudaError_t entry_point(const char* name, void** function, int* result) {
+  if (name == nullptr || function == nullptr) return cudaErrorInvalidValue;
+  *function = find_function(name);
+  if (result != nullptr) *result = *function != nullptr ? 0 : 1;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+SHADOW_API int cuInit(unsigned) { return visible_devices() > 0 ? cudaSuccess : cudaErrorNoDevice; }
+SHADOW_API int cuDriverGetVersion(int* version) {
+  *version = toolkit_version();
+  return cudaSuccess;
+}
+
+SHADOW_API int cuGetProcAddress(const char* name, void** function, int, std::uint64_t) {
+  const cudaError_t error = entry_point(name, function, nullptr);
+  return error == cudaSuccess && *function == nullptr ? cudaErrorSymbolNotFound : error;
+}
+SHADOW_API int cuGetProcAddress_v2(const char* name, void** function, int, std::uint64_t, int* result) {
+  const cudaError_t error = entry_point(name, function, result);
+  return error == cudaSuccess && *function == nullptr && result == nullptr ? cudaErrorSymbolNotFound : error;
+}
+SHADOW_API cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long, int* result) {
+  const cudaError_t error = entry_point(name, function, result);
+  return error == cudaSuccess ? error : fail(error);
+}
+SHADOW_API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                                        int* result) {
+  return cudaGetDriverEntryPoint(name, function, 0, result);
+}
+
+SHADOW_API int cuDeviceGetCount(int* count) {
+  *count = visible_devices();
+  return cudaSuccess;
+}
+SHADOW_API int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return exists(ordinal) ? cudaSuccess : cudaErrorInvalidDevice;
+}
+SHADOW_API int cuDeviceGetName(char* name, int bytes, int device) {
+  if (!exists(device)) return cudaErrorInvalidDevice;
+  std::snprintf(name, static_cast<std::size_t>(bytes), "%s", settings().gpu.name.c_str());
+  return cudaSuccess;
+}
+SHADOW_API int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = static_cast<std::size_t>(settings().gpu.total_global_mem);
+  return cudaSuccess;
+}
+SHADOW_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return cudaDeviceGetAttribute(value, attribute, device);
+}
+SHADOW_API int cuDeviceGetPCIBusId(char* text, int bytes, int device) {
+  return cudaDeviceGetPCIBusId(text, bytes, device);
+}
+SHADOW_API int cuDeviceGetUuid_v2(char* uuid, int device) {
+  if (!exists(device)) return cudaErrorInvalidDevice;
+  std::memset(uuid, 0, 16);
+  std::snprintf(uuid, 16, "shadow GPU %d", physical_device(device));
+  return cudaSuccess;
+}
+SHADOW_API int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer ? 1 : 0;
+  return cudaSuccess;
+}
+
+SHADOW_API int cuDevicePrimaryCtxRetain(void** context, int device) {
+  if (!exists(device)) return cudaErrorInvalidDevice;
+  *context = context_of(device);
+  return cudaSuccess;
+}
+SHADOW_API int cuDevicePrimaryCtxRelease_v2(int) { return cudaSuccess; }
+SHADOW_API int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = counters().devices[physical_device(device)].peak > 0 ? 1 : 0;
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxGetCurrent(void** context) {
+  *context = context_of(current_device());
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxSetCurrent(const int* context) {
+  if (context != nullptr) set_current_device(static_cast<int>(context - contexts));
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxPushCurrent_v2(const int* context) {
+  ++context_depth;
+  return cuCtxSetCurrent(context);
+}
+SHADOW_API int cuCtxPopCurrent_v2(void** context) {
+  if (context_depth == 0) return 201;  // CUDA_ERROR_INVALID_CONTEXT
+  --context_depth;
+  if (context != nullptr) *context = context_of(current_device());
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxGetDevice(int* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxSynchronize() { return wait_for_device(); }
+SHADOW_API int cuCtxGetLimit(std::size_t* value, int) {
+  *value = std::size_t{8} << 20;
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxSetLimit(int, std::size_t) { return cudaSuccess; }
+SHADOW_API int cuCtxEnablePeerAccess(void*, unsigned) { return cudaSuccess; }
+SHADOW_API int cuCtxGetApiVersion(void*, unsigned* version) {
+  *version = static_cast<unsigned>(toolkit_version());
+  return cudaSuccess;
+}
+SHADOW_API int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return cudaSuccess;
+}
+
+SHADOW_API int cuStreamCreate(void** stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
+SHADOW_API int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  return cudaStreamCreateWithPriority(stream, flags, priority);
+}
+SHADOW_API int cuStreamDestroy_v2(void* stream) { return cudaStreamDestroy(stream); }
+SHADOW_API int cuStreamSynchronize(Stream* stream) { return wait_for_stream(stream); }
+SHADOW_API int cuStreamQuery(void* stream) { return cudaStreamQuery(stream); }
+SHADOW_API int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  return cudaStreamWaitEvent(stream, event, flags);
+}
+SHADOW_API int cuStreamGetCtx(void*, void** context) { return cuCtxGetCurrent(context); }
+SHADOW_API int cuStreamIsCapturing(Stream* handle, int* status) {
+  const std::lock_guard lock(stream_mutex());
+  const auto stream = stream_of(handle);
+  *status =
+      stream != nullptr && stream->capture != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+SHADOW_API int cuStreamWriteValue32_v2(Stream* stream, std::uint32_t* address, std::uint32_t value, unsigned) {
+  if (!enqueue(stream, 0)) *address = value;
+  return cudaSuccess;
+}
+SHADOW_API int cuStreamWaitValue32_v2(Stream*, std::uint32_t*, std::uint32_t, unsigned) { return cudaSuccess; }
+SHADOW_API int cuEventCreate(void** event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
+SHADOW_API int cuEventDestroy_v2(void* event) { return cudaEventDestroy(event); }
+SHADOW_API int cuEventRecord(void* event, void* stream) { return cudaEventRecord(event, stream); }
+SHADOW_API int cuEventQuery(void* event) { return cudaEventQuery(event); }
+SHADOW_API int cuEventSynchronize(void* event) { return cudaEventSynchronize(event); }
+
+// Parts of a GPU, and objects that span several: a shadow GPU is whole and alone.
+#define REFUSE(name)                                       \
+  SHADOW_API int name() {                                  \
+    note_unknown(#name ": not supported by a shadow GPU"); \
+    return cudaErrorNotSupported;                          \
+  }
+REFUSE(cuCtxFromGreenCtx)
+REFUSE(cuDevResourceGenerateDesc)
+REFUSE(cuDevSmResourceSplitByCount)
+REFUSE(cuDeviceGetDevResource)
+REFUSE(cuGreenCtxCreate)
+REFUSE(cuGreenCtxDestroy)
+REFUSE(cuGreenCtxStreamCreate)
+REFUSE(cuMulticastCreate)
+REFUSE(cuMulticastAddDevice)
+REFUSE(cuMulticastBindMem)
+REFUSE(cuMulticastUnbind)
+#undef REFUSE
+SHADOW_API int cuLogsRegisterCallback(void*, void*, void** handle) {
+  if (handle != nullptr) *handle = contexts;
+  return cudaSuccess;
+}
+SHADOW_API int cuLogsUnregisterCallback(void*) { return cudaSuccess; }
+
+}  // namespace gpuplan::shadow

@@ -1,0 +1,58 @@
+// Counting launches, and writing them down where the session asks for it.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+#include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/streams.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+struct Recording {
+  std::mutex mutex;
+  std::FILE* file = nullptr;
+  int pid = 0;
+};
+
+Recording& recording() {
+  static auto* const instance = new Recording;
+  return *instance;
+}
+
+std::uint64_t id_of(const void* handle) {
+  const std::lock_guard lock(stream_mutex());
+  const auto stream = stream_of(static_cast<Stream*>(const_cast<void*>(handle)));
+  return stream != nullptr ? stream->id : 0;
+}
+
+// A line a launch, written at once: the process may be killed. Columns: stream, captured or run, name, configuration.
+void write_launch(const void* stream, bool captured, const char* name, const char* configuration) {
+  const std::uint64_t id = id_of(stream);
+  Recording& r = recording();
+  const std::lock_guard lock(r.mutex);
+  if (r.file == nullptr || r.pid != getpid()) {
+    r.pid = getpid();
+    r.file = std::fopen((session_directory() + "/launches." + std::to_string(r.pid) + ".tsv").c_str(), "ae");
+    if (r.file == nullptr) return;
+  }
+  std::fprintf(r.file, "%llu\t%s\t%s\t%s\n", static_cast<unsigned long long>(id), captured ? "captured" : "run", name,
+               configuration);
+  std::fflush(r.file);
+}
+
+}  // namespace
+
+bool recording_launches() { return settings().record_launches && !session_directory().empty(); }
+
+void count_launch(const void* stream, const char* name, const char* configuration) {
+  const bool captured = enqueue(static_cast<Stream*>(const_cast<void*>(stream)), 1);
+  if (recording_launches()) write_launch(stream, captured, name, configuration);
+}
+
+SHADOW_API std::int64_t gpuplan_shadow_launches() { return counters().launches.load(std::memory_order_relaxed); }
+
+}  // namespace gpuplan::shadow

@@ -1,0 +1,144 @@
+// cudaMalloc, cudaMemcpy, cudaMemset and their relatives.
+#include <cstring>
+
+#include "validate/shadow/runtime/abi.h"
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/host_memory.h"
+#include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/streams.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+// A copy on a stream; `rows` of `width` bytes. During a capture it becomes a node and moves nothing.
+cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+                      std::size_t width, std::size_t rows, Stream* stream) {
+  if (width == 0 || rows == 0) return cudaSuccess;
+  if (destination == nullptr || source == nullptr) return fail(cudaErrorInvalidValue);
+  if (width > destination_pitch || width > source_pitch) return fail(cudaErrorInvalidValue);
+  if (enqueue(stream, 0)) return cudaSuccess;
+  if (width == destination_pitch && width == source_pitch) {
+    copy_memory(destination, source, width * rows);
+    return cudaSuccess;
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    copy_memory(static_cast<char*>(destination) + row * destination_pitch,
+                static_cast<const char*>(source) + row * source_pitch, width);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t copy(void* destination, const void* source, std::size_t bytes, Stream* stream) {
+  return copy_rows(destination, bytes, source, bytes, bytes, 1, stream);
+}
+
+cudaError_t set(void* address, int value, std::size_t bytes, Stream* stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (address == nullptr) return fail(cudaErrorInvalidValue);
+  if (enqueue(stream, 0)) return cudaSuccess;
+  const DeviceRange range = range_of(address);
+  if ((value & 0xff) == 0 && range.device >= 0) {
+    zero_device_memory(address, bytes);
+  } else if (range.device < 0 || bytes <= static_cast<std::size_t>(settings().copy_limit)) {
+    std::memset(address, value, bytes);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+SHADOW_API cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  if (pointer == nullptr) return fail(cudaErrorInvalidValue);
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  *pointer = allocate_device(current_device(), bytes);
+  return *pointer != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+
+SHADOW_API cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
+  if (pitch == nullptr) return fail(cudaErrorInvalidValue);
+  *pitch = round_up(width, 512);
+  if (height != 0 && *pitch > SIZE_MAX / height) return fail(cudaErrorMemoryAllocation);
+  return cudaMalloc(pointer, *pitch * height);
+}
+
+SHADOW_API cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
+  if (pointer == nullptr || bytes == 0) return fail(cudaErrorInvalidValue);
+  note_unknown("managed memory: it moves between host and device as it is touched; none of it is counted");
+  *pointer = reinterpret_cast<void*>(reserve_addresses(current_device(), round_up(bytes, kGranularity), true));
+  return *pointer != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+SHADOW_API cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, int, Stream*) { return cudaSuccess; }
+SHADOW_API cudaError_t cudaMemAdvise(const void*, std::size_t, int, int) { return cudaSuccess; }
+
+SHADOW_API cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr || free_device(pointer)) return cudaSuccess;
+  return fail(cudaErrorInvalidValue);
+}
+
+SHADOW_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = static_cast<std::size_t>(settings().gpu.total_global_mem);
+  *free = static_cast<std::size_t>(free_bytes(current_device()));
+  return cudaSuccess;
+}
+
+SHADOW_API cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t bytes, int, Stream* stream) {
+  return copy(destination, source, bytes, stream);
+}
+SHADOW_API cudaError_t cudaMemcpyPeerAsync(void* destination, int, const void* source, int, std::size_t bytes,
+                                           Stream* stream) {
+  return copy(destination, source, bytes, stream);
+}
+SHADOW_API cudaError_t cudaMemcpy2DAsync(void* destination, std::size_t destination_pitch, const void* source,
+                                         std::size_t source_pitch, std::size_t width, std::size_t height, int,
+                                         Stream* stream) {
+  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, stream);
+}
+
+// The host waits for these: they are on the legacy stream, after everything before them.
+SHADOW_API cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes, int) {
+  if (const cudaError_t error = wait_for_stream(nullptr); error != cudaSuccess) return error;
+  return copy(destination, source, bytes, nullptr);
+}
+SHADOW_API cudaError_t cudaMemcpyPeer(void* destination, int, const void* source, int, std::size_t bytes) {
+  return cudaMemcpy(destination, source, bytes, cudaMemcpyDefault);
+}
+SHADOW_API cudaError_t cudaMemcpy2D(void* destination, std::size_t destination_pitch, const void* source,
+                                    std::size_t source_pitch, std::size_t width, std::size_t height, int) {
+  if (const cudaError_t error = wait_for_stream(nullptr); error != cudaSuccess) return error;
+  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, nullptr);
+}
+
+SHADOW_API cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
+  return set(address, value, bytes, nullptr);
+}
+SHADOW_API cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, Stream* stream) {
+  return set(address, value, bytes, stream);
+}
+SHADOW_API cudaError_t cudaMemset2DAsync(void* address, std::size_t pitch, int value, std::size_t width,
+                                         std::size_t height, Stream* stream) {
+  for (std::size_t row = 0; row < height; ++row) {
+    const cudaError_t error = set(static_cast<char*>(address) + row * pitch, value, width, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+SHADOW_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  if (attributes == nullptr) return fail(cudaErrorInvalidValue);
+  *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, const_cast<void*>(pointer)};
+  const DeviceRange range = range_of(pointer);
+  if (range.device >= 0) {
+    attributes->type = range.managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice;
+    attributes->device = range.device;
+    attributes->devicePointer = const_cast<void*>(pointer);
+    attributes->hostPointer = range.managed ? const_cast<void*>(pointer) : nullptr;
+  } else if (is_pinned(pointer)) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = 0;
+    attributes->devicePointer = const_cast<void*>(pointer);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace gpuplan::shadow

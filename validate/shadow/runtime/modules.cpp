@@ -1,0 +1,183 @@
+// Code loaded at run time: cudaLibrary, cuLibrary, cuModule and what is launched out of them. Every name is found, as
+// no code is read; a variable gets memory of an assumed 1 MiB.
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "validate/shadow/runtime/abi.h"
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/kernels.h"
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+struct Module {
+  std::mutex mutex;
+  std::map<std::string, std::uintptr_t> globals;
+};
+
+constexpr std::size_t kGlobalBytes = std::size_t{1} << 20;
+
+int load(Module** module, const void* code) {
+  if (module == nullptr || code == nullptr) return cudaErrorInvalidValue;
+  *module = new Module;
+  return cudaSuccess;
+}
+
+int unload(Module* module) {
+  if (module == nullptr) return cudaErrorInvalidValue;
+  for (const auto& [name, address] : module->globals) release_addresses(address);
+  delete module;
+  return cudaSuccess;
+}
+
+int find_kernel(const void** kernel, const char* name) {
+  if (kernel == nullptr || name == nullptr) return cudaErrorInvalidValue;
+  *kernel = register_kernel(name);
+  return cudaSuccess;
+}
+
+int find_global(std::uintptr_t* address, std::size_t* bytes, Module* module, const char* name) {
+  if (module == nullptr || name == nullptr) return cudaErrorInvalidValue;
+  const std::lock_guard lock(module->mutex);
+  std::uintptr_t& known = module->globals[name];
+  if (known == 0) known = reserve_addresses(current_device(), round_up(kGlobalBytes, kGranularity));
+  if (address != nullptr) *address = known;
+  if (bytes != nullptr) *bytes = kGlobalBytes;
+  return cudaSuccess;
+}
+
+cudaError_t of_runtime(int error) { return error == cudaSuccess ? cudaSuccess : fail(static_cast<cudaError_t>(error)); }
+
+// CUfunction_attribute: 0 threads a block, 4 registers, 5 and 6 PTX and binary version, 8 dynamic shared bytes at most.
+int attribute_of(int* value, int attribute) {
+  cudaFuncAttributes all;
+  describe_kernel(all);
+  switch (attribute) {
+    case 0: *value = all.maxThreadsPerBlock; break;
+    case 4: *value = all.numRegs; break;
+    case 5: *value = all.ptxVersion; break;
+    case 6: *value = all.binaryVersion; break;
+    case 8: *value = all.maxDynamicSharedSizeBytes; break;
+    default: *value = 0;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+SHADOW_API int cuModuleLoad(Module** module, const char* path) { return load(module, path); }
+SHADOW_API int cuModuleLoadData(Module** module, const void* image) { return load(module, image); }
+SHADOW_API int cuModuleLoadDataEx(Module** module, const void* image, unsigned, void*, void*) {
+  return load(module, image);
+}
+SHADOW_API int cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image); }
+SHADOW_API int cuModuleUnload(Module* module) { return unload(module); }
+SHADOW_API int cuModuleGetFunction(const void** kernel, Module*, const char* name) { return find_kernel(kernel, name); }
+SHADOW_API int cuModuleGetGlobal_v2(std::uintptr_t* address, std::size_t* bytes, Module* module, const char* name) {
+  return find_global(address, bytes, module, name);
+}
+SHADOW_API int cuModuleGetLoadingMode(int* mode) {
+  *mode = 2;  // CU_MODULE_LAZY_LOADING
+  return cudaSuccess;
+}
+
+SHADOW_API int cuLibraryLoadData(Module** module, const void* code) { return load(module, code); }
+SHADOW_API int cuLibraryLoadFromFile(Module** module, const char* path) { return load(module, path); }
+SHADOW_API int cuLibraryUnload(Module* module) { return unload(module); }
+SHADOW_API int cuLibraryGetKernel(const void** kernel, Module*, const char* name) { return find_kernel(kernel, name); }
+SHADOW_API int cuLibraryGetModule(Module** module, Module* library) {
+  *module = library;
+  return cudaSuccess;
+}
+SHADOW_API int cuLibraryGetGlobal(std::uintptr_t* address, std::size_t* bytes, Module* module, const char* name) {
+  return find_global(address, bytes, module, name);
+}
+SHADOW_API int cuKernelGetFunction(const void** function, const void* kernel) {
+  *function = kernel;
+  return cudaSuccess;
+}
+SHADOW_API int cuKernelGetAttribute(int* value, int attribute, const void*, int) {
+  return attribute_of(value, attribute);
+}
+SHADOW_API int cuKernelSetAttribute(int, int, const void*, int) { return cudaSuccess; }
+
+SHADOW_API cudaError_t cudaLibraryLoadData(Module** module, const void* code) { return of_runtime(load(module, code)); }
+SHADOW_API cudaError_t cudaLibraryLoadFromFile(Module** module, const char* path) {
+  return of_runtime(load(module, path));
+}
+SHADOW_API cudaError_t cudaLibraryUnload(Module* module) { return of_runtime(unload(module)); }
+SHADOW_API cudaError_t cudaLibraryGetKernel(const void** kernel, Module*, const char* name) {
+  return of_runtime(find_kernel(kernel, name));
+}
+SHADOW_API cudaError_t cudaLibraryGetGlobal(std::uintptr_t* address, std::size_t* bytes, Module* module,
+                                            const char* name) {
+  return of_runtime(find_global(address, bytes, module, name));
+}
+SHADOW_API cudaError_t cudaLibraryGetManaged(std::uintptr_t*, std::size_t*, Module*, const char*) {
+  return fail(cudaErrorSymbolNotFound);
+}
+SHADOW_API cudaError_t cudaLibraryGetUnifiedFunction(void**, Module*, const char*) {
+  return fail(cudaErrorSymbolNotFound);
+}
+SHADOW_API cudaError_t cudaLibraryGetKernelCount(unsigned* count, Module*) {
+  *count = 0;  // unknown without reading the code
+  return cudaSuccess;
+}
+
+SHADOW_API int cuLaunchKernel(const void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                              unsigned block_y, unsigned block_z, unsigned shared, Stream* stream, void**, void**) {
+  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream);
+}
+SHADOW_API int cuLaunchCooperativeKernel(const void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                         Stream* stream, void**) {
+  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream);
+}
+
+// CUlaunchConfig: grid and block (three words each), shared bytes, stream.
+struct LaunchConfig {
+  dim3 grid, block;
+  unsigned shared;
+  Stream* stream;
+};
+SHADOW_API int cuLaunchKernelEx(const LaunchConfig* config, const void* function, void**, void**) {
+  if (config == nullptr) return cudaErrorInvalidValue;
+  return launch_kernel(function, config->grid, config->block, config->shared, config->stream);
+}
+
+SHADOW_API int cuFuncGetAttribute(int* value, int attribute, const void*) { return attribute_of(value, attribute); }
+SHADOW_API int cuFuncSetAttribute(const void*, int, int) { return cudaSuccess; }
+SHADOW_API int cuFuncSetCacheConfig(const void*, int) { return cudaSuccess; }
+SHADOW_API int cuFuncSetSharedMemConfig(const void*, int) { return cudaSuccess; }
+SHADOW_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, std::size_t shared) {
+  *blocks = resident_blocks(threads, shared);
+  return cudaSuccess;
+}
+SHADOW_API int cuOccupancyMaxPotentialClusterSize(int* size, const void*, const void*) {
+  *size = 8;
+  return cudaSuccess;
+}
+
+// Linking and tensor maps: the objects are opaque and nobody reads them here.
+SHADOW_API int cuLinkCreate_v2(unsigned, void*, void*, void** state) {
+  *state = new char;
+  return cudaSuccess;
+}
+SHADOW_API int cuLinkAddData_v2(void*, int, void*, std::size_t, const char*, unsigned, void*, void*) {
+  return cudaSuccess;
+}
+SHADOW_API int cuLinkComplete(void* state, void** cubin, std::size_t* bytes) {
+  *cubin = state;
+  *bytes = 1;
+  return cudaSuccess;
+}
+SHADOW_API int cuLinkDestroy(void* state) {
+  delete static_cast<char*>(state);
+  return cudaSuccess;
+}
+SHADOW_API int cuTensorMapEncodeTiled() { return cudaSuccess; }
+SHADOW_API int cuTensorMapEncodeIm2col() { return cudaSuccess; }
+
+}  // namespace gpuplan::shadow
