@@ -1,0 +1,78 @@
+"""PyTorch's record of allocations and frees, with the Python stack of each allocation, kept for one step at a time.
+
+A script that records a history of its own has it to itself: ours is dropped before its first call, and lines and
+categories are then unknown. A script that only looks (torch.cuda.memory._snapshot without recording) sees ours.
+"""
+
+import functools
+import inspect
+
+MOST_ENTRIES = 200000  # about 600 bytes each with a stack of 30 frames; a step of a large model has some 30,000
+
+
+class History:
+    def __init__(self, torch, session):
+        self.torch = torch
+        self.session = session
+        self.on = False
+        self.keep = bool(session.settings.snapshot)  # the snapshot shows the whole run, not its last step
+        self.ours = False  # a call that is being made is ours
+
+    def begin(self):
+        """Records from now on. CUDA must be initialised, or be just being initialised."""
+        self._wrap("_cuda_record_memory_history")
+        self._wrap("_cuda_record_memory_history_legacy")
+        self._record()
+        self.on = True
+
+    def clear(self):
+        """Forgets what has been recorded; the blocks that are alive keep their stacks."""
+        if self.on and not self.keep:
+            self._record()
+
+    def snapshot(self):
+        """PyTorch's snapshot; None where nothing of ours is recorded."""
+        return self.torch.cuda.memory._snapshot() if self.on else None
+
+    def full(self, entries):
+        """Whether the record may have lost its beginning. An allocation and its free are three entries."""
+        return len(entries) >= MOST_ENTRIES * 3 // 5
+
+    def _record(self):
+        record = self.torch.cuda.memory._record_memory_history
+        known = inspect.signature(record).parameters
+        context = "alloc" if self.session.settings.python_lines else None
+        wanted = {"context": context, "stacks": "python", "max_entries": MOST_ENTRIES}
+        self.ours = True
+        try:
+            if "clear_history" in known:
+                record("all", clear_history=True, **wanted)
+            else:  # before torch 2.7 (or where it takes anything): stopping clears
+                record(None)
+                record("all", **wanted)
+        finally:
+            self.ours = False
+
+    def _wrap(self, name):
+        original = getattr(self.torch._C, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def record(*args, **kwargs):
+            if not self.ours and self.on:
+                self._give_way()
+            return original(*args, **kwargs)
+
+        setattr(self.torch._C, name, record)
+
+    def _give_way(self):
+        self.on = False
+        self.session.unknown(
+            "what was alive at the peak: the script records PyTorch's memory history itself, so ours is off"
+        )
+        self.ours = True
+        try:
+            self.torch.cuda.memory._record_memory_history(None)
+        finally:
+            self.ours = False

@@ -1,0 +1,255 @@
+"""The hook that `gpuplan shadow` loads beside a Python script. It changes nothing that the script computes or reads, and
+reports what PyTorch's own statistics say, as JSON lines in SESSION/events.PID.jsonl. Nothing happens in a Python that
+does not import torch; a process that imports it, but neither initialises CUDA nor steps an optimizer (a launcher, a
+DataLoader's worker), writes nothing.
+
+Events, each with "event":
+  start    torch, cuda, python, argv, rank, world
+  step     index, rank; devices: {"0": {peak, live, segments, retries, launches}}. After each Optimizer.step(), whatever
+           called it; peak: since the step before; segments: now; retries: so far; launches: of the process since the
+           step before, under its first device.
+  peak     device, allocated, requested, reserved, when, categories, lines, seconds. What was alive at the highest
+           allocated bytes so far; a later one replaces it. seconds: what finding it out took.
+  oom      device, wanted, free, allocated, reserved, message. Also where the script catches the error.
+  unknown  what
+  problem  code, text. code: the exit code that it calls for, 0 where the script goes on.
+  end      reason (exit, steps, until-stable, exception), rank, world, exception, seconds;
+           devices: {"0": {peak, live, segments, retries, ooms}}, segments: the most there were
+where peak and live are {"allocated", "requested", "reserved"} in bytes. Only devices that the process uses are named.
+"""
+
+import atexit
+import os
+import sys
+import time
+import weakref
+
+import gpuplan_shadow_compile
+import gpuplan_shadow_unknown
+from gpuplan_shadow_alive import Places
+from gpuplan_shadow_figures import Figures, read
+from gpuplan_shadow_history import History
+from gpuplan_shadow_imports import after_import
+from gpuplan_shadow_peak import PeakReports
+from gpuplan_shadow_process import Launches, ended_by_exception, rank_and_world, size_text, without_cuda
+from gpuplan_shadow_session import Session, first_line, guarded, say
+from gpuplan_shadow_statistics import watch_statistics
+from gpuplan_shadow_steps import StopRule
+
+
+def install():
+    """Called by sitecustomize, before the script. Waits for torch."""
+    session = Session(os.environ["GPUPLAN_SHADOW_SESSION"])
+    after_import("torch", lambda torch: _torch_is_here(session, torch))
+
+
+def _torch_is_here(session, torch):
+    reason = without_cuda(torch)
+    if reason is not None:
+        _give_up(session, reason)
+    hook = Hook(session, torch)
+    guarded(session, "the Python hook did not start")(hook.install)()
+    if session.settings.peers == 2:
+        guarded(session, "the imagined ranks did not start")(_imagine_ranks)(session.settings)
+
+
+def _imagine_ranks(settings):
+    import gpuplan_shadow_world
+
+    gpuplan_shadow_world.install(settings)
+
+
+def _give_up(session, text):
+    """The script cannot run here: one line, and exit code 4."""
+    session.problem(text, 4)
+    say(text)
+    raise SystemExit(4)
+
+
+class Hook:
+    """Everything about one process."""
+
+    def __init__(self, session, torch):
+        self.session = session
+        self.torch = torch
+        self.places = Places(os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
+        self._begin_process()
+
+    def _begin_process(self):
+        settings = self.session.settings
+        self.launches = Launches()
+        self.figures = Figures(self.torch._C._cuda_memoryStats, self.torch._C._cuda_resetPeakMemoryStats)
+        self.history = History(self.torch, self.session)
+        self.peaks = PeakReports(self.torch, self.session, self.figures, self.history, self.places)
+        self.stop_rule = StopRule(settings.steps, settings.until_stable)
+        self.optimizers = {}  # id -> weak reference
+        self.steps = 0
+        self.reason = None  # why the script is being ended
+        self.began = False
+        self.ended = False
+        self.failed_allocation = False  # the snapshot shows an out-of-memory error
+
+    # --- what it hangs on
+
+    def install(self):
+        torch = self.torch
+        safe = guarded(self.session, "the Python hook")
+        if self.session.settings.no_compile:
+            gpuplan_shadow_compile.leave_out(torch)
+        else:
+            gpuplan_shadow_compile.refuse(after_import, lambda text: _give_up(self.session, text))
+        torch.cuda._lazy_call(safe(self._cuda_begins))
+        optimizer = sys.modules["torch.optim.optimizer"]
+        optimizer.register_optimizer_step_post_hook(self._after_step)
+        gpuplan_shadow_unknown.watch(torch, self.session, self.places)
+        watch_statistics(torch, lambda: self.figures, safe)
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        """The child is silent until it uses CUDA itself, which it can where its parent had not begun to."""
+        self.session.fork()
+        self._begin_process()
+
+    def _begin(self):
+        if self.began:
+            return
+        self.began = True
+        rank, world = rank_and_world(self.session.settings)
+        version = self.torch.version
+        self.session.write(
+            {
+                "event": "start",
+                "torch": str(self.torch.__version__),
+                "cuda": version.cuda,
+                "python": sys.version.split()[0],
+                "argv": list(getattr(sys, "argv", [])),
+                "rank": rank,
+                "world": world,
+            }
+        )
+        end = guarded(self.session, "the end of the script")(self._end)
+        atexit.register(end)
+        children = sys.modules.get("multiprocessing.util")
+        if children is not None and sys.modules["multiprocessing.process"].parent_process() is not None:
+            children.Finalize(None, end, exitpriority=0)  # a child of multiprocessing leaves without atexit
+
+    def _cuda_begins(self):
+        """Called by PyTorch as it initialises CUDA."""
+        self._begin()
+        self.history.begin()
+        self.torch._C._cuda_attach_out_of_memory_observer(
+            guarded(self.session, "an out-of-memory error")(self._out_of_memory)
+        )
+
+    def _used_devices(self):
+        """Devices on which this process has reserved memory."""
+        if not self.torch.cuda.is_initialized():
+            return []
+        devices = range(self.torch._C._cuda_getDeviceCount())
+        return [device for device in devices if self.figures.look(device)["segment"]["all"]["allocated"] > 0]
+
+    # --- steps
+
+    def _after_step(self, optimizer, args, kwargs):
+        """Optimizer.step() has returned, or an optimizer's step within another's."""
+        if _within_another_step(sys._getframe(1)):
+            return
+        stop = guarded(self.session, "an optimizer step")(self._step)(optimizer)
+        if stop is not None or self.reason is not None:  # a second attempt where something caught the first
+            self.reason = self.reason or stop
+            raise SystemExit(0)
+
+    def _step(self, optimizer):
+        self._begin()
+        self.steps += 1
+        key = id(optimizer)
+        if key not in self.optimizers or self.optimizers[key]() is not optimizer:
+            self.optimizers[key] = weakref.ref(optimizer)
+        figures = {}
+        for device in self._used_devices():
+            self.peaks.look(device, "step %d" % self.steps, self._live_optimizers())
+            figures[str(device)] = self.figures.end_step(device)
+        launches = self.launches.since_last()
+        for device, step in figures.items():
+            step["launches"] = launches
+            launches = 0
+        rank, _ = rank_and_world(self.session.settings)
+        self.session.write({"event": "step", "index": self.steps, "rank": rank, "devices": figures})
+        self._settings_that_measure()
+        self.peaks.begin_step(optimizer, key)
+        return self.stop_rule.after(self.steps, key, figures)
+
+    def _live_optimizers(self):
+        self.optimizers = {key: found for key, found in self.optimizers.items() if found() is not None}
+        return [found() for found in self.optimizers.values()]
+
+    def _settings_that_measure(self):
+        if self.torch._C._get_cudnn_benchmark():
+            self.session.unknown(
+                "torch.backends.cudnn.benchmark is on: cuDNN would time its engines on the GPU, and the fastest one's "
+                "workspace can be another than the one taken here"
+            )
+
+    # --- out of memory
+
+    def _out_of_memory(self, device, wanted, total, free):
+        stats = self.figures.look(device)
+        live = read(stats, "current")
+        self.session.write(
+            {
+                "event": "oom",
+                "device": device,
+                "wanted": wanted,
+                "free": free,
+                "allocated": live["allocated"],
+                "reserved": live["reserved"],
+                "message": "CUDA out of memory. Tried to allocate %s." % size_text(wanted),
+            }
+        )
+        self.peaks.look(device, "the out-of-memory error", self._live_optimizers())
+        self.failed_allocation = True
+        self._dump()
+
+    def _dump(self):
+        """The snapshot for PyTorch's memory_viz."""
+        name = self.session.settings.snapshot
+        if not name:
+            return
+        rank, world = rank_and_world(self.session.settings)
+        if world > 1 and self.session.settings.peers != 2:
+            start, ending = os.path.splitext(name)
+            name = "%s.rank%d%s" % (start, rank, ending)
+        self.torch.cuda.memory._dump_snapshot(os.path.join(self.session.home, name))
+
+    # --- the end
+
+    def _end(self):
+        if self.ended or os.getpid() != self.session.pid:
+            return
+        self.ended = True
+        error = ended_by_exception() if self.reason is None else None
+        when = "after the last step" if self.steps else "the script"
+        devices = {}
+        for device in self._used_devices():
+            self.peaks.look(device, when, self._live_optimizers())
+            devices[str(device)] = self.figures.whole_run(device)
+        self._settings_that_measure()
+        rank, world = rank_and_world(self.session.settings)
+        event = {"event": "end", "reason": self.reason or ("exit" if error is None else "exception")}
+        event.update({"rank": rank, "world": world, "devices": devices})
+        event["seconds"] = round(time.monotonic() - self.session.started, 3)
+        if error is not None:
+            event["exception"] = "%s: %s" % (type(error).__name__, first_line(error))
+        self.session.write(event)
+        if devices and not (error is not None and self.failed_allocation):
+            guarded(self.session, "--snapshot")(self._dump)()
+
+
+def _within_another_step(caller):
+    """Whether the step that calls us is part of another optimizer's: torch wraps both in the same code."""
+    frame = caller.f_back
+    while frame is not None:
+        if frame.f_code is caller.f_code:
+            return True
+        frame = frame.f_back
+    return False
