@@ -2,11 +2,12 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <mutex>
 
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -85,6 +86,7 @@ bool release_addresses(std::uintptr_t base) {
   const std::lock_guard lock(s.mutex);
   const auto range = s.ranges.find(base);
   if (range == s.ranges.end()) return false;
+  forget_written(reinterpret_cast<void*>(base), range->second.bytes);
   madvise(reinterpret_cast<void*>(base), range->second.bytes, MADV_DONTNEED);
   s.ranges.erase(range);
   return true;
@@ -100,20 +102,6 @@ DeviceRange range_of(const void* address) {
   --range;
   if (at >= range->first + range->second.bytes) return {};
   return {range->first, range->second.bytes, range->second.device, range->second.managed};
-}
-
-void zero_device_memory(void* address, std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  const std::uintptr_t first = round_up(begin, kPage);
-  const std::uintptr_t last = (begin + bytes) / kPage * kPage;
-  if (bytes < 4 * kPage || last <= first) {
-    std::memset(address, 0, bytes);
-    return;
-  }
-  std::memset(address, 0, first - begin);
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // anonymous pages read as zero afterwards
-  std::memset(reinterpret_cast<void*>(last), 0, begin + bytes - last);
 }
 
 }  // namespace gpuplan::shadow

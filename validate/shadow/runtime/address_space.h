@@ -22,9 +22,6 @@ std::uintptr_t reserve_addresses(int device, std::size_t bytes, bool managed = f
 bool release_addresses(std::uintptr_t base);
 /// The range that holds `address`.
 DeviceRange range_of(const void* address);
-/// Makes [address, address + bytes) of device memory read as zero, and gives its pages back.
-void zero_device_memory(void* address, std::size_t bytes);
-
 constexpr std::size_t kGranularity = std::size_t{2} << 20;  // the driver hands out device memory in 2 MiB pages
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 

@@ -1,5 +1,5 @@
 // cudaMalloc's accounting: what every process of the session holds on every device.
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -8,6 +8,7 @@
 #include "validate/shadow/runtime/address_space.h"
 #include "validate/shadow/runtime/device.h"
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -46,6 +47,27 @@ std::int64_t used_by_all(int device) {
     used += process.devices[device].used.load(std::memory_order_relaxed);
   }
   return used;
+}
+
+bool try_to_charge(int device, std::int64_t bytes) {
+  ProcessCounters& process = counters();
+  const int card = physical_device(device);
+  ProcessDeviceCounters& mine = process.devices[card];
+  // Charged first and taken back where it was too much, so that two processes never share the last bytes.
+  const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
+  const std::int64_t all = used_by_all(card);
+  const std::int64_t capacity = settings().gpu.total_global_mem;
+  if (all > capacity) {
+    mine.used.fetch_sub(bytes);
+    process.refused_bytes = bytes;
+    process.refused_free_bytes = capacity - (all - bytes);
+    ++process.refusals;
+    return false;
+  }
+  ++mine.allocations;
+  raise_to(mine.peak, now);
+  raise_to(session_counters().device_peak[card], all);
+  return true;
 }
 
 void* allocate_pages(int device, std::size_t bytes) {
@@ -105,24 +127,8 @@ bool free_small(std::uintptr_t block) {
 }  // namespace
 
 bool charge_device(int device, std::int64_t bytes) {
-  ProcessCounters& process = counters();
-  const int card = physical_device(device);
-  ProcessDeviceCounters& mine = process.devices[card];
-  // Charged first and taken back where it was too much, so that two processes never share the last bytes.
-  const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
-  const std::int64_t all = used_by_all(card);
-  const std::int64_t capacity = settings().gpu.total_global_mem;
-  if (all > capacity) {
-    mine.used.fetch_sub(bytes);
-    process.refused_bytes = bytes;
-    process.refused_free_bytes = capacity - (all - bytes);
-    ++process.refusals;
-    return false;
-  }
-  ++mine.allocations;
-  raise_to(mine.peak, now);
-  raise_to(session_counters().device_peak[card], all);
-  return true;
+  if (try_to_charge(device, bytes)) return true;
+  return reclaim_dead_processes() && try_to_charge(device, bytes);
 }
 
 void discharge_device(int device, std::int64_t bytes) { counters().devices[physical_device(device)].used -= bytes; }
@@ -152,11 +158,14 @@ bool free_device(void* pointer) {
 int device_of(const void* pointer) { return range_of(pointer).device; }
 
 void copy_memory(void* destination, const void* source, std::size_t bytes) {
-  if (bytes <= static_cast<std::size_t>(settings().copy_limit)) {
-    std::memmove(destination, source, bytes);
-  } else if (device_of(destination) < 0) {
-    std::memset(destination, 0, bytes);
-  }
+  const DeviceRange to = range_of(destination), from = range_of(source);
+  const bool to_device = to.device >= 0 && !to.managed, from_device = from.device >= 0 && !from.managed;
+  const bool moves =
+      bytes <= static_cast<std::size_t>(settings().copy_limit) && (!from_device || is_known(source, bytes));
+  if (moves) std::memmove(destination, source, bytes);
+  if (!moves && !to_device) std::memset(destination, 0, bytes);
+  if (!to_device) return;
+  moves ? remember_written(destination, bytes) : forget_written(destination, bytes);
 }
 
 SHADOW_API std::int64_t gpuplan_shadow_used_bytes(int device) {

@@ -1,6 +1,6 @@
 // The driver API's memory: linear allocations, and virtual-memory management, which PyTorch's expandable segments use:
 // physical pages (a charge without an address) are mapped into reserved addresses.
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -10,6 +10,7 @@
 #include "validate/shadow/runtime/host_memory.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -62,12 +63,10 @@ template <typename Word>
 int fill(void* address, Word value, std::size_t count, Stream* stream) {
   const std::size_t bytes = count * sizeof(Word);
   if (enqueue(stream, 0)) return cudaSuccess;
-  if (value == 0) {
-    zero_device_memory(address, bytes);
-  } else if (bytes <= static_cast<std::size_t>(settings().copy_limit)) {
-    auto* const words = static_cast<Word*>(address);
-    for (std::size_t i = 0; i < count; ++i) words[i] = value;
-  }
+  forget_written(address, bytes);
+  if (value == 0 || bytes > static_cast<std::size_t>(settings().copy_limit)) return cudaSuccess;
+  std::fill_n(static_cast<Word*>(address), count, value);
+  remember_written(address, bytes);
   return cudaSuccess;
 }
 
@@ -203,7 +202,7 @@ SHADOW_API int cuMemUnmap(std::uintptr_t address, std::size_t bytes) {
   bool found = false;
   while (mapping != pages().mapped.end() && mapping->first < address + bytes) {
     drop(mapping->second.handle);
-    zero_device_memory(reinterpret_cast<void*>(mapping->first), mapping->second.bytes);
+    forget_written(reinterpret_cast<void*>(mapping->first), mapping->second.bytes);
     mapping = pages().mapped.erase(mapping);
     found = true;
   }

@@ -6,6 +6,7 @@
 #include "validate/shadow/runtime/host_memory.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -37,11 +38,11 @@ cudaError_t set(void* address, int value, std::size_t bytes, Stream* stream) {
   if (address == nullptr) return fail(cudaErrorInvalidValue);
   if (enqueue(stream, 0)) return cudaSuccess;
   const DeviceRange range = range_of(address);
-  if ((value & 0xff) == 0 && range.device >= 0) {
-    zero_device_memory(address, bytes);
-  } else if (range.device < 0 || bytes <= static_cast<std::size_t>(settings().copy_limit)) {
-    std::memset(address, value, bytes);
-  }
+  const bool on_host = range.device < 0 || range.managed;
+  if (!on_host) forget_written(address, bytes);
+  if (!on_host && ((value & 0xff) == 0 || bytes > static_cast<std::size_t>(settings().copy_limit))) return cudaSuccess;
+  std::memset(address, value, bytes);
+  if (!on_host) remember_written(address, bytes);
   return cudaSuccess;
 }
 

@@ -118,6 +118,12 @@ SHADOW_API int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, v
   return kSuccess;
 }
 
+// nvmlGpuFabricInfo_v2_t: the caller's version, then 28 bytes whose zeros say "no fabric".
+SHADOW_API int nvmlDeviceGetGpuFabricInfoV(void*, char* info) {
+  std::memset(info + sizeof(unsigned), 0, 28);
+  return kSuccess;
+}
+
 // What a GPU would measure, and links between GPUs.
 #define NOT_SUPPORTED(name) \
   SHADOW_API int name() { return kNotSupported; }
@@ -125,7 +131,6 @@ NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
 NOT_SUPPORTED(nvmlDeviceGetClockInfo)
-NOT_SUPPORTED(nvmlDeviceGetGpuFabricInfoV)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)

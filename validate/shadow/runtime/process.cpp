@@ -1,17 +1,17 @@
 // This process's part of the session: settings, counters, what could not be known.
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <new>
 #include <set>
 #include <string>
 
@@ -51,6 +51,8 @@ ProcessCounters* take_slot(SessionCounters& session) {
 // it uses CUDA. Most children never do: DataLoader's workers, a shell.
 void after_fork() { process().counters = nullptr; }
 
+std::atomic<Process*> started{nullptr};  // for the destructor: most programs of a session never use CUDA
+
 Process* start_process() {
   auto* const p = new Process;
   if (const char* directory = std::getenv(kSessionVariable)) p->directory = directory;
@@ -67,12 +69,20 @@ Process* start_process() {
     refuse(error.what());
   }
   pthread_atfork(nullptr, nullptr, after_fork);
+  started = p;
   return p;
 }
 
 Process& process() {
   static Process* const instance = start_process();
   return *instance;
+}
+
+// A process that ends gives its device memory back; its peaks stay.
+__attribute__((destructor)) void return_device_memory() {
+  ProcessCounters* const taken = started != nullptr ? started.load()->counters.load() : nullptr;
+  if (taken == nullptr) return;
+  for (ProcessDeviceCounters& device : taken->devices) device.used = 0;
 }
 
 }  // namespace
@@ -90,6 +100,16 @@ ProcessCounters& counters() {
 
 SessionCounters& session_counters() { return *process().session; }
 const std::string& session_directory() { return process().directory; }
+
+bool reclaim_dead_processes() {
+  bool reclaimed = false;
+  for (ProcessCounters& slot : session_counters().processes) {
+    const std::int32_t pid = slot.pid;
+    if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+    for (ProcessDeviceCounters& device : slot.devices) reclaimed |= device.used.exchange(0) > 0;
+  }
+  return reclaimed;
+}
 
 void note_unknown(std::string_view what) {
   Process& p = process();

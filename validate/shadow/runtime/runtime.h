@@ -27,6 +27,8 @@ ProcessCounters& counters();
 SessionCounters& session_counters();
 /// The session's directory; empty without one.
 const std::string& session_directory();
+/// Returns the device memory of processes that were killed; false where there was none.
+bool reclaim_dead_processes();
 /// Something that a GPU would decide and we cannot ("cuDNN batch norm in NHWC: workspace taken as 0"). Written to the
 /// session once per process and text, for the report's `unknown`.
 void note_unknown(std::string_view what);
@@ -47,8 +49,8 @@ void discharge_device(int device, std::int64_t bytes);
 std::int64_t free_bytes(int device);
 /// The device that `pointer` lies on, or -1: host memory.
 int device_of(const void* pointer);
-/// A copy as a stream would do it: real up to settings().copy_limit; a larger one leaves the destination alone where
-/// it is on a device and zeroes it where it is the host's.
+/// A copy as a stream would do it. Up to settings().copy_limit it is real; device memory that nobody copied into (only
+/// kernels should have written it, see written.h) reads as zero, and so does what a larger copy moves.
 void copy_memory(void* destination, const void* source, std::size_t bytes);
 
 // --- launches.cpp ------------------------------------------------------------------------------------------------

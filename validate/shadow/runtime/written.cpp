@@ -1,0 +1,65 @@
+#include "validate/shadow/runtime/written.h"
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+struct Write {
+  std::size_t bytes;
+  std::int64_t launches;  // of the process when it was written
+};
+
+struct Writes {
+  std::mutex mutex;
+  std::map<std::uintptr_t, Write> pieces;  // never overlapping
+};
+
+Writes& writes() {
+  static auto* const instance = new Writes;
+  return *instance;
+}
+
+// Takes out of every piece what overlaps [begin, end). What is left of a piece is no longer one piece: it goes too.
+void cut(std::map<std::uintptr_t, Write>& pieces, std::uintptr_t begin, std::uintptr_t end) {
+  auto piece = pieces.lower_bound(begin);
+  if (piece != pieces.begin()) {
+    const auto before = std::prev(piece);
+    if (before->first + before->second.bytes > begin) piece = before;
+  }
+  while (piece != pieces.end() && piece->first < end) piece = pieces.erase(piece);
+}
+
+}  // namespace
+
+void remember_written(const void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::int64_t launches = counters().launches.load(std::memory_order_relaxed);
+  const std::lock_guard lock(writes().mutex);
+  cut(writes().pieces, begin, begin + bytes);
+  writes().pieces.emplace(begin, Write{bytes, launches});
+}
+
+void forget_written(const void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(writes().mutex);
+  cut(writes().pieces, begin, begin + bytes);
+}
+
+bool is_known(const void* address, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(writes().mutex);
+  auto piece = writes().pieces.upper_bound(begin);
+  if (piece == writes().pieces.begin()) return false;
+  --piece;
+  const Write& write = piece->second;
+  if (piece->first == begin && write.bytes == bytes) return true;
+  const bool inside = begin + bytes <= piece->first + write.bytes;
+  return inside && write.launches == counters().launches.load(std::memory_order_relaxed);
+}
+
+}  // namespace gpuplan::shadow
