@@ -48,9 +48,10 @@ void* real_symbol(std::string_view prefix, const char* name) {
 int toolkit_version() {
   static std::atomic<int> known{0};
   if (const int version = known.load(std::memory_order_relaxed)) return version;
-  // The real runtime answers a constant, without looking for a driver.
+  // The real runtime answers a constant, without looking for a driver. Its name may carry a hash
+  // (libcudart-1a2b3c.so.12), where auditwheel put it into a wheel.
   using GetVersion = int (*)(int*);
-  const auto get = reinterpret_cast<GetVersion>(real_symbol("libcudart.so.", "cudaRuntimeGetVersion"));
+  const auto get = reinterpret_cast<GetVersion>(real_symbol("libcudart", "cudaRuntimeGetVersion"));
   int version = 0;
   if (get == nullptr || get(&version) != 0) return kNewestKnown;  // asked again: it may yet be loaded
   known.store(version, std::memory_order_relaxed);
