@@ -21,6 +21,10 @@ struct Gpu {
   std::int64_t memory_bytes = 0;                 // memory.total of nvidia-smi
   std::optional<std::int64_t> cuda_total_bytes;  // totalGlobalMem: what cudaMalloc can hand out at most
   std::optional<std::int64_t> context_bytes;     // CUDA context and library modules, where known
+  // As cudaGetDeviceProperties says, for `gpuplan shadow`; an estimate needs none of these.
+  std::string cuda_name;  // "Tesla T4"; empty: not known
+  std::optional<std::int64_t> l2_cache_bytes;
+  std::optional<int> memory_bus_bits, sm_clock_khz, memory_clock_khz;
   std::string source;                            // where the figures come from
 };
 

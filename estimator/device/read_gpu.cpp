@@ -45,6 +45,12 @@ int int_at(const YamlNode& map, std::string_view key) {
   return static_cast<int>(count_of(require(map, kWhat, key), key, kMaxInt));
 }
 
+std::optional<int> optional_int_at(const YamlNode& map, std::string_view key) {
+  const YamlNode* const node = map.find(key);
+  if (node == nullptr) return std::nullopt;
+  return static_cast<int>(count_of(*node, key, kMaxInt));
+}
+
 std::optional<std::int64_t> optional_bytes_at(const YamlNode& map, std::string_view key) {
   const YamlNode* const node = map.find(key);
   if (node == nullptr) return std::nullopt;
@@ -92,7 +98,8 @@ Gpu read_gpu(const Source& source) {
   const YamlNode& map = parse_yaml(source, arena);
   expect_keys(map, kWhat,
               {"title", "aliases", "architecture", "compute_capability", "sm_count", "max_threads_per_sm", "memory_mib",
-               "cuda_total_bytes", "context_bytes", "source"});
+               "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits", "sm_clock_khz",
+               "memory_clock_khz", "source"});
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   Gpu gpu;
   gpu.name = stem_of(source.name);
@@ -105,6 +112,11 @@ Gpu read_gpu(const Source& source) {
   gpu.memory_bytes = checked_mul(int_at(map, "memory_mib"), kMiB);
   gpu.cuda_total_bytes = optional_bytes_at(map, "cuda_total_bytes");
   gpu.context_bytes = optional_bytes_at(map, "context_bytes");
+  if (map.find("cuda_name") != nullptr) gpu.cuda_name = text_at(map, "cuda_name");
+  gpu.l2_cache_bytes = optional_bytes_at(map, "l2_cache_bytes");
+  gpu.memory_bus_bits = optional_int_at(map, "memory_bus_bits");
+  gpu.sm_clock_khz = optional_int_at(map, "sm_clock_khz");
+  gpu.memory_clock_khz = optional_int_at(map, "memory_clock_khz");
   gpu.source = text_at(map, "source");
   return gpu;
 }

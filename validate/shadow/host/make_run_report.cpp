@@ -1,0 +1,128 @@
+#include <algorithm>
+
+#include "validate/shadow/host/describe_gpu.h"
+#include "validate/shadow/host/run_report.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+// CUDA_VISIBLE_DEVICES lets a process number its devices differently from the session: where it used one, there is no
+// question which one that was.
+int session_device(const ProcessRecord& process, int device) {
+  return process.used.size() == 1 && process.devices.size() <= 1 ? process.used.begin()->first : device;
+}
+
+std::int64_t contexts_on(const SessionRecord& session, int device) {
+  return std::ranges::count_if(session.processes, [&](const ProcessRecord& p) { return p.used.contains(device); });
+}
+
+RankReport rank_report(const SessionRecord& session, const ProcessRecord& process, int device, std::int64_t context) {
+  const int there = session_device(process, device);
+  RankReport rank;
+  rank.rank = process.rank;
+  rank.process = process.pid;
+  rank.device = device;
+  rank.kernels = process.kernels;
+  if (const auto torch = process.devices.find(device); torch != process.devices.end()) {
+    rank.torch = true;
+    rank.peak = torch->second.peak;
+    rank.segments = torch->second.segments;
+    rank.retries = torch->second.retries;
+    rank.steps = torch->second.steps;
+    rank.alive = torch->second.alive;
+  }
+  if (const auto used = process.used.find(there); used != process.used.end()) {
+    rank.held_bytes = used->second.peak_bytes;
+    rank.allocations = used->second.allocations;
+  }
+  rank.context_bytes = context * std::max<std::int64_t>(contexts_on(session, there), 1);
+  const auto peak = session.device_peak.find(there);
+  const std::int64_t all = peak == session.device_peak.end() ? rank.held_bytes : peak->second;
+  rank.device_bytes = std::max(all, rank.peak.reserved) + rank.context_bytes;
+  return rank;
+}
+
+std::vector<RankReport> rank_reports(const SessionRecord& session, std::int64_t context) {
+  std::vector<RankReport> ranks;
+  for (const ProcessRecord& process : session.processes) {
+    for (const auto& [device, figures] : process.devices)
+      if (figures.peak.reserved > 0 || process.used.contains(session_device(process, device)))
+        ranks.push_back(rank_report(session, process, device, context));
+    if (!process.devices.empty()) continue;
+    for (const auto& [device, use] : process.used) ranks.push_back(rank_report(session, process, device, context));
+  }
+  return ranks;
+}
+
+// PyTorch's own words where it ran out of memory. A program without PyTorch may ask for memory in order to be refused:
+// only its failure says that it could not do without.
+std::optional<OutOfMemory> out_of_memory_of(const ProcessRecord& process, const Ending& ending) {
+  if (!process.out_of_memory.empty()) return process.out_of_memory.back();
+  if (!process.devices.empty() || process.refusals == 0 || (ending.status == 0 && ending.signal == 0))
+    return std::nullopt;
+  OutOfMemory out;
+  out.wanted_bytes = process.refused_bytes;
+  out.free_bytes = process.refused_free_bytes;
+  for (const auto& [device, use] : process.used) out.allocated_bytes += use.peak_bytes;
+  return out;
+}
+
+std::vector<FitRow> fits_of(const std::vector<Gpu>& catalog, std::int64_t device_bytes) {
+  std::vector<FitRow> rows;
+  for (const Gpu& gpu : catalog)
+    rows.push_back({.gpu = gpu.name,
+                    .title = gpu.title,
+                    .usable_bytes = capacity_of(gpu),
+                    .fits = device_bytes <= capacity_of(gpu)});
+  std::ranges::stable_sort(rows, {}, &FitRow::usable_bytes);
+  return rows;
+}
+
+bool ended_early(const RunReport& report) {
+  return report.out_of_memory || report.ending.status != 0 || report.ending.signal != 0;
+}
+
+}  // namespace
+
+std::int64_t limited_bytes(const RankReport& rank) { return rank.torch ? rank.peak.allocated : rank.held_bytes; }
+
+int exit_code_of(const RunReport& report) {
+  for (const Problem& problem : report.problems)
+    if (problem.code != 0) return problem.code;
+  if (report.ending.signal != 0) return 128 + report.ending.signal;
+  if (report.ending.status != 0) return report.ending.status;
+  return report.out_of_memory || report.over_max_peak ? 1 : 0;
+}
+
+RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
+  RunReport report;
+  report.gpu = facts.gpu.name;
+  report.gpu_title = facts.gpu.title;
+  report.capacity_bytes = facts.settings.gpu.total_global_mem;
+  report.settings = facts.settings;
+  report.command = facts.command;
+  report.ending = facts.ending;
+  report.unknown = session.unknown;
+  report.problems = session.problems;
+  report.max_peak_bytes = facts.max_peak_bytes;
+  for (const ProcessRecord& process : session.processes) {
+    if (report.torch.empty()) report.torch = process.torch, report.cuda = process.cuda, report.python = process.python;
+    if (!process.end_reason.empty() && (report.end_reason.empty() || !process.devices.empty()))
+      report.end_reason = process.end_reason;
+    if (const auto oom = out_of_memory_of(process, facts.ending); oom && !report.out_of_memory) {
+      report.out_of_memory = oom;
+      report.out_of_memory_rank = process.rank;
+    }
+  }
+  report.ranks = rank_reports(session, facts.gpu.context_bytes.value_or(kAssumedContextBytes));
+  const auto fullest = std::ranges::max_element(report.ranks, {}, &RankReport::device_bytes);
+  report.fullest = fullest == report.ranks.end() ? 0 : static_cast<std::size_t>(fullest - report.ranks.begin());
+  for (const RankReport& rank : report.ranks)
+    report.over_max_peak |= facts.max_peak_bytes && limited_bytes(rank) > *facts.max_peak_bytes;
+  if (!report.ranks.empty() && !ended_early(report))
+    report.fits = fits_of(facts.catalog, report.ranks[report.fullest].device_bytes);
+  report.exit_code = exit_code_of(report);
+  return report;
+}
+
+}  // namespace gpuplan::shadow

@@ -1,0 +1,139 @@
+// The Python hook's events, a JSON object a line (python/gpuplan_shadow_hook.py lists them).
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "validate/shadow/host/read_session.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+using Json = nlohmann::json;
+
+std::int64_t number(const Json& map, const char* key, std::int64_t absent = 0) {
+  const auto found = map.find(key);
+  return found != map.end() && found->is_number() ? found->get<std::int64_t>() : absent;
+}
+
+std::string text(const Json& map, const char* key) {
+  const auto found = map.find(key);
+  return found != map.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+const Json& child(const Json& map, const char* key) {
+  static const Json empty = Json::object();
+  const auto found = map.find(key);
+  return found == map.end() ? empty : *found;
+}
+
+Figures figures(const Json& map) {
+  return {.allocated = number(map, "allocated"),
+          .requested = number(map, "requested"),
+          .reserved = number(map, "reserved")};
+}
+
+void raise(Figures& peak, const Figures& other) {
+  peak.allocated = std::max(peak.allocated, other.allocated);
+  peak.requested = std::max(peak.requested, other.requested);
+  peak.reserved = std::max(peak.reserved, other.reserved);
+}
+
+// Calls visit(device, figures) for each member of "devices", whose keys are numbers as text.
+template <typename F>
+void each_device(const Json& event, F&& visit) {
+  for (const auto& [key, value] : child(event, "devices").items()) {
+    int device = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), device);
+    if (error == std::errc() && end == key.data() + key.size() && value.is_object()) visit(device, value);
+  }
+}
+
+void raise_device(TorchDevice& device, const Json& value) {
+  raise(device.peak, figures(child(value, "peak")));
+  device.segments = std::max(device.segments, number(value, "segments"));
+  device.retries = std::max(device.retries, number(value, "retries"));
+  device.ooms = std::max(device.ooms, number(value, "ooms"));
+}
+
+void read_step(const Json& event, ProcessRecord& process) {
+  each_device(event, [&](int index, const Json& value) {
+    TorchDevice& device = process.devices[index];
+    raise_device(device, value);
+    device.steps.push_back({.index = static_cast<int>(number(event, "index")),
+                            .peak = figures(child(value, "peak")),
+                            .live = figures(child(value, "live")),
+                            .kernels = number(value, "launches")});
+  });
+}
+
+void read_peak(const Json& event, ProcessRecord& process) {
+  TorchDevice& device = process.devices[static_cast<int>(number(event, "device"))];
+  raise(device.peak, figures(event));
+  Alive alive;
+  alive.when = text(event, "when");
+  for (const auto& [name, bytes] : child(event, "categories").items())
+    if (bytes.is_number()) alive.categories.emplace_back(name, bytes.get<std::int64_t>());
+  for (const Json& line : child(event, "lines"))
+    if (line.is_object())
+      alive.lines.push_back({.file = text(line, "file"),
+                             .function = text(line, "function"),
+                             .code = text(line, "code"),
+                             .line = static_cast<int>(number(line, "line")),
+                             .bytes = number(line, "bytes"),
+                             .blocks = number(line, "blocks")});
+  const auto larger = [](const auto& a, const auto& b) { return a.second > b.second; };
+  std::stable_sort(alive.categories.begin(), alive.categories.end(), larger);
+  std::stable_sort(alive.lines.begin(), alive.lines.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  device.alive = std::move(alive);
+}
+
+void read_out_of_memory(const Json& event, ProcessRecord& process) {
+  process.out_of_memory.push_back({.wanted_bytes = number(event, "wanted"),
+                                   .free_bytes = number(event, "free"),
+                                   .allocated_bytes = number(event, "allocated"),
+                                   .reserved_bytes = number(event, "reserved"),
+                                   .device = static_cast<int>(number(event, "device")),
+                                   .message = text(event, "message")});
+}
+
+void read_start(const Json& event, ProcessRecord& process) {
+  process.torch = text(event, "torch");
+  process.cuda = text(event, "cuda");
+  process.python = text(event, "python");
+  if (number(event, "world", 1) > 1 || process.rank < 0) process.rank = static_cast<int>(number(event, "rank", -1));
+}
+
+void read_event(const Json& event, ProcessRecord& process, SessionRecord& session) {
+  const std::string kind = text(event, "event");
+  if (kind == "start") read_start(event, process);
+  if (kind == "step") read_step(event, process);
+  if (kind == "peak") read_peak(event, process);
+  if (kind == "oom") read_out_of_memory(event, process);
+  if (kind == "end") {
+    process.end_reason = text(event, "reason");
+    each_device(event, [&](int index, const Json& value) { raise_device(process.devices[index], value); });
+  }
+  if (kind == "unknown" && std::ranges::find(session.unknown, text(event, "what")) == session.unknown.end())
+    session.unknown.push_back(text(event, "what"));
+  if (kind == "problem") {
+    const Problem problem = {.code = static_cast<int>(number(event, "code")), .text = text(event, "text")};
+    const auto same = [&](const Problem& known) { return known.text == problem.text; };
+    if (std::ranges::none_of(session.problems, same)) session.problems.push_back(problem);
+  }
+}
+
+}  // namespace
+
+void read_events(const std::string& lines, ProcessRecord& process, SessionRecord& session) {
+  for (std::string_view rest = lines; !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object()) read_event(event, process, session);
+  }
+}
+
+}  // namespace gpuplan::shadow

@@ -1,0 +1,85 @@
+// What a session's processes left behind, as values: their counters, the hook's events, what could not be known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpuplan::shadow {
+
+/// PyTorch's three figures, in bytes.
+struct Figures {
+  std::int64_t allocated = 0, requested = 0, reserved = 0;
+};
+
+struct StepRecord {
+  int index = 0;             // of the optimizer steps, from 1
+  Figures peak, live;        // within the step; when it ends
+  std::int64_t kernels = 0;  // launched within it
+};
+
+/// What was alive when PyTorch's allocator was fullest.
+struct AliveLine {
+  std::string file, function, code;
+  int line = 0;
+  std::int64_t bytes = 0, blocks = 0;
+};
+struct Alive {
+  std::string when;  // "step 3"
+  std::vector<std::pair<std::string, std::int64_t>> categories;
+  std::vector<AliveLine> lines;
+};
+
+struct OutOfMemory {
+  std::int64_t wanted_bytes = 0, free_bytes = 0, allocated_bytes = 0, reserved_bytes = 0;
+  int device = 0;
+  std::string message;
+};
+
+/// One device as PyTorch's allocator of one process saw it.
+struct TorchDevice {
+  Figures peak;
+  std::int64_t segments = 0, retries = 0, ooms = 0;
+  std::vector<StepRecord> steps;
+  Alive alive;
+};
+
+/// One device as the runtime saw it: everything that one process held there.
+struct DeviceUse {
+  std::int64_t peak_bytes = 0, allocations = 0;
+};
+
+struct ProcessRecord {
+  int pid = 0;
+  int rank = -1;  // of torch.distributed; -1: none
+  std::int64_t kernels = 0;
+  std::int64_t refusals = 0, refused_bytes = 0, refused_free_bytes = 0;  // of device memory; the bytes are the last's
+  std::map<int, DeviceUse> used;                                         // by device, where any memory was asked for
+  std::string torch, cuda, python;                                       // versions; empty: the hook was not there
+  std::map<int, TorchDevice> devices;
+  std::vector<OutOfMemory> out_of_memory;
+  std::string end_reason;  // "exit", "steps", "until-stable", "exception"; empty: it was killed
+};
+
+struct Problem {
+  int code = 0;  // the exit code that it calls for; 0: none
+  std::string text;
+};
+
+struct SessionRecord {
+  std::vector<ProcessRecord> processes;     // that used CUDA or PyTorch, by rank, then by process
+  std::map<int, std::int64_t> device_peak;  // bytes of all processes together
+  std::vector<std::string> unknown;         // each once
+  std::vector<Problem> problems;            // each once
+};
+
+/// Reads whatever is there: a killed process's last line may be cut off, and files may be missing.
+SessionRecord read_session(const std::string& directory);
+
+/// Adds the events of one process to it; lines that are no event are skipped.
+void read_events(const std::string& text, ProcessRecord& process, SessionRecord& session);
+
+}  // namespace gpuplan::shadow
