@@ -31,6 +31,7 @@ void each_setting(S& s, F&& visit) {
   visit("gpu.clock_rate", s.gpu.clock_rate);
   visit("gpu.memory_clock_rate", s.gpu.memory_clock_rate);
   visit("devices", s.devices);
+  visit("context_bytes", s.context_bytes);
   visit("copy_limit", s.copy_limit);
   visit("cudnn_workspaces", s.cudnn_workspaces);
   visit("record_launches", s.record_launches);

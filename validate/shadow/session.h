@@ -49,7 +49,8 @@ enum class Peers {
 
 struct Settings {
   GpuDescription gpu;
-  int devices = 1;                    // --gpus N
+  int devices = 1;                                       // --gpus N
+  std::int64_t context_bytes = std::int64_t{512} << 20;  // a process's CUDA context and library modules, on each device
   std::int64_t copy_limit = 1 << 20;  // bytes; a larger copy moves nothing (a host destination is zeroed)
   bool cudnn_workspaces = true;       // false: convolutions ask for none, as a lower bound without cuDNN
   bool record_launches = false;       // write launches.PID.tsv
@@ -75,6 +76,7 @@ struct ProcessDeviceCounters {
   std::atomic<std::int64_t> used;         // bytes of device memory that this process holds: cudaMalloc, mapped VMM, ...
   std::atomic<std::int64_t> peak;         // the highest `used`
   std::atomic<std::int64_t> allocations;  // successful calls so far
+  std::atomic<std::int64_t> context;  // bytes of the process's context there, 0 before it uses the device; in no other
 };
 
 struct ProcessCounters {

@@ -41,12 +41,22 @@ void raise_to(std::atomic<std::int64_t>& highest, std::int64_t value) {
   }
 }
 
-std::int64_t used_by_all(int device) {
+std::int64_t used_by_all(int card) {
   std::int64_t used = 0;
   for (const ProcessCounters& process : session_counters().processes) {
-    used += process.devices[device].used.load(std::memory_order_relaxed);
+    used += process.devices[card].used.load(std::memory_order_relaxed);
   }
   return used;
+}
+
+// What is left for allocations: a context comes into being with a process's first use of a device.
+std::int64_t capacity_of(int card) {
+  counters().devices[card].context.store(settings().context_bytes, std::memory_order_relaxed);
+  std::int64_t capacity = settings().gpu.total_global_mem;
+  for (const ProcessCounters& process : session_counters().processes) {
+    capacity -= process.devices[card].context.load(std::memory_order_relaxed);
+  }
+  return std::max<std::int64_t>(capacity, 0);
 }
 
 bool try_to_charge(int device, std::int64_t bytes) {
@@ -56,7 +66,7 @@ bool try_to_charge(int device, std::int64_t bytes) {
   // Charged first and taken back where it was too much, so that two processes never share the last bytes.
   const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
   const std::int64_t all = used_by_all(card);
-  const std::int64_t capacity = settings().gpu.total_global_mem;
+  const std::int64_t capacity = capacity_of(card);
   if (all > capacity) {
     mine.used.fetch_sub(bytes);
     process.refused_bytes = bytes;

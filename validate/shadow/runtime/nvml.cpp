@@ -16,7 +16,8 @@ int device_of_handle(const void* handle) { return static_cast<int>(reinterpret_c
 
 std::int64_t used_on(int device) {
   std::int64_t used = 0;
-  for (const ProcessCounters& process : session_counters().processes) used += process.devices[device].used;
+  for (const ProcessCounters& process : session_counters().processes)
+    used += process.devices[device].used + process.devices[device].context;
   return used;
 }
 

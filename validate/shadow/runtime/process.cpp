@@ -82,7 +82,7 @@ Process& process() {
 __attribute__((destructor)) void return_device_memory() {
   ProcessCounters* const taken = started != nullptr ? started.load()->counters.load() : nullptr;
   if (taken == nullptr) return;
-  for (ProcessDeviceCounters& device : taken->devices) device.used = 0;
+  for (ProcessDeviceCounters& device : taken->devices) device.used = device.context = 0;
 }
 
 }  // namespace
@@ -106,7 +106,8 @@ bool reclaim_dead_processes() {
   for (ProcessCounters& slot : session_counters().processes) {
     const std::int32_t pid = slot.pid;
     if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
-    for (ProcessDeviceCounters& device : slot.devices) reclaimed |= device.used.exchange(0) > 0;
+    for (ProcessDeviceCounters& device : slot.devices)
+      reclaimed |= device.used.exchange(0) + device.context.exchange(0) > 0;
   }
   return reclaimed;
 }
