@@ -143,7 +143,10 @@ bool charge_device(int device, std::int64_t bytes) {
 
 void discharge_device(int device, std::int64_t bytes) { counters().devices[physical_device(device)].used -= bytes; }
 
-std::int64_t free_bytes(int device) { return settings().gpu.total_global_mem - used_by_all(physical_device(device)); }
+std::int64_t free_bytes(int device) {
+  const int card = physical_device(device);
+  return std::max<std::int64_t>(capacity_of(card) - used_by_all(card), 0);
+}
 
 void* allocate_device(int device, std::size_t bytes) {
   if (bytes > static_cast<std::size_t>(settings().gpu.total_global_mem))
