@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
@@ -44,15 +46,22 @@ void write_launch(const void* stream, bool captured, const char* name, const cha
   std::fflush(r.file);
 }
 
+// Of this process and, after fork(), of its parent until then.
+std::atomic<std::int64_t> cublas_calls{0};
+
 }  // namespace
 
 bool recording_launches() { return settings().record_launches && !session_directory().empty(); }
 
 void count_launch(const void* stream, const char* name, const char* configuration) {
   const bool captured = enqueue(static_cast<Stream*>(const_cast<void*>(stream)), 1);
+  if (std::string_view(name).starts_with("cublas")) cublas_calls.fetch_add(1, std::memory_order_relaxed);
   if (recording_launches()) write_launch(stream, captured, name, configuration);
 }
 
+// For tools that are loaded beside: launches so far, and those among them that are calls of cuBLAS or cuBLASLt, which
+// launch one or two kernels of their own each.
+SHADOW_API std::int64_t gpuplan_shadow_cublas_calls() { return cublas_calls.load(std::memory_order_relaxed); }
 SHADOW_API std::int64_t gpuplan_shadow_launches() { return counters().launches.load(std::memory_order_relaxed); }
 
 }  // namespace gpuplan::shadow
