@@ -7,6 +7,8 @@ categories are then unknown. A script that only looks (torch.cuda.memory._snapsh
 import functools
 import inspect
 
+THEIRS = "what was alive at the peak: the script records PyTorch's memory history itself, so ours is off"
+
 MOST_ENTRIES = 200000  # about 600 bytes each with a stack of 30 frames; a step of a large model has some 30,000
 
 
@@ -17,13 +19,15 @@ class History:
         self.on = False
         self.keep = bool(session.settings.snapshot)  # the snapshot shows the whole run, not its last step
         self.ours = False  # a call that is being made is ours
+        self.theirs = False  # the script has made one
 
     def begin(self):
         """Records from now on. CUDA must be initialised, or be just being initialised."""
-        self._wrap("_cuda_record_memory_history")
-        self._wrap("_cuda_record_memory_history_legacy")
-        self._record()
-        self.on = True
+        if self.theirs:
+            self.session.unknown(THEIRS)
+        else:
+            self._record()
+            self.on = True
 
     def clear(self):
         """Forgets what has been recorded; the blocks that are alive keep their stacks."""
@@ -53,26 +57,35 @@ class History:
         finally:
             self.ours = False
 
-    def _wrap(self, name):
-        original = getattr(self.torch._C, name, None)
-        if original is None:
+    def script_records(self):
+        """To be called before PyTorch's own function, for every call to it."""
+        if self.ours:
             return
+        self.theirs = True
+        if self.on:
+            self.on = False
+            self.session.unknown(THEIRS)
+            self.ours = True
+            try:
+                self.torch.cuda.memory._record_memory_history(None)
+            finally:
+                self.ours = False
 
-        @functools.wraps(original)
-        def record(*args, **kwargs):
-            if not self.ours and self.on:
-                self._give_way()
-            return original(*args, **kwargs)
 
-        setattr(self.torch._C, name, record)
+def watch_recording(torch, history, safe):
+    """Calls script_records of `history()`, this process's History, before each start or end of a recording."""
+    for name in ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy"):
+        original = getattr(torch._C, name, None)
+        if original is not None:
+            setattr(torch._C, name, _after(lambda: history().script_records(), original, safe))
 
-    def _give_way(self):
-        self.on = False
-        self.session.unknown(
-            "what was alive at the peak: the script records PyTorch's memory history itself, so ours is off"
-        )
-        self.ours = True
-        try:
-            self.torch.cuda.memory._record_memory_history(None)
-        finally:
-            self.ours = False
+
+def _after(first, original, safe):
+    first = safe(first)
+
+    @functools.wraps(original)
+    def record(*args, **kwargs):
+        first()
+        return original(*args, **kwargs)
+
+    return record

@@ -28,7 +28,7 @@ import gpuplan_shadow_compile
 import gpuplan_shadow_unknown
 from gpuplan_shadow_alive import Places
 from gpuplan_shadow_figures import Figures, read
-from gpuplan_shadow_history import History
+from gpuplan_shadow_history import History, watch_recording
 from gpuplan_shadow_imports import after_import
 from gpuplan_shadow_peak import PeakReports
 from gpuplan_shadow_process import Launches, ended_by_exception, rank_and_world, size_text, without_cuda
@@ -73,12 +73,13 @@ class Hook:
         self.session = session
         self.torch = torch
         self.places = Places(os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
+        self.own_functions = (torch._C._cuda_memoryStats, torch._C._cuda_resetPeakMemoryStats)  # before they are watched
         self._begin_process()
 
     def _begin_process(self):
         settings = self.session.settings
         self.launches = Launches()
-        self.figures = Figures(self.torch._C._cuda_memoryStats, self.torch._C._cuda_resetPeakMemoryStats)
+        self.figures = Figures(*self.own_functions)
         self.history = History(self.torch, self.session)
         self.peaks = PeakReports(self.torch, self.session, self.figures, self.history, self.places)
         self.stop_rule = StopRule(settings.steps, settings.until_stable)
@@ -103,6 +104,7 @@ class Hook:
         optimizer.register_optimizer_step_post_hook(self._after_step)
         gpuplan_shadow_unknown.watch(torch, self.session, self.places)
         watch_statistics(torch, lambda: self.figures, safe)
+        watch_recording(torch, lambda: self.history, safe)
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
