@@ -13,8 +13,8 @@ namespace gpuplan {
 namespace {
 
 // Subcommands of later releases. Their words are reserved: a file of that name is ./check.
-constexpr const char* kLaterCommands[] = {"check",  "diff", "fit",    "gpus",  "instances", "validate",
-                                          "import", "init", "shadow", "sweep", "calibrate"};
+constexpr const char* kLaterCommands[] = {"check",    "diff",   "fit",  "gpus",  "instances",
+                                          "validate", "import", "init", "sweep", "calibrate"};
 
 constexpr const char* kShortHelp =
     "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
@@ -79,6 +79,16 @@ std::vector<std::string> with_command(std::vector<std::string> arguments, const 
   return arguments;
 }
 
+// `gpuplan shadow [flags] -- COMMAND ...`: what stands behind -- is another program's, whatever it looks like.
+std::vector<std::string> take_command(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "shadow") return {};
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes == arguments.end()) return {};
+  std::vector<std::string> words(dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+  return words;
+}
+
 // The subcommand that was being read.
 const CLI::App& current(const CLI::App& app) {
   const std::vector<CLI::App*> parsed = app.get_subcommands();
@@ -103,7 +113,9 @@ Error unexpected_word(const std::string& written, const CLI::App& command) {
     if (later.name == flag) return Error(flag + " (" + later.what + ") is not there yet", ErrorKind::usage);
   if (flag.starts_with("-") && flag != "-")
     return Error("unknown flag " + flag + did_you_mean(flag, flags_of(command)), ErrorKind::usage)
-        .help("the flags: gpuplan " + command.get_name() + " --help");
+        .help(command.get_name() == "shadow"
+                  ? "a command's own flags stand behind --: gpuplan shadow -- python train.py"
+                  : "the flags: gpuplan " + command.get_name() + " --help");
   return too_many(written, command);
 }
 
@@ -146,6 +158,7 @@ int exit_code_of(const Error& error) {
 
 int run_command_line(std::vector<std::string> arguments) {
   int exit_code = 0;
+  std::vector<std::string> words = take_command(arguments);
   CLI::App app(
       "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
       "gpuplan");
@@ -157,6 +170,7 @@ int run_command_line(std::vector<std::string> arguments) {
   add_layers_command(app, exit_code);
   add_explain_command(app, exit_code);
   add_replay_command(app, exit_code);
+  add_shadow_command(app, exit_code, std::move(words));
   add_schema_command(app, exit_code);
   add_completion_command(app, exit_code);
   add_version_command(app, exit_code);

@@ -80,10 +80,10 @@ bool wants_color(const OutputOptions& options, bool terminal) {
   return terminal && environment("TERM") != "dumb";
 }
 
-int terminal_width(const OutputOptions& options) {
+int terminal_width(const OutputOptions& options, int stream) {
   if (!options.width.empty()) return static_cast<int>(whole_number("--width", options.width, 40, 1000));
   winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) return size.ws_col;
+  if (ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) return size.ws_col;
   return 80;
 }
 
@@ -173,13 +173,13 @@ TextStyle file_style(const OutputOptions& o) {
   return style;
 }
 
-TextStyle terminal_style(const OutputOptions& o) {
+TextStyle terminal_style(const OutputOptions& o, int stream) {
   TextStyle style = file_style(o);
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const bool terminal = isatty(stream) == 1;
   style.interactive = terminal;
   style.unicode = !o.ascii && shows_unicode(terminal);
   style.color = wants_color(o, terminal);
-  style.width = terminal_width(o);
+  style.width = terminal_width(o, stream);
   return style;
 }
 

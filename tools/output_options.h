@@ -35,8 +35,8 @@ std::vector<OutputFile> files_of(const OutputOptions& options);
 LayerTableOptions layer_table_options(const OutputOptions& options, bool unicode);
 
 /// How text looks on standard output: flags first, then the environment (NO_COLOR, CLICOLOR_FORCE, TERM, the locale)
-/// and whether it is a terminal.
-TextStyle terminal_style(const OutputOptions& options);
+/// and whether it is a terminal. `stream`: 2 for text that goes to standard error.
+TextStyle terminal_style(const OutputOptions& options, int stream = 1);
 /// How text looks in a file: plain, UTF-8 unless --ascii.
 TextStyle file_style(const OutputOptions& options);
 

@@ -1,5 +1,6 @@
-// gpuplan schema: JSON Schemas, of a model file (for editors) and of the plan's JSON (for scripts).
+// gpuplan schema: JSON Schemas, of a model file (for editors) and of what commands write (for scripts).
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 
 #include "estimator/report/writers.h"
@@ -8,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/words.h"
+#include "validate/shadow/host/run_report.h"
 
 namespace gpuplan {
 
@@ -23,11 +25,15 @@ std::vector<std::string> layer_names() {
 
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
-  CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of plan's JSON");
-  command->add_option("of", *of, "Of what (model)")->type_name("model|plan");
+  CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
+  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|shadow");
   command->callback([of, &exit_code] {
-    const bool plan = choose<bool>("schema", *of, {{"model", false}, {"plan", true}});
-    write_stdout(plan ? plan_json_schema() : model_json_schema(layer_names()));
+    const auto schema =
+        choose<std::function<std::string()>>("schema", *of,
+                                             {{"model", [] { return model_json_schema(layer_names()); }},
+                                              {"plan", plan_json_schema},
+                                              {"shadow", shadow::run_json_schema}});
+    write_stdout(schema());
     exit_code = 0;
   });
 }

@@ -98,15 +98,20 @@ void read_out_of_memory(const Json& event, ProcessRecord& process) {
                                    .message = text(event, "message")});
 }
 
+// A process outside torch.distributed is rank 0 of 1.
+void read_rank(const Json& event, ProcessRecord& process) {
+  if (number(event, "world", 1) > 1 || process.rank < 0) process.rank = static_cast<int>(number(event, "rank", -1));
+}
+
 void read_start(const Json& event, ProcessRecord& process) {
   process.torch = text(event, "torch");
   process.cuda = text(event, "cuda");
   process.python = text(event, "python");
-  if (number(event, "world", 1) > 1 || process.rank < 0) process.rank = static_cast<int>(number(event, "rank", -1));
 }
 
 void read_event(const Json& event, ProcessRecord& process, SessionRecord& session) {
   const std::string kind = text(event, "event");
+  if (kind == "start" || kind == "end") read_rank(event, process);
   if (kind == "start") read_start(event, process);
   if (kind == "step") read_step(event, process);
   if (kind == "peak") read_peak(event, process);

@@ -1,0 +1,112 @@
+#include <nlohmann/json.hpp>
+
+#include "validate/shadow/host/run_report.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json peak_json(const RankReport& rank) {
+  return {{"allocated_bytes", rank.peak.allocated}, {"requested_bytes", rank.peak.requested},
+          {"reserved_bytes", rank.peak.reserved},   {"device_bytes", rank.device_bytes},
+          {"context_bytes", rank.context_bytes},    {"when", or_null(rank.alive.when)}};
+}
+
+Json steps_json(const RankReport& rank) {
+  Json list = Json::array();
+  for (const StepRecord& step : rank.steps)
+    list.push_back({{"step", step.index},
+                    {"allocated_bytes", step.peak.allocated},
+                    {"requested_bytes", step.peak.requested},
+                    {"reserved_bytes", step.peak.reserved},
+                    {"kernels", step.kernels}});
+  return list;
+}
+
+Json alive_json(const RankReport& rank) {
+  Json categories = Json::array(), lines = Json::array();
+  for (const auto& [name, bytes] : rank.alive.categories) categories.push_back({{"category", name}, {"bytes", bytes}});
+  for (const AliveLine& line : rank.alive.lines)
+    lines.push_back({{"file", line.file},
+                     {"line", line.line},
+                     {"function", line.function},
+                     {"code", line.code},
+                     {"bytes", line.bytes},
+                     {"blocks", line.blocks}});
+  return {{"categories", std::move(categories)}, {"lines", std::move(lines)}};
+}
+
+// The figures of one rank: of the fullest at the top, of each in `ranks`.
+Json figures_json(const RankReport& rank) {
+  return {{"peak", peak_json(rank)},  {"segments", rank.segments},       {"retries", rank.retries},
+          {"kernels", rank.kernels},  {"allocations", rank.allocations}, {"steps", steps_json(rank)},
+          {"alive", alive_json(rank)}};
+}
+
+Json ranks_json(const RunReport& report) {
+  Json list = Json::array();
+  for (const RankReport& rank : report.ranks) {
+    Json json = {
+        {"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)}, {"process", rank.process}, {"device", rank.device}};
+    json.update(figures_json(rank));
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json out_of_memory_json(const RunReport& report) {
+  if (!report.out_of_memory) return nullptr;
+  const OutOfMemory& oom = *report.out_of_memory;
+  return {{"wanted_bytes", oom.wanted_bytes},
+          {"free_bytes", oom.free_bytes},
+          {"allocated_bytes", oom.allocated_bytes},
+          {"reserved_bytes", oom.reserved_bytes},
+          {"device", oom.device},
+          {"rank", report.out_of_memory_rank < 0 ? Json(nullptr) : Json(report.out_of_memory_rank)},
+          {"message", or_null(oom.message)}};
+}
+
+Json fits_json(const RunReport& report) {
+  Json list = Json::array();
+  for (const FitRow& row : report.fits)
+    list.push_back({{"gpu", row.gpu}, {"title", row.title}, {"usable_bytes", row.usable_bytes}, {"fits", row.fits}});
+  return list;
+}
+
+}  // namespace
+
+std::string run_json(const RunReport& report, std::string_view version) {
+  const Settings& settings = report.settings;
+  const bool imagined = settings.peers == Peers::imagined;
+  Json json = {{"schema", "gpuplan.shadow/1"},
+               {"tool", {{"name", "gpuplan"}, {"version", version}}},
+               {"gpu", report.gpu},
+               {"gpu_title", report.gpu_title},
+               {"capacity_bytes", report.capacity_bytes},
+               {"gpus", settings.devices},
+               {"world", imagined ? Json(settings.world) : Json(nullptr)},
+               {"rank", imagined ? Json(settings.rank) : Json(nullptr)},
+               {"command", report.command},
+               {"exit_code", report.ending.signal != 0 ? 128 + report.ending.signal : report.ending.status},
+               {"gpuplan_exit_code", report.exit_code},
+               {"end", or_null(report.end_reason)},
+               {"out_of_memory", out_of_memory_json(report)},
+               {"max_peak_bytes", report.max_peak_bytes ? Json(*report.max_peak_bytes) : Json(nullptr)},
+               {"over_max_peak", report.over_max_peak}};
+  json.update(figures_json(report.ranks.empty() ? RankReport{} : report.ranks[report.fullest]));
+  json["fits"] = fits_json(report);
+  json["unknown"] = report.unknown;
+  json["problems"] = Json::array();
+  for (const Problem& problem : report.problems)
+    json["problems"].push_back({{"code", problem.code}, {"text", problem.text}});
+  json["ranks"] = ranks_json(report);
+  json["versions"] = {
+      {"torch", or_null(report.torch)}, {"cuda", or_null(report.cuda)}, {"python", or_null(report.python)}};
+  // A command's words and a file's lines need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gpuplan::shadow

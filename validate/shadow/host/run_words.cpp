@@ -1,0 +1,101 @@
+#include "validate/shadow/host/run_words.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "estimator/report/format.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+std::string signal_words(int signal) {
+  switch (signal) {
+    case SIGABRT: return "SIGABRT";
+    case SIGBUS: return "SIGBUS";
+    case SIGFPE: return "SIGFPE";
+    case SIGHUP: return "SIGHUP";
+    case SIGILL: return "SIGILL";
+    case SIGINT: return "SIGINT";
+    case SIGKILL: return "SIGKILL";
+    case SIGPIPE: return "SIGPIPE";
+    case SIGQUIT: return "SIGQUIT";
+    case SIGSEGV: return "SIGSEGV, a crash";
+    case SIGTERM: return "SIGTERM";
+    default: return "signal " + std::to_string(signal);
+  }
+}
+
+}  // namespace
+
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const auto continues = [&](std::size_t at) { return at < text.size() && (text[at] & 0xC0) == 0x80; };
+  std::size_t head = most / 2, tail = text.size() - (most - most / 2 - 3);
+  while (head > 0 && continues(head)) --head;
+  while (continues(tail)) ++tail;
+  return text.substr(0, head) + "..." + text.substr(tail);
+}
+
+std::string command_words(const std::vector<std::string>& command, std::size_t most) {
+  std::string out;
+  for (const std::string& word : command) {
+    const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$*?;&|<>()") == std::string::npos;
+    out += (out.empty() ? "" : " ") + (plain ? word : "'" + word + "'");
+  }
+  std::ranges::replace(out, '\n', ' ');
+  return shortened(out, most);
+}
+
+std::string counted(std::int64_t n, const std::string& one, const std::string& many) {
+  return format_count(n) + " " + (n == 1 ? one : many.empty() ? one + "s" : many);
+}
+
+std::string category_words(const std::string& category) {
+  std::string out = category;
+  std::ranges::replace(out, '_', ' ');
+  return out;
+}
+
+std::string line_words(const AliveLine& line) {
+  const std::string file = std::filesystem::path(line.file).filename().string();
+  const std::string place = line.line > 0 ? file + ":" + std::to_string(line.line) : file;
+  return shortened(line.function.empty() ? place : place + " in " + line.function, 40);
+}
+
+std::string rank_words(const RankReport& rank) { return rank.rank < 0 ? "-" : std::to_string(rank.rank); }
+
+std::string out_of_memory_words(const RunReport& report, const TextStyle& style) {
+  const OutOfMemory& oom = *report.out_of_memory;
+  const auto bytes = [&](std::int64_t n) {
+    return style.exact_bytes ? format_count(n) + " B" : format_bytes(n, style.units);
+  };
+  std::string out = "out of memory on " + report.gpu_title;
+  if (report.ranks.size() > 1 && report.out_of_memory_rank >= 0)
+    out += " in rank " + std::to_string(report.out_of_memory_rank);
+  out += ": wanted " + bytes(oom.wanted_bytes) + ", " + bytes(oom.free_bytes) + " free, " + bytes(oom.allocated_bytes) +
+         " allocated";
+  if (oom.reserved_bytes > 0) out += ", " + bytes(oom.reserved_bytes) + " reserved";
+  if (report.ending.status == 0 && report.ending.signal == 0) out += "; the script caught it and went on";
+  return out;
+}
+
+std::string ending_words(const RunReport& report) {
+  const Ending& ending = report.ending;
+  if (ending.signal == SIGKILL && !ending.by_request)
+    return "killed (SIGKILL), as Linux does when the host's memory is full";
+  if (ending.signal != 0) return "ended by " + signal_words(ending.signal);
+  if (ending.status != 0) return "the command ended with exit code " + std::to_string(ending.status);
+  return "";
+}
+
+std::string nothing_used_words(const RunReport& report) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string value = visible == nullptr ? "0" : visible;
+  const bool hidden = value.empty() || value == "-1" || value == "none" || value == "NoDevFiles";
+  return std::string(report.torch.empty() ? "the command" : "the script") + " used no memory of the GPU" +
+         (hidden ? ": CUDA_VISIBLE_DEVICES hides every GPU from it" : "");
+}
+
+}  // namespace gpuplan::shadow
