@@ -30,7 +30,7 @@ bool packed_nhwc(const Tensor& x) {
 }
 
 bool persistent(const GpuDescription& gpu, int mode, const Tensor& x) {
-  if (mode != kSpatialPersistent || !packed_nhwc(x)) return false;
+  if (mode != kSpatialPersistent || !packed_nhwc(x) || x.dimensions[1] % 4 != 0) return false;
   switch (x.type) {
     case kFloat: return device_version(gpu) >= 700;
     case kHalf: return device_version(gpu) >= 600;
@@ -47,7 +47,7 @@ BatchNormWorkspace batch_norm_workspace(const GpuDescription& gpu, int mode, con
   std::int64_t rows = x.dimensions[0];
   for (std::size_t i = 2; i < static_cast<std::size_t>(x.rank); ++i) rows *= x.dimensions[i];
   const std::int64_t groups = pieces(channels, kGroup);
-  const std::int64_t counter = channels % 4 == 0 ? 4 : 16;  // bytes: what the pieces of a group synchronize by
+  constexpr std::int64_t counter = 4;  // bytes: what the pieces of a group synchronize by
   const std::int64_t forward_rows = x.type == kFloat ? 64 : 160;
   return {
       .forward = 1072 + groups * (counter + pieces(rows, forward_rows) * (kSums + counter)),

@@ -141,7 +141,8 @@ SHADOW_API int cudnnGetRNNTempSpaceSizes(const Handle* /*handle*/, const Rnn* rn
   gpuplan::shadow::note_unknown(
       "cuDNN RNN: workspace and reserve by the rule that cuDNN 9.10 and 9.26 answer by without a GPU");
   const std::int64_t tokens = std::accumulate(data->lengths.begin(), data->lengths.end(), std::int64_t{0});
-  const TemporarySpace space = temporary_space(*rnn, gpuplan::shadow::settings().gpu, data->batch, tokens, mode == 1);
+  const TemporarySpace space =
+      temporary_space(*rnn, gpuplan::shadow::settings().gpu, {data->batch, data->steps, tokens}, mode == 1);
   if (workspace != nullptr) *workspace = static_cast<std::size_t>(space.workspace);
   if (reserve != nullptr) *reserve = static_cast<std::size_t>(space.reserve);
   return kSuccess;

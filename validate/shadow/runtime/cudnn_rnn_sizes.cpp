@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kHeader = 256;             // bytes of workspace and of reserve alike
 constexpr std::int64_t kGemmWorkspace = 8 << 20;  // bytes, for every layer and direction
+constexpr int kPersistStatic = 1;                 // CUDNN_RNN_ALGO_PERSIST_STATIC
 constexpr std::int64_t kPiece = 32;               // bytes: what parts of the reserve are aligned to
 
 std::int64_t align(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
@@ -66,28 +67,29 @@ std::int64_t backward_state_values(const Rnn& rnn) {
   return (rnn.cell == Cell::lstm ? 3 : 1) + (rnn.bidirectional ? 2 : 0);
 }
 
-std::int64_t forward_bytes(const Rnn& rnn, std::int64_t batch, std::int64_t tokens) {
+std::int64_t forward_bytes(const Rnn& rnn, const Sequences& x) {
   std::int64_t values = rnn.directions() * (gates(rnn.cell) + (rnn.projects() ? 1 : 0));
   if (rnn.bidirectional)
     values += 4;
   else if (rnn.dropout > 0)
     values += 1;
-  const std::int64_t states = rnn.layers * rnn.directions() * state_values(rnn) * batch;
-  return (values * tokens + states) * rnn.hidden * value_bytes(rnn);
+  const std::int64_t states = rnn.layers * rnn.directions() * state_values(rnn) * x.batch;
+  return (values * x.tokens + states) * rnn.hidden * value_bytes(rnn);
 }
 
-std::int64_t backward_bytes(const Rnn& rnn, std::int64_t batch, std::int64_t tokens) {
+std::int64_t backward_bytes(const Rnn& rnn, const Sequences& x) {
   const std::int64_t inputs = (rnn.bidirectional ? 4 : 1) * std::max(rnn.input, rnn.hidden);
-  std::int64_t outputs = rnn.hidden * (rnn.projects() ? 2 : 1);
+  std::int64_t outputs = rnn.hidden;
   if (rnn.bidirectional) outputs *= rnn.layers > 1 ? 4 : 2;
-  const std::int64_t states = rnn.layers * rnn.directions() * backward_state_values(rnn) * batch;
-  return ((inputs + outputs) * tokens + states * rnn.hidden) * value_bytes(rnn);
+  if (rnn.projects()) outputs += rnn.directions() * rnn.hidden;
+  const std::int64_t states = rnn.layers * rnn.directions() * backward_state_values(rnn) * x.batch;
+  return ((inputs + outputs) * x.tokens + states * rnn.hidden) * value_bytes(rnn);
 }
 
 /// A bit a value between layers, for each pair of directions.
-std::int64_t mask_bytes(const Rnn& rnn, std::int64_t tokens) {
+std::int64_t mask_bytes(const Rnn& rnn, const Sequences& x) {
   if (!(rnn.dropout > 0) || rnn.layers < 2) return 0;
-  const std::int64_t bits = tokens * rnn.projection * rnn.directions() * rnn.directions();
+  const std::int64_t bits = x.batch * x.steps * rnn.projection * rnn.directions() * rnn.directions();
   return (rnn.layers - 1) * align((bits + 7) / 8, kPiece);
 }
 
@@ -127,25 +129,26 @@ WeightPlace weight_place(const Rnn& rnn, std::int64_t pseudo_layer, std::int64_t
   return place;
 }
 
-TemporarySpace temporary_space(const Rnn& rnn, const GpuDescription& gpu, std::int64_t batch, std::int64_t tokens,
-                               bool training) {
+TemporarySpace temporary_space(const Rnn& rnn, const GpuDescription& gpu, const Sequences& x, bool training) {
   // Compute capability 8.x runs several layers one way without a workspace for each layer's multiplications.
   const bool ampere = device_version(gpu) >= 800 && device_version(gpu) < 900;
   const bool shared = ampere && rnn.layers > 1 && !rnn.bidirectional;
-  const std::int64_t forward = forward_bytes(rnn, batch, tokens);
+  const std::int64_t forward = forward_bytes(rnn, x);
+  // The persistent algorithm has what the standard one has, and as much again, before compute capability 10.
+  const bool twice = rnn.algorithm == kPersistStatic && device_version(gpu) < 1000;
   TemporarySpace space;
   space.workspace = kHeader + (shared ? 0 : rnn.layers * rnn.directions() * kGemmWorkspace) +
-                    all_matrix_values(rnn) * value_bytes(rnn) +
-                    (training ? std::max(forward, backward_bytes(rnn, batch, tokens)) : forward);
+                    (twice ? 2 : 1) * (all_matrix_values(rnn) * value_bytes(rnn) +
+                                       (training ? std::max(forward, backward_bytes(rnn, x)) : forward));
   if (!training) return space;
 
   // Kept for backward: every layer's gates and what its cell makes of them, and what goes from layer to layer.
-  const std::int64_t value = tokens * rnn.hidden * value_bytes(rnn);
+  const std::int64_t value = rnn.directions() * x.tokens * rnn.hidden * value_bytes(rnn);
   const std::int64_t made = (rnn.cell == Cell::lstm ? 1 : rnn.cell == Cell::gru ? 3 : 0) + (rnn.projects() ? 1 : 0);
-  const std::int64_t layer = align(gates(rnn.cell) * value, kPiece) + align(made * value, kPiece) +
-                             (rnn.projects() ? align(tokens * rnn.projection * value_bytes(rnn), kPiece) : 0);
-  space.reserve = kHeader + rnn.directions() * (rnn.layers * layer + (rnn.layers - 1) * align(value, kPiece)) +
-                  mask_bytes(rnn, tokens);
+  const std::int64_t projected = rnn.projects() ? rnn.directions() * x.tokens * rnn.projection * value_bytes(rnn) : 0;
+  const std::int64_t layer =
+      align(gates(rnn.cell) * value, kPiece) + align(made * value, kPiece) + align(projected, kPiece);
+  space.reserve = kHeader + rnn.layers * layer + (rnn.layers - 1) * align(value, kPiece) + mask_bytes(rnn, x);
   return space;
 }
 

@@ -46,14 +46,21 @@ std::int64_t weight_space_bytes(const Rnn& rnn);
 /// input matrices, then their recurrent ones, then an LSTM's projection. All matrices come first, then all biases.
 WeightPlace weight_place(const Rnn& rnn, std::int64_t pseudo_layer, std::int64_t linear);
 
+struct Sequences {
+  std::int64_t batch = 0;
+  std::int64_t steps = 0;   // of the longest
+  std::int64_t tokens = 0;  // of all: batch * steps unless some are shorter
+};
+
 struct TemporarySpace {
   std::int64_t workspace = 0;  // bytes
   std::int64_t reserve = 0;    // bytes; in training only
 };
 
-/// cudnnGetRNNTempSpaceSizes() for `batch` sequences of `tokens` steps in all (the sum of their lengths).
-/// Not documented: what cuDNN 9.10 and 9.26 answer for CUDNN_RNN_ALGO_STANDARD, to 128 bytes, without a live GPU.
-TemporarySpace temporary_space(const Rnn& rnn, const GpuDescription& gpu, std::int64_t batch, std::int64_t tokens,
-                               bool training);
+/// cudnnGetRNNTempSpaceSizes(). Not documented: what cuDNN 9.10 and 9.26 answer without a
+/// live GPU, within 512 bytes. An upper bound of the workspace in training with several layers one way, where backward
+/// needs more than forward (an input wider than the gates, plain cells): cuDNN then runs the layers in shorter pieces
+/// of time.
+TemporarySpace temporary_space(const Rnn& rnn, const GpuDescription& gpu, const Sequences& x, bool training);
 
 }  // namespace gpuplan::shadow::cudnn

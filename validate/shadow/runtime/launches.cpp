@@ -47,7 +47,9 @@ void write_launch(const void* stream, bool captured, const char* name, const cha
 }
 
 // Of this process and, after fork(), of its parent until then.
-std::atomic<std::int64_t> cublas_calls{0};
+std::atomic<std::int64_t> library_calls{0};
+
+bool is_library_call(std::string_view name) { return name.starts_with("cublas") || name.starts_with("cudnnBatchNorm"); }
 
 }  // namespace
 
@@ -55,13 +57,12 @@ bool recording_launches() { return settings().record_launches && !session_direct
 
 void count_launch(const void* stream, const char* name, const char* configuration) {
   const bool captured = enqueue(static_cast<Stream*>(const_cast<void*>(stream)), 1);
-  if (std::string_view(name).starts_with("cublas")) cublas_calls.fetch_add(1, std::memory_order_relaxed);
+  if (is_library_call(name)) library_calls.fetch_add(1, std::memory_order_relaxed);
   if (recording_launches()) write_launch(stream, captured, name, configuration);
 }
 
-// For tools that are loaded beside: launches so far, and those among them that are calls of cuBLAS or cuBLASLt, which
-// launch one or two kernels of their own each.
-SHADOW_API std::int64_t gpuplan_shadow_cublas_calls() { return cublas_calls.load(std::memory_order_relaxed); }
+// For tools that are loaded beside: launches so far, and those among them that are library calls.
+SHADOW_API std::int64_t gpuplan_shadow_library_calls() { return library_calls.load(std::memory_order_relaxed); }
 SHADOW_API std::int64_t gpuplan_shadow_launches() { return counters().launches.load(std::memory_order_relaxed); }
 
 }  // namespace gpuplan::shadow
