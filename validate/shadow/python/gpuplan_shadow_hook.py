@@ -11,7 +11,9 @@ Events, each with "event":
   peak     device, allocated, requested, reserved, when, categories, lines, seconds. What was alive at the highest
            allocated bytes so far; a later one replaces it. seconds: what finding it out took.
   oom      device, wanted, free, allocated, reserved, message. Also where the script catches the error.
-  unknown  what
+  unknown  what. Operators whose result's size depends on values are the runtime's to report
+           (runtime/data_dependent.h): it sees their kernels, where Python would have to replace functions of torch,
+           which torch.compile notices. What .item() or `if tensor:` reads is zero; nobody can tell what hangs on it.
   problem  code, text. code: the exit code that it calls for, 0 where the script goes on.
   end      reason (exit, steps, until-stable, exception), rank, world, exception, seconds;
            devices: {"0": {peak, live, segments, retries, ooms}}, segments: the most there were
@@ -25,7 +27,6 @@ import time
 import weakref
 
 import gpuplan_shadow_compile
-import gpuplan_shadow_unknown
 from gpuplan_shadow_alive import Places
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
@@ -49,11 +50,11 @@ def _torch_is_here(session, torch):
         _give_up(session, reason)
     hook = Hook(session, torch)
     guarded(session, "the Python hook did not start")(hook.install)()
-    if session.settings.peers == 2:
-        guarded(session, "the imagined ranks did not start")(_imagine_ranks)(session.settings)
+    if session.settings.peers != 0:
+        guarded(session, "the help for distributed scripts did not start")(_help_distributed)(session.settings)
 
 
-def _imagine_ranks(settings):
+def _help_distributed(settings):
     import gpuplan_shadow_world
 
     gpuplan_shadow_world.install(settings)
@@ -102,7 +103,6 @@ class Hook:
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]
         optimizer.register_optimizer_step_post_hook(self._after_step)
-        gpuplan_shadow_unknown.watch(torch, self.session, self.places)
         watch_statistics(torch, lambda: self.figures, safe)
         watch_recording(torch, lambda: self.history, safe)
         os.register_at_fork(after_in_child=self._forked)

@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/cubin.h"
+#include "validate/shadow/runtime/data_dependent.h"
+#include "validate/shadow/runtime/fat_binary.h"
+#include "validate/shadow/runtime/occupancy.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow {
@@ -20,10 +24,18 @@ struct Variable {
   std::uintptr_t address;  // 0 until it is asked for
 };
 
+struct Kernel {
+  const char* name;        // lives as long as the library that registered it
+  const void* fat_binary;  // as __cudaRegisterFatBinary was given it; null for a module loaded at run time
+};
+
+using Resources = std::unordered_map<std::string, KernelResources>;
+
 struct Program {
   std::mutex mutex;
-  std::unordered_map<const void*, const char*> kernels;  // names live as long as the library that registered them
+  std::unordered_map<const void*, Kernel> kernels;
   std::unordered_map<const void*, Variable> variables;
+  std::unordered_map<const void*, Resources> images;  // by fat binary, read when first asked for
 };
 
 Program& program() {
@@ -54,25 +66,63 @@ int code_version() {
   return gpu.major == 8 && gpu.minor == 9 ? 86 : gpu.major * 10 + gpu.minor;
 }
 
+// With the mutex held; null where the kernel's image cannot be read.
+const KernelResources* find_resources(const void* function) {
+  Program& p = program();
+  const auto kernel = p.kernels.find(function);
+  if (kernel == p.kernels.end() || kernel->second.fat_binary == nullptr) return nullptr;
+  auto image = p.images.find(kernel->second.fat_binary);
+  if (image == p.images.end()) {
+    const GpuDescription& gpu = settings().gpu;
+    Resources resources = read_cubin(cubin_for(kernel->second.fat_binary, gpu.major, gpu.minor));
+    image = p.images.emplace(kernel->second.fat_binary, std::move(resources)).first;
+  }
+  const auto found = image->second.find(kernel->second.name);
+  return found != image->second.end() ? &found->second : nullptr;
+}
+
+// Each argument's bytes in hexadecimal, most significant first; `*` before a device pointer.
+std::string describe_arguments(const void* function, void** arguments) {
+  const std::lock_guard lock(program().mutex);
+  const KernelResources* const resources = arguments != nullptr ? find_resources(function) : nullptr;
+  if (resources == nullptr) return "?";
+  std::string text;
+  for (const KernelParameter& parameter : resources->parameters) {
+    const auto* const bytes = static_cast<const unsigned char*>(arguments[parameter.ordinal]);
+    const void* pointer = nullptr;
+    if (parameter.bytes == sizeof pointer) std::memcpy(&pointer, bytes, sizeof pointer);
+    if (!text.empty()) text += ' ';
+    if (device_of(pointer) >= 0) text += '*';
+    for (std::size_t i = parameter.bytes; i-- > 0;) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      text += kDigits[bytes[i] >> 4];
+      text += kDigits[bytes[i] & 15];
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string kernel_name(const void* function) {
   const std::lock_guard lock(program().mutex);
   const auto found = program().kernels.find(function);
-  return found != program().kernels.end() ? found->second : "?";
+  return found != program().kernels.end() ? found->second.name : "?";
 }
 
 const void* register_kernel(const std::string& name) {
+  static auto* const handles = new std::unordered_map<std::string, const void*>;
   const std::lock_guard lock(program().mutex);
-  for (const auto& [handle, known] : program().kernels) {
-    if (handle == known && known == name) return handle;  // its own name is such a kernel's handle
+  const auto [handle, added] = handles->emplace(name, nullptr);
+  if (added) {
+    handle->second = handle->first.c_str();  // a map's keys stay where they are
+    program().kernels.emplace(handle->second, Kernel{handle->first.c_str(), nullptr});
   }
-  const char* const kept = strdup(name.c_str());
-  program().kernels.emplace(kept, kept);
-  return kept;
+  return handle->second;
 }
 
-cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, std::size_t shared, Stream* stream) {
+cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                          Stream* stream) {
   if (function == nullptr) return fail(cudaErrorInvalidDeviceFunction);
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   const bool grid_fits =
@@ -80,36 +130,40 @@ cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, std::size
   const bool block_fits = threads >= 1 && threads <= 1024 && block.x <= 1024 && block.y <= 1024 && block.z <= 64;
   if (!grid_fits || !block_fits) return fail(cudaErrorInvalidConfiguration);
   if (shared > static_cast<std::size_t>(settings().gpu.shared_mem_per_block_optin)) return fail(cudaErrorInvalidValue);
+  note_data_dependent(function);
   if (!recording_launches()) {
     count_launch(stream, "", "");
     return cudaSuccess;
   }
   char configuration[160];
-  std::snprintf(configuration, sizeof configuration, "grid %u,%u,%u block %u,%u,%u shared %zu", grid.x, grid.y, grid.z,
-                block.x, block.y, block.z, shared);
-  count_launch(stream, kernel_name(function).c_str(), configuration);
+  std::snprintf(configuration, sizeof configuration, "grid %u,%u,%u block %u,%u,%u shared %zu arguments ", grid.x,
+                grid.y, grid.z, block.x, block.y, block.z, shared);
+  const std::string text = configuration + describe_arguments(function, arguments);
+  count_launch(stream, kernel_name(function).c_str(), text.c_str());
   return cudaSuccess;
 }
 
-void describe_kernel(cudaFuncAttributes& attributes) {
+void describe_kernel(const void* function, cudaFuncAttributes& attributes) {
   std::memset(&attributes, 0, sizeof attributes);
   attributes.maxThreadsPerBlock = 1024;
   attributes.numRegs = 32;
   attributes.ptxVersion = attributes.binaryVersion = code_version();
   attributes.maxDynamicSharedSizeBytes = settings().gpu.shared_mem_per_block_optin;
+  const std::lock_guard lock(program().mutex);
+  if (const KernelResources* const resources = find_resources(function)) {
+    attributes.maxThreadsPerBlock = largest_block(*resources);
+    attributes.numRegs = resources->registers;
+    attributes.sharedSizeBytes = resources->static_shared;
+  }
 }
 
-int resident_blocks(int block_threads, std::size_t shared) {
-  const GpuDescription& gpu = settings().gpu;
-  int blocks =
-      std::min(gpu.max_threads_per_multi_processor / std::max(block_threads, 1), gpu.max_blocks_per_multi_processor);
-  if (shared != 0) {
-    // 1 KiB of each block's shared memory is the system's since compute capability 8.0.
-    const auto by_shared =
-        static_cast<int>(static_cast<std::size_t>(gpu.shared_mem_per_multiprocessor) / (shared + 1024));
-    blocks = std::min(blocks, by_shared);
-  }
-  return std::max(blocks, 1);
+int resident_blocks(const void* function, int block_threads, std::size_t dynamic_shared) {
+  const std::lock_guard lock(program().mutex);
+  const KernelResources* const resources = find_resources(function);
+  KernelResources assumed;
+  assumed.registers = 32;
+  return std::max(
+      1, resident_blocks(resources != nullptr ? *resources : assumed, settings().gpu, block_threads, dynamic_shared));
 }
 
 // --- registration --------------------------------------------------------------------------------------------------
@@ -122,10 +176,10 @@ SHADOW_API void __cudaRegisterFatBinaryEnd(void**) {}
 SHADOW_API void __cudaUnregisterFatBinary(void** handle) { delete handle; }
 SHADOW_API char __cudaInitModule(void**) { return 1; }
 
-SHADOW_API void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*, void*,
-                                       void*, int*) {
+SHADOW_API void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, void*, void*,
+                                       void*, void*, int*) {
   const std::lock_guard lock(program().mutex);
-  program().kernels[host] = name;
+  program().kernels[host] = Kernel{name, handle != nullptr ? *handle : nullptr};
 }
 
 SHADOW_API void __cudaRegisterVar(void**, char* host, char*, const char* name, int, std::size_t bytes, int, int) {
@@ -173,28 +227,29 @@ SHADOW_API cudaError_t cudaGetFuncBySymbol(const void** function, const void* sy
   return __cudaGetKernel(function, symbol);
 }
 
-SHADOW_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**, std::size_t shared,
-                                        Stream* stream) {
-  return launch_kernel(function, grid, block, shared, stream);
+SHADOW_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
+                                        std::size_t shared, Stream* stream) {
+  return launch_kernel(function, grid, block, arguments, shared, stream);
 }
-SHADOW_API cudaError_t __cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void**, std::size_t shared,
-                                          Stream* stream) {
-  return launch_kernel(kernel, grid, block, shared, stream);
+SHADOW_API cudaError_t __cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                          std::size_t shared, Stream* stream) {
+  return launch_kernel(kernel, grid, block, arguments, shared, stream);
 }
-SHADOW_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void**,
+SHADOW_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                                                    std::size_t shared, Stream* stream) {
-  return launch_kernel(function, grid, block, shared, stream);
+  return launch_kernel(function, grid, block, arguments, shared, stream);
 }
-SHADOW_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
+SHADOW_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
   if (config == nullptr) return fail(cudaErrorInvalidValue);
-  return launch_kernel(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
+  return launch_kernel(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
+                       config->stream);
 }
 
 // --- attributes and occupancy --------------------------------------------------------------------------------------
 
-SHADOW_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+SHADOW_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   if (attributes == nullptr) return fail(cudaErrorInvalidValue);
-  describe_kernel(*attributes);
+  describe_kernel(function, *attributes);
   return cudaSuccess;
 }
 
@@ -213,14 +268,15 @@ SHADOW_API cudaError_t cudaFuncGetName(const char** name, const void* function) 
   const std::lock_guard lock(program().mutex);
   const auto found = program().kernels.find(function);
   if (found == program().kernels.end()) return fail(cudaErrorInvalidDeviceFunction);
-  *name = found->second;
+  *name = found->second.name;
   return cudaSuccess;
 }
 
-SHADOW_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int threads,
-                                                                              std::size_t shared, unsigned) {
+SHADOW_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
+                                                                              int threads, std::size_t shared,
+                                                                              unsigned) {
   if (blocks == nullptr) return fail(cudaErrorInvalidValue);
-  *blocks = resident_blocks(threads, shared);
+  *blocks = resident_blocks(function, threads, shared);
   return cudaSuccess;
 }
 SHADOW_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
