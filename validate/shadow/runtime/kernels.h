@@ -14,15 +14,17 @@ std::string kernel_name(const void* function);
 /// good.
 const void* register_kernel(const std::string& name);
 
-/// Launches nothing: checks the configuration as the driver does, counts and records. cudaErrorInvalidConfiguration for
-/// a grid or block outside the device's limits, cudaErrorInvalidValue for too much shared memory.
-cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, std::size_t shared, Stream* stream);
+/// Launches nothing: checks the configuration as the driver does, counts and records, with the arguments where the
+/// kernel's image says how many there are. cudaErrorInvalidConfiguration for a grid or block outside the device's
+/// limits, cudaErrorInvalidValue for too much shared memory.
+cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                          Stream* stream);
 
-/// What cudaFuncGetAttributes says of every kernel: registers are not read from the binaries; 32 leaves every block
-/// size that PyTorch uses launchable.
-void describe_kernel(cudaFuncAttributes& attributes);
+/// What cudaFuncGetAttributes says: from the kernel's image where that can be read, else 32 registers, which leaves
+/// every block size that PyTorch uses launchable.
+void describe_kernel(const void* function, cudaFuncAttributes& attributes);
 
-/// Resident blocks a multiprocessor, from threads, blocks and shared memory; registers are taken not to bind.
-int resident_blocks(int block_threads, std::size_t shared);
+/// Resident blocks a multiprocessor; at least 1.
+int resident_blocks(const void* function, int block_threads, std::size_t dynamic_shared);
 
 }  // namespace gpuplan::shadow

@@ -51,9 +51,9 @@ int find_global(std::uintptr_t* address, std::size_t* bytes, Module* module, con
 cudaError_t of_runtime(int error) { return error == cudaSuccess ? cudaSuccess : fail(static_cast<cudaError_t>(error)); }
 
 // CUfunction_attribute: 0 threads a block, 4 registers, 5 and 6 PTX and binary version, 8 dynamic shared bytes at most.
-int attribute_of(int* value, int attribute) {
+int attribute_of(int* value, int attribute, const void* kernel) {
   cudaFuncAttributes all;
-  describe_kernel(all);
+  describe_kernel(kernel, all);
   switch (attribute) {
     case 0: *value = all.maxThreadsPerBlock; break;
     case 4: *value = all.numRegs; break;
@@ -98,8 +98,8 @@ SHADOW_API int cuKernelGetFunction(const void** function, const void* kernel) {
   *function = kernel;
   return cudaSuccess;
 }
-SHADOW_API int cuKernelGetAttribute(int* value, int attribute, const void*, int) {
-  return attribute_of(value, attribute);
+SHADOW_API int cuKernelGetAttribute(int* value, int attribute, const void* kernel, int) {
+  return attribute_of(value, attribute, kernel);
 }
 SHADOW_API int cuKernelSetAttribute(int, int, const void*, int) { return cudaSuccess; }
 
@@ -127,13 +127,14 @@ SHADOW_API cudaError_t cudaLibraryGetKernelCount(unsigned* count, Module*) {
 }
 
 SHADOW_API int cuLaunchKernel(const void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                              unsigned block_y, unsigned block_z, unsigned shared, Stream* stream, void**, void**) {
-  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream);
+                              unsigned block_y, unsigned block_z, unsigned shared, Stream* stream, void** arguments,
+                              void**) {
+  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream);
 }
 SHADOW_API int cuLaunchCooperativeKernel(const void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                                         Stream* stream, void**) {
-  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, stream);
+                                         Stream* stream, void** arguments) {
+  return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream);
 }
 
 // CUlaunchConfig: grid and block (three words each), shared bytes, stream.
@@ -142,17 +143,20 @@ struct LaunchConfig {
   unsigned shared;
   Stream* stream;
 };
-SHADOW_API int cuLaunchKernelEx(const LaunchConfig* config, const void* function, void**, void**) {
+SHADOW_API int cuLaunchKernelEx(const LaunchConfig* config, const void* function, void** arguments, void**) {
   if (config == nullptr) return cudaErrorInvalidValue;
-  return launch_kernel(function, config->grid, config->block, config->shared, config->stream);
+  return launch_kernel(function, config->grid, config->block, arguments, config->shared, config->stream);
 }
 
-SHADOW_API int cuFuncGetAttribute(int* value, int attribute, const void*) { return attribute_of(value, attribute); }
+SHADOW_API int cuFuncGetAttribute(int* value, int attribute, const void* kernel) {
+  return attribute_of(value, attribute, kernel);
+}
 SHADOW_API int cuFuncSetAttribute(const void*, int, int) { return cudaSuccess; }
 SHADOW_API int cuFuncSetCacheConfig(const void*, int) { return cudaSuccess; }
 SHADOW_API int cuFuncSetSharedMemConfig(const void*, int) { return cudaSuccess; }
-SHADOW_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, std::size_t shared) {
-  *blocks = resident_blocks(threads, shared);
+SHADOW_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
+                                                           std::size_t shared) {
+  *blocks = resident_blocks(kernel, threads, shared);
   return cudaSuccess;
 }
 SHADOW_API int cuOccupancyMaxPotentialClusterSize(int* size, const void*, const void*) {

@@ -1,0 +1,95 @@
+#include "validate/shadow/runtime/fat_binary.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "validate/shadow/runtime/lz4.h"
+
+namespace gpuplan::shadow {
+namespace {
+
+struct Wrapper {
+  std::uint32_t magic;
+  std::uint32_t version;
+  const std::byte* data;
+  const void* file_name;
+};
+constexpr std::uint32_t kWrapperMagic = 0x466243b1;
+
+struct Container {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t header_bytes;
+  std::uint64_t bytes;  // after the header
+};
+constexpr std::uint32_t kContainerMagic = 0xba55ed50;
+
+struct Entry {
+  std::uint16_t kind;  // 1 PTX, 2 cubin
+  std::uint16_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t bytes;  // after the header, padded
+  std::uint32_t compressed_bytes;
+  std::uint32_t unknown;
+  std::uint16_t minor_format, major_format;
+  std::uint32_t architecture;  // 90 for sm_90
+  std::uint32_t name_offset, name_bytes;
+  std::uint64_t flags;
+  std::uint64_t reserved;
+  std::uint64_t unpacked_bytes;
+};
+constexpr std::uint16_t kCubin = 2;
+constexpr std::uint64_t kLz4 = 0x2000, kZstd = 0x8000;
+constexpr std::uint64_t kUnpackedLimit = std::uint64_t{1} << 30;
+
+// libzstd where the machine has one (dpkg needs it on Debian): PyTorch's wheels since CUDA 12.9 are compressed with it.
+bool unpack_zstd(const std::byte* from, std::size_t from_bytes, std::vector<std::byte>& to) {
+  using Decompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
+  static const auto decompress = [] {
+    void* const library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<Decompress>(library != nullptr ? dlsym(library, "ZSTD_decompress") : nullptr);
+  }();
+  return decompress != nullptr && decompress(to.data(), to.size(), from, from_bytes) == to.size();
+}
+
+std::vector<std::byte> unpack(const std::byte* data, const Entry& entry) {
+  if ((entry.flags & (kLz4 | kZstd)) == 0) return {data, data + entry.bytes};
+  if (entry.unpacked_bytes > kUnpackedLimit || entry.compressed_bytes > entry.bytes) return {};
+  std::vector<std::byte> image(entry.unpacked_bytes);
+  const bool unpacked = (entry.flags & kZstd) != 0 ? unpack_zstd(data, entry.compressed_bytes, image)
+                                                   : unpack_lz4({data, entry.compressed_bytes}, image);
+  return unpacked ? image : std::vector<std::byte>{};
+}
+
+}  // namespace
+
+std::vector<std::byte> cubin_for(const void* fat_binary_wrapper, int major, int minor) {
+  const auto* const wrapper = static_cast<const Wrapper*>(fat_binary_wrapper);
+  if (wrapper == nullptr || wrapper->magic != kWrapperMagic) return {};
+  Container container;
+  std::memcpy(&container, wrapper->data, sizeof container);
+  if (container.magic != kContainerMagic || container.version != 1) return {};
+  const std::byte* at = wrapper->data + container.header_bytes;
+  const std::byte* const end = at + container.bytes;
+  const std::byte* best = nullptr;
+  Entry best_entry{};
+  while (static_cast<std::size_t>(end - at) >= sizeof(Entry)) {
+    Entry entry;
+    std::memcpy(&entry, at, sizeof entry);
+    if (entry.header_bytes < sizeof entry || entry.bytes > static_cast<std::uint64_t>(end - at) - entry.header_bytes)
+      break;
+    const auto architecture = static_cast<int>(entry.architecture);
+    const bool fits = entry.kind == kCubin && architecture / 10 == major && architecture % 10 <= minor;
+    if (fits && (best == nullptr || entry.architecture > best_entry.architecture)) {
+      best = at + entry.header_bytes;
+      best_entry = entry;
+    }
+    at += entry.header_bytes + entry.bytes;
+  }
+  return best != nullptr ? unpack(best, best_entry) : std::vector<std::byte>{};
+}
+
+}  // namespace gpuplan::shadow
