@@ -15,10 +15,11 @@ namespace {
 constexpr const char* kAssumedGpu = "a100-80gb";
 constexpr std::int64_t kMostRanks = 1'000'000;
 
-std::int64_t size_of(const char* flag, const std::string& text) {
+std::int64_t size_of(const char* flag, const std::string& text, std::int64_t least = 1) {
   const std::optional<std::int64_t> bytes = size_in_bytes(text);
-  if (!bytes || *bytes <= 0)
-    throw Error(std::string(flag) + " expects a size above 0 such as \"24 GiB\", not \"" + text + "\"",
+  if (!bytes || *bytes < least)
+    throw Error(std::string(flag) + " expects a size" + (least > 0 ? " above 0" : "") + " such as \"24 GiB\", not \"" +
+                    text + "\"",
                 ErrorKind::usage);
   return *bytes;
 }
@@ -95,6 +96,7 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   add("GPU", "--world", o.world, "N", "One process stands for a rank of N");
   add("GPU", "--rank", o.rank, "R", "Which one (0)");
   add("GPU", "--capacity", o.capacity, "SIZE", "Memory that cudaMalloc hands out, in place of the GPU's own");
+  add("GPU", "--runtime", o.runtime, "SIZE", "Bytes of a process's CUDA context and libraries (512 MiB)");
   add("Run", "--steps", o.steps, "N", "Ends the script after N optimizer steps");
   command.add_flag("--until-stable", o.until_stable, "Ends it once two optimizer steps change nothing")->group("Run");
   command.add_flag("--no-compile", o.no_compile, "torch.compile() returns what it is given")->group("Run");
@@ -116,6 +118,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   run.assumed = std::move(described.assumed);
   if (o.gpu.empty()) run.warnings.push_back("no --gpu: " + run.gpu.title + " is assumed");
   set_capacity(o, run);
+  run.settings.context_bytes =
+      o.runtime.empty() ? run.gpu.context_bytes.value_or(kAssumedContextBytes) : size_of("--runtime", o.runtime, 0);
   set_ranks(o, run.settings);
   if (!o.steps.empty()) run.settings.steps = whole_number("--steps", o.steps, 1, 1'000'000'000);
   run.settings.until_stable = o.until_stable;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "validate/shadow/host/describe_gpu.h"
 #include "validate/shadow/host/run_report.h"
@@ -12,7 +13,9 @@ int session_device(const ProcessRecord& process, int device) {
   return process.used.size() == 1 && process.devices.size() <= 1 ? process.used.begin()->first : device;
 }
 
-std::int64_t contexts_on(const SessionRecord& session, int device) {
+// A process gives its context back when it ends, so that those are counted which ever used the device: too many, where
+// one came after another.
+std::int64_t processes_on(const SessionRecord& session, int device) {
   return std::ranges::count_if(session.processes, [&](const ProcessRecord& p) { return p.used.contains(device); });
 }
 
@@ -23,8 +26,9 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
   rank.process = process.pid;
   rank.device = device;
   rank.kernels = process.kernels;
+  rank.torch = !process.torch.empty();
   if (const auto torch = process.devices.find(device); torch != process.devices.end()) {
-    rank.torch = true;
+    rank.torch = true;  // also where the line that names its version was lost
     rank.peak = torch->second.peak;
     rank.segments = torch->second.segments;
     rank.retries = torch->second.retries;
@@ -35,7 +39,7 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
     rank.held_bytes = used->second.peak_bytes;
     rank.allocations = used->second.allocations;
   }
-  rank.context_bytes = context * std::max<std::int64_t>(contexts_on(session, there), 1);
+  rank.context_bytes = context * std::max<std::int64_t>(processes_on(session, there), 1);
   const auto peak = session.device_peak.find(there);
   const std::int64_t all = peak == session.device_peak.end() ? rank.held_bytes : peak->second;
   rank.device_bytes = std::max(all, rank.peak.reserved) + rank.context_bytes;
@@ -114,8 +118,9 @@ RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
       report.out_of_memory_rank = process.rank;
     }
   }
-  report.ranks = rank_reports(session, facts.gpu.context_bytes.value_or(kAssumedContextBytes));
-  const auto fullest = std::ranges::max_element(report.ranks, {}, &RankReport::device_bytes);
+  report.ranks = rank_reports(session, facts.settings.context_bytes);
+  const auto fullness = [](const RankReport& rank) { return std::pair(rank.device_bytes, rank.held_bytes); };
+  const auto fullest = std::ranges::max_element(report.ranks, {}, fullness);
   report.fullest = fullest == report.ranks.end() ? 0 : static_cast<std::size_t>(fullest - report.ranks.begin());
   for (const RankReport& rank : report.ranks)
     report.over_max_peak |= facts.max_peak_bytes && limited_bytes(rank) > *facts.max_peak_bytes;

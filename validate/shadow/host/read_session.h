@@ -57,7 +57,7 @@ struct ProcessRecord {
   int rank = -1;  // of torch.distributed; -1: none
   std::int64_t kernels = 0;
   std::int64_t refusals = 0, refused_bytes = 0, refused_free_bytes = 0;  // of device memory; the bytes are the last's
-  std::map<int, DeviceUse> used;                                         // by device, where any memory was asked for
+  std::map<int, DeviceUse> used;                                         // by device, where it had memory
   std::string torch, cuda, python;                                       // versions; empty: the hook was not there
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;
@@ -71,7 +71,7 @@ struct Problem {
 
 struct SessionRecord {
   std::vector<ProcessRecord> processes;     // that used CUDA or PyTorch, by rank, then by process
-  std::map<int, std::int64_t> device_peak;  // bytes of all processes together
+  std::map<int, std::int64_t> device_peak;  // bytes of all processes together, without contexts
   std::vector<std::string> unknown;         // each once
   std::vector<Problem> problems;            // each once
 };

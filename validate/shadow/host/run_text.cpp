@@ -39,6 +39,7 @@ class Screen {
   }
   std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string fit_words() const;
+  std::string runtime_words() const;
   std::string wrapped(const std::string& label, const std::vector<std::string>& words) const;
 
   const RunReport& report_;
@@ -76,6 +77,13 @@ std::string Screen::fit_words() const {
          bytes(report_.capacity_bytes - needs) + " free";
 }
 
+std::string Screen::runtime_words() const {
+  const std::int64_t one = report_.settings.context_bytes;
+  const std::int64_t processes = one > 0 ? rank().context_bytes / one : 0;
+  return "CUDA context and libraries" + (processes > 1 ? " of " + counted(processes, "process", "processes") : "") +
+         ", assumed (--runtime)";
+}
+
 std::string Screen::verdict() const {
   const RankReport& r = rank();
   const std::int64_t others = r.device_bytes - r.context_bytes - r.peak.reserved;
@@ -92,7 +100,7 @@ std::string Screen::verdict() const {
                "of device memory" + dot() + counted(r.allocations, "allocation") + dot() +
                    counted(r.kernels, "kernel launch", "kernel launches")});
   }
-  table.row({"+ runtime", bytes(r.context_bytes), "CUDA context and libraries, assumed"});
+  table.row({"+ runtime", bytes(r.context_bytes), runtime_words()});
   table.row({"Needs", bytes(r.device_bytes), fit_words()});
   return "\n" + table.text();
 }

@@ -60,6 +60,7 @@ std::string category_words(const std::string& category) {
 
 std::string line_words(const AliveLine& line) {
   const std::string file = std::filesystem::path(line.file).filename().string();
+  if (file.empty()) return shortened(line.function, 40);  // "(backward pass)"
   const std::string place = line.line > 0 ? file + ":" + std::to_string(line.line) : file;
   return shortened(line.function.empty() ? place : place + " in " + line.function, 40);
 }
