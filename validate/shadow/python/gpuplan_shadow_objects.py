@@ -10,7 +10,7 @@ import functools
 import sys
 
 _LIMIT = 1 << 20  # elements; pickled objects above it are not exchanged anyway
-_LEFT_ALONE = ("empty", "resize", "set_", "record_stream", "new_empty")
+_LEFT_ALONE = ("empty", "set_", "record_stream", "new_empty")
 
 OBJECT_COLLECTIVES = (
     "all_gather_object",

@@ -218,9 +218,7 @@ SHADOW_API const char* ncclGetErrorString(int result) {
   }
 }
 
-SHADOW_API const char* ncclGetLastError(Communicator* communicator) {
-  return communicator == nullptr ? "" : communicator->last_error.c_str();
-}
+SHADOW_API const char* ncclGetLastError(Communicator*) { return last_nccl_error(); }
 
 SHADOW_API int ncclCommGetAsyncError(Communicator* communicator, int* error) {
   if (communicator == nullptr || error == nullptr) return kNcclInvalidArgument;

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -55,7 +55,18 @@ std::string waiting_line(const Communicator& communicator, int sender, const cha
          " waits in " + what + " for rank " + std::to_string(sender);
 }
 
+// Readers may hold the text at any time, so that it stays where it is.
+std::array<char, 1024> last_error{};
+
+void keep_last_error(const std::string& line) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::snprintf(last_error.data(), last_error.size(), "%s", line.c_str());
+}
+
 }  // namespace
+
+const char* last_nccl_error() { return last_error.data(); }
 
 Communicator* join_communicator(const std::string& name, int ranks, int rank, int device, bool exchange) {
   note_rank(rank);
@@ -119,7 +130,7 @@ std::vector<int> others_of(const Communicator& communicator) {
 int report_error(Communicator& communicator, int result, const std::string& line) {
   const std::lock_guard lock(communicator.mutex);
   communicator.asynchronous_error = result;
-  communicator.last_error = line;
+  keep_last_error(line);
   std::fprintf(stderr, "%s\n", line.c_str());
   return result;
 }

@@ -36,8 +36,10 @@ struct Communicator {
   std::map<int, std::int64_t> processes;        // by rank, as far as somebody asked
   std::vector<Reduction> reductions;            // that ncclRedOpCreatePreMulSum made
   int asynchronous_error = kNcclSuccess;
-  std::string last_error;
 };
+
+/// What went wrong last in this process, on any communicator: ncclGetLastError takes none from PyTorch.
+const char* last_nccl_error();
 
 /// Joins the communicator `name`: announces this process to the other ranks, and waits for nobody. `exchange`: the
 /// other ranks are processes or threads of this session.
@@ -45,7 +47,7 @@ Communicator* join_communicator(const std::string& name, int ranks, int rank, in
 /// Takes back what join_communicator made.
 void leave_communicator(Communicator* communicator);
 
-/// Waits for the message of rank `sender` on `subject`. Absent, with the communicator's errors set and a line written
+/// Waits for the message of rank `sender` on `subject`. Absent, with the error set and a line written
 /// to stderr that names `what` is waited for, where the sender's process has ended or ten minutes have passed.
 std::optional<Message> wait_for(Communicator& communicator, const std::string& subject, int sender, const char* what);
 

@@ -7,6 +7,7 @@
 
 #include "validate/shadow/runtime/nccl_communicator.h"
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -90,6 +91,31 @@ Reduction reduction_of(const Operation& o) {
   return o.communicator->reductions[static_cast<std::size_t>(o.reduction - kNcclBuiltInReductions)];
 }
 
+// What lies at `from`, on a device or the host.
+Message read_message(const void* from, std::size_t bytes) {
+  if (bytes == 0 || (device_of(from) >= 0 && !is_known(from, bytes))) return {.size = bytes, .data = {}};
+  std::vector<std::byte> copy(bytes);
+  copy_memory(copy.data(), from, bytes);
+  return make_message(copy.data(), bytes);
+}
+
+// How many blocks of `count` elements this rank's buffer `to` takes.
+std::size_t blocks_received(const Operation& o) {
+  switch (o.kind) {
+    case Kind::all_gather:
+    case Kind::all_to_all: return static_cast<std::size_t>(o.communicator->ranks);
+    case Kind::gather: return is_root(o) ? static_cast<std::size_t>(o.communicator->ranks) : 0;
+    case Kind::reduce: return is_root(o) ? 1 : 0;
+    case Kind::send: return 0;
+    default: return 1;
+  }
+}
+
+// A message that is not exchanged leaves device memory as a kernel would: with values that are not known.
+void write_unknown(const Operation& o, std::size_t bytes) {
+  if (o.to != nullptr && device_of(o.to) >= 0) forget_written(o.to, blocks_received(o) * bytes);
+}
+
 Posted post(const Operation& o) {
   Posted posted{.operation = &o, .subject = next_subject(o), .own = {}, .bytes = o.count * nccl_size_of(o.type)};
   // Every rank comes to the same answer: it does not depend on who is the root.
@@ -98,21 +124,26 @@ Posted post(const Operation& o) {
   posted.moves = o.count > 0 && largest <= static_cast<std::size_t>(settings().copy_limit);
   if (o.count > 0) count_launch(o.stream, name_of(o.kind));
   if (!posted.moves) return posted;
-  posted.own = make_message(o.from, blocks_contributed(o) * posted.bytes);
+  posted.own = read_message(o.from, blocks_contributed(o) * posted.bytes);
   if (o.communicator->mailbox) {
     o.communicator->mailbox->post(posted.subject, o.communicator->rank, readers_of(o), posted.own);
   }
   return posted;
 }
 
-// Zeros are not written over zeros, so that memory which nobody has touched stays address space.
+// Device memory that only kernels should have written is zero, and so is what this says of `bytes` at `to`.
+void write_zeros(void* to, std::size_t bytes) {
+  if (device_of(to) >= 0) {
+    forget_written(to, bytes);
+  } else {
+    std::memset(to, 0, bytes);
+  }
+}
+
 void write_block(const Operation& o, std::size_t block, std::size_t bytes, const std::byte* source) {
   std::byte* const destination = static_cast<std::byte*>(o.to) + block * bytes;
-  if (source != nullptr) {
-    std::memmove(destination, source, bytes);
-  } else if (!is_zero(destination, bytes)) {
-    std::memset(destination, 0, bytes);
-  }
+  if (source == nullptr) return write_zeros(destination, bytes);
+  copy_memory(destination, source, bytes);
 }
 
 const std::byte* block_of(const Message& message, std::size_t block, std::size_t bytes) {
@@ -134,7 +165,9 @@ void finish(const Posted& posted, const std::vector<const Message*>& contributio
       zeros = zeros && arrays.back() == nullptr;
     }
     if (zeros) return write_block(o, 0, posted.bytes, nullptr);
-    return reduce(arrays, o.count, o.type, reduction_of(o), static_cast<std::byte*>(o.to));
+    std::vector<std::byte> result(posted.bytes);
+    reduce(arrays, o.count, o.type, reduction_of(o), result.data());
+    return write_block(o, 0, posted.bytes, result.data());
   }
   const bool one_for_me = o.kind == Kind::all_to_all || o.kind == Kind::scatter;
   for (std::size_t i = 0; i < contributions.size(); ++i) {
@@ -196,14 +229,18 @@ void finish_alike(const Posted& posted, std::span<const Posted> group) {
   if (reduces(o.kind)) {
     if (posted.own.bytes() == nullptr) return write_block(o, 0, posted.bytes, nullptr);
     const std::size_t block = o.kind == Kind::reduce_scatter ? static_cast<std::size_t>(c.rank) : 0;
-    return reduce_alike(block_of(posted.own, block, posted.bytes), c.ranks, o.count, o.type, reduction_of(o),
-                        static_cast<std::byte*>(o.to));
+    std::vector<std::byte> result(posted.bytes);
+    reduce_alike(block_of(posted.own, block, posted.bytes), c.ranks, o.count, o.type, reduction_of(o), result.data());
+    return write_block(o, 0, posted.bytes, result.data());
   }
   finish(posted, std::vector<const Message*>(senders_of(o).size(), &posted.own));
 }
 
 int finish_one(const Posted& posted, std::span<const Posted> group) {
-  if (!posted.moves) return kNcclSuccess;
+  if (!posted.moves) {
+    write_unknown(*posted.operation, posted.bytes);
+    return kNcclSuccess;
+  }
   if (posted.operation->communicator->mailbox) return finish_with_peers(posted);
   finish_alike(posted, group);
   return kNcclSuccess;

@@ -59,7 +59,11 @@ bool is_known(const void* address, std::size_t bytes) {
   const Write& write = piece->second;
   if (piece->first == begin && write.bytes == bytes) return true;
   const bool inside = begin + bytes <= piece->first + write.bytes;
-  return inside && write.launches == counters().launches.load(std::memory_order_relaxed);
+  if (inside && write.launches == counters().launches.load(std::memory_order_relaxed)) return true;
+  if (piece->first != begin) return false;
+  std::uintptr_t at = begin;  // pieces one after another, as a gather writes them
+  for (; piece != writes().pieces.end() && piece->first == at && at < begin + bytes; ++piece) at += piece->second.bytes;
+  return at == begin + bytes;
 }
 
 }  // namespace gpuplan::shadow

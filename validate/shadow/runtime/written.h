@@ -1,8 +1,8 @@
 // Which device memory has known contents. Kernels do nothing, so all that they should have written reads as zero; what
 // the host copied in is kept and read back. Allocators use the same address for one tensor after another, so that an
 // old copy must not show through a newer tensor that only kernels have written (GradScaler would take yesterday's
-// labels for an infinity): bytes are known when exactly them were copied in as one piece, or when no kernel has run
-// since.
+// labels for an infinity): bytes are known when exactly them were copied in, as one piece or several, or when no kernel
+// has run since.
 #pragma once
 
 #include <cstddef>
