@@ -4,7 +4,9 @@
 // The workspace that PyTorch offers is one that it allocated before it asks for an algorithm, so its memory is real.
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "validate/shadow/runtime/math_library.h"
 #include "validate/shadow/runtime/runtime.h"
@@ -20,6 +22,8 @@ constexpr int kInvalidValue = 7;
 
 constexpr const char* kLibrary = "libcublasLt.so.";
 constexpr std::size_t kLargestAttribute = 8;  // bytes: every attribute is an int32, an int64 or a pointer
+constexpr std::size_t kRows = 2;              // CUBLASLT_MATRIX_LAYOUT_ROWS
+constexpr std::size_t kColumns = 3;           // CUBLASLT_MATRIX_LAYOUT_COLS
 constexpr int kAttributes = 64;               // more than any descriptor has (39 of CUDA 13's matmul)
 
 /// A layout, a multiplication, a transform, a preference, an emulation: what was set, by attribute. What was not is 0,
@@ -86,6 +90,19 @@ HeuristicResult any_algorithm() {
   HeuristicResult result{};
   result.wave_count = 1;
   return result;
+}
+
+std::string hexadecimal(const void* pointer) {
+  char text[2 + 16 + 1];
+  std::snprintf(text, sizeof(text), "0x%llx",
+                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(pointer)));
+  return text;
+}
+
+/// "a 0x7f0012345600 512x64": where a matrix lies, its rows and columns.
+std::string describe(const char* name, const void* matrix, const Descriptor& layout) {
+  return std::string(name) + " " + hexadecimal(matrix) + " " + std::to_string(layout.attributes[kRows]) + "x" +
+         std::to_string(layout.attributes[kColumns]);
 }
 
 /// Whether an algorithm has the attribute in that size: each is a uint32 or, the shapes' ids, a uint16.
@@ -160,11 +177,11 @@ SHADOW_DESCRIPTOR(EmulationDesc)
 SHADOW_API int cublasLtMatrixLayoutCreate(Descriptor** layout, int type, std::uint64_t rows, std::uint64_t columns,
                                           std::int64_t ld) {
   if (const int status = create(layout)) return status;
-  put(**layout, 0, type);     // CUBLASLT_MATRIX_LAYOUT_TYPE
-  put(**layout, 2, rows);     // ..._ROWS
-  put(**layout, 3, columns);  // ..._COLS
-  put(**layout, 4, ld);       // ..._LD
-  put(**layout, 5, 1);        // ..._BATCH_COUNT
+  put(**layout, 0, type);  // CUBLASLT_MATRIX_LAYOUT_TYPE
+  put(**layout, kRows, rows);
+  put(**layout, kColumns, columns);
+  put(**layout, 4, ld);  // ..._LD
+  put(**layout, 5, 1);   // ..._BATCH_COUNT
   return kSuccess;
 }
 SHADOW_API int cublasLtMatmulDescCreate(Descriptor** multiplication, int compute_type, int scale_type) {
@@ -244,13 +261,23 @@ SHADOW_API int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, 
 // --- computations --------------------------------------------------------------------------------------------------
 
 SHADOW_API int cublasLtMatmul(const LibraryHandle* handle, const Descriptor* multiplication, const void* /*alpha*/,
-                              const void* /*a*/, const Descriptor* a, const void* /*b*/, const Descriptor* b,
-                              const void* /*beta*/, const void* /*c*/, const Descriptor* c, const void* /*d*/,
-                              const Descriptor* d, const Algorithm* /*algorithm*/, const void* /*workspace*/,
-                              std::size_t /*workspace_bytes*/, const void* stream) {
+                              const void* a, const Descriptor* a_layout, const void* b, const Descriptor* b_layout,
+                              const void* /*beta*/, const void* c, const Descriptor* c_layout, const void* d,
+                              const Descriptor* d_layout, const Algorithm* /*algorithm*/, const void* workspace,
+                              std::size_t workspace_bytes, const void* stream) {
   if (handle == nullptr) return kNotInitialized;
-  if (multiplication == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) return kInvalidValue;
-  gpuplan::shadow::count_launch(stream, "cublasLtMatmul");
+  if (multiplication == nullptr || a_layout == nullptr || b_layout == nullptr || c_layout == nullptr ||
+      d_layout == nullptr) {
+    return kInvalidValue;
+  }
+  if (!gpuplan::shadow::recording_launches()) {
+    gpuplan::shadow::count_launch(stream, "cublasLtMatmul");
+    return kSuccess;
+  }
+  const std::string configuration = describe("a", a, *a_layout) + describe(" b", b, *b_layout) +
+                                    describe(" c", c, *c_layout) + describe(" d", d, *d_layout) + " workspace " +
+                                    hexadecimal(workspace) + " " + std::to_string(workspace_bytes);
+  gpuplan::shadow::count_launch(stream, "cublasLtMatmul", configuration.c_str());
   return kSuccess;
 }
 

@@ -1,8 +1,9 @@
 #include "validate/shadow/runtime/math_library.h"
 
-#include <algorithm>
-#include <array>
+#include <cstring>
 #include <string>
+
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 
@@ -35,12 +36,12 @@ std::size_t data_type_bytes(int type) {
 }
 
 void write_success(void* info, std::int64_t count) {
-  static constexpr std::array<int, 256> kZeros{};
-  for (auto* at = static_cast<int*>(info); at != nullptr && count > 0;) {
-    const auto part = std::min<std::int64_t>(count, kZeros.size());
-    copy_memory(at, kZeros.data(), static_cast<std::size_t>(part) * sizeof(int));
-    at += part;
-    count -= part;
+  if (info == nullptr || count <= 0) return;
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(int);
+  if (device_of(info) >= 0) {
+    forget_written(info, bytes);
+  } else {
+    std::memset(info, 0, bytes);
   }
 }
 

@@ -36,7 +36,8 @@ constexpr int int_in(Word word) { return static_cast<int>(static_cast<std::uint3
 
 /// Bytes of a cudaDataType_t (library_types.h): 0 where unknown, and for types of less than a byte.
 std::size_t data_type_bytes(int type);
-/// Writes `count` ints of 0 where a computation leaves its status ("info"), on the host or on a device. Null: nothing.
+/// `count` ints read 0 from now on: where a computation leaves its status ("info"), on the host or on a device. Null:
+/// nothing.
 void write_success(void* info, std::int64_t count);
 /// That `function` ("cusolverDnSpotrf") takes a workspace whose size NVIDIA does not document, and what it is taken as.
 void note_workspace(const char* function, const char* taken_as);
