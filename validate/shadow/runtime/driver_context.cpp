@@ -146,6 +146,9 @@ SHADOW_API int cuCtxPopCurrent_v2(void** context) {
   if (context != nullptr) *context = context_of(current_device());
   return cudaSuccess;
 }
+// Under their names before CUDA 4.0 too: cuDNN goes without a driver where it lacks one, and picks other engines.
+SHADOW_API int cuCtxPushCurrent(const int* context) { return cuCtxPushCurrent_v2(context); }
+SHADOW_API int cuCtxPopCurrent(void** context) { return cuCtxPopCurrent_v2(context); }
 SHADOW_API int cuCtxGetDevice(int* device) {
   *device = current_device();
   return cudaSuccess;

@@ -172,6 +172,14 @@ SHADOW_API int cuLinkCreate_v2(unsigned, void*, void*, void** state) {
 SHADOW_API int cuLinkAddData_v2(void*, int, void*, std::size_t, const char*, unsigned, void*, void*) {
   return cudaSuccess;
 }
+// Their older names, for cuDNN, as in driver_context.cpp.
+SHADOW_API int cuLinkCreate(unsigned count, void* options, void* values, void** state) {
+  return cuLinkCreate_v2(count, options, values, state);
+}
+SHADOW_API int cuLinkAddData(void* state, int type, void* data, std::size_t size, const char* name, unsigned count,
+                             void* options, void* values) {
+  return cuLinkAddData_v2(state, type, data, size, name, count, options, values);
+}
 SHADOW_API int cuLinkComplete(void* state, void** cubin, std::size_t* bytes) {
   *cubin = state;
   *bytes = 1;
