@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "validate/shadow/runtime/math_library.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace {
@@ -125,6 +126,7 @@ int copy_columns(const Matrix& m, const void* source, std::int64_t from, void* d
 // --- handles -------------------------------------------------------------------------------------------------------
 
 SHADOW_API int cublasCreate_v2(LibraryHandle** handle) {
+  gpuplan::shadow::check_loaded_libraries();
   if (handle == nullptr) return kInvalidValue;
   *handle = new LibraryHandle;
   return kSuccess;

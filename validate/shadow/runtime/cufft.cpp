@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "validate/shadow/runtime/math_library.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace {
@@ -85,7 +86,7 @@ int measure(int rank, const Length* lengths, std::int64_t batch, std::size_t ele
     if (lengths[i] <= 0 || batch <= 0) return kInvalidSize;
     elements *= static_cast<std::size_t>(lengths[i]);
   }
-  gpuplan::shadow::note_workspace("cuFFT plans'", "the least that its manual names, one copy of the complex elements");
+  gpuplan::shadow::note_workspace("cuFFT", "the least of the range that its manual gives");
   *bytes = elements * element_bytes;
   return kSuccess;
 }
@@ -122,6 +123,7 @@ int execute(Handle handle, const char* name) {
 
 SHADOW_API int cufftCreate(Handle* handle) {
   if (handle == nullptr) return kInvalidValue;
+  gpuplan::shadow::check_loaded_libraries();
   Plans& all = plans();
   const std::lock_guard lock(all.mutex);
   *handle = all.next++;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "validate/shadow/runtime/math_library.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace {
@@ -91,7 +92,10 @@ SHADOW_SOLVE_WITH_NORMS(cusolverDnZgesvdaStridedBatched)
 
 // --- handles -------------------------------------------------------------------------------------------------------
 
-SHADOW_API int cusolverDnCreate(LibraryHandle** handle) { return create(handle); }
+SHADOW_API int cusolverDnCreate(LibraryHandle** handle) {
+  gpuplan::shadow::check_loaded_libraries();  // PyTorch loads its linear algebra just before
+  return create(handle);
+}
 SHADOW_API int cusolverDnDestroy(const LibraryHandle* handle) {
   if (handle == nullptr) return kNotInitialized;
   delete handle;

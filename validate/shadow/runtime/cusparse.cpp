@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "validate/shadow/runtime/math_library.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace {
@@ -74,7 +75,10 @@ struct Opaque {};
 
 // --- handles -------------------------------------------------------------------------------------------------------
 
-SHADOW_API int cusparseCreate(LibraryHandle** handle) { return create(handle); }
+SHADOW_API int cusparseCreate(LibraryHandle** handle) {
+  gpuplan::shadow::check_loaded_libraries();
+  return create(handle);
+}
 SHADOW_API int cusparseDestroy(const LibraryHandle* handle) {
   if (handle == nullptr) return kNotInitialized;
   delete handle;

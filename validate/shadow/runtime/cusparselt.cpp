@@ -63,7 +63,7 @@ std::size_t compressed_bytes(const Matrix& matrix) {
 int answer_compressed(const Handle* handle, const Matrix* matrix, std::size_t* size, std::size_t* buffer) {
   if (!ready(handle)) return kNotInitialized;
   if (matrix == nullptr || size == nullptr || buffer == nullptr) return kInvalidValue;
-  gpuplan::shadow::note_workspace("cuSPARSELt compression's", "0 bytes");
+  gpuplan::shadow::note_workspace("cusparseLtSpMMACompress", "0 bytes");
   *size = compressed_bytes(*matrix);
   *buffer = 0;
   return kSuccess;

@@ -46,7 +46,7 @@ void write_success(void* info, std::int64_t count) {
 }
 
 void note_workspace(const char* function, const char* taken_as) {
-  note_unknown(std::string(function) + " workspace: taken as " + taken_as);
+  note_unknown(std::string(function) + ": workspace not documented, taken as " + taken_as);
 }
 
 bool library_property(const char* prefix, const char* get, int type, int* value) {

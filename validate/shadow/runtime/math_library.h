@@ -39,7 +39,8 @@ std::size_t data_type_bytes(int type);
 /// `count` ints read 0 from now on: where a computation leaves its status ("info"), on the host or on a device. Null:
 /// nothing.
 void write_success(void* info, std::int64_t count);
-/// That `function` ("cusolverDnSpotrf") takes a workspace whose size NVIDIA does not document, and what it is taken as.
+/// Notes that `function` ("cusolverDnSpotrf") has a workspace whose size NVIDIA does not document, and what it is taken
+/// as ("0 bytes").
 void note_workspace(const char* function, const char* taken_as);
 /// cudaLibraryPropertyType (0 major, 1 minor, 2 patch) of the real library whose file name begins with `prefix`, from
 /// its function `get` (cublasGetProperty); the toolkit's version where the library is not there. False: unknown type.
