@@ -4,9 +4,11 @@
 
 #include "estimator/report/writers.h"
 #include "tests/golden.h"
+#include "tests/json_schema.h"
 #include "tests/report_example.h"
 
 using namespace gpuplan;
+using gpuplan::tests::check_against;
 using gpuplan::tests::check_golden;
 using gpuplan::tests::example_gpu;
 using gpuplan::tests::example_report;
@@ -26,27 +28,6 @@ std::vector<std::pair<std::string, double>> figures_below(const std::string& tex
     rows.emplace_back(line.substr(2, line.find("  ", 2) - 2), std::stod(line.substr(digit)));
   }
   return rows;
-}
-
-// Every key that the schema requires is there, and every key that is there is in the schema.
-void check_against(const Json& schema, const Json& value, const std::string& path) {
-  INFO(path);
-  if (schema.contains("enum"))
-    CHECK_NE(std::find(schema["enum"].begin(), schema["enum"].end(), value), schema["enum"].end());
-  if (schema.contains("const")) CHECK_EQ(schema["const"], value);
-  if (!schema.contains("type")) return;
-  const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
-  const std::string actual = value.is_number_integer() ? "integer" : value.type_name();
-  CHECK_NE(std::find(types.begin(), types.end(), actual), types.end());
-  if (value.is_array())
-    for (const Json& item : value) check_against(schema["items"], item, path + "[]");
-  if (!value.is_object()) return;
-  for (const Json& key : schema["required"]) CHECK_MESSAGE(value.contains(key.get<std::string>()), path << "." << key);
-  for (const auto& entry : value.items()) {
-    const std::string& key = entry.key();
-    REQUIRE_MESSAGE(schema["properties"].contains(key), path << "." << key);
-    check_against(schema["properties"][key], entry.value(), path + "." + key);
-  }
 }
 
 }  // namespace

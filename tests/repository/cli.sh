@@ -68,6 +68,7 @@ expect 0 'torch.autocast' explain precision
 expect 0 'micro-batches' explain saving
 expect 0 'prefill' explain generation
 expect 0 '"gpuplan.plan/1"' schema plan
+expect 0 '"gpuplan.shadow/1"' schema shadow
 expect 0 '"\$schema"' schema
 expect 0 '^gpuplan [0-9]+\.[0-9]+\.[0-9]+$' --version
 expect 0 'compiler' version -v
@@ -161,7 +162,7 @@ expect 2 'no command is called "nope"' help nope
 for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in check diff fit gpus instances validate import init shadow sweep calibrate; do
+for later in check diff fit gpus instances validate import init sweep calibrate; do
   expect 2 'not there yet' $later $model
 done
 

@@ -176,7 +176,7 @@ std::string Screen::steps() const {
     points.push_back({.phase = Phase::optimizer, .peak_bytes = step.peak.allocated});
     kernels.push_back(step.kernels);
   }
-  const auto middle = kernels.begin() + static_cast<std::ptrdiff_t>(kernels.size() / 2);
+  const auto middle = kernels.begin() + static_cast<std::ptrdiff_t>((kernels.size() - 1) / 2);
   std::ranges::nth_element(kernels, middle);
   const auto columns = static_cast<std::size_t>(std::clamp(style_.width, 24, 100)) - 4;
   std::string out = "\n  " + sparkline(points, std::min(columns, points.size()), style_.unicode) + "\n  ";
