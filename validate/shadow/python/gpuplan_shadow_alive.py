@@ -59,7 +59,7 @@ def last_entries(entries, allocations):
 
 
 def highest(entries, now):
-    """(bytes, position): the most that was alive, and after how many entries. The first time where there are several."""
+    """(bytes, position): the most that was alive, and after how many entries; the first time of several."""
     total = sum(block.size for block in now.values())
     best, position = total, len(entries)
     for index in range(len(entries) - 1, -1, -1):
@@ -78,20 +78,18 @@ def alive_at(entries, now, position):
         if entry["action"] == "alloc":
             alive.pop(entry["addr"], None)
         else:
-            alive[entry["addr"]] = Block(entry["addr"], rounded(entry["size"]), entry["frames"], None, index)
+            alive[entry["addr"]] = Block(entry["addr"], rounded(entry["size"]), _frames(entry), None, index)
     for index in range(position):
         entry = entries[index]
         block = alive.get(entry["addr"])
         if block is not None and entry["action"] == "alloc":
             block.born = index  # the last one before `position` is the block's own
-            block.frames = entry["frames"] or block.frames
+            block.frames = _frames(entry) or block.frames
     return list(alive.values())
 
 
-def _frames(block):
-    if "frames" in block:
-        return block["frames"]
-    return (block.get("history") or [{}])[0].get("frames", [])
+def _frames(recorded):
+    return recorded.get("frames") or []  # a record without stacks has none
 
 
 # --- by category

@@ -63,13 +63,17 @@ class History:
             return
         self.theirs = True
         if self.on:
-            self.on = False
             self.session.unknown(THEIRS)
-            self.ours = True
-            try:
-                self.torch.cuda.memory._record_memory_history(None)
-            finally:
-                self.ours = False
+            self.give_up()
+
+    def give_up(self):
+        """Stops recording, and forgets what has been recorded."""
+        self.on = False
+        self.ours = True
+        try:
+            self.torch.cuda.memory._record_memory_history(None)
+        finally:
+            self.ours = False
 
 
 def watch_recording(torch, history, safe):

@@ -1,6 +1,6 @@
-"""The hook that `gpuplan shadow` loads beside a Python script. It changes nothing that the script computes or reads, and
-reports what PyTorch's own statistics say, as JSON lines in SESSION/events.PID.jsonl. Nothing happens in a Python that
-does not import torch; a process that imports it, but neither initialises CUDA nor steps an optimizer (a launcher, a
+"""The hook that `gpuplan shadow` loads beside a Python script. It changes nothing that the script computes or reads,
+and reports what PyTorch's own statistics say, as JSON lines in SESSION/events.PID.jsonl. Nothing happens in a Python
+that does not import torch; a process that imports it, but neither initialises CUDA nor steps an optimizer (a launcher, a
 DataLoader's worker), writes nothing.
 
 Events, each with "event":
@@ -74,7 +74,8 @@ class Hook:
         self.session = session
         self.torch = torch
         self.places = Places(os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
-        self.own_functions = (torch._C._cuda_memoryStats, torch._C._cuda_resetPeakMemoryStats)  # before they are watched
+        # As they are before the script's calls are watched.
+        self.own_functions = (torch._C._cuda_memoryStats, torch._C._cuda_resetPeakMemoryStats)
         self._begin_process()
 
     def _begin_process(self):
@@ -83,6 +84,7 @@ class Hook:
         self.figures = Figures(*self.own_functions)
         self.history = History(self.torch, self.session)
         self.peaks = PeakReports(self.torch, self.session, self.figures, self.history, self.places)
+        self.look_at_peak = guarded(self.session, "what was alive at the peak")(self.peaks.look)
         self.stop_rule = StopRule(settings.steps, settings.until_stable)
         self.optimizers = {}  # id -> weak reference
         self.steps = 0
@@ -169,7 +171,7 @@ class Hook:
             self.optimizers[key] = weakref.ref(optimizer)
         figures = {}
         for device in self._used_devices():
-            self.peaks.look(device, "step %d" % self.steps, self._live_optimizers())
+            self.look_at_peak(device, "step %d" % self.steps, self._live_optimizers())
             figures[str(device)] = self.figures.end_step(device)
         launches = self.launches.since_last()
         for device, step in figures.items():
@@ -208,7 +210,7 @@ class Hook:
                 "message": "CUDA out of memory. Tried to allocate %s." % size_text(wanted),
             }
         )
-        self.peaks.look(device, "the out-of-memory error", self._live_optimizers())
+        self.look_at_peak(device, "the out-of-memory error", self._live_optimizers())
         self.failed_allocation = True
         self._dump()
 
@@ -233,7 +235,7 @@ class Hook:
         when = "after the last step" if self.steps else "the script"
         devices = {}
         for device in self._used_devices():
-            self.peaks.look(device, when, self._live_optimizers())
+            self.look_at_peak(device, when, self._live_optimizers())
             devices[str(device)] = self.figures.whole_run(device)
         self._settings_that_measure()
         rank, world = rank_and_world(self.session.settings)

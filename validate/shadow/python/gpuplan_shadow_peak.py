@@ -42,7 +42,11 @@ class PeakReports:
         if tired and peak < last * SLIGHTLY:
             return
         began = time.monotonic()
-        event = self._event(device, peak, when, optimizers)
+        try:
+            event = self._event(device, peak, when, optimizers)
+        except Exception:
+            self.history.give_up()  # once is enough: the next step would fail alike
+            raise
         took = time.monotonic() - began
         self.seconds += took
         self.reported[device] = peak
@@ -94,5 +98,5 @@ class PeakReports:
             "reserved": run["reserved"],
             "when": when,
             "categories": categories,
-            "lines": alive.lines(blocks, self.places),
+            "lines": alive.lines(blocks, self.places) if self.session.settings.python_lines else [],
         }
