@@ -8,6 +8,7 @@ keeps tensors are the real ones, which a fake process group has none of. Only wh
 replaced: the store through which ranks find each other, and Gloo, whose place PyTorch's fake backend takes.
 """
 
+import ctypes
 import functools
 import inspect
 import os
@@ -63,13 +64,16 @@ def _meet_nobody(torch, settings):
     torch.distributed.TCPStore = c10d.TCPStore = functools.partial(_make_store, store_type)
     if hasattr(c10d, "ProcessGroupGloo"):
         c10d.ProcessGroupGloo = _gloo_alone(torch)
+    # A split communicator learns its size from the other ranks' choices; one that is not split is told it.
     if hasattr(c10d, "_get_split_source"):
-        # A split learns its size from the other ranks; a communicator of its own is told it.
         c10d._get_split_source = lambda *args, **kwargs: None
+    if hasattr(torch.distributed.ProcessGroup, "split_group"):
+        torch.distributed.ProcessGroup.split_group = _tell_size(torch.distributed.ProcessGroup.split_group)
     replace("monitored_barrier", lambda original: lambda *args, **kwargs: None)
     replace("broadcast_object_list", _only_from_here)
     replace("scatter_object_list", _only_from_here)
     replace("recv_object_list", lambda original: _recv_object_list)
+    replace("gather_object", lambda original: _gather_object)
 
 
 def _make_store(store_type, *args, **kwargs):
@@ -151,6 +155,17 @@ def _alone_store_type(torch):
     return AloneStore
 
 
+def _tell_size(split_group):
+    @functools.wraps(split_group)
+    def call(self, ranks, *args, **kwargs):
+        own = self.rank()
+        if own in ranks:
+            ctypes.CDLL(None).gpuplan_shadow_expect_split(len(ranks), sorted(ranks).index(own))
+        return split_group(self, ranks, *args, **kwargs)
+
+    return call
+
+
 def _bytes(value):
     return value.encode() if isinstance(value, str) else bytes(value)
 
@@ -160,13 +175,20 @@ def _gloo_alone(torch):
     from torch._C._distributed_c10d import FakeProcessGroup
 
     class WithOptions(FakeProcessGroup):
-        """For releases whose fake backend has no options, which init_process_group wants to set."""
+        """For releases whose fake backend lacks what init_process_group asks of Gloo."""
 
         def __init__(self, rank, size):
             super().__init__(rank, size)
             self.options = type("Options", (), {})()
 
-    class ProcessGroupGloo:
+        def _set_sequence_number_for_group(self):
+            return None
+
+    class LooksLikeGloo(type):
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, FakeProcessGroup)
+
+    class ProcessGroupGloo(metaclass=LooksLikeGloo):
         def __new__(cls, store, rank, size, timeout=None, **kwargs):
             create = getattr(FakeProcessGroup, "_create_internal", None)
             group = create(rank, size, FakeProcessGroup.Options()) if create else WithOptions(rank, size)
@@ -198,3 +220,9 @@ def _only_from_here(original):
 
 def _recv_object_list(object_list, src=None, group=None, device=None, group_src=None, **kwargs):
     return src if src is not None else group_src
+
+
+def _gather_object(obj, object_gather_list=None, *args, **kwargs):
+    """Before 2.9 a gather is receives, of which an imagined rank has nothing to give."""
+    if object_gather_list is not None:
+        object_gather_list[:] = [obj] * len(object_gather_list)

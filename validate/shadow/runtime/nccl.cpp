@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "validate/shadow/runtime/nccl_communicator.h"
 #include "validate/shadow/runtime/runtime.h"
@@ -55,16 +57,9 @@ struct Choice {
   int key;
 };
 
-// Every rank's choice, by rank. Where the peers are imagined they choose the same color, in the order of their ranks.
+// Every rank's choice, by rank.
 std::optional<std::vector<Choice>> choices(Communicator& parent, const std::string& subject, Choice own) {
   std::vector<Choice> all(static_cast<std::size_t>(parent.ranks), own);
-  if (!parent.mailbox) {
-    if (parent.ranks > 1) {
-      note_unknown("how imagined ranks split a communicator: all were taken to be in the part of this one");
-      for (int rank = 0; rank < parent.ranks; ++rank) all[static_cast<std::size_t>(rank)].key = rank;
-    }
-    return all;
-  }
   parent.mailbox->post(subject, parent.rank, others_of(parent), make_message(&own, sizeof own));
   for (const int rank : others_of(parent)) {
     const std::optional<Message> message = wait_for(parent, subject, rank, "ncclCommSplit");
@@ -94,6 +89,18 @@ Place place_of(const std::vector<Choice>& all, int own_rank) {
   return place;
 }
 
+// The part that an imagined rank splits off next, where somebody said so.
+std::mutex expected_mutex;
+Place expected;
+
+// What imagined ranks choose can only be said from outside; without that they choose as this one does.
+Place imagined_place(const Communicator& parent) {
+  const std::lock_guard lock(expected_mutex);
+  if (expected.ranks > 0) return std::exchange(expected, Place());
+  if (parent.ranks > 1) note_unknown("how imagined ranks split a communicator: all were taken to be in one part");
+  return {.ranks = parent.ranks, .rank = parent.rank};
+}
+
 std::uint64_t next_split(Communicator& parent) {
   const std::lock_guard lock(parent.mutex);
   return parent.splits++;
@@ -101,9 +108,10 @@ std::uint64_t next_split(Communicator& parent) {
 
 Communicator* split(Communicator& parent, Choice own) {
   const std::string number = std::to_string(next_split(parent));
-  const std::optional<std::vector<Choice>> all = choices(parent, "split." + number, own);
-  if (!all || own.color == kNcclSplitNoColor) return nullptr;
-  const Place place = place_of(*all, parent.rank);
+  std::optional<std::vector<Choice>> all;
+  if (parent.mailbox && !(all = choices(parent, "split." + number, own))) return nullptr;
+  if (own.color == kNcclSplitNoColor) return nullptr;
+  const Place place = all ? place_of(*all, parent.rank) : imagined_place(parent);
   return join_communicator(parent.name + "-" + number + "-" + std::to_string(own.color), place.ranks, place.rank,
                            parent.device, parent.mailbox.has_value());
 }
@@ -154,6 +162,13 @@ SHADOW_API int ncclCommInitAll(Communicator** communicators, int ranks, const in
     if (result != kNcclSuccess) return result;
   }
   return kNcclSuccess;
+}
+
+// For the Python hook: the next communicator that ncclCommSplit makes in a world of imagined ranks has `ranks` ranks,
+// of which this is `rank`.
+SHADOW_API void gpuplan_shadow_expect_split(int ranks, int rank) {
+  const std::lock_guard lock(expected_mutex);
+  expected = {.ranks = ranks, .rank = rank};
 }
 
 SHADOW_API int ncclCommSplit(Communicator* parent, int color, int key, Communicator** part, void*) {

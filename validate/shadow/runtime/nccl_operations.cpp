@@ -122,7 +122,6 @@ Posted post(const Operation& o) {
   const bool whole = o.kind == Kind::reduce_scatter || o.kind == Kind::all_to_all || o.kind == Kind::scatter;
   const std::size_t largest = posted.bytes * (whole ? static_cast<std::size_t>(o.communicator->ranks) : 1);
   posted.moves = o.count > 0 && largest <= static_cast<std::size_t>(settings().copy_limit);
-  if (o.count > 0) count_launch(o.stream, name_of(o.kind));
   if (!posted.moves) return posted;
   posted.own = read_message(o.from, blocks_contributed(o) * posted.bytes);
   if (o.communicator->mailbox) {
@@ -269,6 +268,10 @@ int run_group(std::span<const Operation> operations) {
   try {
     std::vector<Posted> posted;
     for (const Operation& operation : operations) posted.push_back(post(operation));
+    // Only now: after a launch, parts of what the host copied in count as written by a kernel (written.h).
+    for (const Operation& operation : operations) {
+      if (operation.count > 0) count_launch(operation.stream, name_of(operation.kind));
+    }
     for (const Posted& each : posted) {
       if (const int failed = finish_one(each, posted); failed != kNcclSuccess) result = failed;
     }
