@@ -59,10 +59,10 @@ std::string category_words(const std::string& category) {
 }
 
 std::string line_words(const AliveLine& line) {
-  const std::string file = std::filesystem::path(line.file).filename().string();
+  const std::string file = shortened(std::filesystem::path(line.file).filename().string(), 28);
   if (file.empty()) return shortened(line.function, 40);  // "(backward pass)"
   const std::string place = line.line > 0 ? file + ":" + std::to_string(line.line) : file;
-  return shortened(line.function.empty() ? place : place + " in " + line.function, 40);
+  return line.function.empty() ? place : place + " in " + shortened(line.function, 20);
 }
 
 std::string rank_words(const RankReport& rank) { return rank.rank < 0 ? "-" : std::to_string(rank.rank); }

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# gpuplan shadow as a user meets it, without PyTorch: exit codes, streams, signals, what is left behind, and a program
+# that calls the CUDA runtime (through Python's ctypes). $GPUPLAN is the binary.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
+[ -e "$(dirname "$gpuplan")/shadow/libgpuplan_shadow.so" ] || { echo "no runtime beside $gpuplan: build it first"; exit 77; }
+command -v python3 >/dev/null || { echo "no python3, which stands for a program that uses CUDA"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work/tmp LANG=C.UTF-8
+mkdir "$TMPDIR"
+unset NO_COLOR CLICOLOR_FORCE LC_ALL LC_CTYPE CUDA_VISIBLE_DEVICES LD_PRELOAD
+status=0
+
+fail() {
+  echo "FAIL  $1"
+  status=1
+}
+
+# expect CODE PATTERN ARGUMENTS...: the exit code of gpuplan shadow ARGUMENTS, and a pattern that standard error has ('':
+# whatever it has).
+# Afterwards no session is left.
+expect() {
+  local code=$1 pattern=$2 actual
+  shift 2
+  timeout 60 "$gpuplan" shadow "$@" >"$work/out" 2>"$work/err" </dev/null
+  actual=$?
+  [ "$actual" -eq "$code" ] || fail "gpuplan shadow $*: exit $actual, not $code: $(head -n 3 "$work/err")"
+  [ -z "$pattern" ] || grep -qE -- "$pattern" "$work/err" || fail "gpuplan shadow $*: no '$pattern' in $(head -n 5 "$work/err")"
+  [ -z "$(ls "$TMPDIR" 2>/dev/null)" ] || fail "gpuplan shadow $*: left $(ls "$TMPDIR")"
+}
+
+printed() { [ "$(cat "$work/out")" = "$1" ] || fail "$2: standard output is '$(cat "$work/out")'"; }
+
+cat >"$work/cuda.py" <<'PYTHON'
+# cuda.py BYTES...: asks for that much device memory each, in one go; exits 7 where it is refused.
+import ctypes, sys
+cuda = ctypes.CDLL(None)
+for size in sys.argv[1:]:
+    if cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(int(size))):
+        sys.exit(7)
+PYTHON
+gib=1073741824
+
+# The command's own words, streams and exit code.
+expect 0 'used no memory of the GPU' --gpu t4 -- sh -c 'echo out; echo err >&2'
+printed out "a shell"
+grep -qx err "$work/err" || fail "standard error of the command is lost"
+expect 3 'ended with exit code 3' --gpu t4 -- sh -c 'exit 3'
+expect 137 'SIGKILL.*memory is full' --gpu t4 -- sh -c 'kill -9 $$'
+expect 139 'SIGSEGV' --gpu t4 -- sh -c 'kill -SEGV $$'
+expect 0 '' --gpu t4 -- printf '%s|' --help -h -- '' 'a  b' '--gpu'
+printed "--help|-h|--||a  b|--gpu|" "arguments behind --"
+expect 0 'no --gpu: NVIDIA A100-SXM4-80GB is assumed' -- true
+expect 0 'more than NVIDIA T4 has' --gpu t4 --capacity '99 GiB' -- true
+echo in | "$gpuplan" shadow --gpu t4 -q -- cat 2>/dev/null | grep -qx in || fail "standard input does not reach the command"
+LD_PRELOAD= PYTHONPATH=$work expect 0 '' --gpu t4 -- sh -c 'echo "$PYTHONPATH"'
+grep -q ":$work$" "$work/out" || fail "PYTHONPATH is replaced: $(cat "$work/out")"
+
+# What cannot be run: 126 and 127, as a shell says it.
+expect 127 'no such command: pythno3 — did you mean "python3' -- pythno3 x.py
+expect 127 'no such command: ./absent$' -- ./absent
+expect 126 'cannot be executed' -- ./README.md
+expect 126 'cannot be executed' -- /
+
+# The command line: 2.
+expect 2 'no command to run' --gpu t4
+expect 2 'help: for example: gpuplan shadow --gpu h100 -- python train.py' --gpu t4 --
+expect 2 'stands behind --, and "python"' --gpu t4 python train.py
+expect 2 'unknown flag --epochs' --gpu t4 python --epochs 3
+expect 2 'did you mean "--until-stable"' --until-stabel -- true
+expect 2 'no GPU is called "h20".*did you mean "h200"' --gpu h20 -- true
+expect 2 'whole number from 1 to 64' --gpus 0 -- true
+expect 2 'whole number from 1' --world 0 -- true
+expect 2 '--rank expects a whole number from 0 to 7' --world 8 --rank 8 -- true
+expect 2 '--rank belongs to --world' --rank 1 -- true
+expect 2 'give one of the two' --gpus 2 --world 8 -- true
+expect 2 '--steps and --until-stable' --steps 3 --until-stable -- true
+expect 2 'whole number' --steps 0 -- true
+expect 2 '--capacity expects a size above 0' --capacity 0 -- true
+expect 2 '--capacity expects a size above 0' --capacity '0 GiB' -- true
+expect 2 '--max-peak expects a size' --max-peak 20 -- true
+expect 2 '--scratch expects full or no-cudnn' --scratch none -- true
+expect 2 'no format ends like that' -o report.pdf -- true
+expect 4 'cannot be written there' --snapshot "$work/no/such/folder.pickle" -- true
+expect 4 'cannot be written there' --launches "$work" -- true
+TMPDIR=$work/absent expect 4 'cannot run it' --gpu t4 -- true
+
+# A program that uses CUDA.
+expect 0 'Needs .*GiB .* fits NVIDIA T4' --gpu t4 -- python3 "$work/cuda.py" $gib $gib
+expect 0 '^  Peak +2.00 GiB  of device memory . 2 allocations' --gpu t4 -- python3 "$work/cuda.py" $gib $gib
+expect 7 'out of memory on NVIDIA T4: wanted 20.0 GiB' --gpu t4 -- python3 "$work/cuda.py" $((20 * gib))
+expect 0 '^  Peak +20.0 GiB' --gpu h200 -- python3 "$work/cuda.py" $((20 * gib))
+expect 7 'out of memory' --gpu h200 --capacity '20 GiB' -- python3 "$work/cuda.py" $((20 * gib))
+expect 0 '^  Peak +20.0 GiB' --gpu h200 --capacity '20 GiB' --runtime '0 B' -- python3 "$work/cuda.py" $((20 * gib))
+expect 7 'out of memory' --gpu '1 GiB' -- python3 "$work/cuda.py" $gib
+expect 0 'over --max-peak|Needs' --gpu t4 --max-peak '1 GiB' -- python3 "$work/cuda.py" $gib
+expect 1 'over --max-peak 1023 MiB' --gpu t4 --max-peak '1023 MiB' -- python3 "$work/cuda.py" $gib
+expect 0 'not on +t4' --gpu h200 -- python3 "$work/cuda.py" $((20 * gib))
+
+# Machine formats: on standard output, behind the command's, and in files.
+expect 0 '' --gpu t4 --format json -o "$work/r.json" -o "csv:$work/r" -- python3 "$work/cuda.py" $gib
+cmp -s "$work/out" "$work/r.json" || fail "-o and --format json differ"
+python3 - "$work/r.json" $gib <<'PYTHON' || fail "the JSON"
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["schema"] == "gpuplan.shadow/1" and r["gpu"] == "t4" and r["exit_code"] == 0, r
+assert r["out_of_memory"] is None and r["peak"]["device_bytes"] == int(sys.argv[2]) + (512 << 20), r["peak"]
+PYTHON
+grep -q "^rank,device,step," "$work/r" || fail "csv:FILE is not CSV"
+
+# Signals reach the command, whose answer counts; nothing outlives it.
+cat >"$work/waits" <<'SHELL'
+trap 'echo got it; exit 9' TERM
+sleep 1000 &
+setsid sleep 1001 &
+echo $! >"$1"
+while :; do sleep 0.1; done
+SHELL
+"$gpuplan" shadow --gpu t4 -- sh "$work/waits" "$work/pid" >"$work/out" 2>"$work/err" </dev/null &
+for _ in $(seq 100); do [ -s "$work/pid" ] && break || sleep 0.1; done
+kill -TERM $!
+wait $!
+code=$?
+[ $code -eq 9 ] || fail "a signal: exit $code, not 9"
+printed "got it" "a signal"
+kill -0 "$(cat "$work/pid")" 2>/dev/null && fail "a process is left behind"
+[ -z "$(ls "$TMPDIR")" ] || fail "a signal: a session is left behind"
+
+# A killed gpuplan takes the command with it.
+rm -f "$work/pid"
+"$gpuplan" shadow --gpu t4 -- sh -c "echo \$\$ >$work/pid; exec sleep 1002" >/dev/null 2>&1 </dev/null &
+for _ in $(seq 100); do [ -s "$work/pid" ] && break || sleep 0.1; done
+{ kill -KILL $! && wait $!; } 2>/dev/null
+for _ in $(seq 50); do kill -0 "$(cat "$work/pid")" 2>/dev/null && sleep 0.1 || break; done
+kill -0 "$(cat "$work/pid")" 2>/dev/null && fail "the command outlives a killed gpuplan"
+exit $status
