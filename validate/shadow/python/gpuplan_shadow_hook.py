@@ -1,7 +1,7 @@
 """The hook that `gpuplan shadow` loads beside a Python script. It changes nothing that the script computes or reads,
 and reports what PyTorch's own statistics say, as JSON lines in SESSION/events.PID.jsonl. Nothing happens in a Python
-that does not import torch; a process that imports it, but neither initialises CUDA nor steps an optimizer (a launcher, a
-DataLoader's worker), writes nothing.
+that does not import torch; a process that imports it, but neither initialises CUDA nor steps an optimizer (a launcher,
+a DataLoader's worker), writes nothing.
 
 Events, each with "event":
   start    torch, cuda, python, argv, rank, world
@@ -48,8 +48,7 @@ def _torch_is_here(session, torch):
     reason = without_cuda(torch)
     if reason is not None:
         _give_up(session, reason)
-    hook = Hook(session, torch)
-    guarded(session, "the Python hook did not start")(hook.install)()
+    guarded(session, "the Python hook did not start")(lambda: Hook(session, torch).install())()
     if session.settings.peers != 0:
         guarded(session, "the help for distributed scripts did not start")(_help_distributed)(session.settings)
 

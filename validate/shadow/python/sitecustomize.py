@@ -31,6 +31,7 @@ def _load_hidden():
     spec.loader.exec_module(module)  # what it raises, site.py reports, as it does without us
 
 
-if os.environ.get("GPUPLAN_SHADOW_SESSION"):
+if os.environ.get("GPUPLAN_SHADOW_SESSION") and sys.version_info >= (3, 8):
     _install_hook()
-_load_hidden()
+if sys.version_info >= (3, 5):
+    _load_hidden()

@@ -1,0 +1,310 @@
+"""The Python hook of `gpuplan shadow` without torch: python3 tests/shadow_hook/test_hook.py"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "validate", "shadow", "python")
+sys.path.insert(0, HOOK)
+
+import gpuplan_shadow_alive as alive
+import gpuplan_shadow_process as process
+from gpuplan_shadow_figures import Figures
+from gpuplan_shadow_session import read_settings
+from gpuplan_shadow_steps import StopRule
+
+MIB = 1 << 20
+
+
+def frame(name, line=1, function="f"):
+    return {"filename": name, "line": line, "name": function}
+
+
+def entry(action, address, size, *frames):
+    return {"action": action, "addr": address, "size": size, "frames": list(frames)}
+
+
+def snapshot(blocks, entries):
+    """`blocks`: (address, requested bytes, frames) that are alive now."""
+    parts = [
+        dict(address=at, size=alive.rounded(size), requested_size=size, state="active_allocated", frames=frames)
+        for at, size, frames in blocks
+    ]
+    return {"segments": [{"device": 0, "address": 0, "blocks": parts}], "device_traces": [entries]}
+
+
+class Alive(unittest.TestCase):
+    def test_sizes_are_rounded_to_the_allocators_unit(self):
+        self.assertEqual([alive.rounded(size) for size in (0, 1, 512, 513)], [512, 512, 512, 1024])
+
+    def test_the_peak_is_between_an_allocation_and_a_free(self):
+        a, b, c = frame("a.py"), frame("b.py"), frame("c.py")
+        # There before the record: 0 (2 MiB, freed in it) and 100 (1 MiB, still there).
+        entries = [
+            entry("alloc", 200, 3 * MIB, b),
+            entry("free_requested", 0, 2 * MIB, a),
+            entry("alloc", 0, MIB, c),  # the same address, another block
+            entry("free_requested", 200, 3 * MIB, b),
+        ]
+        taken = snapshot([(100, MIB, [a]), (0, MIB, [c])], entries)
+        now = alive.blocks_now(taken, 0)
+        self.assertEqual(alive.highest(alive.entries_of(taken, 0), now), (6 * MIB, 1))
+        blocks = {block.address: block for block in alive.alive_at(entries, now, 1)}
+        self.assertEqual({at: block.size for at, block in blocks.items()}, {0: 2 * MIB, 100: MIB, 200: 3 * MIB})
+        self.assertEqual(blocks[0].frames, [a])
+        self.assertEqual((blocks[0].born, blocks[0].freed), (None, 1))
+        self.assertEqual((blocks[200].born, blocks[200].freed), (0, 3))
+        self.assertEqual((blocks[100].born, blocks[100].freed), (None, None))
+
+    def test_of_equal_peaks_the_first_counts(self):
+        entries = [entry("alloc", 0, MIB), entry("free_requested", 0, MIB), entry("alloc", 0, MIB)]
+        self.assertEqual(alive.highest(entries, alive.blocks_now(snapshot([(0, MIB, [])], entries), 0)), (MIB, 1))
+
+    def test_without_a_record_now_is_the_peak(self):
+        taken = snapshot([(0, 5 * MIB, [])], [])
+        now = alive.blocks_now(taken, 0)
+        self.assertEqual(alive.highest([], now), (5 * MIB, 0))
+        self.assertEqual(len(alive.alive_at([], now, 0)), 1)
+
+    def test_other_devices_and_pending_frees_do_not_count(self):
+        taken = snapshot([(0, MIB, [])], [])
+        taken["segments"][0]["blocks"].append({"address": 1, "size": MIB, "state": "active_pending_free", "frames": []})
+        self.assertEqual(len(alive.blocks_now(taken, 0)), 1)
+        self.assertEqual(alive.blocks_now(taken, 1), {})
+        self.assertEqual(alive.entries_of(taken, 7), [])
+
+    def test_the_last_allocations_of_a_longer_record(self):
+        entries = [entry(action, at, 1) for at in (0, 1) for action in ("alloc", "free_requested")]
+        self.assertEqual(alive.last_entries(entries, 1), entries[1:])
+        self.assertEqual(alive.last_entries(entries, 0), entries[3:])
+        self.assertEqual(alive.last_entries(entries, 9), entries)
+
+    def test_categories_go_by_address_and_lifetime(self):
+        entries = [
+            entry("free_requested", 4096, 512),  # a gradient of the step before
+            entry("alloc", 4096, 512),  # an activation in its place
+            entry("alloc", 8192, 512),  # this step's gradient
+        ]
+        taken = snapshot([(0, 1024, []), (4096, 512, []), (8192, 512, [])], entries)
+        now = alive.blocks_now(taken, 0)
+        marks = [(0 + 512, "parameters"), (8192, "gradients"), (99999, "buffers")]  # the first is within its block
+        made = lambda frames: False
+        before = alive.categories(alive.alive_at(entries, now, 0), marks, [(4096, "gradients")], made)
+        self.assertEqual(before, {"parameters": 1024, "gradients": 512})
+        after = alive.categories(alive.alive_at(entries, now, 3), marks, [(4096, "gradients")], made)
+        self.assertEqual(after, {"parameters": 1024, "activations and temporaries": 512, "gradients": 512})
+
+    def test_lines_are_the_innermost_outside_torch(self):
+        places = alive.Places("/p/site-packages/torch/", "/p/")
+        inner = frame("/p/site-packages/torch/nn/functional.py", 3, "gelu")
+        user = frame("/p/site-packages/model/gpt.py", 7, "forward")
+        stack = [inner, frame("/p/functools.py"), user, frame("/home/train.py", 9)]
+        self.assertEqual(places.line(stack), ("/p/site-packages/model/gpt.py", 7, "forward"))
+        self.assertEqual(places.line([inner]), (inner["filename"], 3, "gelu"))
+        self.assertEqual(places.line([]), ("", 0, alive.BACKWARD))
+        blocks = [alive.Block(0, 512, stack), alive.Block(1, 1024, stack), alive.Block(2, 512, [])]
+        found = alive.lines(blocks, places)
+        self.assertEqual([(line["bytes"], line["blocks"]) for line in found], [(1536, 2), (512, 1)])
+        self.assertEqual(found[0]["inner"], "/p/site-packages/torch/nn/functional.py:3 gelu")
+        self.assertEqual(len(alive.lines(blocks, places, most=1)), 1)
+
+    def test_modules_make_parameters(self):
+        places = alive.Places("/t/torch/", "/p/")
+        self.assertTrue(places.built_by_module([frame("/t/torch/nn/modules/module.py", 1, "_apply")]))
+        self.assertFalse(places.built_by_module([frame("/t/torch/nn/modules/module.py", 1, "_call_impl")]))
+        self.assertFalse(places.built_by_module([frame("/home/nn/modules/mine.py", 1, "__init__")]))
+
+
+class Allocator:
+    """Stands for torch._C._cuda_memoryStats and _cuda_resetPeakMemoryStats."""
+
+    def __init__(self):
+        self.now = self.highest = 0
+
+    def use(self, *levels):
+        for self.now in levels:
+            self.highest = max(self.highest, self.now)
+
+    def stats(self, device):
+        figure = {"current": self.now, "peak": self.highest, "allocated": 9, "freed": 2}
+        names = ("allocated_bytes", "requested_bytes", "reserved_bytes", "segment", "allocation")
+        return dict({name: {"all": dict(figure), "large_pool": dict(figure)} for name in names}, num_ooms=1)
+
+    def reset(self, device):
+        self.highest = self.now
+
+
+class FiguresTest(unittest.TestCase):
+    def setUp(self):
+        self.allocator = Allocator()
+        self.figures = Figures(self.allocator.stats, self.allocator.reset)
+
+    def script_reads(self):
+        stats = self.figures.as_the_script_sees(0, self.allocator.stats(0))
+        return stats["allocated_bytes"]["all"]["peak"], stats["reserved_bytes"]["large_pool"]["peak"]
+
+    def script_resets(self):
+        self.figures.script_resets_peak(0)
+        self.allocator.reset(0)
+
+    def test_each_step_has_its_own_peak_and_the_script_sees_none_of_it(self):
+        self.allocator.use(100, 10)
+        self.assertEqual(self.figures.end_step(0)["peak"]["allocated"], 100)
+        self.assertEqual(self.script_reads(), (100, 100))
+        self.allocator.use(50, 20)
+        self.assertEqual(self.script_reads(), (100, 100))
+        step = self.figures.end_step(0)
+        self.assertEqual((step["peak"]["allocated"], step["live"]["allocated"]), (50, 20))
+        self.assertEqual(self.script_reads(), (100, 100))
+        self.allocator.use(120)
+        self.assertEqual(self.script_reads(), (120, 120))
+
+    def test_a_reset_by_the_script_is_the_scripts_and_the_run_remembers(self):
+        self.allocator.use(100, 10)
+        self.figures.end_step(0)
+        self.script_resets()
+        self.assertEqual(self.script_reads(), (10, 10))
+        self.allocator.use(70, 10)
+        self.script_resets()
+        self.allocator.use(30)
+        self.assertEqual(self.script_reads(), (30, 30))
+        self.assertEqual(self.figures.end_step(0)["peak"]["allocated"], 70)
+        self.assertEqual(self.figures.whole_run(0)["peak"]["allocated"], 100)
+
+    def test_counters_go_on_after_a_reset_by_the_script(self):
+        self.figures.script_resets_counters(0)
+        self.assertEqual(self.figures.whole_run(0)["ooms"], 2)
+        self.assertEqual(self.figures.allocations(0), 18)
+
+
+class StopRuleTest(unittest.TestCase):
+    @staticmethod
+    def step(peak):
+        return {"0": {"peak": {"allocated": peak, "reserved": 1}, "live": {"allocated": 1}, "segments": 1}}
+
+    def test_number_of_steps(self):
+        rule = StopRule(2, False)
+        self.assertEqual([rule.after(n, 0, self.step(1)) for n in (1, 2, 3)], [None, "steps", "steps"])
+        self.assertIsNone(StopRule(0, False).after(99, 0, {}))
+
+    def test_two_steps_like_the_one_before(self):
+        rule = StopRule(0, True)
+        found = [rule.after(n, 0, self.step(peak)) for n, peak in enumerate((1, 2, 2, 3, 3, 3))]
+        self.assertEqual(found, [None] * 5 + ["until-stable"])
+
+    def test_optimizers_that_take_turns(self):
+        rule = StopRule(0, True)
+        found = [rule.after(n, n % 2, self.step(n % 2)) for n in range(6)]
+        self.assertEqual(found, [None] * 5 + ["until-stable"])
+
+    def test_steps_without_a_gpu_are_not_stable(self):
+        rule = StopRule(0, True)
+        self.assertEqual([rule.after(n, 0, {}) for n in range(5)], [None] * 5)
+
+
+class ProcessTest(unittest.TestCase):
+    def test_a_torch_without_cuda_names_the_index_to_install_from(self):
+        def reason(release, **versions):
+            version = types.SimpleNamespace(**versions)
+            return process.without_cuda(types.SimpleNamespace(__version__=release, version=version))
+
+        self.assertIsNone(reason("2.8.0+cu128", cuda="12.8"))
+        self.assertEqual(
+            reason("2.8.0+cpu", cuda=None),
+            "this Python's torch 2.8.0+cpu has no CUDA in it; install the CUDA build: "
+            "pip install torch --index-url https://download.pytorch.org/whl/cu128",
+        )
+        self.assertIn("is built for ROCm", reason("2.9.0+rocm6.4", cuda=None, hip="6.4"))
+        self.assertIn("/cu121", reason("2.1.0+cpu", cuda=None))
+        self.assertIn("/cu128", reason("3.0.0a0+git", cuda=None))
+
+    def test_sizes_read_as_pytorchs(self):
+        sizes = (1, 1024, 1536, 3 * MIB, 1 << 32)
+        self.assertEqual(
+            [process.size_text(size) for size in sizes], ["1 bytes", "1024 bytes", "1.50 KiB", "3.00 MiB", "4.00 GiB"]
+        )
+
+    def test_settings(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "session")
+            with open(path, "w") as file:
+                file.write("steps=3\nuntil_stable=1\nsnapshot=/a=b.pickle\npeers=2\nworld=8\nrank=5\nworse\nsteps2=x\n")
+            settings = read_settings(path)
+            self.assertEqual((settings.steps, settings.until_stable, settings.snapshot), (3, True, "/a=b.pickle"))
+            self.assertEqual(process.rank_and_world(settings), (5, 8))
+            self.assertTrue(read_settings(path + "2").python_lines)
+
+
+class Loading(unittest.TestCase):
+    """A whole Python with a torch that is a few lines."""
+
+    def run_python(self, code, modules=(), session=True):
+        with tempfile.TemporaryDirectory() as directory:
+            for name, text in modules:
+                path = os.path.join(directory, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w") as file:
+                    file.write(text)
+            environment = dict(os.environ, PYTHONPATH=HOOK + os.pathsep + directory, PYTHONDONTWRITEBYTECODE="1")
+            environment.pop("GPUPLAN_SHADOW_SESSION", None)
+            if session:
+                os.mkdir(os.path.join(directory, "s"))
+                environment["GPUPLAN_SHADOW_SESSION"] = os.path.join(directory, "s")
+            done = subprocess.run(
+                [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            events = []
+            if session:
+                for name in os.listdir(os.path.join(directory, "s")):
+                    with open(os.path.join(directory, "s", name)) as file:
+                        events += [json.loads(line) for line in file]
+            return done, events
+
+    def test_the_hidden_sitecustomize_runs_with_and_without_a_session(self):
+        hidden = [("sitecustomize.py", "import sys\nsys.hidden = __name__\nvalue = 5\n")]
+        code = "import sys, sitecustomize; print(sys.hidden, sitecustomize.value, sitecustomize.__file__)"
+        for session in (False, True):
+            done, events = self.run_python(code, hidden, session)
+            self.assertEqual(done.stdout.split()[:2], ["sitecustomize", "5"], done.stderr)
+            self.assertEqual((done.returncode, done.stderr, events), (0, "", []))
+
+    def test_an_error_in_the_hidden_one_is_reported_by_python(self):
+        done, _ = self.run_python("print('on')", [("sitecustomize.py", "raise RuntimeError('its own')\n")])
+        self.assertEqual((done.returncode, done.stdout), (0, "on\n"))
+        self.assertIn("RuntimeError: its own", done.stderr)
+
+    def test_without_torch_nothing_is_written(self):
+        done, events = self.run_python("import json, sys; print('torch' in sys.modules)")
+        self.assertEqual((done.stdout, done.stderr, events), ("False\n", "", []))
+
+    def test_a_torch_without_cuda_ends_the_script(self):
+        torch = "from types import SimpleNamespace\n__version__ = '2.8.0+cpu'\nversion = SimpleNamespace(cuda=None)\n"
+        code = "try:\n  import torch\nexcept ImportError:\n  pass\nprint('not reached')"
+        done, events = self.run_python(code, [("torch/__init__.py", torch)])
+        self.assertEqual((done.returncode, done.stdout), (4, ""))
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn("gpuplan shadow: this Python's torch 2.8.0+cpu has no CUDA in it; install", done.stderr)
+        self.assertEqual([(event["event"], event["code"]) for event in events], [("problem", 4)])
+
+    def test_a_torch_that_the_hook_does_not_understand_runs_on(self):
+        torch = "from types import SimpleNamespace\n__version__ = '9.9'\nversion = SimpleNamespace(cuda='99')\n"
+        code = "import torch\nprint(torch.__loader__.get_source('torch') is not None, torch.__version__)"
+        done, events = self.run_python(code, [("torch/__init__.py", torch)])
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True 9.9\n", ""))
+        self.assertEqual([event["event"] for event in events], ["problem"])
+        self.assertEqual(events[0]["code"], 0)
+
+    def test_an_error_in_torch_is_torchs(self):
+        done, events = self.run_python("import torch", [("torch/__init__.py", "raise ImportError('libcudart')\n")])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ImportError: libcudart", done.stderr)
+        self.assertNotIn("gpuplan", done.stderr.splitlines()[-1])
+        self.assertEqual(events, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
