@@ -25,7 +25,7 @@ struct Gpu {
   std::string cuda_name;  // "Tesla T4"; empty: not known
   std::optional<std::int64_t> l2_cache_bytes;
   std::optional<int> memory_bus_bits, sm_clock_khz, memory_clock_khz;
-  std::string source;                            // where the figures come from
+  std::string source;  // where the figures come from
 };
 
 /// CUDA context and loaded library modules where no figure is known: published readings of PyTorch 2.x with lazy
