@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,8 +29,9 @@ struct Answer {
 
 // Never destroyed: the answers' code refers to it, and libraries may call until the process ends.
 struct State {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::atomic<std::uint64_t> checked{0};                     // loaded_so_far() of the last check
+  std::atomic<std::uint64_t> left{0};                        // loaded_so_far() that was left to a thread that checks
   std::set<std::pair<std::string, std::uintptr_t>> objects;  // path and base of those that were looked at
   std::vector<std::unique_ptr<Answer>> answers;
 };
@@ -38,6 +40,8 @@ State& state() {
   static auto* const instance = new State;
   return *instance;
 }
+
+constexpr std::chrono::milliseconds kPatience{100};  // a check takes about 20
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -168,8 +172,10 @@ void check_object(State& s, const LoadedObject& object) {
 }
 
 void check(State& s) {
+  // Asked for before the walk, which holds a lock of the loader's that comes after the one that dladdr() takes.
+  const std::uintptr_t own_base = own().base;
   const auto wanted = [&](const std::string& path, std::uintptr_t base) {
-    if (base == own().base || is_cuda_library(file_name(path))) return false;
+    if (base == own_base || is_cuda_library(file_name(path))) return false;
     return s.objects.insert({path, base}).second;
   };
   const auto is_cuda = [](std::string_view function) { return !cuda_family(function).empty(); };
@@ -188,16 +194,19 @@ std::string MissingFunction::text() const {
 
 void check_loaded_libraries() {
   State& s = state();
-  const std::uint64_t loaded = loaded_so_far();
-  if (s.checked.load(std::memory_order_acquire) == loaded) return;
-  // Never waits: a thread that loads a library holds the loader's lock, for which the checking thread may wait.
-  const std::unique_lock lock(s.mutex, std::try_to_lock);
-  if (!lock || s.checked.load(std::memory_order_relaxed) == loaded) return;
+  std::uint64_t loaded = loaded_so_far();
+  if (s.checked.load(std::memory_order_acquire) == loaded || s.left.load(std::memory_order_acquire) == loaded) return;
+  // Does not wait for long: this thread may be in a constructor of a library that it loads, and so hold the loader's
+  // lock, for which the thread that checks may wait. That thread then finds what was loaded meanwhile.
+  const std::unique_lock lock(s.mutex, kPatience);
+  if (!lock) return s.left.store(loaded, std::memory_order_release);
   const int saved = errno;
-  check(s);
+  for (; s.checked.load(std::memory_order_relaxed) != loaded; loaded = loaded_so_far()) {
+    check(s);
+    s.checked.store(loaded, std::memory_order_release);
+  }
   dlerror();  // clears what the look-ups left, which the program would take for its own
   errno = saved;
-  s.checked.store(loaded, std::memory_order_release);
 }
 
 std::vector<MissingFunction> missing_functions() {

@@ -11,8 +11,8 @@ namespace gpuplan::shadow {
 
 /// Finds them in the relocations of every loaded object that is neither NVIDIA's nor ours, and points each reference at
 /// code that names the function once on stderr and in the session's `unknown`, and answers that it is not supported.
-/// Cheap where nothing was loaded since the last call. Any thread; while one checks, others go on. On processors other
-/// than x86-64 they are only listed. GPUPLAN_SHADOW_DEBUG=1 lists all on stderr, called or not.
+/// Cheap where nothing was loaded since the last call. Any thread; while one checks, others wait, but at most 100 ms.
+/// On processors other than x86-64 they are only listed. GPUPLAN_SHADOW_DEBUG=1 lists all on stderr, called or not.
 void check_loaded_libraries();
 
 struct MissingFunction {

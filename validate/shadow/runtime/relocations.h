@@ -26,7 +26,8 @@ struct LoadedObject {
 std::uint64_t loaded_so_far();
 
 /// Every loaded object whose file name and base address `wanted_object` accepts, with its references to functions that
-/// it does not define and whose name `wanted_function` accepts. Neither may load or unload libraries.
+/// it does not define and whose name `wanted_function` accepts. Neither may call the
+/// dynamic loader (dlopen(), dladdr(), ...): its lock is held.
 std::vector<LoadedObject> find_references(const std::function<bool(const std::string&, std::uintptr_t)>& wanted_object,
                                           const std::function<bool(std::string_view)>& wanted_function);
 
