@@ -48,7 +48,7 @@ std::string_view file_name(std::string_view path) { return path.substr(path.rfin
 // --- the code of an answer -----------------------------------------------------------------------------------------
 
 /// Where a call of a missing function ends up. Its arguments are not looked at; the ABI has the caller remove them.
-extern "C" std::uintptr_t gpuplan_shadow_answer_missing(Answer* answer) {
+extern "C" [[maybe_unused]] std::uintptr_t gpuplan_shadow_answer_missing(Answer* answer) {
   if (!answer->called.exchange(true)) {
     const std::string text = answer->missing.text();
     std::fprintf(stderr, "gpuplan shadow: %s; it answers 'not supported'\n", text.c_str());
