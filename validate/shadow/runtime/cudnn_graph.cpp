@@ -10,6 +10,7 @@
 //
 // Without workspaces (Settings::cudnn_workspaces), or where the installed cuDNN cannot be asked, every descriptor is a
 // blank, and every question is answered: one engine, no workspace.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -46,6 +47,7 @@ enum Attribute : int {
   kPlanHandle = 400,
   kPlanConfiguration = 401,
   kPlanWorkspace = 402,
+  kPlanJson = 405,
   kPlanDevice = 407,
   kGraphEngineCount = 802,
   kEngineIndex = 1301,
@@ -69,6 +71,7 @@ struct Installed {
 struct Plan {
   Descriptor configuration = nullptr;
   std::int64_t workspace = -1;  // bytes; -1: not finalized
+  std::int64_t number = 0;      // among this process's plans
   bool alone = true;            // no other plan was made from the same answer of the heuristics
 };
 
@@ -79,6 +82,7 @@ struct Graphs {
   std::mutex mutex;             // of the rest; never held while cuDNN runs, which calls these functions itself
   std::unordered_map<Descriptor, bool> heuristics;
   std::unordered_map<Descriptor, Plan> plans;
+  std::int64_t plans_made = 0;
 };
 
 Descriptor make_device(const Installed& cudnn, const std::string& json) {
@@ -158,6 +162,25 @@ int set_device(Graphs& g, Descriptor descriptor, int attribute) {
   return g.cudnn.set(descriptor, attribute, kTypeDescriptor, 1, &g.device);
 }
 
+/// A plan is not built, so that its text only tells it from others.
+Status answer_json(const Plan& plan, std::int64_t wanted, std::int64_t* count, void* values) {
+  const std::string text = "{\"gpuplan_shadow_plan\":" + std::to_string(plan.number) + "}";
+  const auto size = static_cast<std::int64_t>(text.size() + 1);
+  if (count != nullptr) *count = size;
+  if (values != nullptr)
+    std::memcpy(values, text.c_str(), static_cast<std::size_t>(std::clamp<std::int64_t>(wanted, 0, size)));
+  return kSuccess;
+}
+
+/// What is asked of a plan and needs it built in cuDNN.
+bool is_plan_question(int attribute) { return attribute == kPlanWorkspace || attribute == kPlanJson; }
+
+Status answer_plan(const Plan& plan, int attribute, std::int64_t wanted, std::int64_t* count, void* values) {
+  if (plan.workspace < 0) return fail(kNotFinalized, "the execution plan is not finalized");
+  if (attribute == kPlanJson) return answer_json(plan, wanted, count, values);
+  return answer(count, values, 1, plan.workspace);
+}
+
 int finalize_plan(Graphs& g, Descriptor descriptor, Descriptor configuration) {
   std::int64_t count = 0, workspace = 0;
   const int status = g.cudnn.get(configuration, kConfigurationWorkspace, kTypeInt64, 1, &count, &workspace);
@@ -165,7 +188,7 @@ int finalize_plan(Graphs& g, Descriptor descriptor, Descriptor configuration) {
   const int made = ++plans_since_question;
   const std::lock_guard lock(g.mutex);
   const auto found = g.plans.find(descriptor);
-  if (found != g.plans.end()) found->second = {configuration, workspace, made == 1};
+  if (found != g.plans.end()) found->second = {configuration, workspace, ++g.plans_made, made == 1};
   return kSuccess;
 }
 
@@ -207,7 +230,7 @@ int set_attribute(Graphs& g, Descriptor d, int attribute, int type, std::int64_t
     case kPlanConfiguration: {
       if (values == nullptr || count != 1) return fail(kBadParam, "a plan has one engine configuration");
       const std::lock_guard lock(g.mutex);
-      g.plans[d] = {*static_cast<Descriptor const*>(values), -1, true};
+      g.plans[d] = {.configuration = *static_cast<Descriptor const*>(values)};
       break;
     }
     default:
@@ -284,10 +307,8 @@ SHADOW_API int cudnnBackendGetAttribute(Descriptor descriptor, int attribute, in
   if (g.device == nullptr) return answer_blank(attribute, count, values);
   const bool own = inside();
   const Inside guard;
-  if (!own && attribute == kPlanWorkspace) {
-    const Plan plan = plan_of(g, descriptor);
-    if (plan.workspace < 0) return fail(kNotFinalized, "the execution plan is not finalized");
-    return answer(count, values, 1, plan.workspace);
+  if (!own && is_plan_question(attribute)) {
+    return answer_plan(plan_of(g, descriptor), attribute, wanted, count, values);
   }
   return g.cudnn.get(descriptor, attribute, type, wanted, count, values);
 }
