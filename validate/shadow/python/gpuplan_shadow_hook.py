@@ -27,6 +27,7 @@ import time
 import weakref
 
 import gpuplan_shadow_compile
+import gpuplan_shadow_generation
 from gpuplan_shadow_alive import Places
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
@@ -101,6 +102,7 @@ class Hook:
             gpuplan_shadow_compile.leave_out(torch)
         else:
             gpuplan_shadow_compile.refuse(after_import, lambda text: _give_up(self.session, text))
+        gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]
         optimizer.register_optimizer_step_post_hook(self._after_step)

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# PyTorch's CUDA build under `gpuplan shadow`, without a GPU: recorded cases again, equal to the byte, and scripts of every
+# kind to their end. The packages are installed into build-torch/shadow-VERSION, or are those of the interpreter that
+# GPUPLAN_TORCH_PYTHON_215, _28, _26 or _24 names. A sample of a few minutes; every recorded case, the long scripts and
+# two more versions of torch where GPUPLAN_TORCH is "all". GPUPLAN names the program.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+extent=${GPUPLAN_TORCH:-small}
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+recorded=tests/shadow/results
+output=$(mktemp -d)
+trap 'rm -rf "$output"' EXIT
+passed=0 failed=0 skipped=0 failures=()
+
+packages() {
+  case $1 in
+    215) echo torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 timm==1.0.31 peft==0.21.2 accelerate==1.15.0 ;;
+    28) echo torch==2.8.0 torchvision==0.23.0 transformers==4.56.1 accelerate==1.10.1 peft==0.17.1 ;;
+    26) echo torch==2.6.0 torchvision==0.21.0 transformers==4.48.0 "numpy<2" ;;
+    24) echo torch==2.4.1 torchvision==0.19.1 transformers==4.46.3 "numpy<2" ;;
+  esac
+}
+
+# python_with VERSION: sets $python; false where the packages cannot be had.
+python_with() {
+  local named=GPUPLAN_TORCH_PYTHON_$1 environment=build-torch/shadow-$1
+  python=${!named:-$environment/bin/python}
+  if [ -n "${!named:-}" ] || "$python" -c 'import torch, torchvision, transformers' 2>/dev/null; then return; fi
+  # shellcheck disable=SC2046  # one word a package
+  python3 -m venv "$environment" && "$python" -m pip install --quiet --retries 1 $(packages "$1") >"$output/pip" 2>&1 &&
+    "$python" -c 'import torch, torchvision, transformers'
+}
+
+# check NAME COMMAND...: prints the output of one that fails.
+check() {
+  local name=$1 status=0 started=$SECONDS
+  shift
+  "$@" >"$output/check" 2>&1 </dev/null || status=$?
+  if [ "$status" -eq 0 ]; then
+    passed=$((passed + 1))
+    echo "ok    $name ($((SECONDS - started)) s): $(grep -E 'differences in|finished' "$output/check" | tail -n 1)"
+  else
+    failed=$((failed + 1)) failures+=("$name")
+    echo "FAIL  $name: exit $status"
+    tail -n 60 "$output/check" | cut -c1-240 | sed 's/^/      /'
+  fi
+}
+
+# A set's cases again, and what differs. The GPUs had no CUDA context and this memory when they were recorded.
+again() {
+  local name=$1 gpu scratch=full capacity status=0
+  shift
+  local files=("${@/#/$recorded/$name/}")
+  case $name in
+    h200.*) gpu=h200 capacity=139.8GiB ;;
+    a100.*) gpu=a100-80gb capacity=79.25GiB ;;
+    t4.*) gpu=t4 capacity=14.56GiB ;;
+  esac
+  [[ $name != *.nocudnn ]] || scratch=no-cudnn
+  "$gpuplan" shadow --gpu "$gpu" --capacity "$capacity" --runtime 0B --scratch "$scratch" -o "$output/report.json" -- \
+    env ${no_hook:+PYTHONPATH=} "$python" tests/shadow_recorded/record.py --out "$output/$name$no_hook" \
+    ${runs:+--runs "$runs"} "${files[@]/%/.json}" || status=$?
+  # 1 is right where a case runs out of memory, as some were recorded to.
+  [ "$status" -le 1 ] || return "$status"
+  "$python" tests/shadow_recorded/compare.py "$recorded/$name" "$output/$name$no_hook" "$@"
+}
+
+script() {
+  local name=$1
+  shift
+  "$gpuplan" shadow "${options[@]}" -- "$python" "tests/shadow_scripts/$name.py" "$@"
+}
+
+recorded_cases() {
+  local name no_hook='' runs=''
+  if [ "$extent" = all ]; then
+    for name in "$recorded"/*.torch"$1"*; do
+      mapfile -t keys < <(basename -s .json "$name"/*.json)
+      check "$(basename "$name")" again "$(basename "$name")" "${keys[@]}"
+    done
+  elif [ "$1" = 2.15 ]; then
+    check "h200.torch2.15" again h200.torch2.15 resnet18 convnext_tiny mobilenet_v3_large embed_classifier
+    check "a100.torch2.15" again a100.torch2.15 mobilenet_v2
+    check "h200.torch2.15.nocudnn" again h200.torch2.15.nocudnn mlp wide_4096 nasty_gates lora_gpt2 unet_small
+    check "a100.torch2.15.nocudnn" again a100.torch2.15.nocudnn swin_t nasty_decoder
+    check "t4.torch2.15.nocudnn" again t4.torch2.15.nocudnn resnet18 nasty_tied
+    runs=b4.fp32.adam,b4.amp-bf16.adamw.checkpoint,b4.infer.fp16,b4.fp32.adam.expandable_segments_on
+    check "h200.torch2.15.nocudnn, gpt2" again h200.torch2.15.nocudnn gpt2
+    runs=b8.fp32.sgd,b8.amp-fp16.adam,b64.amp-bf16.adamw
+    check "h200.torch2.15, resnet50" again h200.torch2.15 resnet50
+    runs='' no_hook=.without
+    check "without the hook" again h200.torch2.15 embed_classifier
+  else
+    runs=b8.fp32.sgd,b8.fp32.adam,b8.amp-fp16.adam,b8.infer.fp32
+    check "h200.torch2.8.nocudnn, resnet50" again h200.torch2.8.nocudnn resnet50
+    runs=''
+    check "a100.torch2.8.nocudnn" again a100.torch2.8.nocudnn mlp
+  fi
+}
+
+scripts() {
+  local name options=(--gpu a100-80gb) steps=2000
+  [ "$extent" != all ] || steps=10000
+  for name in training_loop classification_trainer generate graphs recurrent streams spawned; do
+    check "torch $1: $name" script "$name"
+  done
+  check "torch $1: classification_trainer --amp" script classification_trainer --amp --epochs 1
+  for name in hugging_face_trainer:accelerate lora:peft; do
+    if "$python" -c "import ${name#*:}" 2>/dev/null; then
+      check "torch $1: ${name%:*}" script "${name%:*}"
+    else
+      skipped=$((skipped + 1))
+      echo "skip  torch $1: ${name%:*}: $python has no ${name#*:}"
+    fi
+  done
+  for name in expandable_segments:True backend:cudaMallocAsync roundup_power2_divisions:8; do
+    PYTORCH_CUDA_ALLOC_CONF=$name check "torch $1: allocators with $name" script allocators
+  done
+  check "torch $1: ten_thousand_steps" script ten_thousand_steps "$steps"
+  check "torch $1: out_of_memory" runs_out script out_of_memory
+  options=(--gpu h200)
+  check "torch $1: seventy_billion" script seventy_billion
+}
+
+# The script catches the error and ends well; the command's exit code tells.
+runs_out() {
+  local status=0
+  "$@" || status=$?
+  [ "$status" -eq 1 ]
+}
+
+for version in 215 28 26 24; do
+  [ "$extent" = all ] || [ "$version" = 215 ] || [ "$version" = 28 ] || continue
+  dotted=2.${version#2}
+  if ! python_with "$version"; then
+    skipped=$((skipped + 1))
+    echo "skip  torch $dotted: pip cannot install $(packages "$version"): $(tail -n 1 "$output/pip" 2>/dev/null)"
+    continue
+  fi
+  case $version in
+    215) recorded_cases 2.15; scripts 2.15 ;;
+    28) recorded_cases 2.8; [ "$extent" != all ] || scripts 2.8 ;;
+    *) options=(--gpu h200); check "torch $dotted: first_steps" script first_steps ;;
+  esac
+done
+[ ${#failures[@]} -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then exit 77; fi
+[ "$failed" -eq 0 ]
