@@ -26,9 +26,8 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
   rank.process = process.pid;
   rank.device = device;
   rank.kernels = process.kernels;
-  rank.torch = !process.torch.empty();
   if (const auto torch = process.devices.find(device); torch != process.devices.end()) {
-    rank.torch = true;  // also where the line that names its version was lost
+    rank.torch = true;
     rank.peak = torch->second.peak;
     rank.segments = torch->second.segments;
     rank.retries = torch->second.retries;
@@ -39,6 +38,8 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
     rank.held_bytes = used->second.peak_bytes;
     rank.allocations = used->second.allocations;
   }
+  // A killed process's memory is known, what PyTorch made of it is not.
+  rank.torch |= !process.torch.empty() && rank.held_bytes == 0;
   rank.context_bytes = context * std::max<std::int64_t>(processes_on(session, there), 1);
   const auto peak = session.device_peak.find(there);
   const std::int64_t all = peak == session.device_peak.end() ? rank.held_bytes : peak->second;
@@ -82,11 +83,11 @@ std::vector<FitRow> fits_of(const std::vector<Gpu>& catalog, std::int64_t device
   return rows;
 }
 
+}  // namespace
+
 bool ended_early(const RunReport& report) {
   return report.out_of_memory || report.ending.status != 0 || report.ending.signal != 0;
 }
-
-}  // namespace
 
 std::int64_t limited_bytes(const RankReport& rank) { return rank.torch ? rank.peak.allocated : rank.held_bytes; }
 

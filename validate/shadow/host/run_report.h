@@ -74,6 +74,8 @@ struct RunFacts {
 
 RunReport make_run_report(const SessionRecord& session, const RunFacts& facts);
 
+/// Whether it may have needed more than the figures say: out of memory, killed, or failed.
+bool ended_early(const RunReport& report);
 /// The bytes that --max-peak limits: PyTorch's peak of allocated bytes, or all that a program without PyTorch held.
 std::int64_t limited_bytes(const RankReport& rank);
 /// 0, or 1 to 255: the script's own code, 128 + N after signal N, 1 out of memory or over --max-peak, the problem's

@@ -68,10 +68,11 @@ std::string Screen::trouble() const {
 std::string Screen::fit_words() const {
   const std::int64_t needs = rank().device_bytes;
   const std::string device = report_.gpu_title + " (" + format_count(report_.capacity_bytes >> 20) + " MiB)";
-  if (report_.out_of_memory) return "device memory in all when it ended; it wanted more";
+  if (report_.out_of_memory) return "of " + device + " so far; it wanted more";
   if (needs > report_.capacity_bytes)
     return paint(false, mark(false) + "does not fit") + " " + device +
            " with the CUDA context: " + bytes(needs - report_.capacity_bytes) + " too much";
+  if (ended_early(report_)) return "of " + device + ", as far as it came";
   const std::int64_t share = needs / std::max<std::int64_t>(report_.capacity_bytes / 100, 1);
   return paint(true, mark(true) + "fits") + " " + device + ": " + format_count(share) + " %, " +
          bytes(report_.capacity_bytes - needs) + " free";
