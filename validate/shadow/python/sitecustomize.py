@@ -14,7 +14,7 @@ def _install_hook():
 
         gpuplan_shadow_hook.install()
     except Exception as error:  # a script must run even where its report cannot be made
-        print("gpuplan shadow: the Python hook did not load: %r" % (error,), file=sys.stderr)
+        sys.stderr.write("gpuplan shadow: the Python hook did not load: %r\n" % (error,))
 
 
 def _load_hidden():
