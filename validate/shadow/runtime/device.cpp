@@ -11,6 +11,7 @@
 
 #include "validate/shadow/runtime/abi.h"
 #include "validate/shadow/runtime/device_properties.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow {
@@ -150,6 +151,7 @@ bool set_current_device(int device) {
 }
 
 SHADOW_API cudaError_t cudaGetDeviceCount(int* count) {
+  check_loaded_libraries();
   *count = visible_devices();
   return *count > 0 ? cudaSuccess : fail(cudaErrorNoDevice);
 }

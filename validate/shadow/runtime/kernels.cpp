@@ -18,12 +18,6 @@
 namespace gpuplan::shadow {
 namespace {
 
-struct Variable {
-  const char* name;
-  std::size_t bytes;
-  std::uintptr_t address;  // 0 until it is asked for
-};
-
 struct Kernel {
   const char* name;        // lives as long as the library that registered it
   const void* fat_binary;  // as __cudaRegisterFatBinary was given it; null for a module loaded at run time
@@ -34,7 +28,6 @@ using Resources = std::unordered_map<std::string, KernelResources>;
 struct Program {
   std::mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;
-  std::unordered_map<const void*, Variable> variables;
   std::unordered_map<const void*, Resources> images;  // by fat binary, read when first asked for
 };
 
@@ -49,16 +42,6 @@ struct Call {
   Stream* stream;
 };
 thread_local std::vector<Call> calls;  // <<<...>>> configurations under way
-
-// Variables of a module are part of the context's bytes, not of what cudaMalloc hands out: nothing is charged.
-Variable* find_variable(const void* symbol) {
-  const auto found = program().variables.find(symbol);
-  if (found == program().variables.end()) return nullptr;
-  Variable& variable = found->second;
-  if (variable.address == 0)
-    variable.address = reserve_addresses(0, round_up(std::max<std::size_t>(variable.bytes, 1), kGranularity));
-  return &variable;
-}
 
 // The code that a wheel has for this GPU: PyTorch's has 8.6 for 8.9.
 int code_version() {
@@ -182,17 +165,6 @@ SHADOW_API void __cudaRegisterFunction(void** handle, const char* host, char*, c
   program().kernels[host] = Kernel{name, handle != nullptr ? *handle : nullptr};
 }
 
-SHADOW_API void __cudaRegisterVar(void**, char* host, char*, const char* name, int, std::size_t bytes, int, int) {
-  const std::lock_guard lock(program().mutex);
-  program().variables[host] = Variable{name, bytes, 0};
-}
-SHADOW_API void __cudaRegisterManagedVar(void**, void** host, char*, const char* name, int, std::size_t bytes, int,
-                                         int) {
-  const std::lock_guard lock(program().mutex);
-  Variable variable{name, bytes, reserve_addresses(0, round_up(std::max<std::size_t>(bytes, 1), kGranularity), true)};
-  *host = reinterpret_cast<void*>(variable.address);
-  program().variables[host] = variable;
-}
 SHADOW_API void __cudaRegisterHostVar(void**, const char*, char*, std::size_t) {}
 SHADOW_API void __cudaRegisterTexture(void**, const void*, const void**, const char*, int, int, int) {}
 SHADOW_API void __cudaRegisterSurface(void**, const void*, const void**, const char*, int, int) {}
@@ -293,47 +265,6 @@ SHADOW_API cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const voi
 }
 SHADOW_API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, const void*, int, int) {
   *bytes = static_cast<std::size_t>(settings().gpu.shared_mem_per_block_optin);
-  return cudaSuccess;
-}
-
-// --- variables -----------------------------------------------------------------------------------------------------
-
-SHADOW_API cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
-  const std::lock_guard lock(program().mutex);
-  const Variable* const variable = find_variable(symbol);
-  if (variable == nullptr) return fail(cudaErrorInvalidSymbol);
-  *address = reinterpret_cast<void*>(variable->address);
-  return cudaSuccess;
-}
-
-SHADOW_API cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
-  const std::lock_guard lock(program().mutex);
-  const Variable* const variable = find_variable(symbol);
-  if (variable == nullptr) return fail(cudaErrorInvalidSymbol);
-  *bytes = variable->bytes;
-  return cudaSuccess;
-}
-
-SHADOW_API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
-                                          int) {
-  const std::lock_guard lock(program().mutex);
-  const Variable* const variable = find_variable(symbol);
-  if (variable == nullptr) return fail(cudaErrorInvalidSymbol);
-  if (offset > variable->bytes || bytes > variable->bytes - offset) return fail(cudaErrorInvalidValue);
-  copy_memory(reinterpret_cast<void*>(variable->address + offset), source, bytes);
-  return cudaSuccess;
-}
-SHADOW_API cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, std::size_t bytes,
-                                               std::size_t offset, int kind, Stream*) {
-  return cudaMemcpyToSymbol(symbol, source, bytes, offset, kind);
-}
-SHADOW_API cudaError_t cudaMemcpyFromSymbol(void* destination, const void* symbol, std::size_t bytes,
-                                            std::size_t offset, int) {
-  const std::lock_guard lock(program().mutex);
-  const Variable* const variable = find_variable(symbol);
-  if (variable == nullptr) return fail(cudaErrorInvalidSymbol);
-  if (offset > variable->bytes || bytes > variable->bytes - offset) return fail(cudaErrorInvalidValue);
-  copy_memory(destination, reinterpret_cast<const void*>(variable->address + offset), bytes);
   return cudaSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include "validate/shadow/runtime/abi.h"
 #include "validate/shadow/runtime/address_space.h"
 #include "validate/shadow/runtime/host_memory.h"
+#include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
 #include "validate/shadow/runtime/written.h"
@@ -52,6 +53,7 @@ SHADOW_API cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (pointer == nullptr) return fail(cudaErrorInvalidValue);
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
+  check_loaded_libraries();
   *pointer = allocate_device(current_device(), bytes);
   return *pointer != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
