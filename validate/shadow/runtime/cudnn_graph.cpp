@@ -18,55 +18,12 @@
 #include <unordered_map>
 
 #include "validate/shadow/runtime/cudnn_abi.h"
+#include "validate/shadow/runtime/cudnn_backend.h"
 #include "validate/shadow/runtime/cudnn_device.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow::cudnn {
 namespace {
-
-using Descriptor = void*;  // cudnnBackendDescriptor_t
-
-// cudnnBackendDescriptorType_t
-constexpr int kHeuristicsDescriptor = 4;
-constexpr int kPlanDescriptor = 5;
-constexpr int kDeviceDescriptor = 38;
-
-// cudnnBackendAttributeType_t
-constexpr int kTypeHandle = 0;
-constexpr int kTypeInt64 = 3;
-constexpr int kTypeDescriptor = 15;
-constexpr int kTypeChar = 24;
-
-// cudnnBackendAttributeName_t
-enum Attribute : int {
-  kHeuristicsResults = 202,
-  kHeuristicsDevice = 204,
-  kConfigurationEngine = 300,
-  kConfigurationWorkspace = 303,
-  kConfigurationSharedMemory = 304,
-  kPlanHandle = 400,
-  kPlanConfiguration = 401,
-  kPlanWorkspace = 402,
-  kPlanJson = 405,
-  kPlanDevice = 407,
-  kGraphEngineCount = 802,
-  kEngineIndex = 1301,
-  kEngineDevice = 1307,
-  kDeviceId = 2700,
-  kDeviceHandle = 2701,
-  kDeviceJson = 2702,
-};
-
-struct Installed {
-  int (*create)(int, Descriptor*) = installed<int(int, Descriptor*)>("cudnnBackendCreateDescriptor");
-  int (*destroy)(Descriptor) = installed<int(Descriptor)>("cudnnBackendDestroyDescriptor");
-  int (*finalize)(Descriptor) = installed<int(Descriptor)>("cudnnBackendFinalize");
-  int (*set)(Descriptor, int, int, std::int64_t,
-             const void*) = installed<int(Descriptor, int, int, std::int64_t, const void*)>("cudnnBackendSetAttribute");
-  int (*get)(Descriptor, int, int, std::int64_t, std::int64_t*, void*) =
-      installed<int(Descriptor, int, int, std::int64_t, std::int64_t*, void*)>("cudnnBackendGetAttribute");
-  bool complete() const { return create && destroy && finalize && set && get; }
-};
 
 struct Plan {
   Descriptor configuration = nullptr;
@@ -76,7 +33,7 @@ struct Plan {
 };
 
 struct Graphs {
-  Installed cudnn;
+  const Installed& cudnn = installed_backend();
   std::string json;
   Descriptor device = nullptr;  // null: cuDNN is not asked
   std::mutex mutex;             // of the rest; never held while cuDNN runs, which calls these functions itself
@@ -85,7 +42,18 @@ struct Graphs {
   std::int64_t plans_made = 0;
 };
 
+// cuDNN's parts call these functions by their exported names, which are ours, while it answers. Then they are its own.
+thread_local int depth = 0;
+struct Inside {
+  Inside() { ++depth; }
+  ~Inside() { --depth; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+bool inside() { return depth > 0; }
+
 Descriptor make_device(const Installed& cudnn, const std::string& json) {
+  const Inside guard;
   Descriptor device = nullptr;
   if (cudnn.create(kDeviceDescriptor, &device) != kSuccess) return nullptr;
   const auto length = static_cast<std::int64_t>(json.size());
@@ -115,16 +83,6 @@ Graphs& graphs() {
   static Graphs* const instance = start();
   return *instance;
 }
-
-// cuDNN's parts call these functions by their exported names, which are ours, while it answers. Then they are its own.
-thread_local int depth = 0;
-struct Inside {
-  Inside() { ++depth; }
-  ~Inside() { --depth; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-};
-bool inside() { return depth > 0; }
 
 // How many plans this thread made since it last asked the heuristics: more than one is a choice by measurement.
 thread_local int plans_since_question = 0;
@@ -249,6 +207,7 @@ using namespace gpuplan::shadow::cudnn;
 }  // namespace
 
 SHADOW_API int cudnnBackendCreateDescriptor(int type, Descriptor* descriptor) {
+  if (inside()) return installed_backend().create(type, descriptor);
   Graphs& g = graphs();
   if (g.device == nullptr) {
     if (descriptor == nullptr) return fail(kBadParam, "no place for the descriptor");
@@ -257,7 +216,7 @@ SHADOW_API int cudnnBackendCreateDescriptor(int type, Descriptor* descriptor) {
   }
   const Inside guard;
   const int status = g.cudnn.create(type, descriptor);
-  if (status == kSuccess && depth == 1) remember(g, type, *descriptor);
+  if (status == kSuccess) remember(g, type, *descriptor);
   return status;
 }
 
@@ -266,6 +225,7 @@ SHADOW_API int cudnnBackendInitialize(Descriptor /*descriptor*/) {
 }
 
 SHADOW_API int cudnnBackendDestroyDescriptor(Descriptor descriptor) {
+  if (inside()) return installed_backend().destroy(descriptor);
   Graphs& g = graphs();
   if (g.device == nullptr) {
     delete static_cast<Blank*>(descriptor);
@@ -278,20 +238,18 @@ SHADOW_API int cudnnBackendDestroyDescriptor(Descriptor descriptor) {
 
 SHADOW_API int cudnnBackendSetAttribute(Descriptor descriptor, int attribute, int type, std::int64_t count,
                                         const void* values) {
+  if (inside()) return installed_backend().set(descriptor, attribute, type, count, values);
   Graphs& g = graphs();
   if (g.device == nullptr) return kSuccess;
-  const bool own = inside();
   const Inside guard;
-  return own ? g.cudnn.set(descriptor, attribute, type, count, values)
-             : set_attribute(g, descriptor, attribute, type, count, values);
+  return set_attribute(g, descriptor, attribute, type, count, values);
 }
 
 SHADOW_API int cudnnBackendFinalize(Descriptor descriptor) {
+  if (inside()) return installed_backend().finalize(descriptor);
   Graphs& g = graphs();
   if (g.device == nullptr) return kSuccess;
-  const bool own = inside();
   const Inside guard;
-  if (own) return g.cudnn.finalize(descriptor);
   const Plan plan = plan_of(g, descriptor);
   if (plan.configuration != nullptr) return finalize_plan(g, descriptor, plan.configuration);
   if (is_heuristics(g, descriptor)) {
@@ -303,13 +261,11 @@ SHADOW_API int cudnnBackendFinalize(Descriptor descriptor) {
 
 SHADOW_API int cudnnBackendGetAttribute(Descriptor descriptor, int attribute, int type, std::int64_t wanted,
                                         std::int64_t* count, void* values) {
+  if (inside()) return installed_backend().get(descriptor, attribute, type, wanted, count, values);
   Graphs& g = graphs();
   if (g.device == nullptr) return answer_blank(attribute, count, values);
-  const bool own = inside();
+  if (is_plan_question(attribute)) return answer_plan(plan_of(g, descriptor), attribute, wanted, count, values);
   const Inside guard;
-  if (!own && is_plan_question(attribute)) {
-    return answer_plan(plan_of(g, descriptor), attribute, wanted, count, values);
-  }
   return g.cudnn.get(descriptor, attribute, type, wanted, count, values);
 }
 
