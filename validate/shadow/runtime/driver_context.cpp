@@ -192,6 +192,10 @@ SHADOW_API int cuStreamWriteValue32_v2(Stream* stream, std::uint32_t* address, s
   if (!enqueue(stream, 0)) *address = value;
   return cudaSuccess;
 }
+// The name of CUDA 11, which PyTorch up to 2.6 asks for before it can use expandable segments.
+SHADOW_API int cuStreamWriteValue32(Stream* stream, std::uint32_t* address, std::uint32_t value, unsigned flags) {
+  return cuStreamWriteValue32_v2(stream, address, value, flags);
+}
 SHADOW_API int cuStreamWaitValue32_v2(Stream*, std::uint32_t*, std::uint32_t, unsigned) { return cudaSuccess; }
 SHADOW_API int cuEventCreate(void** event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
 SHADOW_API int cuEventDestroy_v2(void* event) { return cudaEventDestroy(event); }
