@@ -143,6 +143,9 @@ class FiguresTest(unittest.TestCase):
         self.allocator = Allocator()
         self.figures = Figures(self.allocator.stats, self.allocator.reset)
 
+    def end_step(self):
+        return self.figures.end_step(0, self.figures.look(0))
+
     def script_reads(self):
         stats = self.figures.as_the_script_sees(0, self.allocator.stats(0))
         return stats["allocated_bytes"]["all"]["peak"], stats["reserved_bytes"]["large_pool"]["peak"]
@@ -153,11 +156,11 @@ class FiguresTest(unittest.TestCase):
 
     def test_each_step_has_its_own_peak_and_the_script_sees_none_of_it(self):
         self.allocator.use(100, 10)
-        self.assertEqual(self.figures.end_step(0)["peak"]["allocated"], 100)
+        self.assertEqual(self.end_step()["peak"]["allocated"], 100)
         self.assertEqual(self.script_reads(), (100, 100))
         self.allocator.use(50, 20)
         self.assertEqual(self.script_reads(), (100, 100))
-        step = self.figures.end_step(0)
+        step = self.end_step()
         self.assertEqual((step["peak"]["allocated"], step["live"]["allocated"]), (50, 20))
         self.assertEqual(self.script_reads(), (100, 100))
         self.allocator.use(120)
@@ -165,14 +168,14 @@ class FiguresTest(unittest.TestCase):
 
     def test_a_reset_by_the_script_is_the_scripts_and_the_run_remembers(self):
         self.allocator.use(100, 10)
-        self.figures.end_step(0)
+        self.end_step()
         self.script_resets()
         self.assertEqual(self.script_reads(), (10, 10))
         self.allocator.use(70, 10)
         self.script_resets()
         self.allocator.use(30)
         self.assertEqual(self.script_reads(), (30, 30))
-        self.assertEqual(self.figures.end_step(0)["peak"]["allocated"], 70)
+        self.assertEqual(self.end_step()["peak"]["allocated"], 70)
         self.assertEqual(self.figures.whole_run(0)["peak"]["allocated"], 100)
 
     def test_counters_go_on_after_a_reset_by_the_script(self):

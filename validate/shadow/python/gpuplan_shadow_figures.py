@@ -51,9 +51,8 @@ class Figures:
         known.segments = max(known.segments, stats.get("segment", {}).get("all", {}).get("peak", 0))
         return stats
 
-    def end_step(self, device):
-        """The step's figures; the next step begins."""
-        stats = self.look(device)
+    def end_step(self, device, stats):
+        """The step's figures, of which `stats` is the last look; the next step begins."""
         known = self.devices[device]
         figures = {
             "peak": known.step,

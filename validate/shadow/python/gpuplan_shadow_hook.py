@@ -147,11 +147,11 @@ class Hook:
         )
 
     def _used_devices(self):
-        """Devices on which this process has reserved memory."""
+        """{device: the allocator's figures} of the devices on which this process has reserved memory."""
         if not self.torch.cuda.is_initialized():
-            return []
-        devices = range(self.torch._C._cuda_getDeviceCount())
-        return [device for device in devices if self.figures.look(device)["segment"]["all"]["allocated"] > 0]
+            return {}
+        found = {device: self.figures.look(device) for device in range(self.torch._C._cuda_getDeviceCount())}
+        return {device: stats for device, stats in found.items() if self.figures.devices[device].run["reserved"] > 0}
 
     # --- steps
 
@@ -171,9 +171,9 @@ class Hook:
         if key not in self.optimizers or self.optimizers[key]() is not optimizer:
             self.optimizers[key] = weakref.ref(optimizer)
         figures = {}
-        for device in self._used_devices():
+        for device, stats in self._used_devices().items():
             self.look_at_peak(device, "step %d" % self.steps, self._live_optimizers())
-            figures[str(device)] = self.figures.end_step(device)
+            figures[str(device)] = self.figures.end_step(device, stats)
         launches = self.launches.since_last()
         for device, step in figures.items():
             step["launches"] = launches

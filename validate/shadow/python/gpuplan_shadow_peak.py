@@ -30,9 +30,8 @@ class PeakReports:
         self.seconds = 0.0
 
     def look(self, device, when, optimizers):
-        """Reports where this step's peak (since the last begin_step) is the run's highest. To be called before the
-        step's figures end."""
-        self.figures.look(device)
+        """Reports where this step's peak (since the last begin_step) is the run's highest. To be called after a look at
+        the device's figures, and before the step's end."""
         peak = self.figures.devices[device].step["allocated"]
         last = self.reported.get(device, 0)
         if peak <= last or not self.history.on:
