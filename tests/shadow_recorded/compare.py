@@ -13,8 +13,8 @@ import sys
 
 NOT_FIGURES = ("seconds",)
 
-# Recorded before cuDNN's answers for these were last looked at: with the versions that the recording names, on the
-# machine and on the runtime that it was made with, one workspace is another today, as it is here. Counted apart.
+# With the versions that these recordings name, the program that made them gives other figures today: those that are
+# recorded here. One convolution's workspace is another; why is not known. Counted apart.
 RECORDED_OTHERWISE = {("h200.torch2.15", "resnet50", "b64.amp-fp16.momentum"),
                       ("h200.torch2.15", "resnet50", "b256.amp-fp16.momentum")}
 
