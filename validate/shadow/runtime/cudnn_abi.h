@@ -13,12 +13,11 @@
 
 namespace gpuplan::shadow::cudnn {
 
-enum Status : int {
-  kSuccess = 0,
-  kBadParam = 2000,
-  kNotFinalized = 2004,
-  kNotSupported = 3000,
-};
+using Status = int;  // cudnnStatus_t
+constexpr Status kSuccess = 0;
+constexpr Status kBadParam = 2000;
+constexpr Status kNotFinalized = 2004;
+constexpr Status kNotSupported = 3000;
 
 /// Notes `why` for cudnnGetLastErrorString() on this thread, and returns `status`.
 Status fail(Status status, const char* why);
@@ -101,7 +100,9 @@ void pack(Tensor& tensor, int format);
 
 }  // namespace gpuplan::shadow::cudnn
 
-// cudnnCreate<NAME>Descriptor and cudnnDestroy<NAME>Descriptor for the object `type`.
+// cudnnCreate<NAME>Descriptor and cudnnDestroy<NAME>Descriptor for the object `type`, which is a name.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SHADOW_CUDNN_DESCRIPTOR(NAME, type)                                                              \
   SHADOW_API int cudnnCreate##NAME##Descriptor(type** d) { return ::gpuplan::shadow::cudnn::create(d); } \
   SHADOW_API int cudnnDestroy##NAME##Descriptor(type* d) { return ::gpuplan::shadow::cudnn::destroy(d); }
+// NOLINTEND(bugprone-macro-parentheses)

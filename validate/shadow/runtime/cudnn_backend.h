@@ -22,24 +22,22 @@ constexpr int kTypeDescriptor = 15;
 constexpr int kTypeChar = 24;
 
 // cudnnBackendAttributeName_t
-enum Attribute : int {
-  kHeuristicsResults = 202,
-  kHeuristicsDevice = 204,
-  kConfigurationEngine = 300,
-  kConfigurationWorkspace = 303,
-  kConfigurationSharedMemory = 304,
-  kPlanHandle = 400,
-  kPlanConfiguration = 401,
-  kPlanWorkspace = 402,
-  kPlanJson = 405,
-  kPlanDevice = 407,
-  kGraphEngineCount = 802,
-  kEngineIndex = 1301,
-  kEngineDevice = 1307,
-  kDeviceId = 2700,
-  kDeviceHandle = 2701,
-  kDeviceJson = 2702,
-};
+constexpr int kHeuristicsResults = 202;
+constexpr int kHeuristicsDevice = 204;
+constexpr int kConfigurationEngine = 300;
+constexpr int kConfigurationWorkspace = 303;
+constexpr int kConfigurationSharedMemory = 304;
+constexpr int kPlanHandle = 400;
+constexpr int kPlanConfiguration = 401;
+constexpr int kPlanWorkspace = 402;
+constexpr int kPlanJson = 405;
+constexpr int kPlanDevice = 407;
+constexpr int kGraphEngineCount = 802;
+constexpr int kEngineIndex = 1301;
+constexpr int kEngineDevice = 1307;
+constexpr int kDeviceId = 2700;
+constexpr int kDeviceHandle = 2701;
+constexpr int kDeviceJson = 2702;
 
 struct Installed {
   int (*create)(int, Descriptor*) = installed<int(int, Descriptor*)>("cudnnBackendCreateDescriptor");

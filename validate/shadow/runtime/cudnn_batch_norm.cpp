@@ -47,11 +47,11 @@ BatchNormWorkspace batch_norm_workspace(const GpuDescription& gpu, int mode, con
   std::int64_t rows = x.dimensions[0];
   for (std::size_t i = 2; i < static_cast<std::size_t>(x.rank); ++i) rows *= x.dimensions[i];
   const std::int64_t groups = pieces(channels, kGroup);
-  constexpr std::int64_t counter = 4;  // bytes: what the pieces of a group synchronize by
+  constexpr std::int64_t kCounter = 4;  // bytes: what the pieces of a group synchronize by
   const std::int64_t forward_rows = x.type == kFloat ? 64 : 160;
   return {
-      .forward = 1072 + groups * (counter + pieces(rows, forward_rows) * (kSums + counter)),
-      .backward = 1056 + groups * (counter + pieces(rows, kBackwardRows) * kSums),
+      .forward = 1072 + groups * (kCounter + pieces(rows, forward_rows) * (kSums + kCounter)),
+      .backward = 1056 + groups * (kCounter + pieces(rows, kBackwardRows) * kSums),
   };
 }
 
