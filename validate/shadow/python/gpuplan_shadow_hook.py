@@ -141,10 +141,13 @@ class Hook:
     def _cuda_begins(self):
         """Called by PyTorch as it initialises CUDA."""
         self._begin()
-        self.history.begin()
-        self.torch._C._cuda_attach_out_of_memory_observer(
-            guarded(self.session, "an out-of-memory error")(self._out_of_memory)
-        )
+        observe = guarded(self.session, "an out-of-memory error")(self._out_of_memory)
+        for begin in (self.history.begin, lambda: self.torch._C._cuda_attach_out_of_memory_observer(observe)):
+            try:
+                begin()
+            except RuntimeError as error:  # an allocator other than PyTorch's own, which has neither
+                text = first_line(error).partition(". ")[0]
+                self.session.unknown("what was alive at the peak, or at an error: " + text)
 
     def _used_devices(self):
         """{device: the allocator's figures} of the devices on which this process has reserved memory."""
@@ -229,8 +232,8 @@ class Hook:
     # --- the end
 
     def _end(self):
-        if self.ended or os.getpid() != self.session.pid:
-            return
+        if self.ended or not self.began or os.getpid() != self.session.pid:
+            return  # a forked child inherits what its parent has registered
         self.ended = True
         error = ended_by_exception() if self.reason is None else None
         when = "after the last step" if self.steps else "the script"
