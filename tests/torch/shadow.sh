@@ -65,6 +65,14 @@ again() {
   "$python" tests/shadow_recorded/compare.py "$recorded/$name" "$output/$name$no_hook" "$@"
 }
 
+# distributed RANKS NAME [ARGUMENT...]
+distributed() {
+  local ranks=$1 name=$2
+  shift 2
+  "$gpuplan" shadow --gpu a100-80gb --gpus "$ranks" -- "$python" -m torch.distributed.run --standalone \
+    --nproc-per-node "$ranks" "tests/shadow_scripts/$name.py" "$@"
+}
+
 script() {
   local name=$1
   shift
@@ -122,6 +130,17 @@ scripts() {
   check "torch $1: seventy_billion" script seventy_billion
 }
 
+distributed_scripts() {
+  local ranks=2 options=(--gpu a100-80gb --gpus 2)
+  check "torch $1: ddp_data_parallel" script ddp_data_parallel
+  check "torch $1: ddp_small on 2 ranks" distributed 2 ddp_small
+  check "torch $1: ddp_groups on 2 ranks" distributed 2 ddp_groups
+  [ "$extent" != all ] || ranks=8
+  check "torch $1: fsdp2_small on $ranks ranks" distributed "$ranks" fsdp2_small
+  options=(--gpu a100-80gb --world 1024 --rank 3)
+  check "torch $1: fsdp2_small as rank 3 of 1024" script fsdp2_small
+}
+
 # The script catches the error and ends well; the command's exit code tells.
 runs_out() {
   local status=0
@@ -138,8 +157,8 @@ for version in 215 28 26 24; do
     continue
   fi
   case $version in
-    215) recorded_cases 2.15; scripts 2.15 ;;
-    28) recorded_cases 2.8; [ "$extent" != all ] || scripts 2.8 ;;
+    215) recorded_cases 2.15; scripts 2.15; distributed_scripts 2.15 ;;
+    28) recorded_cases 2.8; [ "$extent" != all ] || { scripts 2.8; distributed_scripts 2.8; } ;;
     *) options=(--gpu h200); check "torch $dotted: first_steps" script first_steps ;;
   esac
 done
