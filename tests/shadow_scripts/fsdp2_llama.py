@@ -3,6 +3,7 @@ and attention kept by selective activation checkpointing, AdamW (foreach), clipp
 collection off except every 50 steps. Prints the highest reserved memory of each step in bytes.
 
     --steps N --batch N --sequence N --layers N   a smaller one for tests
+    --backend fake                                PyTorch's fake process group in NCCL's place
     --losses-kept                                 keep each step's loss with its graph until the tenth step (as there)
 """
 
@@ -165,12 +166,15 @@ def main():
     for name, value in (("steps", 3), ("batch", 2), ("sequence", 8192), ("layers", 32)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--losses-kept", action="store_true")
+    parser.add_argument("--backend", default="nccl", choices=("nccl", "fake"))
     options = parser.parse_args()
     gc.disable()
     gc.collect(1)
     os.environ["TORCH_NCCL_AVOID_RECORD_STREAMS"] = os.environ.get("AVOID_RECORD_STREAMS", "1")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
+    if options.backend == "fake":
+        from torch.testing._internal.distributed import fake_pg  # noqa: F401 (registers it)
+    dist.init_process_group(options.backend)
     mesh = init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("dp",))
     model = build(options, mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, foreach=True)
@@ -202,6 +206,7 @@ def main():
             flush=True,
         )
         torch.cuda.reset_peak_memory_stats()
+    torch.cuda.synchronize()
     dist.destroy_process_group()
 
 
