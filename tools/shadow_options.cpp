@@ -101,6 +101,8 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   command.add_flag("--until-stable", o.until_stable, "Ends it once two optimizer steps change nothing")->group("Run");
   command.add_flag("--no-compile", o.no_compile, "torch.compile() returns what it is given")->group("Run");
   add("Run", "--scratch", o.scratch, "full|no-cudnn", "Workspaces of cuDNN's convolutions, or none (full)");
+  add("Run", "--events", o.events, "prompt|late",
+      "When what a stream does is done: at once, or once the host waits; reserved bytes lie between (prompt)");
   add("Run", "--copy-limit", o.copy_limit, "SIZE", "Copies above it move nothing (1 MiB)");
   add("Result", "--max-peak", o.max_peak, "SIZE", "Exit 1 where PyTorch's peak of allocated bytes is above it");
   add("Result", "--snapshot", o.snapshot, "FILE", "PyTorch's memory snapshot, for pytorch.org/memory_viz");
@@ -126,6 +128,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   run.settings.no_compile = o.no_compile;
   const std::string scratch = o.scratch.empty() ? "full" : o.scratch;
   run.settings.cudnn_workspaces = choose<bool>("--scratch", scratch, {{"full", true}, {"no-cudnn", false}});
+  const std::string events = o.events.empty() ? "prompt" : o.events;
+  run.settings.events_lag = choose<bool>("--events", events, {{"prompt", false}, {"late", true}});
   if (!o.copy_limit.empty()) run.settings.copy_limit = size_of("--copy-limit", o.copy_limit);
   if (!o.max_peak.empty()) run.max_peak_bytes = size_of("--max-peak", o.max_peak);
   run.settings.snapshot = file_to_write("--snapshot", o.snapshot);

@@ -83,6 +83,7 @@ expect 2 '--capacity expects a size above 0' --capacity 0 -- true
 expect 2 '--capacity expects a size above 0' --capacity '0 GiB' -- true
 expect 2 '--max-peak expects a size' --max-peak 20 -- true
 expect 2 '--scratch expects full or no-cudnn' --scratch none -- true
+expect 2 '--events expects prompt or late' --events lag -- true
 expect 2 'no format ends like that' -o report.pdf -- true
 expect 4 'cannot be written there' --snapshot "$work/no/such/folder.pickle" -- true
 expect 4 'cannot be written there' --launches "$work" -- true
