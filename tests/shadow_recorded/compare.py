@@ -13,10 +13,17 @@ import sys
 
 NOT_FIGURES = ("seconds",)
 
-# With the versions that these recordings name, the program that made them gives other figures today: those that are
-# recorded here. One convolution's workspace is another; why is not known. Counted apart.
-RECORDED_OTHERWISE = {("h200.torch2.15", "resnet50", "b64.amp-fp16.momentum"),
-                      ("h200.torch2.15", "resnet50", "b256.amp-fp16.momentum")}
+# Runs whose recording is not to be reached, with their differences counted apart.
+RECORDED_OTHERWISE = {
+    # With the versions that the recording names, the program that made it gives other figures today: those that are
+    # recorded here. One convolution's workspace is another; why is not known.
+    ("h200.torch2.15", "resnet50", "b64.amp-fp16.momentum"),
+    ("h200.torch2.15", "resnet50", "b256.amp-fp16.momentum"),
+    # transformers 4.56 asks torch.all(mask == 1) in every step, to go without the mask. No kernel answers. In the
+    # recorded third step a byte left from an earlier copy said yes; here what no kernel wrote is zero in every step.
+    ("h200.torch2.8.nocudnn", "bert_base", "b32.amp-fp16.adamw"),
+    ("a100.torch2.8.nocudnn", "bert_base", "b32.amp-fp16.adamw"),
+}
 
 
 def flat(x, prefix=""):
