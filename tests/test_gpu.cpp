@@ -69,6 +69,16 @@ TEST_CASE("a GPU file is read whole, and what is unknown stays absent") {
   CHECK(gpu.source == "made up");
   CHECK(read(kWhole + "cuda_total_bytes: 1000\n").cuda_total_bytes == 1000);
   CHECK(read(kWhole + "context_bytes: 500\n").context_bytes == 500);
+  CHECK(gpu.cuda_name.empty());
+  CHECK(!gpu.l2_cache_bytes);
+  const Gpu described = read(kWhole +
+                             "cuda_name: Tesla X1\nl2_cache_bytes: 4194304\nmemory_bus_bits: 256\n"
+                             "sm_clock_khz: 1590000\nmemory_clock_khz: 5001000\n");
+  CHECK(described.cuda_name == "Tesla X1");
+  CHECK(described.l2_cache_bytes == 4194304);
+  CHECK(described.memory_bus_bits == 256);
+  CHECK(described.sm_clock_khz == 1590000);
+  CHECK(described.memory_clock_khz == 5001000);
 }
 
 TEST_CASE("a GPU file with something wrong is refused at its place") {
