@@ -20,7 +20,7 @@ RECORDED_OTHERWISE = {
     ("h200.torch2.15", "resnet50", "b64.amp-fp16.momentum"),
     ("h200.torch2.15", "resnet50", "b256.amp-fp16.momentum"),
     # transformers 4.56 asks torch.all(mask == 1) in every step, to go without the mask. No kernel answers. In the
-    # recorded third step a byte left from an earlier copy said yes; here what no kernel wrote is zero in every step.
+    # recorded second and third step the answer's byte was 255, left by another tensor: yes; here it is zero, no.
     ("h200.torch2.8.nocudnn", "bert_base", "b32.amp-fp16.adamw"),
     ("a100.torch2.8.nocudnn", "bert_base", "b32.amp-fp16.adamw"),
 }
