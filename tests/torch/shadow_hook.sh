@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The Python hook of `gpuplan shadow` beside PyTorch: the script reads what it reads without the hook, and is ended where
+# that is asked for. GPUPLAN names the program; the interpreters are those of shadow.sh.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0 tried=0
+
+fail() {
+  echo "FAIL  torch $version: $1"
+  status=1
+}
+
+# shadow CODE OPTIONS... -- COMMAND...: standard output to $work/out, the report to $work/report.json.
+shadow() {
+  local code=$1 actual=0
+  shift
+  "$gpuplan" shadow --gpu h200 -o "$work/report.json" "$@" >"$work/out" 2>"$work/err" </dev/null || actual=$?
+  [ "$actual" -eq "$code" ] || fail "$*: exit $actual, not $code: $(tail -n 2 "$work/err")"
+}
+
+# steps N: the report has N optimizer steps.
+steps() {
+  local found
+  found=$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["steps"]))' "$work/report.json")
+  [ "$found" = "$1" ] || fail "$found steps in the report, not $1"
+}
+
+for version in 215 28; do
+  named=GPUPLAN_TORCH_PYTHON_$version
+  python=${!named:-build-torch/shadow-$version/bin/python}
+  "$python" -c 'import torch' 2>/dev/null || { echo "skip  torch $version: no $python"; continue; }
+  tried=$((tried + 1))
+
+  shadow 0 -- "$python" -E tests/shadow_hook/memory_statistics.py # -E: without PYTHONPATH there is no hook
+  grep "{" "$work/out" >"$work/without"
+  shadow 0 -- "$python" tests/shadow_hook/memory_statistics.py
+  grep '{' "$work/out" | cmp -s - "$work/without" || fail "the script reads other statistics with the hook"
+  [ -s "$work/without" ] || fail "no statistics"
+
+  shadow 0 --steps 3 -- "$python" tests/shadow_hook/loop.py eager
+  steps 3
+  grep -q '^finally' "$work/out" && grep -q '^exit handler' "$work/out" || fail "--steps did not end the script cleanly"
+  shadow 0 --until-stable -- "$python" tests/shadow_hook/loop.py eager
+  steps 4 # the second has the optimizer's state, the third and fourth are like it
+  shadow 4 -- "$python" tests/shadow_hook/loop.py inductor
+  grep -q -- '--no-compile' "$work/err" || fail "torch.compile's line does not name --no-compile"
+  shadow 0 --no-compile -- "$python" tests/shadow_hook/loop.py inductor
+  grep -q '^finished' "$work/out" || fail "--no-compile: the script did not finish"
+  shadow 0 --steps 2 --snapshot "$work/memory.pickle" -- "$python" tests/shadow_hook/loop.py eager
+  "$python" -c 'import pickle, sys; assert pickle.load(open(sys.argv[1], "rb"))["device_traces"][0]' \
+    "$work/memory.pickle" || fail "--snapshot: no record in the file"
+  echo "done  torch $version"
+done
+[ "$tried" -gt 0 ] || { echo "no torch; see tests/torch/shadow.sh"; exit 77; }
+exit "$status"
