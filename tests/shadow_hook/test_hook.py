@@ -102,7 +102,7 @@ class Alive(unittest.TestCase):
         places = alive.Places("/p/site-packages/torch/", "/p/")
         inner = frame("/p/site-packages/torch/nn/functional.py", 3, "gelu")
         user = frame("/p/site-packages/model/gpt.py", 7, "forward")
-        stack = [inner, frame("/p/functools.py"), user, frame("/home/train.py", 9)]
+        stack = [inner, frame("/p/functools.py"), user, frame("/srv/train.py", 9)]
         self.assertEqual(places.line(stack), ("/p/site-packages/model/gpt.py", 7, "forward"))
         self.assertEqual(places.line([inner]), (inner["filename"], 3, "gelu"))
         self.assertEqual(places.line([]), ("", 0, alive.BACKWARD))
@@ -116,7 +116,7 @@ class Alive(unittest.TestCase):
         places = alive.Places("/t/torch/", "/p/")
         self.assertTrue(places.built_by_module([frame("/t/torch/nn/modules/module.py", 1, "_apply")]))
         self.assertFalse(places.built_by_module([frame("/t/torch/nn/modules/module.py", 1, "_call_impl")]))
-        self.assertFalse(places.built_by_module([frame("/home/nn/modules/mine.py", 1, "__init__")]))
+        self.assertFalse(places.built_by_module([frame("/srv/nn/modules/mine.py", 1, "__init__")]))
 
 
 class Allocator:

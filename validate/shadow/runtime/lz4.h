@@ -1,4 +1,5 @@
-// The LZ4 block format (github.com/lz4/lz4, doc/lz4_Block_format.md), in which nvcc compressed code until CUDA 12.8.
+// The LZ4 block format (described in the lz4 project under "LZ4 Block Format"), in which nvcc compressed code until
+// CUDA 12.8.
 #pragma once
 
 #include <cstddef>
