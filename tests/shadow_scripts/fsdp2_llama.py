@@ -201,7 +201,8 @@ def main():
             losses.clear()
         statistics = torch.cuda.memory_stats()
         print(
-            f"step {step}: active {statistics['active_bytes.all.peak']} allocated {statistics['allocated_bytes.all.peak']}"
+            f"step {step}: active {statistics['active_bytes.all.peak']}"
+            f" allocated {statistics['allocated_bytes.all.peak']}"
             f" reserved {statistics['reserved_bytes.all.peak']} retries {statistics['num_alloc_retries']}",
             flush=True,
         )

@@ -35,12 +35,22 @@ def install(settings):
         _meet_nobody(torch, settings)
 
 
+def _is_launcher():
+    """Whether this process, or the one that started it, is torchrun."""
+    modules = ("torch.distributed.run", "torch.distributed.launch")
+    command = getattr(sys, "orig_argv", [])
+    named = os.path.basename(sys.argv[0] if getattr(sys, "argv", None) else "") == "torchrun"
+    return named or any(module in command for module in modules) or "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def _set_environment(settings):
-    if "TORCHELASTIC_RUN_ID" in os.environ and "GPUPLAN_SHADOW_WORLD" not in os.environ:
-        raise SystemExit("gpuplan shadow: --world stands for every rank in one process: give it the script, not torchrun")
+    if _is_launcher():
+        line = "gpuplan shadow: --world stands for every rank in one process: name the script, not torchrun"
+        print(line, file=sys.stderr)
+        raise SystemExit(4)
     # One process has one GPU, so that its local rank is 0 whatever its rank is.
     own = {"RANK": settings.rank, "WORLD_SIZE": settings.world, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
-    own.update({"GROUP_RANK": settings.rank, "GROUP_WORLD_SIZE": settings.world, "GPUPLAN_SHADOW_WORLD": settings.world})
+    own.update({"GROUP_RANK": settings.rank, "GROUP_WORLD_SIZE": settings.world})
     os.environ.update({key: str(value) for key, value in own.items()})
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
