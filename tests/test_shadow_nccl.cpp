@@ -250,6 +250,15 @@ TEST_CASE("imagined ranks contribute what this one does") {
   ncclRecv(&value, 1, kNcclInt64, 3, c, nullptr);
   CHECK(ncclGroupEnd() == kNcclSuccess);
   CHECK(value == 5);
+  // A gather as PyTorch 2.15 makes one of a list: a broadcast for each rank, in a group.
+  std::array<std::int64_t, 4> parts{};
+  ncclGroupStart();
+  for (int root = 0; root < 4; ++root) {
+    std::int64_t* const part = &parts[static_cast<std::size_t>(root)];
+    ncclBroadcast(root == 1 ? &own : part, part, 1, kNcclInt64, root, c, nullptr);
+  }
+  CHECK(ncclGroupEnd() == kNcclSuccess);
+  CHECK(parts == std::array<std::int64_t, 4>{5, 5, 5, 5});
   const float half = 0.5F;
   float number = 2;
   int scaled_sum = 0;

@@ -203,14 +203,16 @@ int finish_with_peers(const Posted& posted) {
   return kNcclSuccess;
 }
 
-// What a rank like this one sends to this one is what this one sends to it, in the same group.
+// What a rank like this one sends is what this one sends in the same group: to the rank that it receives from, or as
+// the root of its own broadcast (PyTorch gathers a list of tensors by one broadcast for each rank).
 const Message* sent_alike(const Posted& receive, std::span<const Posted> group) {
+  const Operation& mine = *receive.operation;
   for (const Posted& other : group) {
     const Operation& o = *other.operation;
-    if (o.kind == Kind::send && o.communicator == receive.operation->communicator &&
-        o.other == receive.operation->other && other.bytes == receive.bytes) {
-      return &other.own;
-    }
+    if (o.communicator != mine.communicator || other.bytes != receive.bytes) continue;
+    const bool sent = mine.kind == Kind::receive && o.kind == Kind::send && o.other == mine.other;
+    const bool broadcast = mine.kind == Kind::broadcast && o.kind == Kind::broadcast && is_root(o);
+    if (sent || broadcast) return &other.own;
   }
   return nullptr;
 }
@@ -219,7 +221,7 @@ void finish_alike(const Posted& posted, std::span<const Posted> group) {
   const Operation& o = *posted.operation;
   const Communicator& c = *o.communicator;
   if (o.kind == Kind::send || ((o.kind == Kind::reduce || o.kind == Kind::gather) && !is_root(o))) return;
-  const Message* const received = o.kind == Kind::receive ? sent_alike(posted, group) : nullptr;
+  const Message* const received = o.kind == Kind::receive || !is_root(o) ? sent_alike(posted, group) : nullptr;
   if (received != nullptr) return finish(posted, {received});
   if (o.kind == Kind::receive || (has_root(o.kind) && !is_root(o))) {
     note_unknown("what an imagined rank would have sent (broadcast, scatter, receive): the buffer was left as it was");
