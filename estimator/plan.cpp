@@ -1,5 +1,6 @@
 #include "estimator/plan.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -26,10 +27,14 @@ Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu
   Placement placement = place(graph, passes, optimizer, run, gpu);
   const TensorLevels levels = tensor_levels(graph, passes, optimizer, run);
 
-  Report r = make_report({model, graph, passes, optimizer, placement, levels}, run, gpu);
+  const PlanParts parts{model, graph, passes, optimizer, placement, levels};
+  Report r = make_report(parts, run, gpu);
   r.phases = std::move(placement.phases);
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = gpu;
+  if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
+    r.within_memory = within_memory(parts, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0), graph,
+                                                        passes, optimizer, run, gpu));
   r.warnings = warnings_about(model, graph, run, named_gpu);
   return r;
 }

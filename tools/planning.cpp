@@ -12,33 +12,53 @@ namespace gpuplan {
 
 namespace {
 
-// What `run` needs on the device, or nothing when it cannot be run at all.
-std::optional<std::int64_t> needs(const Planning& planning, const RunConfig& run) {
+// The report of `run`, or nothing when it cannot be run at all.
+std::optional<Report> try_plan(const Planning& planning, const RunConfig& run) {
   try {
-    return plan(planning.model, make_catalog(), run, &*planning.gpu).peak.device_bytes;
+    return plan(planning.model, make_catalog(), run, &*planning.gpu);
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-// The largest batch below the run's that fits, still in as many micro-batches. Needs grow with the batch, so halving
-// the interval finds it.
-std::optional<WayOut> smaller_batch(const Planning& planning, std::int64_t usable_bytes) {
+// What `run` needs on the device, or nothing when it cannot be run at all.
+std::optional<std::int64_t> needs(const Planning& planning, const RunConfig& run) {
+  const std::optional<Report> report = try_plan(planning, run);
+  return report ? std::optional(report->peak.device_bytes) : std::nullopt;
+}
+
+// The largest batch, in as many micro-batches, below the run's for which `good` holds; it does for `known_good`, or
+// that is 0. What a step needs grows with the batch, so halving the interval finds it.
+template <typename Good>
+std::int64_t largest_batch(const Planning& planning, std::int64_t known_good, Good&& good) {
   RunConfig run = planning.run;
-  std::int64_t fits = 0, too_big = run.batch / run.micro_batches, needed = 0;  // samples of a micro-batch
-  while (too_big - fits > 1) {
-    const std::int64_t samples = fits + (too_big - fits) / 2;
+  std::int64_t right = known_good / run.micro_batches, too_big = run.batch / run.micro_batches;
+  while (too_big - right > 1) {
+    const std::int64_t samples = right + (too_big - right) / 2;
     run.batch = samples * run.micro_batches;
-    const std::optional<std::int64_t> bytes = needs(planning, run);
-    if (bytes && *bytes <= usable_bytes) {
-      fits = samples;
-      needed = *bytes;
-    } else {
-      too_big = samples;
-    }
+    const std::optional<Report> report = try_plan(planning, run);
+    (report && good(*report) ? right : too_big) = samples;
   }
-  if (fits == 0) return std::nullopt;
-  return WayOut{.flags = "--batch " + std::to_string(fits * run.micro_batches), .device_bytes = needed};
+  return right * run.micro_batches;
+}
+
+WayOut way_with_batch(const Planning& planning, std::int64_t batch) {
+  RunConfig run = planning.run;
+  run.batch = batch;
+  const Report report = plan(planning.model, make_catalog(), run, &*planning.gpu);
+  return {.flags = "--batch " + std::to_string(batch),
+          .device_bytes = report.peak.device_bytes,
+          .retries = report.within_memory ? report.within_memory->retries : 0};
+}
+
+// The largest batch that fits, and the largest that runs at all where that is larger.
+std::vector<WayOut> smaller_batches(const Planning& planning) {
+  const std::int64_t fits = largest_batch(planning, 0, [](const Report& r) { return verdict(r).at_once; });
+  const std::int64_t runs = largest_batch(planning, fits, [](const Report& r) { return verdict(r).fits; });
+  std::vector<WayOut> ways;
+  if (fits > 0) ways.push_back(way_with_batch(planning, fits));
+  if (runs > fits) ways.push_back(way_with_batch(planning, runs));
+  return ways;
 }
 
 // The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
@@ -103,9 +123,8 @@ Report make_report(const Planning& planning) {
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
   const Verdict v = verdict(report);
   if (!v.known || v.fits) return {};
-  std::vector<WayOut> fitting;
+  std::vector<WayOut> fitting = smaller_batches(planning);
   std::optional<WayOut> closest;
-  if (const std::optional<WayOut> batch = smaller_batch(planning, v.usable_bytes)) fitting.push_back(*batch);
   if (const std::optional<WayOut> micro = more_micro_batches(planning, v.usable_bytes)) fitting.push_back(*micro);
   for (const auto& [flags, run] : changes(planning.run, *planning.gpu)) {
     const std::optional<std::int64_t> bytes = needs(planning, run);

@@ -13,6 +13,9 @@ namespace {
 // Beyond an exbibyte every answer is "no"; stopping there keeps every sum of sizes within 64 bits.
 constexpr std::int64_t kTooMuch = std::int64_t{1} << 60;
 
+// Thrown where the allocator has no room, to where the replay began.
+struct NoRoom {};
+
 constexpr int kSteadyStep = 2;  // the third: reserved memory has settled (facts: simulate 2-3 iterations)
 
 template <class Allocator>
@@ -36,12 +39,24 @@ class Replay {
       steady_ = i == kSteadyStep;
       allocator_.reset_peaks();
       highest_ = -1;
+      training_step_ = i;
       step(i);
     }
     result_.segments = allocator_.segment_count();
     result_.inactive_split_bytes = allocator_.inactive_split_bytes();
     result_.allocations = allocations_;
     return std::move(result_);
+  }
+
+  LimitedPlacement replay_within_limit() {
+    LimitedPlacement limited;
+    try {
+      replay();
+    } catch (const NoRoom&) {
+      limited = {0, true, allocator_.out_of_memory(), training_step_, phase_, step_, pass_};
+    }
+    limited.retries = allocator_.retry_count();
+    return limited;
   }
 
  private:
@@ -333,7 +348,7 @@ class Replay {
     if (bytes > kTooMuch || allocator_.reserved_bytes() > kTooMuch)
       throw Error("the step needs more than 1 EiB of memory");
     const BlockId b = allocator_.allocate(bytes);
-    if (b == kOutOfMemory) throw Error("the step needs more memory than there are addresses");
+    if (b == kOutOfMemory) throw NoRoom{};
     ++allocations_;
     if (b != kNoBlock) categories_[static_cast<std::size_t>(category)] += allocator_.charged_bytes(b);
     if (reporting_) note_peak(phase_, step_);
@@ -412,6 +427,7 @@ class Replay {
   std::array<std::int64_t, kCategories> categories_{};
   Phase phase_ = Phase::start;
   std::int32_t step_ = kNone;
+  int training_step_ = -1;
   std::vector<BlockId> fp32_gradients_;  // of master weights
   std::size_t next_replacement_ = 0, next_update_ = 0;
   bool updates_first_ = false;  // optimizers in backward have no states yet
@@ -437,7 +453,18 @@ Placement place(const Graph& graph, std::span<const Schedule> passes, const Opti
   }
   ArithmeticSegments segments;
   CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
-  return Replay<CachingAllocator>(caching, graph, passes, optimizer, run, gpu).replay();
+  try {
+    return Replay<CachingAllocator>(caching, graph, passes, optimizer, run, gpu).replay();
+  } catch (const NoRoom&) {
+    throw Error("the step needs more memory than there are addresses");
+  }
+}
+
+LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<const Schedule> passes,
+                              const OptimizerWork& optimizer, const RunConfig& run, const Gpu& gpu) {
+  ArithmeticSegments segments(bytes);
+  CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
+  return Replay<CachingAllocator>(caching, graph, passes, optimizer, run, gpu).replay_within_limit();
 }
 
 }  // namespace gpuplan

@@ -8,6 +8,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/memory/allocator.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/phase.h"
 #include "estimator/run_config.h"
@@ -32,10 +33,26 @@ struct Placement {
   std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
 };
 
+/// What becomes of the run on a device with `bytes` for segments: an allocator without room gives its cache back to the
+/// device and asks again before it raises torch.OutOfMemoryError.
+struct LimitedPlacement {
+  std::int64_t retries = 0;    // caches given back, from construction to the end of the third step
+  bool out_of_memory = false;  // then what follows says of which allocation
+  OutOfMemory reading;
+  int training_step = -1;  // 0 is the first; -1: while the model and the batch are made
+  Phase phase = Phase::start;
+  std::int32_t step = kNone;  // of Schedule::steps; kNone outside of them
+  std::size_t pass = 0;
+};
+
 /// `passes`: the schedule of a step, and where there are micro-batches that of all but the first.
 /// Replays model construction and `steps` steps (the third is steady) under run.allocator and run.alloc_conf.
 /// Throws Error when sizes overflow.
 Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
                 const RunConfig& run, const Gpu& gpu);
+
+/// The same under PyTorch's caching allocator, with `bytes` for its segments.
+LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<const Schedule> passes,
+                              const OptimizerWork& optimizer, const RunConfig& run, const Gpu& gpu);
 
 }  // namespace gpuplan

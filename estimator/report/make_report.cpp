@@ -259,6 +259,25 @@ void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
 
 }  // namespace
 
+std::int64_t usable_bytes(const Report& report) {
+  if (!report.gpu || report.run.allocator != AllocatorKind::caching) return 0;
+  return report.gpu->cuda_total_bytes.value_or(report.gpu->memory_bytes);
+}
+
+WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limited) {
+  WithinMemory w;
+  w.runs = !limited.out_of_memory;
+  w.retries = limited.retries;
+  if (w.runs) return w;
+  w.tried_bytes = limited.reading.tried_bytes;
+  w.allocated_bytes = limited.reading.allocated_bytes;
+  w.reserved_bytes = limited.reading.reserved_bytes;
+  w.step = limited.training_step + 1;
+  w.phase = limited.phase;
+  name_step(parts, limited.pass, limited.step, w.phase, w.op, w.layer);
+  return w;
+}
+
 Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
   Report r;
   r.model.name = parts.model.name;

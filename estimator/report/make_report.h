@@ -24,6 +24,13 @@ struct PlanParts {
   const TensorLevels& levels;
 };
 
+/// What cudaMalloc can hand out on the report's GPU where that is known (the driver keeps some of what nvidia-smi
+/// shows), else what nvidia-smi shows; 0 without a GPU, or where other allocators than PyTorch's are planned for.
+std::int64_t usable_bytes(const Report& report);
+
+/// What `limited` is called in a report.
+WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limited);
+
 /// All but the phases and the timeline, which are the placement's own, the named GPU and the warnings. `gpu`: the one
 /// planned for, named or assumed. Throws Error when a sum overflows.
 Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu);

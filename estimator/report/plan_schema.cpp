@@ -83,6 +83,12 @@ Json peak_schema() {
             {"modules", list_of(module)}}));
 }
 
+Json within_memory_schema() {
+  const Json failure = object(with(integers({"wanted_bytes", "allocated_bytes", "reserved_bytes", "step"}),
+                                   {{"phase", phase_words()}, {"op", kText}, {"layer", kText}}));
+  return or_null(object({{"runs", {{"type", "boolean"}}}, {"retries", kInteger}, {"out_of_memory", or_null(failure)}}));
+}
+
 Json layer_schema() {
   const Json sizes = list_of(kInteger);
   return object(
@@ -116,6 +122,7 @@ Json top_level() {
                                  "saved_for_backward", "kv_cache"}))},
       {"tensor_peak", tensor_peak_schema()},
       {"peak", peak_schema()},
+      {"within_memory", within_memory_schema()},
       {"phases", list_of(phase_row_schema())},
       {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",
                                    "optimizer_flops", "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},

@@ -47,6 +47,18 @@ struct ModuleBytes {  // alive at the peak, by top-level part of the path
   std::int64_t bytes = 0;
 };
 
+/// What becomes of a step that needs more than the device has: PyTorch gives its cache back and asks again, and raises
+/// torch.OutOfMemoryError where that is not enough.
+struct WithinMemory {
+  bool runs = false;
+  std::int64_t retries = 0;  // caches given back up to the end of the third step (num_alloc_retries)
+  // Where it does not run: the allocation that fails, as PyTorch's message has it.
+  std::int64_t tried_bytes = 0, allocated_bytes = 0, reserved_bytes = 0;
+  int step = 0;  // 1 is the first; 0: while the model and the batch are made
+  Phase phase = Phase::start;
+  std::string op, layer;
+};
+
 struct Report {
   struct {
     std::string name, file;
@@ -82,6 +94,7 @@ struct Report {
     std::vector<PeakPart> parts;       // at the allocated peak
     std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
   } peak;
+  std::optional<WithinMemory> within_memory;  // where `peak` is more than the named GPU has
   std::vector<PhaseRow> phases;
   struct {
     std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;

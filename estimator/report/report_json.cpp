@@ -81,6 +81,23 @@ Json peak_json(const Report& report) {
           {"modules", std::move(modules)}};
 }
 
+// Null where the step fits, or no GPU was named.
+Json within_memory_json(const Report& report) {
+  if (!report.within_memory) return nullptr;
+  const WithinMemory& w = *report.within_memory;
+  Json failure = nullptr;
+  if (!w.runs) {
+    failure = {{"wanted_bytes", w.tried_bytes},
+               {"allocated_bytes", w.allocated_bytes},
+               {"reserved_bytes", w.reserved_bytes},
+               {"step", w.step},
+               {"phase", name_of(w.phase)},
+               {"op", w.op},
+               {"layer", w.layer}};
+  }
+  return {{"runs", w.runs}, {"retries", w.retries}, {"out_of_memory", std::move(failure)}};
+}
+
 Json phases_json(const Report& report) {
   Json list = Json::array();
   for (const PhaseRow& row : report.phases)
@@ -154,6 +171,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["bytes"] = bytes_json(report);
   json["tensor_peak"] = tensor_peak_json(report);
   json["peak"] = peak_json(report);
+  json["within_memory"] = within_memory_json(report);
   json["phases"] = phases_json(report);
   json["compute"] = compute_json(report);
   json["offload"] = {{"to_host_bytes", report.offload_bytes_to_host},

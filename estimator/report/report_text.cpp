@@ -39,6 +39,7 @@ class Screen {
   std::string part_label(Category category) const;
   std::string peak_place() const;
   std::string fit_words() const;
+  std::string failing_place(const WithinMemory& w) const;
 
   const Report& report_;
   const TextStyle& style_;
@@ -82,9 +83,25 @@ std::string Screen::fit_words() const {
   const std::string device = report_.gpu->title + " (" + format_count(v.usable_bytes >> 20) + " MiB)";
   const std::string share =
       v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
+  if (v.fits && !v.at_once)
+    return paint("33", mark + " runs") + " on " + device +
+           " only by giving the cache back: " + format_count(report_.within_memory->retries) +
+           " retries in three steps";
   if (v.fits)
     return paint("32", mark + " fits") + " " + device + ": " + share + bytes(v.usable_bytes - needs) + " free";
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - v.usable_bytes) + " too much";
+}
+
+// Where torch.OutOfMemoryError is raised.
+std::string Screen::failing_place(const WithinMemory& w) const {
+  std::string place = "wanted while the model is made";
+  if (w.step > 0) {
+    const bool training = report_.run.mode == Mode::train;
+    place = "wanted " +
+            (training ? "in step " + format_count(w.step) + ", " + std::string(name_of(w.phase)) : "in forward");
+    if (const std::string& of = w.layer.empty() ? w.op : w.layer; !of.empty()) place += " of " + of;
+  }
+  return place + ", " + bytes(w.allocated_bytes) + " allocated";
 }
 
 std::string Screen::verdict_block() const {
@@ -98,13 +115,17 @@ std::string Screen::verdict_block() const {
   table.row({"+ runtime", bytes(peak.context_bytes),
              "CUDA context and libraries, " + std::string(name_of(peak.context_confidence)) + " (--runtime)"});
   table.row({"Needs", bytes(peak.device_bytes), fit_words()});
+  if (report_.within_memory && !report_.within_memory->runs)
+    table.row({"Fails", bytes(report_.within_memory->tried_bytes), failing_place(*report_.within_memory)});
   return "\n" + table.text();
 }
 
 std::string Screen::ways_out(const std::vector<WayOut>& ways) const {
   if (ways.empty()) return "";
-  TextTable table({kLeft, kRight});
-  for (const WayOut& way : ways) table.row({way.flags, bytes(way.device_bytes)});
+  TextTable table({kLeft, kRight, kLeft});
+  for (const WayOut& way : ways)
+    table.row({way.flags, bytes(way.device_bytes),
+               way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
   return "\n  any one of these fits\n" + table.text("    ");
 }
 
@@ -230,7 +251,9 @@ Verdict verdict(const Report& report) {
   if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
   // What cudaMalloc can hand out, where it is known: the driver keeps some of what nvidia-smi shows.
   const std::int64_t usable = report.gpu->cuda_total_bytes.value_or(report.gpu->memory_bytes);
-  return {.known = true, .fits = report.peak.device_bytes <= usable, .usable_bytes = usable};
+  const bool at_once = report.peak.device_bytes <= usable;
+  const bool runs = at_once || (report.within_memory && report.within_memory->runs);
+  return {.known = true, .fits = runs, .at_once = at_once, .usable_bytes = usable};
 }
 
 std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {

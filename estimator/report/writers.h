@@ -28,6 +28,7 @@ struct TextStyle {
 struct WayOut {
   std::string flags;
   std::int64_t device_bytes = 0;
+  std::int64_t retries = 0;  // it runs with less than that, PyTorch giving its cache back so often in three steps
 };
 
 /// The screen of `gpuplan plan`: verdict, what is alive at the peak, timeline, compute, parameters. The printed rows of
@@ -47,7 +48,8 @@ std::string report_md(const Report& report, const LayerTableOptions& layers = {}
 /// Whether device_bytes fits the named device; fits also when no memory size is known (knows: false).
 struct Verdict {
   bool known = false;
-  bool fits = true;
+  bool fits = true;     // it runs
+  bool at_once = true;  // and PyTorch need not give its cache back to the device for it
   std::int64_t usable_bytes = 0;
 };
 Verdict verdict(const Report& report);
