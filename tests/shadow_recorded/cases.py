@@ -15,8 +15,8 @@ import models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "recorders"))
 
-INTEGERS = ("ids", "input_ids", "labels")
-PACKAGES = ("torchvision", "transformers", "timm", "peft")
+INTEGERS = ("ids", "input_ids", "labels", "timesteps")
+PACKAGES = ("torchvision", "transformers", "timm", "peft", "diffusers")
 
 
 def shapes(inputs):
@@ -112,6 +112,13 @@ class Encoder(HuggingFace):
         return y.last_hidden_state.mean()
 
 
+class Denoiser(Case):
+    """A model of latents, timesteps and text whose output is compared with the noise."""
+
+    def loss(self, model, y, batch):
+        return F.mse_loss(y.sample, batch[-1])
+
+
 class Nasty(Case):
     """A model of ../recorders/nasty_models.py."""
 
@@ -133,6 +140,8 @@ def kind_of(inputs):
         return LanguageModel
     if "the model's own loss" in inputs:
         return HuggingFace
+    if "F.mse_loss" in inputs:
+        return Denoiser
     return MeanLoss if "out.mean()" in inputs else Case
 
 
@@ -152,7 +161,7 @@ def case_of(recorded):
         return Nasty(recorded, key.removeprefix("nasty_"))
     if key in models.BY_KEY:
         builder = models.BY_KEY[key]
-    elif key.startswith(("lora_", "frozen_")):
+    elif key.startswith(("lora_", "frozen_", "saving_")):
         import saving_memory
         builder = saving_memory.MODELS[key]
     elif re.fullmatch(r"(torchvision|transformers)\.[\w.]+\(.*\)", source):

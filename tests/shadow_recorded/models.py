@@ -62,5 +62,12 @@ class EmbeddingClassifier(nn.Module):
         return self.fc(self.emb(ids).mean(dim=1))
 
 
+def sd_unet():
+    """Stable Diffusion 1.5's, by its configuration."""
+    with torch.device("cpu"):  # its modules leave tensors where they are imported
+        from diffusers import UNet2DConditionModel
+    return UNet2DConditionModel(sample_size=64, cross_attention_dim=768)
+
+
 BY_KEY = {"mlp": mlp, "lenet": lenet, "conv_chain": conv_chain, "wide_4096": wide_4096,
-          "embed_classifier": EmbeddingClassifier, "unet_small": UNet}
+          "embed_classifier": EmbeddingClassifier, "unet_small": UNet, "sd_unet": sd_unet}

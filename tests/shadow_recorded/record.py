@@ -24,9 +24,7 @@ import steps  # noqa: E402
 
 # What a run of a recording says of how it was made; the rest are figures.
 RECIPE = ("recipe", "mode", "batch", "opt", "impl", "dtype", "amp", "loop", "micro", "checkpoint", "clip",
-          "channels_last", "attn", "alloc_conf")
-# Recipes of recordings that this recorder does not know: another optimizer loop, another place for saved tensors.
-OTHER_LOOPS = ("in_backward", "master", "offload_optimizer", "offload_saved")
+          "channels_last", "attn", "alloc_conf", *steps.LOOPS, "offload_saved")
 
 
 def trace_rows(events):
@@ -113,11 +111,13 @@ def record_again(path, out, only_runs):
         return
     runs = []
     for old in recorded["runs"]:
-        if any(old.get(loop) for loop in OTHER_LOOPS) or (only_runs and old["recipe"] not in only_runs):
+        if only_runs and old["recipe"] not in only_runs:
             continue
         recipe = {k: old[k] for k in RECIPE if k in old}
         trace = out / ("%s.%s.tsv" % (path.stem, old["recipe"])) if traced(path, old["recipe"]) else None
         got = forked(record, case, recipe, trace)
+        if "allocator" not in old:
+            got.pop("allocator", None)  # some recordings leave it out
         for what in ("saved", "flops"):
             if what in old:
                 got[what] = forked(getattr(steps, what), case, recipe)

@@ -5,6 +5,7 @@ A reading is three numbers, in bytes:
     allocated   torch.cuda.memory_allocated(): rounded to 512 B, and blocks that the allocator does not split count whole
     reserved    torch.cuda.memory_reserved(): segments taken from the driver
 """
+import contextlib
 import ctypes
 import gc
 
@@ -16,6 +17,8 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, 
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
               "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta,
               "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam, "adamax": torch.optim.Adamax}
+
+LOOPS = ("in_backward", "master", "offload_optimizer")  # the keys of ../recorders/saving_memory.py
 
 
 def stat(which):
@@ -60,12 +63,43 @@ class Meter:
         return out
 
 
-def optimizer(recipe, model):
-    parameters = [p for p in model.parameters() if p.requires_grad]
+def optimizer_maker(recipe):
+    """Makes the recipe's optimizer of some parameters."""
     kw = {"foreach": {}, "forloop": {"foreach": False}, "fused": {"fused": True}}[recipe.get("impl", "foreach")]
     if recipe["opt"] == "momentum":
-        return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, **kw)
-    return OPTIMIZERS[recipe["opt"]](parameters, lr=1e-3, **kw)
+        return lambda parameters: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, **kw)
+    return lambda parameters: OPTIMIZERS[recipe["opt"]](parameters, lr=1e-3, **kw)
+
+
+class Update:
+    """What a step does once gradients are there: PyTorch's optimizer, or the loop of ../recorders/saving_memory.py."""
+
+    def __init__(self, recipe, model):
+        self.made, make = [], optimizer_maker(recipe)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+
+        def noted(parameters):
+            self.made.append(make(parameters))
+            return self.made[-1]
+
+        loop = next((key for key in LOOPS if recipe.get(key)), None)
+        if loop:
+            import saving_memory
+            self.loop = saving_memory.LOOPS[loop](self.parameters, noted)
+        else:
+            self.loop = noted(self.parameters)
+        self.copies = getattr(self.loop, "copies", [])
+
+    def clip(self, model):
+        """Before the step, and of what it reads: the copies' gradients where those are made first."""
+        torch.nn.utils.clip_grad_norm_(self.copies if hasattr(self.loop, "copy_grads") else model.parameters(), 1.0)
+
+    def state_bytes(self):
+        states = (s for made in self.made for state in made.state.values() for s in state.values())
+        return bytes_of(t for t in [*states, *self.copies] if torch.is_tensor(t) and t.is_cuda)
+
+    def gradient_bytes(self, model):
+        return bytes_of(p.grad for p in [*model.parameters(), *self.copies] if p.grad is not None and p.grad.is_cuda)
 
 
 def mapped(function, x):
@@ -109,6 +143,11 @@ def images_last(batch):
     return tuple(t.to(memory_format=torch.channels_last) if torch.is_tensor(t) and t.dim() == 4 else t for t in batch)
 
 
+def saved_elsewhere(recipe):
+    on_cpu = recipe.get("offload_saved")
+    return torch.autograd.graph.save_on_cpu() if on_cpu else contextlib.nullcontext()
+
+
 class Training:
     """The model, its optimizer and its batch on the device, and one step on them."""
 
@@ -119,7 +158,7 @@ class Training:
             self.model = self.model.to(memory_format=torch.channels_last)
         self.model.train()
         out["model"] = current()
-        self.optimizer = optimizer(recipe, self.model)
+        self.update = Update(recipe, self.model)
         self.scaler = torch.amp.GradScaler("cuda") if recipe.get("amp") == "fp16" else None
         with torch.device("cuda"):
             self.batch = floating(case.batch(recipe["batch"]), DTYPES[recipe.get("dtype", "fp32")])
@@ -129,7 +168,7 @@ class Training:
         self.held = None
 
     def forward(self, micro_batch):
-        with autocast(self.recipe):
+        with saved_elsewhere(self.recipe), autocast(self.recipe):
             y = self.case.forward(self.model, micro_batch)
             self.meter("forward")
             return y, self.case.loss(self.model, y, micro_batch)
@@ -140,14 +179,14 @@ class Training:
 
     def optimize(self):
         if self.scaler:
-            self.scaler.step(self.optimizer)
+            self.scaler.step(self.update.loop)
             self.scaler.update()
         else:
-            self.optimizer.step()
+            self.update.loop.step()
         self.meter("optimizer")
 
     def start(self):
-        self.optimizer.zero_grad(set_to_none=True)
+        self.update.loop.zero_grad()
         self.meter("start")
 
     def step(self):
@@ -168,8 +207,10 @@ class Training:
                 del loss
             else:
                 del y, loss
+        if hasattr(self.update.loop, "copy_grads"):
+            self.update.loop.copy_grads()
         if self.recipe.get("clip"):
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.update.clip(self.model)
             self.meter("clip")
         self.optimize()
 
@@ -197,9 +238,8 @@ def train(case, recipe, meter):
             r = meter.take()
             r["end"] = current()
             out["first_step" if i == WARM else "steady_step"] = r
-    out["optimizer_state"] = bytes_of(s for state in t.optimizer.state.values() for s in state.values()
-                                      if torch.is_tensor(s) and s.is_cuda)
-    out["gradients"] = bytes_of(p.grad for p in t.model.parameters() if p.grad is not None)
+    out["optimizer_state"] = t.update.state_bytes()
+    out["gradients"] = t.update.gradient_bytes(t.model)
     out["peak_from_start"] = {k: max(out[s]["peak"][k] for s in ("first_step", "steady_step")) for k in KINDS}
     s = torch.cuda.memory_stats()
     out["allocator"] = {"segments": s["segment.all.current"],
