@@ -1,35 +1,16 @@
 #!/usr/bin/env bash
 # PyTorch's CUDA build under `gpuplan shadow`, without a GPU: recorded cases again, equal to the byte, and scripts of every
-# kind to their end. The packages are installed into build-torch/shadow-VERSION, or are those of the interpreter that
-# GPUPLAN_TORCH_PYTHON_215, _28, _26 or _24 names. A sample of a few minutes; every recorded case, the long scripts and
-# two more versions of torch where GPUPLAN_TORCH is "all". GPUPLAN names the program.
+# kind to their end, with the interpreters of python.bash. A sample of a few minutes; every recorded case, the long
+# scripts and two more versions of torch where GPUPLAN_TORCH is "all". GPUPLAN names the program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tests/torch/python.bash
 extent=${GPUPLAN_TORCH:-small}
 gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
 recorded=tests/shadow/results
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
 passed=0 failed=0 skipped=0 failures=()
-
-packages() {
-  case $1 in
-    215) echo torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 timm==1.0.31 peft==0.21.2 accelerate==1.15.0 ;;
-    28) echo torch==2.8.0 torchvision==0.23.0 transformers==4.56.1 accelerate==1.10.1 peft==0.17.1 ;;
-    26) echo torch==2.6.0 torchvision==0.21.0 transformers==4.48.0 "numpy<2" ;;
-    24) echo torch==2.4.1 torchvision==0.19.1 transformers==4.46.3 "numpy<2" ;;
-  esac
-}
-
-# python_with VERSION: sets $python; false where the packages cannot be had.
-python_with() {
-  local named=GPUPLAN_TORCH_PYTHON_$1 environment=build-torch/shadow-$1
-  python=${!named:-$environment/bin/python}
-  if [ -n "${!named:-}" ] || "$python" -c 'import torch, torchvision, transformers' 2>/dev/null; then return; fi
-  # shellcheck disable=SC2046  # one word a package
-  python3 -m venv "$environment" && "$python" -m pip install --quiet --retries 1 $(packages "$1") >"$output/pip" 2>&1 &&
-    "$python" -c 'import torch, torchvision, transformers'
-}
 
 # check NAME COMMAND...: prints the output of one that fails.
 check() {
@@ -44,6 +25,11 @@ check() {
     echo "FAIL  $name: exit $status"
     tail -n 60 "$output/check" | cut -c1-240 | sed 's/^/      /'
   fi
+}
+
+skip() {
+  skipped=$((skipped + 1)) last_reason="$1: $2"
+  echo "skip  $last_reason"
 }
 
 # A set's cases again, and what differs. The GPUs had no CUDA context and this memory when they were recorded.
@@ -117,8 +103,7 @@ scripts() {
     if "$python" -c "import ${name#*:}" 2>/dev/null; then
       check "torch $1: ${name%:*}" script "${name%:*}"
     else
-      skipped=$((skipped + 1))
-      echo "skip  torch $1: ${name%:*}: $python has no ${name#*:}"
+      skip "torch $1: ${name%:*}" "$python has no ${name#*:}"
     fi
   done
   for name in expandable_segments:True backend:cudaMallocAsync roundup_power2_divisions:8; do
@@ -152,8 +137,7 @@ for version in 215 28 26 24; do
   [ "$extent" = all ] || [ "$version" = 215 ] || [ "$version" = 28 ] || continue
   dotted=2.${version#2}
   if ! python_with "$version"; then
-    skipped=$((skipped + 1))
-    echo "skip  torch $dotted: pip cannot install $(packages "$version"): $(tail -n 1 "$output/pip" 2>/dev/null)"
+    skip "torch $dotted" "$reason"
     continue
   fi
   case $version in
@@ -164,5 +148,8 @@ for version in 215 28 26 24; do
 done
 [ ${#failures[@]} -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
-if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then exit 77; fi
+if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then
+  echo "$last_reason"
+  exit 77
+fi
 [ "$failed" -eq 0 ]

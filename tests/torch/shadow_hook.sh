@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The Python hook of `gpuplan shadow` beside PyTorch: the script reads what it reads without the hook, and is ended where
-# that is asked for. GPUPLAN names the program; the interpreters are those of shadow.sh.
+# that is asked for. GPUPLAN names the program; the interpreters are those of python.bash.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
+source tests/torch/python.bash
 gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,10 +29,8 @@ steps() {
   [ "$found" = "$1" ] || fail "$found steps in the report, not $1"
 }
 
-for version in 215 28; do
-  named=GPUPLAN_TORCH_PYTHON_$version
-  python=${!named:-build-torch/shadow-$version/bin/python}
-  "$python" -c 'import torch' 2>/dev/null || { echo "skip  torch $version: no $python"; continue; }
+for version in 2.15 2.8; do
+  python_with "${version/./}" || { echo "skip  torch $version: $reason"; continue; }
   tried=$((tried + 1))
 
   shadow 0 -- "$python" -E tests/shadow_hook/memory_statistics.py # -E: without PYTHONPATH there is no hook
@@ -54,5 +53,14 @@ for version in 215 28; do
     "$work/memory.pickle" || fail "--snapshot: no record in the file"
   echo "done  torch $version"
 done
-[ "$tried" -gt 0 ] || { echo "no torch; see tests/torch/shadow.sh"; exit 77; }
+# zoo.sh's packages, or the system's.
+for python in build-torch/bin/python /usr/bin/python3; do
+  version=$("$python" -c 'import torch; assert not torch.version.cuda; print(torch.__version__)' 2>/dev/null) || continue
+  tried=$((tried + 1))
+  shadow 4 -- "$python" tests/shadow_hook/loop.py eager
+  grep -q "torch $version has no CUDA in it; install the CUDA build: pip install torch" "$work/err" ||
+    fail "a torch for the CPU is not told so: $(tail -n 1 "$work/err")"
+  echo "done  torch $version for the CPU"
+done
+[ "$tried" -gt 0 ] || { echo "$reason"; exit 77; }
 exit "$status"
