@@ -30,22 +30,6 @@ cudaError_t cudaHostAlloc(void**, std::size_t, unsigned);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaHostRegister(void*, std::size_t, unsigned);
 cudaError_t cudaHostUnregister(void*);
-cudaError_t cudaStreamCreateWithFlags(void**, unsigned);
-cudaError_t cudaStreamDestroy(void*);
-cudaError_t cudaStreamSynchronize(void*);
-cudaError_t cudaStreamBeginCapture(void*, int);
-cudaError_t cudaStreamEndCapture(void*, void**);
-cudaError_t cudaStreamIsCapturing(void*, int*);
-cudaError_t cudaStreamWaitEvent(void*, void*, unsigned);
-cudaError_t cudaEventCreateWithFlags(void**, unsigned);
-cudaError_t cudaEventDestroy(void*);
-cudaError_t cudaEventRecord(void*, void*);
-cudaError_t cudaEventQuery(void*);
-cudaError_t cudaGraphGetNodes(void*, void**, std::size_t*);
-cudaError_t cudaGraphInstantiateWithFlags(void**, void*, unsigned long long);
-cudaError_t cudaGraphLaunch(void*, void*);
-cudaError_t cudaGraphDestroy(void*);
-cudaError_t cudaGraphExecDestroy(void*);
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, void*);
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*);
 int cuMemCreate(std::uint64_t*, std::size_t, const void*, unsigned long long);
@@ -207,74 +191,6 @@ TEST_CASE("shadow: launches are checked as the driver checks them, and counted")
   CHECK(cudaLaunchKernel(&kernel, {1, 1, 1}, {1, 1, 1}, nullptr, kMiB, nullptr) == cudaErrorInvalidValue);
   CHECK(cudaLaunchKernel(nullptr, {1, 1, 1}, {1, 1, 1}, nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
   CHECK(gpuplan_shadow_launches() - before == 1);
-}
-
-TEST_CASE("shadow: a capture records across streams and a replay counts") {
-  void *main = nullptr, *side = nullptr, *event = nullptr, *graph = nullptr, *executable = nullptr;
-  REQUIRE(cudaStreamCreateWithFlags(&main, 1) == cudaSuccess);
-  REQUIRE(cudaStreamCreateWithFlags(&side, 1) == cudaSuccess);
-  REQUIRE(cudaEventCreateWithFlags(&event, 2) == cudaSuccess);
-  CHECK(cudaStreamBeginCapture(nullptr, 0) == cudaErrorStreamCaptureUnsupported);  // the legacy stream
-  const std::int64_t before = gpuplan_shadow_launches();
-  REQUIRE(cudaStreamBeginCapture(main, 0) == cudaSuccess);
-  launch(main);
-  cudaEventRecord(event, main);
-  CHECK(cudaStreamWaitEvent(side, event, 0) == cudaSuccess);
-  int status = 0;
-  cudaStreamIsCapturing(side, &status);
-  CHECK(status == cudaStreamCaptureStatusActive);
-  launch(side);
-  cudaEventRecord(event, side);
-  cudaStreamWaitEvent(main, event, 0);
-  CHECK(cudaStreamEndCapture(main, &graph) == cudaSuccess);
-  CHECK(gpuplan_shadow_launches() == before);
-  std::size_t nodes = 0;
-  cudaGraphGetNodes(graph, nullptr, &nodes);
-  CHECK(nodes == 2);
-  REQUIRE(cudaGraphInstantiateWithFlags(&executable, graph, 0) == cudaSuccess);
-  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-  for (int i = 0; i < 3; ++i) cudaGraphLaunch(executable, main);
-  CHECK(gpuplan_shadow_launches() - before == 6);
-  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
-
-  // Waiting for a stream that is being captured is an error, and the capture is lost.
-  REQUIRE(cudaStreamBeginCapture(main, 0) == cudaSuccess);
-  CHECK(cudaStreamSynchronize(main) == cudaErrorStreamCaptureUnsupported);
-  CHECK(cudaStreamEndCapture(main, &graph) == cudaErrorStreamCaptureInvalidated);
-  CHECK(graph == nullptr);
-  CHECK(cudaStreamEndCapture(main, &graph) == cudaErrorIllegalState);
-  cudaEventDestroy(event);
-  CHECK(cudaStreamDestroy(side) == cudaSuccess);
-  CHECK(cudaStreamDestroy(main) == cudaSuccess);
-  CHECK(cudaStreamDestroy(main) == cudaErrorInvalidResourceHandle);
-}
-
-TEST_CASE("shadow: with events_lag an event completes once the host has waited") {
-  const Settings usual = settings();
-  Settings lagging = usual;
-  lagging.events_lag = true;
-  use_settings(lagging);
-  void *one = nullptr, *two = nullptr, *event = nullptr, *joined = nullptr;
-  cudaStreamCreateWithFlags(&one, 1);
-  cudaStreamCreateWithFlags(&two, 1);
-  cudaEventCreateWithFlags(&event, 2);
-  cudaEventCreateWithFlags(&joined, 2);
-  CHECK(cudaEventQuery(event) == cudaSuccess);  // never recorded
-  launch(one);
-  cudaEventRecord(event, one);
-  CHECK(cudaEventQuery(event) == cudaErrorNotReady);
-  cudaStreamWaitEvent(two, event, 0);
-  cudaEventRecord(joined, two);
-  CHECK(cudaEventQuery(joined) == cudaErrorNotReady);
-  CHECK(cudaStreamSynchronize(two) == cudaSuccess);  // which waits for what the stream waits for
-  CHECK(cudaEventQuery(joined) == cudaSuccess);
-  CHECK(cudaEventQuery(event) == cudaSuccess);
-  cudaEventDestroy(event);
-  cudaEventDestroy(joined);
-  cudaStreamDestroy(one);
-  cudaStreamDestroy(two);
-  use_settings(usual);
-  cudaGetLastError();
 }
 
 TEST_CASE("shadow: the current device belongs to the thread") {

@@ -46,6 +46,7 @@ constexpr auto kErrors = std::to_array<ErrorText>({
     ERROR(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream"),
     ERROR(cudaErrorStreamCaptureImplicit,
           "operation would make the legacy stream depend on a capturing blocking stream"),
+    ERROR(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
     ERROR(cudaErrorUnknown, "unknown error"),
 });
 #undef ERROR

@@ -12,13 +12,14 @@ struct Event {
   std::int64_t launches = 0;  // of the process when it was recorded
   std::shared_ptr<Stream> stream;
   std::uint64_t sequence = 0;
+  Polls polls;
+  bool awaited = false;            // by asking
   std::weak_ptr<Capture> capture;  // recorded in it
 };
 
 namespace {
 
-constexpr unsigned kDisableTiming = 2;
-constexpr auto cudaErrorCapturedEvent = static_cast<cudaError_t>(907);
+constexpr unsigned kDisableTiming = 2;  // cudaEventDisableTiming
 
 cudaError_t create(Event** event, unsigned flags) {
   if (event == nullptr) return fail(cudaErrorInvalidValue);
@@ -35,19 +36,26 @@ cudaError_t record(Event* event, Stream* handle) {
   event->recorded = true;
   event->launches = counters().launches.load(std::memory_order_relaxed);
   event->capture = stream->capture;
-  event->sequence = stream->capture == nullptr ? ++stream->enqueued : 0;  // the event itself is work
+  event->sequence = stream->capture == nullptr ? add_work(*stream) : 0;  // the event itself is work
+  event->polls = {};
+  event->awaited = false;
   if (!settings().events_lag) stream->completed = stream->enqueued;
   event->stream = stream;
   return cudaSuccess;
 }
 
-cudaError_t query(const Event* event) {
+// Call with stream_mutex() held.
+bool is_complete(const Event& event) {
+  return !event.recorded || !settings().events_lag || event.awaited || event.stream->completed >= event.sequence;
+}
+
+cudaError_t query(Event* event) {
   if (event == nullptr) return fail(cudaErrorInvalidResourceHandle);
   const std::lock_guard lock(stream_mutex());
-  if (!event->recorded) return cudaSuccess;
-  if (!event->capture.expired()) return fail(cudaErrorCapturedEvent);
-  if (!settings().events_lag) return cudaSuccess;
-  return event->stream->completed >= event->sequence ? cudaSuccess : fail(cudaErrorNotReady);
+  if (event->recorded && !event->capture.expired()) return fail(cudaErrorCapturedEvent);
+  if (is_complete(*event)) return cudaSuccess;
+  event->awaited = waits_by_asking(event->polls);
+  return event->awaited ? cudaSuccess : fail(cudaErrorNotReady);
 }
 
 // `stream` joins the capture that the event was recorded in.
@@ -102,20 +110,19 @@ SHADOW_API cudaError_t cudaStreamWaitEvent(Stream* handle, Event* event, unsigne
     stream->capture->invalidated = true;
     return fail(cudaErrorStreamCaptureIsolation);
   }
-  if (settings().events_lag && event->stream->completed < event->sequence) {
-    stream->waits.emplace_back(event->stream, event->sequence);
-    ++stream->enqueued;
-  }
+  if (!is_complete(*event)) stream->waits.push_back({add_work(*stream), event->stream, event->sequence});
   return cudaSuccess;
 }
 
 // There is no time here. A microsecond a launch keeps what divides by it finite, and is the same on every run.
 SHADOW_API cudaError_t cudaEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   if (milliseconds == nullptr) return fail(cudaErrorInvalidValue);
-  if (start == nullptr || end == nullptr || !start->recorded || !end->recorded ||
-      ((start->flags | end->flags) & kDisableTiming) != 0) {
+  if (start == nullptr || end == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  const std::lock_guard lock(stream_mutex());
+  if (!start->recorded || !end->recorded || ((start->flags | end->flags) & kDisableTiming) != 0) {
     return fail(cudaErrorInvalidResourceHandle);
   }
+  if (!is_complete(*start) || !is_complete(*end)) return fail(cudaErrorNotReady);
   note_unknown("time: a shadow GPU has none; what events and cuDNN's benchmarking measured is a microsecond a launch");
   *milliseconds = 0.001F * static_cast<float>(1 + end->launches - start->launches);
   return cudaSuccess;

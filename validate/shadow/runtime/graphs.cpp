@@ -20,7 +20,7 @@ struct Node {
 struct UserObject {
   void* object = nullptr;
   cudaHostFn_t destroy = nullptr;
-  std::int64_t references = 0;
+  std::atomic<std::int64_t> references{0};
 };
 
 struct Graph {
@@ -36,10 +36,25 @@ struct GraphExec {
 namespace {
 
 void release(UserObject* object, unsigned count) {
-  object->references -= count;
-  if (object->references > 0) return;
+  if (object->references.fetch_sub(count) > count) return;
   object->destroy(object->object);
   delete object;
+}
+
+void destroy(Graph* graph) {
+  for (const auto& [object, count] : graph->retained) release(object, count);
+  delete graph;
+}
+
+void leave(Graph*) {}
+
+// With stream_mutex() held: its streams are captured no longer.
+void end(const Capture& capture) {
+  for (Stream* const joined : capture.streams) {
+    joined->capture.reset();
+    joined->last_node = nullptr;
+  }
+  capture_ended();
 }
 
 std::int64_t launches_of(const Graph& graph) {
@@ -57,7 +72,7 @@ cudaError_t begin_capture(Stream* handle, Graph* graph) {
   if (stream->capture != nullptr) return fail(cudaErrorIllegalState);
   stream->capture = std::make_shared<Capture>();
   stream->capture->id = next_id++;
-  stream->capture->graph = graph != nullptr ? graph : new Graph;
+  stream->capture->graph = {graph != nullptr ? graph : new Graph, graph != nullptr ? leave : destroy};
   stream->capture->origin = stream.get();
   stream->capture->streams.push_back(stream.get());
   stream->last_node = nullptr;
@@ -72,13 +87,14 @@ cudaStreamCaptureStatus status_of(const Stream& stream) {
 
 cudaError_t capture_info(Stream* handle, cudaStreamCaptureStatus* status, unsigned long long* id, Graph** graph,
                          Node* const** dependencies, std::size_t* count) {
+  if (status == nullptr) return fail(cudaErrorInvalidValue);
   const std::lock_guard lock(stream_mutex());
   const std::shared_ptr<Stream> stream = stream_of(handle);
   if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
   *status = status_of(*stream);
   if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;
   if (id != nullptr) *id = stream->capture->id;
-  if (graph != nullptr) *graph = stream->capture->graph;
+  if (graph != nullptr) *graph = stream->capture->graph.get();
   if (dependencies != nullptr) *dependencies = &stream->last_node;
   if (count != nullptr) *count = stream->last_node != nullptr ? 1 : 0;
   return cudaSuccess;
@@ -98,6 +114,18 @@ Node* add_node(Graph& graph, std::int64_t launches, Node* after) {
   return graph.nodes.back().get();
 }
 
+std::shared_ptr<Capture> leave_capture(Stream& stream) {
+  const std::shared_ptr<Capture> capture = stream.capture;
+  capture->invalidated = true;
+  if (capture->origin == &stream) {
+    end(*capture);
+  } else {
+    std::erase(capture->streams, &stream);
+    stream.capture.reset();
+  }
+  return capture;
+}
+
 SHADOW_API cudaError_t cudaStreamBeginCapture(Stream* stream, int) { return begin_capture(stream, nullptr); }
 SHADOW_API cudaError_t cudaStreamBeginCaptureToGraph(Stream* stream, Graph* graph, const void*, const void*,
                                                      std::size_t, int) {
@@ -106,26 +134,22 @@ SHADOW_API cudaError_t cudaStreamBeginCaptureToGraph(Stream* stream, Graph* grap
 
 SHADOW_API cudaError_t cudaStreamEndCapture(Stream* handle, Graph** graph) {
   if (graph != nullptr) *graph = nullptr;
+  std::shared_ptr<Capture> capture;  // let go of once the lock is, with the graph of a capture that failed
   const std::lock_guard lock(stream_mutex());
   const std::shared_ptr<Stream> stream = stream_of(handle);
   if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  const std::shared_ptr<Capture> capture = stream->capture;
+  capture = stream->capture;
   if (capture == nullptr) return fail(cudaErrorIllegalState);
-  const bool matched = capture->origin == stream.get();
-  for (Stream* joined : capture->streams) {
-    joined->capture.reset();
-    joined->last_node = nullptr;
-  }
-  capture_ended();
-  if (!matched || capture->invalidated) {
-    delete capture->graph;
-    return fail(matched ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnmatched);
-  }
-  if (graph != nullptr) *graph = capture->graph;
+  end(*capture);
+  if (capture->origin != stream.get()) return fail(cudaErrorStreamCaptureUnmatched);
+  if (capture->invalidated) return fail(cudaErrorStreamCaptureInvalidated);
+  Graph* const captured = capture->graph.release();
+  if (graph != nullptr) *graph = captured;
   return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaStreamIsCapturing(Stream* handle, cudaStreamCaptureStatus* status) {
+  if (status == nullptr) return fail(cudaErrorInvalidValue);
   if (captures_under_way() == 0) {
     *status = cudaStreamCaptureStatusNone;
     return cudaSuccess;
@@ -158,19 +182,20 @@ SHADOW_API cudaError_t cudaStreamUpdateCaptureDependencies_v2(Stream*) { return 
 
 SHADOW_API cudaError_t cudaThreadExchangeStreamCaptureMode(int* mode) {
   thread_local int current = 0;  // cudaStreamCaptureModeGlobal
+  if (mode == nullptr || *mode < 0 || *mode > 2) return fail(cudaErrorInvalidValue);
   std::swap(*mode, current);
   return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaGraphCreate(Graph** graph, unsigned) {
+  if (graph == nullptr) return fail(cudaErrorInvalidValue);
   *graph = new Graph;
   return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaGraphDestroy(Graph* graph) {
   if (graph == nullptr) return fail(cudaErrorInvalidValue);
-  for (const auto& [object, count] : graph->retained) release(object, count);
-  delete graph;
+  destroy(graph);
   return cudaSuccess;
 }
 
@@ -186,7 +211,7 @@ SHADOW_API cudaError_t cudaGraphGetNodes(Graph* graph, Node** nodes, std::size_t
 
 // cudaGraphNodeType: 0 is a kernel, 5 an empty node. Copies are recorded as empty ones.
 SHADOW_API cudaError_t cudaGraphNodeGetType(Node* node, int* type) {
-  if (node == nullptr) return fail(cudaErrorInvalidValue);
+  if (node == nullptr || type == nullptr) return fail(cudaErrorInvalidValue);
   *type = node->launches > 0 ? 0 : 5;
   return cudaSuccess;
 }
@@ -249,7 +274,7 @@ SHADOW_API cudaError_t cudaGraphDebugDotPrint(Graph* graph, const char* path, un
 SHADOW_API cudaError_t cudaUserObjectCreate(UserObject** created, void* object, cudaHostFn_t destroy,
                                             unsigned references, unsigned) {
   if (created == nullptr || destroy == nullptr || references == 0) return fail(cudaErrorInvalidValue);
-  *created = new UserObject{object, destroy, references};
+  *created = new UserObject{object, destroy, {references}};
   return cudaSuccess;
 }
 

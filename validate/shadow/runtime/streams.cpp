@@ -1,8 +1,10 @@
 // Streams: creation, waiting, callbacks.
 #include "validate/shadow/runtime/streams.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
 #include <unordered_map>
 
 #include "validate/shadow/runtime/device.h"
@@ -17,6 +19,7 @@ struct Streams {
   std::unordered_map<Stream*, std::shared_ptr<Stream>> created;
   std::array<std::shared_ptr<Stream>, kMaxDevices> standard;
   std::uint64_t next_id = kMaxDevices + 1;
+  std::uint64_t enqueued = 0;  // with events_lag, on all streams
   std::atomic<int> captures{0};
 };
 
@@ -49,16 +52,29 @@ cudaError_t lose_capture(Stream& stream) {
   return fail(cudaErrorStreamCaptureUnsupported);
 }
 
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;  // of every GPU since compute capability 7.0
+
 cudaError_t create(Stream** handle, unsigned flags, int priority) {
   if (handle == nullptr || flags > 1) return fail(cudaErrorInvalidValue);
   auto stream = std::make_shared<Stream>();
   stream->device = current_device();
   stream->flags = flags;
-  stream->priority = priority;
+  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   const std::lock_guard lock(stream_mutex());
   stream->id = streams().next_id++;
   *handle = stream.get();
   streams().created.emplace(stream.get(), std::move(stream));
+  return cudaSuccess;
+}
+
+// Writes what `ask` says of the stream.
+template <typename T, typename Ask>
+cudaError_t answer(Stream* handle, T* value, Ask ask) {
+  if (value == nullptr) return fail(cudaErrorInvalidValue);
+  const std::lock_guard lock(stream_mutex());
+  const std::shared_ptr<Stream> stream = find(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  *value = ask(*stream);
   return cudaSuccess;
 }
 
@@ -82,38 +98,59 @@ bool enqueue(Stream* handle, std::int64_t launches) {
     stream->last_node = add_node(*stream->capture->graph, launches, stream->last_node);
     return true;
   }
-  if (stream != nullptr) ++stream->enqueued;
+  if (stream != nullptr && settings().events_lag) add_work(*stream);
   counters().launches.fetch_add(launches, std::memory_order_relaxed);
   return false;
+}
+
+std::uint64_t add_work(Stream& stream) {
+  ++streams().enqueued;
+  return ++stream.enqueued;
 }
 
 void complete(const std::shared_ptr<Stream>& stream, std::uint64_t sequence) {
   if (sequence <= stream->completed) return;
   stream->completed = sequence;
-  const auto waits = std::exchange(stream->waits, {});
-  for (const auto& [other, their_sequence] : waits) complete(other, their_sequence);
+  std::vector<Wait>& waits = stream->waits;
+  const auto later =
+      std::find_if(waits.begin(), waits.end(), [&](const Wait& wait) { return wait.sequence > sequence; });
+  const std::vector<Wait> over(std::move_iterator(waits.begin()), std::move_iterator(later));
+  waits.erase(waits.begin(), later);
+  for (const Wait& wait : over) complete(wait.other, wait.until);
+}
+
+bool waits_by_asking(Polls& polls) {
+  constexpr int kOften = 4096, kOftenApart = 8;
+  constexpr std::chrono::milliseconds kApart{10};
+  const auto now = std::chrono::steady_clock::now();
+  if (polls.asked == 0 || polls.enqueued != streams().enqueued) polls = {streams().enqueued, 0, 0, now};
+  ++polls.asked;
+  if (now - polls.last >= kApart) ++polls.apart;
+  polls.last = now;
+  return polls.asked >= kOften || polls.apart >= kOftenApart;
 }
 
 cudaError_t wait_for_stream(Stream* handle) {
-  if (captures_under_way() == 0 && !settings().events_lag) {
-    trim_memory_pools();
-    return cudaSuccess;
+  {
+    const std::lock_guard lock(stream_mutex());
+    const std::shared_ptr<Stream> stream = find(handle);
+    if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+    if (stream->capture != nullptr) return lose_capture(*stream);
+    complete(stream, stream->enqueued);
   }
-  const std::lock_guard lock(stream_mutex());
-  const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  if (stream->capture != nullptr) return lose_capture(*stream);
-  complete(stream, stream->enqueued);
+  trim_memory_pools();
   return cudaSuccess;
 }
 
 cudaError_t wait_for_device() {
-  const std::lock_guard lock(stream_mutex());
-  for (const auto& [handle, stream] : streams().created) {
-    if (stream->capture != nullptr) return lose_capture(*stream);
+  {
+    const std::lock_guard lock(stream_mutex());
+    for (const auto& [handle, stream] : streams().created) {
+      if (stream->capture != nullptr) return lose_capture(*stream);
+    }
+    for (const auto& [handle, stream] : streams().created) complete(stream, stream->enqueued);
+    for (const auto& stream : streams().standard) complete(stream, stream->enqueued);
   }
-  for (const auto& [handle, stream] : streams().created) complete(stream, stream->enqueued);
-  for (const auto& stream : streams().standard) complete(stream, stream->enqueued);
   trim_memory_pools();
   return cudaSuccess;
 }
@@ -125,8 +162,12 @@ SHADOW_API cudaError_t cudaStreamCreateWithFlags(Stream** handle, unsigned flags
 SHADOW_API cudaError_t cudaStreamCreate(Stream** handle) { return create(handle, 0, 0); }
 
 SHADOW_API cudaError_t cudaStreamDestroy(Stream* handle) {
+  std::shared_ptr<Capture> lost;  // let go of once the lock is
   const std::lock_guard lock(stream_mutex());
-  if (is_standard(handle) || streams().created.erase(handle) == 0) return fail(cudaErrorInvalidResourceHandle);
+  const std::shared_ptr<Stream> stream = is_standard(handle) ? nullptr : find(handle);
+  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (stream->capture != nullptr) lost = leave_capture(*stream);
+  streams().created.erase(handle);
   return cudaSuccess;
 }
 
@@ -134,49 +175,32 @@ SHADOW_API cudaError_t cudaStreamSynchronize(Stream* handle) { return wait_for_s
 SHADOW_API cudaError_t cudaDeviceSynchronize() { return wait_for_device(); }
 
 SHADOW_API cudaError_t cudaStreamQuery(Stream* handle) {
-  if (captures_under_way() == 0 && !settings().events_lag) return cudaSuccess;
   const std::lock_guard lock(stream_mutex());
   const std::shared_ptr<Stream> stream = find(handle);
   if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
   if (stream->capture != nullptr) return lose_capture(*stream);
-  return stream->completed >= stream->enqueued ? cudaSuccess : fail(cudaErrorNotReady);
+  if (!settings().events_lag || stream->completed >= stream->enqueued) return cudaSuccess;
+  if (!waits_by_asking(stream->polls)) return fail(cudaErrorNotReady);
+  complete(stream, stream->enqueued);
+  return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaStreamGetPriority(Stream* handle, int* priority) {
-  const std::lock_guard lock(stream_mutex());
-  const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  *priority = stream->priority;
-  return cudaSuccess;
+  return answer(handle, priority, [](const Stream& stream) { return stream.priority; });
 }
-
 SHADOW_API cudaError_t cudaStreamGetFlags(Stream* handle, unsigned* flags) {
-  const std::lock_guard lock(stream_mutex());
-  const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  *flags = stream->flags;
-  return cudaSuccess;
+  return answer(handle, flags, [](const Stream& stream) { return stream.flags; });
 }
-
 SHADOW_API cudaError_t cudaStreamGetId(Stream* handle, unsigned long long* id) {
-  const std::lock_guard lock(stream_mutex());
-  const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  *id = stream->id;
-  return cudaSuccess;
+  return answer(handle, id, [](const Stream& stream) { return stream.id; });
 }
-
 SHADOW_API cudaError_t cudaStreamGetDevice(Stream* handle, int* device) {
-  const std::lock_guard lock(stream_mutex());
-  const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return fail(cudaErrorInvalidResourceHandle);
-  *device = stream->device;
-  return cudaSuccess;
+  return answer(handle, device, [](const Stream& stream) { return stream.device; });
 }
 
 SHADOW_API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;  // of every GPU since compute capability 7.0
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
   return cudaSuccess;
 }
 
