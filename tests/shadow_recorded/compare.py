@@ -80,6 +80,8 @@ def compare_case(recorded_file, new_file):
     for key in ("torch", "versions"):
         if recorded[key] != now[key]:
             differ(case, "-", key, recorded[key], now[key])
+    if not now["runs"]:
+        differ(case, "-", "runs", len(recorded["runs"]), 0)
     of_run = {r["recipe"]: r for r in recorded["runs"]}
     for new in now["runs"]:
         before = Count.different

@@ -4,6 +4,7 @@
 
 Each file names a case (cases.py) and lists its runs. Every run is recorded in a process of its own, forked from this
 one, which has imported what they need; FOLDER/KEY.json then has the same form, and compare.py tells the two apart.
+After a file's name, ":RUN,RUN" asks for those of its runs only.
 A run whose allocator events are recorded too (../shadow/traces/SET/KEY.RUN.tsv.gz) leaves FOLDER/KEY.RUN.tsv.
 """
 import argparse
@@ -109,6 +110,9 @@ def record_again(path, out, only_runs):
     if case is None:
         print("%s: not recorded again: how its model is made is not in its file" % recorded["case"], flush=True)
         return
+    unheard_of = set(only_runs) - {old["recipe"] for old in recorded["runs"]}
+    if unheard_of:
+        sys.exit("%s has no %s" % (path, ", ".join(sorted(unheard_of))))
     runs = []
     for old in recorded["runs"]:
         if only_runs and old["recipe"] not in only_runs:
@@ -140,15 +144,15 @@ def import_before_forking():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recorded", nargs="+", type=pathlib.Path)
+    parser.add_argument("recorded", nargs="+", help="FILE.json[:RUN,...]")
     parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--runs", default="", help="only these, comma-separated")
     a = parser.parse_args()
     warnings.filterwarnings("ignore")
     import_before_forking()
     a.out.mkdir(parents=True, exist_ok=True)
-    for path in a.recorded:
-        record_again(path.resolve(), a.out.resolve(), a.runs.split(",") if a.runs else [])
+    for text in a.recorded:
+        path, _, runs = text.partition(":")
+        record_again(pathlib.Path(path).resolve(), a.out.resolve(), runs.split(",") if runs else [])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# PyTorch's CUDA build under `gpuplan shadow`, without a GPU: recorded cases again, equal to the byte, and scripts of every
-# kind to their end, with the interpreters of python.bash. A sample of a few minutes; every recorded case, the long
-# scripts and two more versions of torch where GPUPLAN_TORCH is "all". GPUPLAN names the program.
+# PyTorch's CUDA build under `gpuplan shadow`, without a GPU: recorded cases again, equal to the byte, and scripts of
+# every kind to their end, with the interpreters of python.bash. A sample of a few minutes; every recorded case, the
+# long scripts and two more versions of torch where GPUPLAN_TORCH is "all". GPUPLAN names the program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source tests/torch/python.bash
@@ -32,11 +32,12 @@ skip() {
   echo "skip  $last_reason"
 }
 
-# A set's cases again, and what differs. The GPUs had no CUDA context and this memory when they were recorded.
+# again SET KEY[:RUN,RUN]...: a set's cases, and what differs. The GPUs had no CUDA context and this memory when they
+# were recorded.
 again() {
-  local name=$1 gpu scratch=full capacity status=0
+  local name=$1 gpu scratch=full capacity files=() case status=0
   shift
-  local files=("${@/#/$recorded/$name/}")
+  for case in "$@"; do files+=("$recorded/$name/${case%%:*}.json${case#"${case%%:*}"}"); done
   case $name in
     h200.*) gpu=h200 capacity=139.8GiB ;;
     a100.*) gpu=a100-80gb capacity=79.25GiB ;;
@@ -45,10 +46,10 @@ again() {
   [[ $name != *.nocudnn ]] || scratch=no-cudnn
   "$gpuplan" shadow --gpu "$gpu" --capacity "$capacity" --runtime 0B --scratch "$scratch" -o "$output/report.json" -- \
     env ${no_hook:+PYTHONPATH=} "$python" tests/shadow_recorded/record.py --out "$output/$name$no_hook" \
-    ${runs:+--runs "$runs"} "${files[@]/%/.json}" || status=$?
+    "${files[@]}" || status=$?
   # 1 is right where a case runs out of memory, as some were recorded to.
   [ "$status" -le 1 ] || return "$status"
-  "$python" tests/shadow_recorded/compare.py "$recorded/$name" "$output/$name$no_hook" "$@"
+  "$python" tests/shadow_recorded/compare.py "$recorded/$name" "$output/$name$no_hook" "${@%%:*}"
 }
 
 # distributed RANKS NAME [ARGUMENT...]
@@ -65,30 +66,36 @@ script() {
   "$gpuplan" shadow "${options[@]}" -- "$python" "tests/shadow_scripts/$name.py" "$@"
 }
 
+# Every kind of model, loop, optimizer, precision and allocator setting once or twice, and a run that was refused.
 recorded_cases() {
-  local name no_hook='' runs=''
+  local name no_hook='' loops
+  loops=b128.amp-bf16.adamw.in_backward,b128.bf16.adam-fused.clip.master
+  loops+=,b128.fp32.adamw.offload_optimizer,b128.fp32.adam.micro2.offload_saved
   if [ "$extent" = all ]; then
     for name in "$recorded"/*.torch"$1"*; do
       mapfile -t keys < <(basename -s .json "$name"/*.json)
       check "$(basename "$name")" again "$(basename "$name")" "${keys[@]}"
     done
   elif [ "$1" = 2.15 ]; then
-    check "h200.torch2.15" again h200.torch2.15 resnet18 convnext_tiny mobilenet_v3_large embed_classifier
-    check "a100.torch2.15" again a100.torch2.15 mobilenet_v2
-    check "h200.torch2.15.nocudnn" again h200.torch2.15.nocudnn mlp wide_4096 nasty_gates lora_gpt2 unet_small
-    check "a100.torch2.15.nocudnn" again a100.torch2.15.nocudnn swin_t nasty_decoder
-    check "t4.torch2.15.nocudnn" again t4.torch2.15.nocudnn resnet18 nasty_tied
-    runs=b4.fp32.adam,b4.amp-bf16.adamw.checkpoint,b4.infer.fp16,b4.fp32.adam.expandable_segments_on
-    check "h200.torch2.15.nocudnn, gpt2" again h200.torch2.15.nocudnn gpt2
-    runs=b8.fp32.sgd,b8.amp-fp16.adam,b64.amp-bf16.adamw
-    check "h200.torch2.15, resnet50" again h200.torch2.15 resnet50
-    runs='' no_hook=.without
-    check "without the hook" again h200.torch2.15 embed_classifier
+    check "h200.torch2.15" again h200.torch2.15 embed_classifier convnext_tiny:b8.amp-bf16.adamw \
+      resnet18:b8.fp32.sgd,b8.fp32.adam,b8.infer.fp32,b8.amp-fp16.momentum.channels_last \
+      resnet50:b8.amp-fp16.adam,b64.amp-bf16.adamw
+    check "a100.torch2.15" again a100.torch2.15 mobilenet_v2:b8.fp32.sgd,b8.amp-fp16.momentum,b128.fp32.adam
+    check "h200.torch2.15.nocudnn" again h200.torch2.15.nocudnn \
+      mlp:b128.fp32.adam-forloop,b128.fp32.adamw-fused,b128.fp32.adam.loss_only,b128.fp32.adagrad \
+      wide_4096:b1000.fp32.adam.max_split_size_mb_32,b1000.fp32.adam.roundup_power2_divisions_4 \
+      gpt2:b4.fp32.adam,b4.amp-bf16.adamw.checkpoint,b4.infer.fp16,b4.fp32.adam.expandable_segments_on \
+      saving_mlp:"$loops" nasty_gates:b7.fp32.sgd,b7.fp64.rmsprop,b1.infer.fp32 lora_gpt2:b4.bf16.adamw \
+      unet_small:b8.fp32.momentum.plain sd_unet:b1.infer.fp32
+    check "a100.torch2.15.nocudnn" again a100.torch2.15.nocudnn swin_t:b8.amp-bf16.adamw,b8.infer.fp32 nasty_decoder
+    check "t4.torch2.15.nocudnn" again t4.torch2.15.nocudnn nasty_tied resnet18:b8.fp32.sgd,b8.amp-bf16.adamw.micro4 \
+      mixtral_two_layers:b1.bf16.adamw
+    no_hook=.without
+    check "without the hook" again h200.torch2.15 embed_classifier:b32.fp32.adam,b32.infer.fp32
   else
-    runs=b8.fp32.sgd,b8.fp32.adam,b8.amp-fp16.adam,b8.infer.fp32
-    check "h200.torch2.8.nocudnn, resnet50" again h200.torch2.8.nocudnn resnet50
-    runs=''
-    check "a100.torch2.8.nocudnn" again a100.torch2.8.nocudnn mlp
+    check "h200.torch2.8.nocudnn" again h200.torch2.8.nocudnn resnet50:b8.fp32.adam,b8.amp-fp16.adam,b8.infer.fp32
+    check "a100.torch2.8.nocudnn" again a100.torch2.8.nocudnn \
+      mlp:b128.fp32.sgd,b128.amp-bf16.adamw,b128.fp32.adamw.clip,b128.infer.fp16
   fi
 }
 
@@ -142,7 +149,16 @@ for version in 215 28 26 24; do
   fi
   case $version in
     215) recorded_cases 2.15; scripts 2.15; distributed_scripts 2.15 ;;
-    28) recorded_cases 2.8; [ "$extent" != all ] || { scripts 2.8; distributed_scripts 2.8; } ;;
+    28)
+      recorded_cases 2.8
+      if [ "$extent" = all ]; then
+        scripts 2.8
+        distributed_scripts 2.8
+      else
+        options=(--gpu a100-80gb)
+        check "torch 2.8: hugging_face_trainer" script hugging_face_trainer
+      fi
+      ;;
     *) options=(--gpu h200); check "torch $dotted: first_steps" script first_steps ;;
   esac
 done
