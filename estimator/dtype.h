@@ -31,6 +31,14 @@ constexpr bool is_floating(DType t) {
 /// The type that sums of `t` are kept in (at::acc_type on CUDA): fp32 for half types.
 constexpr DType accumulate_type(DType t) { return t == DType::fp16 || t == DType::bf16 ? DType::fp32 : t; }
 
+/// torch.finfo(t).min.
+constexpr double lowest(DType t) {
+  return t == DType::fp16   ? -65504.0
+         : t == DType::bf16 ? -0x1.FEp127
+         : t == DType::fp32 ? -0x1.FFFFFEp127
+                            : -0x1.FFFFFFFFFFFFFp1023;
+}
+
 /// "fp32", "int64", "bool"; from_name also reads PyTorch's "float32", "bfloat16", "half", ...
 std::string_view name_of(DType t);
 std::optional<DType> dtype_from_name(std::string_view name);

@@ -13,6 +13,14 @@ template <const aten::Unary& F>
 void with_in_place(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), F, b.boolean("inplace")));
 }
+void relu6(LayerBuilder& b) { b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"), {0, 6})); }
+void leaky_relu(LayerBuilder& b) {
+  b.output(aten::unary(b, b.input(), aten::kLeakyRelu, b.boolean("inplace"), {b.real("negative_slope")}));
+}
+void elu(LayerBuilder& b) { b.output(aten::unary(b, b.input(), aten::kElu, b.boolean("inplace"), {b.real("alpha")})); }
+void gelu(LayerBuilder& b) {
+  b.output(aten::unary(b, b.input(), aten::kGelu, false, {b.word("approximate") == "tanh" ? 1.0 : 0.0}));
+}
 template <const aten::Unary& F>
 void out_of_place(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), F));
@@ -38,17 +46,16 @@ const LayerDef kDefs[] = {
     activation("ReLU", "max(x, 0)", "y = max(x, 0). Saves its result, in place too: usually the next layer's input.",
                {kInPlace}, with_in_place<aten::kRelu>, "ReLU()"),
     activation("ReLU6", "min(max(x, 0), 6)", "hardtanh on [0, 6]. Saves its input; in place a clone of it.", {kInPlace},
-               with_in_place<aten::kHardtanh>, "ReLU6()"),
+               relu6, "ReLU6()"),
     activation("LeakyReLU", "x or slope * x", "Saves its input; in place its result.",
-               {{"negative_slope", ParameterType::real, "0.01", "slope for x < 0"}, kInPlace},
-               with_in_place<aten::kLeakyRelu>, "LeakyReLU()"),
+               {{"negative_slope", ParameterType::real, "0.01", "slope for x < 0"}, kInPlace}, leaky_relu,
+               "LeakyReLU()"),
     activation("ELU", "x or alpha (e^x - 1)", "Saves its input; in place its result.",
-               {{"alpha", ParameterType::real, "1.0", "scale for x < 0"}, kInPlace}, with_in_place<aten::kElu>,
-               "ELU()"),
+               {{"alpha", ParameterType::real, "1.0", "scale for x < 0"}, kInPlace}, elu, "ELU()"),
     activation("Sigmoid", "1 / (1 + e^-x)", "Saves its result.", {}, out_of_place<aten::kSigmoid>, "Sigmoid()"),
     activation("Tanh", "tanh x", "Saves its result.", {}, out_of_place<aten::kTanh>, "Tanh()"),
     activation("GELU", "x Phi(x)", "Saves its input.", {{"approximate", ParameterType::word, "none", "none or tanh"}},
-               out_of_place<aten::kGelu>, "GELU()"),
+               gelu, "GELU()"),
     activation("SiLU", "x sigmoid(x)", "Saves its input; in place a clone of it.", {kInPlace},
                with_in_place<aten::kSilu>, "SiLU()"),
     activation("Hardswish", "x relu6(x + 3) / 6", "Saves its input; in place a clone of it.", {kInPlace},

@@ -9,6 +9,7 @@
 // num_batches_tracked was replaced by a new tensor in every training step (torch/nn/modules/batchnorm.py).
 
 #include <array>
+#include <limits>
 
 #include "estimator/aten/views.h"
 
@@ -72,6 +73,10 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
     const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x}, outputs);
     gx = r[0], gw = r[1], gb = r[2];
   }
+  const auto given = [](TensorId t) { return t == kNone ? kAbsent : t; };
+  node.beside({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
+               running.empty() ? kAbsent : running[1]});
+  node.numbers({b.real("eps")});
   if (node.needs(x)) node.give(x, gx);
   if (node.needs(weight)) node.give(weight, gw);
   if (node.needs(bias)) node.give(bias, gb);
@@ -94,7 +99,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   std::vector<TensorId> averages;
   if (running) {
     averages.push_back(b.buffer("running_mean", {c}, b.run().precision));
-    averages.push_back(b.buffer("running_var", {c}, b.run().precision));
+    averages.push_back(b.buffer("running_var", {c}, b.run().precision, {Initial::number, 1}));
     const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
     if (b.training() && b.before(200)) b.replace_buffer(batches);
   }
@@ -115,6 +120,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
   const bool statistics = backend.batch_statistics || (!backend.cudnn && !b.before(200));
   const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
+  b.beside({weight, bias, running ? averages[0] : kNone, running ? averages[1] : kNone});
+  b.numbers({b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum"), b.real("eps")});
   const TensorId y = results[0];
   const TensorId mean = statistics ? results[1] : kNone;
   const TensorId invstd = statistics ? results[2] : kNone;

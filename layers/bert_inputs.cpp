@@ -15,8 +15,8 @@ namespace gpuplan::layers {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
 void lower_ids(LayerBuilder& b) {
@@ -25,12 +25,12 @@ void lower_ids(LayerBuilder& b) {
   if (ids.rank() != 2 || ids[1] > most)
     b.fail("expects tokens [batch, tokens] of at most " + std::to_string(most) + ", got " + to_string(ids));
   const Shape row{1, ids[1]};
-  const TensorId position_buffer = b.buffer("position_ids", {1, most}, DType::int64);
+  const TensorId position_buffer = b.buffer("position_ids", {1, most}, DType::int64, {Initial::count});
   const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
   const TensorId positions = b.alias(position_buffer, row, contiguous_strides({1, most}));
   const TensorId types = b.before(kTransformers5)
                              ? b.alias(type_buffer, row, contiguous_strides({1, most}))
-                             : make(b, "aten::gather", {type_buffer, positions}, row, DType::int64);
+                             : make(b, "aten::gather", {type_buffer, positions}, row, DType::int64, {1});
   b.outputs({aten::expand(b, types, ids), positions});
 }
 

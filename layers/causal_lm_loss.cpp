@@ -17,7 +17,8 @@ namespace {
 TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
   const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
   padded = b.emit("aten::constant_pad_nd", Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
-  return aten::contiguous(b, aten::slice(b, padded, 1, tokens));
+  b.numbers({0, 0, 0, 1, -100});
+  return aten::contiguous(b, aten::slice(b, padded, 1, 1, tokens));
 }
 
 constexpr PyTorchVersion kElidesWholeSlices = 209;
@@ -26,7 +27,7 @@ void lower_slice(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, features]");
   TensorId x = b.input();
   if (b.before(kElidesWholeSlices))
-    for (int dim = 0; dim < 3; ++dim) x = aten::slice(b, x, dim, b.shape(x)[dim]);
+    for (int dim = 0; dim < 3; ++dim) x = aten::slice(b, x, dim, 0, b.shape(x)[dim]);
   b.output(x);
 }
 

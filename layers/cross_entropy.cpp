@@ -119,7 +119,7 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
 void lower_cross_entropy(LayerBuilder& b) {
   const Arguments a = arguments(b, true);
   const TensorId target = b.target(target_shape(b), DType::int64);
-  const TensorId log_p = aten::log_softmax(b, b.input());
+  const TensorId log_p = aten::log_softmax(b, b.input(), 1);
   const TensorId loss = aten::nll_loss(b, log_p, target);
   b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a.mean) : loss);
 }

@@ -7,6 +7,7 @@
 
 #include "estimator/aten/embedding.h"
 
+#include <cmath>
 #include <string>
 
 #include "estimator/aten/pointwise.h"
@@ -41,7 +42,9 @@ void lower(LayerBuilder& b) {
 
 void lower_scaled(LayerBuilder& b) {
   const TensorId y = looked_up(b);
-  b.output(aten::mul(b, y, b.buffer("embed_scale", {}, b.run().precision)));
+  b.output(aten::mul(b, y,
+                     b.buffer("embed_scale", {}, b.run().precision,
+                              {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))})));
 }
 
 const LayerDef kEmbedding{

@@ -21,7 +21,7 @@ namespace {
 constexpr PyTorchVersion kElidesFullSlices = 209;
 
 TensorId whole(LayerBuilder& b, TensorId x, int dim) {
-  return b.before(kElidesFullSlices) ? aten::slice(b, x, dim, b.shape(x)[dim]) : x;
+  return b.before(kElidesFullSlices) ? aten::slice(b, x, dim, 0, b.shape(x)[dim]) : x;
 }
 
 // x[:, :, None, :, :].expand(...).reshape(...) of [b, heads, s, d].

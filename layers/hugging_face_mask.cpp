@@ -11,23 +11,20 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
 #include "estimator/aten/transformers.h"
+#include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return aten::no_grad(b, name, reads, shape, dtype);
-}
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return make(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
-TensorId arange(LayerBuilder& b, std::int64_t end) { return make(b, "aten::arange", {}, {end}, DType::int64); }
+TensorId arange(LayerBuilder& b, std::int64_t end) { return make(b, "aten::arange", {}, {end}, DType::int64, {0}); }
 // arange(end) + offset
 TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
-  return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64);
+  return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64, {0});
 }
 
 void lower_positions(LayerBuilder& b) {
@@ -42,15 +39,22 @@ struct Sizes {
   Shape square() const { return {batch, 1, tokens, tokens}; }
 };
 
+// Columns [from, from + count) of a row-major matrix.
+TensorId columns(LayerBuilder& b, TensorId t, std::int64_t from, std::int64_t count) {
+  return b.alias(t, {b.shape(t)[0], count}, b.strides(t), from);
+}
+
 // find_packed_sequence_indices: the number of the sequence that each token belongs to.
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
-  const TensorId first = make(b, "aten::sub", {positions}, {n.batch, 1}, DType::int64);
-  const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64);
-  const TensorId steps = make(b, "aten::sub", {both}, n.each(), DType::int64);
-  const TensorId changes = make(b, "aten::ne", {steps}, n.each(), DType::boolean);
+  const TensorId first = make(b, "aten::sub", {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {1});
+  const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {1});
+  const TensorId steps =
+      make(b, "aten::sub", {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
+  const TensorId changes = make(b, "aten::ne", {steps}, n.each(), DType::boolean, {1});
   const TensorId numbers = aten::cumsum(b, changes, 1);
   if (!b.before(kTransformers5)) {
-    const TensorId zero = make(b, "aten::eq", {numbers}, {n.batch}, DType::boolean);
+    const TensorId last = b.alias(numbers, {n.batch}, b.strides(numbers), n.tokens - 1);
+    const TensorId zero = make(b, "aten::eq", {last}, {n.batch}, DType::boolean, {0});
     const TensorId all = make(b, "aten::all", {zero}, {}, DType::boolean);
     b.hold({zero, all});
   }
@@ -74,11 +78,28 @@ Compared looked_up(LayerBuilder& b, TensorId table, const Sizes& n, TensorId bat
   return {query, looked_up(b, table, batch, index.key, n)};
 }
 
+// [..., tokens] as [..., tokens, 1] and as [..., 1, tokens], of as many dimensions as `to`.
+TensorId as_row(LayerBuilder& b, TensorId t, const Shape& to) {
+  const Shape from = b.shape(t);
+  Shape shape;
+  Strides strides;
+  const std::int64_t rows = from.rank() > 1 ? from[0] : 1;
+  for (int i = 0; i < to.rank(); ++i) {
+    shape.push_back(i == 0 && to.rank() > 2 ? rows : i + 1 == to.rank() ? from[-1] : 1);
+    strides.set(i, i + 1 == to.rank() ? 1 : from[-1]);
+  }
+  return b.alias(t, shape, strides);
+}
+TensorId as_column(LayerBuilder& b, TensorId t, const Shape& to) {
+  return aten::transpose(b, as_row(b, t, to), -2, -1);
+}
+
 // and_masks(sliding_window_overlay, causal_mask_function): not later, and within the window where there is one.
-TensorId past(LayerBuilder& b, const Compared& c, const Shape& shape, bool window) {
-  if (!window) return make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
+TensorId past(LayerBuilder& b, Compared c, const Shape& shape, std::int64_t window) {
+  c = {as_column(b, c.query, shape), as_row(b, c.key, shape)};
+  if (window == 0) return make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
   const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
-  const TensorId first = make(b, "aten::sub", {c.query}, b.shape(c.query), DType::int64);
+  const TensorId first = make(b, "aten::sub", {c.query}, b.shape(c.query), DType::int64, {static_cast<double>(window)});
   const TensorId within = make(b, "aten::gt", {c.key, first}, shape, DType::boolean);
   const TensorId all = make(b, "aten::__and__", {ones, within}, shape, DType::boolean);
   const TensorId earlier = make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
@@ -87,7 +108,7 @@ TensorId past(LayerBuilder& b, const Compared& c, const Shape& shape, bool windo
 
 // transformers 5, sdpa_mask: the conditions one after the other, broadcast. Without packed sequences (`numbers` is
 // kNone) every sample has the same mask.
-TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, bool window) {
+TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, std::int64_t window) {
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
   const TensorId query = shifted_arange(b, n.tokens);
@@ -96,7 +117,9 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
   if (numbers != kNone) {
     const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
     const Compared sequence = looked_up(b, numbers, n, batch, index);
-    const TensorId same = make(b, "aten::eq", {sequence.query, sequence.key}, n.square(), DType::boolean);
+    const TensorId same =
+        make(b, "aten::eq", {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
+             DType::boolean);
     const TensorId first = make(b, "aten::__and__", {ones, same}, n.square(), DType::boolean);
     const Compared position = looked_up(b, positions, n, batch, index);
     const TensorId second = past(b, position, n.square(), window);
@@ -110,7 +133,7 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
 }
 
 // transformers 4.56, sdpa_mask_recent_torch under vmap: what does not depend on the batch is computed without it.
-TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, bool window) {
+TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, std::int64_t window) {
   const TensorId key = arange(b, n.tokens);
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
@@ -119,7 +142,9 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId causal = past(b, {positions, key}, square, window);
   const TensorId first = make(b, "aten::__and__", {ones, causal}, square, DType::boolean);
   const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
-  const TensorId same = make(b, "aten::eq", {sequence.query, sequence.key}, n.square(), DType::boolean);
+  const TensorId same =
+      make(b, "aten::eq", {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
+           DType::boolean);
   const TensorId mask = make(b, "aten::__and__", {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
@@ -130,7 +155,9 @@ TensorId numeric_mask(LayerBuilder& b, TensorId mask, const Sizes& n) {
   const DType dtype = b.run().precision;
   const TensorId zero = make(b, "aten::zeros", {}, {}, dtype);
   const OutputSpec results[] = {{Shape{}, dtype}, {n.square(), dtype}};  // torch.where makes a tensor of its number
-  return b.emit_many("aten::where", Elementwise{n.square().elements()}, {mask, zero}, results)[1];
+  const TensorId y = b.emit_many("aten::where", Elementwise{n.square().elements()}, {mask, zero}, results)[1];
+  b.numbers({lowest(dtype), 2});
+  return y;
 }
 
 void lower_mask(LayerBuilder& b) {
@@ -143,8 +170,8 @@ void lower_mask(LayerBuilder& b) {
   const bool old = b.before(kTransformers5);
   const bool looks = b.boolean("given_positions") || old;
   const bool packed = (looks && b.boolean("packed")) || old;
-  const bool window = b.given("sliding_window");
-  const bool reaches_all = !window || n.tokens < b.size("sliding_window");
+  const std::int64_t window = b.given("sliding_window") ? b.size("sliding_window") : 0;
+  const bool reaches_all = window == 0 || n.tokens < window;
   const TensorId numbers = looks ? sequence_numbers(b, positions, n) : kNone;
   if (!packed && !eager && reaches_all) return b.output(positions);
   TensorId mask = old ? boolean_mask_of_4(b, positions, numbers, n, window)

@@ -64,7 +64,7 @@ void lower_cache(LayerBuilder& b) {
 void lower_last(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.shape(x).rank() < 2) b.fail("expects an input [batch, tokens, ...]");
-  b.output(b.run().generation.part == Part::none ? x : aten::slice(b, x, 1, 1));
+  b.output(b.run().generation.part == Part::none ? x : aten::slice(b, x, 1, b.shape(x)[1] - 1, 1));
 }
 
 const LayerDef kCache{

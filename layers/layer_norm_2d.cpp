@@ -16,7 +16,7 @@ void lower(LayerBuilder& b) {
   const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
   const TensorId rows = aten::permute(b, b.input(), {0, 2, 3, 1});
-  b.output(aten::permute(b, aten::layer_norm(b, rows, 1, weight, bias), {0, 3, 1, 2}));
+  b.output(aten::permute(b, aten::layer_norm(b, rows, 1, weight, bias, b.real("eps")), {0, 3, 1, 2}));
 }
 
 const LayerDef kLayerNorm2d{

@@ -15,10 +15,10 @@ struct Normalized {
 
 // h / sqrt(mean(h^2) + eps) of an fp32 tensor.
 Normalized normalized(LayerBuilder& b, TensorId h) {
-  const TensorId square = aten::pow_number(b, h);
+  const TensorId square = aten::pow_number(b, h, 2);
   const unsigned last = 1U << (b.shape(h).rank() - 1);
   const TensorId variance = aten::reduce(b, square, last, true, true);
-  const TensorId r = aten::rsqrt(b, aten::binary_number(b, aten::Binary::add, variance));
+  const TensorId r = aten::rsqrt(b, aten::binary_number(b, aten::Binary::add, variance, b.real("eps")));
   return {aten::mul(b, h, r), variance};
 }
 
@@ -31,7 +31,6 @@ std::int64_t features(const LayerBuilder& b, std::string_view argument) {
 }
 
 void lower_llama(LayerBuilder& b) {
-  (void)b.real("eps");
   const TensorId x = b.input();
   const TensorId weight = b.parameter("weight", {features(b, "hidden_size")});
   const Normalized n = normalized(b, b.cast(x, DType::fp32));
@@ -40,13 +39,12 @@ void lower_llama(LayerBuilder& b) {
 }
 
 void lower_gemma(LayerBuilder& b) {
-  (void)b.real("eps");
   const TensorId x = b.input();
   const TensorId weight = b.parameter("weight", {features(b, "dim")});
   const TensorId h = b.cast(x, DType::fp32);
   const Normalized n = normalized(b, h);
   b.hold({h});  // _norm() returns
-  const TensorId scale = aten::binary_number(b, aten::Binary::add, b.cast(weight, DType::fp32));
+  const TensorId scale = aten::binary_number(b, aten::Binary::add, b.cast(weight, DType::fp32), 1);
   const TensorId y = aten::mul(b, n.y, scale);
   b.output(b.cast(y, b.dtype(x)));
   b.hold({y});

@@ -22,7 +22,8 @@ void lower(LayerBuilder& b) {
   const TensorId narrow = aten::linear(b, dropped, weight_a, kNone);
   b.hold({dropped});  // an argument until the call returns
   const TensorId wide = aten::linear(b, narrow, weight_b, kNone);
-  const TensorId sum = aten::add(b, result, aten::binary_number(b, aten::Binary::mul, wide));
+  const TensorId sum = aten::add(
+      b, result, aten::binary_number(b, aten::Binary::mul, wide, b.real("alpha") / static_cast<double>(rank)));
   b.output(b.cast(sum, b.dtype(result)));
   b.hold({x});
 }
@@ -35,7 +36,8 @@ const LayerDef kLora{
         "forward m r (k + n) multiply-adds, backward twice that. `lora:` of a model puts one beside each target.\n"
         "Saved: x after dropout and dropout's mask, x A^T, A (if x wants a gradient), B.",
     .parameters = {{"rank", ParameterType::size, "", "rows of A and columns of B"},
-                   {"dropout", ParameterType::real, "0.0", "of what A is given, in training"}},
+                   {"dropout", ParameterType::real, "0.0", "of what A is given, in training"},
+                   {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .adapter = true,

@@ -16,21 +16,23 @@ void expect_boolean(const LayerBuilder& b, int i) {
 }
 
 void lower_eq(LayerBuilder& b) {
-  (void)b.real("other");
   const TensorId x = b.input();
-  b.output(aten::no_grad(b, "aten::eq", std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean));
+  b.output(
+      aten::no_grad(b, "aten::eq", std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean, {b.real("other")}));
 }
 
 void lower_masked_fill(LayerBuilder& b) {
   expect_boolean(b, 1);
-  (void)b.real("value");
-  b.output(aten::masked_fill(b, b.input(0), b.input(1), b.boolean("inplace")));
+  b.output(aten::masked_fill(b, b.input(0), b.input(1), b.real("value"), b.boolean("inplace")));
 }
 
 // where(condition, grad, 0) or where(condition, 0, grad): the number becomes a tensor on the device first.
-Operand chosen(NodeBuilder& node, TensorId condition, const Shape& shape, DType dtype) {
+// `number`: 2 where 0 is the third argument, 1 where it is the second.
+Operand chosen(NodeBuilder& node, TensorId condition, const Shape& shape, DType dtype, double number) {
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
-  return node.run_many("aten::where", Elementwise{shape.elements()}, {condition, node.grad()}, results)[1];
+  const Operand y = node.run_many("aten::where", Elementwise{shape.elements()}, {condition, node.grad()}, results)[1];
+  node.numbers({0, number});
+  return y;
 }
 
 void lower_where(LayerBuilder& b) {
@@ -41,8 +43,8 @@ void lower_where(LayerBuilder& b) {
   const Shape shape = aten::broadcast(b, aten::broadcast(b, b.shape(condition), b.shape(x)), b.shape(y));
   const TensorId z = b.emit("aten::where", Elementwise{shape.elements()}, {condition, x, y}, shape, dtype);
   if (NodeBuilder node = b.node("WhereBackward0", z, {x, y})) {
-    const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype) : 0;
-    const Operand dy = node.needs(y) ? chosen(node, condition, shape, dtype) : 0;
+    const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype, 2) : 0;
+    const Operand dy = node.needs(y) ? chosen(node, condition, shape, dtype, 1) : 0;
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(y)) node.give(y, dy);
   }

@@ -79,7 +79,7 @@ std::vector<TensorId> top_k(LayerBuilder& b, TensorId p, const Sizes& n) {
 // The weights of each token's experts, scaled to a sum of one.
 Routed route(LayerBuilder& b, TensorId x, TensorId gate, const Sizes& n) {
   const TensorId logits = aten::linear(b, aten::view(b, x, {n.tokens, n.hidden}), gate, kNone);
-  const TensorId p = aten::softmax(b, b.cast(logits, DType::fp32));
+  const TensorId p = aten::softmax(b, b.cast(logits, DType::fp32), -1);
   const std::vector<TensorId> best = top_k(b, p, n);
   const TensorId sum = aten::reduce(b, best[0], 0b10U, true, false);
   const TensorId weights = aten::binary(b, aten::Binary::div, best[0], sum, true);

@@ -3,6 +3,9 @@
 // transformers/activations.py, NewGELUActivation: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * pow(x, 3)))).
 // pow computes in fp32 under autocast, and what follows it with it.
 
+#include <cmath>
+#include <numbers>
+
 #include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers {
@@ -11,10 +14,10 @@ namespace {
 void lower(LayerBuilder& b) {
   using aten::Binary;
   const TensorId x = b.input();
-  const TensorId half = aten::binary_number(b, Binary::mul, x);
-  const TensorId cubic = aten::binary_number(b, Binary::mul, aten::pow_number(b, x));
-  const TensorId scaled = aten::binary_number(b, Binary::mul, aten::add(b, x, cubic));
-  const TensorId factor = aten::binary_number(b, Binary::add, aten::unary(b, scaled, aten::kTanh));
+  const TensorId half = aten::binary_number(b, Binary::mul, x, 0.5);
+  const TensorId cubic = aten::binary_number(b, Binary::mul, aten::pow_number(b, x, 3), 0.044715);
+  const TensorId scaled = aten::binary_number(b, Binary::mul, aten::add(b, x, cubic), std::sqrt(2 / std::numbers::pi));
+  const TensorId factor = aten::binary_number(b, Binary::add, aten::unary(b, scaled, aten::kTanh), 1);
   b.output(aten::mul(b, half, factor));
 }
 

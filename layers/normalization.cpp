@@ -4,6 +4,7 @@
 
 #include "estimator/aten/normalization.h"
 
+#include <limits>
 #include <string>
 
 namespace gpuplan::layers {
@@ -32,13 +33,15 @@ void lower_layer_norm(LayerBuilder& b) {
   const bool affine = b.boolean("elementwise_affine");
   const TensorId weight = affine ? b.parameter("weight", shape) : kNone;
   const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : kNone;
-  b.output(aten::layer_norm(b, b.input(), shape.rank(), weight, bias));
+  b.output(aten::layer_norm(b, b.input(), shape.rank(), weight, bias, b.real("eps")));
 }
 
 void lower_rms_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
   const TensorId weight = b.boolean("elementwise_affine") ? b.parameter("weight", shape) : kNone;
-  b.output(aten::rms_norm(b, b.input(), shape.rank(), weight));
+  // None is torch.finfo(x.dtype).eps, of the type that is computed in.
+  const double eps = b.is_none("eps") ? std::numeric_limits<float>::epsilon() : b.real("eps");
+  b.output(aten::rms_norm(b, b.input(), shape.rank(), weight, eps));
 }
 
 void lower_group_norm(LayerBuilder& b) {

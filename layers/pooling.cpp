@@ -43,6 +43,8 @@ std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t ke
   return out;
 }
 
+double real(std::int64_t n) { return static_cast<double>(n); }
+
 Windows windows(const LayerBuilder& b, bool dilated) {
   b.expect_rank(4, "[N, C, H, W]");
   const Shape& in = b.shape(b.input());
@@ -70,6 +72,8 @@ void lower_max(LayerBuilder& b) {
                                 {w.out, DType::int64, Placing::given, strides}};
   const std::vector<TensorId> y_and_indices =
       b.emit_many("aten::max_pool2d_with_indices", Pooling{w.out.elements(), w.taps()}, {x}, results);
+  b.numbers({real(w.kernel.h), real(w.kernel.w), real(w.stride.h), real(w.stride.w), real(w.padding.h),
+             real(w.padding.w), real(w.dilation.h), real(w.dilation.w)});
   const TensorId y = y_and_indices[0];
   if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x})) {
     const Operand dx =

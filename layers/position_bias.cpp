@@ -102,10 +102,10 @@ struct Operands {
 
 TensorId eager(LayerBuilder& b, const Operands& of, double p) {
   TensorId weights = aten::matmul(b, of.q, aten::transpose(b, of.k, 2, 3));
-  weights = aten::binary_number(b, aten::Binary::mul, weights);
+  weights = aten::binary_number(b, aten::Binary::mul, weights, 1);
   weights = aten::add(b, weights, of.bias);
   if (of.mask != kNone) weights = aten::add(b, weights, of.mask);
-  weights = aten::dropout(b, aten::softmax(b, weights), p, b.training());
+  weights = aten::dropout(b, aten::softmax(b, weights, -1), p, b.training());
   const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, of.v), 1, 2));
   b.hold({weights});
   return y;

@@ -12,14 +12,13 @@ void lower_pow(LayerBuilder& b) {
   const double exponent = b.real("exponent");
   if (exponent == 0 || exponent == 1)
     b.fail("exponent", "a power of 0 or 1 needs no kernel", "expected another number");
-  b.output(aten::pow_number(b, b.autocast_fp32(b.input())));
+  b.output(aten::pow_number(b, b.autocast_fp32(b.input()), exponent));
 }
 
 void lower_rsqrt(LayerBuilder& b) { b.output(aten::rsqrt(b, b.autocast_fp32(b.input()))); }
 
 void lower_scale(LayerBuilder& b) {
-  (void)b.real("factor");
-  b.output(aten::binary_number(b, aten::Binary::mul, b.input(), b.boolean("inplace")));
+  b.output(aten::binary_number(b, aten::Binary::mul, b.input(), b.real("factor"), b.boolean("inplace")));
 }
 
 const LayerDef kPow{

@@ -38,15 +38,16 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
 TensorId frequencies(LayerBuilder& b, std::int64_t count) {
   constexpr std::int64_t kBlockElements = 128;  // 512 bytes
   const std::int64_t charged = round_up(count, kBlockElements);
-  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32);
+  const Initial values{Initial::frequencies, b.real("base")};
+  if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32, values);
   b.constructor_temporary({b.before(kTransformers5) ? checked_mul(2, charged) : charged}, DType::fp32);
-  return b.buffer("inv_freq", {count}, DType::fp32);
+  return b.buffer("inv_freq", {count}, DType::fp32, values);
 }
 
 TensorId table(LayerBuilder& b, std::string_view function, TensorId angle) {
   const Shape shape = b.shape(angle);
   const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
-  return aten::no_grad(b, "aten::mul", std::array{values}, shape, DType::fp32);
+  return aten::no_grad(b, "aten::mul", std::array{values}, shape, DType::fp32, {1});
 }
 
 void lower_tables(LayerBuilder& b) {
@@ -68,8 +69,8 @@ void lower_tables(LayerBuilder& b) {
 // (-x2, x1) of the two halves of x.
 TensorId rotate_half(LayerBuilder& b, TensorId x) {
   const std::int64_t half = b.shape(x)[-1] / 2;
-  const TensorId first = aten::slice(b, x, -1, half);
-  const TensorId second = aten::slice(b, x, -1, half);
+  const TensorId first = aten::slice(b, x, -1, 0, half);
+  const TensorId second = aten::slice(b, x, -1, half, half);
   return aten::cat(b, std::array{aten::unary(b, second, aten::kNeg), first}, b.shape(x).rank() - 1);
 }
 
@@ -98,7 +99,8 @@ const LayerDef kTables{
     .math =
         "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
         "Saved: nothing; the products that read them save both tables.",
-    .parameters = {{"dim", ParameterType::size, "", "size of a head"}},
+    .parameters = {{"dim", ParameterType::size, "", "size of a head"},
+                   {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"}},
     .indices = true,
     .lower = lower_tables,
     .example = {.call = "LlamaRotaryEmbedding(64)",

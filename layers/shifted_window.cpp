@@ -6,6 +6,7 @@
 // back. The mask of a rolled image is made anew in every call. Locals live until the function returns.
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "estimator/aten/linear.h"
@@ -99,9 +100,9 @@ TensorId attention_mask(LayerBuilder& b, const Windows& s, DType dtype) {
   const Shape shape = b.shape(difference);
   const std::array reads{difference};
   const TensorId apart = aten::no_grad(b, "aten::ne", reads, shape, DType::boolean);
-  const TensorId filled = aten::masked_fill(b, difference, apart);
+  const TensorId filled = aten::masked_fill(b, difference, apart, -100);
   const TensorId together = aten::no_grad(b, "aten::eq", reads, shape, DType::boolean);
-  const TensorId mask = aten::masked_fill(b, filled, together);
+  const TensorId mask = aten::masked_fill(b, filled, together, 0);
   b.hold({difference});
   return mask;
 }
@@ -117,7 +118,7 @@ TensorId add_mask(LayerBuilder& b, const Windows& s, TensorId scores, TensorId m
 TensorId unpad(LayerBuilder& b, TensorId x, const Shape& to) {
   const Shape from = b.shape(x);
   for (const int dim : {1, 2})
-    if (b.before(kFullSlicesAlias) || to[dim] != from[dim]) x = aten::slice(b, x, dim, to[dim]);
+    if (b.before(kFullSlicesAlias) || to[dim] != from[dim]) x = aten::slice(b, x, dim, 0, to[dim]);
   return aten::contiguous(b, x);
 }
 
@@ -135,17 +136,18 @@ void lower_attention(LayerBuilder& b) {
   const TensorId qkv = aten::linear(b, tiles, w.qkv, w.qkv_bias);
   const TensorId split = aten::reshape(b, qkv, {batch, t, 3, s.heads, s.c / s.heads});
   const TensorId parts = aten::permute(b, split, {2, 0, 3, 1, 4});
-  const TensorId q = aten::select(b, parts, 0);
-  const TensorId k = aten::select(b, parts, 0);
-  const TensorId v = aten::select(b, parts, 0);
-  const TensorId scaled = aten::binary_number(b, aten::Binary::mul, q);
+  const TensorId q = aten::select(b, parts, 0, 0);
+  const TensorId k = aten::select(b, parts, 0, 1);
+  const TensorId v = aten::select(b, parts, 0, 2);
+  const double scale = 1 / std::sqrt(static_cast<double>(s.c) / static_cast<double>(s.heads));
+  const TensorId scaled = aten::binary_number(b, aten::Binary::mul, q, scale);
   TensorId scores = aten::add(b, aten::matmul(b, scaled, aten::transpose(b, k, -2, -1)), bias);
   TensorId mask = bias;
   if (s.shifted()) {
     mask = attention_mask(b, s, b.dtype(tiles));
     scores = add_mask(b, s, scores, mask);
   }
-  const TensorId p = aten::dropout(b, aten::softmax(b, scores), s.attention_dropout, b.training());
+  const TensorId p = aten::dropout(b, aten::softmax(b, scores, -1), s.attention_dropout, b.training());
 
   const TensorId mixed = aten::transpose(b, aten::matmul(b, p, v), 1, 2);
   const TensorId joined = aten::reshape(b, mixed, {batch, t, s.c});
@@ -166,7 +168,10 @@ void lower_merge(LayerBuilder& b) {
   const TensorId x = aten::constant_pad(b, b.input(), sides);
   const Shape padded = b.shape(x);
   std::array<TensorId, 4> parts{};
-  for (TensorId& part : parts) part = aten::slice(b, aten::slice(b, x, 1, padded[1] / 2), 2, padded[2] / 2);
+  // x0 = x[0::2, 0::2], x1 = x[1::2, 0::2], x2 = x[0::2, 1::2], x3 = x[1::2, 1::2]
+  for (int i = 0; i < 4; ++i)
+    parts[static_cast<std::size_t>(i)] =
+        aten::slice(b, aten::slice(b, x, 1, i % 2, padded[1] / 2, 2), 2, i / 2, padded[2] / 2, 2);
   b.output(aten::cat(b, parts, 3));
 }
 

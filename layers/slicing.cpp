@@ -27,7 +27,7 @@ void lower_slice(LayerBuilder& b) {
   const std::int64_t end = b.is_none("end") ? in[dim] : position(b.integer("end"), in[dim]);
   if (begin >= end) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
   if (begin == 0 && end == in[dim] && !b.before(kElidesFullSlices)) return b.output(b.input());
-  b.output(aten::slice(b, b.input(), dim, end - begin));
+  b.output(aten::slice(b, b.input(), dim, begin, end - begin));
 }
 
 void lower_select(LayerBuilder& b) {
@@ -37,7 +37,7 @@ void lower_select(LayerBuilder& b) {
   if (at < -in[dim] || at >= in[dim])
     b.fail("index",
            "index " + std::to_string(at) + " is not in dimension " + std::to_string(dim) + " of " + to_string(in));
-  b.output(aten::select(b, b.input(), dim));
+  b.output(aten::select(b, b.input(), dim, at < 0 ? at + in[dim] : at));
 }
 
 void lower_unbind(LayerBuilder& b) {

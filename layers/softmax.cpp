@@ -18,14 +18,13 @@ int dimension(const LayerBuilder& b, int rank) {
   return wrap_dimension(b, "dim", b.integer("dim"), rank);
 }
 
-template <TensorId (*function)(LayerBuilder&, TensorId)>
+template <TensorId (*function)(LayerBuilder&, TensorId, int)>
 void lower(LayerBuilder& b) {
-  (void)dimension(b, b.shape(b.input()).rank());
-  b.output(function(b, b.input()));
+  b.output(function(b, b.input(), dimension(b, b.shape(b.input()).rank())));
 }
 
-TensorId softmax(LayerBuilder& b, TensorId x) { return aten::softmax(b, x); }
-TensorId log_softmax(LayerBuilder& b, TensorId x) { return aten::log_softmax(b, b.autocast_fp32(x)); }
+TensorId softmax(LayerBuilder& b, TensorId x, int dim) { return aten::softmax(b, x, dim); }
+TensorId log_softmax(LayerBuilder& b, TensorId x, int dim) { return aten::log_softmax(b, b.autocast_fp32(x), dim); }
 
 const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integer, "None", "dimension whose elements add up to 1"}};

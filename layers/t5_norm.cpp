@@ -9,14 +9,13 @@ namespace gpuplan::layers {
 namespace {
 
 void lower(LayerBuilder& b) {
-  (void)b.real("eps");
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   if (in.rank() < 1) b.fail("expects an input [..., features]");
   const TensorId weight = b.parameter("weight", {b.size("hidden_size", in[-1], "input features")});
-  const TensorId square = aten::pow_number(b, b.cast(x, DType::fp32));
+  const TensorId square = aten::pow_number(b, b.cast(x, DType::fp32), 2);
   const TensorId variance = aten::reduce(b, square, 1U << (in.rank() - 1), true, true);
-  const TensorId factor = aten::rsqrt(b, aten::binary_number(b, aten::Binary::add, variance));
+  const TensorId factor = aten::rsqrt(b, aten::binary_number(b, aten::Binary::add, variance, b.real("eps")));
   const TensorId scaled = b.cast(aten::mul(b, x, factor), b.dtype(weight));
   b.output(aten::mul(b, weight, scaled));
   b.hold({scaled, variance});

@@ -63,7 +63,6 @@ Encoder encoder(LayerBuilder& b) {
     b.fail("activation", "unknown activation \"" + std::string(activation) + "\"", "expected relu or gelu");
   e.gelu = activation == "gelu";
   e.norm_first = b.boolean("norm_first");
-  (void)b.real("layer_norm_eps");
   e.attention = attention_of(b, d, e.p);
   e.linear1 = weights(b, "linear1.weight", "linear1.bias", {e.inner, d});
   e.linear2 = weights(b, "linear2.weight", "linear2.bias", {d, e.inner});
@@ -72,7 +71,9 @@ Encoder encoder(LayerBuilder& b) {
   return e;
 }
 
-TensorId norm(LayerBuilder& b, TensorId x, const Weighted& w) { return aten::layer_norm(b, x, 1, w.weight, w.bias); }
+TensorId norm(LayerBuilder& b, TensorId x, const Weighted& w) {
+  return aten::layer_norm(b, x, 1, w.weight, w.bias, b.real("layer_norm_eps"));
+}
 TensorId linear(LayerBuilder& b, TensorId x, const Weighted& w) { return aten::linear(b, x, w.weight, w.bias); }
 const aten::Unary& activation(const Encoder& e) { return e.gelu ? aten::kGelu : aten::kRelu; }
 

@@ -1,5 +1,7 @@
 #include "estimator/aten/attention.h"
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -109,6 +111,7 @@ class Kernel {
       std::vector<TensorId> reads;
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
       const std::vector<TensorId> results = b_.emit_many(step.name, what, reads, outputs_of(step));
+      if (is_kernel(step)) b_.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
       for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
       if (!step.saved.empty() && a_.mask != kNone) expand_mask(step.saved.back());
       for (const Value v : in_unpacking_order(step.saved, a_.mask != kNone)) saved.push_back(forward_.at(v));
@@ -125,6 +128,9 @@ class Kernel {
   }
 
  private:
+  // F.scaled_dot_product_attention's default.
+  double scale() const { return 1 / std::sqrt(static_cast<double>(b_.shape(a_.query)[-1])); }
+
   // The kernel is given a mask that is expanded to the scores' shape, and so is autograd.
   void expand_mask(Value id) {
     const TensorId mask = forward_.at(id);
@@ -173,6 +179,7 @@ class Kernel {
       std::vector<Operand> reads;
       for (const Value v : step.reads) reads.push_back(values.at(v));
       const std::vector<Operand> results = node.run_many(step.name, what, reads, outputs_of(step));
+      if (is_kernel(step)) node.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
       for (std::size_t i = 0; i < results.size(); ++i) values[step.outputs[i].value] = results[i];
     }
     give(node, values, a_.query, Value::grad_query);
@@ -217,7 +224,9 @@ TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a) {
 TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
   const std::int64_t scalar = size_of(dtype);
   Scripted where{.elementwise_flops = 0, .program = {scalar, scalar, 0, -2, -1}, .actions = 5};
-  return b.emit("aten::where", where, {mask}, {b.shape(mask), dtype, Placing::like});
+  const TensorId y = b.emit("aten::where", where, {mask}, {b.shape(mask), dtype, Placing::like});
+  b.numbers({0, -std::numeric_limits<double>::infinity()});
+  return y;
 }
 
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {

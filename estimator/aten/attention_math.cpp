@@ -1,5 +1,7 @@
 #include "estimator/aten/attention_math.h"
 
+#include <cmath>
+
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
@@ -41,8 +43,11 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
   return y;
 }
 
+// Query and key are each scaled by the root of 1 / sqrt(size).
+double root_of_scale(const LayerBuilder& b, TensorId q) { return std::pow(static_cast<double>(b.shape(q)[-1]), -0.25); }
+
 TensorId scaled_scores(LayerBuilder& b, TensorId q, TensorId k) {
-  const TensorId scaled = binary_number(b, Binary::mul, k);
+  const TensorId scaled = binary_number(b, Binary::mul, k, root_of_scale(b, q));
   const TensorId scores = matmul_as_given(b, q, transpose(b, scaled, -2, -1));
   b.hold({scaled});  // a temporary of the statement
   return scores;
@@ -61,7 +66,7 @@ TensorId math_attention(LayerBuilder& b, const AttentionArguments& a) {
   TensorId k = b.cast(a.key, dtype);
   TensorId v = b.cast(a.value, dtype);
   std::vector<TensorId> locals{q, k, v};
-  const TensorId scaled = binary_number(b, Binary::mul, q);
+  const TensorId scaled = binary_number(b, Binary::mul, q, root_of_scale(b, q));
   if (a.causal) mask = causal_mask(b, b.shape(q)[-2], b.shape(k)[-2], dtype);
   if (b.shape(q).rank() == 4 && b.shape(q)[1] != b.shape(k)[1]) {
     const std::int64_t times = b.shape(q)[1] / b.shape(k)[1];
@@ -71,7 +76,7 @@ TensorId math_attention(LayerBuilder& b, const AttentionArguments& a) {
   }
   TensorId scores = scaled_scores(b, scaled, k);
   if (mask != kNone) scores = binary(b, Binary::add, scores, mask, true);
-  TensorId weights = b.before(kComputesInFp32) ? softmax(b, scores, dtype) : safe_softmax(b, scores);
+  TensorId weights = b.before(kComputesInFp32) ? softmax(b, scores, -1, dtype) : safe_softmax(b, scores);
   weights = dropout(b, weights, a.dropout, a.dropout > 0);
   if (wide) locals.push_back(b.cast(weights, given));  // returned beside the result; the caller drops it
   const TensorId y = b.cast(matmul_as_given(b, weights, v), given);

@@ -3,17 +3,24 @@
 #include "estimator/aten/views.h"
 
 namespace gpuplan::aten {
+namespace {
 
-TensorId log_softmax(LayerBuilder& b, TensorId x) {
+constexpr double kIgnoredIndex = -100;  // torch's default
+
+}  // namespace
+
+TensorId log_softmax(LayerBuilder& b, TensorId x, int dim) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
   const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
+  b.numbers({static_cast<double>(dim)});
   // After its result, the kernel makes a contiguous copy of an input that is not.
   if (!b.contiguous(x)) b.emit("aten::contiguous", Copy{shape.elements()}, {x}, shape, dtype);
   if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
     work.backward = true;
     node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
+    node.numbers({static_cast<double>(dim)});
   }
   return y;
 }
@@ -30,15 +37,19 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
   const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
   const std::vector<TensorId> loss_and_weight =
       b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, scalars);
+  b.numbers({kIgnoredIndex});
   if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
     work.backward = true;
     node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
                           {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
+    node.numbers({kIgnoredIndex});
   }
   if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
   return loss_and_weight[0];
 }
 
-TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) { return nll_loss(b, log_softmax(b, x), target); }
+TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) {
+  return nll_loss(b, log_softmax(b, x, 1), target);
+}
 
 }  // namespace gpuplan::aten

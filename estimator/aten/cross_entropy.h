@@ -7,7 +7,7 @@ namespace gpuplan::aten {
 
 /// The log_softmax of a cross entropy, which asks for the input's own type, under autocast too. Saves its result,
 /// backward is one kernel without scratch.
-TensorId log_softmax(LayerBuilder& b, TensorId x);
+TensorId log_softmax(LayerBuilder& b, TensorId x, int dim);
 /// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar: saves both and the
 /// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four. Under autocast it computes in
 /// fp32.

@@ -1,5 +1,7 @@
 #include "estimator/aten/eager_attention.h"
 
+#include <cmath>
+
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
@@ -12,11 +14,11 @@ namespace {
 // `attn_weights` is bound anew at every line, so that the scores live until what was made of them is cast.
 TensorId probabilities(LayerBuilder& b, TensorId scores, const EagerAttention& a) {
   if (a.softmax == EagerSoftmax::fp32) {
-    const TensorId p = b.cast(softmax(b, scores, DType::fp32), b.dtype(a.query));
+    const TensorId p = b.cast(softmax(b, scores, -1, DType::fp32), b.dtype(a.query));
     b.hold({scores});
     return p;
   }
-  const TensorId p = softmax(b, scores);
+  const TensorId p = softmax(b, scores, -1);
   return a.softmax == EagerSoftmax::value ? b.cast(p, b.dtype(a.value)) : p;
 }
 
@@ -48,7 +50,7 @@ TensorId eager_attention(LayerBuilder& b, const EagerAttention& a) {
     const Triangle t = divided_and_masked(b, weights);
     weights = t.weights, number = t.number;
   } else if (a.scaled) {
-    weights = binary_number(b, Binary::mul, weights);
+    weights = binary_number(b, Binary::mul, weights, 1 / std::sqrt(static_cast<double>(b.shape(a.query)[-1])));
   }
   if (a.mask != kNone) weights = add(b, weights, a.mask);
   weights = dropout(b, probabilities(b, weights, a), a.dropout, b.training());

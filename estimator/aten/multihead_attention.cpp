@@ -1,6 +1,7 @@
 #include "estimator/aten/multihead_attention.h"
 
 #include <array>
+#include <cmath>
 
 #include "estimator/aten/attention.h"
 #include "estimator/aten/linear.h"
@@ -33,10 +34,10 @@ TensorId by_head(LayerBuilder& b, TensorId x, const Sizes& s) {
 }
 
 TensorId with_weights(LayerBuilder& b, std::array<TensorId, 3> qkv, const MultiheadAttention& mha, const Sizes& s) {
-  const TensorId scaled = binary_number(b, Binary::mul, qkv[0]);
+  const TensorId scaled = binary_number(b, Binary::mul, qkv[0], 1 / std::sqrt(static_cast<double>(s.head())));
   const TensorId scores = bmm(b, scaled, transpose(b, qkv[1], -2, -1));
   b.hold({scaled, qkv[1]});
-  const TensorId weights = dropout(b, softmax(b, scores), mha.dropout, b.training());
+  const TensorId weights = dropout(b, softmax(b, scores, -1), mha.dropout, b.training());
   const TensorId mixed = bmm(b, weights, qkv[2]);
   const TensorId rows = reshape(b, transpose(b, mixed, 0, 1), {s.tokens * s.batch, s.embed});
   const TensorId y = view(b, linear(b, rows, mha.out_weight, mha.out_bias), {s.tokens, s.batch, s.embed});
@@ -61,15 +62,15 @@ TensorId before_fused_kernels(LayerBuilder& b, TensorId x, const MultiheadAttent
   const std::array<std::int64_t, 3> sizes{s.embed, s.embed, s.embed};
   std::vector<TensorId> qkv = split(b, linear(b, x, mha.in_weight, mha.in_bias), 2, sizes, "SplitBackward0");
   for (TensorId& t : qkv) t = by_head(b, contiguous(b, t), s);
-  const TensorId scaled = binary_number(b, Binary::div, qkv[0]);
+  const TensorId scaled = binary_number(b, Binary::div, qkv[0], std::sqrt(static_cast<double>(s.head())));
   const TensorId scores = bmm(b, scaled, transpose(b, qkv[1], -2, -1));
-  const TensorId weights = dropout(b, softmax(b, scores), mha.dropout, b.training());
+  const TensorId weights = dropout(b, softmax(b, scores, -1), mha.dropout, b.training());
   const TensorId mixed = bmm(b, weights, qkv[2]);
   const TensorId rows = reshape(b, transpose(b, mixed, 0, 1), {s.tokens * s.batch, s.embed});
   const TensorId y = view(b, linear(b, rows, mha.out_weight, mha.out_bias), {s.tokens, s.batch, s.embed});
   if (mha.need_weights) {
     const TensorId all = view(b, weights, {s.batch, s.heads, s.tokens, s.tokens});
-    b.hold({y, binary_number(b, Binary::div, reduce(b, all, 0b10U, false, false))});
+    b.hold({y, binary_number(b, Binary::div, reduce(b, all, 0b10U, false, false), static_cast<double>(s.heads))});
   }
   b.hold({scaled, weights});
   b.hold(qkv);
@@ -86,7 +87,7 @@ TensorId functional(LayerBuilder& b, TensorId x, const MultiheadAttention& mha) 
   }
   const TensorId packed = packed_projections(b, x, mha, s);
   std::array<TensorId, 3> qkv{};
-  for (TensorId& t : qkv) t = select(b, packed, 0);
+  for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = select(b, packed, 0, static_cast<std::int64_t>(i));
   for (TensorId& t : qkv) t = by_head(b, t, s);
   const TensorId y = mha.need_weights ? with_weights(b, qkv, mha, s) : fused(b, qkv, mha, s);
   return mha.batch_first ? transpose(b, y, 1, 0) : y;

@@ -49,6 +49,10 @@ void layer_norm_backward(NodeBuilder& node, const LayerBuilder& b, LayerNorm wor
   reads.insert(reads.end(), statistics.begin(), statistics.end());
   if (inputs[1] != kNone) reads.push_back(inputs[1]);
   (void)node.run_many("aten::native_layer_norm_backward", work, reads, {});
+  std::array<Operand, 3> gradients{kAbsent, kAbsent, kAbsent};  // of input, weight and bias
+  for (std::size_t i = 0, k = 0; i < inputs.size(); ++i)
+    if (node.needs(inputs[i])) gradients[i] = results[k++];
+  node.beside({gradients[0], gradients[1], gradients[2]});
   give(node, inputs, results);
 }
 
@@ -63,7 +67,7 @@ Shape rows_of(const Shape& shape, int dimensions) {
   return rows;
 }
 
-TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight) {
+TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, double eps) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const std::int64_t columns = columns_of(shape, dimensions);
@@ -71,6 +75,8 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
   if (!b.contiguous(x)) b.fail("expects a contiguous input, which rms_norm would copy");
   const OutputSpec outputs[] = {{shape, dtype}, {rows_of(shape, dimensions), accumulate_type(dtype)}};
   const std::vector<TensorId> results = b.emit_many("aten::_fused_rms_norm", work, {x}, outputs);
+  b.beside({weight});
+  b.numbers({eps});
   if (NodeBuilder node = b.node("FusedRmsNormBackward0", results[0], {x, weight}))
     layer_norm_backward(node, b, work, {x, weight, kNone}, std::span(results).subspan(1));
   return results[0];
@@ -78,7 +84,7 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
 
 }  // namespace
 
-TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, TensorId bias) {
+TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, TensorId bias, double eps) {
   x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -89,20 +95,22 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
   const OutputSpec row{rows_of(shape, dimensions), accumulate_type(dtype)};
   const OutputSpec outputs[] = {{shape, dtype}, row, row};
   const std::vector<TensorId> results = b.emit_many("aten::native_layer_norm", work, {rows}, outputs);
+  b.beside({weight, bias});
+  b.numbers({eps});
   if (rows != x) b.hold({x});  // autocast's cast is the wrapper's
   if (NodeBuilder node = b.node("NativeLayerNormBackward0", results[0], {x, weight, bias}))
     layer_norm_backward(node, b, work, {x, weight, bias}, std::span(results).subspan(1));
   return results[0];
 }
 
-TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight) {
-  if (!b.before(kFusedRmsNorm)) return fused_rms_norm(b, b.autocast_fp32(x), dimensions, weight);
+TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, double eps) {
+  if (!b.before(kFusedRmsNorm)) return fused_rms_norm(b, b.autocast_fp32(x), dimensions, weight, eps);
   const DType dtype = b.dtype(x);
   const TensorId wide = b.cast(x, accumulate_type(dtype));
   unsigned mask = 0;
   for (int i = 1; i <= dimensions; ++i) mask |= 1U << (b.shape(x).rank() - i);
-  const TensorId square = pow_number(b, wide);
-  const TensorId mean = binary_number(b, Binary::add, reduce(b, square, mask, true, true), true);
+  const TensorId square = pow_number(b, wide, 2);
+  const TensorId mean = binary_number(b, Binary::add, reduce(b, square, mask, true, true), eps, true);
   const TensorId scale = rsqrt(b, mean);
   b.hold({square, mean});
   TensorId y = mul(b, wide, scale);

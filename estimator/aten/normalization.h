@@ -9,10 +9,10 @@ namespace gpuplan::aten {
 
 /// F.layer_norm over the last `dimensions` dimensions: native_layer_norm, which copies a non-contiguous input while it
 /// runs, saves the input as given, the mean and rstd of each row, and hands back dX, dweight, dbias.
-TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, TensorId bias);
+TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, TensorId bias, double eps);
 /// F.rms_norm: one kernel from 2.10 on, before it a composite of pow, mean, rsqrt and products
 /// (aten/src/ATen/native/layer_norm.cpp, rms_norm_composite).
-TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight);
+TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, double eps);
 /// F.group_norm of [N, C, ...]: native_group_norm, which saves the input, and the mean and rstd of each group.
 TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias);
 /// F.instance_norm of [N, C, ...] without running statistics: batch norm of [1, N C, ...] with repeated weights

@@ -132,20 +132,25 @@ TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_plac
   return z;
 }
 
-TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, bool in_place) {
+TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
   const TensorId y =
       in_place ? b.emit_in_place(names(op).in_place, work, {x}) : b.emit(names(op).op, work, {x}, shape, dtype);
+  b.numbers({number});
   if (NodeBuilder node = b.node(names(op).node, y, {x})) {
-    const bool product = op == Binary::mul || op == Binary::div;
-    node.give(x, product ? node.run(names(op).op, work, {node.grad()}, shape, dtype) : node.grad());
+    if (op == Binary::add || op == Binary::sub) {
+      node.give(x, node.grad());
+    } else {
+      node.give(x, node.run(names(op).op, work, {node.grad()}, shape, dtype));
+      node.numbers({number});
+    }
   }
   return y;
 }
 
-TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place) {
+TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place, std::initializer_list<double> numbers) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements(), f.flops};
@@ -154,24 +159,29 @@ TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place) {
   if (in_place && b.requires_grad(x) && saves == Saves::input)
     kept = b.emit("aten::clone", Copy{shape.elements()}, {x}, {shape, dtype, Placing::like});
   const TensorId y = in_place ? b.emit_in_place(f.op_in_place, work, {x}) : b.emit(f.op, work, {x}, shape, dtype);
+  if (numbers.size() > 0) b.numbers(numbers);
   if (NodeBuilder node = b.node(f.node, y, {x})) {
     std::array<Operand, 2> reads{node.grad(), saves == Saves::result ? y : kept};
     if (f.saved_leads) std::swap(reads[0], reads[1]);
     const std::size_t count = saves == Saves::nothing ? 1 : 2;
     node.give(x, node.run(f.backward, work, std::span(reads).first(count), shape, dtype));
+    if (numbers.size() > 0) node.numbers(numbers);
   }
   return y;
 }
 
-TensorId pow_number(LayerBuilder& b, TensorId x) {
+TensorId pow_number(LayerBuilder& b, TensorId x, double exponent) {
   x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
   const TensorId y = b.emit("aten::pow", work, {x}, shape, dtype);
+  b.numbers({exponent});
   if (NodeBuilder node = b.node("PowBackward0", y, {x})) {
     const Operand power = node.run("aten::pow", work, {x}, shape, dtype);
+    node.numbers({exponent - 1});
     const Operand slope = node.run("aten::mul", work, {power}, shape, dtype);
+    node.numbers({exponent});
     const Operand dx = node.run("aten::mul", work, {node.grad(), slope}, shape, dtype);
     node.hold({power, slope});
     node.give(x, dx);
@@ -187,7 +197,9 @@ TensorId rsqrt(LayerBuilder& b, TensorId x) {
   const TensorId y = b.emit("aten::rsqrt", work, {x}, shape, dtype);
   if (NodeBuilder node = b.node("RsqrtBackward0", y, {x})) {
     const Operand cube = node.run("aten::pow", work, {y}, shape, dtype);
+    node.numbers({3});
     const Operand half = node.run("aten::mul", work, {node.grad()}, shape, dtype);
+    node.numbers({-0.5});
     const Operand dx = node.run("aten::mul", work, {half, cube}, shape, dtype);
     node.hold({cube, half});
     node.give(x, dx);
@@ -201,6 +213,7 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
   const bool all = mask == (1U << in.rank()) - 1;
   const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = mean};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), dtype);
+  b.numbers({static_cast<double>(mask)});
   const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
                                 : all ? "SumBackward0"
                                       : "SumBackward1";
@@ -209,6 +222,7 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
     const Operand dy = node.expand(node.reshape(node.grad(), reduced_shape(in, mask, true)), in);
     // The division writes a full tensor of the expanded gradient's dimension order.
     node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, dtype) : dy);
+    if (mean) node.numbers({static_cast<double>(in.elements()) / static_cast<double>(b.elements(y))});
   }
   return y;
 }
@@ -220,26 +234,34 @@ TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training) {
   const Elementwise work{shape.elements(), 2};
   const OutputSpec results[] = {{shape, DType::boolean}, {shape, dtype}};
   const std::vector<TensorId> mask_and_y = b.emit_many("aten::native_dropout", work, {x}, results);
+  b.numbers({p});
   const TensorId y = mask_and_y[1];
-  if (NodeBuilder node = b.node("NativeDropoutBackward0", y, {x}))
+  if (NodeBuilder node = b.node("NativeDropoutBackward0", y, {x})) {
     node.give(x, node.run("aten::native_dropout_backward", work, {node.grad(), mask_and_y[0]}, shape, dtype));
+    node.numbers({p});
+  }
   return y;
 }
 
-TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, bool in_place) {
+TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, bool in_place) {
   const Shape shape = broadcast(b, b.shape(x), b.shape(mask));
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
   const TensorId y = in_place ? b.emit_in_place("aten::masked_fill_", work, {x, mask})
                               : b.emit("aten::masked_fill", work, {x, mask}, shape, dtype);
-  if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x}))
+  b.numbers({number});
+  if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x})) {
     node.give(x, node.run("aten::masked_fill", work, {node.grad(), mask}, shape, dtype));
+    node.numbers({0});
+  }
   return y;
 }
 
 TensorId no_grad(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
-                 DType dtype) {
-  return b.emit(name, Elementwise{shape.elements()}, reads, shape, dtype);
+                 DType dtype, std::initializer_list<double> numbers) {
+  const TensorId y = b.emit(name, Elementwise{shape.elements()}, reads, shape, dtype);
+  if (numbers.size() > 0) b.numbers(numbers);
+  return y;
 }
 
 }  // namespace gpuplan::aten

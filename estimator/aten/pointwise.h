@@ -14,7 +14,7 @@ enum class Binary : std::uint8_t { add, sub, mul, div };
 /// x op y with broadcasting and type promotion. In place, x must have the result's shape.
 TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_place = false);
 /// x op number.
-TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, bool in_place = false);
+TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place = false);
 inline TensorId add(LayerBuilder& b, TensorId x, TensorId y) { return binary(b, Binary::add, x, y); }
 inline TensorId mul(LayerBuilder& b, TensorId x, TensorId y) { return binary(b, Binary::mul, x, y); }
 /// The shape of x op y. Throws Error where they do not broadcast.
@@ -29,14 +29,16 @@ struct Unary {
   int flops = 1;
   bool saved_leads = false;  // the backward kernel takes what was saved first, so that its result lies like it
 };
-TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place = false);
+/// `numbers`: its arguments beside x, those of its backward kernel too.
+TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place = false,
+               std::initializer_list<double> numbers = {});
 
 extern const Unary kRelu, kHardtanh, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, kSilu, kHardswish, kHardsigmoid, kExp,
     kNeg;
 
 /// x.pow(number), number neither 0 nor 1: saves x. Backward: x.pow(n - 1), its product with n, and with the gradient.
 /// In fp32 under autocast, as rsqrt.
-TensorId pow_number(LayerBuilder& b, TensorId x);
+TensorId pow_number(LayerBuilder& b, TensorId x, double exponent);
 /// torch.rsqrt: saves the result. Backward: -0.5 grad result^3 by three temporaries.
 TensorId rsqrt(LayerBuilder& b, TensorId x);
 /// x.mean(dim, keepdim) or x.sum(...) over the dimensions in `mask`.
@@ -44,9 +46,9 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
 /// F.dropout(x, p, training) with 0 < p < 1 in training, else x itself (p and mode are the caller's to tell).
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.
-TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, bool in_place = false);
+TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, bool in_place = false);
 /// A pointwise kernel without a gradient: comparisons, logical operations, integer arithmetic.
 TensorId no_grad(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
-                 DType dtype);
+                 DType dtype, std::initializer_list<double> numbers = {});
 
 }  // namespace gpuplan::aten

@@ -2,7 +2,7 @@
 
 namespace gpuplan::aten {
 
-TensorId softmax(LayerBuilder& b, TensorId x, std::optional<DType> to) {
+TensorId softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> to) {
   const TensorId argument = x;
   const DType from = b.dtype(x);
   // Autocast gives the operator dtype=float32 instead of casting its argument (autocast_mode.h, fp32_set_opt_dtype).
@@ -12,9 +12,12 @@ TensorId softmax(LayerBuilder& b, TensorId x, std::optional<DType> to) {
   const Shape shape = b.shape(x);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
   const TensorId y = b.emit("aten::_softmax", work, {x}, {shape, dtype, Placing::like});
+  if (dim < 0) dim += shape.rank();
+  b.numbers({static_cast<double>(dim)});
   if (NodeBuilder node = b.node("SoftmaxBackward0", y, {x})) {
     work.backward = work.product_scratch = true;
     node.give(x, node.run("aten::_softmax_backward_data", work, {node.grad(), y}, shape, b.dtype(x)));
+    node.numbers({static_cast<double>(dim)});
   }
   b.hold({argument});  // the caller's, which outlives its cast
   return y;

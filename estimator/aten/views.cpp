@@ -162,28 +162,32 @@ TensorId expand(LayerBuilder& b, TensorId x, const Shape& shape) {
   return y;
 }
 
-TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t length) {
+TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t start, std::int64_t length, std::int64_t step) {
   const Shape in = b.shape(x);
   dim = wrapped(dim, in.rank());
   Shape out = in;
   out.set(dim, length);
-  const TensorId y = b.alias(x, out, b.strides(x));
+  Strides strides = b.strides(x);
+  strides.set(dim, step * strides[dim]);
+  const TensorId y = b.alias(x, out, strides, start * b.strides(x)[dim]);
   if (NodeBuilder node = b.node("SliceBackward0", y, {x})) {
     const Operand all = node.run("aten::slice_backward", Fill{in.elements()}, {}, in, b.dtype(x));
     node.run_in_place("aten::copy_", Copy{out.elements()}, {all, node.grad()});
+    node.numbers({static_cast<double>(dim), static_cast<double>(start), static_cast<double>(step)});
     node.give(x, all);
   }
   return y;
 }
 
-TensorId select(LayerBuilder& b, TensorId x, int dim) {
+TensorId select(LayerBuilder& b, TensorId x, int dim, std::int64_t at) {
   const Shape in = b.shape(x);
   dim = wrapped(dim, in.rank());
   const Shape out = without(in, dim);
-  const TensorId y = b.alias(x, out, without(b.strides(x), dim, in.rank()));
+  const TensorId y = b.alias(x, out, without(b.strides(x), dim, in.rank()), at * b.strides(x)[dim]);
   if (NodeBuilder node = b.node("SelectBackward0", y, {x})) {
     const Operand all = node.run("aten::select_backward", Fill{in.elements()}, {}, in, b.dtype(x));
     node.run_in_place("aten::copy_", Copy{out.elements()}, {all, node.grad()});
+    node.numbers({static_cast<double>(dim), static_cast<double>(at)});
     node.give(x, all);
   }
   return y;
@@ -193,15 +197,18 @@ std::vector<TensorId> split(LayerBuilder& b, TensorId x, int dim, std::span<cons
                             std::string_view name) {
   const Shape in = b.shape(x);
   std::vector<TensorId> parts;
+  std::int64_t start = 0;
   for (const std::int64_t size : sizes) {
     Shape part = in;
     part.set(dim, size);
-    parts.push_back(b.alias(x, part, b.strides(x)));
+    parts.push_back(b.alias(x, part, b.strides(x), start * b.strides(x)[dim]));
+    start += size;
   }
   if (NodeBuilder node = b.node(name, parts, std::span<const TensorId>(&x, 1))) {
     std::vector<Operand> gradients;
     for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
     node.give(x, node.run("aten::cat", Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
+    node.numbers({static_cast<double>(dim)});
   }
   return parts;
 }
@@ -211,11 +218,12 @@ std::vector<TensorId> unbind(LayerBuilder& b, TensorId x, int dim) {
   dim = wrapped(dim, in.rank());
   std::vector<TensorId> parts;
   for (std::int64_t k = 0; k < in[dim]; ++k)
-    parts.push_back(b.alias(x, without(in, dim), without(b.strides(x), dim, in.rank())));
+    parts.push_back(b.alias(x, without(in, dim), without(b.strides(x), dim, in.rank()), k * b.strides(x)[dim]));
   if (NodeBuilder node = b.node("UnbindBackward0", parts, std::span<const TensorId>(&x, 1))) {
     std::vector<Operand> gradients;
     for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
     node.give(x, node.run("aten::stack", Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
+    node.numbers({static_cast<double>(dim)});
   }
   return parts;
 }
@@ -233,9 +241,14 @@ TensorId cat(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
   // The result is channels-last where all inputs suggest it (TensorShape.cpp, cat_compute_output_memory_format).
   const TensorId y = b.emit("aten::cat", Copy{out.elements()}, xs,
                             {out, dtype, channels_last ? Placing::channels_last : Placing::contiguous});
-  if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), xs))
-    for (const TensorId x : xs)
-      if (node.needs(x)) node.give(x, node.narrow(node.grad(), b.shape(x)));
+  b.numbers({static_cast<double>(dim)});
+  if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), xs)) {
+    std::int64_t start = 0;
+    for (const TensorId x : xs) {
+      if (node.needs(x)) node.give(x, node.narrow(node.grad(), b.shape(x), dim, start));
+      start += b.shape(x)[dim];
+    }
+  }
   return y;
 }
 
@@ -244,9 +257,14 @@ TensorId stack(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
   dim = wrapped(dim, each.rank() + 1);
   const Shape out = with(each, dim, static_cast<std::int64_t>(xs.size()));
   const TensorId y = b.emit("aten::stack", Copy{out.elements()}, xs, out, b.dtype(xs[0]));
-  if (NodeBuilder node = b.node("StackBackward0", std::span<const TensorId>(&y, 1), xs))
-    for (const TensorId x : xs)
-      if (node.needs(x)) node.give(x, node.reshape(node.narrow(node.grad(), with(each, dim, 1)), each));
+  b.numbers({static_cast<double>(dim)});
+  if (NodeBuilder node = b.node("StackBackward0", std::span<const TensorId>(&y, 1), xs)) {
+    std::int64_t at = 0;
+    for (const TensorId x : xs) {
+      if (node.needs(x)) node.give(x, node.reshape(node.narrow(node.grad(), with(each, dim, 1), dim, at), each));
+      ++at;
+    }
+  }
   return y;
 }
 

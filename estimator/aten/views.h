@@ -29,10 +29,11 @@ TensorId unsqueeze(LayerBuilder& b, TensorId x, int dim);
 TensorId squeeze(LayerBuilder& b, TensorId x, int dim);
 /// Repeats along dimensions of size 1 and new ones in front, without memory.
 TensorId expand(LayerBuilder& b, TensorId x, const Shape& shape);
-/// x[..., begin:begin+length, ...]. Backward: zeros of the size of x, with the gradient copied into them.
-TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t length);
-/// x.select(dim, i): one position, the dimension gone.
-TensorId select(LayerBuilder& b, TensorId x, int dim);
+/// `length` positions of a dimension, every `step`th one from `start` on. Backward: zeros of the size of x, with the
+/// gradient copied into them.
+TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t start, std::int64_t length, std::int64_t step = 1);
+/// x.select(dim, at): one position, counted from the front; the dimension is gone.
+TensorId select(LayerBuilder& b, TensorId x, int dim, std::int64_t at);
 /// Parts of the sizes given; views with one node, whose backward concatenates. `node`: SplitBackward0 or
 /// SplitWithSizesBackward0.
 std::vector<TensorId> split(LayerBuilder& b, TensorId x, int dim, std::span<const std::int64_t> sizes,

@@ -49,4 +49,10 @@ Range Graph::append_operands(std::span<const std::int32_t> ids) {
   return {begin, static_cast<std::int32_t>(operands.size())};
 }
 
+Range Graph::append_numbers(std::initializer_list<double> values) {
+  const auto begin = static_cast<std::int32_t>(numbers.size());
+  numbers.insert(numbers.end(), values);
+  return {begin, static_cast<std::int32_t>(numbers.size())};
+}
+
 }  // namespace gpuplan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,7 @@ struct Tensor {
   DType dtype = DType::fp32;
   BufferId buffer = kNone;
   bool requires_grad = false;
+  std::int64_t offset = 0;        // elements between the beginning of the storage and the first one
   bool contiguous = true;         // strides are row-major
   bool trained = false;           // a parameter whose requires_grad is set, also where no gradient is computed
   NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
@@ -62,6 +64,7 @@ struct Tensor {
 /// An operand of a backward operation: a forward tensor (>= 0), or a value of the node (~index).
 using Operand = std::int32_t;
 constexpr Operand local(std::int32_t index) { return ~index; }
+constexpr Operand kAbsent = INT32_MIN;  // an optional argument that was not given
 
 struct Range {  // into one of the graph's flat vectors
   std::int32_t begin = 0, end = 0;
@@ -74,6 +77,9 @@ struct Op {
   LayerId layer = kNone;
   Range reads;   // of Graph::operands
   Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
+  // For who executes it (validate/operators.h says which operation has which). They change no byte.
+  Range beside = {};  // of Graph::operands: arguments that are alive anyway, weights and statistics; kAbsent: not given
+  Range numbers = {};  // of Graph::numbers: arguments that are no tensors
 };
 
 /// How the result of an operation lies in memory.
@@ -111,6 +117,8 @@ struct Local {
   std::int32_t strides = kNone;    // of Graph::strides: Placing::given; the dimension order of ViewKind::permute
   std::int32_t alias_of = kNone;   // the local that it views or copies
   std::int64_t storage_bytes = 0;  // where that is larger than the shape says
+  std::int64_t start = 0;          // ViewKind::narrow: the first position of ...
+  std::int32_t dim = 0;            // ... this dimension
   std::int64_t bytes() const { return std::max(storage_bytes, shape.elements() * size_of(dtype)); }
 };
 
@@ -152,6 +160,18 @@ struct Checkpoint {
 /// peft's adapters are trained in fp32 where the model is of half precision (autocast_adapter_dtype).
 constexpr DType adapter_type(DType model) { return model == DType::fp16 || model == DType::bf16 ? DType::fp32 : model; }
 
+/// What a buffer of the model holds before the first step.
+struct Initial {
+  enum Kind : std::uint8_t {
+    zeros,
+    number,      // `value`
+    count,       // 0, 1, 2, ... along the last dimension
+    frequencies  // 1 / value^(i / n) for i < n: rotary embedding's
+  };
+  Kind kind = zeros;
+  double value = 0;
+};
+
 struct ParameterTensor {
   TensorId tensor = kNone;
   std::string_view name;  // "weight", of static lifetime; empty: it is called as its layer
@@ -164,6 +184,7 @@ struct Graph {
   std::vector<Buffer> buffers;
   std::vector<Tensor> tensors;
   std::vector<std::int32_t> operands;
+  std::vector<double> numbers;
   std::vector<Op> forward_ops;  // forward, then the loss from loss_begin on
   std::int32_t loss_begin = 0;
   std::vector<Op> backward_ops;
@@ -177,6 +198,7 @@ struct Graph {
   /// Parameters and buffers in the order they are allocated. Those of category scratch are weights replaced by the
   /// ones they are tied to: gone once the model is built.
   std::vector<TensorId> model_storage;
+  std::vector<std::pair<TensorId, Initial>> initial_values;  // of buffers that do not begin with zeros
   /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
   std::vector<std::int64_t> initialization;
   /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of
@@ -205,6 +227,7 @@ struct Graph {
   }
   /// Throws Error when the graph gets too large for its indices.
   Range append_operands(std::span<const std::int32_t> ids);
+  Range append_numbers(std::initializer_list<double> values);
 };
 
 }  // namespace gpuplan

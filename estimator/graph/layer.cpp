@@ -95,8 +95,9 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   return t;
 }
 
-TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype) {
+TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype, Initial initial) {
   const TensorId t = new_tensor(shape, dtype, Category::buffers);
+  if (initial.kind != Initial::zeros) graph_.initial_values.emplace_back(t, initial);
   graph_.model_storage.push_back(t);
   return t;
 }
@@ -241,11 +242,12 @@ TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::s
   return emit(name, what, reads, {shape, dtype});
 }
 
-TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& strides) {
+TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset) {
   (void)shape.elements();  // an expanded shape must not overflow either
   Tensor copy = graph_.tensor(t);
   copy.shape = shape;
   copy.strides = strides;
+  copy.offset += offset;
   copy.contiguous = is_contiguous(shape, strides);
   copy.requires_grad = copy.trained = false;
   copy.producer = kNone;
@@ -263,6 +265,19 @@ TensorId LayerBuilder::emit_in_place(std::string_view name, const Primitive& wha
   const TensorId after = alias(before, graph_.tensor(before).shape, graph_.tensor(before).strides);
   graph_.tensor(before).replaced_by = after;
   return after;
+}
+
+void LayerBuilder::beside(std::initializer_list<TensorId> tensors) {
+  Op& op = graph_.forward_ops.back();
+  op.beside = graph_.append_operands({tensors.begin(), tensors.size()});
+  for (std::int32_t i = op.beside.begin; i < op.beside.end; ++i) {
+    std::int32_t& operand = graph_.operands[static_cast<std::size_t>(i)];
+    if (operand == kNone) operand = kAbsent;
+  }
+}
+
+void LayerBuilder::numbers(std::initializer_list<double> values) {
+  graph_.forward_ops.back().numbers = graph_.append_numbers(values);
 }
 
 void LayerBuilder::hold(std::span<const TensorId> tensors) { emit_many("return", Marker{}, tensors, {}); }

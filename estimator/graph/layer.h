@@ -105,6 +105,9 @@ class NodeBuilder {
                                 std::span<const OutputSpec> outputs);
   /// Runs a kernel that writes into what it reads.
   void run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads);
+  /// Of the kernel run last: arguments that are alive anyway, and arguments that are no tensors (see Op).
+  void beside(std::initializer_list<Operand> operands);
+  void numbers(std::initializer_list<double> values);
   /// Holds values until here, as names in the function that computes the gradients do.
   void hold(std::initializer_list<Operand> values) { run_in_place("return", Marker{}, values); }
 
@@ -114,8 +117,8 @@ class NodeBuilder {
   /// Dimension i of the result is dimension order[i] of the value.
   Operand permute(Operand value, std::span<const int> order);
   Operand expand(Operand value, const Shape& shape);
-  /// A part of the value, of this shape.
-  Operand narrow(Operand value, const Shape& shape);
+  /// A part of the value, of this shape, from position `start` of dimension `dim` on.
+  Operand narrow(Operand value, const Shape& shape, int dim, std::int64_t start);
   /// value.reshape(shape): a view, or a copy where its strides allow none.
   Operand reshape(Operand value, const Shape& shape);
   /// value.contiguous(format): itself, or a copy.
@@ -196,7 +199,7 @@ class LayerBuilder {
   // --- weights
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
-  TensorId buffer(std::string_view name, const Shape& shape, DType dtype);
+  TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
   /// A tensor that the module's constructor makes and drops once its next weight or buffer is there.
   void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
@@ -229,11 +232,14 @@ class LayerBuilder {
                                   std::span<const OutputSpec> outputs);
   /// Writes into the first tensor read; the result is the same Python object.
   TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
+  /// Of the kernel emitted last: arguments that are alive anyway (kNone: not given), and those that are no tensors.
+  void beside(std::initializer_list<TensorId> tensors);
+  void numbers(std::initializer_list<double> values);
   /// Holds tensors until here, as the names of a function's variables do.
   void hold(std::span<const TensorId> tensors);
   void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }
-  /// The same storage under another shape and strides, without an autograd node between.
-  TensorId alias(TensorId t, const Shape& shape, const Strides& strides);
+  /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
+  TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
   // --- forward: autocast (torch.amp; aten/src/ATen/autocast_mode.cpp)
   /// The type that matrix products compute in under autocast; empty outside of it.

@@ -59,6 +59,7 @@ void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorI
   LayerCall written{"LoraAdapter", {}, mark};
   written.arguments.push_back({"rank", {lora_.lora().rank}, mark, mark});
   written.arguments.push_back({"dropout", {lora_.lora().dropout}, mark, mark});
+  written.arguments.push_back({"alpha", {lora_.lora().alpha}, mark, mark});
   const LayerId adapted = static_cast<LayerId>(graph_.layers.size() - 1);
   const std::array given{x, layer(adapted).output};
   const LayerBuilder::Call call = begin(written, definition(written, false), path + ".lora");

@@ -102,6 +102,14 @@ void NodeBuilder::run_in_place(std::string_view name, const Primitive& what, std
   append(name, what, {reads.begin(), reads.size()});
 }
 
+void NodeBuilder::beside(std::initializer_list<Operand> operands) {
+  graph_->backward_ops.back().beside = graph_->append_operands({operands.begin(), operands.size()});
+}
+
+void NodeBuilder::numbers(std::initializer_list<double> values) {
+  graph_->backward_ops.back().numbers = graph_->append_numbers(values);
+}
+
 // --- views ------------------------------------------------------------------------------------------------------
 
 Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) {
@@ -138,7 +146,12 @@ Operand NodeBuilder::permute(Operand value, std::span<const int> order) {
 }
 
 Operand NodeBuilder::expand(Operand value, const Shape& shape) { return add_view(ViewKind::expand, value, shape); }
-Operand NodeBuilder::narrow(Operand value, const Shape& shape) { return add_view(ViewKind::narrow, value, shape); }
+Operand NodeBuilder::narrow(Operand value, const Shape& shape, int dim, std::int64_t start) {
+  const Operand result = add_view(ViewKind::narrow, value, shape);
+  value_of(result).dim = dim;
+  value_of(result).start = start;
+  return result;
+}
 Operand NodeBuilder::reshape(Operand value, const Shape& shape) {
   return shape == value_of(value).shape ? view(value) : add_view(ViewKind::reshape, value, shape);
 }

@@ -13,6 +13,7 @@ namespace gpuplan {
 namespace {
 
 constexpr Primitive kOnesLike{Fill{1}};
+constexpr double kInitialScale = 65536;              // torch.amp.GradScaler's
 constexpr PyTorchVersion kAccumulatesInPlace = 200;  // before, input buffers always added out of place
 
 const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_cast<std::size_t>(t)]; }
@@ -56,6 +57,13 @@ class Engine {
     if (from != kNone) writer_.read(from);
     const BufferId b = new_gradient(loss.shape.elements() * size_of(loss.dtype), kNone);
     writer_.allocate(b);
+    if (writer_.calls() != nullptr) {
+      const auto as_loss = [&](BufferId buffer) { return view_of(loss, buffer); };
+      if (from == kNone)
+        writer_.record({}, {as_loss(b)}, {1});
+      else
+        writer_.record({as_loss(from)}, {as_loss(b)}, {kInitialScale});
+    }
     return b;
   }
 
@@ -138,7 +146,11 @@ class Engine {
         return lay_out(g, l.shape,
                        permuted(strides_of(of, from), graph_.strides[static_cast<std::size_t>(l.strides)], l.shape));
       case ViewKind::expand: return lay_out(g, l.shape, expanded(from, strides_of(of, from), l.shape));
-      case ViewKind::narrow: return lay_out(g, l.shape, strides_of(of, from));
+      case ViewKind::narrow: {
+        const Strides strides = strides_of(of, from);
+        g.offset += l.start * strides[l.dim];
+        return lay_out(g, l.shape, strides);
+      }
       default: return;
     }
   }
@@ -191,6 +203,18 @@ class Engine {
       place(n, op, l, locals_[i]);
       writer_.allocate(locals_[i].buffer);
     }
+    writer_.record(graph_, op, [&](Operand r) { return view(n, r); });
+  }
+
+  OperandView view(const AutogradNode& n, Operand r) {
+    if (r >= 0) return view_of(tensor_of(graph_, r), operand_buffer(n, r));
+    const BufferId buffer = operand_buffer(n, r);
+    const Local& l = local_of(n, static_cast<std::size_t>(~r));
+    return view(locals_[static_cast<std::size_t>(~r)], l.shape, l.dtype, buffer);
+  }
+  static OperandView view(const Flowing& g, const Shape& shape, DType dtype) { return view(g, shape, dtype, g.buffer); }
+  static OperandView view(const Flowing& g, const Shape& shape, DType dtype, BufferId buffer) {
+    return {buffer, shape, strides_of(g, shape), g.offset, dtype};
   }
 
   // A reduction sees its operand in the order of its memory.
@@ -244,6 +268,8 @@ class Engine {
     const BufferId b = new_gradient(local_of(n, i).bytes(), n.layer);
     writer_.allocate(b);
     locals_[i] = {.buffer = b};
+    const Local& l = local_of(n, i);
+    if (writer_.calls() != nullptr) writer_.record({}, {view(locals_[i], l.shape, l.dtype)}, {0});
     ++refs(b);
   }
 
@@ -259,12 +285,17 @@ class Engine {
         const Reduction sum{
             .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
         const Primitive what = g.contiguous ? sum : in_memory_order(sum, g.strides);
+        const Flowing of = g;
         g = sum.reduced == 0 ? g : new_result("aten::sum", what, g, t, dtype, n.layer);
+        if (sum.reduced != 0 && writer_.calls() != nullptr)
+          writer_.record({view(of, l.shape, dtype)}, {view(g, t.shape, dtype)}, {static_cast<double>(sum.reduced)});
       }
       if (dtype != t.dtype) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
+        const Flowing of = g;
         g = new_result("aten::to", Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
         lay_out(g, t.shape, strides);
+        if (writer_.calls() != nullptr) writer_.record({view(of, t.shape, dtype)}, {view(g, t.shape, t.dtype)});
       }
       results_.push_back(g);
     }
@@ -345,7 +376,10 @@ class Engine {
     writer_.read(buffered.buffer);
     writer_.read(g.buffer);
     --refs(g.buffer);
-    if (in_place) return;
+    if (in_place) {
+      if (writer_.calls() != nullptr) writer_.record({view(buffered, t.shape, t.dtype), view(g, t.shape, t.dtype)}, {});
+      return;
+    }
     --refs(buffered.buffer);
     Flowing sum{.buffer = new_gradient(t.shape.elements() * size_of(t.dtype), layer)};
     if (!buffered.contiguous || !g.contiguous) {
@@ -353,6 +387,8 @@ class Engine {
                                                  StridedShape{t.shape, strides_of(g, t.shape)}};
       lay_out(sum, t.shape, pointwise_strides(t.shape, operands));
     }
+    if (writer_.calls() != nullptr)
+      writer_.record({view(buffered, t.shape, t.dtype), view(g, t.shape, t.dtype)}, {view(sum, t.shape, t.dtype)});
     buffered = sum;
     writer_.allocate(buffered.buffer);
     refs(buffered.buffer) = 1;
@@ -374,8 +410,12 @@ class Engine {
       sums_.emplace_back(Copy{leaf.shape.elements()});
       writer_.begin("aten::clone", layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
+      const Flowing of = g;
       g = {.buffer = new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone)};
+      lay_out(g, leaf.shape, leaf.strides);
       writer_.allocate(g.buffer);
+      if (writer_.calls() != nullptr)
+        writer_.record({view(of, leaf.shape, leaf.dtype)}, {view(g, leaf.shape, leaf.dtype)});
       refs(g.buffer) = 1;
     }
     Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
@@ -408,6 +448,10 @@ class Engine {
           static_cast<std::int32_t>(s.gradient_of.size());
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
       s.gradient_of.push_back(g.buffer);
+      if (writer_.calls() != nullptr) {
+        const Tensor& leaf_tensor = tensor_of(graph_, graph_.parameters[i].tensor);
+        writer_.calls()->gradients.push_back(view(g, leaf_tensor.shape, leaf_tensor.dtype));
+      }
       if (!run_.optimizer_in_backward && !accumulates_ &&
           std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
         s.gradients.push_back(g.buffer);

@@ -12,6 +12,7 @@ struct Flowing {
   bool contiguous = true;
   bool laid_out = false;  // with these strides, else row-major
   Strides strides = {};
+  std::int64_t offset = 0;  // elements from the beginning of the storage
 };
 
 inline Strides strides_of(const Flowing& g, const Shape& shape) {

@@ -72,6 +72,8 @@ void Recompute::run(const Checkpoint& c) {
       again_[index(forward)] = writer_.new_buffer(b.bytes, b.category, b.layer);
       writer_.allocate(again_[index(forward)]);
     }
+    writer_.record(graph_, op,
+                   [&](TensorId t) { return view_of(graph_.tensors[index(t)], buffer(buffer_of(graph_, t))); });
   }
   // The frames that were running still name what they would have used.
   if (end < c.ops.end) writer_.begin("early stop", kNone, Phase::backward, nullptr);

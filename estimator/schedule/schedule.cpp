@@ -31,6 +31,23 @@ BufferId StepWriter::new_buffer(std::int64_t bytes, Category category, LayerId l
   return static_cast<BufferId>(schedule_.buffers.size() - 1);
 }
 
+void StepWriter::record(std::initializer_list<OperandView> reads, std::initializer_list<OperandView> writes,
+                        std::initializer_list<double> numbers) {
+  if (calls_ == nullptr) return;
+  const auto append = [](auto& to, auto values) {
+    const auto begin = static_cast<std::int32_t>(to.size());
+    to.insert(to.end(), values);
+    return Range{begin, static_cast<std::int32_t>(to.size())};
+  };
+  KernelCall call;
+  call.step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
+  call.reads = append(calls_->operands, reads);
+  call.beside = {call.reads.end, call.reads.end};
+  call.writes = append(calls_->operands, writes);
+  call.numbers = append(calls_->numbers, numbers);
+  calls_->calls.push_back(call);
+}
+
 namespace {
 
 BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[static_cast<std::size_t>(t)].buffer; }
@@ -47,6 +64,7 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
     writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);
     for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
+    writer.record(graph, op, [&](TensorId t) { return view_of(graph.tensor(t), buffer_of(graph, t)); });
     for (const TensorId t : graph.at(op.writes)) {
       if (replaced == graph.replaced_buffers.end() || buffer_of(graph, t) != replaced->second) continue;
       writer.schedule().replacements.push_back({static_cast<std::int32_t>(i), replaced->first, replaced->second});
@@ -87,7 +105,7 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first) {
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first, Calls* calls) {
   Schedule s;
   s.buffers = first != nullptr ? first->buffers : graph.buffers;
   const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
@@ -98,7 +116,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   std::vector<char> kept(s.buffers.size(), 0);
   for (const auto& [old_buffer, new_buffer] : graph.replaced_buffers) kept[static_cast<std::size_t>(new_buffer)] = 1;
 
-  StepWriter writer(s, run, gpu);
+  StepWriter writer(s, run, gpu, calls);
   append_forward(graph, run, writer);
   hold_results(graph, run, writer, kept);
   if (graph.loss != kNone) append_backward(graph, run, writer, kept, first != nullptr);

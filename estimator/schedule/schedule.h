@@ -17,6 +17,8 @@
 
 namespace gpuplan {
 
+struct Calls;
+
 struct Step {
   std::string_view name;  // PyTorch's: "aten::convolution", "aten::add_"
   LayerId layer = kNone;
@@ -62,7 +64,9 @@ constexpr std::int64_t kNextOutput = 0;
 /// The step's operations and lifetimes. The graph must outlive the result. `first`: that of the
 /// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their
 /// numbers from one to the other.
-Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr);
+/// `calls`: where to record what each step is given, for who executes it.
+Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr,
+                       Calls* calls = nullptr);
 
 /// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
 void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);

@@ -6,13 +6,16 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/run_config.h"
+#include "estimator/schedule/calls.h"
 #include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 
 class StepWriter {
  public:
-  StepWriter(Schedule& schedule, const RunConfig& run, const Gpu& gpu) : schedule_(schedule), run_(run), gpu_(gpu) {}
+  /// `calls`: where to record what each step is given, or null.
+  StepWriter(Schedule& schedule, const RunConfig& run, const Gpu& gpu, Calls* calls = nullptr)
+      : schedule_(schedule), run_(run), gpu_(gpu), calls_(calls) {}
 
   /// Begins a step. `what` must outlive the schedule; null for a marker.
   void begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what);
@@ -28,10 +31,38 @@ class StepWriter {
 
   Schedule& schedule() { return schedule_; }
 
+  /// Null where nothing is recorded.
+  Calls* calls() { return calls_; }
+  /// What the step begun last is given: `view` makes an OperandView of an operand of `op`.
+  template <class View>
+  void record(const Graph& graph, const Op& op, View&& view) {
+    if (calls_ == nullptr || schedule_.steps.back().what == nullptr) return;
+    KernelCall& call = calls_->calls.emplace_back();
+    call.step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
+    call.reads = record_operands(graph.at(op.reads), view);
+    call.beside = record_operands(graph.at(op.beside), view);
+    call.writes = record_operands(graph.at(op.writes), view);
+    call.numbers.begin = static_cast<std::int32_t>(calls_->numbers.size());
+    for (std::int32_t i = op.numbers.begin; i < op.numbers.end; ++i)
+      calls_->numbers.push_back(graph.numbers[static_cast<std::size_t>(i)]);
+    call.numbers.end = static_cast<std::int32_t>(calls_->numbers.size());
+  }
+  /// The same for an operation of the engine's own.
+  void record(std::initializer_list<OperandView> reads, std::initializer_list<OperandView> writes,
+              std::initializer_list<double> numbers = {});
+
  private:
   Schedule& schedule_;
   const RunConfig& run_;
   const Gpu& gpu_;
+  Calls* calls_;
+
+  template <class View>
+  Range record_operands(std::span<const Operand> operands, View&& view) {
+    const auto begin = static_cast<std::int32_t>(calls_->operands.size());
+    for (const Operand o : operands) calls_->operands.push_back(o == kAbsent ? OperandView{} : view(o));
+    return {begin, static_cast<std::int32_t>(calls_->operands.size())};
+  }
 };
 
 }  // namespace gpuplan

@@ -1,0 +1,46 @@
+// What each step of a schedule is given, for who executes it: its operands with their storage, shape and strides, and
+// its arguments that are no tensors. Recorded on request only; planning does without.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "estimator/graph/graph.h"
+
+namespace gpuplan {
+
+struct OperandView {
+  BufferId buffer = kNone;  // kNone: an optional argument that was not given
+  Shape shape;
+  Strides strides;
+  std::int64_t offset = 0;  // elements from the beginning of the storage
+  DType dtype = DType::fp32;
+};
+
+struct KernelCall {
+  std::int32_t step = kNone;    // of Schedule::steps
+  Range reads, beside, writes;  // of Calls::operands, as of Op; what an operation in place writes it reads first
+  Range numbers;                // of Calls::numbers
+};
+
+struct Calls {
+  std::vector<KernelCall> calls;  // in the order of their steps; markers have none
+  std::vector<OperandView> operands;
+  std::vector<double> numbers;
+  std::vector<OperandView> gradients;  // one a member of Schedule::with_gradient
+
+  std::span<const OperandView> at(Range r) const {
+    return std::span(operands).subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.end - r.begin));
+  }
+  std::span<const double> numbers_of(const KernelCall& c) const {
+    return std::span(numbers).subspan(static_cast<std::size_t>(c.numbers.begin),
+                                      static_cast<std::size_t>(c.numbers.end - c.numbers.begin));
+  }
+};
+
+/// A forward tensor, stored in `buffer`.
+inline OperandView view_of(const Tensor& t, BufferId buffer) { return {buffer, t.shape, t.strides, t.offset, t.dtype}; }
+
+}  // namespace gpuplan
