@@ -57,7 +57,7 @@ SessionRecord session_of(const std::string& events) {
   process.used[0] = {.peak_bytes = 20971520, .allocations = 4};
   read_events(events, process, session);
   session.processes.push_back(process);
-  session.device_peak[0] = 20971520;
+  session.fullest[0] = {.bytes = 20971520 + 512 * kMiB, .contexts = 1};
   return session;
 }
 
@@ -105,11 +105,32 @@ TEST_CASE("the device total is all processes' memory and a context each") {
   SessionRecord session = session_of(kEvents);
   session.processes.push_back(session.processes[0]);
   session.processes[1].pid = 11;
-  session.device_peak[0] = 50 * kMiB;
+  session.fullest[0] = {.bytes = 1074 * kMiB, .contexts = 2};
   const RunReport report = make_run_report(session, facts_for());
   REQUIRE(report.ranks.size() == 2);
   CHECK(report.ranks[0].context_bytes == 1024 * kMiB);
   CHECK(report.ranks[0].device_bytes == 1074 * kMiB);
+}
+
+TEST_CASE("processes one after another have one context, and what one had freed by then is taken off") {
+  SessionRecord session = session_of(kEvents);  // 20 MiB reserved
+  session.processes.push_back(session.processes[0]);
+  session.fullest[0] = {.bytes = 532 * kMiB, .contexts = 1};
+  const RunReport one = make_run_report(session, facts_for());
+  CHECK(one.ranks[0].context_bytes == 512 * kMiB);
+  CHECK(one.ranks[0].device_bytes == 532 * kMiB);
+  session.fullest[0] = {.bytes = 1034 * kMiB, .contexts = 2};  // both together, with 10 MiB
+  const RunReport both = make_run_report(session, facts_for());
+  CHECK(both.ranks[0].context_bytes == 1024 * kMiB);
+  CHECK(both.ranks[0].device_bytes == 1034 * kMiB);
+  CHECK(run_text(both, {}).find("- freed   10.0 MiB") != std::string::npos);
+}
+
+TEST_CASE("the word of a moment orders moments") {
+  CHECK(word_of({.bytes = 2, .contexts = 1}) > word_of({.bytes = 1, .contexts = kMaxProcesses}));
+  const DeviceMoment moment = moment_of(word_of({.bytes = 141 * 1024 * kMiB, .contexts = kMaxProcesses}));
+  CHECK(moment.bytes == 141 * 1024 * kMiB);
+  CHECK(moment.contexts == kMaxProcesses);
 }
 
 TEST_CASE("the figures at the top are the fullest rank's") {
@@ -119,7 +140,7 @@ TEST_CASE("the figures at the top are the fullest rank's") {
   other.rank = 1;
   other.used = {{1, {.peak_bytes = 90 * kMiB, .allocations = 1}}};
   other.devices = {{0, other.devices[0]}};  // CUDA_VISIBLE_DEVICES=1: its device 0 is the session's device 1
-  session.device_peak[1] = 90 * kMiB;
+  session.fullest[1] = {.bytes = 602 * kMiB, .contexts = 1};
   session.processes.push_back(other);
   const RunReport report = make_run_report(session, facts_for());
   REQUIRE(report.ranks.size() == 2);
@@ -245,7 +266,7 @@ TEST_CASE("words") {
 TEST_CASE("a session's directory is read whole: counters, events, what is unknown") {
   const SessionDirectory session({});
   SessionCounters* const counters = map_counters(session.path());
-  counters->device_peak[2] = 7 * kMiB;
+  counters->fullest[2] = word_of({.bytes = 7 * kMiB, .contexts = 1});
   ProcessCounters& process = counters->processes[0];
   process.pid = 10;
   process.rank = -1;
@@ -258,7 +279,8 @@ TEST_CASE("a session's directory is read whole: counters, events, what is unknow
   std::ofstream(session.path() + "/events.x.jsonl") << kEvents;
   std::ofstream(session.path() + "/unknown.10") << "one\ntwo\none\nthr";  // cut off
   const SessionRecord record = read_session(session.path());
-  CHECK(record.device_peak.at(2) == 7 * kMiB);
+  CHECK(record.fullest.at(2).bytes == 7 * kMiB);
+  CHECK(record.fullest.at(2).contexts == 1);
   REQUIRE(record.processes.size() == 2);
   CHECK(record.processes[1].pid == 10);
   CHECK(record.processes[1].kernels == 5);

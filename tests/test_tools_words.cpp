@@ -11,8 +11,9 @@ TEST_CASE("sizes have a unit, binary or decimal") {
   CHECK_EQ(size_in_bytes("80GB"), 80'000'000'000);
   CHECK_EQ(size_in_bytes("12288MiB"), 12LL << 30);
   CHECK_EQ(size_in_bytes("0.001 kB"), 1);
+  CHECK_EQ(size_in_bytes("0"), 0);
   for (const char* text :
-       {"", "22", "GiB", "22 gib", "1e3 GiB", "-1 GiB", "1. GiB", ".5 GiB", "22 GiBs", "h100", "1 GiB "})
+       {"", "22", "00", "GiB", "22 gib", "1e3 GiB", "-1 GiB", "1. GiB", ".5 GiB", "22 GiBs", "h100", "1 GiB "})
     CHECK_FALSE(size_in_bytes(text).has_value());
   CHECK_THROWS_AS(size_in_bytes("999999999999 TiB"), Error);  // beyond 64 bits
 }

@@ -64,6 +64,7 @@ std::string_view take_digits(std::string_view& text) {
 }  // namespace
 
 std::optional<std::int64_t> size_in_bytes(std::string_view text) {
+  if (text == "0") return 0;  // in every unit
   const std::string_view written = text;
   const std::string_view whole = take_digits(text);
   std::string_view fraction;

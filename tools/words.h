@@ -36,7 +36,7 @@ T choose(std::string_view flag, const std::string& word, const Choices<T>& choic
 std::int64_t whole_number(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most);
 
 /// "22 GiB", "1.5GB", "24268MiB": bytes, or nothing when the text is not a number with a unit. KiB, MiB, GiB, TiB are
-/// binary, kB, MB, GB, TB decimal.
+/// binary, kB, MB, GB, TB decimal. "0" needs none.
 std::optional<std::int64_t> size_in_bytes(std::string_view text);
 
 }  // namespace gpuplan

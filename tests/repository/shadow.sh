@@ -99,7 +99,41 @@ expect 0 '^  Peak +20.0 GiB' --gpu h200 --capacity '20 GiB' --runtime '0 B' -- p
 expect 7 'out of memory' --gpu '1 GiB' -- python3 "$work/cuda.py" $gib
 expect 0 'over --max-peak|Needs' --gpu t4 --max-peak '1 GiB' -- python3 "$work/cuda.py" $gib
 expect 1 'over --max-peak 1023 MiB' --gpu t4 --max-peak '1023 MiB' -- python3 "$work/cuda.py" $gib
+expect 0 '^  Peak +20.0 GiB' --gpu h200 --capacity '20 GiB' --runtime 0 -- python3 "$work/cuda.py" $((20 * gib))
 expect 0 'not on +t4' --gpu h200 -- python3 "$work/cuda.py" $((20 * gib))
+
+# Processes one after another share one GPU, however they leave; those at a time each have a context.
+cat >"$work/children.py" <<'PYTHON'
+# children.py HOW: three children hold 2 GiB each.
+import ctypes, os, signal, sys
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        if ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(2 << 30)):
+            os._exit(7)
+        if sys.argv[1] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if sys.argv[1] == "together":
+            signal.pause()
+        os._exit(0)
+    children.append(child)
+    if sys.argv[1] == "ended":
+        os.waitpid(child, 0)
+    elif sys.argv[1] == "killed":
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # nobody asks for it yet
+if sys.argv[1] == "together":
+    import time
+    time.sleep(2)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+PYTHON
+for how in ended killed; do
+  expect 0 '^  Peak +2.00 GiB' --gpu t4 --capacity '4 GiB' -- python3 "$work/children.py" $how
+  grep -qE '^  \+ runtime +512 MiB +CUDA context and libraries, assumed' "$work/err" || fail "$how: a context: $(grep runtime "$work/err")"
+done
+expect 0 '^  Peak +6.00 GiB' --gpu t4 -- python3 "$work/children.py" together
+grep -qE '^  \+ runtime +1.50 GiB .* of 3 processes' "$work/err" || fail "three contexts: $(grep runtime "$work/err")"
 
 # Machine formats: on standard output, behind the command's, and in files.
 expect 0 '' --gpu t4 --format json -o "$work/r.json" -o "csv:$work/r" -- python3 "$work/cuda.py" $gib

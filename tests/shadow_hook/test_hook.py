@@ -103,8 +103,10 @@ class Alive(unittest.TestCase):
         inner = frame("/p/site-packages/torch/nn/functional.py", 3, "gelu")
         user = frame("/p/site-packages/model/gpt.py", 7, "forward")
         stack = [inner, frame("/p/functools.py"), user, frame("/srv/train.py", 9)]
-        self.assertEqual(places.line(stack), ("/p/site-packages/model/gpt.py", 7, "forward"))
+        stack_line = ("/p/site-packages/model/gpt.py", 7, "forward")
+        self.assertEqual(places.line(stack), stack_line)
         self.assertEqual(places.line([inner]), (inner["filename"], 3, "gelu"))
+        self.assertEqual(places.line([frame(os.path.join(alive.HOOK, "gpuplan_shadow_compile.py")), user]), stack_line)
         self.assertEqual(places.line([]), ("", 0, alive.BACKWARD))
         blocks = [alive.Block(0, 512, stack), alive.Block(1, 1024, stack), alive.Block(2, 512, [])]
         found = alive.lines(blocks, places)
@@ -230,6 +232,13 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(
             [process.size_text(size) for size in sizes], ["1 bytes", "1024 bytes", "1.50 KiB", "3.00 MiB", "4.00 GiB"]
         )
+
+    def test_a_call_before_the_program_leaves(self):
+        code = "import os, gpuplan_shadow_process as process\n"
+        code += "process.before_leaving(('_exit', 'absent'), lambda: print('last words', flush=True))\n"
+        code += "print(os._exit.__name__, flush=True); os._exit(3)"
+        done = subprocess.run([sys.executable, "-c", code], cwd=HOOK, stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stdout), (3, "_exit\nlast words\n"))
 
     def test_settings(self):
         with tempfile.TemporaryDirectory() as directory:

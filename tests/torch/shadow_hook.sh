@@ -51,6 +51,9 @@ for version in 2.15 2.8; do
   shadow 0 --steps 2 --snapshot "$work/memory.pickle" -- "$python" tests/shadow_hook/loop.py eager
   "$python" -c 'import pickle, sys; assert pickle.load(open(sys.argv[1], "rb"))["device_traces"][0]' \
     "$work/memory.pickle" || fail "--snapshot: no record in the file"
+  shadow 0 -- "$python" tests/shadow_hook/children.py
+  grep -qE '^  Peak +60.0 MiB' "$work/err" && grep -qE '^  \+ runtime +512 MiB' "$work/err" ||
+    fail "children that leave by os._exit: $(grep -E 'Peak|runtime' "$work/err")"
   echo "done  torch $version"
 done
 # zoo.sh's packages, or the system's.

@@ -8,6 +8,7 @@
 //   launches.PID.tsv     every kernel and library call, where `record_launches` asks for it
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace gpuplan::shadow {
 
 constexpr const char* kSessionVariable = "GPUPLAN_SHADOW_SESSION";
 constexpr int kMaxDevices = 64;
-constexpr int kMaxProcesses = 256;
+constexpr int kMaxProcesses = 4096;
 
 /// A GPU as the CUDA runtime describes one: cudaDeviceProp's fields under their own names where they have one there.
 struct GpuDescription {
@@ -89,9 +90,24 @@ struct ProcessCounters {
   ProcessDeviceCounters devices[kMaxDevices];
 };
 
+/// A device at one moment.
+struct DeviceMoment {
+  std::int64_t bytes = 0;  // what all processes held there, contexts included
+  int contexts = 0;        // how many processes had one; at most kMaxProcesses
+};
+/// A moment in one word, so that two of them cannot mix; more bytes make the greater word.
+constexpr std::int64_t word_of(const DeviceMoment& moment) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 50) - 1;  // a PiB: no device has that
+  return std::min(moment.bytes, kMost) << 13 | moment.contexts;
+}
+constexpr DeviceMoment moment_of(std::int64_t word) {
+  return {.bytes = word >> 13, .contexts = static_cast<int>(word & 0x1fff)};
+}
+static_assert(kMaxProcesses <= 0x1fff);
+
 struct SessionCounters {
-  std::atomic<std::int64_t> device_peak[kMaxDevices];  // highest sum over the processes that use the device
-  ProcessCounters processes[kMaxProcesses];
+  std::atomic<std::int64_t> fullest[kMaxDevices];  // word_of() the moment with the most bytes; 0: nothing was used
+  ProcessCounters processes[kMaxProcesses];        // taken in order and kept: none is behind the first free one
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);

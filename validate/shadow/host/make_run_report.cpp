@@ -13,12 +13,6 @@ int session_device(const ProcessRecord& process, int device) {
   return process.used.size() == 1 && process.devices.size() <= 1 ? process.used.begin()->first : device;
 }
 
-// A process gives its context back when it ends, so that those are counted which ever used the device: too many, where
-// one came after another.
-std::int64_t processes_on(const SessionRecord& session, int device) {
-  return std::ranges::count_if(session.processes, [&](const ProcessRecord& p) { return p.used.contains(device); });
-}
-
 RankReport rank_report(const SessionRecord& session, const ProcessRecord& process, int device, std::int64_t context) {
   const int there = session_device(process, device);
   RankReport rank;
@@ -40,10 +34,12 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
   }
   // A killed process's memory is known, what PyTorch made of it is not.
   rank.torch |= !process.torch.empty() && rank.held_bytes == 0;
-  rank.context_bytes = context * std::max<std::int64_t>(processes_on(session, there), 1);
-  const auto peak = session.device_peak.find(there);
-  const std::int64_t all = peak == session.device_peak.end() ? rank.held_bytes : peak->second;
-  rank.device_bytes = std::max(all, rank.peak.reserved) + rank.context_bytes;
+  const auto fullest = session.fullest.find(there);
+  const DeviceMoment alone = {.bytes = std::max(rank.held_bytes, rank.peak.reserved) + context, .contexts = 1};
+  const bool seen = fullest != session.fullest.end() && fullest->second.bytes >= alone.bytes;
+  const DeviceMoment moment = seen ? fullest->second : alone;
+  rank.device_bytes = moment.bytes;
+  rank.context_bytes = context * moment.contexts;
   return rank;
 }
 

@@ -48,11 +48,11 @@ std::string Progress::line() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return "";
   next_ = now + kInterval;
-  std::int64_t peak = 0;
-  for (const auto& device : counters_->device_peak) peak = std::max<std::int64_t>(peak, device);
-  if (peak == 0) return "";
+  std::int64_t most = 0;
+  for (const auto& word : counters_->fullest) most = std::max(most, moment_of(word).bytes);
+  if (most == 0) return "";
   const int step = last_step();
-  return (step > 0 ? "step " + format_count(step) + ", " : "") + "peak " + format_bytes(peak);
+  return (step > 0 ? "step " + format_count(step) + ", " : "") + "needs " + format_bytes(most) + " so far";
 }
 
 }  // namespace gpuplan::shadow

@@ -16,8 +16,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// "step 120, peak 12.3 GiB" every ten seconds, empty in between and while nothing has used the GPU. A line of its
-  /// own, never one that is rewritten: the command writes to the same terminal.
+  /// "step 120, needs 12.3 GiB so far" every ten seconds, empty in between and while nothing has used the GPU. A line
+  /// of its own, never one that is rewritten: the command writes to the same terminal.
   std::string line();
 
  private:

@@ -41,9 +41,9 @@ ProcessRecord& process_with(SessionRecord& session, int pid) {
 
 void read_counters(const SessionCounters& counters, SessionRecord& session) {
   for (int device = 0; device < kMaxDevices; ++device)
-    if (const std::int64_t peak = counters.device_peak[device]; peak > 0) session.device_peak[device] = peak;
+    if (const std::int64_t word = counters.fullest[device]; word > 0) session.fullest[device] = moment_of(word);
   for (const ProcessCounters& slot : counters.processes) {
-    if (slot.pid == 0) continue;
+    if (slot.pid == 0) return;
     ProcessRecord& process = process_with(session, slot.pid);
     process.rank = slot.rank;
     process.kernels += slot.launches;
@@ -58,6 +58,8 @@ void read_counters(const SessionCounters& counters, SessionRecord& session) {
       use.allocations += d.allocations;
     }
   }
+  session.unknown.push_back("what processes beyond the first " + std::to_string(kMaxProcesses) +
+                            " that used CUDA held");
 }
 
 void read_unknown(const std::string& lines, SessionRecord& session) {

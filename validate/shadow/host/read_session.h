@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "validate/shadow/session.h"
+
 namespace gpuplan::shadow {
 
 /// PyTorch's three figures, in bytes.
@@ -70,10 +72,10 @@ struct Problem {
 };
 
 struct SessionRecord {
-  std::vector<ProcessRecord> processes;     // that used CUDA or PyTorch, by rank, then by process
-  std::map<int, std::int64_t> device_peak;  // bytes of all processes together, without contexts
-  std::vector<std::string> unknown;         // each once
-  std::vector<Problem> problems;            // each once
+  std::vector<ProcessRecord> processes;  // that used CUDA or PyTorch, by rank, then by process
+  std::map<int, DeviceMoment> fullest;   // by device, where it was used
+  std::vector<std::string> unknown;      // each once
+  std::vector<Problem> problems;         // each once
 };
 
 /// Reads whatever is there: a killed process's last line may be cut off, and files may be missing.

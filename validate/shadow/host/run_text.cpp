@@ -95,7 +95,13 @@ std::string Screen::verdict() const {
     table.row({"+ cache", bytes(r.peak.reserved - r.peak.allocated),
                "held by PyTorch's allocator, " + bytes(r.peak.reserved) + " reserved" + dot() +
                    counted(r.segments, "segment") + dot() + counted(r.retries, "retry", "retries")});
-    if (others > 0) table.row({"+ others", bytes(others), "device memory outside PyTorch's allocator"});
+    if (others > 0) {
+      const bool alone = report_.ranks.size() < 2;
+      table.row(
+          {"+ others", bytes(others),
+           std::string("device memory ") + (alone ? "" : "of other processes, or ") + "outside PyTorch's allocator"});
+    }
+    if (others < 0) table.row({"- freed", bytes(-others), "before the device was fullest, with other processes"});
   } else {
     table.row({"Peak", bytes(others),
                "of device memory" + dot() + counted(r.allocations, "allocation") + dot() +

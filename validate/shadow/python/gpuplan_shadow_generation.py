@@ -5,7 +5,8 @@ import functools
 import threading
 
 TO_ITS_LONGEST = (
-    "generate() goes on to its longest length: whether a sequence ends earlier hangs on the tokens, which are zeros here"
+    "generate() goes on to its longest length: "
+    "whether a sequence ends earlier hangs on the tokens, which are zeros here"
 )
 
 

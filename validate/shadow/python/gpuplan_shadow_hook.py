@@ -33,7 +33,14 @@ from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
 from gpuplan_shadow_imports import after_import
 from gpuplan_shadow_peak import PeakReports
-from gpuplan_shadow_process import Launches, ended_by_exception, rank_and_world, size_text, without_cuda
+from gpuplan_shadow_process import (
+    Launches,
+    before_leaving,
+    ended_by_exception,
+    rank_and_world,
+    size_text,
+    without_cuda,
+)
 from gpuplan_shadow_session import Session, first_line, guarded, say
 from gpuplan_shadow_statistics import watch_statistics
 from gpuplan_shadow_steps import StopRule
@@ -46,6 +53,8 @@ def install():
 
 
 def _torch_is_here(session, torch):
+    if session.pid != os.getpid():
+        session.fork()  # a child that imports torch, of a parent that did not
     reason = without_cuda(torch)
     if reason is not None:
         _give_up(session, reason)
@@ -109,6 +118,9 @@ class Hook:
         watch_statistics(torch, lambda: self.figures, safe)
         watch_recording(torch, lambda: self.history, safe)
         os.register_at_fork(after_in_child=self._forked)
+        # A child of multiprocessing, and others, leave without atexit; exec() may fail, after which the script goes on.
+        before_leaving(("_exit",), safe(self._end))
+        before_leaving(("execv", "execve"), safe(lambda: self._end(goes_on=True)))
 
     def _forked(self):
         """The child is silent until it uses CUDA itself, which it can where its parent had not begun to."""
@@ -132,11 +144,7 @@ class Hook:
                 "world": world,
             }
         )
-        end = guarded(self.session, "the end of the script")(self._end)
-        atexit.register(end)
-        children = sys.modules.get("multiprocessing.util")
-        if children is not None and sys.modules["multiprocessing.process"].parent_process() is not None:
-            children.Finalize(None, end, exitpriority=0)  # a child of multiprocessing leaves without atexit
+        atexit.register(guarded(self.session, "the end of the script")(self._end))
 
     def _cuda_begins(self):
         """Called by PyTorch as it initialises CUDA."""
@@ -231,10 +239,10 @@ class Hook:
 
     # --- the end
 
-    def _end(self):
+    def _end(self, goes_on=False):
         if self.ended or not self.began or os.getpid() != self.session.pid:
             return  # a forked child inherits what its parent has registered
-        self.ended = True
+        self.ended = not goes_on
         error = ended_by_exception() if self.reason is None else None
         when = "after the last step" if self.steps else "the script"
         devices = {}

@@ -1,5 +1,6 @@
 """What a process knows of itself: its rank, the runtime's count of launches, how it ended, which torch it has."""
 
+import functools
 import os
 import sys
 
@@ -42,6 +43,23 @@ class Launches:
         now = self.read()
         since, self.last = now - self.last, now
         return since
+
+
+def before_leaving(names, call):
+    """Runs `call` before each of these functions of os, which end this program without atexit."""
+
+    def watched(leave):
+        @functools.wraps(leave)
+        def leave_after_call(*args, **kwargs):
+            call()
+            return leave(*args, **kwargs)
+
+        return leave_after_call
+
+    for name in names:
+        original = getattr(os, name, None)
+        if original is not None:
+            setattr(os, name, watched(original))
 
 
 def ended_by_exception():

@@ -41,22 +41,26 @@ void raise_to(std::atomic<std::int64_t>& highest, std::int64_t value) {
   }
 }
 
-std::int64_t used_by_all(int card) {
-  std::int64_t used = 0;
+// What all processes have on a device now. A context comes into being with a process's first use of the device.
+DeviceMoment now_on(int card) {
+  counters().devices[card].context.store(settings().context_bytes, std::memory_order_relaxed);
+  DeviceMoment now;
   for (const ProcessCounters& process : session_counters().processes) {
-    used += process.devices[card].used.load(std::memory_order_relaxed);
+    if (process.pid.load(std::memory_order_relaxed) == 0) break;
+    const std::int64_t context = process.devices[card].context.load(std::memory_order_relaxed);
+    now.bytes += process.devices[card].used.load(std::memory_order_relaxed) + context;
+    now.contexts += context > 0 ? 1 : 0;
   }
-  return used;
+  return now;
 }
 
-// What is left for allocations: a context comes into being with a process's first use of a device.
-std::int64_t capacity_of(int card) {
-  counters().devices[card].context.store(settings().context_bytes, std::memory_order_relaxed);
-  std::int64_t capacity = settings().gpu.total_global_mem;
-  for (const ProcessCounters& process : session_counters().processes) {
-    capacity -= process.devices[card].context.load(std::memory_order_relaxed);
-  }
-  return std::max<std::int64_t>(capacity, 0);
+// What ended without a word has nothing there any more, though its counters say otherwise.
+void note_if_fullest(int card) {
+  std::atomic<std::int64_t>& fullest = session_counters().fullest[card];
+  DeviceMoment now = now_on(card);
+  if (word_of(now) <= fullest.load(std::memory_order_relaxed)) return;
+  if (now.contexts > 1 && reclaim_dead_processes()) now = now_on(card);
+  raise_to(fullest, word_of(now));
 }
 
 bool try_to_charge(int device, std::int64_t bytes) {
@@ -65,18 +69,17 @@ bool try_to_charge(int device, std::int64_t bytes) {
   ProcessDeviceCounters& mine = process.devices[card];
   // Charged first and taken back where it was too much, so that two processes never share the last bytes.
   const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
-  const std::int64_t all = used_by_all(card);
-  const std::int64_t capacity = capacity_of(card);
-  if (all > capacity) {
+  const std::int64_t taken = now_on(card).bytes;
+  if (taken > settings().gpu.total_global_mem) {
     mine.used.fetch_sub(bytes);
     process.refused_bytes = bytes;
-    process.refused_free_bytes = capacity - (all - bytes);
+    process.refused_free_bytes = std::max<std::int64_t>(settings().gpu.total_global_mem - (taken - bytes), 0);
     ++process.refusals;
     return false;
   }
   ++mine.allocations;
   raise_to(mine.peak, now);
-  raise_to(session_counters().device_peak[card], all);
+  note_if_fullest(card);
   return true;
 }
 
@@ -145,7 +148,9 @@ void discharge_device(int device, std::int64_t bytes) { counters().devices[physi
 
 std::int64_t free_bytes(int device) {
   const int card = physical_device(device);
-  return std::max<std::int64_t>(capacity_of(card) - used_by_all(card), 0);
+  DeviceMoment now = now_on(card);
+  if (now.contexts > 1 && reclaim_dead_processes()) now = now_on(card);
+  return std::max<std::int64_t>(settings().gpu.total_global_mem - now.bytes, 0);
 }
 
 void* allocate_device(int device, std::size_t bytes) {

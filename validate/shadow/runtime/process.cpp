@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -37,12 +39,22 @@ struct Process {
 // Never destroyed: Python and PyTorch free device memory after static destructors have run.
 Process& process();
 
+// True where there was any.
+bool empty_devices(ProcessCounters& process) {
+  bool any = false;
+  for (ProcessDeviceCounters& device : process.devices) any |= device.used.exchange(0) + device.context.exchange(0) > 0;
+  return any;
+}
+
 ProcessCounters* take_slot(SessionCounters& session) {
   for (ProcessCounters& slot : session.processes) {
-    std::int32_t free = 0;
-    if (!slot.pid.compare_exchange_strong(free, getpid())) continue;
-    slot.rank = -1;
-    return &slot;
+    std::int32_t owner = 0;
+    if (slot.pid.compare_exchange_strong(owner, getpid())) {
+      slot.rank = -1;
+      return &slot;
+    }
+    // This process's number before it was replaced by exec(), or an ended process's: either has lost its memory.
+    if (owner == getpid()) empty_devices(slot);
   }
   return new ProcessCounters();  // all slots taken: counted, but not seen from outside
 }
@@ -78,11 +90,21 @@ Process& process() {
   return *instance;
 }
 
-// A process that ends gives its device memory back; its peaks stay.
+// A process that ends gives its device memory back; its peaks stay. A child of vfork() runs in its parent's memory, but
+// is not the process of its slot.
 __attribute__((destructor)) void return_device_memory() {
   ProcessCounters* const taken = started != nullptr ? started.load()->counters.load() : nullptr;
-  if (taken == nullptr) return;
-  for (ProcessDeviceCounters& device : taken->devices) device.used = device.context = 0;
+  if (taken != nullptr && taken->pid == getpid()) empty_devices(*taken);
+}
+
+// Whether a process has ended, though its parent may not have asked how. Of a name in parentheses, which may hold
+// anything, /proc/PID/stat has the state behind.
+bool has_ended(std::int32_t pid) {
+  if (kill(pid, 0) != 0) return errno == ESRCH;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::size_t name = text.rfind(')');
+  return name != std::string::npos && text.size() > name + 2 && text[name + 2] == 'Z';
 }
 
 }  // namespace
@@ -105,12 +127,20 @@ bool reclaim_dead_processes() {
   bool reclaimed = false;
   for (ProcessCounters& slot : session_counters().processes) {
     const std::int32_t pid = slot.pid;
-    if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
-    for (ProcessDeviceCounters& device : slot.devices)
-      reclaimed |= device.used.exchange(0) + device.context.exchange(0) > 0;
+    if (pid == 0) break;
+    const bool holds = std::ranges::any_of(
+        slot.devices, [](const ProcessDeviceCounters& device) { return device.used + device.context > 0; });
+    if (holds && pid != getpid() && has_ended(pid)) reclaimed |= empty_devices(slot);
   }
   return reclaimed;
 }
+
+// Python's os._exit() and others leave without destructors, and a driver takes their memory back all the same.
+SHADOW_API void _exit(int status) {
+  return_device_memory();
+  while (true) syscall(SYS_exit_group, status);
+}
+SHADOW_API void _Exit(int status) noexcept { _exit(status); }
 
 void note_unknown(std::string_view what) {
   Process& p = process();
