@@ -1,0 +1,49 @@
+// One operation as a device is asked to run it. Plain data: what a .cu file needs to know and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "estimator/dtype.h"
+#include "estimator/graph/primitive.h"
+
+namespace gpuplan {
+
+/// A tensor in a device's memory. data is null for an optional argument that was not given. Sizes and strides in
+/// elements, as PyTorch's; a stride may be 0.
+struct KernelTensor {
+  static constexpr int kMaxRank = 8;
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::int32_t rank = 0;
+  std::int64_t sizes[kMaxRank] = {};
+  std::int64_t strides[kMaxRank] = {};
+};
+
+/// Memory that the operation has while it runs: an allocation of its scratch program, in order. data is null for one
+/// that the program has freed before the kernel runs.
+struct KernelScratch {
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+/// validate/executor/operators.h says what each operation has in reads, beside, writes and numbers.
+struct Kernel {
+  std::string_view name;   // PyTorch's, "aten::add_"; what it writes in place is reads[0]
+  std::string_view layer;  // path of the layer, for messages
+  const Primitive* what = nullptr;
+  std::span<const KernelTensor> reads, beside, writes;
+  std::span<const double> numbers;
+  std::span<const KernelScratch> scratch;
+  std::uint64_t seed = 0;  // of what it draws (dropout); the same for an operation that is run again in backward
+  bool tf32 = false;       // matrix products of fp32 may compute in TF32
+};
+
+/// One parameter's update by the optimizer. States are PyTorch's, in the order that they are allocated in.
+struct ParameterUpdate {
+  KernelTensor parameter, gradient;
+  std::span<const KernelTensor> states;
+};
+
+}  // namespace gpuplan
