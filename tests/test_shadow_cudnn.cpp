@@ -10,6 +10,7 @@
 
 #include "validate/shadow/runtime/cudnn_abi.h"
 #include "validate/shadow/runtime/cudnn_batch_norm.h"
+#include "validate/shadow/runtime/cudnn_convolution.h"
 #include "validate/shadow/runtime/cudnn_device.h"
 #include "validate/shadow/runtime/cudnn_rnn_sizes.h"
 #include "validate/shadow/runtime/runtime.h"
@@ -47,6 +48,9 @@ int cudnnBackendFinalize(void*);
 int cudnnBackendGetAttribute(void*, int, int, std::int64_t, std::int64_t*, void*);
 int cudnnBackendExecute(const Handle*, void*, void*);
 int cudnnConvolutionForward(Handle*);
+int cudnnSetConvolution2dDescriptor(Convolution*, int, int, int, int, int, int, int, int);
+int cudnnSetFilter4dDescriptor(Filter*, int, int, int, int, int, int);
+int cudnnGetConvolutionForwardAlgorithmMaxCount(const Handle*, int*);
 std::int64_t gpuplan_shadow_launches();
 }
 
@@ -217,9 +221,19 @@ TEST_CASE("descriptors hold what they were set to") {
 
   const int bad[] = {8, 0}, one[] = {1, 1};
   CHECK(cudnnSetTensorNdDescriptor(t.tensor, 0, 2, bad, one) == kBadParam);
-  std::array<char, 100> why{};
+  std::array<char, 200> why{};
   cudnnGetLastErrorString(why.data(), why.size());
   CHECK(std::string(why.data()).find("cudnnSetTensorNdDescriptor") == 0);
+}
+
+TEST_CASE("a convolution without a stride, and a filter without a size, are refused") {
+  Convolution convolution;
+  CHECK(cudnnSetConvolution2dDescriptor(&convolution, 0, 0, 0, 1, 1, 1, 0, 0) == kBadParam);
+  CHECK(cudnnSetConvolution2dDescriptor(&convolution, 0, 0, 1, 1, 1, 1, 0, 0) == kSuccess);
+  Filter filter;
+  CHECK(cudnnSetFilter4dDescriptor(&filter, 0, 0, 8, 8, 0, 3) == kBadParam);
+  CHECK(cudnnSetFilter4dDescriptor(&filter, 0, 0, 8, 8, 3, 3) == kSuccess);
+  CHECK(cudnnGetConvolutionForwardAlgorithmMaxCount(nullptr, nullptr) == kBadParam);
 }
 
 TEST_CASE("dropout's states are for every second thread of the GPU, its mask a bit an element") {

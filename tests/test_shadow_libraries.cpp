@@ -227,6 +227,8 @@ TEST_SUITE("shadow libraries") {
     CHECK_EQ(cublasGetVector(3, 4, device.pointer, 4, firsts.data(), 1), 0);
     CHECK_EQ(firsts, std::array<int, 3>{1, 3, 5});
     CHECK_EQ(cublasSetMatrix(2, 3, 0, in.data(), 2, device.pointer, 4), 7);
+    constexpr int kMost = 2147483647;
+    CHECK_EQ(cublasSetMatrix(kMost, kMost, 16, in.data(), kMost, device.pointer, kMost), 7);
   }
 
   TEST_CASE("cuBLASLt multiplies with its one algorithm, which needs no workspace") {
@@ -357,6 +359,10 @@ TEST_SUITE("shadow libraries") {
     CHECK_EQ(free_bytes(current_device()), before);
     CHECK_EQ(cufftDestroy(plan), 1);              // CUFFT_INVALID_PLAN
     CHECK_EQ(cufftPlan1d(&plan, 0, 0x29, 8), 8);  // CUFFT_INVALID_SIZE
+    REQUIRE_EQ(cufftCreate(&plan), 0);
+    long long huge[] = {1LL << 40, 1LL << 30};
+    CHECK_EQ(cufftXtMakePlanMany(plan, 2, huge, nullptr, 1, 1, 5, nullptr, 1, 1, 5, 3, &size, 5), 8);
+    CHECK_EQ(cufftDestroy(plan), 0);
 
     REQUIRE_EQ(cufftCreate(&plan), 0);
     CHECK_EQ(cufftXtExec(plan, nullptr, nullptr, -1), 1);  // not made yet

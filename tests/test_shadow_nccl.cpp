@@ -6,6 +6,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -40,6 +41,7 @@ int ncclRecv(void* to, std::size_t count, int type, int peer, gpuplan::shadow::C
              const void* stream);
 int ncclRedOpCreatePreMulSum(int* operation, const void* scalar, int type, int residence,
                              gpuplan::shadow::Communicator* communicator);
+int ncclRedOpDestroy(int operation, gpuplan::shadow::Communicator* communicator);
 }
 
 namespace gpuplan::shadow {
@@ -105,6 +107,10 @@ TEST_CASE("integers are reduced by each operation and wrap") {
   CHECK(reduced<std::uint8_t>({{200}, {100}}, kNcclUint8, {kNcclSum, 1}) == std::vector<std::uint8_t>{44});
   CHECK(reduced<std::int64_t>({{1LL << 60}, {1}}, kNcclInt64, {kNcclSum, 1}) ==
         std::vector<std::int64_t>{(1LL << 60) + 1});
+  // More ranks than the type counts to; a factor that no integer has.
+  CHECK(reduced(std::vector<std::vector<std::int8_t>>(256, {0}), kNcclInt8, {kNcclAverage, 1}) ==
+        std::vector<std::int8_t>{0});
+  CHECK(reduced<std::int32_t>({{7}, {7}}, kNcclInt32, {kNcclSum, 1e300}) == std::vector<std::int32_t>{0});
 }
 
 TEST_CASE("floating-point types are rounded once, to nearest even") {
@@ -266,6 +272,15 @@ TEST_CASE("imagined ranks contribute what this one does") {
   ncclAllReduce(&number, &number, 1, kNcclFloat32, scaled_sum, c, nullptr);
   CHECK(number == 4);
   CHECK(ncclAllReduce(&number, &number, 1, kNcclFloat32, scaled_sum + 1, c, nullptr) == kNcclInvalidArgument);
+  CHECK(ncclAllReduce(&number, &number, SIZE_MAX / 4, kNcclFloat32, kNcclSum, c, nullptr) == kNcclInvalidArgument);
+  // Made for every reduction, as FSDP does: equal factors share a number.
+  for (int i = 0; i < 1000; ++i) {
+    int again = 0;
+    CHECK(ncclRedOpCreatePreMulSum(&again, &half, kNcclFloat32, 1, c) == kNcclSuccess);
+    CHECK(again == scaled_sum);
+    CHECK(ncclRedOpDestroy(again, c) == kNcclSuccess);
+  }
+  CHECK(c->reductions.size() == 1);
   ncclCommDestroy(c);
 }
 

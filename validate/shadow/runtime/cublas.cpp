@@ -8,6 +8,7 @@
 #include "validate/shadow/runtime/math_library.h"
 #include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/streams.h"
 
 namespace {
 
@@ -80,7 +81,8 @@ struct Matrix {
 int copy_columns(const Matrix& m, const void* source, std::int64_t from, void* destination, std::int64_t to) {
   if (m.rows < 0 || m.columns < 0 || m.element_bytes <= 0 || from <= 0 || to <= 0) return kInvalidValue;
   const auto column = static_cast<std::size_t>(m.rows * m.element_bytes);
-  const std::int64_t all = m.rows * m.columns * m.element_bytes;
+  std::int64_t all = 0;
+  if (__builtin_mul_overflow(m.rows * m.element_bytes, m.columns, &all)) return kInvalidValue;
   if (from == m.rows && to == m.rows) {
     gpuplan::shadow::copy_memory(destination, source, static_cast<std::size_t>(all));
     return kSuccess;
@@ -96,6 +98,13 @@ int copy_columns(const Matrix& m, const void* source, std::int64_t from, void* d
     }
   }
   return kSuccess;
+}
+
+/// The same on a stream: a node while that is being captured.
+int copy_columns_on(void* stream, const Matrix& m, const void* source, std::int64_t from, void* destination,
+                    std::int64_t to) {
+  if (gpuplan::shadow::enqueue(static_cast<gpuplan::shadow::Stream*>(stream), 0)) return kSuccess;
+  return copy_columns(m, source, from, destination, to);
 }
 
 }  // namespace
@@ -205,12 +214,12 @@ SHADOW_API int cublasGetMatrix(int rows, int columns, int bytes, const void* a, 
   return copy_columns({rows, columns, bytes}, a, lda, b, ldb);
 }
 SHADOW_API int cublasSetMatrixAsync(int rows, int columns, int bytes, const void* a, int lda, void* b, int ldb,
-                                    const void* /*stream*/) {
-  return copy_columns({rows, columns, bytes}, a, lda, b, ldb);
+                                    void* stream) {
+  return copy_columns_on(stream, {rows, columns, bytes}, a, lda, b, ldb);
 }
 SHADOW_API int cublasGetMatrixAsync(int rows, int columns, int bytes, const void* a, int lda, void* b, int ldb,
-                                    const void* /*stream*/) {
-  return copy_columns({rows, columns, bytes}, a, lda, b, ldb);
+                                    void* stream) {
+  return copy_columns_on(stream, {rows, columns, bytes}, a, lda, b, ldb);
 }
 // A vector is a matrix of one row, whose columns are the elements.
 SHADOW_API int cublasSetVector(int n, int bytes, const void* x, int incx, void* y, int incy) {
@@ -219,11 +228,9 @@ SHADOW_API int cublasSetVector(int n, int bytes, const void* x, int incx, void* 
 SHADOW_API int cublasGetVector(int n, int bytes, const void* x, int incx, void* y, int incy) {
   return copy_columns({1, n, bytes}, x, incx, y, incy);
 }
-SHADOW_API int cublasSetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy,
-                                    const void* /*stream*/) {
-  return copy_columns({1, n, bytes}, x, incx, y, incy);
+SHADOW_API int cublasSetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy, void* stream) {
+  return copy_columns_on(stream, {1, n, bytes}, x, incx, y, incy);
 }
-SHADOW_API int cublasGetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy,
-                                    const void* /*stream*/) {
-  return copy_columns({1, n, bytes}, x, incx, y, incy);
+SHADOW_API int cublasGetVectorAsync(int n, int bytes, const void* x, int incx, void* y, int incy, void* stream) {
+  return copy_columns_on(stream, {1, n, bytes}, x, incx, y, incy);
 }

@@ -25,7 +25,11 @@ struct Performance {
 };
 static_assert(sizeof(Performance) == 48);
 
-constexpr int kAlgorithms = 1;
+Status answer_count(int* count) {
+  if (count == nullptr) return fail(kBadParam, "no place for the number of algorithms");
+  *count = 1;
+  return kSuccess;
+}
 
 /// A cudnnPoolingDescriptor_t.
 struct Pooling {
@@ -33,6 +37,10 @@ struct Pooling {
   int spatial = 0;
   std::array<int, kMaxSpatial> window{}, padding{}, stride{};
 };
+
+bool positive(const int* values, int count) {
+  return values != nullptr && std::all_of(values, values + count, [](int value) { return value >= 1; });
+}
 
 int outputs(int size, int padding, int window, int stride) { return (size + 2 * padding - window) / stride + 1; }
 
@@ -74,7 +82,7 @@ SHADOW_CUDNN_DESCRIPTOR(Pooling, Pooling)
 SHADOW_API int cudnnSetConvolutionNdDescriptor(Convolution* c, int spatial, const int* padding, const int* stride,
                                                const int* dilation, int mode, int type) {
   if (c == nullptr || spatial < 1 || spatial > static_cast<int>(kMaxSpatial) || padding == nullptr ||
-      stride == nullptr || dilation == nullptr) {
+      !positive(stride, spatial) || !positive(dilation, spatial)) {
     return fail(kBadParam, "cudnnSetConvolutionNdDescriptor: not a convolution");
   }
   *c = {.spatial = spatial, .mode = mode, .type = type};
@@ -147,8 +155,8 @@ SHADOW_API int cudnnGetConvolution2dForwardOutputDim(const Convolution* c, const
 
 SHADOW_API int cudnnSetPoolingNdDescriptor(Pooling* pooling, int mode, int /*nan_propagation*/, int spatial,
                                            const int* window, const int* padding, const int* stride) {
-  if (pooling == nullptr || spatial < 1 || spatial > static_cast<int>(kMaxSpatial) || window == nullptr ||
-      padding == nullptr || stride == nullptr) {
+  if (pooling == nullptr || spatial < 1 || spatial > static_cast<int>(kMaxSpatial) || !positive(window, spatial) ||
+      padding == nullptr || !positive(stride, spatial)) {
     return fail(kBadParam, "cudnnSetPoolingNdDescriptor: not a pooling");
   }
   *pooling = {.mode = mode, .spatial = spatial};
@@ -180,16 +188,13 @@ SHADOW_API int cudnnGetPooling2dForwardOutputDim(const Pooling* pooling, const T
 // --- algorithms ------------------------------------------------------------------------------------------------------
 
 SHADOW_API int cudnnGetConvolutionForwardAlgorithmMaxCount(const Handle* /*handle*/, int* count) {
-  *count = kAlgorithms;
-  return kSuccess;
+  return answer_count(count);
 }
 SHADOW_API int cudnnGetConvolutionBackwardDataAlgorithmMaxCount(const Handle* /*handle*/, int* count) {
-  *count = kAlgorithms;
-  return kSuccess;
+  return answer_count(count);
 }
 SHADOW_API int cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(const Handle* /*handle*/, int* count) {
-  *count = kAlgorithms;
-  return kSuccess;
+  return answer_count(count);
 }
 
 SHADOW_API int cudnnGetConvolutionForwardAlgorithm_v7(const Handle* /*handle*/, const Tensor* x, const Filter* w,

@@ -72,8 +72,9 @@ SHADOW_API int cudnnGetCTCLossWorkspaceSize(const Handle* /*handle*/, const Tens
                                             const Tensor* /*gradients*/, const int* /*labels*/,
                                             const int* label_lengths, const int* /*input_lengths*/, int /*algorithm*/,
                                             const CtcLoss* /*loss*/, std::size_t* size) {
-  if (probabilities == nullptr || label_lengths == nullptr)
-    return fail(kBadParam, "cudnnGetCTCLossWorkspaceSize: null");
+  if (probabilities == nullptr || probabilities->rank != 3 || label_lengths == nullptr) {
+    return fail(kBadParam, "cudnnGetCTCLossWorkspaceSize: null, or probabilities that are not [time, batch, letters]");
+  }
   const std::int64_t label = *std::max_element(label_lengths, label_lengths + probabilities->dimensions[1]);
   return answer(probabilities, label, 3 * label + 5, size);
 }

@@ -19,9 +19,13 @@ struct Activation {
 /// A descriptor that nobody reads: what it was set to changes no size.
 struct Opaque {};
 
-bool set_dimensions(Tensor& tensor, int type, int rank, const int* dimensions) {
+bool valid(int type, int rank, const int* dimensions) {
   if (type_bytes(type) == 0 || rank < 1 || rank > kMaxDimensions || dimensions == nullptr) return false;
-  if (std::any_of(dimensions, dimensions + rank, [](int d) { return d < 1; })) return false;
+  return std::all_of(dimensions, dimensions + rank, [](int d) { return d >= 1; });
+}
+
+bool set_dimensions(Tensor& tensor, int type, int rank, const int* dimensions) {
+  if (!valid(type, rank, dimensions)) return false;
   tensor = {.type = type, .rank = rank};
   std::copy_n(dimensions, rank, tensor.dimensions.begin());
   return true;
@@ -38,11 +42,11 @@ std::size_t span_elements(const Tensor& tensor) {
 }  // namespace
 
 void pack(Tensor& tensor, int format) {
-  int stride = 1;
+  std::uint32_t stride = 1;  // wraps for what is larger than cuDNN's own int
   const auto next = [&](int axis) {
     const auto i = static_cast<std::size_t>(axis);
-    tensor.strides[i] = stride;
-    stride *= tensor.dimensions[i];
+    tensor.strides[i] = static_cast<int>(stride);
+    stride *= static_cast<std::uint32_t>(tensor.dimensions[i]);
   };
   const bool channels_last = format == 1 && tensor.rank > 2;
   if (channels_last) next(1);
@@ -132,7 +136,7 @@ SHADOW_API int cudnnGetTensorSizeInBytes(const Tensor* tensor, std::size_t* size
 // --- filters ---------------------------------------------------------------------------------------------------------
 
 SHADOW_API int cudnnSetFilterNdDescriptor(Filter* filter, int type, int format, int rank, const int* dimensions) {
-  if (filter == nullptr || type_bytes(type) == 0 || rank < 1 || rank > kMaxDimensions || dimensions == nullptr) {
+  if (filter == nullptr || !valid(type, rank, dimensions)) {
     return fail(kBadParam, "cudnnSetFilterNdDescriptor: not a filter");
   }
   *filter = {.type = type, .format = format, .rank = rank};

@@ -81,13 +81,16 @@ template <class Length>
 int measure(int rank, const Length* lengths, std::int64_t batch, std::size_t element_bytes, std::size_t* bytes) {
   if (element_bytes == 0) return kInvalidType;
   if (rank < 1 || rank > 3 || lengths == nullptr || bytes == nullptr) return kInvalidValue;
-  std::size_t elements = static_cast<std::size_t>(batch);
+  if (batch <= 0) return kInvalidSize;
+  std::size_t total = static_cast<std::size_t>(batch);
+  bool fits = !__builtin_mul_overflow(total, element_bytes, &total);
   for (int i = 0; i < rank; ++i) {
-    if (lengths[i] <= 0 || batch <= 0) return kInvalidSize;
-    elements *= static_cast<std::size_t>(lengths[i]);
+    if (lengths[i] <= 0) return kInvalidSize;
+    fits = fits && !__builtin_mul_overflow(total, static_cast<std::size_t>(lengths[i]), &total);
   }
+  if (!fits) return kInvalidSize;
   gpuplan::shadow::note_workspace("cuFFT", "the least of the range that its manual gives");
-  *bytes = elements * element_bytes;
+  *bytes = total;
   return kSuccess;
 }
 
@@ -132,14 +135,12 @@ SHADOW_API int cufftCreate(Handle* handle) {
 }
 
 SHADOW_API int cufftDestroy(Handle handle) {
-  const int status = with_plan(handle, [](const Plan& plan) {
-    if (plan.workspace != nullptr) gpuplan::shadow::free_device(plan.workspace);
-    return kSuccess;
-  });
-  if (status != kSuccess) return status;
   Plans& all = plans();
   const std::lock_guard lock(all.mutex);
-  all.by_handle.erase(handle);
+  const auto found = all.by_handle.find(handle);
+  if (found == all.by_handle.end()) return kInvalidPlan;
+  if (found->second.workspace != nullptr) gpuplan::shadow::free_device(found->second.workspace);
+  all.by_handle.erase(found);
   return kSuccess;
 }
 

@@ -27,8 +27,9 @@ struct Matrix {
   int batches;
 };
 
-/// cusparseLtMatmulAlgAttribute_t by number.
-enum Attribute { kId, kMaxId, kSearchIterations, kSplitK, kSplitKMode, kSplitKBuffers, kAttributes };
+// cusparseLtMatmulAlgAttribute_t: CONFIG_ID, CONFIG_MAX_ID, SEARCH_ITERATIONS, SPLIT_K, SPLIT_K_MODE, SPLIT_K_BUFFERS
+constexpr int kMaxId = 1, kSearchIterations = 2, kSplitK = 3;
+constexpr int kAttributes = 6;
 
 struct Algorithm {
   int attributes[kAttributes];

@@ -1,6 +1,9 @@
 // NCCL's entry points for communicators; nccl_memory.cpp and nccl_collectives.cpp have the others.
 #include <sys/random.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -10,6 +13,7 @@
 
 #include "validate/shadow/runtime/nccl_communicator.h"
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -260,15 +264,23 @@ SHADOW_API int ncclCommUserRank(const Communicator* communicator, int* rank) {
 
 SHADOW_API int ncclRedOpCreatePreMulSum(int* operation, const void* scalar, int type, int residence,
                                         Communicator* communicator) {
-  (void)residence;  // device memory is read as easily as the host's
-  if (operation == nullptr || scalar == nullptr || communicator == nullptr || nccl_size_of(type) == 0) {
-    return kNcclInvalidArgument;
+  const std::size_t bytes = nccl_size_of(type);
+  if (operation == nullptr || scalar == nullptr || communicator == nullptr || bytes == 0) return kNcclInvalidArgument;
+  if (residence == kNcclScalarOnDevice && !is_known(scalar, bytes)) {
+    note_unknown("ncclRedOpCreatePreMulSum: a factor that a kernel computed is taken as 0");
   }
+  std::array<std::byte, sizeof(double)> value{};
+  copy_memory(value.data(), scalar, bytes);
+  const double factor = read_element(value.data(), type);
   const std::lock_guard lock(communicator->mutex);
-  *operation = kNcclBuiltInReductions + static_cast<int>(communicator->reductions.size());
-  communicator->reductions.push_back(
-      {.kind = kNcclSum, .factor = read_element(static_cast<const std::byte*>(scalar), type)});
+  std::vector<Reduction>& reductions = communicator->reductions;
+  const auto same = std::find_if(reductions.begin(), reductions.end(), [&](const Reduction& r) {
+    return r.factor == factor || (std::isnan(r.factor) && std::isnan(factor));
+  });
+  *operation = kNcclBuiltInReductions + static_cast<int>(same - reductions.begin());
+  if (same == reductions.end()) reductions.push_back({.kind = kNcclSum, .factor = factor});
   return kNcclSuccess;
 }
-// Operations in flight may still name it, so its number is not used again.
+// A number stays valid, as operations in flight may name it, and equal factors share one: FSDP makes and destroys one
+// for every reduction.
 SHADOW_API int ncclRedOpDestroy(int, Communicator*) { return kNcclSuccess; }

@@ -6,43 +6,39 @@
 
 namespace gpuplan::shadow {
 
-enum NcclResult : int {
-  kNcclSuccess = 0,
-  kNcclUnhandledCudaError = 1,
-  kNcclSystemError = 2,
-  kNcclInternalError = 3,
-  kNcclInvalidArgument = 4,
-  kNcclInvalidUsage = 5,
-  kNcclRemoteError = 6,
-  kNcclInProgress = 7,
-  kNcclTimeout = 8,
-};
+// ncclResult_t
+constexpr int kNcclSuccess = 0;
+constexpr int kNcclUnhandledCudaError = 1;
+constexpr int kNcclSystemError = 2;
+constexpr int kNcclInternalError = 3;
+constexpr int kNcclInvalidArgument = 4;
+constexpr int kNcclInvalidUsage = 5;
+constexpr int kNcclRemoteError = 6;
+constexpr int kNcclInProgress = 7;
+constexpr int kNcclTimeout = 8;
 
-enum NcclType : int {
-  kNcclInt8 = 0,
-  kNcclUint8 = 1,
-  kNcclInt32 = 2,
-  kNcclUint32 = 3,
-  kNcclInt64 = 4,
-  kNcclUint64 = 5,
-  kNcclFloat16 = 6,
-  kNcclFloat32 = 7,
-  kNcclFloat64 = 8,
-  kNcclBfloat16 = 9,
-  kNcclFloat8e4m3 = 10,
-  kNcclFloat8e5m2 = 11,
-  kNcclTypes = 12,
-};
+// ncclDataType_t
+constexpr int kNcclInt8 = 0;
+constexpr int kNcclUint8 = 1;
+constexpr int kNcclInt32 = 2;
+constexpr int kNcclUint32 = 3;
+constexpr int kNcclInt64 = 4;
+constexpr int kNcclUint64 = 5;
+constexpr int kNcclFloat16 = 6;
+constexpr int kNcclFloat32 = 7;
+constexpr int kNcclFloat64 = 8;
+constexpr int kNcclBfloat16 = 9;
+constexpr int kNcclFloat8e4m3 = 10;
+constexpr int kNcclFloat8e5m2 = 11;
+constexpr int kNcclTypes = 12;
 
-/// Numbers from kNcclBuiltInReductions on are those that ncclRedOpCreatePreMulSum made.
-enum NcclReduction : int {
-  kNcclSum = 0,
-  kNcclProduct = 1,
-  kNcclMaximum = 2,
-  kNcclMinimum = 3,
-  kNcclAverage = 4,
-  kNcclBuiltInReductions = 5,
-};
+// ncclRedOp_t; numbers from kNcclBuiltInReductions on are those that ncclRedOpCreatePreMulSum made
+constexpr int kNcclSum = 0;
+constexpr int kNcclProduct = 1;
+constexpr int kNcclMaximum = 2;
+constexpr int kNcclMinimum = 3;
+constexpr int kNcclAverage = 4;
+constexpr int kNcclBuiltInReductions = 5;
 
 /// Where ncclRedOpCreatePreMulSum finds its scalar; the other value, 1, is the host.
 constexpr int kNcclScalarOnDevice = 0;
@@ -58,8 +54,8 @@ struct NcclWaitSignal {
 
 /// Bytes of one element; 0 for a number that is no type.
 constexpr std::size_t nccl_size_of(int type) {
-  constexpr std::size_t sizes[kNcclTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return type >= 0 && type < kNcclTypes ? sizes[type] : 0;
+  constexpr std::size_t kSizes[kNcclTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return type >= 0 && type < kNcclTypes ? kSizes[type] : 0;
 }
 
 }  // namespace gpuplan::shadow

@@ -1,4 +1,5 @@
 // NCCL's groups, collectives and point-to-point calls.
+#include <cstdint>
 #include <vector>
 
 #include "validate/shadow/runtime/nccl_communicator.h"
@@ -23,6 +24,10 @@ Group& group() {
 int submit(const Operation& operation) {
   Communicator* const c = operation.communicator;
   if (c == nullptr || nccl_size_of(operation.type) == 0) return kNcclInvalidArgument;
+  // Of all ranks together, so that no buffer's size overflows.
+  if (operation.count > (SIZE_MAX >> 1) / static_cast<std::size_t>(c->ranks) / nccl_size_of(operation.type)) {
+    return kNcclInvalidArgument;
+  }
   if (operation.other < 0 || operation.other >= c->ranks) return kNcclInvalidArgument;
   {
     const std::lock_guard lock(c->mutex);

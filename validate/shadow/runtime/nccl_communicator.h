@@ -88,7 +88,7 @@ struct Operation {
 const char* name_of(Operation::Kind kind);
 
 /// Runs the operations of one group: all that this thread contributes is posted before any of it waits, so that one
-/// thread can be several ranks. Returns a NcclResult.
+/// thread can be several ranks. Returns an ncclResult_t.
 int run_group(std::span<const Operation> operations);
 
 }  // namespace gpuplan::shadow

@@ -116,7 +116,9 @@ T multiply(T a, T b) {
 template <typename T>
 T scaled(T value, double factor) {
   if constexpr (std::is_integral_v<T>) {
-    return multiply(value, static_cast<T>(static_cast<std::int64_t>(factor)));
+    constexpr double kLimit = 9223372036854775808.0;  // 2^63: beyond it no conversion is defined
+    const bool fits = factor >= -kLimit && factor < kLimit;
+    return multiply(value, static_cast<T>(fits ? static_cast<std::int64_t>(factor) : 0));
   } else {
     return value * factor;
   }
@@ -135,7 +137,8 @@ T combine(int kind, T a, T b) {
 template <typename T>
 T averaged(T sum, std::size_t ranks) {
   if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(sum / static_cast<T>(ranks));
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;  // 256 ranks are 0 in a byte
+    return static_cast<T>(static_cast<Wide>(sum) / static_cast<Wide>(ranks));
   } else {
     return sum / static_cast<double>(ranks);
   }
