@@ -59,11 +59,12 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     return std::move(result_);
   }
 
-  /// The same where the allocator may have no room.
-  LimitedPlacement replay_within_limit() {
+  /// The same where the allocator may have no room. `whole`: what replay() returns, where it has.
+  LimitedPlacement replay_within_limit(Placement* whole = nullptr) {
     LimitedPlacement limited;
     try {
-      replay();
+      Placement placement = replay();
+      if (whole != nullptr) *whole = std::move(placement);
     } catch (const NoRoom&) {
       limited = {0, true, allocator_.out_of_memory(), training_step_, phase_, step_, pass_};
     }

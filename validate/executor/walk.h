@@ -1,0 +1,54 @@
+// Runs the training loop of a plan on a device: the allocator that the estimate simulates with places every block in
+// the device's own memory, and each step's kernel runs there when PyTorch would run it. With poison whatever is
+// released holds NaN from then on, so a tensor freed too early changes the result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/memory/placement.h"
+#include "estimator/memory/training_loop.h"
+#include "estimator/schedule/calls.h"
+#include "validate/executor/device.h"
+
+namespace gpuplan {
+
+/// What is walked. One schedule: micro-batches are not executed.
+struct Walk {
+  LoopParts parts;
+  const Calls& calls;  // of that schedule
+};
+
+struct WalkOptions {
+  bool poison = false;            // fills blocks with NaN when they are allocated and when they are released
+  bool keeps_everything = false;  // releases nothing: what a sufficient plan is compared with
+  bool collects = false;          // WalkResult::weights and gradients
+  std::uint64_t seed = 1;         // of weights, inputs and dropout
+};
+
+/// What the device says when a phase has ended.
+struct DeviceReading {
+  int training_step = 0;  // from 0; -1: before the first
+  Phase phase = Phase::start;
+  DeviceMemory memory;
+};
+
+struct WalkResult {
+  Placement placement;                  // as the allocator saw it; empty where memory ran out
+  LimitedPlacement within;              // whether it did, and where
+  std::vector<DeviceReading> readings;  // one a phase of each training step
+  std::vector<double> losses;           // one a training step
+  /// Of each member of Graph::parameters its bytes, and of each of Calls::gradients; after the last step.
+  std::vector<std::vector<std::byte>> weights, gradients;
+};
+
+/// Why the walk cannot be run there, each reason once; empty where it can. Loops that no device executes yet
+/// (micro-batches, offloading, master weights, an optimizer in backward, generation) are among the reasons.
+std::vector<std::string> refusals(const Device& device, const Walk& walk);
+
+/// Throws what the device throws. What is left in its memory is the device's to free.
+WalkResult run(Device& device, const Walk& walk, const WalkOptions& options);
+
+}  // namespace gpuplan
