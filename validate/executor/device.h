@@ -18,6 +18,14 @@ struct DeviceMemory {
   std::int64_t free_bytes = 0, total_bytes = 0;
 };
 
+/// What a plan has to know of the device it is made for; zeros where the device has no such thing.
+struct DeviceDescription {
+  std::string name;  // "NVIDIA H200"
+  int compute_major = 0, compute_minor = 0;
+  int sm_count = 0;
+  std::string versions;  // "driver 580.65, CUDA 13.0, cuBLAS 13.1, cuDNN 9.26"
+};
+
 class Device : public SegmentSource {
  public:
   /// "" where run() can execute such an operation, else why not. Shapes and strides are right, data is null.
@@ -36,6 +44,11 @@ class Device : public SegmentSource {
   /// Waits for everything enqueued. Throws Error for what failed since.
   virtual void synchronize() = 0;
   virtual DeviceMemory memory() = 0;
+  virtual DeviceDescription description() const { return {}; }
+  /// A moment in the order of what is enqueued, and the time between two of them once synchronize() has returned; 0 of
+  /// a device without a clock.
+  virtual int mark() { return 0; }
+  virtual double milliseconds(int from, int to) { return static_cast<double>(from - to) * 0; }
 };
 
 }  // namespace gpuplan
