@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "validate/shadow/runtime/copies.h"
 #include "validate/shadow/runtime/math_library.h"
 #include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
@@ -76,28 +77,13 @@ struct Matrix {
   std::int64_t rows, columns, element_bytes;
 };
 
-/// Columns from `source`, `from` elements apart, to `destination`, `to` apart. Above the copy limit all of them, or
-/// none: each may be small.
+/// Columns from `source`, `from` elements apart, to `destination`, `to` apart.
 int copy_columns(const Matrix& m, const void* source, std::int64_t from, void* destination, std::int64_t to) {
   if (m.rows < 0 || m.columns < 0 || m.element_bytes <= 0 || from <= 0 || to <= 0) return kInvalidValue;
-  const auto column = static_cast<std::size_t>(m.rows * m.element_bytes);
-  std::int64_t all = 0;
-  if (__builtin_mul_overflow(m.rows * m.element_bytes, m.columns, &all)) return kInvalidValue;
-  if (from == m.rows && to == m.rows) {
-    gpuplan::shadow::copy_memory(destination, source, static_cast<std::size_t>(all));
-    return kSuccess;
-  }
-  const bool real = all <= gpuplan::shadow::settings().copy_limit;
-  if (!real && gpuplan::shadow::device_of(destination) >= 0) return kSuccess;
-  for (std::int64_t i = 0; i < m.columns; ++i) {
-    char* const out = static_cast<char*>(destination) + i * to * m.element_bytes;
-    if (real) {
-      gpuplan::shadow::copy_memory(out, static_cast<const char*>(source) + i * from * m.element_bytes, column);
-    } else {
-      std::memset(out, 0, column);
-    }
-  }
-  return kSuccess;
+  const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(elements * m.element_bytes); };
+  const bool fits = gpuplan::shadow::copy_rows(destination, bytes(to), source, bytes(from), bytes(m.rows),
+                                               static_cast<std::size_t>(m.columns));
+  return fits ? kSuccess : kInvalidValue;
 }
 
 /// The same on a stream: a node while that is being captured.

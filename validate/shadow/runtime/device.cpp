@@ -152,11 +152,13 @@ bool set_current_device(int device) {
 
 SHADOW_API cudaError_t cudaGetDeviceCount(int* count) {
   check_loaded_libraries();
+  if (count == nullptr) return fail(cudaErrorInvalidValue);
   *count = visible_devices();
   return *count > 0 ? cudaSuccess : fail(cudaErrorNoDevice);
 }
 
 SHADOW_API cudaError_t cudaGetDevice(int* device) {
+  if (device == nullptr) return fail(cudaErrorInvalidValue);
   *device = current;
   return cudaSuccess;
 }
@@ -167,14 +169,8 @@ SHADOW_API cudaError_t cudaSetDevice(int device) {
 SHADOW_API cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
   return exists(device) ? cudaSuccess : fail(cudaErrorInvalidDevice);
 }
-SHADOW_API cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
-SHADOW_API cudaError_t cudaGetDeviceFlags(unsigned* flags) {
-  *flags = 0;
-  return cudaSuccess;
-}
-SHADOW_API cudaError_t cudaDeviceReset() { return cudaSuccess; }
-
 SHADOW_API cudaError_t cudaGetDeviceProperties_v2(void* properties, int device) {
+  if (properties == nullptr) return fail(cudaErrorInvalidValue);
   if (!exists(device)) return fail(cudaErrorInvalidDevice);
   DevicePropertiesOf12& p = *static_cast<DevicePropertiesOf12*>(properties);
   describe(p, device);
@@ -184,6 +180,7 @@ SHADOW_API cudaError_t cudaGetDeviceProperties_v2(void* properties, int device) 
 }
 
 SHADOW_API cudaError_t cudaGetDeviceProperties(void* properties, int device) {
+  if (properties == nullptr) return fail(cudaErrorInvalidValue);
   if (!exists(device)) return fail(cudaErrorInvalidDevice);
   describe(*static_cast<DevicePropertiesOf13*>(properties), device);
   return cudaSuccess;
@@ -191,11 +188,13 @@ SHADOW_API cudaError_t cudaGetDeviceProperties(void* properties, int device) {
 
 SHADOW_API cudaError_t cudaDeviceGetAttribute(int* value, int number, int device) {
   if (!exists(device)) return fail(cudaErrorInvalidDevice);
+  if (value == nullptr) return fail(cudaErrorInvalidValue);
   *value = attribute(number, device);
   return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaDriverGetVersion(int* version) {
+  if (version == nullptr) return fail(cudaErrorInvalidValue);
   *version = toolkit_version();  // a driver exactly as new as the toolkit
   return cudaSuccess;
 }
@@ -210,49 +209,12 @@ SHADOW_API cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) 
 
 SHADOW_API cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
   unsigned domain = 0, bus = 0;
-  if (text == nullptr || std::sscanf(text, "%x:%x", &domain, &bus) != 2) return fail(cudaErrorInvalidValue);
+  if (device == nullptr || text == nullptr || std::sscanf(text, "%x:%x", &domain, &bus) != 2)
+    return fail(cudaErrorInvalidValue);
   for (*device = 0; *device < visible_devices(); ++*device) {
     if (physical_device(*device) + 1 == static_cast<int>(bus)) return cudaSuccess;
   }
   return fail(cudaErrorInvalidDevice);
 }
-
-SHADOW_API cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  if (!exists(device) || !exists(peer)) return fail(cudaErrorInvalidDevice);
-  *can = device != peer ? 1 : 0;
-  return cudaSuccess;
-}
-SHADOW_API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
-  return exists(peer) ? cudaSuccess : fail(cudaErrorInvalidDevice);
-}
-SHADOW_API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
-  return exists(peer) ? cudaSuccess : fail(cudaErrorInvalidDevice);
-}
-
-SHADOW_API cudaError_t cudaDeviceGetLimit(std::size_t* value, int) {
-  *value = std::size_t{8} << 20;  // cudaLimitMallocHeapSize's default
-  return cudaSuccess;
-}
-SHADOW_API cudaError_t cudaDeviceSetLimit(int, std::size_t) { return cudaSuccess; }
-SHADOW_API cudaError_t cudaDeviceSetCacheConfig(int) { return cudaSuccess; }
-
-SHADOW_API cudaError_t cudaProfilerStart() { return cudaSuccess; }
-SHADOW_API cudaError_t cudaProfilerStop() { return cudaSuccess; }
-
-// IPC: another process's device memory would have to be this one's. PyTorch then raises with the error's text.
-#define REFUSE_IPC(name, ...)                                                                   \
-  SHADOW_API cudaError_t name(__VA_ARGS__) {                                                    \
-    note_unknown(#name ": sharing device memory between processes is refused by a shadow GPU"); \
-    return fail(cudaErrorNotSupported);                                                         \
-  }
-struct IpcHandle {
-  char bytes[64];
-};
-REFUSE_IPC(cudaIpcGetMemHandle, void*, void*)
-REFUSE_IPC(cudaIpcOpenMemHandle, void**, IpcHandle, unsigned)
-REFUSE_IPC(cudaIpcCloseMemHandle, void*)
-REFUSE_IPC(cudaIpcGetEventHandle, void*, void*)
-REFUSE_IPC(cudaIpcOpenEventHandle, void**, IpcHandle)
-#undef REFUSE_IPC
 
 }  // namespace gpuplan::shadow

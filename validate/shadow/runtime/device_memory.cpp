@@ -1,14 +1,14 @@
 // cudaMalloc's accounting: what every process of the session holds on every device.
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "validate/shadow/runtime/address_space.h"
 #include "validate/shadow/runtime/device.h"
 #include "validate/shadow/runtime/runtime.h"
-#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -63,24 +63,35 @@ void note_if_fullest(int card) {
   raise_to(fullest, word_of(now));
 }
 
+bool refuse(ProcessCounters& process, std::int64_t bytes, std::int64_t free) {
+  process.refused_bytes = bytes;
+  process.refused_free_bytes = std::max<std::int64_t>(free, 0);
+  ++process.refusals;
+  return false;
+}
+
+// Charged and then looked at again, so that two processes never share the last bytes. Where both took them at the same
+// time, both take it back and try again, at most so often.
 bool try_to_charge(int device, std::int64_t bytes) {
+  constexpr int kAttempts = 100;
   ProcessCounters& process = counters();
   const int card = physical_device(device);
+  const std::int64_t total = settings().gpu.total_global_mem;
   ProcessDeviceCounters& mine = process.devices[card];
-  // Charged first and taken back where it was too much, so that two processes never share the last bytes.
-  const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
-  const std::int64_t taken = now_on(card).bytes;
-  if (taken > settings().gpu.total_global_mem) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::int64_t free = total - now_on(card).bytes;
+    if (bytes > free) return refuse(process, bytes, free);
+    const std::int64_t now = mine.used.fetch_add(bytes) + bytes;
+    if (now_on(card).bytes <= total) {
+      ++mine.allocations;
+      raise_to(mine.peak, now);
+      note_if_fullest(card);
+      return true;
+    }
     mine.used.fetch_sub(bytes);
-    process.refused_bytes = bytes;
-    process.refused_free_bytes = std::max<std::int64_t>(settings().gpu.total_global_mem - (taken - bytes), 0);
-    ++process.refusals;
-    return false;
+    std::this_thread::yield();
   }
-  ++mine.allocations;
-  raise_to(mine.peak, now);
-  note_if_fullest(card);
-  return true;
+  return refuse(process, bytes, total - now_on(card).bytes);
 }
 
 void* allocate_pages(int device, std::size_t bytes) {
@@ -154,8 +165,8 @@ std::int64_t free_bytes(int device) {
 }
 
 void* allocate_device(int device, std::size_t bytes) {
-  if (bytes > static_cast<std::size_t>(settings().gpu.total_global_mem))
-    bytes = std::min(bytes, SIZE_MAX - kGranularity);
+  constexpr auto kMost = static_cast<std::size_t>(INT64_MAX) - kGranularity;  // no device has it, and it can be counted
+  bytes = std::min(bytes, kMost);
   if (bytes < kSmall) return allocate_small(device, round_up(bytes, kAlignment));
   return allocate_pages(device, round_up(bytes, kGranularity));
 }
@@ -174,17 +185,6 @@ bool free_device(void* pointer) {
 }
 
 int device_of(const void* pointer) { return range_of(pointer).device; }
-
-void copy_memory(void* destination, const void* source, std::size_t bytes) {
-  const DeviceRange to = range_of(destination), from = range_of(source);
-  const bool to_device = to.device >= 0 && !to.managed, from_device = from.device >= 0 && !from.managed;
-  const bool moves =
-      bytes <= static_cast<std::size_t>(settings().copy_limit) && (!from_device || is_known(source, bytes));
-  if (moves) std::memmove(destination, source, bytes);
-  if (!moves && !to_device) std::memset(destination, 0, bytes);
-  if (!to_device) return;
-  moves ? remember_written(destination, bytes) : forget_written(destination, bytes);
-}
 
 SHADOW_API std::int64_t gpuplan_shadow_used_bytes(int device) {
   return counters().devices[physical_device(device)].used;

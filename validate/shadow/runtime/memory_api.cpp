@@ -1,49 +1,41 @@
 // cudaMalloc, cudaMemcpy, cudaMemset and their relatives.
-#include <cstring>
+#include <cstdint>
 
 #include "validate/shadow/runtime/abi.h"
 #include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/copies.h"
 #include "validate/shadow/runtime/host_memory.h"
 #include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
-#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
 
 // A copy on a stream; `rows` of `width` bytes. During a capture it becomes a node and moves nothing.
-cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
-                      std::size_t width, std::size_t rows, Stream* stream) {
+cudaError_t copy(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+                 std::size_t width, std::size_t rows, int kind, Stream* stream) {
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return fail(cudaErrorInvalidMemcpyDirection);
   if (width == 0 || rows == 0) return cudaSuccess;
   if (destination == nullptr || source == nullptr) return fail(cudaErrorInvalidValue);
   if (width > destination_pitch || width > source_pitch) return fail(cudaErrorInvalidValue);
   if (enqueue(stream, 0)) return cudaSuccess;
-  if (width == destination_pitch && width == source_pitch) {
-    copy_memory(destination, source, width * rows);
-    return cudaSuccess;
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
-    copy_memory(static_cast<char*>(destination) + row * destination_pitch,
-                static_cast<const char*>(source) + row * source_pitch, width);
-  }
-  return cudaSuccess;
+  const bool fits = copy_rows(destination, destination_pitch, source, source_pitch, width, rows);
+  return fits ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 
-cudaError_t copy(void* destination, const void* source, std::size_t bytes, Stream* stream) {
-  return copy_rows(destination, bytes, source, bytes, bytes, 1, stream);
+cudaError_t copy(void* destination, const void* source, std::size_t bytes, int kind, Stream* stream) {
+  return copy(destination, bytes, source, bytes, bytes, 1, kind, stream);
 }
 
-cudaError_t set(void* address, int value, std::size_t bytes, Stream* stream) {
-  if (bytes == 0) return cudaSuccess;
-  if (address == nullptr) return fail(cudaErrorInvalidValue);
+// `rows` of `width` bytes.
+cudaError_t set(void* address, std::size_t pitch, int value, std::size_t width, std::size_t rows, Stream* stream) {
+  if (width == 0 || rows == 0) return cudaSuccess;
+  if (address == nullptr || width > pitch) return fail(cudaErrorInvalidValue);
   if (enqueue(stream, 0)) return cudaSuccess;
-  const DeviceRange range = range_of(address);
-  const bool on_host = range.device < 0 || range.managed;
-  if (!on_host) forget_written(address, bytes);
-  if (!on_host && ((value & 0xff) == 0 || bytes > static_cast<std::size_t>(settings().copy_limit))) return cudaSuccess;
-  std::memset(address, value, bytes);
-  if (!on_host) remember_written(address, bytes);
+  for (std::size_t row = 0; row < rows; ++row) {
+    fill_memory(static_cast<char*>(address) + row * pitch, static_cast<std::uint8_t>(value), width);
+  }
   return cudaSuccess;
 }
 
@@ -60,13 +52,18 @@ SHADOW_API cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 
 SHADOW_API cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width, std::size_t height) {
   if (pitch == nullptr) return fail(cudaErrorInvalidValue);
-  *pitch = round_up(width, 512);
-  if (height != 0 && *pitch > SIZE_MAX / height) return fail(cudaErrorMemoryAllocation);
-  return cudaMalloc(pointer, *pitch * height);
+  constexpr std::size_t kPitch = 512;
+  std::size_t bytes = 0;
+  if (width > SIZE_MAX - kPitch || __builtin_mul_overflow(round_up(width, kPitch), height, &bytes)) {
+    return fail(cudaErrorMemoryAllocation);
+  }
+  *pitch = round_up(width, kPitch);
+  return cudaMalloc(pointer, bytes);
 }
 
 SHADOW_API cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
   if (pointer == nullptr || bytes == 0) return fail(cudaErrorInvalidValue);
+  if (bytes > SIZE_MAX - kGranularity) return fail(cudaErrorMemoryAllocation);
   note_unknown("managed memory: it moves between host and device as it is touched; none of it is counted");
   *pointer = reinterpret_cast<void*>(reserve_addresses(current_device(), round_up(bytes, kGranularity), true));
   return *pointer != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
@@ -80,51 +77,49 @@ SHADOW_API cudaError_t cudaFree(void* pointer) {
 }
 
 SHADOW_API cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  if (free == nullptr || total == nullptr) return fail(cudaErrorInvalidValue);
   *total = static_cast<std::size_t>(settings().gpu.total_global_mem);
   *free = static_cast<std::size_t>(free_bytes(current_device()));
   return cudaSuccess;
 }
 
-SHADOW_API cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t bytes, int, Stream* stream) {
-  return copy(destination, source, bytes, stream);
+SHADOW_API cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t bytes, int kind,
+                                       Stream* stream) {
+  return copy(destination, source, bytes, kind, stream);
 }
 SHADOW_API cudaError_t cudaMemcpyPeerAsync(void* destination, int, const void* source, int, std::size_t bytes,
                                            Stream* stream) {
-  return copy(destination, source, bytes, stream);
+  return copy(destination, source, bytes, cudaMemcpyDefault, stream);
 }
 SHADOW_API cudaError_t cudaMemcpy2DAsync(void* destination, std::size_t destination_pitch, const void* source,
-                                         std::size_t source_pitch, std::size_t width, std::size_t height, int,
+                                         std::size_t source_pitch, std::size_t width, std::size_t height, int kind,
                                          Stream* stream) {
-  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, stream);
+  return copy(destination, destination_pitch, source, source_pitch, width, height, kind, stream);
 }
 
 // The host waits for these: they are on the legacy stream, after everything before them.
-SHADOW_API cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes, int) {
+SHADOW_API cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes, int kind) {
   if (const cudaError_t error = wait_for_stream(nullptr); error != cudaSuccess) return error;
-  return copy(destination, source, bytes, nullptr);
+  return copy(destination, source, bytes, kind, nullptr);
 }
 SHADOW_API cudaError_t cudaMemcpyPeer(void* destination, int, const void* source, int, std::size_t bytes) {
   return cudaMemcpy(destination, source, bytes, cudaMemcpyDefault);
 }
 SHADOW_API cudaError_t cudaMemcpy2D(void* destination, std::size_t destination_pitch, const void* source,
-                                    std::size_t source_pitch, std::size_t width, std::size_t height, int) {
+                                    std::size_t source_pitch, std::size_t width, std::size_t height, int kind) {
   if (const cudaError_t error = wait_for_stream(nullptr); error != cudaSuccess) return error;
-  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, nullptr);
+  return copy(destination, destination_pitch, source, source_pitch, width, height, kind, nullptr);
 }
 
 SHADOW_API cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
-  return set(address, value, bytes, nullptr);
+  return set(address, bytes, value, bytes, 1, nullptr);
 }
 SHADOW_API cudaError_t cudaMemsetAsync(void* address, int value, std::size_t bytes, Stream* stream) {
-  return set(address, value, bytes, stream);
+  return set(address, bytes, value, bytes, 1, stream);
 }
 SHADOW_API cudaError_t cudaMemset2DAsync(void* address, std::size_t pitch, int value, std::size_t width,
                                          std::size_t height, Stream* stream) {
-  for (std::size_t row = 0; row < height; ++row) {
-    const cudaError_t error = set(static_cast<char*>(address) + row * pitch, value, width, stream);
-    if (error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+  return set(address, pitch, value, width, height, stream);
 }
 
 SHADOW_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {

@@ -2,7 +2,9 @@
 // at a synchronisation or a trim down to its release threshold: assumed, and noted so.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "validate/shadow/runtime/abi.h"
 #include "validate/shadow/runtime/address_space.h"
@@ -18,6 +20,7 @@ struct MemoryPool {
   std::int64_t reserved = 0, reserved_high = 0;
   std::int64_t used = 0, used_high = 0;
   std::uint64_t release_threshold = 0;
+  bool destroyed = false;  // by the program, while blocks of it are in use
 };
 
 namespace {
@@ -32,6 +35,7 @@ struct Block {
 struct Pools {
   std::mutex mutex;
   std::map<int, MemoryPool> of_device;  // the default ones
+  std::map<MemoryPool*, std::unique_ptr<MemoryPool>> created;
   std::map<int, MemoryPool*> current;
   std::map<std::uintptr_t, Block> blocks;
 };
@@ -74,13 +78,24 @@ void shrink(MemoryPool& pool, std::uint64_t keep) {
   pool.reserved = target;
 }
 
+// With the mutex held, as the next.
+bool exists(MemoryPool* pool) {
+  if (const auto created = pools().created.find(pool); created != pools().created.end()) return !pool->destroyed;
+  return std::ranges::any_of(pools().of_device, [&](const auto& standard) { return &standard.second == pool; });
+}
+
+void remove(MemoryPool* pool) {
+  discharge_device(pool->device, pool->reserved);
+  pools().created.erase(pool);
+}
+
 cudaError_t allocate(MemoryPool& pool, void** pointer, std::size_t bytes) {
   note_unknown("cudaMallocAsync: the driver's pool is assumed to grow by 32 MiB");
-  const std::int64_t rounded = static_cast<std::int64_t>(round_up(bytes, 512));
-  if (bytes > static_cast<std::size_t>(settings().gpu.total_global_mem) || !grow(pool, pool.used + rounded)) {
-    return fail(cudaErrorMemoryAllocation);
-  }
-  const std::uintptr_t base = reserve_addresses(pool.device, round_up(bytes, kGranularity));
+  constexpr std::size_t kMost = std::size_t{1} << 62;  // no device has it, and it can be counted
+  const std::size_t wanted = std::min(bytes, kMost);
+  const auto rounded = static_cast<std::int64_t>(round_up(wanted, 512));
+  if (!grow(pool, pool.used + rounded)) return fail(cudaErrorMemoryAllocation);
+  const std::uintptr_t base = reserve_addresses(pool.device, round_up(wanted, kGranularity));
   if (base == 0) {
     pool.used -= rounded;
     return fail(cudaErrorMemoryAllocation);
@@ -95,14 +110,16 @@ cudaError_t allocate(MemoryPool& pool, void** pointer, std::size_t bytes) {
 void trim_memory_pools() {
   const std::lock_guard lock(pools().mutex);
   for (auto& [device, pool] : pools().of_device) shrink(pool, pool.release_threshold);
+  for (auto& [pool, owned] : pools().created) shrink(*pool, pool->release_threshold);
 }
 
 SHADOW_API cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, MemoryPool* pool, Stream* stream) {
-  if (pointer == nullptr || pool == nullptr) return fail(cudaErrorInvalidValue);
+  if (pointer == nullptr) return fail(cudaErrorInvalidValue);
   *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
   enqueue(stream, 0);
   const std::lock_guard lock(pools().mutex);
+  if (!exists(pool)) return fail(cudaErrorInvalidValue);
+  if (bytes == 0) return cudaSuccess;
   return allocate(*pool, pointer, bytes);
 }
 
@@ -122,9 +139,11 @@ SHADOW_API cudaError_t cudaFreeAsync(void* pointer, Stream* stream) {
     const std::lock_guard lock(pools().mutex);
     const auto block = pools().blocks.find(reinterpret_cast<std::uintptr_t>(pointer));
     if (block != pools().blocks.end()) {
-      block->second.pool->used -= block->second.bytes;
+      MemoryPool* const pool = block->second.pool;
+      pool->used -= block->second.bytes;
       pools().blocks.erase(block);
       release_addresses(reinterpret_cast<std::uintptr_t>(pointer));
+      if (pool->destroyed && pool->used == 0) remove(pool);
       return cudaSuccess;
     }
   }
@@ -132,6 +151,7 @@ SHADOW_API cudaError_t cudaFreeAsync(void* pointer, Stream* stream) {
 }
 
 SHADOW_API cudaError_t cudaDeviceGetDefaultMemPool(MemoryPool** pool, int device) {
+  if (pool == nullptr) return fail(cudaErrorInvalidValue);
   if (device < 0 || device >= visible_devices()) return fail(cudaErrorInvalidDevice);
   const std::lock_guard lock(pools().mutex);
   *pool = &default_pool(device);
@@ -139,6 +159,7 @@ SHADOW_API cudaError_t cudaDeviceGetDefaultMemPool(MemoryPool** pool, int device
 }
 
 SHADOW_API cudaError_t cudaDeviceGetMemPool(MemoryPool** pool, int device) {
+  if (pool == nullptr) return fail(cudaErrorInvalidValue);
   if (device < 0 || device >= visible_devices()) return fail(cudaErrorInvalidDevice);
   const std::lock_guard lock(pools().mutex);
   *pool = &current_pool(device);
@@ -147,28 +168,40 @@ SHADOW_API cudaError_t cudaDeviceGetMemPool(MemoryPool** pool, int device) {
 
 SHADOW_API cudaError_t cudaDeviceSetMemPool(int device, MemoryPool* pool) {
   if (device < 0 || device >= visible_devices()) return fail(cudaErrorInvalidDevice);
-  if (pool == nullptr) return fail(cudaErrorInvalidValue);
   const std::lock_guard lock(pools().mutex);
+  if (!exists(pool)) return fail(cudaErrorInvalidValue);
   pools().current[device] = pool;
   return cudaSuccess;
 }
 
-SHADOW_API cudaError_t cudaMemPoolCreate(MemoryPool** pool, const void*) {
-  if (pool == nullptr) return fail(cudaErrorInvalidValue);
-  *pool = new MemoryPool{.device = current_device()};
+// cudaMemPoolProps' beginning, the same in 12 and 13.
+struct PoolProperties {
+  int allocation_type;  // 1: pinned
+  int handle_types;     // requested for sharing
+  int location_type;    // 1: device
+  int location_id;
+};
+
+SHADOW_API cudaError_t cudaMemPoolCreate(MemoryPool** pool, const PoolProperties* properties) {
+  if (pool == nullptr || properties == nullptr) return fail(cudaErrorInvalidValue);
+  constexpr int kOnDevice = 1;  // cudaMemLocationTypeDevice
+  if (properties->location_type != kOnDevice) return fail(cudaErrorNotSupported);
+  const int device = properties->location_id;
+  if (device < 0 || device >= visible_devices()) return fail(cudaErrorInvalidDevice);
+  auto created = std::make_unique<MemoryPool>(MemoryPool{.device = device});
+  const std::lock_guard lock(pools().mutex);
+  *pool = created.get();
+  pools().created.emplace(*pool, std::move(created));
   return cudaSuccess;
 }
 
 SHADOW_API cudaError_t cudaMemPoolDestroy(MemoryPool* pool) {
-  if (pool == nullptr) return fail(cudaErrorInvalidValue);
   const std::lock_guard lock(pools().mutex);
-  for (const auto& [device, standard] : pools().of_device) {
-    if (&standard == pool) return fail(cudaErrorInvalidValue);  // the default pool cannot be destroyed
-  }
+  if (!pools().created.contains(pool) || pool->destroyed) return fail(cudaErrorInvalidValue);  // or the default pool
   std::erase_if(pools().current, [&](const auto& chosen) { return chosen.second == pool; });
-  discharge_device(pool->device, pool->reserved);
-  std::erase_if(pools().blocks, [&](const auto& block) { return block.second.pool == pool; });
-  delete pool;
+  pool->destroyed = true;
+  shrink(*pool, 0);
+  if (pool->used == 0) remove(pool);  // else with its last block
   return cudaSuccess;
 }
 
@@ -219,6 +252,7 @@ SHADOW_API cudaError_t cudaMemPoolSetAccess(MemoryPool* pool, const void*, std::
 }
 
 SHADOW_API cudaError_t cudaDeviceGetGraphMemAttribute(int, int, void* value) {
+  if (value == nullptr) return fail(cudaErrorInvalidValue);
   *static_cast<std::uint64_t*>(value) = 0;
   return cudaSuccess;
 }
