@@ -233,6 +233,11 @@ class ProcessTest(unittest.TestCase):
             [process.size_text(size) for size in sizes], ["1 bytes", "1024 bytes", "1.50 KiB", "3.00 MiB", "4.00 GiB"]
         )
 
+    def test_an_error_that_comes_of_values_is_said_to(self):
+        text = "torch.linalg.eig: input tensor should not contain infs or NaNs."
+        self.assertIn("which read as zero", process.check_of_values(RuntimeError(text)))
+        self.assertIsNone(process.check_of_values(RuntimeError("CUDA out of memory")))
+
     def test_a_call_before_the_program_leaves(self):
         code = "import os, gpuplan_shadow_process as process\n"
         code += "process.before_leaving(('_exit', 'absent'), lambda: print('last words', flush=True))\n"

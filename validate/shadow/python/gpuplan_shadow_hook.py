@@ -36,6 +36,7 @@ from gpuplan_shadow_peak import PeakReports
 from gpuplan_shadow_process import (
     Launches,
     before_leaving,
+    check_of_values,
     ended_by_exception,
     rank_and_world,
     size_text,
@@ -256,6 +257,8 @@ class Hook:
         event["seconds"] = round(time.monotonic() - self.session.started, 3)
         if error is not None:
             event["exception"] = "%s: %s" % (type(error).__name__, first_line(error))
+            if check_of_values(error) is not None:
+                self.session.unknown(check_of_values(error))
         self.session.write(event)
         if devices and not (error is not None and self.failed_allocation):
             guarded(self.session, "--snapshot")(self._dump)()

@@ -68,6 +68,22 @@ def ended_by_exception():
     return error if error is not None else getattr(sys, "last_value", None)
 
 
+# What PyTorch says where a flag is false that a kernel computes and the host reads: in torch.multinomial (before 2.6),
+# torch.linalg.eig and torch.distributions.
+_CHECKS = (
+    "probability tensor contains either `inf`, `nan` or element < 0",
+    "input tensor should not contain infs or NaNs",
+    "to satisfy the constraint",
+)
+
+
+def check_of_values(error):
+    """What is said of an error that may come of values which only a GPU computes; None for any other."""
+    if any(text in str(error) for text in _CHECKS):
+        return "the error that ended the script: it checks values that a kernel computes, which read as zero here"
+    return None
+
+
 def size_text(size):
     """Bytes as PyTorch's out-of-memory error writes them (format_size of c10/cuda/CUDACachingAllocator.cpp)."""
     if size <= 1024:
