@@ -17,6 +17,8 @@ void add_explain_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 /// `words`: what stands behind the first --, the command to run as it is.
 void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> words);
+/// Needs the CUDA module and a GPU when it runs.
+void add_validate_command(CLI::App& app, int& exit_code);
 void add_version_command(CLI::App& app, int& exit_code);
 void add_completion_command(CLI::App& app, int& exit_code);
 

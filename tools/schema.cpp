@@ -10,6 +10,7 @@
 #include "tools/output_options.h"
 #include "tools/words.h"
 #include "validate/shadow/host/run_report.h"
+#include "validate/validation.h"
 
 namespace gpuplan {
 
@@ -26,13 +27,14 @@ std::vector<std::string> layer_names() {
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
   CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
-  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|shadow");
+  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|shadow|validate");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
                                              {{"model", [] { return model_json_schema(layer_names()); }},
                                               {"plan", plan_json_schema},
-                                              {"shadow", shadow::run_json_schema}});
+                                              {"shadow", shadow::run_json_schema},
+                                              {"validate", validation_json_schema}});
     write_stdout(schema());
     exit_code = 0;
   });

@@ -1,6 +1,7 @@
-// The training loop of a plan, event by event: model construction and three steps, each of forward, loss, backward,
-// clip and optimizer, under an allocator. The third step is steady: reserved memory has settled (facts: simulate 2-3
-// iterations). Estimating runs it over segments that are only arithmetic, validating over a device's.
+// The training loop of a plan, event by event: model construction and some steps, each of forward, loss, backward,
+// clip and optimizer, under an allocator. The last of three or more
+// steps is steady: reserved memory has settled. Estimating runs it over segments that are only arithmetic, validating
+// over a device's.
 #pragma once
 
 #include <algorithm>
@@ -27,15 +28,16 @@ struct LoopParts {
 template <class Allocator>
 class TrainingLoop : private PlacedBlocks<Allocator> {
  public:
-  static constexpr int kSteadyStep = 2;
+  static constexpr int kSteps = 3;  // the third is steady
 
-  TrainingLoop(Allocator& allocator, const LoopParts& parts, LoopFollower* follower = nullptr)
+  TrainingLoop(Allocator& allocator, const LoopParts& parts, LoopFollower* follower = nullptr, int steps = kSteps)
       : PlacedBlocks<Allocator>(allocator, parts.passes.back().buffers, follower),
         graph_(parts.graph),
         passes_(parts.passes),
         optimizer_(parts.optimizer),
         run_(parts.run),
-        gpu_(parts.gpu) {
+        gpu_(parts.gpu),
+        steps_(steps) {
     result_.timeline.reserve(passes_.back().steps.size() + kPhases);
     for (std::size_t i = 0; i < passes_.size(); ++i) find_phases(i);
   }
@@ -43,11 +45,11 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
   /// Throws NoRoom where the allocator has none.
   Placement replay() {
     build_model();
-    const int reported = run_.mode == Mode::train && run_.first_step ? 0 : kSteadyStep;
-    for (int i = 0; i <= kSteadyStep; ++i) {
-      recording_ = i == 0 || i == kSteadyStep;
+    const int reported = run_.mode == Mode::train && run_.first_step ? 0 : steps_ - 1;
+    for (int i = 0; i < steps_; ++i) {
+      recording_ = i == 0 || i == steps_ - 1;
       reporting_ = i == reported;
-      steady_ = i == kSteadyStep;
+      steady_ = i == steps_ - 1;
       allocator_.reset_peaks();
       highest_ = -1;
       training_step_ = i;
@@ -388,6 +390,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   const Gpu& gpu_;
+  int steps_;
   std::vector<BlockId> slots_;    // of the optimizer's program
   std::vector<BlockId> scratch_;  // of the step's
   std::vector<std::int64_t> scratch_bytes_;

@@ -146,10 +146,9 @@ class Walker final : public LoopFollower {
 
   void phase_ended(int training_step, Phase phase) override {
     training_step_ = phase == Phase::end ? training_step + 1 : training_step;
-    result_.readings.push_back({training_step, phase, device_.memory()});
-    if (phase == Phase::loss) result_.losses.push_back(loss());
-    if (phase == Phase::end && training_step == TrainingLoop<CachingAllocator>::kSteadyStep && options_.collects)
-      collect();
+    result_.readings.push_back({training_step, phase, device_.memory(), device_.mark()});
+    if (phase == Phase::loss && options_.reads_losses) result_.losses.push_back(loss());
+    if (phase == Phase::end && training_step + 1 == options_.steps && options_.collects) collect();
   }
 
  private:
@@ -243,8 +242,8 @@ std::vector<std::string> refused_loops(const Walk& walk) {
 }
 
 template <class Allocator>
-void run_loop(Allocator& allocator, const Walk& walk, Walker& walker, WalkResult& result) {
-  result.within = TrainingLoop<Allocator>(allocator, walk.parts, &walker).replay_within_limit(&result.placement);
+void run_loop(Allocator& allocator, const Walk& walk, Walker& walker, int steps, WalkResult& result) {
+  result.within = TrainingLoop<Allocator>(allocator, walk.parts, &walker, steps).replay_within_limit(&result.placement);
 }
 
 }  // namespace
@@ -268,10 +267,10 @@ WalkResult run(Device& device, const Walk& walk, const WalkOptions& options) {
   const AllocatorSettings settings = parse_alloc_conf(walk.parts.run.alloc_conf);
   if (options.keeps_everything) {
     KeepingAllocator allocator(device, settings);
-    run_loop(allocator, walk, walker, result);
+    run_loop(allocator, walk, walker, options.steps, result);
   } else {
     CachingAllocator allocator(device, settings);
-    run_loop(allocator, walk, walker, result);
+    run_loop(allocator, walk, walker, options.steps, result);
   }
   device.synchronize();
   return result;

@@ -25,6 +25,8 @@ struct WalkOptions {
   bool poison = false;            // fills blocks with NaN when they are allocated and when they are released
   bool keeps_everything = false;  // releases nothing: what a sufficient plan is compared with
   bool collects = false;          // WalkResult::weights and gradients
+  bool reads_losses = true;       // waits for the device in every step
+  int steps = 3;                  // training steps, three or more
   std::uint64_t seed = 1;         // of weights, inputs and dropout
 };
 
@@ -33,13 +35,14 @@ struct DeviceReading {
   int training_step = 0;  // from 0; -1: before the first
   Phase phase = Phase::start;
   DeviceMemory memory;
+  int mark = 0;  // Device::mark()
 };
 
 struct WalkResult {
   Placement placement;                  // as the allocator saw it; empty where memory ran out
   LimitedPlacement within;              // whether it did, and where
   std::vector<DeviceReading> readings;  // one a phase of each training step
-  std::vector<double> losses;           // one a training step
+  std::vector<double> losses;           // one a training step, where they are read
   /// Of each member of Graph::parameters its bytes, and of each of Calls::gradients; after the last step.
   std::vector<std::vector<std::byte>> weights, gradients;
 };
