@@ -123,7 +123,23 @@ TEST_CASE("processes one after another have one context, and what one had freed 
   const RunReport both = make_run_report(session, facts_for());
   CHECK(both.ranks[0].context_bytes == 1024 * kMiB);
   CHECK(both.ranks[0].device_bytes == 1034 * kMiB);
-  CHECK(run_text(both, {}).find("- freed   10.0 MiB") != std::string::npos);
+  CHECK(run_text(both, {}).find("- freed    10.0 MiB") != std::string::npos);
+}
+
+TEST_CASE("PyTorch without the hook is said, with the flags that came to nothing") {
+  SessionRecord session = session_of("");
+  session.processes[0].pytorch = true;
+  RunFacts facts = facts_for();
+  facts.settings.steps = 3;
+  facts.settings.no_compile = true;
+  const RunReport report = make_run_report(session, facts);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(report.problems[0].text.find("-I, -E or -S") != std::string::npos);
+  CHECK(report.problems[0].text.ends_with("; nothing came of --steps, --no-compile"));
+  CHECK(report.exit_code == 0);
+  SessionRecord with = session_of(kEvents);
+  with.processes[0].pytorch = true;
+  CHECK(make_run_report(with, facts).problems.empty());
 }
 
 TEST_CASE("the word of a moment orders moments") {

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "tools/commands.h"
 #include "tools/run_options.h"
 #include "tools/shadow_options.h"
 #include "tools/version.h"
+#include "validate/shadow/host/guard.h"
 #include "validate/shadow/host/inspect_program.h"
 #include "validate/shadow/host/launch.h"
 #include "validate/shadow/host/places.h"
@@ -59,6 +61,18 @@ void refuse_words(const ShadowOptions& options) {
     throw Error("no command to run", ErrorKind::usage).help(example("python train.py"));
 }
 
+// Before the command runs, perhaps for hours, in vain.
+void refuse_unwritable(const std::vector<OutputFile>& files) {
+  std::error_code ignored;
+  for (const OutputFile& file : files) {
+    const fs::path path = fs::absolute(file.path);
+    const bool there = fs::exists(path, ignored);
+    const bool writable = there ? !fs::is_directory(path, ignored) && access(path.c_str(), W_OK) == 0
+                                : access(path.parent_path().c_str(), W_OK) == 0;
+    if (!writable) throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
+  }
+}
+
 // The reasons why the runtime cannot stand in for the program's, before anything runs.
 void refuse_linkage(const fs::path& program) {
   const shadow::Linkage linkage = shadow::linkage_of(program);
@@ -91,6 +105,7 @@ std::vector<std::string> environment_variables() {
 struct Finished {
   shadow::Ending ending;
   shadow::SessionRecord session;
+  std::optional<Error> unwritten;  // --launches: the report comes first
 };
 
 // The lines of every process, with the process in front.
@@ -112,6 +127,7 @@ Finished run_in_session(const fs::path& program, const ShadowOptions& options, c
   const fs::path runtime = runtime_folder();
   try {
     const shadow::SessionDirectory session(run.settings);
+    const shadow::Guard guard(session.path());
     shadow::Progress progress(session.path());
     const bool watched = isatty(STDERR_FILENO) == 1 && !options.output.quiet;
     const auto tick = [&] {
@@ -123,7 +139,11 @@ Finished run_in_session(const fs::path& program, const ShadowOptions& options, c
         program, options.command,
         shadow::session_environment(environment_variables(), runtime, session.path(), run.settings), tick);
     finished.session = shadow::read_session(session.path());
-    if (!options.launches.empty()) collect_launches(session.path(), options.launches);
+    try {
+      if (!options.launches.empty()) collect_launches(session.path(), options.launches);
+    } catch (const Error& error) {
+      finished.unwritten = error;
+    }
     return finished;
   } catch (const std::system_error& error) {
     throw Error(std::string("cannot run it: ") + error.what(), ErrorKind::environment);
@@ -150,6 +170,7 @@ int run_shadow(const ShadowOptions& options) {
   refuse_words(options);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
+  refuse_unwritable(files);
   const bool to_stderr = format == Format::table;
   const TextStyle style = terminal_style(options.output, to_stderr ? STDERR_FILENO : STDOUT_FILENO);
   const ShadowRun run = shadow_run(options);
@@ -178,11 +199,10 @@ int run_shadow(const ShadowOptions& options) {
                                                                               .ending = finished.ending,
                                                                               .max_peak_bytes = run.max_peak_bytes,
                                                                               .catalog = gpu_table()});
+  if (to_stderr && !only_a_problem(report)) write_stderr("\n" + render(report, format, style));
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
-  if (!to_stderr)
-    write_stdout(render(report, format, style));
-  else if (!only_a_problem(report))
-    write_stderr("\n" + render(report, format, style));
+  if (!to_stderr) write_stdout(render(report, format, style));
+  if (finished.unwritten) throw *finished.unwritten;
   return report.exit_code;
 }
 

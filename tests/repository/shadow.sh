@@ -87,6 +87,10 @@ expect 2 '--events expects prompt or late' --events lag -- true
 expect 2 'no format ends like that' -o report.pdf -- true
 expect 4 'cannot be written there' --snapshot "$work/no/such/folder.pickle" -- true
 expect 4 'cannot be written there' --launches "$work" -- true
+expect 4 'cannot be written there' -o "$work/no/such/report.json" -- echo ran
+expect 4 'cannot be written there' -o "json:$work" -- echo ran
+printed '' "a command whose report has no place"
+expect 4 'used no memory' -o "json:/dev/full" -- true # the report comes first
 TMPDIR=$work/absent expect 4 'cannot run it' --gpu t4 -- true
 
 # A program that uses CUDA.
@@ -164,11 +168,15 @@ printed "got it" "a signal"
 kill -0 "$(cat "$work/pid")" 2>/dev/null && fail "a process is left behind"
 [ -z "$(ls "$TMPDIR")" ] || fail "a signal: a session is left behind"
 
-# A killed gpuplan takes the command with it.
+# A killed gpuplan takes the command with it, what that started, and the session.
 rm -f "$work/pid"
-"$gpuplan" shadow --gpu t4 -- sh -c "echo \$\$ >$work/pid; exec sleep 1002" >/dev/null 2>&1 </dev/null &
+"$gpuplan" shadow --gpu t4 -- sh -c "setsid sleep 1003 & echo \$! \$\$ >$work/pid; exec sleep 1002" >/dev/null 2>&1 </dev/null &
 for _ in $(seq 100); do [ -s "$work/pid" ] && break || sleep 0.1; done
 { kill -KILL $! && wait $!; } 2>/dev/null
-for _ in $(seq 50); do kill -0 "$(cat "$work/pid")" 2>/dev/null && sleep 0.1 || break; done
-kill -0 "$(cat "$work/pid")" 2>/dev/null && fail "the command outlives a killed gpuplan"
+for pid in $(cat "$work/pid"); do
+  for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null && sleep 0.1 || break; done
+  kill -0 "$pid" 2>/dev/null && fail "process $pid outlives a killed gpuplan: $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+done
+for _ in $(seq 50); do [ -n "$(ls "$TMPDIR")" ] && sleep 0.1 || break; done
+[ -z "$(ls "$TMPDIR")" ] || fail "the session of a killed gpuplan is left behind"
 exit $status

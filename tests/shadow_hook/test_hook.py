@@ -245,6 +245,15 @@ class ProcessTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", code], cwd=HOOK, stdout=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stdout), (3, "_exit\nlast words\n"))
 
+    def test_an_interrupt_ends_python_as_it_would_without_us(self):
+        code = "import atexit, os, signal, gpuplan_shadow_process as process\n"
+        code += "atexit.register(process.still_ends_by_interrupt)\n"
+        code += "atexit.register(lambda: eval('1'))\n"
+        code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        code += "os.kill(os.getpid(), signal.SIGINT)"
+        done = subprocess.run([sys.executable, "-c", code], cwd=HOOK, stderr=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, -2)
+
     def test_settings(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "session")

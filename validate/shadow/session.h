@@ -83,6 +83,7 @@ struct ProcessDeviceCounters {
 struct ProcessCounters {
   std::atomic<std::int32_t> pid;       // 0: the slot is free
   std::atomic<std::int32_t> rank;      // of torch.distributed, -1 unknown; the NCCL part sets it
+  std::atomic<std::int32_t> pytorch;   // 1: PyTorch's Python library was loaded by the first CUDA call
   std::atomic<std::int64_t> launches;  // kernels launched and library computations, graphs' replays included
   // The last cudaMalloc, cuMemCreate, ... that the device could not serve; `wanted` is 0 where none failed. PyTorch
   // frees its cache and tries again, so that a refusal need not be an out-of-memory error.

@@ -68,6 +68,27 @@ std::optional<OutOfMemory> out_of_memory_of(const ProcessRecord& process, const 
   return out;
 }
 
+// The hook writes before a process's first allocation, so that it was not there where nothing is written.
+bool without_hook(const ProcessRecord& process) {
+  return process.pytorch && process.torch.empty() && !process.used.empty();
+}
+
+Problem no_hook_problem(const Settings& settings) {
+  std::string lost;
+  const auto add = [&](bool given, const char* flag) {
+    if (given) lost += (lost.empty() ? "" : ", ") + std::string(flag);
+  };
+  add(settings.steps > 0, "--steps");
+  add(settings.until_stable, "--until-stable");
+  add(settings.no_compile, "--no-compile");
+  add(!settings.snapshot.empty(), "--snapshot");
+  return {.code = 0,
+          .text =
+              "PyTorch's own figures are missing: Python ran without the hook that PYTHONPATH names (-I, -E or -S "
+              "leave it out, or the script changes it)" +
+              (lost.empty() ? "" : "; nothing came of " + lost)};
+}
+
 std::vector<FitRow> fits_of(const std::vector<Gpu>& catalog, std::int64_t device_bytes) {
   std::vector<FitRow> rows;
   for (const Gpu& gpu : catalog)
@@ -115,6 +136,7 @@ RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
       report.out_of_memory_rank = process.rank;
     }
   }
+  if (std::ranges::any_of(session.processes, without_hook)) report.problems.push_back(no_hook_problem(facts.settings));
   report.ranks = rank_reports(session, facts.settings.context_bytes);
   const auto fullness = [](const RankReport& rank) { return std::pair(rank.device_bytes, rank.held_bytes); };
   const auto fullest = std::ranges::max_element(report.ranks, {}, fullness);

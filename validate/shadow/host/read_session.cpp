@@ -46,6 +46,7 @@ void read_counters(const SessionCounters& counters, SessionRecord& session) {
     if (slot.pid == 0) return;
     ProcessRecord& process = process_with(session, slot.pid);
     process.rank = slot.rank;
+    process.pytorch |= slot.pytorch != 0;
     process.kernels += slot.launches;
     process.refusals += slot.refusals;
     process.refused_bytes = slot.refused_bytes;

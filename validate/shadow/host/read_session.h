@@ -60,6 +60,7 @@ struct ProcessRecord {
   std::int64_t kernels = 0;
   std::int64_t refusals = 0, refused_bytes = 0, refused_free_bytes = 0;  // of device memory; the bytes are the last's
   std::map<int, DeviceUse> used;                                         // by device, where it had memory
+  bool pytorch = false;                                                  // a Python with PyTorch
   std::string torch, cuda, python;                                       // versions; empty: the hook was not there
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;

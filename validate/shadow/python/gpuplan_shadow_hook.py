@@ -40,6 +40,7 @@ from gpuplan_shadow_process import (
     ended_by_exception,
     rank_and_world,
     size_text,
+    still_ends_by_interrupt,
     without_cuda,
 )
 from gpuplan_shadow_session import Session, first_line, guarded, say
@@ -262,6 +263,8 @@ class Hook:
         self.session.write(event)
         if devices and not (error is not None and self.failed_allocation):
             guarded(self.session, "--snapshot")(self._dump)()
+        if isinstance(error, KeyboardInterrupt):
+            still_ends_by_interrupt()
 
 
 def _within_another_step(caller):

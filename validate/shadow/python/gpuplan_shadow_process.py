@@ -84,6 +84,16 @@ def check_of_values(error):
     return None
 
 
+def still_ends_by_interrupt():
+    """Python ends itself by SIGINT after an uncaught KeyboardInterrupt, unless the last source text that it compiled
+    and ran since did not raise one (_Py_UnhandledKeyboardInterrupt of pythonrun.c; namedtuple runs such text, and so
+    does importing what the end of a script takes)."""
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        pass
+
+
 def size_text(size):
     """Bytes as PyTorch's out-of-memory error writes them (format_size of c10/cuda/CUDACachingAllocator.cpp)."""
     if size <= 1024:

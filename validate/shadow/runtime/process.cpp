@@ -51,6 +51,7 @@ ProcessCounters* take_slot(SessionCounters& session) {
     std::int32_t owner = 0;
     if (slot.pid.compare_exchange_strong(owner, getpid())) {
       slot.rank = -1;
+      slot.pytorch = loaded_library("libtorch_python.so").empty() ? 0 : 1;
       return &slot;
     }
     // This process's number before it was replaced by exec(), or an ended process's: either has lost its memory.
