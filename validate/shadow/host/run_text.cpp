@@ -90,8 +90,10 @@ std::string Screen::verdict() const {
   const std::int64_t others = r.device_bytes - r.context_bytes - r.peak.reserved;
   TextTable table({kLeft, kRight, kLeft});
   if (r.torch) {
-    const std::string where = r.alive.when.empty() ? "" : "at " + r.alive.when + ", ";
-    table.row({"Peak", bytes(r.peak.allocated), where + bytes(r.peak.requested) + " requested"});
+    std::string words = r.alive.when.empty() ? "" : "at " + r.alive.when;
+    if (r.peak.requested > 0)  // cudaMallocAsync's statistics lack it
+      words += (words.empty() ? "" : ", ") + bytes(r.peak.requested) + " requested";
+    table.row({"Peak", bytes(r.peak.allocated), words});
     table.row({"+ cache", bytes(r.peak.reserved - r.peak.allocated),
                "held by PyTorch's allocator, " + bytes(r.peak.reserved) + " reserved" + dot() +
                    counted(r.segments, "segment") + dot() + counted(r.retries, "retry", "retries")});
