@@ -115,7 +115,7 @@ Node* add_node(Graph& graph, std::int64_t launches, Node* after) {
 }
 
 std::shared_ptr<Capture> leave_capture(Stream& stream) {
-  const std::shared_ptr<Capture> capture = stream.capture;
+  std::shared_ptr<Capture> capture = stream.capture;
   capture->invalidated = true;
   if (capture->origin == &stream) {
     end(*capture);

@@ -156,7 +156,13 @@ SHADOW_API void** __cudaRegisterFatBinary(void* binary) {
   return new void*(binary);
 }
 SHADOW_API void __cudaRegisterFatBinaryEnd(void**) {}
-SHADOW_API void __cudaUnregisterFatBinary(void** handle) { delete handle; }
+// Another library's may come to lie at the same address.
+SHADOW_API void __cudaUnregisterFatBinary(void** handle) {
+  if (handle == nullptr) return;
+  const std::lock_guard lock(program().mutex);
+  program().images.erase(*handle);
+  delete handle;
+}
 SHADOW_API char __cudaInitModule(void**) { return 1; }
 
 SHADOW_API void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, void*, void*,

@@ -43,6 +43,8 @@ int find_global(std::uintptr_t* address, std::size_t* bytes, Module* module, con
   const std::lock_guard lock(module->mutex);
   std::uintptr_t& known = module->globals[name];
   if (known == 0) known = reserve_addresses(current_device(), round_up(kGlobalBytes, kGranularity));
+  if (known == 0) return cudaErrorMemoryAllocation;
+  note_unknown("variables of modules loaded at run time: each is taken to have 1 MiB, which is not counted");
   if (address != nullptr) *address = known;
   if (bytes != nullptr) *bytes = kGlobalBytes;
   return cudaSuccess;

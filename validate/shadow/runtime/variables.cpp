@@ -32,7 +32,7 @@ Variable* find_variable(const void* symbol) {
   Variable& variable = found->second;
   if (variable.address == 0)
     variable.address = reserve_addresses(0, round_up(std::max<std::size_t>(variable.bytes, 1), kGranularity));
-  return &variable;
+  return variable.address != 0 ? &variable : nullptr;
 }
 
 }  // namespace
