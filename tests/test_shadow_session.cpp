@@ -270,6 +270,16 @@ TEST_CASE("a table of every rank, and CSV and Markdown of the same") {
   CHECK(run_md(report).find("| rank | device |") != std::string::npos);
 }
 
+TEST_CASE("Markdown says what went wrong, also where nothing was used") {
+  SessionRecord session;
+  session.processes.emplace_back().pid = 10;
+  read_events(kOutOfMemory, session.processes[0], session);
+  session.problems.push_back({.code = 0, .text = "no lines"});
+  const std::string text = run_md(make_run_report(session, facts_for()));
+  CHECK(text.find("**out of memory on NVIDIA T4: wanted 1.00 GiB") != std::string::npos);
+  CHECK(text.find("no lines\n") != std::string::npos);
+}
+
 TEST_CASE("words") {
   CHECK(shortened("abcdefghij", 10) == "abcdefghij");
   CHECK(shortened("abcdefghijk", 10) == "abcde...jk");

@@ -41,6 +41,15 @@ std::string fits_words(const RunReport& report) {
   return (good.empty() ? "" : "\nFits " + good + ".\n") + (bad.empty() ? "" : "\nDoes not fit " + bad + ".\n");
 }
 
+std::string trouble(const RunReport& report) {
+  std::string out;
+  if (report.out_of_memory) out += "**" + out_of_memory_words(report, {}) + "**\n\n";
+  if (report.over_max_peak) out += "**over --max-peak " + format_bytes(*report.max_peak_bytes) + "**\n\n";
+  if (const std::string words = ending_words(report); !words.empty()) out += words + "\n\n";
+  for (const Problem& problem : report.problems) out += problem.text + "\n\n";
+  return out;
+}
+
 }  // namespace
 
 std::string run_csv(const RunReport& report) {
@@ -55,12 +64,9 @@ std::string run_csv(const RunReport& report) {
 
 std::string run_md(const RunReport& report) {
   std::string out = "### `" + command_words(report.command, 100) + "` on " + report.gpu_title;
-  if (report.ranks.empty()) return out + "\n\n" + nothing_used_words(report) + "\n";
+  if (report.ranks.empty()) return out + "\n\n" + trouble(report) + nothing_used_words(report) + "\n";
   const RankReport& rank = report.ranks[report.fullest];
-  out += ": peak " + format_bytes(limited_bytes(rank)) + "\n\n";
-  if (report.out_of_memory) out += "**" + out_of_memory_words(report, {}) + "**\n\n";
-  if (report.over_max_peak) out += "**over --max-peak " + format_bytes(*report.max_peak_bytes) + "**\n\n";
-  if (const std::string words = ending_words(report); !words.empty()) out += words + "\n\n";
+  out += ": peak " + format_bytes(limited_bytes(rank)) + "\n\n" + trouble(report);
   out += "Needs **" + format_bytes(rank.device_bytes) + "** of " + format_bytes(report.capacity_bytes) + ".\n";
   out += ranks_table(report) + categories_table(rank) + fits_words(report);
   for (const std::string& what : report.unknown) out += "\n* could not be known: " + what;
