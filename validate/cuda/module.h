@@ -1,6 +1,6 @@
-// What the program finds in libgpuplan_cuda.so, which it loads for `validate` and `calibrate` only: without it, and on a
-// machine without CUDA, everything else works. Both are built together, by one compiler: an Error may be thrown from one
-// to the other.
+// What the program finds in libgpuplan_cuda.so, which it loads for `validate` and `calibrate` only: without it, and on
+// a machine without CUDA, everything else works. Both are built together, by one compiler: an Error may be thrown from
+// one to the other.
 #pragma once
 
 #include <cstddef>
