@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "estimator/aten/recurrent.h"
 #include "estimator/device/arithmetic.h"
 
 namespace gpuplan {
@@ -46,6 +47,24 @@ std::vector<std::string> idle_flags(const Graph& graph, const RunConfig& run) {
   return warnings;
 }
 
+// cuDNN was asked on a machine without a GPU.
+std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunConfig& run) {
+  std::vector<std::string> warnings;
+  const auto recurrent = [](const Layer& l) { return l.type == "LSTM" || l.type == "GRU" || l.type == "RNN"; };
+  const auto in_bf16 = [&](const Layer& l) {
+    return recurrent(l) && graph.tensors[index(graph.at(l.inputs).front())].dtype == DType::bf16;
+  };
+  if (std::ranges::none_of(graph.layers, recurrent)) return warnings;
+  warnings.emplace_back(run.pytorch >= 200
+                            ? "modelled: cuDNN's reserve and workspace of recurrent layers are what cuDNN 9 answers "
+                              "without a GPU"
+                            : "assumed: cuDNN 8's reserve and workspace of recurrent layers are those of cuDNN 9");
+  if (run.pytorch < aten::kBfloat16ByCudnn && std::ranges::any_of(graph.layers, in_bf16))
+    warnings.emplace_back(
+        "PyTorch before 2.10 runs recurrent layers in bf16 step by step: they are planned as cuDNN's all the same");
+  return warnings;
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
@@ -56,9 +75,7 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu != nullptr)
     for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
-  if (std::ranges::any_of(graph.layers, [](const Layer& l) { return l.type == "LSTM" || l.type == "GRU"; }))
-    warnings.emplace_back(
-        "assumed: cuDNN's reserve and workspace of LSTM and GRU follow a rule that no recording confirms");
+  for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
   return warnings;

@@ -104,12 +104,13 @@ TEST_CASE("doubling the batch doubles products and results and leaves weights al
     CHECK(totals(twice).parameters == totals(once).parameters);
     const std::int64_t elements = output_of(once).shape.elements();
     CHECK(output_of(twice).shape.elements() == (def.loss ? elements : 2 * elements));
-    // Weights, their statistics and scalars stay, all else doubles.
+    // Weights, their statistics and scalars stay, all else doubles; cuDNN's reserve begins with 256 bytes.
+    const std::int64_t header = std::set<std::string_view>{"GRU", "LSTM", "RNN"}.contains(def.name) ? 256 : 0;
     REQUIRE(twice.graph.buffers.size() == once.graph.buffers.size());
     for (std::size_t i = 0; i < once.graph.buffers.size(); ++i) {
       const std::int64_t before = once.graph.buffers[i].bytes;
       const std::int64_t after = twice.graph.buffers[i].bytes;
-      CHECK((after == before || after == 2 * before));
+      CHECK((after == before || after == 2 * before || after == 2 * before - header));
     }
   });
 }

@@ -1,6 +1,6 @@
-// cuDNN without a GPU. Sizes are what cuDNN 9.10.2 and 9.26.0 answered alike (cudnnGetRNNTempSpaceSizes,
-// cudnnGetRNNWeightParams, cudnnGetBatchNormalization*ExWorkspaceSize, cudnnGetCTCLossWorkspaceSize,
-// cudnnDropoutGetStatesSize), asked on a machine with no GPU, with a GPU's properties where a handle holds them.
+// cuDNN without a GPU. Sizes are what cuDNN 9.10.2 and 9.26.0 answered alike
+// (cudnnGetBatchNormalization*ExWorkspaceSize, cudnnGetCTCLossWorkspaceSize, cudnnDropoutGetStatesSize), asked on a
+// machine with no GPU, with a GPU's properties where a handle holds them.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -12,7 +12,6 @@
 #include "validate/shadow/runtime/cudnn_batch_norm.h"
 #include "validate/shadow/runtime/cudnn_convolution.h"
 #include "validate/shadow/runtime/cudnn_device.h"
-#include "validate/shadow/runtime/cudnn_rnn_sizes.h"
 #include "validate/shadow/runtime/runtime.h"
 
 using namespace gpuplan::shadow;
@@ -63,63 +62,6 @@ GpuDescription gpu_of(int device) {
   return gpu;
 }
 
-struct RnnAnswer {
-  int device;
-  Rnn rnn;
-  Sequences x;
-  std::int64_t weights, inference, training, reserve;
-};
-
-Rnn lstm(std::int64_t layers, bool bidirectional = false) {
-  return {.bidirectional = bidirectional, .input = 64, .hidden = 128, .projection = 128, .layers = layers};
-}
-
-Rnn with(Rnn rnn, Cell cell) {
-  rnn.cell = cell;
-  return rnn;
-}
-
-Rnn dropping(Rnn rnn) {
-  rnn.dropout = 0.5F;
-  return rnn;
-}
-
-Rnn projecting(Rnn rnn) {
-  rnn.projection = 32;
-  return rnn;
-}
-
-Rnn half(Rnn rnn) {
-  rnn.type = 2;
-  return rnn;
-}
-
-Rnn persistent(Rnn rnn) {
-  rnn.algorithm = 1;
-  return rnn;
-}
-
-const Sequences kEven{.batch = 8, .steps = 20, .tokens = 160};
-const Sequences kRagged{.batch = 8, .steps = 20, .tokens = 63};
-
-const RnnAnswer kAnswers[] = {
-    {900, lstm(1), kEven, 397312, 9134336, 9134336, 409856},
-    {900, lstm(2), kEven, 925696, 18071808, 18071808, 901376},
-    {800, lstm(2), kEven, 925696, 1294592, 1294592, 901376},
-    {860, lstm(2, true), kEven, 2375680, 37028096, 37028096, 1802496},
-    {750, with(lstm(2), Cell::gru), kEven, 694272, 17735936, 17735936, 1065216},
-    {900, with(lstm(1, true), Cell::gru), kEven, 595968, 18227456, 18227456, 983296},
-    {900, with(lstm(1), Cell::tanh), kEven, 99328, 8573184, 8655104, 82176},
-    {900, with(lstm(2), Cell::relu), kEven, 231424, 17096960, 17178880, 246016},
-    {900, projecting(lstm(2)), kEven, 368640, 17596672, 17596672, 1106176},
-    {900, projecting(lstm(2, true)), kEven, 868352, 35684608, 35684608, 2212096},
-    {900, dropping(lstm(2)), kEven, 925696, 18153728, 18153728, 903936},
-    {900, dropping(lstm(3, true)), kEven, 3956736, 55443712, 55443712, 2806016},
-    {900, half(lstm(2)), kEven, 462848, 17424640, 17424640, 450816},
-    {900, persistent(lstm(2)), kEven, 925696, 19366144, 19366144, 901376},
-    {900, lstm(1), kRagged, 397312, 8935680, 8935680, 161536},
-};
-
 Tensor nhwc(int type, int n, int c, int h, int w) {
   Tensor x{.type = type, .rank = 4, .dimensions = {n, c, h, w}};
   pack(x, 1);
@@ -135,59 +77,6 @@ struct CudnnTensor {
 };
 
 }  // namespace
-
-TEST_CASE("a recurrent layer's spaces are cuDNN's") {
-  for (const RnnAnswer& a : kAnswers) {
-    CAPTURE(&a - kAnswers);
-    const TemporarySpace inference = temporary_space(a.rnn, gpu_of(a.device), a.x, false);
-    const TemporarySpace training = temporary_space(a.rnn, gpu_of(a.device), a.x, true);
-    CHECK(weight_space_bytes(a.rnn) == a.weights);
-    CHECK(inference.workspace == a.inference);
-    CHECK(inference.reserve == 0);
-    CHECK(training.workspace == a.training);
-    CHECK(training.reserve == a.reserve);
-  }
-}
-
-TEST_CASE("a recurrent layer's weights lie one behind the other, biases last") {
-  // nn.LSTM(64, 128, 2): cudnnGetRNNWeightParams.
-  const WeightPlace recurrent = weight_place(lstm(2), 1, 7);
-  CHECK(recurrent.matrix_offset == 851968);
-  CHECK(recurrent.rows == 128);
-  CHECK(recurrent.columns == 128);
-  CHECK(recurrent.bias_offset == 925184);
-  // nn.LSTM(64, 128, 2, proj_size=32): the ninth matrix projects, without a bias.
-  const WeightPlace projection = weight_place(projecting(lstm(2)), 1, 8);
-  CHECK(projection.matrix_offset == 344064);
-  CHECK(projection.rows == 32);
-  CHECK(projection.columns == 128);
-  CHECK(projection.bias_values == 0);
-  // nn.RNN(64, 128, 2, bidirectional=True)
-  CHECK(weight_place(with(lstm(2, true), Cell::tanh), 3, 0).matrix_offset == 393216);
-  CHECK(weight_place(with(lstm(2, true), Cell::tanh), 3, 0).columns == 256);
-  Rnn plain = lstm(2);
-  plain.bias = Bias::none;
-  CHECK(weight_space_bytes(plain) == 917504);
-  CHECK(weight_place(plain, 0, 0).bias_values == 0);
-}
-
-TEST_CASE("every weight of a recurrent layer has a place of its own in the weight space") {
-  for (const RnnAnswer& a : kAnswers) {
-    CAPTURE(&a - kAnswers);
-    const auto bytes = static_cast<std::int64_t>(type_bytes(a.rnn.type));
-    std::int64_t sum = 0;
-    for (std::int64_t layer = 0; layer < a.rnn.layers * a.rnn.directions(); ++layer) {
-      for (std::int64_t linear = 0; linear <= 2 * gates(a.rnn.cell); ++linear) {
-        const WeightPlace at = weight_place(a.rnn, layer, linear);
-        const std::int64_t matrix = at.rows * at.columns * bytes, bias = at.bias_values * bytes;
-        CHECK(at.matrix_offset + matrix <= a.weights);
-        CHECK(at.bias_offset + bias <= a.weights);
-        sum += matrix + bias;
-      }
-    }
-    CHECK(sum == a.weights);
-  }
-}
 
 TEST_CASE("batch norm takes a workspace in NHWC only") {
   constexpr int kFloat = 0, kHalf = 2, kBfloat16 = 9;

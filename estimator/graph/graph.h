@@ -117,8 +117,8 @@ struct Local {
   std::int32_t strides = kNone;    // of Graph::strides: Placing::given; the dimension order of ViewKind::permute
   std::int32_t alias_of = kNone;   // the local that it views or copies
   std::int64_t storage_bytes = 0;  // where that is larger than the shape says
-  std::int64_t start = 0;          // ViewKind::narrow: the first position of ...
-  std::int32_t dim = 0;            // ... this dimension
+  std::int64_t start = 0;          // ViewKind::narrow: the first position of dimension `dim`; same: the first element
+  std::int32_t dim = 0;
   std::int64_t bytes() const { return std::max(storage_bytes, shape.elements() * size_of(dtype)); }
 };
 
@@ -179,6 +179,12 @@ struct ParameterTensor {
   bool trainable = true;
 };
 
+/// Weights that a module's constructor copied into one storage, of which they are views since.
+struct FlatWeights {
+  TensorId whole = kNone;  // in Graph::model_storage, after its parts
+  Range parts;             // of Graph::operands: the storages that were theirs before
+};
+
 struct Graph {
   std::string model;
   std::vector<Buffer> buffers;
@@ -196,9 +202,10 @@ struct Graph {
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
   /// Parameters and buffers in the order they are allocated. Those of category scratch are weights replaced by the
-  /// ones they are tied to: gone once the model is built.
+  /// ones they are tied to, gone once the model is built, or by flat ones, gone once those are there.
   std::vector<TensorId> model_storage;
   std::vector<std::pair<TensorId, Initial>> initial_values;  // of buffers that do not begin with zeros
+  std::vector<FlatWeights> flat_weights;                     // in the order of creation
   /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
   std::vector<std::int64_t> initialization;
   /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of

@@ -95,6 +95,29 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   return t;
 }
 
+void LayerBuilder::flatten(std::span<const TensorId> weights, std::span<const std::int64_t> offsets,
+                           std::int64_t bytes) {
+  const auto buffer_of = [&](TensorId t) { return graph_.tensor(t).buffer; };
+  if (buffer_of(weights.front()) == buffer_of(weights.back())) return;
+  std::int64_t elements = 0;
+  for (const TensorId w : weights) elements = checked_add(elements, shape(w).elements());
+  const TensorId whole = new_tensor({elements}, dtype(weights.front()), Category::parameters);
+  Buffer& storage = graph_.buffers[static_cast<std::size_t>(buffer_of(whole))];
+  storage.bytes = std::max(storage.bytes, bytes);
+  std::vector<TensorId> parts;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const TensorId w = weights[i];
+    parts.push_back(alias(w, shape(w), strides(w)));
+    graph_.buffers[static_cast<std::size_t>(buffer_of(w))].category = Category::scratch;
+    graph_.tensor(parts.back()).trained = true;
+    graph_.tensor(w).buffer = buffer_of(whole);
+    graph_.tensor(w).offset = offsets[i];
+  }
+  std::ranges::copy(parts, graph_.model_storage.end() - static_cast<std::ptrdiff_t>(parts.size()));
+  graph_.model_storage.push_back(whole);
+  graph_.flat_weights.push_back({whole, graph_.append_operands(parts)});
+}
+
 TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype, Initial initial) {
   const TensorId t = new_tensor(shape, dtype, Category::buffers);
   if (initial.kind != Initial::zeros) graph_.initial_values.emplace_back(t, initial);

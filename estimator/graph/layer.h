@@ -119,6 +119,8 @@ class NodeBuilder {
   Operand expand(Operand value, const Shape& shape);
   /// A part of the value, of this shape, from position `start` of dimension `dim` on.
   Operand narrow(Operand value, const Shape& shape, int dim, std::int64_t start);
+  /// A contiguous piece of a contiguous value, from its element `start` on.
+  Operand piece(Operand value, const Shape& shape, std::int64_t start);
   /// value.reshape(shape): a view, or a copy where its strides allow none.
   Operand reshape(Operand value, const Shape& shape);
   /// value.contiguous(format): itself, or a copy.
@@ -200,6 +202,9 @@ class LayerBuilder {
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
+  /// The constructor moves these weights, made last, into one storage of so many bytes, each to its offset in elements;
+  /// nothing where they are in one.
+  void flatten(std::span<const TensorId> weights, std::span<const std::int64_t> offsets, std::int64_t bytes);
   /// A tensor that the module's constructor makes and drops once its next weight or buffer is there.
   void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.

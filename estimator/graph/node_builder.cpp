@@ -128,6 +128,8 @@ Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) 
   of.shape = shape;
   of.view = kind;
   of.alias_of = ~value;
+  of.start = 0;
+  of.dim = 0;
   return add_local(of);
 }
 
@@ -149,6 +151,11 @@ Operand NodeBuilder::expand(Operand value, const Shape& shape) { return add_view
 Operand NodeBuilder::narrow(Operand value, const Shape& shape, int dim, std::int64_t start) {
   const Operand result = add_view(ViewKind::narrow, value, shape);
   value_of(result).dim = dim;
+  value_of(result).start = start;
+  return result;
+}
+Operand NodeBuilder::piece(Operand value, const Shape& shape, std::int64_t start) {
+  const Operand result = add_view(ViewKind::same, value, shape);
   value_of(result).start = start;
   return result;
 }

@@ -51,6 +51,8 @@ struct CostOf {
   Cost operator()(const Loss& l) const { return {0, checked_mul(l.elements, l.flops), 2}; }
   Cost operator()(const Lookup& l) const { return {0, l.backward ? product({l.indices, l.features}) : 0, 1}; }
   Cost operator()(const Scripted& s) const { return {s.macs, s.elementwise_flops, 1, s.recompute_macs}; }
+  Cost operator()(const Recurrence& r) const { return {r.macs, 0, 1}; }
+  Cost operator()(const DropoutStates&) const { return {}; }  // its kernels run once, not a step
   Cost operator()(const Copy&) const { return {0, 0, 1}; }
   Cost operator()(const Fill&) const { return {0, 0, 1}; }
   Cost operator()(const Resample& r) const { return {0, checked_mul(r.elements, r.taps == 1 ? 0 : 2 * r.taps - 1), 1}; }

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "estimator/dtype.h"
+#include "estimator/memory/cudnn_rnn.h"
 #include "estimator/shape.h"
 #include "estimator/strides.h"
 
@@ -130,6 +131,20 @@ struct Scripted {
   std::int32_t actions = 0;
 };
 
+/// cuDNN's recurrent layers over sequences of the same length (_cudnn_rnn). Its workspace is allocated between results.
+/// Stack::persistent is for the GPU to decide.
+struct Recurrence {
+  cudnn_rnn::Stack stack;
+  std::int64_t steps = 0, batch = 0;
+  std::int64_t macs = 0;
+  int results_before = 0, results_after = 0;
+  bool training = true;
+  bool backward = false;
+  DType dtype = DType::fp32;
+};
+/// The random states that cuDNN's dropout keeps once it was first needed, with the seed read from the generator before.
+struct DropoutStates {};
+
 struct Copy {  // cat, contiguous, clone
   std::int64_t elements = 0;
 };
@@ -143,8 +158,9 @@ struct Resample {  // nearest (1 tap), bilinear (4)
 /// No kernel: a Python frame that returns, an autograd node that only passes its gradient on.
 struct Marker {};
 
-using Primitive = std::variant<Gemm, Convolution, Elementwise, BatchNorm, LayerNorm, GroupNorm, Reduction, Pooling,
-                               Softmax, NllLoss, Loss, Lookup, Scripted, Copy, Fill, Resample, Marker>;
+using Primitive =
+    std::variant<Gemm, Convolution, Elementwise, BatchNorm, LayerNorm, GroupNorm, Reduction, Pooling, Softmax, NllLoss,
+                 Loss, Lookup, Scripted, Recurrence, DropoutStates, Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {

@@ -1,4 +1,4 @@
-// A convolution of a graph as the question that is put to cuDNN's heuristics.
+// Convolutions and recurrent layers of a graph as the questions that PyTorch puts to cuDNN.
 #pragma once
 
 #include "estimator/graph/primitive.h"
@@ -8,5 +8,9 @@ namespace gpuplan {
 
 /// The same sizes, type, layout and pass.
 CudnnConvolution cudnn_query(const Convolution& convolution);
+
+/// Bytes that the recurrent layers' workspace takes while they run, with the algorithm that PyTorch asks for on this
+/// GPU (aten/src/ATen/native/cudnn/RNN.cpp, get_algo).
+std::int64_t recurrence_workspace_bytes(const Recurrence& recurrence, const Gpu& gpu);
 
 }  // namespace gpuplan

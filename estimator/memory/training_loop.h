@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/memory/cudnn_rnn.h"
 #include "estimator/memory/placed_blocks.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/schedule/scratch.h"
@@ -97,6 +98,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
       const BufferId made = buffer_of(t);
       allocate(made);
       if (going != kNone) release(going);
+      release_parts_of(t);
       const bool goes = buffer(made).category == Category::scratch;
       const bool weight = graph_.tensors[index(t)].trained;
       going = goes && !weight ? made : kNone;
@@ -112,6 +114,13 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     run_optimizer(optimizer_.construction, OptimizerPart::construction);
     make_batch();
     if (follower_ != nullptr) follower_->model_is_made();
+  }
+
+  // _cudnn_rnn_flatten_weight: the weights are views of one storage now, and theirs go.
+  void release_parts_of(TensorId whole) {
+    const auto flat = std::ranges::lower_bound(graph_.flat_weights, whole, {}, &FlatWeights::whole);
+    if (flat == graph_.flat_weights.end() || flat->whole != whole) return;
+    for (const TensorId part : graph_.at(flat->parts)) release(buffer_of(part));
   }
 
   void initialize_weights() {
@@ -299,6 +308,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     std::int32_t next = step.allocates.begin;
     const auto program =
         std::span(s().scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
+    if (std::holds_alternative<DropoutStates>(*step.what)) ensure_dropout_states();
     const auto remaining = [&] {
       while (next < step.allocates.end) allocate(s().allocated[index(next++)]);
     };
@@ -344,6 +354,14 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     if (there) return;
     there = true;
     allocate_bytes(cublas_workspace_bytes(gpu_), Category::scratch);
+  }
+
+  // aten/src/ATen/native/cudnn/RNN.cpp, get_dropout_state: made once a device, after a seed was read.
+  void ensure_dropout_states() {
+    if (std::exchange(dropout_states_, true) || run_.scratch == Scratch::none) return;
+    BlockId seed = allocate_bytes(size_of(DType::int64), Category::scratch);
+    release_scratch(seed);
+    allocate_bytes(cudnn_rnn::dropout_states_bytes(gpu_.sm_count, gpu_.max_threads_per_sm), Category::scratch);
   }
 
   void replace() {
@@ -400,7 +418,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
   std::vector<BlockId> fp32_gradients_;  // of master weights
   std::size_t next_replacement_ = 0, next_update_ = 0;
   bool updates_first_ = false;  // optimizers in backward have no states yet
-  bool workspace_forward_ = false, workspace_backward_ = false;
+  bool workspace_forward_ = false, workspace_backward_ = false, dropout_states_ = false;
 };
 
 }  // namespace gpuplan

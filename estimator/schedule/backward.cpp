@@ -151,6 +151,7 @@ class Engine {
         g.offset += l.start * strides[l.dim];
         return lay_out(g, l.shape, strides);
       }
+      case ViewKind::same: g.offset += l.start; return;
       default: return;
     }
   }

@@ -140,6 +140,12 @@ class Appender {
     program_.insert(program_.end(), s.program.begin(), s.program.begin() + s.actions);
   }
 
+  void operator()(const Recurrence& r) const {
+    program_.insert(program_.end(), static_cast<std::size_t>(r.results_before), kNextOutput);
+    after(recurrence_workspace_bytes(r, gpu_));
+    program_.insert(program_.end(), static_cast<std::size_t>(r.results_after), kNextOutput);
+  }
+
   template <class Other>
   void operator()(const Other&) const {}
 

@@ -1,22 +1,14 @@
 // cuDNN's dropout: its random states and the mask's size.
 #include <cstdint>
 
+#include "estimator/memory/cudnn_rnn.h"
 #include "validate/shadow/runtime/cudnn_abi.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow::cudnn {
-namespace {
-
-// A generator, curandStateXORWOW_t, for every second thread that the GPU can hold at a time, in blocks of 256. Not
-// documented; cuDNN 9.10 and 9.26 answer so for any number of multiprocessors and threads.
-constexpr std::int64_t kGeneratorBytes = 48;
-constexpr std::int64_t kBlock = 256;
-
-}  // namespace
-
 std::size_t dropout_states_bytes(const GpuDescription& gpu) {
-  const std::int64_t generators = std::int64_t{gpu.multi_processor_count} * (gpu.max_threads_per_multi_processor / 2);
-  return static_cast<std::size_t>((generators + kBlock - 1) / kBlock * kBlock * kGeneratorBytes);
+  return static_cast<std::size_t>(
+      cudnn_rnn::dropout_states_bytes(gpu.multi_processor_count, gpu.max_threads_per_multi_processor));
 }
 
 }  // namespace gpuplan::shadow::cudnn

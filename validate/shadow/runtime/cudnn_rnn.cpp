@@ -3,12 +3,22 @@
 #include <numeric>
 #include <vector>
 
+#include "estimator/memory/cudnn_rnn.h"
 #include "validate/shadow/runtime/cudnn_abi.h"
-#include "validate/shadow/runtime/cudnn_rnn_sizes.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow::cudnn {
 namespace {
+
+using cudnn_rnn::Cell;
+
+/// A cudnnRNNDescriptor_t: what decides sizes, and the rest.
+struct Rnn {
+  cudnn_rnn::Stack stack;
+  int type = 0;  // cudnnDataType_t
+  int math_precision = 0, math_type = 0;
+  unsigned flags = 0;
+};
 
 /// A cudnnRNNDataDescriptor_t.
 struct RnnData {
@@ -19,8 +29,9 @@ struct RnnData {
 };
 
 bool valid(int cell, int bias, int type, int input, int hidden, int projection, int layers) {
-  return cell >= 0 && cell <= static_cast<int>(Cell::gru) && bias >= 0 && bias <= static_cast<int>(Bias::recurrent) &&
-         type_bytes(type) > 0 && input > 0 && hidden > 0 && projection > 0 && projection <= hidden && layers > 0;
+  return cell >= 0 && cell <= static_cast<int>(Cell::gru) && bias >= 0 &&
+         bias <= static_cast<int>(cudnn_rnn::Bias::recurrent) && type_bytes(type) > 0 && input > 0 && hidden > 0 &&
+         projection > 0 && projection <= hidden && layers > 0;
 }
 
 /// [1, rows, columns], packed, as cuDNN describes a matrix or a bias.
@@ -59,19 +70,21 @@ SHADOW_API int cudnnSetRNNDescriptor_v8(Rnn* rnn, int algorithm, int cell, int b
   if (rnn == nullptr || !valid(cell, bias, type, input, hidden, projection, layers)) {
     return fail(kBadParam, "cudnnSetRNNDescriptor_v8: not a recurrent layer");
   }
-  *rnn = {.algorithm = algorithm,
-          .cell = static_cast<Cell>(cell),
-          .bias = static_cast<Bias>(bias),
-          .bidirectional = direction == 1,
-          .skip_input = input_mode == 1,
+  constexpr int kBidirectional = 1, kSkipInput = 1, kPersistStatic = 1;  // CUDNN_RNN_ALGO_PERSIST_STATIC
+  *rnn = {.stack = {.cell = static_cast<Cell>(cell),
+                    .bias = static_cast<gpuplan::cudnn_rnn::Bias>(bias),
+                    .bidirectional = direction == kBidirectional,
+                    .skip_input = input_mode == kSkipInput,
+                    .persistent = algorithm == kPersistStatic,
+                    .dropout = dropout != nullptr && dropout->probability > 0,
+                    .value_bytes = static_cast<std::int64_t>(type_bytes(type)),
+                    .input = input,
+                    .hidden = hidden,
+                    .projection = projection,
+                    .layers = layers},
           .type = type,
           .math_precision = math_precision,
           .math_type = math_type,
-          .input = input,
-          .hidden = hidden,
-          .projection = projection,
-          .layers = layers,
-          .dropout = dropout == nullptr ? 0 : dropout->probability,
           .flags = flags};
   return kSuccess;
 }
@@ -118,18 +131,18 @@ SHADOW_API int cudnnGetRNNDataDescriptor(const RnnData* data, int* type, int* la
 
 SHADOW_API int cudnnGetRNNWeightSpaceSize(const Handle* /*handle*/, const Rnn* rnn, std::size_t* size) {
   if (rnn == nullptr || size == nullptr) return fail(kBadParam, "cudnnGetRNNWeightSpaceSize: null");
-  *size = static_cast<std::size_t>(weight_space_bytes(*rnn));
+  *size = static_cast<std::size_t>(weight_space_bytes(rnn->stack));
   return kSuccess;
 }
 
 SHADOW_API int cudnnGetRNNWeightParams(const Handle* /*handle*/, const Rnn* rnn, std::int32_t pseudo_layer,
                                        std::size_t size, const void* space, std::int32_t linear, Tensor* matrix,
                                        void** matrix_address, Tensor* bias, void** bias_address) {
-  if (rnn == nullptr || pseudo_layer < 0 || pseudo_layer >= rnn->layers * rnn->directions() || linear < 0 ||
-      linear > 2 * gates(rnn->cell) || size < static_cast<std::size_t>(weight_space_bytes(*rnn))) {
+  if (rnn == nullptr || pseudo_layer < 0 || pseudo_layer >= rnn->stack.layers * rnn->stack.directions() || linear < 0 ||
+      linear > 2 * gates(rnn->stack.cell) || size < static_cast<std::size_t>(weight_space_bytes(rnn->stack))) {
     return fail(kBadParam, "cudnnGetRNNWeightParams: no such matrix");
   }
-  const WeightPlace at = weight_place(*rnn, pseudo_layer, linear);
+  const gpuplan::cudnn_rnn::WeightPlace at = weight_place(rnn->stack, pseudo_layer, linear);
   place(matrix_address, matrix, space, *rnn, at.matrix_offset, at.rows, at.columns);
   place(bias_address, bias, space, *rnn, at.bias_offset, at.bias_values, 1);
   return kSuccess;
@@ -140,10 +153,13 @@ SHADOW_API int cudnnGetRNNTempSpaceSizes(const Handle* /*handle*/, const Rnn* rn
   if (rnn == nullptr || data == nullptr) return fail(kBadParam, "cudnnGetRNNTempSpaceSizes: null");
   gpuplan::shadow::note_unknown(
       "cuDNN RNN: workspace and reserve by the rule that cuDNN 9.10 and 9.26 answer by without a GPU");
+  constexpr int kForwardTraining = 1;  // CUDNN_FWD_MODE_TRAINING
   const std::int64_t tokens = std::accumulate(data->lengths.begin(), data->lengths.end(), std::int64_t{0});
-  const TemporarySpace space =
-      temporary_space(*rnn, gpuplan::shadow::settings().gpu, {data->batch, data->steps, tokens}, mode == 1);
-  if (workspace != nullptr) *workspace = static_cast<std::size_t>(space.workspace);
-  if (reserve != nullptr) *reserve = static_cast<std::size_t>(space.reserve);
+  const gpuplan::shadow::GpuDescription& gpu = gpuplan::shadow::settings().gpu;
+  const gpuplan::cudnn_rnn::Sequences x{data->batch, data->steps, tokens};
+  const bool training = mode == kForwardTraining;
+  const std::int64_t work = workspace_bytes(rnn->stack, 10 * gpu.major + gpu.minor, x, training);
+  if (workspace != nullptr) *workspace = static_cast<std::size_t>(work);
+  if (reserve != nullptr) *reserve = training ? static_cast<std::size_t>(reserve_bytes(rnn->stack, x)) : 0;
   return kSuccess;
 }
