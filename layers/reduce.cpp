@@ -1,4 +1,4 @@
-// Mean, Sum over dimensions, and the loss that is the output's mean.
+// Mean, Sum over dimensions, and the losses that are the output's mean or sum.
 //
 // Both save sizes only; before 2.0 mean over named dimensions saved its input. The gradient of a sum is the incoming
 // one expanded, a view without memory of its own; that of a mean is divided, which makes it a full tensor
@@ -17,9 +17,11 @@ void lower_dimensions(LayerBuilder& b, bool mean) {
 
 void lower_mean(LayerBuilder& b) { lower_dimensions(b, true); }
 void lower_sum(LayerBuilder& b) { lower_dimensions(b, false); }
-void lower_mean_loss(LayerBuilder& b) {
-  b.output(aten::reduce(b, b.input(), (1U << b.shape(b.input()).rank()) - 1, false, true));
+void lower_loss(LayerBuilder& b, bool mean) {
+  b.output(aten::reduce(b, b.input(), (1U << b.shape(b.input()).rank()) - 1, false, mean));
 }
+void lower_mean_loss(LayerBuilder& b) { lower_loss(b, true); }
+void lower_sum_loss(LayerBuilder& b) { lower_loss(b, false); }
 
 const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
@@ -40,7 +42,7 @@ const LayerDef kMean{
 const LayerDef kSum{
     .name = "Sum",
     .summary = "sum over dimensions",
-    .math = "y = sum of x over dim. Saved: nothing. Its gradient is an expanded view.",
+    .math = "y = sum of x over dim, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
     .parameters = kParameters,
     .lower = lower_sum,
     .example = {.call = "Sum(dim=-1, keepdim=True)",
@@ -62,7 +64,20 @@ const LayerDef kMeanLoss{
                 .derivation = "a scalar; only sizes are saved"},
 };
 
-const LayerDef* const kLayers[] = {&kMean, &kSum, &kMeanLoss};
+const LayerDef kSumLoss{
+    .name = "sum",
+    .summary = "the sum of the output, as a loss without a target",
+    .math = "loss = sum of all elements, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
+    .parameters = {},
+    .loss = true,
+    .lower = lower_sum_loss,
+    .example = {.call = "sum()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {},
+                .derivation = "a scalar; only sizes are saved"},
+};
+
+const LayerDef* const kLayers[] = {&kMean, &kSum, &kMeanLoss, &kSumLoss};
 
 }  // namespace
 

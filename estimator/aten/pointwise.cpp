@@ -211,8 +211,12 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const bool all = mask == (1U << in.rank()) - 1;
-  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = mean};
-  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), dtype);
+  // Autocast asks sum, which it runs in fp32, for a result of that type: the kernel reads the half one
+  // (autocast_mode.h, AT_FORALL_FP32_SET_OPT_DTYPE). mean is on none of its lists.
+  const bool half = dtype == DType::fp16 || dtype == DType::bf16;
+  const DType result = !mean && half && b.autocast() ? DType::fp32 : dtype;
+  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = result, .mean = mean};
+  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), result);
   b.numbers({static_cast<double>(mask)});
   const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
                                 : all ? "SumBackward0"

@@ -157,7 +157,7 @@ const LayerDef& LayerWriter::definition(const LayerCall& call, bool loss) const 
     if (d->loss == loss) names.emplace_back(d->name);
   throw Error((loss ? "unknown loss \"" : "unknown layer \"") + call.type + "\"" + did_you_mean(call.type, names))
       .at(call.mark)
-      .help(loss ? "the losses: CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, NLLLoss, L1Loss, mean"
+      .help(loss ? "the losses: CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, NLLLoss, L1Loss, mean, sum"
                  : "the supported layers: gpuplan explain layers");
 }
 
