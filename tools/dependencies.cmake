@@ -67,7 +67,7 @@ if(GPUPLAN_BENCHMARKS)
                      d572f4777349d43653b21d6c2fc63020ab326db2)
 endif()
 
-# CUDA. Nothing is compiled with it yet; `gpuplan version` says what was found.
+# CUDA: validate/cuda is compiled with it; `gpuplan version` says what was found.
 set(GPUPLAN_CUDA_VERSION "")
 if(NOT GPUPLAN_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "GPUPLAN_CUDA is AUTO, ON or OFF, not '${GPUPLAN_CUDA}'")

@@ -1,25 +1,14 @@
-// One operation as a device is asked to run it. Plain data: what a .cu file needs to know and nothing else.
+// One operation as a device is asked to run it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "estimator/dtype.h"
 #include "estimator/graph/primitive.h"
+#include "validate/executor/kernel_tensor.h"
 
 namespace gpuplan {
-
-/// A tensor in a device's memory. data is null for an optional argument that was not given. Sizes and strides in
-/// elements, as PyTorch's; a stride may be 0.
-struct KernelTensor {
-  static constexpr int kMaxRank = 8;
-  void* data = nullptr;
-  DType dtype = DType::fp32;
-  std::int32_t rank = 0;
-  std::int64_t sizes[kMaxRank] = {};
-  std::int64_t strides[kMaxRank] = {};
-};
 
 /// Memory that the operation has while it runs: an allocation of its scratch program, in order. data is null for one
 /// that the program has freed before the kernel runs.

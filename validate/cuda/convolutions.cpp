@@ -1,0 +1,181 @@
+#include "validate/cuda/convolutions.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "validate/cuda/check.h"
+#include "validate/cuda/kernels/strided.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+cudnnDataType_t data_type(DType t) {
+  switch (t) {
+    case DType::fp64: return CUDNN_DATA_DOUBLE;
+    case DType::fp16: return CUDNN_DATA_HALF;
+    case DType::bf16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+cudnnMathType_t math_type(DType t, bool tf32) {
+  if (t == DType::fp16 || t == DType::bf16) return CUDNN_TENSOR_OP_MATH;
+  // The default one may round fp32 to TF32.
+  return t == DType::fp32 && !tf32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+}
+
+// A dimension of size 1 may have any stride; cuDNN wants those of a whole layout.
+bool channels_last(const KernelTensor& t) {
+  std::int64_t step = 1;
+  for (const int i : {1, 3, 2, 0}) {
+    if (t.sizes[i] != 1 && t.strides[i] != step) return false;
+    step *= t.sizes[i];
+  }
+  return !is_row_major(t);
+}
+
+void set_strides(cudnnTensorDescriptor_t descriptor, const KernelTensor& t, bool last) {
+  int sizes[4], strides[4];
+  std::int64_t row_major[4] = {t.sizes[1] * t.sizes[2] * t.sizes[3], t.sizes[2] * t.sizes[3], t.sizes[3], 1};
+  if (last) row_major[1] = 1, row_major[3] = t.sizes[1], row_major[2] = t.sizes[3] * t.sizes[1];
+  for (int i = 0; i < 4; ++i) {
+    sizes[i] = static_cast<int>(t.sizes[i]);
+    strides[i] = static_cast<int>(t.sizes[i] == 1 ? row_major[i] : t.strides[i]);
+  }
+  check(cudnnSetTensorNdDescriptor(descriptor, data_type(t.dtype), 4, sizes, strides), "cudnnSetTensorNdDescriptor");
+}
+
+template <class Performance, class Query>
+std::pair<int, std::size_t> best(Query query, std::int64_t workspace_bytes, const char* call) {
+  std::array<Performance, 16> found{};
+  int count = 0;
+  check(query(static_cast<int>(found.size()), &count, found.data()), call);
+  for (int i = 0; i < count; ++i) {
+    const Performance& p = found[static_cast<std::size_t>(i)];
+    if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
+        p.memory <= static_cast<std::size_t>(workspace_bytes))
+      return {static_cast<int>(p.algo), p.memory};
+  }
+  fail("cuDNN has no deterministic algorithm for this convolution in a workspace of " +
+       std::to_string(workspace_bytes) + " bytes");
+}
+
+}  // namespace
+
+Convolutions::Convolutions() {
+  cudnnHandle_t handle = nullptr;
+  check(cudnnCreate(&handle), "cudnnCreate");
+  handle_.reset(handle);
+}
+
+void Convolutions::choose(Plan& p, ConvolutionPass pass, std::int64_t workspace_bytes) {
+  const auto handle = handle_.get();
+  const auto image = p.image.get(), map = p.feature_map.get();
+  const auto filter = p.filter.get();
+  const auto convolution = p.convolution.get();
+  if (pass == ConvolutionPass::forward) {
+    const auto query = [&](int most, int* count, cudnnConvolutionFwdAlgoPerf_t* found) {
+      return cudnnGetConvolutionForwardAlgorithm_v7(handle, image, filter, convolution, map, most, count, found);
+    };
+    std::tie(p.algorithm, p.workspace_bytes) =
+        best<cudnnConvolutionFwdAlgoPerf_t>(query, workspace_bytes, "cudnnGetConvolutionForwardAlgorithm_v7");
+  } else if (pass == ConvolutionPass::backward_data) {
+    const auto query = [&](int most, int* count, cudnnConvolutionBwdDataAlgoPerf_t* found) {
+      return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filter, map, convolution, image, most, count, found);
+    };
+    std::tie(p.algorithm, p.workspace_bytes) =
+        best<cudnnConvolutionBwdDataAlgoPerf_t>(query, workspace_bytes, "cudnnGetConvolutionBackwardDataAlgorithm_v7");
+  } else {
+    const auto query = [&](int most, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* found) {
+      return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, image, map, convolution, filter, most, count, found);
+    };
+    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionBwdFilterAlgoPerf_t>(
+        query, workspace_bytes, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+  }
+}
+
+const Convolutions::Plan& Convolutions::plan(const Convolution& what, const ConvolutionTensors& t, bool tf32,
+                                             std::int64_t workspace_bytes) {
+  Key key{static_cast<std::int64_t>(what.pass),
+          static_cast<std::int64_t>(t.image.dtype),
+          tf32,
+          workspace_bytes,
+          what.stride_h,
+          what.stride_w,
+          what.pad_h,
+          what.pad_w,
+          what.dilation_h,
+          what.dilation_w,
+          what.groups};
+  std::size_t at = 11;
+  for (const KernelTensor* tensor : {&t.image, &t.filter})
+    for (int i = 0; i < 4; ++i) key[at++] = tensor->sizes[i];
+  for (const KernelTensor* tensor : {&t.image, &t.filter, &t.feature_map})
+    for (int i = 0; i < 4; ++i) key[at++] = tensor->strides[i];
+  const auto known = plans_.find(key);
+  if (known != plans_.end()) return known->second;
+
+  Plan p;
+  const bool last = channels_last(t.image) || channels_last(t.feature_map) || channels_last(t.filter);
+  const auto tensor = [&](auto& owner, const KernelTensor& of) {
+    cudnnTensorDescriptor_t descriptor = nullptr;
+    check(cudnnCreateTensorDescriptor(&descriptor), "cudnnCreateTensorDescriptor");
+    owner.reset(descriptor);
+    set_strides(descriptor, of, last);
+  };
+  tensor(p.image, t.image);
+  tensor(p.feature_map, t.feature_map);
+  cudnnFilterDescriptor_t filter = nullptr;
+  check(cudnnCreateFilterDescriptor(&filter), "cudnnCreateFilterDescriptor");
+  p.filter.reset(filter);
+  int sizes[4];
+  for (int i = 0; i < 4; ++i) sizes[i] = static_cast<int>(t.filter.sizes[i]);
+  check(cudnnSetFilterNdDescriptor(filter, data_type(t.filter.dtype), last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, 4,
+                                   sizes),
+        "cudnnSetFilterNdDescriptor");
+  cudnnConvolutionDescriptor_t convolution = nullptr;
+  check(cudnnCreateConvolutionDescriptor(&convolution), "cudnnCreateConvolutionDescriptor");
+  p.convolution.reset(convolution);
+  const int pads[] = {static_cast<int>(what.pad_h), static_cast<int>(what.pad_w)};
+  const int strides[] = {static_cast<int>(what.stride_h), static_cast<int>(what.stride_w)};
+  const int dilations[] = {static_cast<int>(what.dilation_h), static_cast<int>(what.dilation_w)};
+  check(cudnnSetConvolutionNdDescriptor(convolution, 2, pads, strides, dilations, CUDNN_CROSS_CORRELATION,
+                                        t.image.dtype == DType::fp64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
+        "cudnnSetConvolutionNdDescriptor");
+  check(cudnnSetConvolutionGroupCount(convolution, static_cast<int>(what.groups)), "cudnnSetConvolutionGroupCount");
+  check(cudnnSetConvolutionMathType(convolution, math_type(t.image.dtype, tf32)), "cudnnSetConvolutionMathType");
+  choose(p, what.pass, workspace_bytes);
+  return plans_.emplace(key, std::move(p)).first->second;
+}
+
+void Convolutions::run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& t, bool tf32,
+                       Workspace workspace) {
+  const Plan& p = plan(what, t, tf32, workspace.bytes);
+  const auto handle = handle_.get();
+  check(cudnnSetStream(handle, launch.stream), "cudnnSetStream");
+  const float one = 1, zero = 0;
+  const double double_one = 1, double_zero = 0;
+  const bool wide = t.image.dtype == DType::fp64;
+  const void* alpha = wide ? static_cast<const void*>(&double_one) : &one;
+  const void* beta = wide ? static_cast<const void*>(&double_zero) : &zero;
+  if (what.pass == ConvolutionPass::forward) {
+    check(cudnnConvolutionForward(handle, alpha, p.image.get(), t.image.data, p.filter.get(), t.filter.data,
+                                  p.convolution.get(), static_cast<cudnnConvolutionFwdAlgo_t>(p.algorithm),
+                                  workspace.data, p.workspace_bytes, beta, p.feature_map.get(), t.feature_map.data),
+          "cudnnConvolutionForward");
+  } else if (what.pass == ConvolutionPass::backward_data) {
+    check(cudnnConvolutionBackwardData(handle, alpha, p.filter.get(), t.filter.data, p.feature_map.get(),
+                                       t.feature_map.data, p.convolution.get(),
+                                       static_cast<cudnnConvolutionBwdDataAlgo_t>(p.algorithm), workspace.data,
+                                       p.workspace_bytes, beta, p.image.get(), t.image.data),
+          "cudnnConvolutionBackwardData");
+  } else {
+    check(cudnnConvolutionBackwardFilter(handle, alpha, p.image.get(), t.image.data, p.feature_map.get(),
+                                         t.feature_map.data, p.convolution.get(),
+                                         static_cast<cudnnConvolutionBwdFilterAlgo_t>(p.algorithm), workspace.data,
+                                         p.workspace_bytes, beta, p.filter.get(), t.filter.data),
+          "cudnnConvolutionBackwardFilter");
+  }
+}
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,147 @@
+#include "validate/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "estimator/error.h"
+#include "validate/cuda/check.h"
+#include "validate/cuda/convolutions.h"
+#include "validate/cuda/kernels/optimizer.h"
+#include "validate/cuda/operation.h"
+#include "validate/cuda/optimizers.h"
+#include "validate/cuda/products.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+std::string described(const KernelTensor& t) {
+  std::string text(name_of(t.dtype));
+  text += '[';
+  for (int i = 0; i < t.rank; ++i) text += (i > 0 ? ", " : "") + std::to_string(t.sizes[i]);
+  return text + ']';
+}
+
+std::string described(const Kernel& k) {
+  std::string text(k.name);
+  if (!k.layer.empty()) text += " of " + std::string(k.layer);
+  const char* before = " (";
+  for (const auto tensors : {k.reads, k.beside}) {
+    for (const KernelTensor& t : tensors) {
+      text += before + (t.data == nullptr && t.rank == 0 ? std::string("none") : described(t));
+      before = ", ";
+    }
+  }
+  before = *before == ' ' ? " (-> " : " -> ";
+  for (const KernelTensor& t : k.writes) {
+    text += before + described(t);
+    before = ", ";
+  }
+  return text + ')';
+}
+
+std::string version_text(int version, int major_digits, int minor_digits) {
+  return std::to_string(version / major_digits) + '.' + std::to_string(version % major_digits / minor_digits);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), segments_(ordinal) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
+    (void)cudaGetLastError();
+    fail(status == cudaErrorInsufficientDriver ? "the NVIDIA driver is missing or older than the CUDA runtime needs"
+                                               : "no NVIDIA GPU is there");
+  }
+  check(status, "cudaGetDeviceCount");
+  if (ordinal < 0 || ordinal >= count)
+    fail("there is no GPU number " + std::to_string(ordinal) + ": the last one is " + std::to_string(count - 1));
+  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  check(cudaFree(nullptr), "the CUDA context");
+  check(cudaDeviceGetAttribute(&launch_.multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
+        "cudaDeviceGetAttribute");
+  check(cudaMalloc(&launch_.partials, kPartialBytes), "cudaMalloc of the kernels' partial sums");
+  launch_.partial_bytes = kPartialBytes;
+  products_ = std::make_unique<Products>();
+  convolutions_ = std::make_unique<Convolutions>();
+}
+
+CudaDevice::~CudaDevice() {
+  (void)cudaDeviceSynchronize();
+  for (CUevent_st* mark : marks_) (void)cudaEventDestroy(mark);
+  (void)cudaFree(launch_.partials);
+}
+
+std::string CudaDevice::refusal(const Kernel& kernel) const {
+  const Operation* operation = find_operation(kernel.name);
+  if (operation == nullptr) return "there is no CUDA kernel for it";
+  return operation->refusal == nullptr ? "" : operation->refusal(kernel);
+}
+
+void CudaDevice::run(const Kernel& kernel) {
+  try {
+    const Operation* operation = find_operation(kernel.name);
+    if (operation == nullptr) fail("there is no CUDA kernel for it");
+    operation->run({launch_, *products_, *convolutions_}, kernel);
+  } catch (const Error& e) {
+    throw Error(described(kernel) + ": " + e.message(), e.kind());
+  }
+}
+
+void CudaDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {
+  update_parameters(launch_, config, step, parameters);
+}
+
+void CudaDevice::clip_gradients(std::span<const KernelTensor> gradients) { clip_norm(launch_, gradients); }
+
+void CudaDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
+  check(cudaMemsetAsync(address, value, static_cast<std::size_t>(bytes), launch_.stream), "cudaMemsetAsync");
+}
+
+void CudaDevice::copy_to_device(void* to, const void* from, std::int64_t bytes) {
+  check(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+}
+
+void CudaDevice::copy_to_host(void* to, const void* from, std::int64_t bytes) {
+  check(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
+}
+
+void CudaDevice::synchronize() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+DeviceMemory CudaDevice::memory() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+DeviceDescription CudaDevice::description() const {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal_), "cudaGetDeviceProperties");
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const int cublas = static_cast<int>(cublasLtGetVersion());
+  const int cudnn = static_cast<int>(cudnnGetVersion());
+  // 13000 is CUDA 13.0, 130100 cuBLAS 13.1, 91300 cuDNN 9.13.
+  return {properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+          "a driver for CUDA " + version_text(driver, 1000, 10) + ", CUDA " + version_text(runtime, 1000, 10) +
+              ", cuBLAS " + version_text(cublas, 10000, 100) + ", cuDNN " + version_text(cudnn, 10000, 100)};
+}
+
+int CudaDevice::mark() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  marks_.push_back(event);
+  check(cudaEventRecord(event, launch_.stream), "cudaEventRecord");
+  return static_cast<int>(marks_.size()) - 1;
+}
+
+double CudaDevice::milliseconds(int from, int to) {
+  float time = 0;
+  check(cudaEventElapsedTime(&time, marks_.at(static_cast<std::size_t>(from)), marks_.at(static_cast<std::size_t>(to))),
+        "cudaEventElapsedTime");
+  return static_cast<double>(time);
+}
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,15 @@
+// Copies between tensors of one type and any strides.
+#pragma once
+
+#include "validate/cuda/kernels/launch.h"
+#include "validate/executor/kernel_tensor.h"
+
+namespace gpuplan::cuda {
+
+/// to[i] = from[i], types converted where they differ; `from` is broadcast.
+void copy(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to);
+
+/// Reverses dimensions whose bit is set.
+void flip(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to, unsigned dimensions);
+
+}  // namespace gpuplan::cuda

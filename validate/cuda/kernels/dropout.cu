@@ -1,0 +1,66 @@
+#include "validate/cuda/kernels/dropout.h"
+
+#include "validate/cuda/kernels/numbers.cuh"
+#include "validate/cuda/kernels/offsets.cuh"
+#include "validate/executor/random.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlock = 4;  // numbers that one call of the generator gives
+
+// Four elements a thread, in the order of their numbers.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    dropout_kernel(const T* x, std::uint8_t* mask, T* y, Offsets<std::uint64_t, 3> at, bool dense, std::int64_t n,
+                   float p, float scale, std::uint64_t seed) {
+  using C = accumulate_t<T>;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t block = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; block * kBlock < n; block += step) {
+    const RandomBlock random = random_block(seed, static_cast<std::uint64_t>(block));
+#pragma unroll
+    for (int k = 0; k < kBlock; ++k) {
+      const std::int64_t i = block * kBlock + k;
+      if (i >= n) return;
+      std::int64_t offsets[3] = {i, i, i};
+      if (!dense) at(static_cast<std::uint64_t>(i), offsets);
+      const bool keeps = random_fraction(random.words[k]) >= p;
+      mask[offsets[1]] = keeps ? 1 : 0;
+      y[offsets[2]] = narrow<T>(keeps ? widen<C>(x[offsets[0]]) * static_cast<C>(scale) : C(0));
+    }
+  }
+}
+
+// Row-major, whatever the strides.
+Walked in_order(const KernelTensor& x, const KernelTensor& mask, const KernelTensor& y) {
+  Walked w;
+  for (int i = y.rank - 1; i >= 0; --i) {
+    w.sizes[w.rank] = y.sizes[i];
+    w.strides[0][w.rank] = x.strides[i];
+    w.strides[1][w.rank] = mask.strides[i];
+    w.strides[2][w.rank++] = y.strides[i];
+    w.elements *= y.sizes[i];
+  }
+  return w;
+}
+
+}  // namespace
+
+void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTensor& mask, const KernelTensor& y,
+             double p, std::uint64_t seed) {
+  const Walked w = in_order(x, mask, y);
+  if (w.elements == 0) return;
+  const bool dense = is_row_major(x) && is_row_major(mask) && is_row_major(y);
+  const float scale = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0F;
+  const bool known = for_floating(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    dropout_kernel<T><<<blocks_for(w.elements, kThreads * kBlock), kThreads, 0, context.stream>>>(
+        static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
+        Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), scale, seed);
+  });
+  if (!known) refuse("dropout of integers");
+  check_launch("dropout");
+}
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,42 @@
+// Optimizers over many tensors at once.
+#pragma once
+
+#include <cstdint>
+
+#include "estimator/dtype.h"
+#include "validate/cuda/kernels/launch.h"
+
+namespace gpuplan::cuda {
+
+enum class Update : std::uint8_t { sgd, adam, adamw, rmsprop, adagrad };
+
+/// Already multiplied by what depends on the step only.
+struct UpdateNumbers {
+  double learning_rate = 0, momentum = 0, weight_decay = 0, beta1 = 0, beta2 = 0, alpha = 0, eps = 0;
+  double correction1 = 1, correction2 = 1;  // Adam: 1 - beta^step
+  bool nesterov = false, centered = false, amsgrad = false;
+};
+
+constexpr int kMostTensors = 36;  // of one launch: its arguments fill less than 4 KiB
+
+/// Dense tensors of one type; states are in the order of the update's formulas, null where it has none.
+struct UpdateTensors {
+  int count = 0;
+  void* parameters[kMostTensors];
+  void* gradients[kMostTensors];
+  void* states[3][kMostTensors];
+  std::int64_t elements[kMostTensors];
+  std::uint32_t first_block[kMostTensors + 1];  // filled by the launch
+};
+
+void update(const LaunchContext& context, Update kind, DType dtype, UpdateTensors tensors,
+            const UpdateNumbers& numbers);
+
+/// Scales all tensors by min(1, most / (norm + 1e-6)), of the norm of everything in them. Only `gradients` and
+/// `elements` are read. Three calls: add up each batch, find the factor, apply it to each batch.
+std::int64_t norm_blocks(const UpdateTensors& tensors);
+void add_squares(const LaunchContext& context, DType dtype, UpdateTensors tensors, std::int64_t first_block);
+void find_factor(const LaunchContext& context, std::int64_t blocks, double most);
+void apply_factor(const LaunchContext& context, DType dtype, UpdateTensors tensors);
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,145 @@
+// Batch, layer and root-mean-square normalisation.
+#include <array>
+#include <cmath>
+#include <variant>
+
+#include "validate/cuda/kernels/batch_norm.h"
+#include "validate/cuda/kernels/layer_norm.h"
+#include "validate/cuda/kernels/strided.h"
+#include "validate/cuda/operation.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+bool training(const Kernel& k) {
+  const auto* what = k.what == nullptr ? nullptr : std::get_if<BatchNorm>(k.what);
+  return what != nullptr && what->training;
+}
+
+BatchNormTensors forward_tensors(const Kernel& k) {
+  BatchNormTensors t;
+  t.x = k.reads[0];
+  t.weight = optional(k.beside, 0);
+  t.bias = optional(k.beside, 1);
+  t.running_mean = optional(k.beside, 2);
+  t.running_variance = optional(k.beside, 3);
+  t.y = k.writes[0];
+  t.mean = optional(k.writes, 1);
+  t.invstd = optional(k.writes, 2);
+  return t;
+}
+
+void run_batch_norm(const Machine& m, const Kernel& k) {
+  const BatchNormTensors t = forward_tensors(k);
+  if (training(k)) return batch_norm_training(m.launch, t, number(k, 0), number(k, 1));
+  batch_norm_inference(m.launch, t, number(k, 1));
+}
+
+// cuDNN's reads x first, PyTorch's own the gradient; PyTorch's for channels that lie next to each other writes dx last.
+BatchNormTensors backward_tensors(const Kernel& k) {
+  BatchNormTensors t;
+  const bool cudnn = k.name.find("cudnn") != std::string_view::npos;
+  t.x = k.reads[cudnn ? 0 : 1];
+  t.grad = k.reads[cudnn ? 1 : 0];
+  t.weight = optional(k.beside, 0);
+  t.mean = optional(k.beside, 1);
+  t.invstd = optional(k.beside, 2);
+  t.running_mean = optional(k.beside, 3);
+  t.running_variance = optional(k.beside, 4);
+  const auto* what = k.what == nullptr ? nullptr : std::get_if<BatchNorm>(k.what);
+  const bool last = !cudnn && what != nullptr && what->native_rows;
+  t.dx = optional(k.writes, last ? 2 : 0);
+  t.dweight = optional(k.writes, last ? 0 : 1);
+  t.dbias = optional(k.writes, last ? 1 : 2);
+  return t;
+}
+
+void run_batch_norm_backward(const Machine& m, const Kernel& k) {
+  batch_norm_backward(m.launch, backward_tensors(k), training(k), number(k, 0));
+}
+
+std::string refuse_batch_norm(const Kernel& k) {
+  if (training(k) && k.writes.size() < 3) return "training without the batch's moments";
+  if (!training(k) && k.beside.size() < 4) return "running moments that the plan does not give";
+  if (training(k) && std::isnan(number(k, 0)) && optional(k.beside, 2).rank > 0) return "a cumulative average";
+  return batch_norm_refusal(forward_tensors(k));
+}
+
+std::string refuse_batch_norm_backward(const Kernel& k) { return batch_norm_refusal(backward_tensors(k)); }
+
+const LayerNorm* work(const Kernel& k) { return k.what == nullptr ? nullptr : std::get_if<LayerNorm>(k.what); }
+
+LayerNormTensors rows_of(const Kernel& k) {
+  LayerNormTensors t;
+  t.rows = work(k)->rows;
+  t.columns = work(k)->columns;
+  return t;
+}
+
+template <bool root_mean_square>
+void run_layer_norm(const Machine& m, const Kernel& k) {
+  LayerNormTensors t = rows_of(k);
+  t.x = k.reads[0];
+  t.weight = optional(k.beside, 0);
+  t.y = k.writes[0];
+  if (root_mean_square) {
+    t.rstd = optional(k.writes, 1);
+  } else {
+    t.bias = optional(k.beside, 1);
+    t.mean = optional(k.writes, 1);
+    t.rstd = optional(k.writes, 2);
+  }
+  layer_norm(m.launch, t, number(k, 0), root_mean_square);
+}
+
+// Which form it is of shows in the statistics, as both gradients may have one name.
+bool is_root_mean_square(const Kernel& k) {
+  if (k.name.find("rms") != std::string_view::npos) return true;
+  const bool second = k.reads.size() > 3 && k.reads[3].rank == k.reads[2].rank &&
+                      elements_of(k.reads[3]) == work(k)->rows && k.reads[3].sizes[k.reads[3].rank - 1] == 1;
+  return !second;
+}
+
+void run_layer_norm_backward(const Machine& m, const Kernel& k) {
+  LayerNormTensors t = rows_of(k);
+  const bool root_mean_square = is_root_mean_square(k);
+  t.grad = k.reads[0];
+  t.x = k.reads[1];
+  std::size_t next = 2;
+  if (!root_mean_square) t.mean = k.reads[next++];
+  t.rstd = k.reads[next++];
+  t.weight = optional(k.reads, next);
+  t.dx = optional(k.beside, 0);
+  t.dweight = optional(k.beside, 1);
+  t.dbias = optional(k.beside, 2);
+  layer_norm_backward(m.launch, t, root_mean_square);
+}
+
+std::string refuse_layer_norm(const Kernel& k) {
+  if (work(k) == nullptr) return "the plan does not say over which rows";
+  if (!is_row_major(k.reads[0])) return "rows with gaps";
+  for (const KernelTensor& t : k.beside)
+    if (t.rank > 0 && t.dtype != k.reads[0].dtype) return "a weight of another type than the rows";
+  return "";
+}
+
+std::string refuse_layer_norm_backward(const Kernel& k) {
+  if (k.reads.size() < 3) return "the plan does not give its statistics";
+  if (!is_row_major(k.reads[1])) return "rows with gaps";
+  return refuse_layer_norm(k);
+}
+
+constexpr std::array kOperations{
+    Operation{"batch_norm", run_batch_norm, refuse_batch_norm},
+    Operation{"cudnn_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
+    Operation{"native_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
+    Operation{"native_layer_norm", run_layer_norm<false>, refuse_layer_norm},
+    Operation{"_fused_rms_norm", run_layer_norm<true>, refuse_layer_norm},
+    Operation{"native_layer_norm_backward", run_layer_norm_backward, refuse_layer_norm_backward},
+    Operation{"_fused_rms_norm_backward", run_layer_norm_backward, refuse_layer_norm_backward}};
+
+}  // namespace
+
+std::span<const Operation> normalization_operations() { return kOperations; }
+
+}  // namespace gpuplan::cuda

@@ -1,0 +1,154 @@
+// The operations of the pointwise engine.
+#include <array>
+#include <cmath>
+
+#include "validate/cuda/kernels/dropout.h"
+#include "validate/cuda/kernels/pointwise.h"
+#include "validate/cuda/operation.h"
+
+namespace gpuplan::cuda {
+namespace {
+
+// A convolution's bias [C] goes along the second dimension of [N, C, ...] where it does not fit the last.
+KernelTensor aligned(KernelTensor t, const KernelTensor& to) {
+  if (t.rank != 1 || to.rank < 3 || t.sizes[0] == to.sizes[to.rank - 1] || t.sizes[0] != to.sizes[1]) return t;
+  t.rank = to.rank - 1;
+  for (int i = 1; i < t.rank; ++i) t.sizes[i] = 1, t.strides[i] = 0;
+  return t;
+}
+
+PointwiseOperand tensor(const KernelTensor& t) { return {t, false, 0}; }
+PointwiseOperand constant(double value) { return {{}, true, value}; }
+
+// All operands in their order; parameters from the numbers.
+template <PointwiseOp op>
+void run_plain(const Machine& m, const Kernel& k) {
+  Pointwise w;
+  w.op = op;
+  w.out = result(k);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(arity(op)); ++i) w.operands[i] = tensor(k.reads[i]);
+  for (std::size_t i = 0; i < 2; ++i) w.parameters[i] = number(k, i);
+  pointwise(m.launch, w);
+}
+
+// The second operand may be a number.
+template <PointwiseOp op>
+void run_binary(const Machine& m, const Kernel& k) {
+  Pointwise w;
+  w.op = op;
+  w.out = result(k);
+  w.operands[0] = tensor(k.reads[0]);
+  w.operands[1] = k.reads.size() > 1 ? tensor(aligned(k.reads[1], w.out)) : constant(number(k, 0));
+  pointwise(m.launch, w);
+}
+
+// gelu and its gradient: the number says which form.
+template <PointwiseOp exact, PointwiseOp by_tanh>
+void run_gelu(const Machine& m, const Kernel& k) {
+  return number(k, 0) != 0 ? run_plain<by_tanh>(m, k) : run_plain<exact>(m, k);
+}
+
+void run_pow(const Machine& m, const Kernel& k) {
+  return number(k, 0) == 2 ? run_plain<PointwiseOp::square>(m, k) : run_plain<PointwiseOp::pow>(m, k);
+}
+
+void run_where(const Machine& m, const Kernel& k) {
+  Pointwise w;
+  w.op = PointwiseOp::where;
+  w.out = k.writes.back();
+  w.operands[0] = tensor(k.reads[0]);
+  if (k.reads.size() > 2) {
+    w.operands[1] = tensor(k.reads[1]);
+    w.operands[2] = tensor(k.reads[2]);
+  } else if (k.reads.size() == 2) {
+    const bool first = number(k, 1) == 1;
+    w.operands[first ? 1 : 2] = constant(number(k, 0));
+    w.operands[first ? 2 : 1] = tensor(k.reads[1]);
+    if (k.writes.size() > 1) fill(m.launch, k.writes[0], number(k, 0));
+  } else {
+    w.operands[1] = constant(number(k, 0));
+    w.operands[2] = constant(number(k, 1));
+  }
+  pointwise(m.launch, w);
+}
+
+void run_dropout(const Machine& m, const Kernel& k) {
+  dropout(m.launch, k.reads[0], k.writes[0], k.writes[1], number(k, 0), k.seed);
+}
+
+void run_dropout_backward(const Machine& m, const Kernel& k) {
+  const double p = number(k, 0);
+  Pointwise w;
+  w.op = PointwiseOp::dropout_backward;
+  w.out = result(k);
+  w.operands[0] = tensor(k.reads[0]);
+  w.operands[1] = tensor(k.reads[1]);
+  w.parameters[0] = p < 1 ? 1 / (1 - p) : 0;
+  pointwise(m.launch, w);
+}
+
+template <PointwiseOp op>
+constexpr Operation plain(std::string_view name) {
+  return {name, run_plain<op>};
+}
+template <PointwiseOp op>
+constexpr Operation binary(std::string_view name) {
+  return {name, run_binary<op>};
+}
+
+using enum PointwiseOp;
+
+constexpr std::array kOperations{binary<add>("add"),
+                                 binary<add>("add_"),
+                                 binary<sub>("sub"),
+                                 binary<sub>("sub_"),
+                                 binary<mul>("mul"),
+                                 binary<mul>("mul_"),
+                                 binary<div>("div"),
+                                 binary<div>("div_"),
+                                 binary<eq>("eq"),
+                                 binary<ne>("ne"),
+                                 binary<le>("le"),
+                                 binary<gt>("gt"),
+                                 binary<bit_and>("__and__"),
+                                 binary<bit_and>("bitwise_and"),
+                                 plain<neg>("neg"),
+                                 plain<neg>("neg_"),
+                                 plain<exp>("exp"),
+                                 plain<exp>("exp_"),
+                                 plain<sin>("sin"),
+                                 plain<cos>("cos"),
+                                 plain<tanh>("tanh"),
+                                 plain<tanh>("tanh_"),
+                                 plain<relu>("relu"),
+                                 plain<relu>("relu_"),
+                                 plain<silu>("silu"),
+                                 plain<silu>("silu_"),
+                                 plain<sigmoid>("sigmoid"),
+                                 plain<sigmoid>("sigmoid_"),
+                                 plain<rsqrt>("rsqrt"),
+                                 plain<hardtanh>("hardtanh"),
+                                 plain<hardtanh>("hardtanh_"),
+                                 plain<leaky_relu>("leaky_relu"),
+                                 plain<leaky_relu>("leaky_relu_"),
+                                 plain<elu>("elu"),
+                                 plain<elu>("elu_"),
+                                 plain<threshold_backward>("threshold_backward"),
+                                 plain<hardtanh_backward>("hardtanh_backward"),
+                                 plain<silu_backward>("silu_backward"),
+                                 plain<tanh_backward>("tanh_backward"),
+                                 plain<sigmoid_backward>("sigmoid_backward"),
+                                 plain<masked_fill>("masked_fill"),
+                                 plain<masked_fill>("masked_fill_"),
+                                 Operation{"gelu", run_gelu<gelu, gelu_tanh>},
+                                 Operation{"gelu_backward", run_gelu<gelu_backward, gelu_tanh_backward>},
+                                 Operation{"pow", run_pow},
+                                 Operation{"where", run_where},
+                                 Operation{"native_dropout", run_dropout},
+                                 Operation{"native_dropout_backward", run_dropout_backward}};
+
+}  // namespace
+
+std::span<const Operation> pointwise_operations() { return kOperations; }
+
+}  // namespace gpuplan::cuda
