@@ -107,7 +107,7 @@ void pointwise(Device& device, DType type) {
                      z = b.tensor(type, {4, 8, 6, 10});
   const KernelTensor row = b.tensor(type, {10}), last = b.tensor(type, {4, 8, 6, 10}, true);
   const KernelTensor mask = b.tensor(DType::boolean, {4, 8, 6, 10}), row_mask = b.tensor(DType::boolean, {6, 10});
-  const KernelTensor bias = b.tensor(type, {8});
+  const KernelTensor channels = b.tensor(type, {1, 8, 1, 1});
   for (const char* name : {"aten::add", "aten::sub", "aten::mul", "aten::div"}) {
     run(device, {name, {x, y}, {}, {z}, {}});
     run(device, {name, {x, row}, {}, {z}, {}});
@@ -115,12 +115,13 @@ void pointwise(Device& device, DType type) {
     run(device, {name, {x, last}, {}, {z}, {}});
     run(device, {std::string(name) + "_", {x, y}, {}, {}, {}});
   }
-  run(device, {"aten::add_", {x, bias}, {}, {}, {}});
-  for (const char* name : {"aten::eq", "aten::ne", "aten::le", "aten::gt"}) {
+  run(device, {"aten::add_", {x, channels}, {}, {}, {}});
+  for (const char* name : {"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::ge", "aten::gt"}) {
     run(device, {name, {x, y}, {}, {mask}, {}});
     run(device, {name, {x}, {}, {mask}, {3}});
   }
-  for (const char* name : {"neg", "exp", "sin", "cos", "tanh", "relu", "silu", "sigmoid", "rsqrt"})
+  for (const char* name :
+       {"neg", "exp", "sin", "cos", "tanh", "relu", "silu", "sigmoid", "rsqrt", "hardsigmoid", "hardswish"})
     run(device, {std::string("aten::") + name, {x}, {}, {z}, {}});
   run(device, {"aten::relu_", {x}, {}, {}, {}});
   run(device, {"aten::pow", {x}, {}, {z}, {2}});
@@ -134,6 +135,9 @@ void pointwise(Device& device, DType type) {
   }
   for (const char* name : {"threshold_backward", "silu_backward", "tanh_backward", "sigmoid_backward"})
     run(device, {std::string("aten::") + name, {x, y}, {}, {z}, {}});
+  run(device, {"aten::leaky_relu_backward", {x, y}, {}, {z}, {0.01}});
+  run(device, {"aten::hardsigmoid_backward", {y, x}, {}, {z}, {}});
+  run(device, {"aten::hardswish_backward", {y, x}, {}, {z}, {}});
   run(device, {"aten::hardtanh_backward", {y, x}, {}, {z}, {0, 6}});
   run(device, {"aten::masked_fill", {x, mask}, {}, {z}, {-1}});
   run(device, {"aten::masked_fill", {x, row_mask}, {}, {z}, {-1}});
@@ -179,6 +183,7 @@ void reductions(Device& device, DType type) {
   run(device, {"aten::sum", {flat}, {}, {b.tensor(type, {64})}, {1}});
   for (const double dim : {1.0, 3.0}) {
     run(device, {"aten::_softmax", {x}, {}, {y}, {dim}});
+    run(device, {"aten::_safe_softmax", {x}, {}, {y}, {dim}});
     run(device, {"aten::_log_softmax", {x}, {}, {y}, {dim}});
     run(device, {"aten::_softmax_backward_data", {x, y}, {}, {x}, {dim}});
     run(device, {"aten::_log_softmax_backward_data", {x, y}, {}, {x}, {dim}});
@@ -289,6 +294,43 @@ void lookups(Device& device, DType type) {
   run(device, {"aten::gather", {rows, index}, {}, {b.tensor(type, {4, 7, 2})}, {2}});
   const KernelTensor each = b.tensor(DType::int64, {4});
   run(device, {"aten::index", {rows, each, each}, {}, {b.tensor(type, {4, 24})}, {}});
+}
+
+// [B, H, L, D] in memory as [B, L, H, D].
+KernelTensor heads(Bench& b, DType type, std::vector<std::int64_t> sizes) {
+  KernelTensor t = b.tensor(type, {sizes[0], sizes[2], sizes[1], sizes[3]});
+  std::swap(t.sizes[1], t.sizes[2]);
+  std::swap(t.strides[1], t.strides[2]);
+  return t;
+}
+
+void attention(Device& device, DType type) {
+  const DType sums = accumulate_type(type);
+  for (const std::int64_t size : {24, 64, 80, 128}) {
+    for (const std::int64_t key_heads : {6, 2}) {
+      Bench b(device);
+      const auto query = [&] { return heads(b, type, {2, 6, 50, size}); };
+      const auto key = [&] { return heads(b, type, {2, key_heads, 70, size}); };
+      const KernelTensor q = query(), k = key(), v = key(), out = query(), grad = query();
+      const KernelTensor seed = b.tensor(DType::int64, {1, 1, 1, 2}), rows = b.tensor(sums, {2, 6, 64, 1});
+      KernelTensor mask = b.tensor(type, {2, 1, 1, 70});
+      const std::vector<double> plain{0.125, 0, 0}, causal{0.125, 1, 0.1};
+      run(device, {"aten::_scaled_dot_product_efficient_attention", {q, k, v, mask}, {}, {seed, out, rows}, plain});
+      run(device, {"aten::_scaled_dot_product_flash_attention", {q, k, v}, {}, {out, rows, seed}, causal});
+      const std::vector<KernelTensor> saved{q, k, v, mask, out, rows};
+      run(device, {"aten::_scaled_dot_product_efficient_attention_backward",
+                   {grad},
+                   saved,
+                   {query(), key(), key(), b.tensor(type, {2, 6, 50, 70})},
+                   plain});
+      mask = {};
+      run(device, {"aten::_scaled_dot_product_flash_attention_backward",
+                   {grad},
+                   {q, k, v, mask, out, rows},
+                   {query(), key(), key()},
+                   causal});
+    }
+  }
 }
 
 void integers(Device& device) {
@@ -407,6 +449,7 @@ int main(int argc, char** argv) {
     }
     normalizations(*device, type);
     lookups(*device, type);
+    attention(*device, type);
     optimizers(*device, type);
   }
   integers(*device);

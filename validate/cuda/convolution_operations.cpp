@@ -25,12 +25,6 @@ KernelTensor as_image(KernelTensor t) {
   return t;
 }
 
-bool has_sizes(const KernelTensor& t, std::array<std::int64_t, 4> sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    if (t.sizes[i] != sizes[i]) return false;
-  return true;
-}
-
 ConvolutionTensors tensors_of(const Kernel& k, const Convolution& c) {
   const KernelTensor first = as_image(k.reads[0]), second = as_image(k.reads[1]), out = as_image(result(k));
   switch (c.pass) {
@@ -38,8 +32,8 @@ ConvolutionTensors tensors_of(const Kernel& k, const Convolution& c) {
     case ConvolutionPass::backward_data: return {out, second, first};
     case ConvolutionPass::backward_filter: break;
   }
-  // The gradient of a transposed convolution's filter reads them the other way round.
-  const bool transposed = !has_sizes(first, {c.n, c.k, c.p, c.q}) && has_sizes(second, {c.n, c.k, c.p, c.q});
+  // Of a transposed convolution, whose gradient is the image.
+  const bool transposed = number(k, 0) != 0;
   return transposed ? ConvolutionTensors{first, out, second} : ConvolutionTensors{second, out, first};
 }
 

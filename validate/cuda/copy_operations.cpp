@@ -78,6 +78,15 @@ void run_pad(const Machine& m, const Kernel& k) {
   copy(m.launch, from, to);
 }
 
+// Zeros, and a part that is given first in every dimension.
+void run_slice_backward(const Machine& m, const Kernel& k) {
+  fill(m.launch, k.writes[0], 0);
+  if (k.reads.empty()) return;
+  KernelTensor to = k.writes[0];
+  for (int i = 0; i < to.rank; ++i) to.sizes[i] = k.reads[0].sizes[i];
+  copy(m.launch, k.reads[0], to);
+}
+
 template <int value>
 void run_fill(const Machine& m, const Kernel& k) {
   for (const KernelTensor& t : k.writes) fill(m.launch, t, value);
@@ -117,7 +126,7 @@ constexpr std::array kOperations{Operation{"to", run_copy},
                                  Operation{"zeros", run_fill<0>},
                                  Operation{"new_zeros", run_fill<0>},
                                  Operation{"zeros_like", run_fill<0>},
-                                 Operation{"slice_backward", run_fill<0>},
+                                 Operation{"slice_backward", run_slice_backward},
                                  Operation{"select_backward", run_fill<0>},
                                  Operation{"ones", run_fill<1>},
                                  Operation{"new_ones", run_fill<1>},

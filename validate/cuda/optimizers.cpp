@@ -8,7 +8,7 @@
 #include "validate/cuda/kernels/optimizer.h"
 #include "validate/cuda/kernels/pointwise.h"
 #include "validate/cuda/kernels/strided.h"
-#include "validate/executor/optimizer_numbers.h"
+#include "validate/executor/hyperparameters.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -41,9 +41,9 @@ std::vector<int> kept_states(const OptimizerConfig& config) {
 }
 
 UpdateNumbers numbers_of(const OptimizerConfig& config, std::int64_t step) {
-  const OptimizerNumbers n = optimizer_numbers(config);
+  const Hyperparameters n = hyperparameters(config);
   UpdateNumbers u;
-  u.learning_rate = n.learning_rate;
+  u.learning_rate = n.rate;
   u.momentum = n.momentum;
   u.weight_decay = n.weight_decay;
   u.beta1 = n.beta1;
@@ -139,7 +139,7 @@ void clip_norm(const LaunchContext& launch, std::span<const KernelTensor> gradie
     blocks += norm_blocks(t);
   });
   if (blocks == 0) return;
-  find_factor(launch, blocks, kClippedNorm);
+  find_factor(launch, blocks, kMaxNorm, kNormEps);
   for_batches(gradients, [&](DType dtype, const UpdateTensors& t) { apply_factor(launch, dtype, t); });
 }
 

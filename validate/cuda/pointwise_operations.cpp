@@ -9,12 +9,19 @@
 namespace gpuplan::cuda {
 namespace {
 
-// A convolution's bias [C] goes along the second dimension of [N, C, ...] where it does not fit the last.
-KernelTensor aligned(KernelTensor t, const KernelTensor& to) {
-  if (t.rank != 1 || to.rank < 3 || t.sizes[0] == to.sizes[to.rank - 1] || t.sizes[0] != to.sizes[1]) return t;
-  t.rank = to.rank - 1;
-  for (int i = 1; i < t.rank; ++i) t.sizes[i] = 1, t.strides[i] = 0;
-  return t;
+// Whether it broadcasts, right-aligned.
+bool fits(const KernelTensor& t, const KernelTensor& to) {
+  if (t.rank > to.rank) return false;
+  for (int i = 0; i < t.rank; ++i)
+    if (t.sizes[i] != 1 && t.sizes[i] != to.sizes[to.rank - t.rank + i]) return false;
+  return true;
+}
+
+std::string refuse_pointwise(const Kernel& k) {
+  const KernelTensor& to = k.writes.empty() ? k.reads[0] : k.writes.back();
+  for (const KernelTensor& t : k.reads)
+    if (!fits(t, to)) return "an operand that does not broadcast to the result";
+  return "";
 }
 
 PointwiseOperand tensor(const KernelTensor& t) { return {t, false, 0}; }
@@ -38,7 +45,7 @@ void run_binary(const Machine& m, const Kernel& k) {
   w.op = op;
   w.out = result(k);
   w.operands[0] = tensor(k.reads[0]);
-  w.operands[1] = k.reads.size() > 1 ? tensor(aligned(k.reads[1], w.out)) : constant(number(k, 0));
+  w.operands[1] = k.reads.size() > 1 ? tensor(k.reads[1]) : constant(number(k, 0));
   pointwise(m.launch, w);
 }
 
@@ -89,63 +96,73 @@ void run_dropout_backward(const Machine& m, const Kernel& k) {
 
 template <PointwiseOp op>
 constexpr Operation plain(std::string_view name) {
-  return {name, run_plain<op>};
+  return {name, run_plain<op>, refuse_pointwise};
 }
 template <PointwiseOp op>
 constexpr Operation binary(std::string_view name) {
-  return {name, run_binary<op>};
+  return {name, run_binary<op>, refuse_pointwise};
 }
 
 using enum PointwiseOp;
 
-constexpr std::array kOperations{binary<add>("add"),
-                                 binary<add>("add_"),
-                                 binary<sub>("sub"),
-                                 binary<sub>("sub_"),
-                                 binary<mul>("mul"),
-                                 binary<mul>("mul_"),
-                                 binary<div>("div"),
-                                 binary<div>("div_"),
-                                 binary<eq>("eq"),
-                                 binary<ne>("ne"),
-                                 binary<le>("le"),
-                                 binary<gt>("gt"),
-                                 binary<bit_and>("__and__"),
-                                 binary<bit_and>("bitwise_and"),
-                                 plain<neg>("neg"),
-                                 plain<neg>("neg_"),
-                                 plain<exp>("exp"),
-                                 plain<exp>("exp_"),
-                                 plain<sin>("sin"),
-                                 plain<cos>("cos"),
-                                 plain<tanh>("tanh"),
-                                 plain<tanh>("tanh_"),
-                                 plain<relu>("relu"),
-                                 plain<relu>("relu_"),
-                                 plain<silu>("silu"),
-                                 plain<silu>("silu_"),
-                                 plain<sigmoid>("sigmoid"),
-                                 plain<sigmoid>("sigmoid_"),
-                                 plain<rsqrt>("rsqrt"),
-                                 plain<hardtanh>("hardtanh"),
-                                 plain<hardtanh>("hardtanh_"),
-                                 plain<leaky_relu>("leaky_relu"),
-                                 plain<leaky_relu>("leaky_relu_"),
-                                 plain<elu>("elu"),
-                                 plain<elu>("elu_"),
-                                 plain<threshold_backward>("threshold_backward"),
-                                 plain<hardtanh_backward>("hardtanh_backward"),
-                                 plain<silu_backward>("silu_backward"),
-                                 plain<tanh_backward>("tanh_backward"),
-                                 plain<sigmoid_backward>("sigmoid_backward"),
-                                 plain<masked_fill>("masked_fill"),
-                                 plain<masked_fill>("masked_fill_"),
-                                 Operation{"gelu", run_gelu<gelu, gelu_tanh>},
-                                 Operation{"gelu_backward", run_gelu<gelu_backward, gelu_tanh_backward>},
-                                 Operation{"pow", run_pow},
-                                 Operation{"where", run_where},
-                                 Operation{"native_dropout", run_dropout},
-                                 Operation{"native_dropout_backward", run_dropout_backward}};
+constexpr std::array kOperations{
+    binary<add>("add"),
+    binary<add>("add_"),
+    binary<sub>("sub"),
+    binary<sub>("sub_"),
+    binary<mul>("mul"),
+    binary<mul>("mul_"),
+    binary<div>("div"),
+    binary<div>("div_"),
+    binary<eq>("eq"),
+    binary<ne>("ne"),
+    binary<le>("le"),
+    binary<gt>("gt"),
+    binary<lt>("lt"),
+    binary<ge>("ge"),
+    binary<bit_and>("__and__"),
+    binary<bit_and>("bitwise_and"),
+    plain<neg>("neg"),
+    plain<neg>("neg_"),
+    plain<exp>("exp"),
+    plain<exp>("exp_"),
+    plain<sin>("sin"),
+    plain<cos>("cos"),
+    plain<tanh>("tanh"),
+    plain<tanh>("tanh_"),
+    plain<relu>("relu"),
+    plain<relu>("relu_"),
+    plain<silu>("silu"),
+    plain<silu>("silu_"),
+    plain<sigmoid>("sigmoid"),
+    plain<sigmoid>("sigmoid_"),
+    plain<rsqrt>("rsqrt"),
+    plain<hardtanh>("hardtanh"),
+    plain<hardtanh>("hardtanh_"),
+    plain<leaky_relu>("leaky_relu"),
+    plain<leaky_relu>("leaky_relu_"),
+    plain<elu>("elu"),
+    plain<elu>("elu_"),
+    plain<threshold_backward>("threshold_backward"),
+    plain<leaky_relu_backward>("leaky_relu_backward"),
+    plain<hardsigmoid>("hardsigmoid"),
+    plain<hardsigmoid>("hardsigmoid_"),
+    plain<hardswish>("hardswish"),
+    plain<hardswish>("hardswish_"),
+    plain<hardsigmoid_backward>("hardsigmoid_backward"),
+    plain<hardswish_backward>("hardswish_backward"),
+    plain<hardtanh_backward>("hardtanh_backward"),
+    plain<silu_backward>("silu_backward"),
+    plain<tanh_backward>("tanh_backward"),
+    plain<sigmoid_backward>("sigmoid_backward"),
+    plain<masked_fill>("masked_fill"),
+    plain<masked_fill>("masked_fill_"),
+    Operation{"gelu", run_gelu<gelu, gelu_tanh>, refuse_pointwise},
+    Operation{"gelu_backward", run_gelu<gelu_backward, gelu_tanh_backward>, refuse_pointwise},
+    Operation{"pow", run_pow, refuse_pointwise},
+    Operation{"where", run_where, refuse_pointwise},
+    Operation{"native_dropout", run_dropout},
+    Operation{"native_dropout_backward", run_dropout_backward}};
 
 }  // namespace
 

@@ -44,7 +44,11 @@ std::string refuse_product(const Kernel& k) {
   if (k.reads[0].dtype != k.reads[1].dtype) return "a product of two types";
   for (std::size_t i = 0; i < 2; ++i)
     if (needs_copy(k.reads[i])) return "an operand that is neither row-major nor column-major";
-  return "";
+  const KernelTensor &a = k.reads[0], &b = k.reads[1], &out = result(k);
+  const int row = out.rank - 2, column = out.rank - 1;
+  const bool fit = a.rank == out.rank && b.rank == out.rank && a.sizes[column] == b.sizes[row] &&
+                   a.sizes[row] == out.sizes[row] && b.sizes[column] == out.sizes[column];
+  return fit ? "" : "factors that do not fit";
 }
 
 constexpr std::array kOperations{Operation{"mm", run_product, refuse_product},

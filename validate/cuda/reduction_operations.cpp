@@ -76,6 +76,10 @@ void run_softmax(const Machine& m, const Kernel& k) {
   softmax(m.launch, k.reads[0], k.writes[0], dimension(k), log);
 }
 
+void run_safe_softmax(const Machine& m, const Kernel& k) {
+  softmax(m.launch, k.reads[0], k.writes[0], dimension(k), false, true);
+}
+
 template <bool log>
 void run_softmax_backward(const Machine& m, const Kernel& k) {
   softmax_backward(m.launch, k.reads[0], k.reads[1], result(k), dimension(k), log);
@@ -107,6 +111,7 @@ constexpr std::array kOperations{Operation{"sum", run_sum, refuse_sum},
                                  Operation{"all", run_logical<Reducing::all>},
                                  Operation{"any", run_logical<Reducing::any>},
                                  Operation{"_softmax", run_softmax<false>, refuse_dimension},
+                                 Operation{"_safe_softmax", run_safe_softmax, refuse_dimension},
                                  Operation{"_log_softmax", run_softmax<true>, refuse_dimension},
                                  Operation{"_softmax_backward_data", run_softmax_backward<false>, refuse_dimension},
                                  Operation{"_log_softmax_backward_data", run_softmax_backward<true>, refuse_dimension},

@@ -18,14 +18,14 @@ __global__ void __launch_bounds__(kThreads)
   using C = accumulate_t<T>;
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t block = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; block * kBlock < n; block += step) {
-    const RandomBlock random = random_block(seed, static_cast<std::uint64_t>(block));
+    const Philox random = philox(seed, static_cast<std::uint64_t>(block));
 #pragma unroll
     for (int k = 0; k < kBlock; ++k) {
       const std::int64_t i = block * kBlock + k;
       if (i >= n) return;
       std::int64_t offsets[3] = {i, i, i};
       if (!dense) at(static_cast<std::uint64_t>(i), offsets);
-      const bool keeps = random_fraction(random.words[k]) >= p;
+      const bool keeps = static_cast<float>(random.word[k] >> 8) * 0x1p-24F >= p;
       mask[offsets[1]] = keeps ? 1 : 0;
       y[offsets[2]] = narrow<T>(keeps ? widen<C>(x[offsets[0]]) * static_cast<C>(scale) : C(0));
     }

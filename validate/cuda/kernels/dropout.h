@@ -7,7 +7,7 @@
 
 namespace gpuplan::cuda {
 
-/// mask[i] = random_fraction(seed, i) >= p, y[i] = mask[i] ? x[i] / (1 - p) : 0, i counting row-major.
+/// mask[i] = uniform(seed, i) >= p, y[i] = mask[i] ? x[i] / (1 - p) : 0, i counting row-major.
 void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTensor& mask, const KernelTensor& y,
              double p, std::uint64_t seed);
 

@@ -114,12 +114,13 @@ __global__ void __launch_bounds__(kThreads) square_kernel(const __grid_constant_
   if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
-__global__ void __launch_bounds__(kThreads) factor_kernel(double* factor, std::int64_t blocks, double most) {
+__global__ void __launch_bounds__(kThreads)
+    factor_kernel(double* factor, std::int64_t blocks, double most, double eps) {
   __shared__ double shared[32];
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < blocks; i += kThreads) sum += factor[1 + i];
   sum = over_block<kThreads>(sum, shared, Add{});
-  const double wanted = most / (sqrt(sum) + 1e-6);
+  const double wanted = most / (sqrt(sum) + eps);
   if (threadIdx.x == 0) *factor = wanted < 1 ? wanted : 1;
 }
 
@@ -193,8 +194,8 @@ void add_squares(const LaunchContext& context, DType dtype, UpdateTensors tensor
   check_launch("the norm of the gradients");
 }
 
-void find_factor(const LaunchContext& context, std::int64_t blocks, double most) {
-  factor_kernel<<<1, kThreads, 0, context.stream>>>(static_cast<double*>(context.partials), blocks, most);
+void find_factor(const LaunchContext& context, std::int64_t blocks, double most, double eps) {
+  factor_kernel<<<1, kThreads, 0, context.stream>>>(static_cast<double*>(context.partials), blocks, most, eps);
   check_launch("the norm of the gradients");
 }
 

@@ -32,11 +32,11 @@ struct UpdateTensors {
 void update(const LaunchContext& context, Update kind, DType dtype, UpdateTensors tensors,
             const UpdateNumbers& numbers);
 
-/// Scales all tensors by min(1, most / (norm + 1e-6)), of the norm of everything in them. Only `gradients` and
+/// Scales all tensors by min(1, most / (norm + eps)), of the norm of everything in them. Only `gradients` and
 /// `elements` are read. Three calls: add up each batch, find the factor, apply it to each batch.
 std::int64_t norm_blocks(const UpdateTensors& tensors);
 void add_squares(const LaunchContext& context, DType dtype, UpdateTensors tensors, std::int64_t first_block);
-void find_factor(const LaunchContext& context, std::int64_t blocks, double most);
+void find_factor(const LaunchContext& context, std::int64_t blocks, double most, double eps);
 void apply_factor(const LaunchContext& context, DType dtype, UpdateTensors tensors);
 
 }  // namespace gpuplan::cuda

@@ -22,11 +22,13 @@ enum class PointwiseOp : std::uint8_t {
   rsqrt,
   gelu,
   gelu_tanh,
+  hardsigmoid,
+  hardswish,
   square,
-  pow,  // pow: parameter 0
-  hardtanh,
-  leaky_relu,
-  elu,  // {min, max}, {slope}, {alpha}
+  pow,         // {exponent}
+  hardtanh,    // {min, max}
+  leaky_relu,  // {slope}
+  elu,         // {alpha}
   // of a and b
   add,
   sub,
@@ -34,18 +36,23 @@ enum class PointwiseOp : std::uint8_t {
   div,
   eq,
   ne,
+  lt,
   le,
+  ge,
   gt,
   bit_and,
-  masked_fill,         // b ? {value} : a
-  dropout_backward,    // b ? a * {scale} : 0
-  threshold_backward,  // a > 0 ? b : 0: result, then gradient
-  hardtanh_backward,
+  masked_fill,          // b ? {value} : a
+  dropout_backward,     // a times (b ? {scale} : 0)
+  threshold_backward,   // result, then gradient
+  leaky_relu_backward,  // input or result, then gradient
+  hardtanh_backward,    // gradient, then input; so are the next
   gelu_backward,
   gelu_tanh_backward,
-  silu_backward,  // gradient, then input
-  tanh_backward,
-  sigmoid_backward,  // gradient, then result
+  silu_backward,
+  hardsigmoid_backward,
+  hardswish_backward,
+  tanh_backward,  // gradient, then result
+  sigmoid_backward,
   // of a, b and c
   where,
   count

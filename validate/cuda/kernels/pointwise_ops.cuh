@@ -26,6 +26,12 @@ struct Gelu {
 };
 
 template <class C>
+__device__ __forceinline__ C hard_sigmoid(C x) {
+  const C y = x + C(3);
+  return (y < C(0) ? C(0) : y > C(6) ? C(6) : y) / C(6);  // a NaN stays one
+}
+
+template <class C>
 __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
   switch (op) {
     case PointwiseOp::identity: return a;
@@ -40,6 +46,8 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     case PointwiseOp::rsqrt: return rsqrt(a);
     case PointwiseOp::gelu: return Gelu<C>::value(a);
     case PointwiseOp::gelu_tanh: return Gelu<C>::tanh_value(a);
+    case PointwiseOp::hardsigmoid: return hard_sigmoid(a);
+    case PointwiseOp::hardswish: return a * hard_sigmoid(a);
     case PointwiseOp::square: return a * a;
     case PointwiseOp::pow: return pow(a, p);
     case PointwiseOp::hardtanh: return a < p ? p : a > q ? q : a;
@@ -51,12 +59,17 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     case PointwiseOp::div: return a / b;
     case PointwiseOp::eq: return a == b ? C(1) : C(0);
     case PointwiseOp::ne: return a != b ? C(1) : C(0);
+    case PointwiseOp::lt: return a < b ? C(1) : C(0);
+    case PointwiseOp::ge: return a >= b ? C(1) : C(0);
     case PointwiseOp::le: return a <= b ? C(1) : C(0);
     case PointwiseOp::gt: return a > b ? C(1) : C(0);
     case PointwiseOp::bit_and: return static_cast<C>(static_cast<std::int64_t>(a) & static_cast<std::int64_t>(b));
     case PointwiseOp::masked_fill: return b != C(0) ? p : a;
-    case PointwiseOp::dropout_backward: return b != C(0) ? a * p : C(0);
+    case PointwiseOp::dropout_backward: return a * (b != C(0) ? p : C(0));
     case PointwiseOp::threshold_backward: return a <= C(0) ? C(0) : b;
+    case PointwiseOp::leaky_relu_backward: return a > C(0) ? b : b * p;
+    case PointwiseOp::hardsigmoid_backward: return b > C(-3) && b < C(3) ? a / C(6) : C(0);
+    case PointwiseOp::hardswish_backward: return b < C(-3) ? C(0) : b <= C(3) ? a * (b / C(3) + C(0.5)) : a;
     case PointwiseOp::hardtanh_backward: return b <= p || b >= q ? C(0) : a;
     case PointwiseOp::gelu_backward: return a * Gelu<C>::slope(b);
     case PointwiseOp::gelu_tanh_backward: return a * Gelu<C>::tanh_slope(b);

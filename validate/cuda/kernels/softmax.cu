@@ -21,7 +21,8 @@ __device__ __forceinline__ float logarithm(float x) { return logf(x); }
 __device__ __forceinline__ double logarithm(double x) { return log(x); }
 
 template <class In, class T, bool log>
-__global__ void __launch_bounds__(kThreads) forward(const In* x, T* y, Rows rows, Offsets<std::uint64_t, 2> offsets) {
+__global__ void __launch_bounds__(kThreads)
+    forward(const In* x, T* y, Rows rows, bool safe, Offsets<std::uint64_t, 2> offsets) {
   using C = accumulate_t<T>;
   __shared__ C shared[kThreads];
   const int lane = static_cast<int>(threadIdx.x) / rows.across, lanes = kThreads / rows.across;
@@ -37,13 +38,16 @@ __global__ void __launch_bounds__(kThreads) forward(const In* x, T* y, Rows rows
       most = v > most || v != v ? v : most;  // a NaN stays one
     }
     most = over_threads(most, shared, lanes, rows.across, Most{});
+    if (most == -INFINITY) most = C(0);  // exp(-inf) is 0, exp(-inf + inf) no number
     C sum = 0;
     for (std::int64_t i = lane; i < end; i += lanes) sum += exponential(widen<C>(x[at[1] + i * rows.steps[1]]) - most);
     sum = over_threads(sum, shared, lanes, rows.across, Add{});
     const C logarithm_of_sum = logarithm(sum);
     for (std::int64_t i = lane; i < end; i += lanes) {
       const C v = widen<C>(x[at[1] + i * rows.steps[1]]) - most;
-      y[at[0] + i * rows.steps[0]] = narrow<T>(log ? v - logarithm_of_sum : exponential(v) / sum);
+      y[at[0] + i * rows.steps[0]] = narrow<T>(log                   ? v - logarithm_of_sum
+                                               : safe && sum == C(0) ? C(0)
+                                                                     : exponential(v) / sum);
     }
   }
 }
@@ -105,7 +109,8 @@ Plan plan(const KernelTensor* const* tensors, int operands, int dimension) {
 
 }  // namespace
 
-void softmax(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y, int dimension, bool log) {
+void softmax(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y, int dimension, bool log,
+             bool safe) {
   const KernelTensor* tensors[] = {&y, &x};
   const Plan p = plan(tensors, 2, dimension);
   if (p.rows.count * p.rows.length == 0) return;
@@ -116,7 +121,7 @@ void softmax(const LaunchContext& context, const KernelTensor& x, const KernelTe
       using In = decltype(source);
       const auto kernel = log ? forward<In, T, true> : forward<In, T, false>;
       kernel<<<blocks, kThreads, 0, context.stream>>>(static_cast<const In*>(x.data), static_cast<T*>(y.data), p.rows,
-                                                      Offsets<std::uint64_t, 2>(p.outer));
+                                                      safe, Offsets<std::uint64_t, 2>(p.outer));
     };
     if (x.dtype == y.dtype) return launch(T{});
     if (x.dtype == DType::fp16 && y.dtype == DType::fp32) return launch(__half{});
