@@ -46,6 +46,7 @@ TensorId columns(LayerBuilder& b, TensorId t, std::int64_t from, std::int64_t co
 
 // find_packed_sequence_indices: the number of the sequence that each token belongs to.
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
+  if (b.shape(positions)[0] == 1) positions = aten::expand(b, positions, n.each());
   const TensorId first = make(b, "aten::sub", {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {1});
   const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {1});
   const TensorId steps =

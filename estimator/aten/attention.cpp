@@ -1,5 +1,6 @@
 #include "estimator/aten/attention.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -111,8 +112,17 @@ class Kernel {
       std::vector<TensorId> reads;
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
       const std::vector<TensorId> results = b_.emit_many(step.name, what, reads, outputs_of(step));
-      if (is_kernel(step)) b_.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+      if (is_kernel(step)) {
+        b_.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+        kernel_reads_ = step.reads;
+      } else if (step.name == "aten::where") {
+        b_.numbers({0, -std::numeric_limits<double>::infinity()});
+      } else if (const Shape from = b_.shape(reads[0]); from.rank() == 4) {
+        const auto p = padding(from, step.outputs[0].tensor.shape);
+        b_.numbers({0, 0, 0, 0, p[0], p[1], p[2], p[3], 0});
+      }
       for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
+      if (forward_.contains(Value::aligned_mask) && !is_kernel(step)) cut_mask();
       if (!step.saved.empty() && a_.mask != kNone) expand_mask(step.saved.back());
       for (const Value v : in_unpacking_order(step.saved, a_.mask != kNone)) saved.push_back(forward_.at(v));
     }
@@ -130,6 +140,21 @@ class Kernel {
  private:
   // F.scaled_dot_product_attention's default.
   double scale() const { return 1 / std::sqrt(static_cast<double>(b_.shape(a_.query)[-1])); }
+
+  // After the last element of each dimension; less than 0 cuts it off.
+  static std::array<double, 4> padding(const Shape& from, const Shape& to) {
+    std::array<double, 4> p{};
+    for (int i = 0; i < 4; ++i) p[static_cast<std::size_t>(i)] = static_cast<double>(to[i] - from[i]);
+    return p;
+  }
+
+  // pad_bias: a mask padded to aligned rows is sliced to its own width again, a view.
+  void cut_mask() {
+    TensorId& mask = forward_[Value::aligned_mask];
+    Shape shape = b_.shape(mask);
+    shape.set(-1, b_.shape(a_.key)[-2]);
+    mask = b_.alias(mask, shape, b_.strides(mask));
+  }
 
   // The kernel is given a mask that is expanded to the scores' shape, and so is autograd.
   void expand_mask(Value id) {
@@ -179,7 +204,15 @@ class Kernel {
       std::vector<Operand> reads;
       for (const Value v : step.reads) reads.push_back(values.at(v));
       const std::vector<Operand> results = node.run_many(step.name, what, reads, outputs_of(step));
-      if (is_kernel(step)) node.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+      if (is_kernel(step)) {
+        node.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+        node.beside({values.at(kernel_reads_[0]), values.at(kernel_reads_[1]), values.at(kernel_reads_[2]),
+                     kernel_reads_.size() > 3 ? values.at(kernel_reads_[3]) : kAbsent, values.at(Value::out),
+                     values.at(Value::logsumexp)});
+      } else if (step.name == "aten::constant_pad_nd" && node.shape(reads[0]).rank() == 4) {
+        const auto p = padding(node.shape(reads[0]), step.outputs[0].tensor.shape);
+        node.numbers({0, 0, 0, 0, p[0], p[1], p[2], p[3], 0});
+      }
       for (std::size_t i = 0; i < results.size(); ++i) values[step.outputs[i].value] = results[i];
     }
     give(node, values, a_.query, Value::grad_query);
@@ -207,6 +240,7 @@ class Kernel {
   AttentionBackend backend_;
   bool engine_;  // cuDNN's own workspace counts
   std::map<Value, TensorId> forward_;
+  std::vector<Value> kernel_reads_;  // of the forward kernel: query, key, value, mask where there is one
 };
 
 // A mask with a gradient is expanded to the scores by a node of its own, after that of the kernel. One that has to be

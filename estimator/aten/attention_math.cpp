@@ -36,9 +36,12 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
                          .program = {kResultAllocation, shape.elements(), rows, size_of(dtype), -3, -2, -1},
                          .actions = 7};
   const TensorId y = b.emit("aten::_safe_softmax", forward, {scores}, shape, dtype);
+  const auto last = static_cast<double>(shape.rank() - 1);
+  b.numbers({last});
   if (NodeBuilder node = b.node("SafeSoftmaxBackward0", y, {scores})) {
     const Softmax backward{.elements = shape.elements(), .backward = true, .product_scratch = true, .dtype = dtype};
     node.give(scores, node.run("aten::_softmax_backward_data", backward, {node.grad(), y}, shape, dtype));
+    node.numbers({last});
   }
   return y;
 }

@@ -65,6 +65,7 @@ struct Backward {
     const Operand g = transposed ? dy : node.contiguous(dy, image_format);
     dw = node.run("aten::convolution_backward", c, {g, image, columns},
                   {b.shape(of.weight), conv.dtype, placing_of(image_format)});
+    node.numbers({transposed ? 1.0 : 0.0});
   }
   // Of the gradient as it arrived, whatever was copied for the kernels.
   void bias() {
@@ -73,6 +74,7 @@ struct Backward {
     const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
     db = node.run("aten::sum", Reduction{out, all_but_channels, conv.dtype, conv.dtype}, {node.grad()},
                   b.shape(of.bias), conv.dtype);
+    node.numbers({static_cast<double>(all_but_channels)});
   }
 };
 
@@ -137,7 +139,12 @@ TensorId convolution(LayerBuilder& b, const Convolution& geometry, const Convolu
   if (!lies_in(b, of.weight, format)) conv.weight_copy_bytes = bytes(of.weight);
   TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {of.input, of.weight},
                       {out, conv.dtype, placing_of(format)});
-  if (of.bias != kNone) y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, of.bias});
+  if (of.bias != kNone) {
+    Shape channels;  // reshape_bias: [1, channels, 1, 1]
+    for (int i = 0; i < out.rank(); ++i) channels.push_back(i == 1 ? out[1] : 1);
+    const TensorId bias = b.alias(of.bias, channels, contiguous_strides(channels));
+    y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+  }
   if (NodeBuilder node = b.node("ConvolutionBackward0", y, {of.input, of.weight, of.bias}))
     backward(node, b, conv, of, transposed);
   return y;

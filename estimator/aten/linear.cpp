@@ -32,13 +32,14 @@ struct Product {
 
 Operand gradient_of_x(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
   if (!node.needs(p.x)) return 0;
-  const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype};
+  const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype, .gradient = GemmGradient::of_first};
   return node.run(op, gemm, {node.grad(), p.y}, gradient_like(b, p.x));
 }
 
 Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
   if (!node.needs(p.y)) return 0;
-  const Gemm gemm{.batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype};
+  const Gemm gemm{
+      .batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype, .gradient = GemmGradient::of_second};
   return node.run(op, gemm, {node.grad(), p.x}, gradient_like(b, p.y));
 }
 
@@ -137,8 +138,10 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
   const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype};
   p.result = b.emit("aten::bmm", gemm, {x, y}, {p.batch, p.m, p.n}, p.dtype);
   if (NodeBuilder node = b.node("BmmBackward0", p.result, {x, y})) {
-    const Gemm of_y{.batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype};
-    const Gemm of_x{.batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype};
+    const Gemm of_y{
+        .batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype, .gradient = GemmGradient::of_second};
+    const Gemm of_x{
+        .batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype, .gradient = GemmGradient::of_first};
     Operand dy = 0, dx = 0;
     if (node.needs(x)) node.save(y);
     if (node.needs(y)) dy = node.run("aten::bmm", of_y, {node.grad(), x}, t, p.dtype);

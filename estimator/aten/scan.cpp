@@ -36,6 +36,7 @@ TensorId cumsum(LayerBuilder& b, TensorId x, int dim) {
   const DType from = b.dtype(x);
   const DType to = is_floating(from) ? from : DType::int64;
   const TensorId y = b.emit("aten::cumsum", scan(shape, dim, from, to, b.run().pytorch), {x}, shape, to);
+  b.numbers({static_cast<double>(dim)});
   if (NodeBuilder node = b.node("CumsumBackward0", y, {x})) {
     const Copy flip{shape.elements()};
     const Operand reversed = node.run("aten::flip", flip, {node.grad()}, shape, to);

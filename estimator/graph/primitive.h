@@ -13,11 +13,15 @@
 
 namespace gpuplan {
 
+/// What a product in backward is the gradient of; it reads the result's gradient, then the other factor.
+enum class GemmGradient : std::uint8_t { none, of_first, of_second };
+
 /// out[batch, m, n] = a[batch, m, k] b[batch, k, n]; k is always the contracted dimension.
 struct Gemm {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool bias_epilogue = false;  // cuBLASLt adds the bias (addmm); otherwise a plain cuBLAS product
   DType dtype = DType::fp32;
+  GemmGradient gradient = GemmGradient::none;  // of_first: grad b^T; of_second: a^T grad
 };
 
 enum class ConvolutionPass : std::uint8_t { forward, backward_data, backward_filter };

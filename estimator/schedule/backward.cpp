@@ -205,6 +205,7 @@ class Engine {
       writer_.allocate(locals_[i].buffer);
     }
     writer_.record(graph_, op, [&](Operand r) { return view(n, r); });
+    if (const auto* gemm = std::get_if<Gemm>(&op.what)) writer_.turn_factors(gemm->gradient);
   }
 
   OperandView view(const AutogradNode& n, Operand r) {

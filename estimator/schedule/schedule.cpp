@@ -1,6 +1,7 @@
 #include "estimator/schedule/schedule.h"
 
 #include <optional>
+#include <utility>
 
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/host_saved.h"
@@ -46,6 +47,21 @@ void StepWriter::record(std::initializer_list<OperandView> reads, std::initializ
   call.writes = append(calls_->operands, writes);
   call.numbers = append(calls_->numbers, numbers);
   calls_->calls.push_back(call);
+}
+
+void StepWriter::turn_factors(GemmGradient gradient) {
+  if (calls_ == nullptr || gradient == GemmGradient::none) return;
+  const Range reads = calls_->calls.back().reads;
+  OperandView& first = calls_->operands[static_cast<std::size_t>(reads.begin)];
+  OperandView& second = calls_->operands[static_cast<std::size_t>(reads.begin) + 1];
+  const int rank = second.shape.rank();
+  const OperandView saved = second;
+  for (const int i : {rank - 2, rank - 1}) {
+    const int other = 2 * rank - 3 - i;
+    second.shape.set(i, saved.shape[other]);
+    second.strides.set(i, saved.strides[other]);
+  }
+  if (gradient == GemmGradient::of_second) std::swap(first, second);
 }
 
 namespace {

@@ -47,6 +47,8 @@ class StepWriter {
       calls_->numbers.push_back(graph.numbers[static_cast<std::size_t>(i)]);
     call.numbers.end = static_cast<std::int32_t>(calls_->numbers.size());
   }
+  /// The product recorded last, which computes a gradient, as one of two factors.
+  void turn_factors(GemmGradient gradient);
   /// The same for an operation of the engine's own.
   void record(std::initializer_list<OperandView> reads, std::initializer_list<OperandView> writes,
               std::initializer_list<double> numbers = {});

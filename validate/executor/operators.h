@@ -28,6 +28,7 @@
 //     mm, bmm reads a, b · addmm reads a, b, bias (operands of any strides)
 //     convolution, _conv_depthwise2d            reads input, weight
 //     convolution_backward                      by Convolution::pass: data reads grad, weight; filter grad, input
+//                                               {1 for a transposed convolution, whose grad is the image}
 //   normalisation
 //     batch_norm {momentum or NaN, eps}         reads x; beside [weight], [bias], [running mean], [running variance];
 //                                               writes y, [mean, invstd]
@@ -46,9 +47,14 @@
 //     _adaptive_avg_pool2d and _backward        reads x; grad, x
 //   attention
 //     _scaled_dot_product_{flash,efficient,cudnn}_attention[_backward] {scale, causal, p}
-//                                               reads query, key, value, [mask]; writes as PyTorch's, result first
+//                                               reads query, key, value, [mask]; writes as PyTorch's: the result is
+//                                               the first of four dimensions, log-sum-exp the fp32 after it.
+//                                               Backward reads grad; beside query, key, value, [mask], result,
+//                                               log-sum-exp; writes the gradients of query, key, value, [mask]; its
+//                                               seed is that of the forward operation
+//     slice_backward that reads a part          zeros with that part first in every dimension (padded heads)
 //   losses and lookups
-//     _log_softmax, _softmax {dim}              reads x · _..._backward_data {dim} reads grad, result
+//     _log_softmax, _softmax, _safe_softmax {dim}  reads x · _..._backward_data {dim} reads grad, result
 //     nll_loss[2d]_forward {ignored index}      reads log p, target; writes loss, total weight
 //     nll_loss[2d]_backward {ignored index}     reads grad, log p, target, total weight
 //     embedding                                 reads table, indices

@@ -46,6 +46,10 @@ class Kernels {
     addresses_.assign(schedule.buffers.size(), 0);
     tf32_ = walk.parts.run.tf32;
     for (const Op& op : graph_.forward_ops) forward_.emplace(&op.what, forward_.size());
+    // Attention draws again in backward what it drew in forward.
+    for (const AutogradNode& n : graph_.nodes)
+      for (std::int32_t i = n.ops.begin; i < n.ops.end && n.op != kNone; ++i)
+        forward_.emplace(&graph_.backward_ops[index(i)].what, index(n.op));
   }
 
   void place(BufferId buffer, std::uint64_t address) { addresses_[index(buffer)] = address; }
@@ -122,7 +126,9 @@ class Walker final : public LoopFollower {
 
   void model_is_made() override {
     const Graph& graph = walk_.parts.graph;
-    for (const TensorId t : graph.model_storage) initialize(t);
+    // Temporaries of constructors and weights that tied ones replaced are gone.
+    for (const TensorId t : graph.model_storage)
+      if (schedule_.buffers[index(graph.tensor(t).buffer)].category != Category::scratch) initialize(t);
     for (const TensorId t : graph.adapters) initialize(t);
     for (const TensorId t : graph.inputs) initialize(t);
     device_.synchronize();
