@@ -1,0 +1,95 @@
+#include "tests/host_device/host_device.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "estimator/error.h"
+#include "tests/host_device/operation.h"
+#include "tests/host_device/optimizer.h"
+
+namespace gpuplan {
+namespace {
+
+void* pointer(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): the allocator counts in addresses
+}
+
+const host::Operation* find(std::string_view name) {
+  constexpr std::string_view kPrefix = "aten::";
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  for (const auto operations :
+       {host::pointwise_operations(), host::pointwise_backward_operations(), host::product_operations(),
+        host::convolution_operations(), host::normalisation_operations(), host::pooling_operations(),
+        host::attention_operations(), host::loss_operations(), host::movement_operations(),
+        host::reduction_operations()})
+    for (const host::Operation& o : operations)
+      if (o.name == name) return &o;
+  return nullptr;
+}
+
+std::string described(const Kernel& kernel) {
+  std::string text = std::string(kernel.name) + " of " + std::string(kernel.layer) + " on";
+  for (const KernelTensor& t : kernel.reads) text += " " + host::shape_of(t);
+  if (!kernel.writes.empty()) text += " to";
+  for (const KernelTensor& t : kernel.writes) text += " " + host::shape_of(t);
+  return text;
+}
+
+}  // namespace
+
+HostDevice::~HostDevice() {
+  for (const auto& [address, bytes] : segments_) std::free(pointer(address));
+}
+
+std::uint64_t HostDevice::allocate(std::int64_t bytes) {
+  if (bytes > bytes_ - used_) return 0;
+  void* const memory = std::calloc(static_cast<std::size_t>(bytes), 1);
+  if (memory == nullptr) return 0;
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  segments_[address] = bytes;
+  used_ += bytes;
+  return address;
+}
+
+void HostDevice::release(std::uint64_t address, std::int64_t bytes) {
+  if (segments_.erase(address) == 0) throw Error("a segment is released that is none");
+  used_ -= bytes;
+  std::free(pointer(address));
+}
+
+std::string HostDevice::refusal(const Kernel& kernel) const {
+  const host::Operation* o = find(kernel.name);
+  if (o == nullptr) return "the host device has no such operation";
+  const std::size_t reads = kernel.reads.size(), numbers = kernel.numbers.size();
+  if (o->either && reads >= o->reads && reads - o->reads + numbers >= o->numbers) return "";
+  if (numbers < o->numbers) return "has no number";
+  if (reads < o->reads) return "is given " + std::to_string(reads) + " tensors";
+  return "";
+}
+
+void HostDevice::run(const Kernel& kernel) {
+  if (const std::string why = refusal(kernel); !why.empty()) throw Error(described(kernel) + ": " + why);
+  try {
+    find(kernel.name)->run(kernel);
+  } catch (const Error& error) {
+    throw Error(described(kernel) + ": " + error.what());
+  }
+}
+
+void HostDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {
+  for (const ParameterUpdate& p : parameters) host::update(config, step, p);
+}
+
+void HostDevice::clip_gradients(std::span<const KernelTensor> gradients) { host::clip(gradients); }
+
+void HostDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
+  std::memset(address, value, static_cast<std::size_t>(bytes));
+}
+void HostDevice::copy_to_device(void* to, const void* from, std::int64_t bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+void HostDevice::copy_to_host(void* to, const void* from, std::int64_t bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,178 @@
+// Arithmetic, comparisons, activations and dropout, of each element.
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "tests/host_device/operation.h"
+#include "validate/executor/random.h"
+
+namespace gpuplan::host {
+namespace {
+
+// f(a, b), or f(a, {b}).
+template <class F>
+void binary(const Kernel& k, F&& f) {
+  if (k.reads.size() > 1) return each_pair(k, f);
+  each(k, [&, b = k.numbers[0]](double a) { return f(a, b); });
+}
+
+constexpr auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+
+double gelu(double x, bool tanh) {
+  if (!tanh) return x / 2 * (1 + std::erf(x / std::numbers::sqrt2));
+  const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return x / 2 * (1 + std::tanh(u));
+}
+
+bool approximates(const Kernel& k) { return !k.numbers.empty() && k.numbers[0] != 0; }
+
+void masked_fill(const Kernel& k) {
+  each_pair(k, [value = k.numbers[0]](double x, double mask) { return mask != 0 ? value : x; });
+}
+
+// where(condition, x, y); where(condition, x, {number, position}), which writes the number too; where(condition,
+// {a, b}).
+void where(const Kernel& k) {
+  const KernelTensor& y = target(k);
+  const std::vector<std::int64_t> sizes = sizes_of(y);
+  const Values condition = read(k.reads[0], sizes);
+  Values on = zeros(sizes), off = on;
+  if (k.reads.size() > 2) {
+    on = read(k.reads[1], sizes), off = read(k.reads[2], sizes);
+  } else if (k.reads.size() == 1) {
+    for (double& v : on.at) v = k.numbers[0];
+    for (double& v : off.at) v = k.numbers[1];
+  } else {
+    const bool first = k.numbers[1] == 1;
+    (first ? off : on) = read(k.reads[1], sizes);
+    for (double& v : (first ? on : off).at) v = k.numbers[0];
+    if (k.writes.size() > 1) store(k.writes[0], 0, k.numbers[0]);
+  }
+  Values out = zeros(sizes);
+  for (std::int64_t i = 0; i < out.count(); ++i) out[i] = condition[i] != 0 ? on[i] : off[i];
+  write(y, out);
+}
+
+void dropout(const Kernel& k) {
+  const double p = k.numbers[0];
+  Values x = read(k.reads[0]), mask = zeros(x.sizes);
+  for (std::int64_t i = 0; i < x.count(); ++i) {
+    mask[i] = keeps(k.seed, static_cast<std::uint64_t>(i), p) ? 1 : 0;
+    x[i] *= mask[i] / (1 - p);
+  }
+  write(k.writes[0], mask);
+  write(k.writes[1], x);
+}
+
+void tril(const Kernel& k) {
+  Values x = read(k.reads[0]);
+  const Lines rows = lines(k.reads[0], k.reads[0].rank - 1);
+  const std::int64_t height = k.reads[0].sizes[k.reads[0].rank - 2];
+  for (std::int64_t r = 0; r < rows.outer; ++r)
+    for (std::int64_t c = r % height + 1; c < rows.size; ++c) x[rows.index(r, c, 0)] = 0;
+  write(target(k), x);
+}
+
+template <auto F>
+void unary(const Kernel& k) {
+  each(k, F);
+}
+template <auto F>
+void two(const Kernel& k) {
+  binary(k, F);
+}
+
+constexpr auto add = [](double a, double b) { return a + b; };
+constexpr auto sub = [](double a, double b) { return a - b; };
+constexpr auto mul = [](double a, double b) { return a * b; };
+constexpr auto div = [](double a, double b) { return a / b; };
+constexpr auto eq = [](double a, double b) { return a == b ? 1.0 : 0.0; };
+constexpr auto ne = [](double a, double b) { return a != b ? 1.0 : 0.0; };
+constexpr auto le = [](double a, double b) { return a <= b ? 1.0 : 0.0; };
+constexpr auto lt = [](double a, double b) { return a < b ? 1.0 : 0.0; };
+constexpr auto ge = [](double a, double b) { return a >= b ? 1.0 : 0.0; };
+constexpr auto gt = [](double a, double b) { return a > b ? 1.0 : 0.0; };
+constexpr auto both = [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
+constexpr auto neg = [](double x) { return -x; };
+constexpr auto exp = [](double x) { return std::exp(x); };
+constexpr auto sin = [](double x) { return std::sin(x); };
+constexpr auto cos = [](double x) { return std::cos(x); };
+constexpr auto tanh = [](double x) { return std::tanh(x); };
+// A NaN stays one.
+constexpr auto relu = [](double x) { return x < 0 ? 0 : x; };
+constexpr auto silu = [](double x) { return x * sigmoid(x); };
+constexpr auto rsqrt = [](double x) { return 1 / std::sqrt(x); };
+constexpr auto same = [](double x) { return x; };
+constexpr auto hardsigmoid = [](double x) { return std::isnan(x) ? x : std::fmin(std::fmax(x + 3, 0), 6) / 6; };
+constexpr auto hardswish = [](double x) { return x * hardsigmoid(x); };
+
+void pow(const Kernel& k) {
+  each(k, [e = k.numbers[0]](double x) { return std::pow(x, e); });
+}
+void hardtanh(const Kernel& k) {
+  each(k, [low = k.numbers[0], high = k.numbers[1]](double x) { return x < low ? low : x > high ? high : x; });
+}
+void leaky_relu(const Kernel& k) {
+  each(k, [slope = k.numbers[0]](double x) { return x > 0 ? x : slope * x; });
+}
+void elu(const Kernel& k) {
+  each(k, [alpha = k.numbers[0]](double x) { return x > 0 ? x : alpha * std::expm1(x); });
+}
+void gelu_forward(const Kernel& k) {
+  each(k, [t = approximates(k)](double x) { return gelu(x, t); });
+}
+
+constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
+                                 Operation{"add_", two<add>, 1, 1, true},
+                                 Operation{"sub", two<sub>, 1, 1, true},
+                                 Operation{"sub_", two<sub>, 1, 1, true},
+                                 Operation{"mul", two<mul>, 1, 1, true},
+                                 Operation{"mul_", two<mul>, 1, 1, true},
+                                 Operation{"div", two<div>, 1, 1, true},
+                                 Operation{"div_", two<div>, 1, 1, true},
+                                 Operation{"eq", two<eq>, 1, 1, true},
+                                 Operation{"ne", two<ne>, 1, 1, true},
+                                 Operation{"le", two<le>, 1, 1, true},
+                                 Operation{"lt", two<lt>, 1, 1, true},
+                                 Operation{"ge", two<ge>, 1, 1, true},
+                                 Operation{"gt", two<gt>, 1, 1, true},
+                                 Operation{"__and__", two<both>, 2},
+                                 Operation{"neg", unary<neg>, 1},
+                                 Operation{"neg_", unary<neg>, 1},
+                                 Operation{"exp", unary<exp>, 1},
+                                 Operation{"exp_", unary<exp>, 1},
+                                 Operation{"sin", unary<sin>, 1},
+                                 Operation{"cos", unary<cos>, 1},
+                                 Operation{"tanh", unary<tanh>, 1},
+                                 Operation{"tanh_", unary<tanh>, 1},
+                                 Operation{"relu", unary<relu>, 1},
+                                 Operation{"relu_", unary<relu>, 1},
+                                 Operation{"silu", unary<silu>, 1},
+                                 Operation{"silu_", unary<silu>, 1},
+                                 Operation{"sigmoid", unary<sigmoid>, 1},
+                                 Operation{"sigmoid_", unary<sigmoid>, 1},
+                                 Operation{"rsqrt", unary<rsqrt>, 1},
+                                 Operation{"to", unary<same>, 1},
+                                 Operation{"hardswish", unary<hardswish>, 1},
+                                 Operation{"hardswish_", unary<hardswish>, 1},
+                                 Operation{"hardsigmoid", unary<hardsigmoid>, 1},
+                                 Operation{"hardsigmoid_", unary<hardsigmoid>, 1},
+                                 Operation{"pow", pow, 1, 1},
+                                 Operation{"hardtanh", hardtanh, 1, 2},
+                                 Operation{"hardtanh_", hardtanh, 1, 2},
+                                 Operation{"leaky_relu", leaky_relu, 1, 1},
+                                 Operation{"leaky_relu_", leaky_relu, 1, 1},
+                                 Operation{"elu", elu, 1, 1},
+                                 Operation{"elu_", elu, 1, 1},
+                                 Operation{"gelu", gelu_forward, 1},
+                                 Operation{"masked_fill", masked_fill, 2, 1},
+                                 Operation{"masked_fill_", masked_fill, 2, 1},
+                                 Operation{"where", where, 1, 2, true},
+                                 Operation{"native_dropout", dropout, 1, 1},
+                                 Operation{"tril", tril, 1}};
+
+}  // namespace
+
+std::span<const Operation> pointwise_operations() { return kOperations; }
+
+}  // namespace gpuplan::host
