@@ -109,6 +109,19 @@ TEST_CASE("a kernel that fails ends the walk with its name, its layer and its sh
   CHECK(device.events.size() == 4);
 }
 
+TEST_CASE("the models that plans are validated with have nothing that the host device lacks") {
+  for (const char* name :
+       {"resnet50", "mobilenet_v2", "vgg11", "unet_small", "mlp", "gpt2", "bert_base", "vit_b_16", "tinyllama_1b"})
+    for (const bool half : {false, true}) {
+      CAPTURE(name);
+      CAPTURE(half);
+      RunConfig run = training();
+      if (half) run.autocast = DType::bf16;
+      const auto e = executable(small_zoo_model(name, {}), run, half ? hopper() : ampere());
+      CHECK(joined(refusals(HostDevice(), e->walk())) == "");
+    }
+}
+
 TEST_CASE("what is not executed is refused before it starts, each reason once") {
   RunConfig run = training();
   run.batch = 4;

@@ -164,28 +164,44 @@ bool released_earlier(Executable& e, std::size_t step) {
   return true;
 }
 
-TEST_CASE("a release that is one step too early is noticed") {
-  const auto sound = executable(small_model("mlp"), training(2), ampere());
+// How many of the releases that can come too early do, and how many of those change nothing.
+struct Broken {
+  int moved = 0;
+  std::string unnoticed;
+};
+
+Broken break_each(const std::string& name) {
+  const RunConfig config = training(2);
+  const auto sound = executable(small_model(name), config, ampere());
   const WalkResult right = walked(*sound, false);
-  int moved = 0, noticed = 0;
+  Broken broken;
   for (std::size_t step = 0; step < sound->passes.front().steps.size(); ++step) {
-    const auto broken = executable(small_model("mlp"), training(2), ampere());
-    if (!released_earlier(*broken, step)) continue;
-    ++moved;
-    CAPTURE(step);
-    CAPTURE(broken->passes.front().steps[step].name);
-    bool differs = false;
+    const auto e = executable(small_model(name), config, ampere());
+    if (!released_earlier(*e, step)) continue;
+    ++broken.moved;
     try {
-      const WalkResult wrong = walked(*broken, false);
-      differs = wrong.gradients != right.gradients || wrong.weights != right.weights;
+      const WalkResult wrong = walked(*e, false);
+      if (wrong.gradients == right.gradients && wrong.weights == right.weights)
+        broken.unnoticed += std::string(e->passes.front().steps[step].name) + " ";
     } catch (const Error&) {
-      differs = true;  // an index that is none
+      continue;  // an index that is none
     }
-    CHECK(differs);
-    noticed += differs ? 1 : 0;
   }
-  CHECK(moved >= 9);
-  CHECK(noticed == moved);
+  return broken;
+}
+
+void check_broken(const std::string& name, const std::string& unnoticed) {
+  CAPTURE(name);
+  const Broken broken = break_each(name);
+  CHECK(broken.moved >= 9);
+  CHECK(broken.unnoticed == unnoticed);
+}
+
+// One of the CNN's cannot be seen: where max pooling hands on a gradient ReLU's result is above 0, so that reading
+// NaN instead of it masks nothing out that is not 0 anyway.
+TEST_CASE("a release that is one step too early is noticed") {
+  check_broken("mlp", "");
+  check_broken("cnn", "aten::threshold_backward ");
 }
 
 }  // namespace
