@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Every operation of libgpuplan_cuda.so once, under `gpuplan shadow` and on this machine's GPU where there is one: the
+# module accepts it, no CUDA call fails, and every launch is within the limits of CUDA's grids and blocks.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
+module=$(dirname "$gpuplan")/libgpuplan_cuda.so
+[ -f "$module" ] || { echo "no $module: it is built where nvcc, cuBLASLt and cuDNN are found"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_program.cpp estimator/error.cpp estimator/dtype.cpp -o "$work/program" -ldl \
+  >"$work/compiler" 2>&1 || { cat "$work/compiler"; exit 1; }
+
+status=0
+fail() {
+  echo "FAIL  $1"
+  status=1
+}
+for gpu in t4 a100-40gb h200; do
+  "$gpuplan" shadow --gpu "$gpu" --launches "$work/launches.tsv" -o "$work/report.json" -- "$work/program" "$module" \
+    >"$work/out" 2>"$work/err" || { fail "the operations on a shadow $gpu"; cat "$work/out" "$work/err"; continue; }
+  # x, y and z of grid and block; the threads of a block.
+  awk -F'\t' -v gpu="$gpu" '
+    match($0, /grid [0-9,]+ block [0-9,]+ shared [0-9]+/) {
+      split(substr($0, RSTART, RLENGTH), word, " "); split(word[2], g, ","); split(word[4], b, ",")
+      launches++
+      if (g[1] > 2147483647 || g[2] > 65535 || g[3] > 65535 || b[1] * b[2] * b[3] > 1024 || b[3] > 64 ||
+          g[1] * g[2] * g[3] * b[1] * b[2] * b[3] == 0 || word[6] > (gpu == "t4" ? 65536 : gpu == "h200" ? 232448 : 166912)) {
+        print; beyond++
+      }
+    }
+    END { print launches " launches on " gpu; exit beyond > 0 || launches < 500 }' "$work/launches.tsv" ||
+    fail "every launch on $gpu is within its limits"
+done
+
+if nvidia-smi >/dev/null 2>&1; then
+  "$work/program" "$module" >"$work/out" || { fail "the operations on this machine's GPU"; cat "$work/out"; }
+fi
+exit $status
