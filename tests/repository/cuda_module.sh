@@ -3,10 +3,10 @@
 # module accepts it, no CUDA call fails, and every launch is within the limits of CUDA's grids and blocks.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
-[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
-module=$(dirname "$gpuplan")/libgpuplan_cuda.so
-[ -f "$module" ] || { echo "no $module: it is built where nvcc, cuBLASLt and cuDNN are found"; exit 77; }
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no nvcc, which the module is compiled with"; exit 77; }
+ls "$(dirname "$(dirname "$(realpath "$nvcc")")")"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
+tools/build release gpuplan gpuplan_cuda || exit 1
+gpuplan=$PWD/build/gpuplan module=$PWD/build/libgpuplan_cuda.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 ${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_program.cpp estimator/error.cpp estimator/dtype.cpp -o "$work/program" -ldl \
