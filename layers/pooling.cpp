@@ -72,13 +72,16 @@ void lower_max(LayerBuilder& b) {
                                 {w.out, DType::int64, Placing::given, strides}};
   const std::vector<TensorId> y_and_indices =
       b.emit_many("aten::max_pool2d_with_indices", Pooling{w.out.elements(), w.taps()}, {x}, results);
-  b.numbers({real(w.kernel.h), real(w.kernel.w), real(w.stride.h), real(w.stride.w), real(w.padding.h),
-             real(w.padding.w), real(w.dilation.h), real(w.dilation.w)});
+  const std::initializer_list<double> window{real(w.kernel.h),   real(w.kernel.w),  real(w.stride.h),
+                                             real(w.stride.w),   real(w.padding.h), real(w.padding.w),
+                                             real(w.dilation.h), real(w.dilation.w)};
+  b.numbers(window);
   const TensorId y = y_and_indices[0];
   if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x})) {
     const Operand dx =
         node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
                  {node.grad(), x, y_and_indices[1]}, {in, dtype, Placing::given, strides_in(format, in)});
+    node.numbers(window);
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }

@@ -43,7 +43,7 @@
 //     _fused_rms_norm {eps}                     reads x; beside [weight]; writes y, rstd; its backward as layer norm's
 //   pooling, images as [N, C, H, W] of any strides
 //     max_pool2d_with_indices {kernel h, w, stride h, w, padding h, w, dilation h, w}   reads x; writes y, indices
-//     max_pool2d_with_indices_backward          reads grad, x, indices
+//     max_pool2d_with_indices_backward {the same}   reads grad, x, indices
 //     _adaptive_avg_pool2d and _backward        reads x; grad, x
 //   attention
 //     _scaled_dot_product_{flash,efficient,cudnn}_attention[_backward] {scale, causal, p}
