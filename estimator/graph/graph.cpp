@@ -5,8 +5,8 @@
 namespace gpuplan {
 namespace {
 
-// A hundred a layer at a million layers. Blocks that hand on all their inputs several times over grow without bound.
-constexpr std::size_t kMaxOperands = 100'000'000;
+// Thirty a layer at a million layers. Blocks that hand on all their inputs several times over grow without bound.
+constexpr std::size_t kMaxOperands = 30'000'000;
 
 }  // namespace
 

@@ -81,12 +81,14 @@ void each_segment(std::string_view file, F&& visit) {
 }
 
 // libcudart_static has the runtime's own strings in the program: the name of its shared memory (12.4 and later, and
-// 12.0's), and of an error that nothing else spells out.
+// 12.0's), and of an error that nothing else spells out. Backwards here: this program has no runtime inside, and must
+// not look as if it had.
 bool has_runtime_inside(std::string_view file) {
-  const auto contains = [&](std::string_view text) {
+  const auto contains = [&](std::string_view backwards) {
+    const std::string text(backwards.rbegin(), backwards.rend());
     return memmem(file.data(), file.size(), text.data(), text.size()) != nullptr;
   };
-  return contains("/cudart.shm.") && contains("cudaErrorCudartUnloading");
+  return contains(".mhs.traduc/") && contains("gnidaolnUtraduCrorrEaduc");
 }
 
 }  // namespace
