@@ -122,7 +122,8 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   const std::int64_t before = used(device.memory());
   const Graph graph = build_graph(model, catalog, run_config, gpu);
   Calls calls;
-  const std::vector<Schedule> passes{make_schedule(graph, run_config, gpu, nullptr, &calls)};
+  std::vector<Schedule> passes;
+  passes.push_back(make_schedule(graph, run_config, gpu, nullptr, &calls));
   const OptimizerWork optimizer = optimizer_work(graph, passes.front(), run_config, gpu);
   const Walk walk{{graph, passes, optimizer, run_config, gpu}, calls};
   if (const std::vector<std::string> reasons = refusals(device, walk); !reasons.empty()) refuse(reasons);

@@ -37,6 +37,9 @@ KernelTensor tensor_at(const OperandView& view, std::uint64_t address) {
   return t;
 }
 
+// aten::empty: no kernel.
+bool allocates_only(const Step& step) { return step.what != nullptr && std::holds_alternative<Marker>(*step.what); }
+
 // Kernels of a schedule's steps, with the addresses that the buffers have at the time.
 class Kernels {
  public:
@@ -135,6 +138,7 @@ class Walker final : public LoopFollower {
   }
 
   void run(std::size_t, std::int32_t step, std::span<const PlacedScratch> scratch) override {
+    if (allocates_only(schedule_.steps[index(step)])) return;
     const auto call = std::ranges::lower_bound(walk_.calls.calls, step, {}, &KernelCall::step);
     if (call == walk_.calls.calls.end() || call->step != step)
       throw Error("the plan says nothing of what " + std::string(schedule_.steps[index(step)].name) + " is given");
@@ -259,6 +263,7 @@ std::vector<std::string> refusals(const Device& device, const Walk& walk) {
   std::set<std::string> seen;
   Kernels kernels(walk, 0);
   for (const KernelCall& call : walk.calls.calls) {
+    if (allocates_only(walk.parts.passes.front().steps[index(call.step)])) continue;
     const Kernel& kernel = kernels.kernel(call, 0, {});
     const std::string why = device.refusal(kernel);
     if (!why.empty() && seen.insert(std::string(kernel.name) + why).second)
