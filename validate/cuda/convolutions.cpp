@@ -45,8 +45,10 @@ void set_strides(cudnnTensorDescriptor_t descriptor, const KernelTensor& t, bool
   check(cudnnSetTensorNdDescriptor(descriptor, data_type(t.dtype), 4, sizes, strides), "cudnnSetTensorNdDescriptor");
 }
 
+// The fastest deterministic algorithm that the workspace is enough for; where cuDNN names none, `plain`, which does
+// without one.
 template <class Performance, class Query>
-std::pair<int, std::size_t> best(Query query, std::int64_t workspace_bytes, const char* call) {
+std::pair<int, std::size_t> best(Query query, int plain, std::int64_t workspace_bytes, const char* call) {
   std::array<Performance, 16> found{};
   int count = 0;
   check(query(static_cast<int>(found.size()), &count, found.data()), call);
@@ -56,8 +58,7 @@ std::pair<int, std::size_t> best(Query query, std::int64_t workspace_bytes, cons
         p.memory <= static_cast<std::size_t>(workspace_bytes))
       return {static_cast<int>(p.algo), p.memory};
   }
-  fail("cuDNN has no deterministic algorithm for this convolution in a workspace of " +
-       std::to_string(workspace_bytes) + " bytes");
+  return {plain, 0};
 }
 
 }  // namespace
@@ -77,20 +78,20 @@ void Convolutions::choose(Plan& p, ConvolutionPass pass, std::int64_t workspace_
     const auto query = [&](int most, int* count, cudnnConvolutionFwdAlgoPerf_t* found) {
       return cudnnGetConvolutionForwardAlgorithm_v7(handle, image, filter, convolution, map, most, count, found);
     };
-    std::tie(p.algorithm, p.workspace_bytes) =
-        best<cudnnConvolutionFwdAlgoPerf_t>(query, workspace_bytes, "cudnnGetConvolutionForwardAlgorithm_v7");
+    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionFwdAlgoPerf_t>(
+        query, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, workspace_bytes, "cudnnGetConvolutionForwardAlgorithm_v7");
   } else if (pass == ConvolutionPass::backward_data) {
     const auto query = [&](int most, int* count, cudnnConvolutionBwdDataAlgoPerf_t* found) {
       return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filter, map, convolution, image, most, count, found);
     };
-    std::tie(p.algorithm, p.workspace_bytes) =
-        best<cudnnConvolutionBwdDataAlgoPerf_t>(query, workspace_bytes, "cudnnGetConvolutionBackwardDataAlgorithm_v7");
+    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionBwdDataAlgoPerf_t>(
+        query, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, workspace_bytes, "cudnnGetConvolutionBackwardDataAlgorithm_v7");
   } else {
     const auto query = [&](int most, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* found) {
       return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, image, map, convolution, filter, most, count, found);
     };
     std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionBwdFilterAlgoPerf_t>(
-        query, workspace_bytes, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+        query, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, workspace_bytes, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
   }
 }
 
