@@ -106,7 +106,8 @@ TEST_CASE("a kernel that fails ends the walk with its name, its layer and its sh
   const auto e = executable(small_model("mlp"), training(), ampere());
   BookDevice device;
   device.fails_at = 4;
-  CHECK_THROWS_WITH_AS(run(device, e->walk(), WalkOptions{}), "aten::addmm of 4 on [2, 8]: refused", Error);
+  CHECK_THROWS_WITH_AS(run(device, e->walk(), WalkOptions{}),
+                       "aten::addmm of 4 (fp32[2, 8], fp32[8, 5], fp32[5] -> fp32[2, 5]): refused", Error);
   CHECK(device.events.size() == 4);
 }
 

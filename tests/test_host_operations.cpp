@@ -117,8 +117,8 @@ TEST_CASE("reductions and look-ups") {
   Block y({2, 3});
   run("embedding", {{x, integers({2}, {1, 1})}, {y}});
   CHECK(y.values() == Row{4, 5, 6, 4, 5, 6});
-  CHECK_THROWS_WITH_AS(run("embedding", {{x, integers({1}, {2})}, {Block({1, 3})}}),
-                       "aten::embedding of layer on [2, 3] [1] to [1, 3]: an index outside of the table", Error);
+  CHECK_THROWS_WITH_AS(run("embedding", {{x, integers({1}, {2})}, {Block({1, 3})}}), "an index outside of the table",
+                       Error);
 }
 
 TEST_CASE("products of operands of any strides") {

@@ -62,16 +62,6 @@ std::vector<ValidationRow> memory_rows(const Report& plan, const Placement& meas
 
 std::int64_t used(const DeviceMemory& m) { return m.total_bytes - m.free_bytes; }
 
-std::vector<double> step_times(Device& device, const WalkResult& result) {
-  std::vector<double> times;
-  int began = 0;
-  for (const DeviceReading& r : result.readings) {
-    if (r.phase == Phase::start) began = r.mark;
-    if (r.phase == Phase::end && r.training_step >= 2) times.push_back(device.milliseconds(began, r.mark));
-  }
-  return times;
-}
-
 // With poison nothing that is needed may have been released: losses, weights and gradients are those of a run that
 // keeps everything.
 bool values_are_equal(Device& device, const Walk& walk) {
@@ -144,7 +134,6 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   v.peak_measured = place_name(graph, passes.front(), result.placement.at.phase, result.placement.at.step);
   if (!options.computes) return v;
   v.losses = result.losses;
-  v.step_milliseconds = step_times(device, result);
   if (options.compares_values) v.values_equal = values_are_equal(device, walk);
   return v;
 }

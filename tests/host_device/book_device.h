@@ -13,7 +13,7 @@ namespace gpuplan {
 
 class BookDevice final : public Device {
  public:
-  explicit BookDevice(std::int64_t bytes = std::int64_t{1} << 50) : segments_(bytes) {}
+  explicit BookDevice(std::int64_t bytes = std::int64_t{1} << 50) : bytes_(bytes), segments_(bytes) {}
 
   std::int64_t fails_at = -1;       // the kernel, counted from 0, that it refuses to run
   std::vector<std::string> events;  // "run aten::mm of fc", "update 1", "clip"
@@ -36,6 +36,7 @@ class BookDevice final : public Device {
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
   void synchronize() override {}
+  void release_all() override { segments_ = ArithmeticSegments(bytes_); }
   DeviceMemory memory() override { return {INT64_MAX - segments_.used_bytes(), INT64_MAX}; }
   std::size_t live_blocks() const { return blocks_.size(); }
 
@@ -43,6 +44,7 @@ class BookDevice final : public Device {
   void check_inside(const void* address, std::int64_t bytes, const std::string& what);
   void check(const KernelTensor& t, const std::string& what);
 
+  std::int64_t bytes_;
   ArithmeticSegments segments_;
   std::map<std::uint64_t, std::int64_t> blocks_;
   std::int64_t kernels_ = 0;

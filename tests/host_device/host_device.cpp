@@ -27,18 +27,14 @@ const host::Operation* find(std::string_view name) {
   return nullptr;
 }
 
-std::string described(const Kernel& kernel) {
-  std::string text = std::string(kernel.name) + " of " + std::string(kernel.layer) + " on";
-  for (const KernelTensor& t : kernel.reads) text += " " + host::shape_of(t);
-  if (!kernel.writes.empty()) text += " to";
-  for (const KernelTensor& t : kernel.writes) text += " " + host::shape_of(t);
-  return text;
-}
-
 }  // namespace
 
-HostDevice::~HostDevice() {
+HostDevice::~HostDevice() { HostDevice::release_all(); }
+
+void HostDevice::release_all() {
   for (const auto& [address, bytes] : segments_) std::free(pointer(address));
+  segments_.clear();
+  used_ = 0;
 }
 
 std::uint64_t HostDevice::allocate(std::int64_t bytes) {
@@ -68,12 +64,8 @@ std::string HostDevice::refusal(const Kernel& kernel) const {
 }
 
 void HostDevice::run(const Kernel& kernel) {
-  if (const std::string why = refusal(kernel); !why.empty()) throw Error(described(kernel) + ": " + why);
-  try {
-    find(kernel.name)->run(kernel);
-  } catch (const Error& error) {
-    throw Error(described(kernel) + ": " + error.what());
-  }
+  if (const std::string why = refusal(kernel); !why.empty()) throw Error(why);
+  find(kernel.name)->run(kernel);
 }
 
 void HostDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {

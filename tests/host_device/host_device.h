@@ -33,6 +33,7 @@ class HostDevice : public Device {
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
   void synchronize() override {}
+  void release_all() override;
   DeviceMemory memory() override { return {bytes_ - used_, bytes_}; }
 
  private:

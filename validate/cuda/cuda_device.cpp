@@ -2,9 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <string>
 
-#include "estimator/error.h"
 #include "validate/cuda/check.h"
 #include "validate/cuda/convolutions.h"
 #include "validate/cuda/kernels/optimizer.h"
@@ -15,33 +15,14 @@
 namespace gpuplan::cuda {
 namespace {
 
-std::string described(const KernelTensor& t) {
-  std::string text(name_of(t.dtype));
-  text += '[';
-  for (int i = 0; i < t.rank; ++i) text += (i > 0 ? ", " : "") + std::to_string(t.sizes[i]);
-  return text + ']';
-}
-
-std::string described(const Kernel& k) {
-  std::string text(k.name);
-  if (!k.layer.empty()) text += " of " + std::string(k.layer);
-  const char* before = " (";
-  for (const auto tensors : {k.reads, k.beside}) {
-    for (const KernelTensor& t : tensors) {
-      text += before + (t.data == nullptr && t.rank == 0 ? std::string("none") : described(t));
-      before = ", ";
-    }
-  }
-  before = *before == ' ' ? " (-> " : " -> ";
-  for (const KernelTensor& t : k.writes) {
-    text += before + described(t);
-    before = ", ";
-  }
-  return text + ')';
-}
-
 std::string version_text(int version, int major_digits, int minor_digits) {
   return std::to_string(version / major_digits) + '.' + std::to_string(version % major_digits / minor_digits);
+}
+
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+  return value;
 }
 
 }  // namespace
@@ -59,8 +40,9 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), segments_(ordinal) {
     fail("there is no GPU number " + std::to_string(ordinal) + ": the last one is " + std::to_string(count - 1));
   check(cudaSetDevice(ordinal), "cudaSetDevice");
   check(cudaFree(nullptr), "the CUDA context");
-  check(cudaDeviceGetAttribute(&launch_.multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
-        "cudaDeviceGetAttribute");
+  const DeviceMemory with_context = memory();
+  context_bytes_ = with_context.total_bytes - with_context.free_bytes;
+  launch_.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, ordinal);
   check(cudaMalloc(&launch_.partials, kPartialBytes), "cudaMalloc of the kernels' partial sums");
   launch_.partial_bytes = kPartialBytes;
   products_ = std::make_unique<Products>();
@@ -80,13 +62,9 @@ std::string CudaDevice::refusal(const Kernel& kernel) const {
 }
 
 void CudaDevice::run(const Kernel& kernel) {
-  try {
-    const Operation* operation = find_operation(kernel.name);
-    if (operation == nullptr) fail("there is no CUDA kernel for it");
-    operation->run({launch_, *products_, *convolutions_}, kernel);
-  } catch (const Error& e) {
-    throw Error(described(kernel) + ": " + e.message(), e.kind());
-  }
+  const Operation* operation = find_operation(kernel.name);
+  if (operation == nullptr) fail("there is no CUDA kernel for it");
+  operation->run({launch_, *products_, *convolutions_}, kernel);
 }
 
 void CudaDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {
@@ -107,6 +85,19 @@ void CudaDevice::copy_to_host(void* to, const void* from, std::int64_t bytes) {
   check(cudaMemcpy(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
 }
 
+void* CudaDevice::allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, static_cast<std::size_t>(bytes));
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaMallocHost");
+  return memory;
+}
+
+void CudaDevice::release_pinned(void* memory) { check(cudaFreeHost(memory), "cudaFreeHost"); }
+
 void CudaDevice::synchronize() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
 DeviceMemory CudaDevice::memory() {
@@ -123,18 +114,39 @@ DeviceDescription CudaDevice::description() const {
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   const int cublas = static_cast<int>(cublasLtGetVersion());
   const int cudnn = static_cast<int>(cudnnGetVersion());
+  std::array<char, 32> bus{};
+  check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), ordinal_), "cudaDeviceGetPCIBusId");
+  DeviceDescription d;
+  d.name = properties.name;
+  d.compute_major = properties.major;
+  d.compute_minor = properties.minor;
+  d.sm_count = properties.multiProcessorCount;
+  d.max_threads_per_sm = properties.maxThreadsPerMultiProcessor;
+  d.l2_cache_bytes = properties.l2CacheSize;
+  d.memory_bus_bits = properties.memoryBusWidth;
+  d.sm_clock_khz = attribute(cudaDevAttrClockRate, ordinal_);  // not in cudaDeviceProp any more
+  d.memory_clock_khz = attribute(cudaDevAttrMemoryClockRate, ordinal_);
   // 13000 is CUDA 13.0, 130100 cuBLAS 13.1, 91300 cuDNN 9.13.
-  return {properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-          "a driver for CUDA " + version_text(driver, 1000, 10) + ", CUDA " + version_text(runtime, 1000, 10) +
-              ", cuBLAS " + version_text(cublas, 10000, 100) + ", cuDNN " + version_text(cudnn, 10000, 100)};
+  d.versions = "a driver for CUDA " + version_text(driver, 1000, 10) + ", CUDA " + version_text(runtime, 1000, 10) +
+               ", cuBLAS " + version_text(cublas, 10000, 100) + ", cuDNN " + version_text(cudnn, 10000, 100);
+  d.pci_bus_id = bus.data();
+  d.context_bytes = context_bytes_;
+  return d;
 }
 
 int CudaDevice::mark() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreate(&event), "cudaEventCreate");
-  marks_.push_back(event);
-  check(cudaEventRecord(event, launch_.stream), "cudaEventRecord");
-  return static_cast<int>(marks_.size()) - 1;
+  if (used_marks_ == marks_.size()) {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreate(&event), "cudaEventCreate");
+    marks_.push_back(event);
+  }
+  check(cudaEventRecord(marks_[used_marks_], launch_.stream), "cudaEventRecord");
+  return static_cast<int>(used_marks_++);
+}
+
+void CudaDevice::release_all() {
+  synchronize();
+  segments_.release_all();
 }
 
 double CudaDevice::milliseconds(int from, int to) {

@@ -40,19 +40,25 @@ class CudaDevice final : public Device {
   void fill_bytes(void* address, std::int64_t bytes, unsigned char value) override;
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
+  void* allocate_pinned(std::int64_t bytes) override;
+  void release_pinned(void* memory) override;
   void synchronize() override;
   DeviceMemory memory() override;
   DeviceDescription description() const override;
   int mark() override;
   double milliseconds(int from, int to) override;
+  void forget_marks() override { used_marks_ = 0; }
+  void release_all() override;
 
  private:
   int ordinal_;
+  std::int64_t context_bytes_ = 0;
   Segments segments_;
   LaunchContext launch_;
   std::unique_ptr<Products> products_;
   std::unique_ptr<Convolutions> convolutions_;
-  std::vector<CUevent_st*> marks_;
+  std::vector<CUevent_st*> marks_;  // events are made once and recorded again
+  std::size_t used_marks_ = 0;
 };
 
 }  // namespace gpuplan::cuda

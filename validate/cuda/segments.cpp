@@ -46,13 +46,16 @@ PageFunctions PageFunctions::of_the_driver() {
   return f;
 }
 
-Segments::~Segments() {
+void Segments::release_all() {
   for (const auto& [address, bytes] : segments_) (void)cudaFree(pointer(address));
   for (const auto& [address, handle] : pages_) {
     (void)driver_.unmap(address, page_);
     (void)driver_.release(handle);
   }
   for (const auto& [address, bytes] : ranges_) (void)driver_.free_range(address, static_cast<std::size_t>(bytes));
+  segments_.clear();
+  pages_.clear();
+  ranges_.clear();
 }
 
 std::uint64_t Segments::allocate(std::int64_t bytes) {

@@ -30,7 +30,7 @@ class Segments {
   explicit Segments(int ordinal) : ordinal_(ordinal) {}
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
-  ~Segments();  // frees what is left
+  ~Segments() { release_all(); }
 
   /// 0 where there is no room; throws Error for any other failure.
   std::uint64_t allocate(std::int64_t bytes);
@@ -39,6 +39,7 @@ class Segments {
   std::uint64_t reserve(std::int64_t bytes);
   bool map(std::uint64_t address, std::int64_t bytes);
   void unmap(std::uint64_t address, std::int64_t bytes);
+  void release_all();
 
  private:
   CUmemAllocationProp properties() const;

@@ -7,6 +7,7 @@
 
 #include "estimator/error.h"
 #include "estimator/memory/allocator.h"
+#include "validate/executor/describe_kernel.h"
 #include "validate/executor/half.h"
 #include "validate/executor/initial_values.h"
 
@@ -137,12 +138,14 @@ class Walker final : public LoopFollower {
     device_.synchronize();
   }
 
-  void run(std::size_t, std::int32_t step, std::span<const PlacedScratch> scratch) override {
+  void run(std::size_t pass, std::int32_t step, std::span<const PlacedScratch> scratch) override {
     if (allocates_only(schedule_.steps[index(step)])) return;
     const auto call = std::ranges::lower_bound(walk_.calls.calls, step, {}, &KernelCall::step);
     if (call == walk_.calls.calls.end() || call->step != step)
       throw Error("the plan says nothing of what " + std::string(schedule_.steps[index(step)].name) + " is given");
-    device_.run(kernels_.kernel(*call, training_step_, scratch));
+    if (watcher() != nullptr) watcher()->tick();
+    run_named(kernels_.kernel(*call, training_step_, scratch));
+    if (watcher() != nullptr) watcher()->kernel_enqueued(pass, step);
   }
 
   void optimizer(OptimizerPart part, int training_step) override {
@@ -152,19 +155,34 @@ class Walker final : public LoopFollower {
       device_.clip_gradients(gradients);
     }
     if (part == OptimizerPart::step) update(training_step);
+    if (watcher() != nullptr) watcher()->optimizer_enqueued(part);
   }
 
   void phase_ended(int training_step, Phase phase) override {
     training_step_ = phase == Phase::end ? training_step + 1 : training_step;
-    result_.readings.push_back({training_step, phase, device_.memory(), device_.mark()});
+    if (options_.reads_memory) result_.readings.push_back({training_step, phase, device_.memory()});
     if (phase == Phase::loss && options_.reads_losses) result_.losses.push_back(loss());
     if (phase == Phase::end && training_step + 1 == options_.steps && options_.collects) collect();
+    if (watcher() != nullptr) watcher()->phase_ended(training_step, phase);
   }
 
  private:
+  WalkWatcher* watcher() const { return options_.watcher; }
+
+  // A kernel that fails on the GPU says so at the next call, whichever that is.
+  void run_named(const Kernel& kernel) {
+    try {
+      device_.run(kernel);
+      if (training_step_ < options_.checked_steps) device_.synchronize();
+    } catch (const Error& e) {
+      throw Error(described(kernel) + ": " + e.message(), e.kind());
+    }
+  }
+
   void initialize(TensorId id) {
     const std::uint64_t address = kernels_.address(walk_.parts.graph.tensor(id).buffer);
     if (address == 0) return;
+    if (watcher() != nullptr) watcher()->tick();
     const std::vector<std::byte> values = initial_values(walk_.parts.graph, schedule_, walk_.calls, id, options_.seed);
     device_.copy_to_device(pointer(address), values.data(), static_cast<std::int64_t>(values.size()));
   }

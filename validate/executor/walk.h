@@ -12,6 +12,7 @@
 #include "estimator/memory/training_loop.h"
 #include "estimator/schedule/calls.h"
 #include "validate/executor/device.h"
+#include "validate/executor/watcher.h"
 
 namespace gpuplan {
 
@@ -26,8 +27,11 @@ struct WalkOptions {
   bool keeps_everything = false;  // releases nothing: what a sufficient plan is compared with
   bool collects = false;          // WalkResult::weights and gradients
   bool reads_losses = true;       // waits for the device in every step
+  bool reads_memory = true;       // WalkResult::readings
+  int checked_steps = 0;          // so many training steps wait for each kernel, so that one that fails is named
   int steps = 3;                  // training steps, three or more
   std::uint64_t seed = 1;         // of weights, inputs and dropout
+  WalkWatcher* watcher = nullptr;
 };
 
 /// What the device says when a phase has ended.
@@ -35,7 +39,6 @@ struct DeviceReading {
   int training_step = 0;  // from 0; -1: before the first
   Phase phase = Phase::start;
   DeviceMemory memory;
-  int mark = 0;  // Device::mark()
 };
 
 struct WalkResult {
@@ -51,7 +54,8 @@ struct WalkResult {
 /// (micro-batches, offloading, master weights, an optimizer in backward, generation) are among the reasons.
 std::vector<std::string> refusals(const Device& device, const Walk& walk);
 
-/// Throws what the device throws. What is left in its memory is the device's to free.
+/// Throws what the device and the watcher throw; for a kernel, with its name, its layer and its shapes in front. What
+/// is left in the device's memory is the caller's to free: Device::release_all().
 WalkResult run(Device& device, const Walk& walk, const WalkOptions& options);
 
 }  // namespace gpuplan
