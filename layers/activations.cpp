@@ -17,7 +17,10 @@ void relu6(LayerBuilder& b) { b.output(aten::unary(b, b.input(), aten::kHardtanh
 void leaky_relu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kLeakyRelu, b.boolean("inplace"), {b.real("negative_slope")}));
 }
-void elu(LayerBuilder& b) { b.output(aten::unary(b, b.input(), aten::kElu, b.boolean("inplace"), {b.real("alpha")})); }
+void elu(LayerBuilder& b) {
+  const bool in_place = b.boolean("inplace");
+  b.output(aten::unary(b, b.input(), aten::kElu, in_place, {b.real("alpha"), in_place ? 1.0 : 0.0}));
+}
 void gelu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kGelu, false, {b.word("approximate") == "tanh" ? 1.0 : 0.0}));
 }

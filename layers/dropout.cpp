@@ -37,7 +37,10 @@ TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
   const TensorId noise =
       b.emit("aten::bernoulli_", Fill{shape.elements()}, {},
              {shape, dtype, Placing::given, whole ? strides_like(shape, strides) : contiguous_strides(shape)});
-  return b.emit_in_place("aten::div_", Elementwise{shape.elements()}, {noise});
+  b.numbers({1 - p});
+  const TensorId scaled = b.emit_in_place("aten::div_", Elementwise{shape.elements()}, {noise});
+  b.numbers({1 - p});
+  return scaled;
 }
 
 void lower_dropout(LayerBuilder& b) {

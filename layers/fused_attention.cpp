@@ -5,6 +5,7 @@
 // with their workspaces and their choice between them, are ScaledDotProductAttention.
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "estimator/graph/layer.h"
@@ -34,20 +35,23 @@ void check_shapes(const LayerBuilder& b) {
 
 void lower(LayerBuilder& b) {
   check_shapes(b);
-  (void)b.boolean("causal");  // a mask takes no memory in a kernel and saves it no work here
+  const bool causal = b.boolean("causal");  // a mask takes no memory in a kernel and saves it no work here
   const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
   const Shape shape = b.shape(q);
   const DType dtype = b.dtype(q);
   const OutputSpec like_q = rows_first(shape, dtype);
   const std::int64_t product = checked_mul(shape.elements(), shape[2]);  // multiply-adds of q k^T, and of p v
   const OutputSpec results[] = {like_q, {{shape[0], shape[1], shape[2]}, DType::fp32}};
+  const std::initializer_list<double> numbers{1 / std::sqrt(static_cast<double>(shape[3])), causal ? 1.0 : 0.0, 0};
   const std::vector<TensorId> out =
       b.emit_many("FusedAttention", Scripted{.macs = checked_mul(2, product)}, {q, k, v}, results);
+  b.numbers(numbers);
   if (NodeBuilder node = b.node("FusedAttentionBackward", out[0], {q, k, v})) {
     const Scripted what{.macs = checked_mul(4, product), .recompute_macs = product};
     const OutputSpec gradients[] = {like_q, like_q, like_q};
     const std::vector<Operand> d =
         node.run_many("FusedAttentionBackward", what, {q, k, v, out[0], out[1], node.grad()}, gradients);
+    node.numbers(numbers);
     for (int i = 0; i < 3; ++i)
       if (node.needs(b.input(i))) node.give(b.input(i), d[static_cast<std::size_t>(i)]);
   }

@@ -25,14 +25,16 @@ TensorId index_of(const LayerBuilder& b) {
   return index;
 }
 
-TensorId look_up(LayerBuilder& b, const Lookup& names, const Shape& out) {
+TensorId look_up(LayerBuilder& b, const Lookup& names, const Shape& out, int dim) {
   const TensorId x = b.input(0), index = b.input(1);
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const TensorId y = b.emit(names.op, Copy{out.elements()}, {x, index}, out, dtype);
+  b.numbers({static_cast<double>(dim)});
   if (NodeBuilder node = b.node(names.node, y, {x})) {
     const Operand sum = node.run(names.zeros, Fill{in.elements()}, {}, in, dtype);
     node.run_in_place(names.add, Elementwise{out.elements()}, {sum, node.grad(), index});
+    node.numbers({static_cast<double>(dim)});
     node.give(x, sum);
   }
   return y;
@@ -47,15 +49,16 @@ void lower_gather(LayerBuilder& b) {
   if (!fits)
     b.fail("an index " + to_string(index) + " does not fit an input " + to_string(in) +
            " in every dimension but the gathered one");
-  b.output(look_up(b, kGatherOps, index));
+  b.output(look_up(b, kGatherOps, index, dim));
 }
 
 void lower_select(LayerBuilder& b) {
   Shape out = b.shape(b.input(0));
   const Shape index = b.shape(index_of(b));
   if (index.rank() > 1) b.fail("expects an index of one dimension, got " + to_string(index));
-  out.set(wrap_dimension(b, "dim", b.integer("dim"), out.rank()), index.elements());
-  b.output(look_up(b, kSelectOps, out));
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), out.rank());
+  out.set(dim, index.elements());
+  b.output(look_up(b, kSelectOps, out, dim));
 }
 
 void lower_cumsum(LayerBuilder& b) {

@@ -9,7 +9,10 @@ TensorId filled(LayerBuilder& b, std::string_view name, const Shape& shape, DTyp
   return b.emit(name, Fill{shape.elements()}, {}, shape, dtype);
 }
 
-void lower_arange(LayerBuilder& b) { b.output(filled(b, "aten::arange", {b.size("end")}, DType::int64)); }
+void lower_arange(LayerBuilder& b) {
+  b.output(filled(b, "aten::arange", {b.size("end")}, DType::int64));
+  b.numbers({0});
+}
 
 void lower_zeros_like(LayerBuilder& b) {
   b.output(filled(b, "aten::zeros_like", b.shape(b.input()), b.dtype(b.input())));

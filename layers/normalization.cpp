@@ -54,7 +54,7 @@ void lower_group_norm(LayerBuilder& b) {
   const bool affine = b.boolean("affine");
   const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
-  b.output(aten::group_norm(b, b.input(), groups, weight, bias));
+  b.output(aten::group_norm(b, b.input(), groups, weight, bias, b.real("eps")));
 }
 
 void lower_instance_norm(LayerBuilder& b) {
@@ -65,7 +65,7 @@ void lower_instance_norm(LayerBuilder& b) {
   const bool affine = b.boolean("affine");
   const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
-  b.output(aten::instance_norm(b, b.input(), weight, bias));
+  b.output(aten::instance_norm(b, b.input(), weight, bias, b.real("eps")));
 }
 
 const ParameterDef kNormalizedShape{"normalized_shape", ParameterType::size, "", "the last sizes of the input, or _"};

@@ -14,8 +14,8 @@ namespace {
 constexpr std::int64_t kOffset = 2;
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
 void lower_positions(LayerBuilder& b) {
@@ -24,7 +24,7 @@ void lower_positions(LayerBuilder& b) {
   const TensorId ones = make(b, "aten::ones", {}, shape, DType::fp32);
   const TensorId sums = aten::cumsum(b, ones, 1);
   const TensorId masked = make(b, "aten::mul", {sums, ones}, shape, DType::fp32);
-  const TensorId numbers = make(b, "aten::sub", {masked}, shape, DType::fp32);
+  const TensorId numbers = make(b, "aten::sub", {masked}, shape, DType::fp32, {1});
   const TensorId positions = make(b, "aten::to", {numbers}, shape, DType::int64);
   b.hold({sums});  // `position_ids` until it is bound anew
   b.outputs({positions, ones});
@@ -35,7 +35,7 @@ void lower_embedding(LayerBuilder& b) {
     b.fail("expects positions, its input is " + std::string(name_of(b.dtype(b.input()))));
   const std::int64_t rows = b.size("num_embeddings") + kOffset;
   const TensorId weight = b.parameter("weight", {rows, b.size("embedding_dim")});
-  const TensorId positions = make(b, "aten::add", {b.input()}, b.shape(b.input()), DType::int64);
+  const TensorId positions = make(b, "aten::add", {b.input()}, b.shape(b.input()), DType::int64, {kOffset});
   const TensorId y = aten::embedding(b, weight, positions);
   b.hold({positions});
   b.output(y);

@@ -39,7 +39,8 @@ constexpr Fused kBceWithLogits{"aten::binary_cross_entropy_with_logits",
                                0,
                                false};
 
-void lower(LayerBuilder& b, const Fused& f) {
+// `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
+void lower(LayerBuilder& b, const Fused& f, double bend) {
   const bool mean = takes_mean(b);
   const TensorId x = b.autocast_fp32(b.input());
   const Shape shape = b.shape(x);
@@ -52,9 +53,12 @@ void lower(LayerBuilder& b, const Fused& f) {
                   .mean = mean,
                   .dtype = dtype};
   TensorId y = b.emit(f.op, work, {x, target}, f.result_of_input_size ? shape : Shape{}, dtype);
+  b.numbers({mean ? 1.0 : 0.0, bend});
   if (f.result_of_input_size) y = b.alias(y, Shape{}, Strides{});
-  if (NodeBuilder node = b.node(f.node, y, {x}))
+  if (NodeBuilder node = b.node(f.node, y, {x})) {
     node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
+    node.numbers({mean ? 1.0 : 0.0, bend});
+  }
   b.output(y);
 }
 
@@ -62,7 +66,7 @@ template <const Fused& F>
 void lower_fused(LayerBuilder& b) {
   for (const std::string_view weights : {"weight", "pos_weight"})
     if (&F == &kBceWithLogits && b.given(weights)) b.fail(weights, "weights are not supported", "expected None");
-  lower(b, F);
+  lower(b, F, &F == &kSmoothL1 ? b.real("beta") : &F == &kHuber ? b.real("delta") : 0);
 }
 
 void lower_l1(LayerBuilder& b) {
@@ -82,8 +86,11 @@ void lower_l1(LayerBuilder& b) {
   const Reduction all{
       .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);
-  if (NodeBuilder node = b.node(mean ? "MeanBackward0" : "SumBackward0", y, {error}))
+  b.numbers({static_cast<double>(all.reduced)});
+  if (NodeBuilder node = b.node(mean ? "MeanBackward0" : "SumBackward0", y, {error})) {
     node.give(error, mean ? node.run("aten::div", each, {node.grad()}, shape, dtype) : node.expand(node.grad(), shape));
+    if (mean) node.numbers({static_cast<double>(shape.elements())});
+  }
   b.output(y);
 }
 

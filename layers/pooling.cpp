@@ -92,16 +92,25 @@ void lower_average(LayerBuilder& b) {
   const Windows w = windows(b, false);
   if (b.given("divisor_override") && b.integer("divisor_override") == 0)
     b.fail("divisor_override", "divisor_override must not be zero", "expected a divisor");
-  (void)b.boolean("count_include_pad");
+  const std::initializer_list<double> window{real(w.kernel.h),
+                                             real(w.kernel.w),
+                                             real(w.stride.h),
+                                             real(w.stride.w),
+                                             real(w.padding.h),
+                                             real(w.padding.w),
+                                             b.boolean("count_include_pad") ? 1.0 : 0.0,
+                                             b.given("divisor_override") ? real(b.integer("divisor_override")) : 0};
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Pooling work{w.out.elements(), w.taps()};
   const MemoryFormat format = b.suggested_format(x);
   const TensorId y = b.emit("aten::avg_pool2d", work, {x}, {w.out, dtype, Placing::given, strides_in(format, w.out)});
+  b.numbers(window);
   if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x})) {
     const Operand dx = node.run("aten::avg_pool2d_backward", work, {node.grad(), x},
                                 {in, dtype, Placing::given, strides_in(format, in)});
+    node.numbers(window);
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }

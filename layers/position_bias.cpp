@@ -7,6 +7,7 @@
 // every layer; a causal one is chosen against the least number first.
 
 #include <array>
+#include <cmath>
 
 #include "estimator/aten/attention.h"
 #include "estimator/aten/embedding.h"
@@ -20,54 +21,63 @@ namespace {
 
 // One pointwise kernel of integers or fp32, without a gradient.
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
-// 8 + (log(distance / 8) / log(16) * 8).to(int64), and at most the last bucket.
-TensorId large_distances(LayerBuilder& b, TensorId distance) {
+constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which T5's configurations leave as it is
+
+// With n buckets of which the first m are of one distance each: m + (log(distance / m) / log(128 / m) * (n - m))
+// .to(int64), and at most the last bucket.
+TensorId large_distances(LayerBuilder& b, TensorId distance, double n, double m) {
   const Shape shape = b.shape(distance);
   TensorId x = make(b, "aten::to", {distance}, shape, DType::fp32);
-  for (const std::string_view step : {"aten::div", "aten::log", "aten::div", "aten::mul"})
-    x = make(b, step, {x}, shape, DType::fp32);
+  x = make(b, "aten::div", {x}, shape, DType::fp32, {m});
+  x = make(b, "aten::log", {x}, shape, DType::fp32);
+  x = make(b, "aten::div", {x}, shape, DType::fp32, {std::log(kMaxDistance / m)});
+  x = make(b, "aten::mul", {x}, shape, DType::fp32, {n - m});
   x = make(b, "aten::to", {x}, shape, DType::int64);
-  x = make(b, "aten::add", {x}, shape, DType::int64);
-  const TensorId last = make(b, "aten::full_like", {x}, shape, DType::int64);
+  x = make(b, "aten::add", {x}, shape, DType::int64, {m});
+  const TensorId last = make(b, "aten::full_like", {x}, shape, DType::int64, {n - 1});
   return make(b, "aten::min", {x, last}, shape, DType::int64);
 }
 
 // The number of the bucket of each pair of positions. Encoders tell keys before from keys after.
-TensorId buckets(LayerBuilder& b, TensorId relative, bool bidirectional) {
+TensorId buckets(LayerBuilder& b, TensorId relative, std::int64_t all, bool bidirectional) {
   const Shape shape = b.shape(relative);
+  const std::int64_t each = bidirectional ? all / 2 : all;
+  const auto n = static_cast<double>(each), exact = static_cast<double>(each / 2);
   TensorId bucket = kNone, distance = kNone;
   if (bidirectional) {
-    const TensorId after = make(b, "aten::gt", {relative}, shape, DType::boolean);
+    const TensorId after = make(b, "aten::gt", {relative}, shape, DType::boolean, {0});
     const TensorId number = make(b, "aten::to", {after}, shape, DType::int64);
-    const TensorId half = make(b, "aten::mul", {number}, shape, DType::int64);
-    bucket = make(b, "aten::add", {half}, shape, DType::int64);
+    const TensorId half = make(b, "aten::mul", {number}, shape, DType::int64, {n});
+    bucket = make(b, "aten::add", {half}, shape, DType::int64, {0});
     distance = make(b, "aten::abs", {relative}, shape, DType::int64);
   } else {
     const TensorId zeros = make(b, "aten::zeros_like", {relative}, shape, DType::int64);
     const TensorId before = make(b, "aten::min", {relative, zeros}, shape, DType::int64);
     distance = make(b, "aten::neg", {before}, shape, DType::int64);
   }
-  const TensorId small = make(b, "aten::lt", {distance}, shape, DType::boolean);
-  const TensorId large = large_distances(b, distance);
+  const TensorId small = make(b, "aten::lt", {distance}, shape, DType::boolean, {exact});
+  const TensorId large = large_distances(b, distance, n, exact);
   const TensorId chosen = make(b, "aten::where", {small, distance, large}, shape, DType::int64);
   bucket = bidirectional ? b.emit_in_place("aten::add_", Elementwise{shape.elements()}, {bucket, chosen})
-                         : make(b, "aten::add", {chosen}, shape, DType::int64);
+                         : make(b, "aten::add", {chosen}, shape, DType::int64, {0});
   b.hold({small, distance, large});
   return bucket;
 }
 
 void lower_bias(LayerBuilder& b) {
   const std::int64_t tokens = b.size("tokens");
-  const TensorId weight = b.parameter("weight", {b.size("num_buckets"), b.size("num_heads")});
-  const TensorId first = make(b, "aten::arange", {}, {tokens}, DType::int64);
-  const TensorId query = make(b, "aten::add", {first}, {tokens}, DType::int64);
-  const TensorId key = make(b, "aten::arange", {}, {tokens}, DType::int64);
-  const TensorId relative = make(b, "aten::sub", {key, query}, {tokens, tokens}, DType::int64);
-  const TensorId bucket = buckets(b, relative, b.boolean("bidirectional"));
+  const std::int64_t rows = b.size("num_buckets");
+  const TensorId weight = b.parameter("weight", {rows, b.size("num_heads")});
+  const TensorId first = make(b, "aten::arange", {}, {tokens}, DType::int64, {0});
+  const TensorId query = make(b, "aten::add", {first}, {tokens}, DType::int64, {0});
+  const TensorId key = make(b, "aten::arange", {}, {tokens}, DType::int64, {0});
+  const TensorId column = aten::unsqueeze(b, query, 1);
+  const TensorId relative = make(b, "aten::sub", {key, column}, {tokens, tokens}, DType::int64);
+  const TensorId bucket = buckets(b, relative, rows, b.boolean("bidirectional"));
   const TensorId values = aten::embedding(b, weight, bucket);
   b.hold({query, key, relative, bucket});
   b.output(aten::unsqueeze(b, aten::permute(b, values, {2, 0, 1}), 0));
@@ -81,16 +91,19 @@ void lower_zeros(LayerBuilder& b) {
 // torch.where(arange[:, None] >= arange[None, :], bias, number).contiguous(): the number becomes a tensor on the
 // device.
 TensorId causal_mask(LayerBuilder& b, TensorId bias, std::int64_t queries, std::int64_t keys) {
-  const TensorId q = make(b, "aten::arange", {}, {queries}, DType::int64);
-  const TensorId k = make(b, "aten::arange", {}, {keys}, DType::int64);
-  const TensorId past = make(b, "aten::ge", {q, k}, {queries, keys}, DType::boolean);
+  const TensorId q = make(b, "aten::arange", {}, {queries}, DType::int64, {0});
+  const TensorId k = make(b, "aten::arange", {}, {keys}, DType::int64, {0});
+  const TensorId past = make(b, "aten::ge", {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
   const Shape shape = b.shape(bias);
   const DType dtype = b.dtype(bias);
   const Elementwise each{shape.elements()};
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
   const TensorId y = b.emit_many("aten::where", each, {past, bias}, results)[1];
-  if (NodeBuilder node = b.node("WhereBackward0", y, {bias}))
+  b.numbers({lowest(dtype), 2});
+  if (NodeBuilder node = b.node("WhereBackward0", y, {bias})) {
     node.give(bias, node.run_many("aten::where", each, {past, node.grad()}, results)[1]);
+    node.numbers({0, 2});
+  }
   const TensorId mask = aten::contiguous(b, y);
   b.hold({past, y});
   return mask;

@@ -16,8 +16,12 @@ void lower_roll(LayerBuilder& b) {
   if (shifts.size() != dims.size())
     b.fail("dims", std::to_string(shifts.size()) + " shifts of " + std::to_string(dims.size()) + " dimensions",
            "expected one shift a dimension");
-  (void)dimension_mask(b, "dims", b.shape(b.input()).rank());  // each within the rank and once
-  b.output(aten::roll(b, b.input(), static_cast<int>(dims.size())));
+  const int rank = b.shape(b.input()).rank();
+  (void)dimension_mask(b, "dims", rank);  // each within the rank and once
+  std::vector<aten::Roll1d> rolls;
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    rolls.push_back({shifts[i], static_cast<int>(dims[i] < 0 ? dims[i] + rank : dims[i])});
+  b.output(aten::roll(b, b.input(), rolls));
 }
 
 void lower_pad(LayerBuilder& b) {
@@ -26,10 +30,9 @@ void lower_pad(LayerBuilder& b) {
   if (pad.size() % 2 != 0) b.fail("pad", "pad lists both sides of each dimension", "expected an even number of sizes");
   if (pad.size() / 2 > static_cast<std::size_t>(rank))
     b.fail("pad", "pad has more dimensions than the input's " + std::to_string(rank));
-  (void)b.real("value");
   std::vector<aten::Padding1d> sides;
   for (std::size_t i = 0; i < pad.size(); i += 2) sides.push_back({pad[i], pad[i + 1]});
-  b.output(aten::constant_pad(b, b.input(), sides));
+  b.output(aten::constant_pad(b, b.input(), sides, b.real("value")));
 }
 
 const LayerDef kRoll{

@@ -13,20 +13,22 @@ namespace gpuplan::layers {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype);
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
+
+constexpr double kPadding = 1;  // padding_idx
 
 // create_position_ids_from_input_ids: (cumsum(mask).type_as(mask) + 0) * mask, as int64, plus padding_idx.
 TensorId positions_of(LayerBuilder& b, TensorId ids) {
   const Shape shape = b.shape(ids);
-  const TensorId tokens = make(b, "aten::ne", {ids}, shape, DType::boolean);
+  const TensorId tokens = make(b, "aten::ne", {ids}, shape, DType::boolean, {kPadding});
   const TensorId mask = make(b, "aten::to", {tokens}, shape, DType::int32);
   const TensorId counted = make(b, "aten::to", {aten::cumsum(b, mask, 1)}, shape, DType::int32);
-  const TensorId shifted = make(b, "aten::add", {counted}, shape, DType::int32);
+  const TensorId shifted = make(b, "aten::add", {counted}, shape, DType::int32, {0});
   const TensorId numbers = make(b, "aten::mul", {shifted, mask}, shape, DType::int32);
   const TensorId wide = make(b, "aten::to", {numbers}, shape, DType::int64);
-  const TensorId positions = make(b, "aten::add", {wide}, shape, DType::int64);
+  const TensorId positions = make(b, "aten::add", {wide}, shape, DType::int64, {kPadding});
   b.hold({mask, numbers});
   return positions;
 }
@@ -43,7 +45,8 @@ void lower(LayerBuilder& b) {
     const TensorId row = b.alias(type_buffer, {1, ids[1]}, contiguous_strides({1, most}));
     return b.outputs({aten::expand(b, row, ids), positions});
   }
-  b.outputs({make(b, "aten::gather", {type_buffer, positions}, ids, DType::int64), positions});
+  const TensorId rows = aten::expand(b, type_buffer, {ids[0], most});
+  b.outputs({make(b, "aten::gather", {rows, positions}, ids, DType::int64, {1}), positions});
 }
 
 const LayerDef kIds{

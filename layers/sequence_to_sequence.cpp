@@ -17,7 +17,8 @@ void lower_shared(LayerBuilder& b) {
   b.output(b.parameter("weight", {b.size("num_embeddings"), b.size("embedding_dim")}));
 }
 
-// shifted = new_zeros; shifted[:, 1:] = labels[:, :-1].clone(); shifted[:, 0] = start; -100 becomes padding.
+// shifted = new_zeros; shifted[:, 1:] = labels[:, :-1].clone(); shifted[:, 0] = start; -100 becomes padding. T5 starts
+// with its padding, 0.
 void lower_shift(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const TensorId labels = b.input();
@@ -27,12 +28,18 @@ void lower_shift(LayerBuilder& b) {
   TensorId shifted = b.emit("aten::new_zeros", Fill{shape.elements()}, {}, shape, dtype);
   if (shape[1] > 1) {
     const Shape part{shape[0], shape[1] - 1};
-    const TensorId moved = b.emit("aten::clone", Copy{part.elements()}, {labels}, part, dtype);
+    const TensorId moved =
+        b.emit("aten::clone", Copy{part.elements()}, {b.alias(labels, part, b.strides(labels))}, part, dtype);
     shifted = b.emit_in_place("aten::copy_", Copy{part.elements()}, {shifted, moved});
+    b.numbers({1, 1, 1});
   }
   shifted = b.emit_in_place("aten::fill_", Fill{shape[0]}, {shifted});
+  b.numbers({0, 1, 0, 1});
   const TensorId ignored = b.emit("aten::eq", Elementwise{shape.elements()}, {shifted}, shape, DType::boolean);
-  b.output(b.emit_in_place("aten::masked_fill_", Elementwise{shape.elements()}, {shifted, ignored}));
+  b.numbers({-100});
+  const TensorId filled = b.emit_in_place("aten::masked_fill_", Elementwise{shape.elements()}, {shifted, ignored});
+  b.numbers({0});
+  b.output(filled);
 }
 
 void lower_returned(LayerBuilder& b) {

@@ -80,6 +80,11 @@ TensorId relative_position_bias(LayerBuilder& b, const Windows& s, const Weights
   return aten::unsqueeze(b, aten::contiguous(b, aten::permute(b, pairs, {2, 0, 1})), 0);
 }
 
+TensorId rolled(LayerBuilder& b, const Windows& s, TensorId image, int sign) {
+  const std::array<aten::Roll1d, 2> rolls{{{sign * s.shift_h, 1}, {sign * s.shift_w, 2}}};
+  return aten::roll(b, image, rolls);
+}
+
 TensorId partition(LayerBuilder& b, const Windows& s, TensorId x) {
   const TensorId tiles = aten::view(b, x, {s.n, s.h / s.rows, s.rows, s.w / s.columns, s.columns, s.c});
   return aten::reshape(b, aten::permute(b, tiles, {0, 1, 3, 2, 4, 5}), {s.n * s.each(), s.positions(), s.c});
@@ -90,18 +95,44 @@ TensorId reverse(LayerBuilder& b, const Windows& s, TensorId x) {
   return aten::reshape(b, aten::permute(b, tiles, {0, 1, 3, 2, 4, 5}), {s.n, s.h, s.w, s.c});
 }
 
+struct Part {
+  std::int64_t start = 0, count = 0;
+};
+
+// [0 : -window], [-window : -shift], [-shift :]; without a shift the second is empty and the third is everything.
+std::array<Part, 3> parts_of(std::int64_t size, std::int64_t window, std::int64_t shift) {
+  const Part last = shift == 0 ? Part{0, size} : Part{size - shift, shift};
+  return {{{0, size - window}, {size - window, shift == 0 ? 0 : window - shift}, last}};
+}
+
+// A number for each part of the image that the roll moved by itself.
+TensorId numbered_parts(LayerBuilder& b, const Windows& s, DType dtype) {
+  TensorId parts = b.emit("aten::new_zeros", Fill{s.h * s.w}, {}, {s.h, s.w}, dtype);
+  double number = 0;
+  for (const Part& rows : parts_of(s.h, s.rows, s.shift_h))
+    for (const Part& columns : parts_of(s.w, s.columns, s.shift_w)) {
+      if (rows.count * columns.count > 0) {
+        parts = b.emit_in_place("aten::fill_", Fill{rows.count * columns.count}, {parts});
+        b.numbers({number, 0, static_cast<double>(rows.start), static_cast<double>(rows.count), 1,
+                   static_cast<double>(columns.start), static_cast<double>(columns.count)});
+      }
+      ++number;
+    }
+  return parts;
+}
+
 // -100 where two positions of a window come from different parts of the image.
 TensorId attention_mask(LayerBuilder& b, const Windows& s, DType dtype) {
-  const TensorId regions = b.emit("aten::new_zeros", Fill{s.h * s.w}, {}, {s.h, s.w}, dtype);
+  const TensorId regions = numbered_parts(b, s, dtype);
   const TensorId tiles = aten::view(b, regions, {s.h / s.rows, s.rows, s.w / s.columns, s.columns});
   const TensorId each = aten::reshape(b, aten::permute(b, tiles, {0, 2, 1, 3}), {s.each(), s.positions()});
   const TensorId difference =
       aten::binary(b, aten::Binary::sub, aten::unsqueeze(b, each, 1), aten::unsqueeze(b, each, 2));
   const Shape shape = b.shape(difference);
   const std::array reads{difference};
-  const TensorId apart = aten::no_grad(b, "aten::ne", reads, shape, DType::boolean);
+  const TensorId apart = aten::no_grad(b, "aten::ne", reads, shape, DType::boolean, {0});
   const TensorId filled = aten::masked_fill(b, difference, apart, -100);
-  const TensorId together = aten::no_grad(b, "aten::eq", reads, shape, DType::boolean);
+  const TensorId together = aten::no_grad(b, "aten::eq", reads, shape, DType::boolean, {0});
   const TensorId mask = aten::masked_fill(b, filled, together, 0);
   b.hold({difference});
   return mask;
@@ -129,7 +160,7 @@ void lower_attention(LayerBuilder& b) {
   const TensorId bias = relative_position_bias(b, s, w);
   const std::array<aten::Padding1d, 3> sides{{{0, 0}, {0, s.w - in[2]}, {0, s.h - in[1]}}};
   TensorId image = aten::constant_pad(b, b.input(), sides);
-  if (s.shifted()) image = aten::roll(b, image, 2);
+  if (s.shifted()) image = rolled(b, s, image, -1);
   const TensorId tiles = partition(b, s, image);
 
   const std::int64_t batch = s.n * s.each(), t = s.positions();
@@ -154,7 +185,7 @@ void lower_attention(LayerBuilder& b) {
   b.hold({tiles});
   const TensorId projected = aten::dropout(b, aten::linear(b, joined, w.proj, w.proj_bias), s.dropout, b.training());
   TensorId y = reverse(b, s, projected);
-  if (s.shifted()) y = aten::roll(b, y, 2);
+  if (s.shifted()) y = rolled(b, s, y, 1);
   y = unpad(b, y, in);
   b.hold({scaled, qkv, p, mask, bias});
   b.output(y);

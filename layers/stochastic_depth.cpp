@@ -24,7 +24,11 @@ void lower(LayerBuilder& b) {
   for (int i = 0; i < each.rank(); ++i)
     if (i > 0 || mode == "batch") each.set(i, 1);
   TensorId noise = b.emit("aten::bernoulli_", Fill{each.elements()}, {}, each, dtype);
-  if (p < 1) noise = b.emit_in_place("aten::div_", Elementwise{each.elements()}, {noise});
+  b.numbers({1 - p});
+  if (p < 1) {
+    noise = b.emit_in_place("aten::div_", Elementwise{each.elements()}, {noise});
+    b.numbers({1 - p});
+  }
   const Elementwise product{shape.elements()};
   const TensorId y = b.emit("aten::mul", product, {x, noise}, shape, dtype);
   if (NodeBuilder node = b.node("MulBackward0", y, {x}))

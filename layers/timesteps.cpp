@@ -4,14 +4,20 @@
 // fp32, times the timesteps in fp32; then [sin, cos], whose halves are swapped by a second concatenation. The exponents
 // live until the function returns. The model casts the result to its weights' type.
 
+#include <cmath>
+
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
 
 namespace gpuplan::layers {
 namespace {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, DType::fp32);
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, DType::fp32, numbers);
 }
+
+constexpr double kMaxPeriod = 10000;
 
 void lower(LayerBuilder& b) {
   b.expect_rank(1, "[N]");
@@ -19,16 +25,18 @@ void lower(LayerBuilder& b) {
   if (channels % 2 != 0) b.fail("num_channels", "num_channels is odd", "expected as many sines as cosines");
   const std::int64_t batch = b.shape(b.input())[0];
   const Shape row{channels / 2}, half{batch, channels / 2}, whole{batch, channels};
-  const TensorId scaled = make(b, "aten::mul", {make(b, "aten::arange", {}, row)}, row);
-  const TensorId exponent = make(b, "aten::div", {scaled}, row);
+  const TensorId scaled = make(b, "aten::mul", {make(b, "aten::arange", {}, row, {0})}, row, {-std::log(kMaxPeriod)});
+  const TensorId exponent = make(b, "aten::div", {scaled}, row, {static_cast<double>(channels / 2)});
   const TensorId frequency = make(b, "aten::exp", {exponent}, row);
-  const TensorId time = make(b, "aten::to", {b.input()}, {batch, 1});
-  const TensorId angle = make(b, "aten::mul", {make(b, "aten::mul", {time, frequency}, half)}, half);
+  const TensorId time = make(b, "aten::to", {aten::unsqueeze(b, b.input(), 1)}, {batch, 1});
+  const TensorId angle = make(b, "aten::mul", {make(b, "aten::mul", {time, frequency}, half)}, half, {1});
   const TensorId sine = make(b, "aten::sin", {angle}, half);
   const TensorId cosine = make(b, "aten::cos", {angle}, half);
-  const TensorId joined = make(b, "aten::cat", {sine, cosine}, whole);
+  const TensorId joined = make(b, "aten::cat", {sine, cosine}, whole, {1});
   b.hold({angle});  // the name is bound anew
-  const TensorId flipped = make(b, "aten::cat", {joined, joined}, whole);
+  const Strides steps = b.strides(joined);
+  const TensorId first = b.alias(joined, half, steps), second = b.alias(joined, half, steps, channels / 2);
+  const TensorId flipped = make(b, "aten::cat", {second, first}, whole, {1});
   b.hold({joined});
   b.hold({exponent});
   b.output(b.cast(flipped, b.run().precision));

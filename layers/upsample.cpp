@@ -30,6 +30,14 @@ Shape output_shape(const LayerBuilder& b) {
   return {in[0], in[1], size.h, size.w};
 }
 
+// Elements of the input from one element of the output to the next (aten/src/ATen/native/UpSample.h,
+// compute_scales_value and area_pixel_compute_scale).
+double step(const LayerBuilder& b, std::int64_t in, std::int64_t out, bool corners) {
+  if (corners) return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  if (b.given("scale_factor")) return 1 / b.real("scale_factor");
+  return static_cast<double>(in) / static_cast<double>(out);
+}
+
 void lower(LayerBuilder& b) {
   b.expect_rank(4, "[N, C, H, W]");
   const std::string_view mode = b.word("mode");
@@ -44,9 +52,15 @@ void lower(LayerBuilder& b) {
   const Resample work{out.elements(), nearest ? 1 : 4};
   const TensorId y = b.emit(nearest ? "aten::upsample_nearest2d" : "aten::upsample_bilinear2d", work, {x},
                             {out, dtype, Placing::suggested});
-  if (NodeBuilder node = b.node(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0", y, {x}))
+  const bool corners = !nearest && b.given("align_corners") && b.boolean("align_corners");
+  const std::initializer_list<double> steps{step(b, in[2], out[2], corners), step(b, in[3], out[3], corners),
+                                            corners ? 1.0 : 0.0};
+  b.numbers(steps);
+  if (NodeBuilder node = b.node(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0", y, {x})) {
     node.give(x, node.run(nearest ? "aten::upsample_nearest2d_backward" : "aten::upsample_bilinear2d_backward", work,
                           {node.grad()}, {in, dtype, Placing::suggested}));
+    node.numbers(steps);
+  }
   b.output(y);
 }
 

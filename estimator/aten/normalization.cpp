@@ -1,6 +1,7 @@
 #include "estimator/aten/normalization.h"
 
 #include <array>
+#include <limits>
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
@@ -14,6 +15,9 @@ constexpr PyTorchVersion kGroupNormLayouts = 210;  // channels-last inputs stay 
 int wanted(const NodeBuilder& node, TensorId weight, TensorId bias) {
   return (node.needs(weight) ? 1 : 0) + (node.needs(bias) ? 1 : 0);
 }
+
+// A number for whom the gradients are of: 1 where there is one.
+double given(const NodeBuilder& node, TensorId input) { return node.needs(input) ? 1 : 0; }
 
 void give(NodeBuilder& node, std::span<const TensorId> inputs, std::span<const Operand> gradients) {
   std::size_t k = 0;
@@ -120,7 +124,7 @@ TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, 
   return y;
 }
 
-TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias) {
+TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias, double eps) {
   x = b.autocast_fp32(x);
   const bool keeps_layout = !b.before(kGroupNormLayouts) && b.shape(x).rank() == 4 &&
                             b.suggested_format(x) == MemoryFormat::channels_last && !b.contiguous(x);
@@ -139,6 +143,8 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
   const OutputSpec group{{shape[0], groups}, dtype};
   const OutputSpec outputs[] = {{shape, dtype, placing}, group, group};
   const std::vector<TensorId> results = b.emit_many("aten::native_group_norm", work, {x}, outputs);
+  b.beside({weight, bias});
+  b.numbers({eps});
   if (NodeBuilder node = b.node("NativeGroupNormBackward0", results[0], {x, weight, bias})) {
     work.backward = true;
     work.wants_input = node.needs(x);
@@ -147,7 +153,9 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
     if (node.needs(x)) gradients.front().placing = placing;
     std::vector<Operand> reads{node.contiguous(node.grad(), format), x, results[1], results[2]};
     if (weight != kNone) reads.push_back(weight);
-    give(node, inputs, node.run_many("aten::native_group_norm_backward", work, reads, gradients));
+    const std::vector<Operand> made = node.run_many("aten::native_group_norm_backward", work, reads, gradients);
+    node.numbers({given(node, x), given(node, weight), given(node, bias)});
+    give(node, inputs, made);
   }
   return results[0];
 }
@@ -164,13 +172,14 @@ TensorId repeated(LayerBuilder& b, TensorId weight, std::int64_t n) {
     const Reduction sum{.shape = {n, each}, .reduced = 1, .input = dtype, .output = dtype};
     const Operand rows = node.reshape(node.grad(), {n, each});
     node.give(weight, node.run("aten::sum", sum, {rows}, {each}, dtype));
+    node.numbers({1});
   }
   return y;
 }
 
 }  // namespace
 
-TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
+TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias, double eps) {
   const Shape in = b.shape(x);
   const std::int64_t channels = in[0] * in[1];
   const TensorId scale = repeated(b, weight, in[0]);
@@ -186,13 +195,18 @@ TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bi
   const OutputSpec statistic{{channels}, accumulate_type(dtype)};
   const OutputSpec outputs[] = {{flat, dtype}, statistic, statistic};
   const std::vector<TensorId> results = b.emit_many("aten::batch_norm", work, {rows}, outputs);
+  b.beside({scale, shift});
+  b.numbers({std::numeric_limits<double>::quiet_NaN(), eps});
   if (NodeBuilder node = b.node("BatchNormBackward0", results[0], {rows, scale, shift})) {
     BatchNorm backward = work;
     backward.backward = true;
     const std::array inputs{rows, scale, shift};
     std::vector<Operand> reads{node.contiguous(node.grad()), rows, results[1], results[2]};
     if (scale != kNone) reads.push_back(scale);
-    give(node, inputs, node.run_many("aten::batch_norm_backward", backward, reads, gradients_of(b, node, inputs)));
+    const std::vector<Operand> made =
+        node.run_many("aten::batch_norm_backward", backward, reads, gradients_of(b, node, inputs));
+    node.numbers({eps, given(node, rows), given(node, scale), given(node, shift)});
+    give(node, inputs, made);
   }
   b.hold({scale == kNone ? rows : scale, shift == kNone ? rows : shift});
   return view(b, results[0], in);

@@ -14,9 +14,9 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
 /// (aten/src/ATen/native/layer_norm.cpp, rms_norm_composite).
 TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, double eps);
 /// F.group_norm of [N, C, ...]: native_group_norm, which saves the input, and the mean and rstd of each group.
-TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias);
+TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias, double eps);
 /// F.instance_norm of [N, C, ...] without running statistics: batch norm of [1, N C, ...] with repeated weights
 /// (aten/src/ATen/native/Normalization.cpp, instance_norm).
-TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias);
+TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias, double eps);
 
 }  // namespace gpuplan::aten

@@ -23,22 +23,28 @@ Scripted index_put(const LayerBuilder& b, std::int64_t indices, const Shape& row
 
 }  // namespace
 
-TensorId roll(LayerBuilder& b, TensorId x, int dimensions) {
+TensorId roll(LayerBuilder& b, TensorId x, std::span<const Roll1d> rolls) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Copy copy{shape.elements()};
-  TensorId y = b.emit("aten::roll", copy, {x}, shape, dtype);
-  // The caller's argument lives until the last dimension is rolled.
-  for (int i = 1; i < dimensions; ++i) y = b.emit("aten::roll", copy, {y, x}, shape, dtype);
+  TensorId y = x;
+  for (const Roll1d& roll : rolls) {
+    // The caller's argument lives until the last dimension is rolled.
+    y = y == x ? b.emit("aten::roll", copy, {x}, shape, dtype) : b.emit("aten::roll", copy, {y, x}, shape, dtype);
+    b.numbers({static_cast<double>(roll.shift), static_cast<double>(roll.dimension)});
+  }
   if (NodeBuilder node = b.node("RollBackward0", y, {x})) {
-    Operand dx = node.run("aten::roll", copy, {node.grad()}, shape, dtype);
-    for (int i = 1; i < dimensions; ++i) dx = node.run("aten::roll", copy, {dx}, shape, dtype);
+    Operand dx = node.grad();
+    for (std::size_t i = rolls.size(); i-- > 0;) {
+      dx = node.run("aten::roll", copy, {dx}, shape, dtype);
+      node.numbers({static_cast<double>(-rolls[i].shift), static_cast<double>(rolls[i].dimension)});
+    }
     node.give(x, dx);
   }
   return y;
 }
 
-TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> sides) {
+TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> sides, double value) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   Shape out = in;
@@ -49,9 +55,21 @@ TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> si
     out.set(dim, size);
   }
   const Strides strides = strides_in(b.suggested_format(x), out);
+  // Before each dimension, after each, and the value; of the gradient as much is cut off.
+  std::vector<double> padding(2 * static_cast<std::size_t>(in.rank()) + 1), cut = padding;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const std::size_t last = static_cast<std::size_t>(in.rank()) - 1 - i;
+    padding[last] = static_cast<double>(sides[i].before);
+    padding[last + static_cast<std::size_t>(in.rank())] = static_cast<double>(sides[i].after);
+  }
+  for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = -padding[i];
+  padding.back() = value;
   const TensorId y = b.emit("aten::constant_pad_nd", Copy{out.elements()}, {x}, {out, dtype, Placing::given, strides});
-  if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x}))
+  b.numbers(padding);
+  if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x})) {
     node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
+    node.numbers(cut);
+  }
   return y;
 }
 

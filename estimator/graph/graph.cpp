@@ -49,9 +49,9 @@ Range Graph::append_operands(std::span<const std::int32_t> ids) {
   return {begin, static_cast<std::int32_t>(operands.size())};
 }
 
-Range Graph::append_numbers(std::initializer_list<double> values) {
+Range Graph::append_numbers(std::span<const double> values) {
   const auto begin = static_cast<std::int32_t>(numbers.size());
-  numbers.insert(numbers.end(), values);
+  numbers.insert(numbers.end(), values.begin(), values.end());
   return {begin, static_cast<std::int32_t>(numbers.size())};
 }
 

@@ -234,7 +234,7 @@ struct Graph {
   }
   /// Throws Error when the graph gets too large for its indices.
   Range append_operands(std::span<const std::int32_t> ids);
-  Range append_numbers(std::initializer_list<double> values);
+  Range append_numbers(std::span<const double> values);
 };
 
 }  // namespace gpuplan

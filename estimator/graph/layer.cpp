@@ -299,7 +299,7 @@ void LayerBuilder::beside(std::initializer_list<TensorId> tensors) {
   }
 }
 
-void LayerBuilder::numbers(std::initializer_list<double> values) {
+void LayerBuilder::numbers(std::span<const double> values) {
   graph_.forward_ops.back().numbers = graph_.append_numbers(values);
 }
 

@@ -107,7 +107,8 @@ class NodeBuilder {
   void run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads);
   /// Of the kernel run last: arguments that are alive anyway, and arguments that are no tensors (see Op).
   void beside(std::initializer_list<Operand> operands);
-  void numbers(std::initializer_list<double> values);
+  void numbers(std::span<const double> values);
+  void numbers(std::initializer_list<double> values) { numbers(std::span(values.begin(), values.size())); }
   /// Holds values until here, as names in the function that computes the gradients do.
   void hold(std::initializer_list<Operand> values) { run_in_place("return", Marker{}, values); }
 
@@ -239,7 +240,8 @@ class LayerBuilder {
   TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
   /// Of the kernel emitted last: arguments that are alive anyway (kNone: not given), and those that are no tensors.
   void beside(std::initializer_list<TensorId> tensors);
-  void numbers(std::initializer_list<double> values);
+  void numbers(std::span<const double> values);
+  void numbers(std::initializer_list<double> values) { numbers(std::span(values.begin(), values.size())); }
   /// Holds tensors until here, as the names of a function's variables do.
   void hold(std::span<const TensorId> tensors);
   void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }

@@ -106,7 +106,7 @@ void NodeBuilder::beside(std::initializer_list<Operand> operands) {
   graph_->backward_ops.back().beside = graph_->append_operands({operands.begin(), operands.size()});
 }
 
-void NodeBuilder::numbers(std::initializer_list<double> values) {
+void NodeBuilder::numbers(std::span<const double> values) {
   graph_->backward_ops.back().numbers = graph_->append_numbers(values);
 }
 

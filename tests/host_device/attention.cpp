@@ -151,7 +151,19 @@ void attention_backward(const Kernel& kernel) {
   if (kernel.writes.size() > 3) write(kernel.writes[3], ds);
 }
 
+// reads query, key, value, result, log-sum-exp, grad.
+void fused_attention_backward(const Kernel& kernel) {
+  const auto& r = kernel.reads;
+  const std::array beside{r[0], r[1], r[2], KernelTensor{}, r[3], r[4]};
+  Kernel as_pytorch = kernel;
+  as_pytorch.reads = r.subspan(5, 1);
+  as_pytorch.beside = beside;
+  attention_backward(as_pytorch);
+}
+
 constexpr std::array kOperations{
+    Operation{"FusedAttention", attention, 3, 3},
+    Operation{"FusedAttentionBackward", fused_attention_backward, 6, 3},
     Operation{"_scaled_dot_product_flash_attention", attention, 3, 3},
     Operation{"_scaled_dot_product_efficient_attention", attention, 3, 3},
     Operation{"_scaled_dot_product_cudnn_attention", attention, 3, 3},

@@ -108,9 +108,21 @@ void gather(const Kernel& k) {
   write(y, out);
 }
 
+// table[row]
+void index_rows(const Kernel& k) {
+  const KernelTensor& table = k.reads[0];
+  const Values index = read(k.reads[1]), from = read(table);
+  Values out = zeros(sizes_of(k.writes[0]));
+  const std::int64_t width = table.sizes[0] == 0 ? 0 : from.count() / table.sizes[0];
+  for (std::int64_t i = 0; i < out.count(); ++i)
+    out[i] = from[position(index[i / width], table.sizes[0]) * width + i % width];
+  write(k.writes[0], out);
+}
+
 // table[row, column] of two index tensors, copies of which it writes where they do not have the broadcast shape: as
 // many as there are results before the last.
 void index(const Kernel& k) {
+  if (k.reads.size() == 2) return index_rows(k);
   const KernelTensor &table = k.reads[0], &y = k.writes.back();
   const std::vector<std::int64_t> sizes = sizes_of(y);
   const KernelTensor& first = k.reads[1];
@@ -135,7 +147,10 @@ constexpr std::array kOperations{Operation{"zeros", with_zeros},
                                  Operation{"ones", with_ones},
                                  Operation{"new_ones", with_ones},
                                  Operation{"ones_like", with_number, 0, 1},
+                                 Operation{"zeros_like", with_zeros},
+                                 Operation{"full_like", with_number, 0, 1},
                                  Operation{"empty", nothing},
+                                 Operation{"empty_like", nothing},
                                  Operation{"arange", arange, 0, 1},
                                  Operation{"clone", copy, 1},
                                  Operation{"contiguous", copy, 1},
@@ -144,7 +159,7 @@ constexpr std::array kOperations{Operation{"zeros", with_zeros},
                                  Operation{"stack", stack, 1, 1},
                                  Operation{"constant_pad_nd", pad, 1, 1},
                                  Operation{"gather", gather, 2, 1},
-                                 Operation{"index", index, 3}};
+                                 Operation{"index", index, 2}};
 
 }  // namespace
 

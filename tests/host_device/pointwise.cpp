@@ -64,6 +64,14 @@ void dropout(const Kernel& k) {
   write(k.writes[1], x);
 }
 
+// 1 with probability {p}, by the same numbers as dropout's; else 0.
+void bernoulli(const Kernel& k) {
+  Values x = zeros(sizes_of(k.writes[0]));
+  for (std::int64_t i = 0; i < x.count(); ++i)
+    x[i] = keeps(k.seed, static_cast<std::uint64_t>(i), 1 - k.numbers[0]) ? 1 : 0;
+  write(k.writes[0], x);
+}
+
 void tril(const Kernel& k) {
   Values x = read(k.reads[0]);
   const Lines rows = lines(k.reads[0], k.reads[0].rank - 1);
@@ -93,6 +101,11 @@ constexpr auto lt = [](double a, double b) { return a < b ? 1.0 : 0.0; };
 constexpr auto ge = [](double a, double b) { return a >= b ? 1.0 : 0.0; };
 constexpr auto gt = [](double a, double b) { return a > b ? 1.0 : 0.0; };
 constexpr auto both = [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
+constexpr auto least = [](double a, double b) { return std::isnan(a) || a < b ? a : b; };
+constexpr auto floor_divided = [](double a, double b) { return std::floor(a / b); };
+constexpr auto absolute = [](double x) { return std::abs(x); };
+constexpr auto sign = [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; };
+constexpr auto log = [](double x) { return std::log(x); };
 constexpr auto neg = [](double x) { return -x; };
 constexpr auto exp = [](double x) { return std::exp(x); };
 constexpr auto sin = [](double x) { return std::sin(x); };
@@ -137,6 +150,11 @@ constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
                                  Operation{"ge", two<ge>, 1, 1, true},
                                  Operation{"gt", two<gt>, 1, 1, true},
                                  Operation{"__and__", two<both>, 2},
+                                 Operation{"min", two<least>, 2},
+                                 Operation{"floor_divide", two<floor_divided>, 1, 1, true},
+                                 Operation{"abs", unary<absolute>, 1},
+                                 Operation{"sgn", unary<sign>, 1},
+                                 Operation{"log", unary<log>, 1},
                                  Operation{"neg", unary<neg>, 1},
                                  Operation{"neg_", unary<neg>, 1},
                                  Operation{"exp", unary<exp>, 1},
@@ -169,6 +187,7 @@ constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
                                  Operation{"masked_fill_", masked_fill, 2, 1},
                                  Operation{"where", where, 1, 2, true},
                                  Operation{"native_dropout", dropout, 1, 1},
+                                 Operation{"bernoulli_", bernoulli, 0, 1},
                                  Operation{"tril", tril, 1}};
 
 }  // namespace

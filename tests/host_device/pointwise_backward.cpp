@@ -43,6 +43,12 @@ void sigmoid(const Kernel& k) {
 void leaky_relu(const Kernel& k) {
   each_pair(k, [slope = k.numbers[0]](double x, double g) { return x > 0 ? g : g * slope; });
 }
+// {alpha, whether it reads the result, not the input}
+void elu(const Kernel& k) {
+  each_pair(k, [alpha = k.numbers[0], of_result = k.numbers[1] != 0](double g, double x) {
+    return x > 0 ? g : g * (of_result ? x + alpha : alpha * std::exp(x));
+  });
+}
 void hardsigmoid(const Kernel& k) {
   each_pair(k, [](double g, double x) { return x > -3 && x < 3 ? g / 6 : 0; });
 }
@@ -61,6 +67,7 @@ constexpr std::array kOperations{
     Operation{"tanh_backward", tanh, 2},
     Operation{"sigmoid_backward", sigmoid, 2},
     Operation{"leaky_relu_backward", leaky_relu, 2, 1},
+    Operation{"elu_backward", elu, 2, 2},
     Operation{"hardsigmoid_backward", hardsigmoid, 2},
     Operation{"hardswish_backward", hardswish, 2},
     Operation{"native_dropout_backward", dropout, 2, 1},
