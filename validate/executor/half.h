@@ -11,6 +11,15 @@ namespace gpuplan {
 /// A finite double rounded to `bits` of significand at no finer a step than 2^least.
 inline double rounded_to(double value, int bits, int least) {
   if (value == 0 || !std::isfinite(value)) return value;
+  const auto pattern = std::bit_cast<std::uint64_t>(value);
+  const int exponent = static_cast<int>(pattern >> 52 & 0x7FF) - 1023;
+  if (exponent > -1023 && exponent - bits >= least) {
+    // Half of the last bit that stays, less one where that bit is even; a carry goes into the exponent as it should.
+    const int dropped = 52 - bits;
+    const std::uint64_t odd = pattern >> dropped & 1;
+    const std::uint64_t up = pattern + (std::uint64_t{1} << (dropped - 1)) - 1 + odd;
+    return std::bit_cast<double>(up >> dropped << dropped);
+  }
   const int step = std::max(std::ilogb(value) - bits, least);
   return std::ldexp(std::nearbyint(std::ldexp(value, -step)), step);
 }
@@ -31,10 +40,9 @@ inline std::uint16_t fp16_bits(double value) {
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00);
   const double size = std::abs(rounded_to(value, 10, -24));
   if (size > 65504) return static_cast<std::uint16_t>(sign | 0x7C00);
-  if (size < std::ldexp(1, -14)) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(size, 24)));
-  const int exponent = std::ilogb(size);
-  const auto fraction = static_cast<int>(std::ldexp(size, 10 - exponent)) - 1024;
-  return static_cast<std::uint16_t>(sign | ((exponent + 15) << 10) | fraction);
+  if (size < 0x1p-14) return static_cast<std::uint16_t>(sign | static_cast<int>(size * 0x1p24));
+  const auto pattern = std::bit_cast<std::uint64_t>(size);  // eleven bits of exponent, ten that fp16 has too, zeros
+  return static_cast<std::uint16_t>(sign | ((pattern >> 42) - (std::uint64_t{1023 - 15} << 10)));
 }
 
 inline double fp16_value(std::uint16_t bits) {

@@ -23,7 +23,7 @@ class Draw {
   Draw(std::uint64_t seed, TensorId tensor) : key_(mixed(seed ^ mixed(static_cast<std::uint64_t>(tensor)))) {}
   std::uint64_t bits(std::int64_t i) const { return mixed(key_ + static_cast<std::uint64_t>(i)); }
   /// Within [-1, 1).
-  double real(std::int64_t i) const { return std::ldexp(static_cast<double>(bits(i) >> 11), -52) - 1; }
+  double real(std::int64_t i) const { return static_cast<double>(bits(i) >> 11) * 0x1p-52 - 1; }
 
  private:
   std::uint64_t key_;
