@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "validate/shadow/runtime/cublaslt_descriptor.h"
 #include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/runtime.h"
 
@@ -276,6 +277,33 @@ TEST_SUITE("shadow libraries") {
     cublasLtMatmulDescDestroy(multiplication);
     cublasLtMatrixLayoutDestroy(layout);
     cublasLtDestroy(handle);
+  }
+
+  TEST_CASE("a multiplication is recorded with how far each matrix reaches") {
+    using namespace gpuplan::shadow::cublaslt;
+    void *layout = nullptr, *multiplication = nullptr;
+    REQUIRE_EQ(cublasLtMatrixLayoutCreate(&layout, 14, 500, 64, 512), 0);  // bf16 columns of 500, 512 apart
+    REQUIRE_EQ(cublasLtMatmulDescCreate(&multiplication, 68, 0), 0);
+    Descriptor& matrix = *static_cast<Descriptor*>(layout);
+    Descriptor& operation = *static_cast<Descriptor*>(multiplication);
+    const void* const at = reinterpret_cast<const void*>(std::uintptr_t{0x7000});
+    CHECK_EQ(describe("a", at, matrix), "a 0x7000 500x64 " + std::to_string((63 * 512 + 500) * 2) + " bytes");
+    matrix.attributes[5] = 3;       // a batch
+    matrix.attributes[6] = 100000;  // so far apart
+    CHECK_EQ(describe("a", at, matrix), "a 0x7000 500x64 " + std::to_string((200000 + 63 * 512 + 500) * 2) + " bytes");
+    matrix.attributes[1] = 1;  // row-major
+    matrix.attributes[4] = 70;
+    CHECK_EQ(describe("b", at, matrix), "b 0x7000 500x64 " + std::to_string((200000 + 499 * 70 + 64) * 2) + " bytes");
+    matrix.attributes[1] = 2;  // tiled
+    CHECK_EQ(describe("b", at, matrix), "b 0x7000 500x64 0 bytes");
+
+    CHECK_EQ(describe_operation(operation, matrix), " op NN");
+    operation.attributes[3] = 1;
+    operation.attributes[7] = 4;  // CUBLASLT_EPILOGUE_BIAS
+    operation.attributes[8] = 0x9000;
+    CHECK_EQ(describe_operation(operation, matrix), " op TN bias 0x9000 1000 bytes");
+    cublasLtMatmulDescDestroy(multiplication);
+    cublasLtMatrixLayoutDestroy(layout);
   }
 
   TEST_CASE("cuSOLVER's workspaces are LAPACK's smallest") {

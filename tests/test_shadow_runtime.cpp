@@ -31,6 +31,8 @@ cudaError_t cudaFreeHost(void*);
 cudaError_t cudaHostRegister(void*, std::size_t, unsigned);
 cudaError_t cudaHostUnregister(void*);
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, void*);
+cudaError_t cudaFuncSetAttribute(const void*, int, int);
+int cuFuncSetAttribute(const void*, int, int);
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*);
 int cuMemCreate(std::uint64_t*, std::size_t, const void*, unsigned long long);
 int cuMemAddressReserve(std::uintptr_t*, std::size_t, std::size_t, std::uintptr_t, unsigned long long);
@@ -191,6 +193,23 @@ TEST_CASE("shadow: launches are checked as the driver checks them, and counted")
   CHECK(cudaLaunchKernel(&kernel, {1, 1, 1}, {1, 1, 1}, nullptr, kMiB, nullptr) == cudaErrorInvalidValue);
   CHECK(cudaLaunchKernel(nullptr, {1, 1, 1}, {1, 1, 1}, nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
   CHECK(gpuplan_shadow_launches() - before == 1);
+}
+
+TEST_CASE("shadow: a kernel takes more than 48 KiB of shared memory once it was allowed to") {
+  static const char hungry = 0;
+  constexpr int kMaxDynamicSharedMemorySize = 8, kKiB = 1024;
+  const auto launch_with = [](int kib) {
+    return cudaLaunchKernel(&hungry, {1, 1, 1}, {128, 1, 1}, nullptr, static_cast<std::size_t>(kib) * kKiB, nullptr);
+  };
+  CHECK(launch_with(48) == cudaSuccess);
+  CHECK(launch_with(49) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(&hungry, kMaxDynamicSharedMemorySize, 100 * kKiB) == cudaSuccess);
+  CHECK(launch_with(100) == cudaSuccess);
+  CHECK(launch_with(101) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(&hungry, kMaxDynamicSharedMemorySize, 228 * kKiB) == cudaErrorInvalidValue);  // of 227
+  CHECK(cuFuncSetAttribute(&hungry, kMaxDynamicSharedMemorySize, 227 * kKiB) == 0);
+  CHECK(launch_with(227) == cudaSuccess);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
 }
 
 TEST_CASE("shadow: the current device belongs to the thread") {

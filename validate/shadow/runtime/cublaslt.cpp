@@ -4,10 +4,10 @@
 // The workspace that PyTorch offers is one that it allocated before it asks for an algorithm, so its memory is real.
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "validate/shadow/runtime/cublaslt_descriptor.h"
 #include "validate/shadow/runtime/math_library.h"
 #include "validate/shadow/runtime/runtime.h"
 
@@ -21,16 +21,14 @@ constexpr int kNotInitialized = 1;
 constexpr int kInvalidValue = 7;
 
 constexpr const char* kLibrary = "libcublasLt.so.";
-constexpr std::size_t kLargestAttribute = 8;  // bytes: every attribute is an int32, an int64 or a pointer
-constexpr std::size_t kRows = 2;              // CUBLASLT_MATRIX_LAYOUT_ROWS
-constexpr std::size_t kColumns = 3;           // CUBLASLT_MATRIX_LAYOUT_COLS
-constexpr int kAttributes = 64;               // more than any descriptor has (39 of CUDA 13's matmul)
-
-/// A layout, a multiplication, a transform, a preference, an emulation: what was set, by attribute. What was not is 0,
-/// as most defaults are.
-struct Descriptor {
-  std::array<std::uint64_t, kAttributes> attributes{};
-};
+using gpuplan::shadow::cublaslt::describe;
+using gpuplan::shadow::cublaslt::describe_operation;
+using gpuplan::shadow::cublaslt::Descriptor;
+using gpuplan::shadow::cublaslt::hexadecimal;
+using gpuplan::shadow::cublaslt::kAttributes;
+using gpuplan::shadow::cublaslt::kColumns;
+using gpuplan::shadow::cublaslt::kLargestAttribute;
+using gpuplan::shadow::cublaslt::kRows;
 
 template <class T>
 void put(Descriptor& descriptor, std::size_t attribute, T value) {
@@ -90,19 +88,6 @@ HeuristicResult any_algorithm() {
   HeuristicResult result{};
   result.wave_count = 1;
   return result;
-}
-
-std::string hexadecimal(const void* pointer) {
-  char text[2 + 16 + 1];
-  std::snprintf(text, sizeof(text), "0x%llx",
-                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(pointer)));
-  return text;
-}
-
-/// "a 0x7f0012345600 512x64": where a matrix lies, its rows and columns.
-std::string describe(const char* name, const void* matrix, const Descriptor& layout) {
-  return std::string(name) + " " + hexadecimal(matrix) + " " + std::to_string(layout.attributes[kRows]) + "x" +
-         std::to_string(layout.attributes[kColumns]);
 }
 
 /// Whether an algorithm has the attribute in that size: each is a uint32 or, the shapes' ids, a uint16.
@@ -276,7 +261,8 @@ SHADOW_API int cublasLtMatmul(const LibraryHandle* handle, const Descriptor* mul
   }
   const std::string configuration = describe("a", a, *a_layout) + describe(" b", b, *b_layout) +
                                     describe(" c", c, *c_layout) + describe(" d", d, *d_layout) + " workspace " +
-                                    hexadecimal(workspace) + " " + std::to_string(workspace_bytes);
+                                    hexadecimal(workspace) + " " + std::to_string(workspace_bytes) + " bytes" +
+                                    describe_operation(*multiplication, *d_layout);
   gpuplan::shadow::count_launch(stream, "cublasLtMatmul", configuration.c_str());
   return kSuccess;
 }

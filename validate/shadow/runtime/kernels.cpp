@@ -28,7 +28,8 @@ using Resources = std::unordered_map<std::string, KernelResources>;
 struct Program {
   std::mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;
-  std::unordered_map<const void*, Resources> images;  // by fat binary, read when first asked for
+  std::unordered_map<const void*, Resources> images;            // by fat binary, read when first asked for
+  std::unordered_map<const void*, std::size_t> dynamic_shared;  // the most that a kernel was allowed, where it was set
 };
 
 Program& program() {
@@ -62,6 +63,21 @@ const KernelResources* find_resources(const void* function) {
   }
   const auto found = image->second.find(kernel->second.name);
   return found != image->second.end() ? &found->second : nullptr;
+}
+
+// A kernel takes more than 48 KiB of dynamic shared memory only once it was allowed to ("Programming guide", 7.0 on).
+// What its registers and static shared memory leave is checked where the image is read anyway, for its arguments.
+cudaError_t check_resources(const void* function, std::uint64_t threads, std::size_t shared) {
+  constexpr std::size_t kUnasked = std::size_t{48} << 10;
+  Program& p = program();
+  const std::lock_guard lock(p.mutex);
+  const auto allowed = p.dynamic_shared.find(function);
+  if (shared > (allowed != p.dynamic_shared.end() ? allowed->second : kUnasked)) return cudaErrorInvalidValue;
+  const KernelResources* const resources = recording_launches() ? find_resources(function) : nullptr;
+  if (resources == nullptr) return cudaSuccess;
+  if (threads > static_cast<std::uint64_t>(largest_block(*resources))) return cudaErrorLaunchOutOfResources;
+  const auto most = static_cast<std::size_t>(settings().gpu.shared_mem_per_block_optin);
+  return resources->static_shared + shared > most ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 // Each argument's bytes in hexadecimal, most significant first; `*` before a device pointer.
@@ -112,7 +128,7 @@ cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** ar
       grid.x >= 1 && grid.y >= 1 && grid.z >= 1 && grid.x <= 2147483647U && grid.y <= 65535U && grid.z <= 65535U;
   const bool block_fits = threads >= 1 && threads <= 1024 && block.x <= 1024 && block.y <= 1024 && block.z <= 64;
   if (!grid_fits || !block_fits) return fail(cudaErrorInvalidConfiguration);
-  if (shared > static_cast<std::size_t>(settings().gpu.shared_mem_per_block_optin)) return fail(cudaErrorInvalidValue);
+  if (const cudaError_t error = check_resources(function, threads, shared); error != cudaSuccess) return fail(error);
   note_data_dependent(function);
   if (!recording_launches()) {
     count_launch(stream, "", "");
@@ -138,6 +154,15 @@ void describe_kernel(const void* function, cudaFuncAttributes& attributes) {
     attributes.numRegs = resources->registers;
     attributes.sharedSizeBytes = resources->static_shared;
   }
+}
+
+bool set_attribute(const void* function, int attribute, int value) {
+  constexpr int kMaxDynamicSharedMemorySize = 8;
+  if (attribute != kMaxDynamicSharedMemorySize) return true;
+  if (value < 0 || value > settings().gpu.shared_mem_per_block_optin) return false;
+  const std::lock_guard lock(program().mutex);
+  program().dynamic_shared[function] = static_cast<std::size_t>(value);
+  return true;
 }
 
 int resident_blocks(const void* function, int block_threads, std::size_t dynamic_shared) {
@@ -231,12 +256,8 @@ SHADOW_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, con
   return cudaSuccess;
 }
 
-SHADOW_API cudaError_t cudaFuncSetAttribute(const void*, int attribute, int value) {
-  constexpr int kMaxDynamicSharedMemorySize = 8;
-  if (attribute == kMaxDynamicSharedMemorySize && value > settings().gpu.shared_mem_per_block_optin) {
-    return fail(cudaErrorInvalidValue);
-  }
-  return cudaSuccess;
+SHADOW_API cudaError_t cudaFuncSetAttribute(const void* function, int attribute, int value) {
+  return set_attribute(function, attribute, value) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 SHADOW_API cudaError_t cudaKernelSetAttributeForDevice(const void* kernel, int attribute, int value, int) {
   return cudaFuncSetAttribute(kernel, attribute, value);

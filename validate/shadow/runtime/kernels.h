@@ -16,13 +16,18 @@ const void* register_kernel(const std::string& name);
 
 /// Launches nothing: checks the configuration as the driver does, counts and records, with the arguments where the
 /// kernel's image says how many there are. cudaErrorInvalidConfiguration for a grid or block outside the device's
-/// limits, cudaErrorInvalidValue for too much shared memory.
+/// limits, cudaErrorInvalidValue for more shared memory than the kernel may take, and where launches are recorded
+/// cudaErrorLaunchOutOfResources for a block that its registers do not allow.
 cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                           Stream* stream);
 
 /// What cudaFuncGetAttributes says: from the kernel's image where that can be read, else 32 registers, which leaves
 /// every block size that PyTorch uses launchable.
 void describe_kernel(const void* function, cudaFuncAttributes& attributes);
+
+/// cudaFuncSetAttribute, cuFuncSetAttribute and cuKernelSetAttribute, whose numbers are the same. False: the value is
+/// none that the device allows.
+bool set_attribute(const void* function, int attribute, int value);
 
 /// Resident blocks a multiprocessor; at least 1.
 int resident_blocks(const void* function, int block_threads, std::size_t dynamic_shared);

@@ -103,7 +103,9 @@ SHADOW_API int cuKernelGetFunction(const void** function, const void* kernel) {
 SHADOW_API int cuKernelGetAttribute(int* value, int attribute, const void* kernel, int) {
   return attribute_of(value, attribute, kernel);
 }
-SHADOW_API int cuKernelSetAttribute(int, int, const void*, int) { return cudaSuccess; }
+SHADOW_API int cuKernelSetAttribute(int attribute, int value, const void* kernel, int) {
+  return set_attribute(kernel, attribute, value) ? cudaSuccess : cudaErrorInvalidValue;
+}
 
 SHADOW_API cudaError_t cudaLibraryLoadData(Module** module, const void* code) { return of_runtime(load(module, code)); }
 SHADOW_API cudaError_t cudaLibraryLoadFromFile(Module** module, const char* path) {
@@ -153,7 +155,9 @@ SHADOW_API int cuLaunchKernelEx(const LaunchConfig* config, const void* function
 SHADOW_API int cuFuncGetAttribute(int* value, int attribute, const void* kernel) {
   return attribute_of(value, attribute, kernel);
 }
-SHADOW_API int cuFuncSetAttribute(const void*, int, int) { return cudaSuccess; }
+SHADOW_API int cuFuncSetAttribute(const void* function, int attribute, int value) {
+  return set_attribute(function, attribute, value) ? cudaSuccess : cudaErrorInvalidValue;
+}
 SHADOW_API int cuFuncSetCacheConfig(const void*, int) { return cudaSuccess; }
 SHADOW_API int cuFuncSetSharedMemConfig(const void*, int) { return cudaSuccess; }
 SHADOW_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
