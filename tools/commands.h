@@ -19,6 +19,8 @@ void add_schema_command(CLI::App& app, int& exit_code);
 void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> words);
 /// Needs the CUDA module and a GPU when it runs.
 void add_validate_command(CLI::App& app, int& exit_code);
+/// Likewise.
+void add_calibrate_command(CLI::App& app, int& exit_code);
 void add_version_command(CLI::App& app, int& exit_code);
 void add_completion_command(CLI::App& app, int& exit_code);
 

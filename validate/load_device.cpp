@@ -47,7 +47,7 @@ std::unique_ptr<Device> load_device(int ordinal) {
     throw environment(path.string() + " is of another build than the program");
   std::array<char, 512> why{};
   Device* const device = symbol<ModuleOpen>(module, kModuleOpenSymbol)(ordinal, why.data(), why.size());
-  if (device == nullptr) throw environment(std::string("no GPU to validate on: ") + why.data());
+  if (device == nullptr) throw environment(std::string("no GPU to run on: ") + why.data());
   return std::unique_ptr<Device>(device);
 }
 

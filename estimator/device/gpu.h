@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/device/measurements.h"
+
 namespace gpuplan {
 
 struct Gpu {
@@ -25,7 +27,8 @@ struct Gpu {
   std::string cuda_name;  // "Tesla T4"; empty: not known
   std::optional<std::int64_t> l2_cache_bytes;
   std::optional<int> memory_bus_bits, sm_clock_khz, memory_clock_khz;
-  std::string source;  // where the figures come from
+  std::string source;                    // where the figures come from
+  std::optional<Measurements> measured;  // on one such GPU; no estimate of memory needs them
 };
 
 /// CUDA context and loaded library modules where no figure is known: published readings of PyTorch 2.x with lazy

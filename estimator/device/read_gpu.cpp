@@ -1,10 +1,11 @@
 #include "estimator/device/read_gpu.h"
 
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
 
+#include "estimator/device/read_measurements.h"
+#include "estimator/device/read_number.h"
 #include "estimator/integers.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/yaml.h"
@@ -23,22 +24,8 @@ std::string text_at(const YamlNode& map, std::string_view key) {
   return node.text;
 }
 
-/// All of `text` as a decimal number; nothing when it is anything else or does not fit.
-std::optional<std::int64_t> decimal(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::int64_t count_of(const YamlNode& node, std::string_view key, std::int64_t largest) {
-  const auto value = node.kind == YamlNode::Kind::scalar && !node.quoted ? decimal(node.text) : std::nullopt;
-  if (!value || *value <= 0 || *value > largest) {
-    throw Error(std::string(key) + " is a whole number, not " + describe(node))
-        .at(node.mark)
-        .label("expected 1 to " + std::to_string(largest));
-  }
-  return *value;
+  return whole_number_of(node, key, 1, largest);
 }
 
 int int_at(const YamlNode& map, std::string_view key) {
@@ -99,7 +86,7 @@ Gpu read_gpu(const Source& source) {
   expect_keys(map, kWhat,
               {"title", "aliases", "architecture", "compute_capability", "sm_count", "max_threads_per_sm", "memory_mib",
                "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits", "sm_clock_khz",
-               "memory_clock_khz", "source"});
+               "memory_clock_khz", "source", "measured"});
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   Gpu gpu;
   gpu.name = stem_of(source.name);
@@ -118,6 +105,7 @@ Gpu read_gpu(const Source& source) {
   gpu.sm_clock_khz = optional_int_at(map, "sm_clock_khz");
   gpu.memory_clock_khz = optional_int_at(map, "memory_clock_khz");
   gpu.source = text_at(map, "source");
+  if (const YamlNode* const measured = map.find("measured")) gpu.measured = read_measurements(*measured);
   return gpu;
 }
 

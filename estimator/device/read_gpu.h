@@ -15,6 +15,24 @@
 //   sm_clock_khz: 1980000
 //   memory_clock_khz: 3201000
 //   source: where the figures come from, and when
+//   measured:                         # optional: how long operations took on one such GPU (gpuplan calibrate)
+//     date: 2026-11-21
+//     with: gpuplan 0.1.0, CUDA 13.0  # versions
+//     launch_ns: 2400                 # from one small kernel to the next, launched one after another
+//     copy: [[1048576, 3100]]         # bytes read, as many written, within the device's memory; nanoseconds, as all
+//     host_link:                      # bytes across the link to the host, from and to ordinary or page-locked memory
+//       to_device_pageable: [[1048576, 130000]]
+//       to_device_pinned: [[1048576, 41000]]
+//       to_host_pageable: [[1048576, 150000]]
+//       to_host_pinned: [[1048576, 40000]]
+//     gemm:                           # m, n, k of out[m, n] = x[m, k] w[n, k]^T, as nn.Linear; any of fp32, tf32,
+//       fp32: [[1024, 1024, 1024, 51000]]                             # fp16, bf16
+//     convolution:                    # ... any of nchw, nhwc, and of forward, backward_data, backward_filter
+//       fp32:
+//         nchw:                       # n, c, h, w of images, k, r, s of filters, stride and padding in both directions
+//           forward: [[32, 64, 56, 56, 64, 3, 3, 1, 1, 190000]]
+//
+// Rows are sorted by their sizes, and no sizes are there twice.
 #pragma once
 
 #include "estimator/device/gpu.h"
@@ -23,7 +41,8 @@
 namespace gpuplan {
 
 /// The device that `source` describes; its name is the file's without folder and ending. Throws Error at the
-/// place that is wrong: an unknown or missing key, a count that is not a whole number above 0.
+/// place that is wrong: an unknown or missing key, a count that is not a whole number above 0, a row of a table that is
+/// too short, too long or out of order.
 Gpu read_gpu(const Source& source);
 
 }  // namespace gpuplan

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "estimator/error.h"
+#include "validate/calibration/calibration.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+// "Compute capabilities" in the CUDA C++ Programming Guide; the first capability of each name.
+constexpr std::array<std::pair<int, std::string_view>, 9> kArchitectures{{{50, "Maxwell"},
+                                                                          {60, "Pascal"},
+                                                                          {70, "Volta"},
+                                                                          {75, "Turing"},
+                                                                          {80, "Ampere"},
+                                                                          {89, "Ada"},
+                                                                          {90, "Hopper"},
+                                                                          {100, "Blackwell"},
+                                                                          {130, "unknown"}}};
+
+std::string architecture(int capability) {
+  std::string_view name = "unknown";
+  for (const auto& [first, called] : kArchitectures)
+    if (capability >= first) name = called;
+  return std::string(name);
+}
+
+}  // namespace
+
+Gpu describe_gpu(Device& device, const std::vector<Gpu>& catalog) {
+  const DeviceDescription d = device.description();
+  if (d.name.empty() || d.sm_count <= 0) throw Error("the device does not say what it is", ErrorKind::environment);
+  const auto known =
+      std::ranges::find_if(catalog, [&](const Gpu& g) { return g.title == d.name || g.cuda_name == d.name; });
+  if (known != catalog.end()) return *known;
+  Gpu gpu;
+  gpu.name = gpu.title = gpu.cuda_name = d.name;
+  gpu.architecture = architecture(10 * d.compute_major + d.compute_minor);
+  gpu.capability_major = d.compute_major;
+  gpu.capability_minor = d.compute_minor;
+  gpu.sm_count = d.sm_count;
+  gpu.max_threads_per_sm = d.max_threads_per_sm;
+  gpu.cuda_total_bytes = device.memory().total_bytes;
+  gpu.memory_bytes = (*gpu.cuda_total_bytes + kMiB - 1) / kMiB * kMiB;
+  const auto positive = [](auto value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  gpu.l2_cache_bytes = positive(d.l2_cache_bytes);
+  gpu.memory_bus_bits = positive(d.memory_bus_bits);
+  gpu.sm_clock_khz = positive(d.sm_clock_khz);
+  gpu.memory_clock_khz = positive(d.memory_clock_khz);
+  gpu.source = "cudaDeviceProp; memory_mib is cuda_total_bytes, nvidia-smi's memory.total is larger";
+  return gpu;
+}
+
+}  // namespace gpuplan
