@@ -23,6 +23,9 @@ struct Layout {
   __device__ __forceinline__ std::int64_t channel_at(std::int64_t i) const {
     return channels_last ? i % channels : i / area % channels;
   }
+  __device__ __forceinline__ std::int64_t row_at(std::int64_t i) const {
+    return channels_last ? i / channels : i / (area * channels) * area + i % area;
+  }
 };
 
 // One of two kinds of array: what the batch gave, or the running variance, whose inverse root is taken when it is read.
@@ -149,8 +152,9 @@ struct Sums {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) gradient_sums(const T* x, const T* grad, Layout layout, Moments moments,
-                                                          Shares shares, Sums<accumulate_t<T>>* partial) {
+__global__ void __launch_bounds__(kThreads)
+    gradient_sums(const T* x, const T* grad, Layout layout, Layout gradient, Moments moments, Shares shares,
+                  Sums<accumulate_t<T>>* partial) {
   using C = accumulate_t<T>;
   __shared__ Sums<C> shared[kThreads];
   const int lane = static_cast<int>(threadIdx.x) / shares.across, lanes = kThreads / shares.across;
@@ -162,10 +166,9 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* x, const T* g
     const C mean = moments.mean(channel, C(0));
 #pragma unroll 4
     for (std::int64_t row = first; row < last; row += lanes) {
-      const std::int64_t i = layout.at(channel, row);
-      const C g = widen<C>(grad[i]);
+      const C g = widen<C>(grad[gradient.at(channel, row)]);
       mine.grad += g;
-      mine.product += g * (widen<C>(x[i]) - mean);
+      mine.product += g * (widen<C>(x[layout.at(channel, row)]) - mean);
     }
   }
   shared[threadIdx.x] = mine;
@@ -226,6 +229,27 @@ __global__ void __launch_bounds__(kThreads)
       out.values[k] = narrow<T>(d * scale);
     }
     reinterpret_cast<Packed<T, n>*>(dx)[i] = out;
+  }
+}
+
+// Where the gradients lie otherwise than the input.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    input_gradient_between(const T* x, const T* grad, T* dx, Layout layout, Layout gradient, Layout result,
+                           Moments moments, PerChannel weight, const Sums<accumulate_t<T>>* totals, bool training,
+                           std::int64_t elements) {
+  using C = accumulate_t<T>;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  const C share = C(1) / static_cast<C>(layout.rows);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < elements; i += step) {
+    const std::int64_t channel = layout.channel_at(i), row = layout.row_at(i);
+    const C invstd = moments.invstd<C>(channel);
+    C d = widen<C>(grad[gradient.at(channel, row)]);
+    if (training) {
+      d -= totals[channel].grad * share;
+      d -= (widen<C>(x[i]) - moments.mean(channel, C(0))) * totals[channel].product * share * invstd * invstd;
+    }
+    dx[result.at(channel, row)] = narrow<T>(d * invstd * weight(channel, C(1)));
   }
 }
 
@@ -319,12 +343,19 @@ void run_backward(const LaunchContext& context, const BatchNormTensors& t, const
   const T* x = static_cast<const T*>(t.x.data);
   const T* grad = static_cast<const T*>(t.grad.data);
   T* dx = static_cast<T*>(t.dx.data);
-  gradient_sums<T><<<grid.blocks, kThreads, 0, context.stream>>>(x, grad, l, m, grid.shares, partial);
+  const Layout gradient = layout_of(t.grad);
+  gradient_sums<T><<<grid.blocks, kThreads, 0, context.stream>>>(x, grad, l, gradient, m, grid.shares, partial);
   check_launch("the sums of batch norm's gradient");
   finish_gradients<C><<<blocks_for(l.channels, kThreads), kThreads, 0, context.stream>>>(
       partial, l.channels, grid.chunks, m, t.dweight, t.dbias);
   check_launch("the sums of batch norm's gradient");
   if (dx == nullptr) return;
+  if (!same_layout(t.grad, t.x) || !same_layout(t.dx, t.x)) {
+    const std::int64_t elements = l.channels * l.rows;
+    input_gradient_between<T><<<blocks_for(elements, kThreads), kThreads, 0, context.stream>>>(
+        x, grad, dx, l, gradient, layout_of(t.dx), m, per_channel(t.weight), partial, training, elements);
+    return check_launch("batch norm's gradient");
+  }
   const bool packed = fits_packs<T>(l, {x, grad, dx});
   const std::int64_t packs = l.channels * l.rows / (packed ? kPack<T> : 1);
   const auto kernel = packed ? input_gradient<T, kPack<T>> : input_gradient<T, 1>;
@@ -341,11 +372,12 @@ Moments running(const BatchNormTensors& t, double eps) {
 
 const char* batch_norm_refusal(const BatchNormTensors& t) {
   if (t.x.rank < 2 || !is_floating(t.x.dtype)) return "batch norm of something that has no channels";
-  if (!is_row_major(t.x) && !is_channels_last(t.x)) return "batch norm of an image with gaps";
-  for (const KernelTensor* other : {&t.y, &t.grad, &t.dx})
-    if (other->rank > 0 && (!same_layout(*other, t.x) || other->dtype != t.x.dtype))
-      return "batch norm between images of two layouts or types";
-  return "";
+  for (const KernelTensor* image : {&t.x, &t.y, &t.grad, &t.dx}) {
+    if (image->rank == 0) continue;
+    if (!is_row_major(*image) && !is_channels_last(*image)) return "batch norm of an image with gaps";
+    if (image->dtype != t.x.dtype) return "batch norm between images of two types";
+  }
+  return t.y.rank > 0 && !same_layout(t.y, t.x) ? "batch norm between images of two layouts" : "";
 }
 
 void batch_norm_training(const LaunchContext& context, const BatchNormTensors& t, double momentum, double eps) {
