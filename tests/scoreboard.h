@@ -1,5 +1,5 @@
-// Every recorded figure beside gpuplan's: what PyTorch's tensors did on the CPU (tests/oracle) and what its CUDA code
-// allocated under a runtime without a GPU (tests/shadow/results).
+// Every recorded figure beside gpuplan's: what PyTorch's tensors did on the CPU (tests/oracle), what its CUDA code
+// allocated under a runtime without a GPU (tests/shadow/results) and, where there are any, on a GPU (tests/reference).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,12 @@ std::vector<ScoreRow> score_oracle(const std::string& root, int pytorch);
 std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& set);
 /// The sets under tests/shadow/results, sorted.
 std::vector<std::string> shadow_sets(const std::string& root);
+
+/// A folder of recordings in the form that tools/compare_pytorch.py writes: env.json and models.json. `gpu` is its name
+/// in configs/gpus. Throws std::runtime_error, with the file, for what it cannot read.
+std::vector<ScoreRow> score_reference(const std::string& root, const std::string& folder, const std::string& gpu);
+/// The folders under tests/reference, each named after its GPU, sorted; empty while nothing was recorded on one.
+std::vector<std::string> reference_gpus(const std::string& root);
 
 ScoreSummary summarize(const std::string& suite, const std::vector<ScoreRow>& rows);
 

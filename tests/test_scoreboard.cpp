@@ -62,4 +62,23 @@ TEST_CASE("with cuDNN's workspaces, allocated peaks are near those of PyTorch's 
   }
 }
 
+TEST_CASE("recordings of tools/compare_pytorch.py are replayed") {
+  // Made under gpuplan shadow, where PyTorch's memory is real and nothing computes.
+  const auto rows = score_reference(kRoot, "tests/shadow/compare_pytorch/h200", "h200");
+  const ScoreSummary s = summarize("recorded under gpuplan shadow", rows);
+  CHECK(s.runs == 3);
+  CHECK(s.figures == 3 * 7);
+  if (s.equal_figures != s.figures) report_misses(rows);
+  CHECK(s.equal_figures == s.figures);
+}
+
+TEST_CASE("what was recorded on a GPU can be replayed") {
+  for (const std::string& gpu : reference_gpus(kRoot)) {
+    CAPTURE(gpu);
+    const auto rows = score_reference(kRoot, "tests/reference/" + gpu, gpu);
+    CHECK(!rows.empty());
+    report_misses(rows);
+  }
+}
+
 }  // namespace gpuplan

@@ -22,8 +22,9 @@ std::shared_ptr<const Source> file(const std::string& path) {
   return source;
 }
 
-Model spec_model(const std::string& path) {
+Model spec_model(const std::string& path, const std::vector<Variable>& set = {}) {
   SpecOptions options;  // `extends: NAME` is a model of the zoo
+  options.set = set;
   options.open = [](std::string_view name, std::string_view) {
     return file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/models/" + std::string(name));
   };
@@ -38,8 +39,9 @@ Report plan_zoo(const std::string& name, const RunConfig& run, const std::string
   return plan_spec("configs/models/" + name, run, gpu);
 }
 
-Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu) {
-  const Model model = spec_model(path);
+Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu,
+                 const std::vector<Variable>& set) {
+  const Model model = spec_model(path, set);
   if (gpu.empty()) return plan(model, make_catalog(), run);
   const Gpu device = read_gpu(*file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/" + gpu + ".yaml"));
   return plan(model, make_catalog(), run, &device);

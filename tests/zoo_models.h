@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "estimator/plan.h"
+#include "estimator/spec/model.h"
 
 namespace gpuplan {
 
@@ -11,7 +13,8 @@ namespace gpuplan {
 Model zoo_model(const std::string& name);
 /// Its plan on a GPU of configs/gpus ("": the assumed one).
 Report plan_zoo(const std::string& name, const RunConfig& run, const std::string& gpu = "");
-/// The plan of PATH.yaml, a path in the repository.
-Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu = "");
+/// The plan of PATH.yaml, a path in the repository, with variables set as by --set.
+Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu = "",
+                 const std::vector<Variable>& set = {});
 
 }  // namespace gpuplan
