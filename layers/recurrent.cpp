@@ -33,6 +33,7 @@ aten::Recurrent recurrent_of(LayerBuilder& b, Cell cell) {
   const double dropout = b.real("dropout");
   if (!(dropout >= 0 && dropout <= 1)) b.fail("dropout", "dropout is a probability", "expected 0 to 1");
   s.dropout = dropout > 0;
+  r.dropout = dropout;
   if (cell != Cell::lstm) return r;
   const std::int64_t projection = b.integer("proj_size");
   if (projection < 0 || projection >= s.hidden)

@@ -209,6 +209,11 @@ class Kernel {
         node.beside({values.at(kernel_reads_[0]), values.at(kernel_reads_[1]), values.at(kernel_reads_[2]),
                      kernel_reads_.size() > 3 ? values.at(kernel_reads_[3]) : kAbsent, values.at(Value::out),
                      values.at(Value::logsumexp)});
+      } else if (step.name == "aten::sum") {  // of a mask's gradient, over what the mask was broadcast to
+        const Shape& to = step.outputs[0].tensor.shape;
+        unsigned reduced = 0;
+        for (int i = 0; i < to.rank(); ++i) reduced |= to[i] != node.shape(reads[0])[i] ? 1U << i : 0U;
+        node.numbers({static_cast<double>(reduced)});
       } else if (step.name == "aten::constant_pad_nd" && node.shape(reads[0]).rank() == 4) {
         const auto p = padding(node.shape(reads[0]), step.outputs[0].tensor.shape);
         node.numbers({0, 0, 0, 0, p[0], p[1], p[2], p[3], 0});

@@ -22,6 +22,7 @@ struct Call {
   Recurrence what;
   DType dtype = DType::fp32;
   TensorId x = kNone;             // [steps, batch, features], or with batch_first [batch, steps, features]
+  TensorId first = kNone;         // x with time first, where it has to be copied
   std::vector<TensorId> weights;  // as autograd sees them
   std::vector<TensorId> states;
   bool packs_weights = false;  // they lie apart from each other
@@ -58,6 +59,16 @@ Strides swapped(const Shape& shape) {
 
 Shape time_first(const Call& c, const Shape& shape) {
   return c.r.batch_first ? Shape{shape[1], shape[0], shape[2]} : shape;
+}
+
+// x.transpose(0, 1), which has no node of its own.
+TensorId time_first(LayerBuilder& b, TensorId x) {
+  const Shape in = b.shape(x);
+  const Strides of = b.strides(x);
+  Strides strides = of;
+  strides.set(0, of[1]);
+  strides.set(1, of[0]);
+  return b.alias(x, {in[1], in[0], in[2]}, strides);
 }
 
 // A tensor of x's or y's layout that cuDNN made contiguous with time first.
@@ -102,6 +113,8 @@ void apply_autocast(LayerBuilder& b, Call& c) {
   c.x = b.cast(c.x, c.dtype);
 }
 
+double dropout_of(const Call& c) { return c.r.stack.dropout ? c.r.dropout : 0; }
+
 // The gradients are views of one storage. Without biases cuDNN's places are not PyTorch's weights one by one, and each
 // gradient is copied out of it.
 void give_weights(const LayerBuilder& b, NodeBuilder& node, const Call& c, Recurrence what,
@@ -115,6 +128,7 @@ void give_weights(const LayerBuilder& b, NodeBuilder& node, const Call& c, Recur
   what.results_before = 0;
   what.results_after = static_cast<int>(copies.size());
   const std::vector<Operand> copied = node.run_many("aten::_cudnn_rnn_backward_weight", what, reads, copies);
+  node.numbers({dropout_of(c)});
   const std::vector<std::int64_t> offsets = weight_offsets(c.r);
   for (std::size_t i = 0; i < c.weights.size(); ++i)
     if (node.needs(c.weights[i]))
@@ -128,7 +142,7 @@ void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span
   const Shape in = b.shape(c.x), dense_in = time_first(c, in);
   const bool dense = is_dense(b, c);
   const auto dense_input = [&]() -> Operand {
-    return dense ? c.x : node.run("aten::clone", Copy{in.elements()}, {c.x}, dense_in, c.dtype);
+    return dense ? c.x : node.run("aten::clone", Copy{in.elements()}, {c.first}, dense_in, c.dtype);
   };
 
   constexpr std::array kSwap{1, 0, 2};
@@ -142,6 +156,7 @@ void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span
   what.backward = true;
   what.results_before = static_cast<int>(made.size());
   const std::vector<Operand> gradients = node.run_many("aten::_cudnn_rnn_backward_input", what, reads, made);
+  node.numbers({dropout_of(c)});
   if (node.needs(c.x)) node.give(c.x, gradients.front());
 
   if (std::ranges::any_of(c.weights, [&](TensorId w) { return node.needs(w); })) {
@@ -187,7 +202,9 @@ std::vector<TensorId> recurrent(LayerBuilder& b, const Recurrent& r, TensorId x,
             .training = b.training(),
             .dtype = c.dtype};
 
-  const TensorId dense = is_dense(b, c) ? c.x : b.emit("aten::clone", Copy{in.elements()}, {c.x}, in, c.dtype);
+  const bool copies = !is_dense(b, c);
+  if (copies) c.first = c.r.batch_first ? time_first(b, c.x) : c.x;
+  const TensorId dense = copies ? b.emit("aten::clone", Copy{in.elements()}, {c.first}, in, c.dtype) : c.x;
   std::vector<TensorId> reads{dense};
   reads.insert(reads.end(), c.weights.begin(), c.weights.end());
   reads.insert(reads.end(), c.states.begin(), c.states.end());
@@ -201,6 +218,7 @@ std::vector<TensorId> recurrent(LayerBuilder& b, const Recurrent& r, TensorId x,
   what.results_before = static_cast<int>(made.size());
   if (b.training()) made.push_back({{reserve_bytes(c.r.stack, {batch, steps, tokens})}, DType::boolean});
   std::vector<TensorId> out = b.emit_many("aten::_cudnn_rnn", what, reads, made);
+  b.numbers({dropout_of(c)});
 
   std::vector<TensorId> inputs{c.x};
   inputs.insert(inputs.end(), c.weights.begin(), c.weights.end());

@@ -13,6 +13,7 @@ struct Recurrent {
   cudnn_rnn::Stack stack;  // value_bytes: of the weights
   bool batch_first = false;
   bool bias = true;
+  double dropout = 0;  // probability
 };
 
 /// PyTorch gives bf16 to cuDNN from here on (pull request 164411); before, it runs a few kernels of its own a step.

@@ -308,13 +308,14 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     std::int32_t next = step.allocates.begin;
     const auto program =
         std::span(s().scratch).subspan(index(step.scratch.begin), index(step.scratch.end - step.scratch.begin));
-    if (std::holds_alternative<DropoutStates>(*step.what)) ensure_dropout_states();
     const auto remaining = [&] {
       while (next < step.allocates.end) allocate(s().allocated[index(next++)]);
     };
     if (std::ranges::find(program, kNextOutput) == program.end()) remaining();
     scratch_.clear();
     scratch_bytes_.clear();
+    placed_scratch_.clear();
+    if (std::holds_alternative<DropoutStates>(*step.what)) ensure_dropout_states();
     const auto outputs_to_come = [&](std::size_t from) {
       return std::ranges::find(program.subspan(from), kNextOutput) != program.end();
     };
@@ -341,7 +342,6 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
 
   // What the kernel computes is done when all it allocates is there and as much of its scratch as is still to be freed.
   bool follow_kernel() {
-    placed_scratch_.clear();
     for (std::size_t i = 0; i < scratch_.size(); ++i)
       placed_scratch_.push_back({this->address(scratch_[i]), scratch_bytes_[i]});
     follower_->run(pass_, step_, placed_scratch_);
@@ -361,7 +361,9 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     if (std::exchange(dropout_states_, true) || run_.scratch == Scratch::none) return;
     BlockId seed = allocate_bytes(size_of(DType::int64), Category::scratch);
     release_scratch(seed);
-    allocate_bytes(cudnn_rnn::dropout_states_bytes(gpu_.sm_count, gpu_.max_threads_per_sm), Category::scratch);
+    const std::int64_t bytes = cudnn_rnn::dropout_states_bytes(gpu_.sm_count, gpu_.max_threads_per_sm);
+    const BlockId states = allocate_bytes(bytes, Category::scratch);
+    if (follower_ != nullptr) placed_scratch_.push_back({this->address(states), bytes});
   }
 
   void replace() {

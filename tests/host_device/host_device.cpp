@@ -22,7 +22,8 @@ const host::Operation* find(std::string_view name) {
         host::convolution_operations(), host::normalisation_operations(), host::pooling_operations(),
         host::attention_operations(), host::loss_operations(), host::movement_operations(),
         host::reduction_operations(), host::resampling_operations(), host::group_norm_operations(),
-        host::pointwise_loss_operations(), host::indexing_operations(), host::routing_operations()})
+        host::pointwise_loss_operations(), host::indexing_operations(), host::routing_operations(),
+        host::recurrent_operations()})
     for (const host::Operation& o : operations)
       if (o.name == name) return &o;
   return nullptr;

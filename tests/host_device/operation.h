@@ -32,6 +32,7 @@ std::span<const Operation> group_norm_operations();
 std::span<const Operation> pointwise_loss_operations();
 std::span<const Operation> indexing_operations();
 std::span<const Operation> routing_operations();
+std::span<const Operation> recurrent_operations();
 
 /// What the operation writes: its last result, or the first operand of one in place.
 inline const KernelTensor& target(const Kernel& k) { return k.writes.empty() ? k.reads[0] : k.writes.back(); }

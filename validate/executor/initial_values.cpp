@@ -69,6 +69,11 @@ double weight_scale(const Tensor& t) {
   return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(fan_in, 1)));
 }
 
+// Of a recurrent layer's weights in one storage: by the features that its first matrix multiplies.
+double flat_scale(const Graph& graph, const FlatWeights& flat) {
+  return weight_scale(graph.tensor(graph.operands[static_cast<std::size_t>(flat.parts.begin)]));
+}
+
 }  // namespace
 
 std::vector<std::byte> initial_values(const Graph& graph, const Schedule& schedule, const Calls& calls, TensorId tensor,
@@ -76,7 +81,8 @@ std::vector<std::byte> initial_values(const Graph& graph, const Schedule& schedu
   const Tensor& t = graph.tensor(tensor);
   const Buffer& storage = graph.buffers[static_cast<std::size_t>(t.buffer)];
   const std::int64_t n = t.shape.elements(), each = size_of(t.dtype);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(n * each));
+  // A storage of flat weights without biases has room for cuDNN's, which are zeros.
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::max(n * each, t.offset == 0 ? storage.bytes : 0)));
   const Draw draw(seed, tensor);
   const auto fill = [&](auto&& value) {
     for (std::int64_t i = 0; i < n; ++i) store(bytes.data() + i * each, t.dtype, value(i));
@@ -84,7 +90,10 @@ std::vector<std::byte> initial_values(const Graph& graph, const Schedule& schedu
   if (storage.category == Category::parameters) {
     const auto p = std::ranges::find(graph.parameters, tensor, &ParameterTensor::tensor);
     const bool bias = p != graph.parameters.end() && p->name.find("bias") != std::string_view::npos;
-    if (t.shape.rank() > 1)
+    const auto flat = std::ranges::find(graph.flat_weights, tensor, &FlatWeights::whole);
+    if (flat != graph.flat_weights.end())
+      fill([&, scale = flat_scale(graph, *flat)](std::int64_t i) { return scale * draw.real(i); });
+    else if (t.shape.rank() > 1)
       fill([&, scale = weight_scale(t)](std::int64_t i) { return scale * draw.real(i); });
     else
       fill([&](std::int64_t i) { return (bias ? 0 : 1) + 0.1 * draw.real(i); });

@@ -76,6 +76,15 @@
 //     FusedAttention {scale, causal, 0}         reads query, key, value; writes the result and log-sum-exp
 //     FusedAttentionBackward                    reads query, key, value, result, log-sum-exp, grad
 //     slice_backward that reads a part          zeros with that part first in every dimension (padded heads)
+//   recurrent layers, by cuDNN; [T] tensors lie with time first, {probability of dropout between layers}
+//     _cudnn_init_dropout_state                 scratch: the random states, when they are made
+//     _cudnn_rnn                                reads x [T], the weights, the first states; writes y [T], the last
+//                                               states, [the weights packed in cuDNN's space], [the reserve, in training]
+//     _cudnn_rnn_backward_input                 reads x [T], grad [T], gradients of the last states, y [T], the first
+//                                               states, then packed weights and reserve, or reserve and the first of
+//                                               weights that lie in cuDNN's space; writes dx [T], those of the states
+//     _cudnn_rnn_backward_weight                reads x [T], y [T], the first states, as above, then cuDNN's space for
+//                                               the gradients; writes copies of them where there are no biases
 //   losses and lookups
 //     _log_softmax, _softmax, _safe_softmax {dim}  reads x · _..._backward_data {dim} reads grad, result
 //     nll_loss[2d]_forward {ignored index}      reads log p, target; writes loss, total weight
