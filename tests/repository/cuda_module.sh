@@ -9,7 +9,7 @@ tools/build release gpuplan gpuplan_cuda || exit 1
 gpuplan=$PWD/build/gpuplan module=$PWD/build/libgpuplan_cuda.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_program.cpp estimator/error.cpp estimator/dtype.cpp -o "$work/program" -ldl \
+${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_*.cpp estimator/error.cpp estimator/dtype.cpp -o "$work/program" -ldl \
   >"$work/compiler" 2>&1 || { cat "$work/compiler"; exit 1; }
 
 status=0

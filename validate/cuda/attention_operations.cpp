@@ -59,14 +59,44 @@ AttentionTensors backward_tensors(const Kernel& k) {
   return t;
 }
 
+std::int64_t row_bytes(const AttentionTensors& t) {
+  return t.query.sizes[0] * t.query.sizes[1] * t.query.sizes[2] * size_of(accumulate_type(t.query.dtype));
+}
+
 void run_attention_backward(const Machine& m, const Kernel& k) {
   const AttentionTensors t = backward_tensors(k);
-  const std::int64_t bytes =
-      t.query.sizes[0] * t.query.sizes[1] * t.query.sizes[2] * size_of(accumulate_type(t.query.dtype));
+  const std::int64_t bytes = row_bytes(t);
   void* row_sums = scratch_of(k, bytes);
   if (row_sums == nullptr && bytes <= m.launch.partial_bytes) row_sums = m.launch.partials;
   if (row_sums == nullptr) fail("the plan has no room for a sum of each row");
   attention_backward(m.launch, t, arguments_of(k), row_sums);
+}
+
+// reads query, key, value, result, log-sum-exp, grad. Its plan has no room for sums beside the kernels' own.
+AttentionTensors fused_backward_tensors(const Kernel& k) {
+  AttentionTensors t;
+  t.query = k.reads[0];
+  t.key = k.reads[1];
+  t.value = k.reads[2];
+  t.out = k.reads[3];
+  t.logsumexp = k.reads[4];
+  t.grad = k.reads[5];
+  t.grad_query = k.writes[0];
+  t.grad_key = k.writes[1];
+  t.grad_value = k.writes[2];
+  return t;
+}
+
+void run_fused_backward(const Machine& m, const Kernel& k) {
+  const AttentionTensors t = fused_backward_tensors(k);
+  if (row_bytes(t) > m.launch.partial_bytes) fail("the sums of so many rows have no room");
+  attention_backward(m.launch, t, arguments_of(k), m.launch.partials);
+}
+
+std::string refuse_fused_backward(const Kernel& k) {
+  if (k.reads.size() < 6 || k.writes.size() < 3) return "the plan does not give what attention's forward saved";
+  if (k.numbers.size() < 3) return "the plan does not say whether it is causal";
+  return attention_refusal(fused_backward_tensors(k));
 }
 
 std::string refuse_attention(const Kernel& k) {
@@ -81,6 +111,8 @@ std::string refuse_attention_backward(const Kernel& k) {
 }
 
 constexpr std::array kOperations{
+    Operation{"FusedAttention", run_attention, refuse_attention},
+    Operation{"FusedAttentionBackward", run_fused_backward, refuse_fused_backward},
     Operation{"_scaled_dot_product_flash_attention", run_attention, refuse_attention},
     Operation{"_scaled_dot_product_efficient_attention", run_attention, refuse_attention},
     Operation{"_scaled_dot_product_cudnn_attention", run_attention, refuse_attention},

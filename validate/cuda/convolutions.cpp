@@ -4,19 +4,11 @@
 #include <utility>
 
 #include "validate/cuda/check.h"
+#include "validate/cuda/cudnn_types.h"
 #include "validate/cuda/kernels/strided.h"
 
 namespace gpuplan::cuda {
 namespace {
-
-cudnnDataType_t data_type(DType t) {
-  switch (t) {
-    case DType::fp64: return CUDNN_DATA_DOUBLE;
-    case DType::fp16: return CUDNN_DATA_HALF;
-    case DType::bf16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
 
 cudnnMathType_t math_type(DType t, bool tf32) {
   if (t == DType::fp16 || t == DType::bf16) return CUDNN_TENSOR_OP_MATH;

@@ -23,6 +23,9 @@ class Convolutions {
  public:
   Convolutions();
 
+  /// cuDNN's, for what else it computes.
+  cudnnHandle_t handle() const { return handle_.get(); }
+
   /// Computes the tensor that `what.pass` makes from the other two, by a deterministic algorithm that the workspace is
   /// enough for. Throws Error where there is none.
   void run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& tensors, bool tf32,

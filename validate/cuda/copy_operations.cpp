@@ -87,6 +87,60 @@ void run_slice_backward(const Machine& m, const Kernel& k) {
   copy(m.launch, k.reads[0], to);
 }
 
+// {value}, then for each dimension that is not filled whole {dim, start, count}.
+void run_fill_in_place(const Machine& m, const Kernel& k) {
+  KernelTensor to = k.reads[0];
+  for (std::size_t i = 1; i + 2 < k.numbers.size(); i += 3) {
+    const int dim = static_cast<int>(number(k, i));
+    to.data = at(to, static_cast<std::int64_t>(number(k, i + 1)) * to.strides[dim]);
+    to.sizes[dim] = static_cast<std::int64_t>(number(k, i + 2));
+  }
+  fill(m.launch, to, number(k, 0));
+}
+
+std::string refuse_number(const Kernel& k) {
+  return k.numbers.empty() ? "the plan does not say with which number it fills" : "";
+}
+
+// {shift, dim}: what is shifted, and what comes around.
+void run_roll(const Machine& m, const Kernel& k) {
+  const int dim = static_cast<int>(number(k, 1));
+  const std::int64_t size = k.reads[0].sizes[dim];
+  if (size == 0) return;
+  const std::int64_t shift = (static_cast<std::int64_t>(number(k, 0)) % size + size) % size;
+  for (const bool around : {false, true}) {
+    KernelTensor from = k.reads[0], to = k.writes[0];
+    from.sizes[dim] = to.sizes[dim] = around ? shift : size - shift;
+    if (around)
+      from.data = at(from, (size - shift) * from.strides[dim]);
+    else
+      to.data = at(to, shift * to.strides[dim]);
+    copy(m.launch, from, to);
+  }
+}
+
+std::string refuse_roll(const Kernel& k) {
+  return k.numbers.size() < 2 ? "the plan does not say by how much it rolls" : "";
+}
+
+// One dimension, as often as the result has room.
+void run_repeat(const Machine& m, const Kernel& k) {
+  const KernelTensor& from = k.reads[0];
+  KernelTensor to = k.writes[0];
+  to.rank = 2;
+  to.sizes[0] = from.sizes[0] == 0 ? 0 : to.sizes[0] / from.sizes[0];
+  to.sizes[1] = from.sizes[0];
+  to.strides[1] = to.strides[0];
+  to.strides[0] *= from.sizes[0];
+  copy(m.launch, from, to);
+}
+
+std::string refuse_repeat(const Kernel& k) {
+  return k.reads[0].rank == 1 && k.writes[0].rank == 1 ? "" : "repeats of more than one dimension";
+}
+
+void run_nothing(const Machine&, const Kernel&) {}
+
 template <int value>
 void run_fill(const Machine& m, const Kernel& k) {
   for (const KernelTensor& t : k.writes) fill(m.launch, t, value);
@@ -131,7 +185,12 @@ constexpr std::array kOperations{Operation{"to", run_copy},
                                  Operation{"ones", run_fill<1>},
                                  Operation{"new_ones", run_fill<1>},
                                  Operation{"ones_like", run_number},
-                                 Operation{"arange", run_arange},
+                                 Operation{"full_like", run_number, refuse_number},
+                                 Operation{"empty_like", run_nothing},
+                                 Operation{"fill_", run_fill_in_place, refuse_number},
+                                 Operation{"roll", run_roll, refuse_roll},
+                                 Operation{"repeat", run_repeat, refuse_repeat},
+                                 Operation{"arange", run_arange, refuse_number},
                                  Operation{"flip", run_flip, refuse_flip}};
 
 }  // namespace

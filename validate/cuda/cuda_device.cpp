@@ -11,6 +11,7 @@
 #include "validate/cuda/operation.h"
 #include "validate/cuda/optimizers.h"
 #include "validate/cuda/products.h"
+#include "validate/cuda/recurrences.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -47,6 +48,7 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), segments_(ordinal) {
   launch_.partial_bytes = kPartialBytes;
   products_ = std::make_unique<Products>();
   convolutions_ = std::make_unique<Convolutions>();
+  recurrences_ = std::make_unique<Recurrences>(convolutions_->handle());
 }
 
 CudaDevice::~CudaDevice() {
@@ -64,7 +66,7 @@ std::string CudaDevice::refusal(const Kernel& kernel) const {
 void CudaDevice::run(const Kernel& kernel) {
   const Operation* operation = find_operation(kernel.name);
   if (operation == nullptr) fail("there is no CUDA kernel for it");
-  operation->run({launch_, *products_, *convolutions_}, kernel);
+  operation->run({launch_, *products_, *convolutions_, *recurrences_}, kernel);
 }
 
 void CudaDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {

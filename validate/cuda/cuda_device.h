@@ -15,6 +15,7 @@ namespace gpuplan::cuda {
 
 class Products;
 class Convolutions;
+class Recurrences;
 
 /// Of the kernels' partial sums: one page, which cudaMalloc takes for any size below.
 constexpr std::int64_t kPartialBytes = std::int64_t{2} << 20;
@@ -57,6 +58,7 @@ class CudaDevice final : public Device {
   LaunchContext launch_;
   std::unique_ptr<Products> products_;
   std::unique_ptr<Convolutions> convolutions_;
+  std::unique_ptr<Recurrences> recurrences_;
   std::vector<CUevent_st*> marks_;  // events are made once and recorded again
   std::size_t used_marks_ = 0;
 };

@@ -20,8 +20,58 @@ void run_gather(const Machine& m, const Kernel& k) {
   gather(m.launch, k.reads[0], k.reads[1], k.writes[0], dim < 0 ? dim + k.reads[0].rank : dim);
 }
 
+// A row-major tensor as a matrix.
+KernelTensor as_rows(KernelTensor t) {
+  const std::int64_t n = elements_of(t);
+  t.sizes[1] = t.sizes[0] == 0 ? 0 : n / t.sizes[0];
+  t.strides[0] = t.sizes[1];
+  t.strides[1] = 1;
+  t.rank = 2;
+  return t;
+}
+
+// The index of one dimension as it stands for every line of `like`.
+KernelTensor along(const KernelTensor& index, const KernelTensor& like, int dim) {
+  KernelTensor t = like;
+  t.data = index.data;
+  t.dtype = index.dtype;
+  for (int i = 0; i < t.rank; ++i) t.strides[i] = i == dim && index.rank > 0 ? index.strides[0] : 0;
+  return t;
+}
+
+int dimension(const Kernel& k) {
+  const int dim = static_cast<int>(number(k, 0));
+  return dim < 0 ? dim + k.reads[0].rank : dim;
+}
+
+void run_index_select(const Machine& m, const Kernel& k) {
+  const int dim = dimension(k);
+  gather(m.launch, k.reads[0], along(k.reads[1], k.writes[0], dim), k.writes[0], dim);
+}
+
+template <bool adds>
+void run_scatter(const Machine& m, const Kernel& k) {
+  scatter(m.launch, k.reads[1], k.reads[2], k.reads[0], dimension(k), adds);
+}
+
+void run_index_add(const Machine& m, const Kernel& k) {
+  const int dim = dimension(k);
+  scatter(m.launch, k.reads[1], along(k.reads[2], k.reads[1], dim), k.reads[0], dim, true);
+}
+
+// reads the table, the index, the values.
+void run_index_put(const Machine& m, const Kernel& k) {
+  scatter(m.launch, k.reads[2], along(k.reads[1], k.reads[2], 0), k.reads[0], 0, false);
+}
+
+// reads the table, the values, the index; rows.
+void run_index_put_and_add(const Machine& m, const Kernel& k) {
+  embedding_backward(m.launch, k.reads[1], k.reads[2], as_rows(k.reads[0]), true);
+}
+
 // The results before the last are copies of the indices, in the layout that the kernel reads.
 void run_index(const Machine& m, const Kernel& k) {
+  if (k.reads.size() == 2) return embedding(m.launch, as_rows(k.reads[0]), k.reads[1], k.writes[0]);
   const std::size_t copies = k.writes.size() - 1;
   for (std::size_t i = 0; i < copies && i + 1 < k.reads.size(); ++i) copy(m.launch, k.reads[i + 1], k.writes[i]);
   index(m.launch, k.reads[0], k.reads[1], k.reads[2], k.writes.back());
@@ -43,7 +93,36 @@ std::string refuse_gather(const Kernel& k) {
   return k.reads[1].dtype == DType::int64 ? "" : "indices that are no int64";
 }
 
+std::string refuse_index_select(const Kernel& k) {
+  if (k.numbers.empty()) return "the plan does not say along which dimension";
+  return k.reads[1].rank <= 1 && k.reads[1].dtype == DType::int64 ? "" : "indices that are no row of int64";
+}
+
+std::string refuse_scatter(const Kernel& k) {
+  if (k.numbers.empty() || k.reads.size() < 3) return "the plan does not say along which dimension";
+  if (k.reads[2].dtype != DType::int64 && k.reads[2].dtype != DType::int32) return "indices that are no integers";
+  return k.reads[0].dtype == k.reads[1].dtype ? "" : "values of another type than the table";
+}
+
+std::string refuse_index_put(const Kernel& k) {
+  if (k.reads.size() < 3 || k.reads[1].rank != 1 || k.reads[1].dtype != DType::int64) return "other than one row index";
+  return k.reads[0].dtype == k.reads[2].dtype ? "" : "values of another type than the table";
+}
+
+std::string refuse_index_put_and_add(const Kernel& k) {
+  if (k.reads.size() < 3) return "other than one row index";
+  for (const KernelTensor& t : k.reads)
+    if (!is_row_major(t)) return "rows with gaps";
+  return k.reads[0].dtype == k.reads[1].dtype ? "" : "values of another type than the table";
+}
+
 std::string refuse_index(const Kernel& k) {
+  if (k.reads.size() == 2) {
+    if (k.reads[1].dtype != DType::int64) return "indices that are no int64";
+    for (const KernelTensor& t : {k.reads[0], k.reads[1], k.writes[0]})
+      if (!is_row_major(t)) return "rows with gaps";
+    return "";
+  }
   if (k.reads.size() != 3 || k.reads[0].rank < 2) return "indexing other than by row and column";
   return k.reads[1].dtype == DType::int64 && k.reads[2].dtype == DType::int64 ? "" : "indices that are no int64";
 }
@@ -51,7 +130,14 @@ std::string refuse_index(const Kernel& k) {
 constexpr std::array kOperations{
     Operation{"embedding", run_embedding, refuse_embedding},
     Operation{"embedding_dense_backward", run_embedding_backward, refuse_embedding_backward},
-    Operation{"gather", run_gather, refuse_gather}, Operation{"index", run_index, refuse_index}};
+    Operation{"index_select", run_index_select, refuse_index_select},
+    Operation{"index_add_", run_index_add, refuse_scatter},
+    Operation{"index_put_", run_index_put, refuse_index_put},
+    Operation{"_index_put_impl_", run_index_put_and_add, refuse_index_put_and_add},
+    Operation{"scatter_", run_scatter<false>, refuse_scatter},
+    Operation{"scatter_add_", run_scatter<true>, refuse_scatter},
+    Operation{"gather", run_gather, refuse_gather},
+    Operation{"index", run_index, refuse_index}};
 
 }  // namespace
 

@@ -1,9 +1,11 @@
-// Batch, layer and root-mean-square normalisation.
+// Batch, layer, root-mean-square and group normalisation.
 #include <array>
 #include <cmath>
 #include <variant>
 
+#include "validate/cuda/check.h"
 #include "validate/cuda/kernels/batch_norm.h"
+#include "validate/cuda/kernels/group_norm.h"
 #include "validate/cuda/kernels/layer_norm.h"
 #include "validate/cuda/kernels/strided.h"
 #include "validate/cuda/operation.h"
@@ -129,10 +131,114 @@ std::string refuse_layer_norm_backward(const Kernel& k) {
   return refuse_layer_norm(k);
 }
 
+// The results that {which of three gradients, from `first` on} says are there, in their order; the others are absent.
+std::array<KernelTensor, 3> wanted(const Kernel& k, std::size_t first) {
+  std::array<KernelTensor, 3> gradients;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (number(k, first + i) != 0) gradients[i] = optional(k.writes, next++);
+  return gradients;
+}
+
+// instance_norm's: reads grad, x, mean, invstd, [weight]; {eps, which gradients}.
+BatchNormTensors given_moments(const Kernel& k) {
+  BatchNormTensors t;
+  t.grad = k.reads[0];
+  t.x = k.reads[1];
+  t.mean = k.reads[2];
+  t.invstd = k.reads[3];
+  t.weight = optional(k.reads, 4);
+  const std::array<KernelTensor, 3> gradients = wanted(k, 1);
+  t.dx = gradients[0];
+  t.dweight = gradients[1];
+  t.dbias = gradients[2];
+  return t;
+}
+
+void run_given_moments_backward(const Machine& m, const Kernel& k) {
+  batch_norm_backward(m.launch, given_moments(k), true, number(k, 0));
+}
+
+std::string refuse_given_moments_backward(const Kernel& k) {
+  if (k.reads.size() < 4 || k.numbers.size() < 4) return "the plan does not say which gradients";
+  return batch_norm_refusal(given_moments(k));
+}
+
+const GroupNorm* groups(const Kernel& k) { return k.what == nullptr ? nullptr : std::get_if<GroupNorm>(k.what); }
+
+GroupNormTensors groups_of(const Kernel& k) {
+  const GroupNorm& w = *groups(k);
+  GroupNormTensors t;
+  t.n = w.n;
+  t.channels = w.channels;
+  t.area = w.area;
+  t.groups = w.groups;
+  t.channels_last = w.channels_last;
+  return t;
+}
+
+void run_group_norm(const Machine& m, const Kernel& k) {
+  GroupNormTensors t = groups_of(k);
+  t.x = k.reads[0];
+  t.weight = optional(k.beside, 0);
+  t.bias = optional(k.beside, 1);
+  t.y = k.writes[0];
+  t.mean = k.writes[1];
+  t.rstd = k.writes[2];
+  group_norm(m.launch, t, number(k, 0));
+}
+
+// reads grad, x, mean, rstd, [weight]; {which gradients}.
+void run_group_norm_backward(const Machine& m, const Kernel& k) {
+  GroupNormTensors t = groups_of(k);
+  t.grad = k.reads[0];
+  t.x = k.reads[1];
+  t.mean = k.reads[2];
+  t.rstd = k.reads[3];
+  t.weight = optional(k.reads, 4);
+  const std::array<KernelTensor, 3> gradients = wanted(k, 0);
+  t.dx = gradients[0];
+  t.dweight = gradients[1];
+  t.dbias = gradients[2];
+  const std::int64_t bytes = 2 * t.n * t.channels * size_of(accumulate_type(t.x.dtype));
+  void* sums = bytes <= m.launch.partial_bytes ? m.launch.partials : scratch_of(k, bytes);
+  if (sums == nullptr) fail("the plan has no room for the sums of each channel");
+  group_norm_backward(m.launch, t, sums);
+}
+
+// Channels one after the other, or next to each other, as the plan says; without gaps.
+bool lies_as_planned(const KernelTensor& t, const GroupNorm& w) {
+  if (!w.channels_last) return is_row_major(t);
+  return is_dense(t) && t.rank == 4 && (t.strides[1] == 1 || t.sizes[1] == 1);
+}
+
+std::string refuse_group_norm(const Kernel& k) {
+  if (groups(k) == nullptr) return "the plan does not say over which groups";
+  if (k.numbers.empty() || k.writes.size() < 3) return "the plan does not give its statistics";
+  if (!lies_as_planned(k.reads[0], *groups(k)) || !lies_as_planned(k.writes[0], *groups(k)))
+    return "groups of another layout than planned";
+  for (const KernelTensor& t : k.beside)
+    if (t.rank > 0 && t.dtype != k.reads[0].dtype) return "a weight of another type than the input";
+  return "";
+}
+
+std::string refuse_group_norm_backward(const Kernel& k) {
+  if (groups(k) == nullptr) return "the plan does not say over which groups";
+  if (k.reads.size() < 4 || k.numbers.size() < 3) return "the plan does not say which gradients";
+  for (const KernelTensor& t : {k.reads[0], k.reads[1]})
+    if (!lies_as_planned(t, *groups(k))) return "groups of another layout than planned";
+  if (number(k, 0) != 0 && !lies_as_planned(k.writes[0], *groups(k))) return "groups of another layout than planned";
+  if (k.reads.size() > 4 && k.reads[4].dtype != k.reads[0].dtype) return "a weight of another type than the input";
+  return "";
+}
+
 constexpr std::array kOperations{
     Operation{"batch_norm", run_batch_norm, refuse_batch_norm},
     Operation{"cudnn_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
     Operation{"native_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
+    Operation{"batch_norm_backward", run_given_moments_backward, refuse_given_moments_backward},
+    Operation{"native_group_norm", run_group_norm, refuse_group_norm},
+    Operation{"native_group_norm_backward", run_group_norm_backward, refuse_group_norm_backward},
     Operation{"native_layer_norm", run_layer_norm<false>, refuse_layer_norm},
     Operation{"_fused_rms_norm", run_layer_norm<true>, refuse_layer_norm},
     Operation{"native_layer_norm_backward", run_layer_norm_backward, refuse_layer_norm_backward},

@@ -7,9 +7,10 @@ namespace gpuplan::cuda {
 const Operation* find_operation(std::string_view name) {
   static const auto operations = [] {
     std::unordered_map<std::string_view, const Operation*> all;
-    for (const auto part : {pointwise_operations(), copy_operations(), product_operations(), convolution_operations(),
-                            reduction_operations(), normalization_operations(), pooling_operations(),
-                            lookup_operations(), attention_operations()})
+    for (const auto part :
+         {pointwise_operations(), copy_operations(), product_operations(), convolution_operations(),
+          reduction_operations(), normalization_operations(), pooling_operations(), lookup_operations(),
+          attention_operations(), loss_operations(), routing_operations(), recurrent_operations()})
       for (const Operation& o : part) all.emplace(o.name, &o);
     return all;
   }();

@@ -12,12 +12,14 @@ namespace gpuplan::cuda {
 
 class Products;
 class Convolutions;
+class Recurrences;
 
 /// What operations run with.
 struct Machine {
   const LaunchContext& launch;
   Products& products;
   Convolutions& convolutions;
+  Recurrences& recurrences;
 };
 
 struct Operation {
@@ -40,6 +42,9 @@ std::span<const Operation> normalization_operations();
 std::span<const Operation> pooling_operations();
 std::span<const Operation> lookup_operations();
 std::span<const Operation> attention_operations();
+std::span<const Operation> loss_operations();
+std::span<const Operation> routing_operations();
+std::span<const Operation> recurrent_operations();
 
 /// What the operation writes: in place, that is what it reads first.
 inline const KernelTensor& result(const Kernel& k) { return k.writes.empty() ? k.reads[0] : k.writes[0]; }

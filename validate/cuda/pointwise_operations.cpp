@@ -59,6 +59,23 @@ void run_pow(const Machine& m, const Kernel& k) {
   return number(k, 0) == 2 ? run_plain<PointwiseOp::square>(m, k) : run_plain<PointwiseOp::pow>(m, k);
 }
 
+// {alpha, whether it reads the result, not the input}
+void run_elu_backward(const Machine& m, const Kernel& k) {
+  return number(k, 1) != 0 ? run_plain<PointwiseOp::elu_result_backward>(m, k)
+                           : run_plain<PointwiseOp::elu_backward>(m, k);
+}
+
+std::string refuse_elu_backward(const Kernel& k) {
+  if (k.reads.size() < 2 || k.numbers.size() < 2) return "the plan does not say what it reads";
+  return refuse_pointwise(k);
+}
+
+void run_bernoulli(const Machine& m, const Kernel& k) { bernoulli(m.launch, k.writes[0], number(k, 0), k.seed); }
+
+std::string refuse_bernoulli(const Kernel& k) {
+  return k.numbers.empty() ? "the plan does not say how probable a 1 is" : "";
+}
+
 void run_where(const Machine& m, const Kernel& k) {
   Pointwise w;
   w.op = PointwiseOp::where;
@@ -94,13 +111,39 @@ void run_dropout_backward(const Machine& m, const Kernel& k) {
   pointwise(m.launch, w);
 }
 
+// Parameters of the operation that are numbers.
+constexpr std::size_t parameters(PointwiseOp op) {
+  switch (op) {
+    case PointwiseOp::hardtanh:
+    case PointwiseOp::hardtanh_backward: return 2;
+    case PointwiseOp::pow:
+    case PointwiseOp::leaky_relu:
+    case PointwiseOp::leaky_relu_backward:
+    case PointwiseOp::elu:
+    case PointwiseOp::masked_fill: return 1;
+    default: return 0;
+  }
+}
+
+template <PointwiseOp op>
+std::string refuse_plain(const Kernel& k) {
+  if (k.reads.size() < static_cast<std::size_t>(arity(op))) return "the plan does not give all operands";
+  if (k.numbers.size() < parameters(op)) return "the plan does not say which number it is given";
+  return refuse_pointwise(k);
+}
+std::string refuse_binary(const Kernel& k) {
+  if (k.reads.empty() || (k.reads.size() < 2 && k.numbers.empty()))
+    return "the plan does not say which number it is given";
+  return refuse_pointwise(k);
+}
+
 template <PointwiseOp op>
 constexpr Operation plain(std::string_view name) {
-  return {name, run_plain<op>, refuse_pointwise};
+  return {name, run_plain<op>, refuse_plain<op>};
 }
 template <PointwiseOp op>
 constexpr Operation binary(std::string_view name) {
-  return {name, run_binary<op>, refuse_pointwise};
+  return {name, run_binary<op>, refuse_binary};
 }
 
 using enum PointwiseOp;
@@ -122,6 +165,11 @@ constexpr std::array kOperations{
     binary<ge>("ge"),
     binary<bit_and>("__and__"),
     binary<bit_and>("bitwise_and"),
+    plain<minimum>("min"),
+    binary<floor_divide>("floor_divide"),
+    plain<abs>("abs"),
+    plain<sgn>("sgn"),
+    plain<log>("log"),
     plain<neg>("neg"),
     plain<neg>("neg_"),
     plain<exp>("exp"),
@@ -159,7 +207,9 @@ constexpr std::array kOperations{
     plain<masked_fill>("masked_fill_"),
     Operation{"gelu", run_gelu<gelu, gelu_tanh>, refuse_pointwise},
     Operation{"gelu_backward", run_gelu<gelu_backward, gelu_tanh_backward>, refuse_pointwise},
-    Operation{"pow", run_pow, refuse_pointwise},
+    Operation{"elu_backward", run_elu_backward, refuse_elu_backward},
+    Operation{"bernoulli_", run_bernoulli, refuse_bernoulli},
+    Operation{"pow", run_pow, refuse_plain<PointwiseOp::pow>},
     Operation{"where", run_where, refuse_pointwise},
     Operation{"native_dropout", run_dropout},
     Operation{"native_dropout_backward", run_dropout_backward}};

@@ -11,10 +11,9 @@ namespace {
 constexpr int kWarp = 32;
 
 // sums[row] = grad . out, which is what each row's softmax subtracts. A warp to a row.
-template <class T>
+template <class C>
 __global__ void __launch_bounds__(kAttentionThreads)
     sum_rows(const __grid_constant__ AttentionCall a, std::int64_t rows) {
-  using C = accumulate_t<T>;
   const AttentionShape& s = a.shape;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t step = std::int64_t{gridDim.x} * (kAttentionThreads / kWarp);
@@ -22,11 +21,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
        row += step) {
     const int i = static_cast<int>(row % s.queries), head = static_cast<int>(row / s.queries);
     const int b = head / s.heads, h = head % s.heads;
-    const auto grad = a.grad.at<const T>(b, h, s.queries, s.value_size);
-    const auto out = a.out.at<const T>(b, h, s.queries, s.value_size);
+    const auto grad = a.grad.at(b, h, s.queries, s.value_size);
+    const auto out = a.out.at(b, h, s.queries, s.value_size);
     C sum = 0;
     for (int k = lane; k < s.value_size; k += kWarp)
-      sum += widen<C>(grad.data[i * grad.step + k]) * widen<C>(out.data[i * out.step + k]);
+      sum += load<C>(grad.data, grad.dtype, i * grad.step + k) * load<C>(out.data, out.dtype, i * out.step + k);
 #pragma unroll
     for (int half = kWarp / 2; half > 0; half /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, half);
     if (lane == 0) static_cast<C*>(a.row_sums)[row] = sum;
@@ -44,7 +43,7 @@ __device__ __forceinline__ Row<C> row_at(const AttentionCall& a, int b, int h, i
   if (i >= a.shape.queries) return {C(0), C(0)};
   const std::int64_t row = (std::int64_t{b} * a.shape.heads + h) * a.shape.queries + i;
   return {
-      load<C>(a.logsumexp.data, a.logsumexp_type, b * a.logsumexp.batch + h * a.logsumexp.head + i * a.logsumexp.row),
+      load<C>(a.logsumexp.data, a.logsumexp.dtype, b * a.logsumexp.batch + h * a.logsumexp.head + i * a.logsumexp.row),
       static_cast<const C*>(a.row_sums)[row]};
 }
 
@@ -67,9 +66,8 @@ __device__ __forceinline__ Score<C> score(const AttentionCall& a, int b, int h, 
 }
 
 // A block to kSide queries: it goes through the keys.
-template <class T, int size>
+template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) query_gradient(const __grid_constant__ AttentionCall a) {
-  using C = accumulate_t<T>;
   using S = Tile<C, size>;
   extern __shared__ __align__(16) unsigned char memory[];
   C* queries = reinterpret_cast<C*>(memory);
@@ -80,10 +78,10 @@ __global__ void __launch_bounds__(kAttentionThreads) query_gradient(const __grid
   const int y = static_cast<int>(threadIdx.x) / kThreadColumns, x = static_cast<int>(threadIdx.x) % kThreadColumns;
   const int b = static_cast<int>(blockIdx.y) / s.heads, h = static_cast<int>(blockIdx.y) % s.heads;
   const int first = static_cast<int>(blockIdx.x) * S::kSide;
-  const auto keys = a.key.at<const T>(b, h / s.group, s.keys, s.size);
-  const auto values = a.value.at<const T>(b, h / s.group, s.keys, s.value_size);
-  load_tile<C, size>(a.query.at<const T>(b, h, s.queries, s.size), first, queries);
-  load_tile<C, size>(a.grad.at<const T>(b, h, s.queries, s.value_size), first, grads);
+  const auto keys = a.key.at(b, h / s.group, s.keys, s.size);
+  const auto values = a.value.at(b, h / s.group, s.keys, s.value_size);
+  load_tile<C, size>(a.query.at(b, h, s.queries, s.size), first, queries);
+  load_tile<C, size>(a.grad.at(b, h, s.queries, s.value_size), first, grads);
   Row<C> rows[S::kRows];
 #pragma unroll
   for (int r = 0; r < S::kRows; ++r) rows[r] = row_at<C>(a, b, h, first + y * S::kRows + r);
@@ -109,19 +107,18 @@ __global__ void __launch_bounds__(kAttentionThreads) query_gradient(const __grid
         const C slope = score(a, b, h, i, j, products[r][c], gains[r][c], rows[r]).slope;
         products[r][c] = slope * static_cast<C>(a.scale);
         if (a.grad_mask.data != nullptr && i < s.queries && j < s.keys)
-          a.grad_mask.at<T>(b, h, s.queries, s.keys).data[i * a.grad_mask.row + j] = narrow<T>(slope);
+          store<C>(a.grad_mask.at(b, h, s.queries, s.keys).data, a.grad_mask.dtype, i * a.grad_mask.row + j, slope);
       }
     put_scores<C, size>(products, slopes);
     __syncthreads();
     add_product<C, size>(slopes, tile, sums);
   }
-  put_rows<C, size>(sums, first, a.grad_query.at<T>(b, h, s.queries, s.size));
+  put_rows<C, size>(sums, first, a.grad_query.at(b, h, s.queries, s.size));
 }
 
 // A block to kSide keys: it goes through the queries of the heads that share them. Scores stand with a key to a row.
-template <class T, int size>
+template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) key_gradients(const __grid_constant__ AttentionCall a) {
-  using C = accumulate_t<T>;
   using S = Tile<C, size>;
   extern __shared__ __align__(16) unsigned char memory[];
   C* keys = reinterpret_cast<C*>(memory);
@@ -133,16 +130,16 @@ __global__ void __launch_bounds__(kAttentionThreads) key_gradients(const __grid_
   const int groups = s.heads / s.group;
   const int b = static_cast<int>(blockIdx.y) / groups, g = static_cast<int>(blockIdx.y) % groups;
   const int first = static_cast<int>(blockIdx.x) * S::kSide;
-  load_tile<C, size>(a.key.at<const T>(b, g, s.keys, s.size), first, keys);
-  load_tile<C, size>(a.value.at<const T>(b, g, s.keys, s.value_size), first, values);
+  load_tile<C, size>(a.key.at(b, g, s.keys, s.size), first, keys);
+  load_tile<C, size>(a.value.at(b, g, s.keys, s.value_size), first, values);
 
   Sums<C, size> of_key, of_value;
   clear<C, size>(of_key);
   clear<C, size>(of_value);
   const int start = a.causal ? first / S::kSide * S::kSide : 0;  // earlier queries do not see these keys
   for (int h = g * s.group; h < (g + 1) * s.group; ++h) {
-    const auto queries = a.query.at<const T>(b, h, s.queries, s.size);
-    const auto grads = a.grad.at<const T>(b, h, s.queries, s.value_size);
+    const auto queries = a.query.at(b, h, s.queries, s.size);
+    const auto grads = a.grad.at(b, h, s.queries, s.value_size);
     for (int query = start; query < s.queries; query += S::kSide) {
       C gains[S::kRows][S::kColumns], products[S::kRows][S::kColumns];
       __syncthreads();
@@ -174,20 +171,20 @@ __global__ void __launch_bounds__(kAttentionThreads) key_gradients(const __grid_
       add_product<C, size>(scores, tile, of_key);
     }
   }
-  put_rows<C, size>(of_key, first, a.grad_key.at<T>(b, g, s.keys, s.size));
-  put_rows<C, size>(of_value, first, a.grad_value.at<T>(b, g, s.keys, s.value_size));
+  put_rows<C, size>(of_key, first, a.grad_key.at(b, g, s.keys, s.size));
+  put_rows<C, size>(of_value, first, a.grad_value.at(b, g, s.keys, s.value_size));
 }
 
-template <class T, int size>
+template <class C, int size>
 void launch(const LaunchContext& context, const AttentionCall& call) {
-  using S = Tile<accumulate_t<T>, size>;
-  constexpr int kBytes = static_cast<int>(sizeof(accumulate_t<T>)) * (3 * S::kElements + S::kScores);
+  using S = Tile<C, size>;
+  constexpr int kBytes = static_cast<int>(sizeof(C)) * (3 * S::kElements + S::kScores);
   const AttentionShape& s = call.shape;
   const std::int64_t rows = std::int64_t{s.batch} * s.heads * s.queries;
-  sum_rows<T><<<blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream>>>(call, rows);
+  sum_rows<C><<<blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream>>>(call, rows);
   check_launch("the row sums of attention's gradient");
-  const auto of_query = query_gradient<T, size>;
-  const auto of_key = key_gradients<T, size>;
+  const auto of_query = query_gradient<C, size>;
+  const auto of_key = key_gradients<C, size>;
   if (cudaFuncSetAttribute(of_query, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) != cudaSuccess ||
       cudaFuncSetAttribute(of_key, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) != cudaSuccess)
     check_launch("attention's shared memory");
@@ -199,15 +196,6 @@ void launch(const LaunchContext& context, const AttentionCall& call) {
   check_launch("attention's gradient of the keys and values");
 }
 
-template <class T>
-void launch(const LaunchContext& context, const AttentionCall& call) {
-  const int size = call.shape.size > call.shape.value_size ? call.shape.size : call.shape.value_size;
-  if (size <= 32) return launch<T, 32>(context, call);
-  if (size <= 64) return launch<T, 64>(context, call);
-  if (size <= 96) return launch<T, 96>(context, call);
-  return launch<T, 128>(context, call);
-}
-
 }  // namespace
 
 void attention_backward(const LaunchContext& context, const AttentionTensors& t, const AttentionArguments& arguments,
@@ -216,7 +204,7 @@ void attention_backward(const LaunchContext& context, const AttentionTensors& t,
   AttentionCall call = attention_call(t, arguments);
   call.row_sums = row_sums;
   if (t.grad_mask.data != nullptr && arguments.causal) fill(context, t.grad_mask, 0);  // blocks that nobody visits
-  for_floating(t.query.dtype, [&](auto type) { launch<decltype(type)>(context, call); });
+  for_tiles(call, [&](auto computed, auto size) { launch<decltype(computed), decltype(size)::value>(context, call); });
 }
 
 }  // namespace gpuplan::cuda

@@ -8,9 +8,8 @@ namespace {
 
 // A block to kSide queries of one head: it goes through the keys with the running maximum and sum of each row (Milakov
 // and Gimelshein, "Online normalizer calculation for softmax", 2018).
-template <class T, int size>
+template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) forward(const __grid_constant__ AttentionCall a) {
-  using C = accumulate_t<T>;
   using S = Tile<C, size>;
   extern __shared__ __align__(16) unsigned char memory[];
   C* queries = reinterpret_cast<C*>(memory);
@@ -20,9 +19,9 @@ __global__ void __launch_bounds__(kAttentionThreads) forward(const __grid_consta
   const int y = static_cast<int>(threadIdx.x) / kThreadColumns, x = static_cast<int>(threadIdx.x) % kThreadColumns;
   const int b = static_cast<int>(blockIdx.y) / s.heads, h = static_cast<int>(blockIdx.y) % s.heads;
   const int first = static_cast<int>(blockIdx.x) * S::kSide;
-  const auto keys = a.key.at<const T>(b, h / s.group, s.keys, s.size);
-  const auto values = a.value.at<const T>(b, h / s.group, s.keys, s.value_size);
-  load_tile<C, size>(a.query.at<const T>(b, h, s.queries, s.size), first, queries);
+  const auto keys = a.key.at(b, h / s.group, s.keys, s.size);
+  const auto values = a.value.at(b, h / s.group, s.keys, s.value_size);
+  load_tile<C, size>(a.query.at(b, h, s.queries, s.size), first, queries);
 
   C most[S::kRows], sum[S::kRows];
   Sums<C, size> out;
@@ -87,17 +86,17 @@ __global__ void __launch_bounds__(kAttentionThreads) forward(const __grid_consta
       for (int k = 0; k < 4; ++k) out[r][j][k] *= inverse;
     const int i = first + y * S::kRows + r;
     if (x == 0 && i < s.queries && a.logsumexp.data != nullptr)
-      store<C>(a.logsumexp.data, a.logsumexp_type, b * a.logsumexp.batch + h * a.logsumexp.head + i * a.logsumexp.row,
+      store<C>(a.logsumexp.data, a.logsumexp.dtype, b * a.logsumexp.batch + h * a.logsumexp.head + i * a.logsumexp.row,
                most[r] + log(sum[r]));
   }
-  put_rows<C, size>(out, first, a.out.at<T>(b, h, s.queries, s.value_size));
+  put_rows<C, size>(out, first, a.out.at(b, h, s.queries, s.value_size));
 }
 
-template <class T, int size>
+template <class C, int size>
 void launch(const LaunchContext& context, const AttentionCall& call) {
-  using S = Tile<accumulate_t<T>, size>;
-  constexpr int kBytes = static_cast<int>(sizeof(accumulate_t<T>)) * (2 * S::kElements + S::kScores);
-  const auto kernel = forward<T, size>;
+  using S = Tile<C, size>;
+  constexpr int kBytes = static_cast<int>(sizeof(C)) * (2 * S::kElements + S::kScores);
+  const auto kernel = forward<C, size>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) != cudaSuccess)
     check_launch("attention's shared memory");
   const dim3 grid(blocks_for(call.shape.queries, S::kSide),
@@ -106,16 +105,7 @@ void launch(const LaunchContext& context, const AttentionCall& call) {
   check_launch("attention");
 }
 
-template <class T>
-void launch(const LaunchContext& context, const AttentionCall& call) {
-  const int size = call.shape.size > call.shape.value_size ? call.shape.size : call.shape.value_size;
-  if (size <= 32) return launch<T, 32>(context, call);
-  if (size <= 64) return launch<T, 64>(context, call);
-  if (size <= 96) return launch<T, 96>(context, call);
-  return launch<T, 128>(context, call);
-}
-
-Strided strided(const KernelTensor& t) { return {t.data, t.strides[0], t.strides[1], t.strides[2]}; }
+Strided strided(const KernelTensor& t) { return {t.data, t.dtype, t.strides[0], t.strides[1], t.strides[2]}; }
 
 }  // namespace
 
@@ -148,7 +138,6 @@ AttentionCall attention_call(const AttentionTensors& t, const AttentionArguments
   call.grad_value = strided(t.grad_value);
   call.logsumexp = strided(t.logsumexp);
   call.grad_mask = strided(t.grad_mask);
-  call.logsumexp_type = t.logsumexp.dtype;
   if (t.mask.data != nullptr) {
     KernelTensor scores = t.query;
     scores.sizes[3] = t.key.sizes[2];
@@ -166,7 +155,7 @@ AttentionCall attention_call(const AttentionTensors& t, const AttentionArguments
 void attention(const LaunchContext& context, const AttentionTensors& t, const AttentionArguments& arguments) {
   if (elements_of(t.out) == 0) return;
   const AttentionCall call = attention_call(t, arguments);
-  for_floating(t.query.dtype, [&](auto type) { launch<decltype(type)>(context, call); });
+  for_tiles(call, [&](auto computed, auto size) { launch<decltype(computed), decltype(size)::value>(context, call); });
 }
 
 }  // namespace gpuplan::cuda

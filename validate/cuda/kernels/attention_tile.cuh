@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "validate/cuda/kernels/attention.h"
 #include "validate/cuda/kernels/numbers.cuh"
+#include "validate/cuda/kernels/packed.cuh"
 #include "validate/executor/random.h"
 
 namespace gpuplan::cuda {
@@ -22,22 +24,57 @@ struct Tile {
   static constexpr int kElements = kSide * kPitch, kScores = kSide * kScorePitch;
 };
 
-/// One tensor at one sample and head.
-template <class T>
+/// One tensor at one sample and head. Its type is known when the kernel runs: kernels are compiled for the type that
+/// they compute in, not for each that is stored.
 struct HeadRows {
-  T* data;
+  void* data;
+  DType dtype;
   std::int64_t step;  // from row to row
   int count, size;
 };
 
-template <class C, int size, class T>
-__device__ __forceinline__ void load_tile(const HeadRows<const T>& from, int first, C* tile) {
-  using S = Tile<C, size>;
-  for (int i = static_cast<int>(threadIdx.x); i < S::kSide * size; i += kAttentionThreads) {
-    const int row = i / size, column = i % size;
-    const bool there = first + row < from.count && column < from.size;
-    tile[row * S::kPitch + column] = there ? widen<C>(from.data[(first + row) * from.step + column]) : C(0);
+/// Calls f with a value of the stored type, of those that are computed in C.
+template <class C, class F>
+__device__ __forceinline__ void for_stored(DType dtype, F&& f) {
+  if constexpr (sizeof(C) == sizeof(double)) {
+    f(double{});
+  } else {
+    switch (dtype) {
+      case DType::fp16: return f(__half{});
+      case DType::bf16: return f(__nv_bfloat16{});
+      default: return f(float{});
+    }
   }
+}
+
+/// 16 bytes a thread and access where rows begin at multiples of that.
+template <class C, int size>
+__device__ __forceinline__ void load_tile(const HeadRows& from, int first, C* tile) {
+  using S = Tile<C, size>;
+  for_stored<C>(from.dtype, [&](auto stored) {
+    using T = decltype(stored);
+    constexpr int n = kPack<T>;
+    const auto* data = static_cast<const T*>(from.data);
+    const bool packs = from.step % n == 0 && from.size % n == 0 && reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+    if (packs) {
+#pragma unroll 2
+      for (int i = static_cast<int>(threadIdx.x); i < S::kSide * size / n; i += kAttentionThreads) {
+        const int row = i / (size / n), column = i % (size / n) * n;
+        const bool there = first + row < from.count && column < from.size;
+        Packed<T, n> values{};
+        if (there) values = *reinterpret_cast<const Packed<T, n>*>(data + (first + row) * from.step + column);
+#pragma unroll
+        for (int k = 0; k < n; ++k) tile[row * S::kPitch + column + k] = widen<C>(values.values[k]);
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < S::kSide * size; i += kAttentionThreads) {
+      const int row = i / size, column = i % size;
+      const bool there = first + row < from.count && column < from.size;
+      tile[row * S::kPitch + column] = there ? widen<C>(data[(first + row) * from.step + column]) : C(0);
+    }
+  });
 }
 
 /// scores[r][c] = row (r of mine) of a times row (c of mine) of b.
@@ -114,22 +151,26 @@ __device__ __forceinline__ void clear(Sums<C, size>& sums) {
       for (int i = 0; i < 4; ++i) sums[r][j][i] = C(0);
 }
 
-template <class C, int size, class T>
-__device__ __forceinline__ void put_rows(const Sums<C, size>& sums, int first, const HeadRows<T>& to) {
+template <class C, int size>
+__device__ __forceinline__ void put_rows(const Sums<C, size>& sums, int first, const HeadRows& to) {
   using S = Tile<C, size>;
   const int y = static_cast<int>(threadIdx.x) / kThreadColumns, x = static_cast<int>(threadIdx.x) % kThreadColumns;
+  for_stored<C>(to.dtype, [&](auto stored) {
+    using T = decltype(stored);
 #pragma unroll
-  for (int r = 0; r < S::kRows; ++r) {
-    const int row = first + y * S::kRows + r;
-    if (row >= to.count) continue;
+    for (int r = 0; r < S::kRows; ++r) {
+      const int row = first + y * S::kRows + r;
+      if (row >= to.count) continue;
+      T* data = static_cast<T*>(to.data) + row * to.step;
 #pragma unroll
-    for (int j = 0; j < S::kWide; ++j)
+      for (int j = 0; j < S::kWide; ++j)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 4 * (x + j * kThreadColumns) + i;
-        if (column < to.size) to.data[row * to.step + column] = narrow<T>(sums[r][j][i]);
-      }
-  }
+        for (int i = 0; i < 4; ++i) {
+          const int column = 4 * (x + j * kThreadColumns) + i;
+          if (column < to.size) data[column] = narrow<T>(sums[r][j][i]);
+        }
+    }
+  });
 }
 
 /// The tensors of a call as a kernel takes them.
@@ -139,11 +180,12 @@ struct AttentionShape {
 
 struct Strided {
   void* data;
+  DType dtype;
   std::int64_t batch, head, row;
 
-  template <class T>
-  __device__ __forceinline__ HeadRows<T> at(int b, int h, int rows, int size) const {
-    return {static_cast<T*>(data) + b * batch + h * head, row, rows, size};
+  __device__ __forceinline__ HeadRows at(int b, int h, int rows, int size) const {
+    const std::int64_t first = b * batch + h * head;
+    return {static_cast<char*>(data) + first * size_of(dtype), dtype, row, rows, size};
   }
 };
 
@@ -177,13 +219,24 @@ struct AttentionCall {
   AttentionShape shape;
   Strided query, key, value, out, grad, grad_query, grad_key, grad_value;
   Strided logsumexp, grad_mask;
-  DType logsumexp_type;
   Mask mask;
   Dropping dropping;
   double scale;
   bool causal;
   void* row_sums;
 };
+
+/// Host: calls f with zero of the type that is computed in, and the head size that tiles are padded to, as an
+/// integral_constant. In double there is one: no plan attends in it but to be compared.
+template <class F>
+void for_tiles(const AttentionCall& call, F&& f) {
+  const int size = call.shape.size > call.shape.value_size ? call.shape.size : call.shape.value_size;
+  if (call.query.dtype == DType::fp64) return f(double{}, std::integral_constant<int, 128>{});
+  if (size <= 32) return f(float{}, std::integral_constant<int, 32>{});
+  if (size <= 64) return f(float{}, std::integral_constant<int, 64>{});
+  if (size <= 96) return f(float{}, std::integral_constant<int, 96>{});
+  return f(float{}, std::integral_constant<int, 128>{});
+}
 
 /// Host: the call of these tensors.
 AttentionCall attention_call(const AttentionTensors& t, const AttentionArguments& a);

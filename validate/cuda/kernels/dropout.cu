@@ -32,6 +32,17 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads) bernoulli_kernel(void* out, DType type, Offsets<std::uint64_t, 1> at,
+                                                             std::int64_t n, float drop, std::uint64_t seed) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += step) {
+    std::int64_t offset[1];
+    at(static_cast<std::uint64_t>(i), offset);
+    const bool one = uniform(seed, static_cast<std::uint64_t>(i)) >= drop;
+    store<float>(out, type, offset[0], one ? 1.0F : 0.0F);
+  }
+}
+
 // Row-major, whatever the strides.
 Walked in_order(const KernelTensor& x, const KernelTensor& mask, const KernelTensor& y) {
   Walked w;
@@ -61,6 +72,14 @@ void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTe
   });
   if (!known) refuse("dropout of integers");
   check_launch("dropout");
+}
+
+void bernoulli(const LaunchContext& context, const KernelTensor& out, double p, std::uint64_t seed) {
+  const Walked w = in_order(out, out, out);
+  if (w.elements == 0) return;
+  bernoulli_kernel<<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
+      out.data, out.dtype, Offsets<std::uint64_t, 1>(w), w.elements, static_cast<float>(1 - p), seed);
+  check_launch("bernoulli_");
 }
 
 }  // namespace gpuplan::cuda

@@ -56,7 +56,7 @@ __device__ __forceinline__ Rank rank_of(bool matches, int* warps) {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     embedding_backward_kernel(const T* grad, const void* indices, DType type, T* out, std::int64_t count,
-                              std::int64_t vocabulary, std::int64_t width) {
+                              std::int64_t vocabulary, std::int64_t width, bool adds) {
   using C = accumulate_t<T>;
   __shared__ std::int64_t places[kListed];
   __shared__ std::uint8_t rows[kListed];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool complete = listed <= kListed;
     for (int row = 0; row < kRows && base + row < vocabulary; ++row) {
       for (std::int64_t column = threadIdx.x; column < width; column += kThreads) {
-        C sum = 0;
+        C sum = adds ? widen<C>(out[(base + row) * width + column]) : C(0);
         if (complete) {
           for (int k = 0; k < listed; ++k)
             if (rows[k] == row) sum += widen<C>(grad[places[k] * width + column]);
@@ -107,6 +107,34 @@ __global__ void __launch_bounds__(kThreads)
     std::int64_t v = index[at[2]];
     if (v < 0) v += size;
     if (v >= 0 && v < size) out[at[0]] = table[at[1] + v * step_of_index];
+  }
+}
+
+struct Scattered {
+  const void *values, *index;
+  void* table;
+  DType index_type;
+  std::int64_t size, count;                          // of the table's dimension; of indices along it
+  std::int64_t table_step, index_step, values_step;  // from one of them to the next
+};
+
+// A thread to a line, which it goes along: sums have one order. at[0]: the table, at[1]: the indices, at[2]: the
+// values.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    scatter_kernel(Scattered a, Offsets<std::uint64_t, 3> offsets, std::int64_t lines, bool adds) {
+  using C = accumulate_t<T>;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t line = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; line < lines; line += step) {
+    std::int64_t at[3];
+    offsets(static_cast<std::uint64_t>(line), at);
+    for (std::int64_t i = 0; i < a.count; ++i) {
+      const std::int64_t v = index_at(a.index, a.index_type, at[1] + i * a.index_step);
+      if (v < 0 || v >= a.size) continue;
+      T& to = static_cast<T*>(a.table)[at[0] + v * a.table_step];
+      const T value = static_cast<const T*>(a.values)[at[2] + i * a.values_step];
+      to = adds ? narrow<T>(widen<C>(to) + widen<C>(value)) : value;
+    }
   }
 }
 
@@ -163,14 +191,14 @@ void embedding(const LaunchContext& context, const KernelTensor& table, const Ke
 }
 
 void embedding_backward(const LaunchContext& context, const KernelTensor& grad, const KernelTensor& indices,
-                        const KernelTensor& out) {
+                        const KernelTensor& out, bool adds) {
   const std::int64_t groups = (out.sizes[0] + kRows - 1) / kRows;
   if (groups == 0 || out.sizes[1] == 0) return;
   const bool known = for_floating(out.dtype, [&](auto type) {
     using T = decltype(type);
     embedding_backward_kernel<T><<<blocks_for(groups, 1), kThreads, 0, context.stream>>>(
         static_cast<const T*>(grad.data), indices.data, indices.dtype, static_cast<T*>(out.data), elements_of(indices),
-        out.sizes[0], out.sizes[1]);
+        out.sizes[0], out.sizes[1], adds);
   });
   if (!known) refuse("an embedding of integers");
   check_launch("embedding's gradient");
@@ -190,6 +218,41 @@ void gather(const LaunchContext& context, const KernelTensor& table, const Kerne
         Offsets<std::uint64_t, 3>(w), table.sizes[dimension], table.strides[dimension], w.elements);
   });
   check_launch("gather");
+}
+
+void scatter(const LaunchContext& context, const KernelTensor& values, const KernelTensor& index,
+             const KernelTensor& table, int dimension, bool adds) {
+  std::int64_t sizes[KernelTensor::kMaxRank] = {}, of_table[KernelTensor::kMaxRank] = {},
+               of_index[KernelTensor::kMaxRank] = {}, of_values[KernelTensor::kMaxRank] = {};
+  int rank = 0;
+  for (int i = 0; i < index.rank; ++i) {
+    if (i == dimension) continue;
+    sizes[rank] = index.sizes[i];
+    of_table[rank] = table.strides[i];
+    of_index[rank] = index.strides[i];
+    of_values[rank++] = values.strides[i];
+  }
+  const std::int64_t* strides[] = {of_table, of_index, of_values};
+  const Walked w = walked(rank, sizes, strides, 3);
+  if (w.elements * index.sizes[dimension] == 0) return;
+  const Scattered a{values.data,
+                    index.data,
+                    table.data,
+                    index.dtype,
+                    table.sizes[dimension],
+                    index.sizes[dimension],
+                    table.strides[dimension],
+                    index.strides[dimension],
+                    values.strides[dimension]};
+  const auto run = [&](auto type) {
+    scatter_kernel<decltype(type)><<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
+        a, Offsets<std::uint64_t, 3>(w), w.elements, adds);
+  };
+  if (table.dtype == DType::int64)
+    run(std::int64_t{});
+  else if (!for_floating(table.dtype, run))
+    refuse("a scatter of this type");
+  check_launch("scatter");
 }
 
 void index(const LaunchContext& context, const KernelTensor& table, const KernelTensor& rows,

@@ -70,9 +70,24 @@ bool launch(const LaunchContext& context, const Pointwise& w) {
 
 using Launcher = bool (*)(const LaunchContext&, const Pointwise&);
 
-// Comparisons write bool, which the strided kernel does.
+// Comparisons write bool, which the strided kernel does, as it does what is only called on small tensors.
 constexpr bool has_dense(PointwiseOp op) {
-  return op != PointwiseOp::where && op != PointwiseOp::bit_and && !(op >= PointwiseOp::eq && op <= PointwiseOp::gt);
+  switch (op) {
+    case PointwiseOp::eq:
+    case PointwiseOp::ne:
+    case PointwiseOp::lt:
+    case PointwiseOp::le:
+    case PointwiseOp::ge:
+    case PointwiseOp::gt:
+    case PointwiseOp::bit_and:
+    case PointwiseOp::minimum:
+    case PointwiseOp::floor_divide:
+    case PointwiseOp::log:
+    case PointwiseOp::sin:
+    case PointwiseOp::cos:
+    case PointwiseOp::where: return false;
+    default: return true;
+  }
 }
 constexpr bool has_mask(PointwiseOp op) {
   return op == PointwiseOp::masked_fill || op == PointwiseOp::dropout_backward;

@@ -25,6 +25,9 @@ enum class PointwiseOp : std::uint8_t {
   hardsigmoid,
   hardswish,
   square,
+  abs,
+  sgn,
+  log,
   pow,         // {exponent}
   hardtanh,    // {min, max}
   leaky_relu,  // {slope}
@@ -41,6 +44,8 @@ enum class PointwiseOp : std::uint8_t {
   ge,
   gt,
   bit_and,
+  minimum,
+  floor_divide,
   masked_fill,          // b ? {value} : a
   dropout_backward,     // a times (b ? {scale} : 0)
   threshold_backward,   // result, then gradient
@@ -53,6 +58,8 @@ enum class PointwiseOp : std::uint8_t {
   hardswish_backward,
   tanh_backward,  // gradient, then result
   sigmoid_backward,
+  elu_backward,         // gradient, then input {alpha}
+  elu_result_backward,  // gradient, then result {alpha}
   // of a, b and c
   where,
   count

@@ -49,6 +49,9 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     case PointwiseOp::hardsigmoid: return hard_sigmoid(a);
     case PointwiseOp::hardswish: return a * hard_sigmoid(a);
     case PointwiseOp::square: return a * a;
+    case PointwiseOp::abs: return a < C(0) ? -a : a;
+    case PointwiseOp::sgn: return a > C(0) ? C(1) : a < C(0) ? C(-1) : a;  // a NaN stays one
+    case PointwiseOp::log: return log(a);
     case PointwiseOp::pow: return pow(a, p);
     case PointwiseOp::hardtanh: return a < p ? p : a > q ? q : a;
     case PointwiseOp::leaky_relu: return a > C(0) ? a : a * p;
@@ -64,6 +67,8 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     case PointwiseOp::le: return a <= b ? C(1) : C(0);
     case PointwiseOp::gt: return a > b ? C(1) : C(0);
     case PointwiseOp::bit_and: return static_cast<C>(static_cast<std::int64_t>(a) & static_cast<std::int64_t>(b));
+    case PointwiseOp::minimum: return a < b || a != a ? a : b;
+    case PointwiseOp::floor_divide: return floor(a / b);
     case PointwiseOp::masked_fill: return b != C(0) ? p : a;
     case PointwiseOp::dropout_backward: return a * (b != C(0) ? p : C(0));
     case PointwiseOp::threshold_backward: return a <= C(0) ? C(0) : b;
@@ -79,6 +84,8 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     }
     case PointwiseOp::tanh_backward: return a * (C(1) - b * b);
     case PointwiseOp::sigmoid_backward: return a * (C(1) - b) * b;
+    case PointwiseOp::elu_backward: return b > C(0) ? a : a * p * exp(b);
+    case PointwiseOp::elu_result_backward: return b > C(0) ? a : a * (b + p);
     case PointwiseOp::where: return a != C(0) ? b : c;
     case PointwiseOp::count: break;
   }

@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/pooling.h"
 
+#include "validate/cuda/kernels/image.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/strided.h"
 
@@ -7,47 +8,6 @@ namespace gpuplan::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-struct Image {
-  std::int64_t n, c, h, w, step_n, step_c, step_h, step_w;
-};
-
-Image image(const KernelTensor& t) {
-  if (t.rank == 3)  // without a batch
-    return {1, t.sizes[0], t.sizes[1], t.sizes[2], 0, t.strides[0], t.strides[1], t.strides[2]};
-  if (t.rank != 4) refuse("pooling of something that is no image");
-  return {t.sizes[0], t.sizes[1], t.sizes[2], t.sizes[3], t.strides[0], t.strides[1], t.strides[2], t.strides[3]};
-}
-
-struct Place {
-  std::int64_t n, c, h, w;
-};
-
-// Element number i of an image, neighbours in memory being neighbours in number: over channels first where they are the
-// densest.
-__device__ __forceinline__ Place place(const Image& m, std::int64_t i) {
-  Place p;
-  if (m.step_c < m.step_w) {
-    p.c = i % m.c;
-    i /= m.c;
-    p.w = i % m.w;
-    i /= m.w;
-    p.h = i % m.h;
-    p.n = i / m.h;
-  } else {
-    p.w = i % m.w;
-    i /= m.w;
-    p.h = i % m.h;
-    i /= m.h;
-    p.c = i % m.c;
-    p.n = i / m.c;
-  }
-  return p;
-}
-
-__device__ __forceinline__ std::int64_t offset(const Image& m, const Place& p) {
-  return p.n * m.step_n + p.c * m.step_c + p.h * m.step_h + p.w * m.step_w;
-}
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) max_forward(const T* x, Image in, T* y, Image out, std::int64_t* indices,

@@ -1,0 +1,52 @@
+// Images [N, C, H, W] of any strides, and the order that threads take their elements in.
+#pragma once
+
+#include <cstdint>
+
+#include "validate/cuda/kernels/launch.h"
+#include "validate/executor/kernel_tensor.h"
+
+namespace gpuplan::cuda {
+
+struct Image {
+  std::int64_t n, c, h, w, step_n, step_c, step_h, step_w;
+};
+
+inline Image image(const KernelTensor& t) {
+  if (t.rank == 3)  // without a batch
+    return {1, t.sizes[0], t.sizes[1], t.sizes[2], 0, t.strides[0], t.strides[1], t.strides[2]};
+  if (t.rank != 4) refuse("an operation on something that is no image");
+  return {t.sizes[0], t.sizes[1], t.sizes[2], t.sizes[3], t.strides[0], t.strides[1], t.strides[2], t.strides[3]};
+}
+
+struct Place {
+  std::int64_t n, c, h, w;
+};
+
+// Element number i of an image, neighbours in memory being neighbours in number: over channels first where they are the
+// densest.
+__device__ __forceinline__ Place place(const Image& m, std::int64_t i) {
+  Place p;
+  if (m.step_c < m.step_w) {
+    p.c = i % m.c;
+    i /= m.c;
+    p.w = i % m.w;
+    i /= m.w;
+    p.h = i % m.h;
+    p.n = i / m.h;
+  } else {
+    p.w = i % m.w;
+    i /= m.w;
+    p.h = i % m.h;
+    i /= m.h;
+    p.c = i % m.c;
+    p.n = i / m.c;
+  }
+  return p;
+}
+
+__device__ __forceinline__ std::int64_t offset(const Image& m, const Place& p) {
+  return p.n * m.step_n + p.c * m.step_c + p.h * m.step_h + p.w * m.step_w;
+}
+
+}  // namespace gpuplan::cuda
