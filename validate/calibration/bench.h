@@ -19,6 +19,7 @@ class Bench {
   Operands& outputs() { return *outputs_; }
   Device& device() { return device_; }
 
+  void warm_up(const std::function<void()>& operation) { stopwatch_.warm_up(operation); }
   /// A table begins: from here on times are foretold by its own rates.
   void begin(std::string what);
   /// The time of an operation of so much work (FLOP or bytes); nothing where it would take too long or the budget is

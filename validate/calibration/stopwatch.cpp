@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSamples = 7, kWarmUps = 2, kMostRuns = 1000;
 // Events have a resolution of about half a microsecond (cudaEventElapsedTime): 0.05 % of a sample.
-constexpr double kSampleMilliseconds = 1;
+constexpr double kSampleMilliseconds = 1, kWarmUpMilliseconds = 500;
 
 }  // namespace
 
@@ -25,6 +25,13 @@ double Stopwatch::sample(const std::function<void()>& operation, int runs) {
   milliseconds_ += taken;
   operations_ += runs;
   return taken / runs;
+}
+
+void Stopwatch::warm_up(const std::function<void()>& operation) {
+  if (dry_) return;
+  const double before = milliseconds_;
+  for (int i = 0; i < kMostRuns && milliseconds_ < before + kWarmUpMilliseconds; ++i) sample(operation, 10);
+  milliseconds_ = before;
 }
 
 std::int64_t Stopwatch::nanoseconds(const std::function<void()>& operation) {

@@ -16,6 +16,8 @@ class Stopwatch {
 
   /// Nanoseconds from one operation to the next, 1 or more. Throws Error (environment) where the clock stands still.
   std::int64_t nanoseconds(const std::function<void()>& operation);
+  /// Runs the operation for half a second, which is not counted: an idle device's clocks are low.
+  void warm_up(const std::function<void()>& operation);
   /// What all measurements have taken of the device's time.
   double seconds_spent() const { return milliseconds_ / 1000; }
   std::int64_t operations() const { return operations_; }
