@@ -57,6 +57,9 @@ void lookups(Device& device, DType type) {
   const KernelTensor part = b.tensor(type, {4, 24});
   run(device, {"aten::index", {table, each}, {}, {part}, {}});
   run(device, {"aten::_index_put_impl_", {table, part, each}, {}, {}, {}});
+  const KernelTensor columns = transposed(b.tensor(type, {24, 4}));
+  const std::vector<KernelScratch> copied{{b.memory(1 << 10), 1 << 10}};
+  run(device, {"aten::_index_put_impl_", {table, columns, each}, {}, {}, {}, Elementwise{}, copied});
   run(device, {"aten::index_select", {rows, each}, {}, {b.tensor(type, {4, 4, 24})}, {1}});
   run(device, {"aten::index_add_", {rows, b.tensor(type, {4, 4, 24}), each}, {}, {}, {1}});
   run(device, {"aten::scatter_", {rows, b.tensor(type, {4, 7, 2}), index}, {}, {}, {2}});
@@ -87,7 +90,8 @@ KernelTensor heads(Bench& b, DType type, std::vector<std::int64_t> sizes) {
 
 void attention(Device& device, DType type) {
   const DType sums = accumulate_type(type);
-  for (const std::int64_t size : {24, 64, 80, 128}) {
+  for (const std::int64_t size : {24, 64, 80, 128, 160, 256}) {
+    if (size > 128 && type == DType::fp64) continue;
     for (const std::int64_t key_heads : {6, 2}) {
       Bench b(device);
       const auto query = [&] { return heads(b, type, {2, 6, 50, size}); };

@@ -1,6 +1,7 @@
 // Embeddings, gather and indexing.
 #include <array>
 
+#include "validate/cuda/check.h"
 #include "validate/cuda/kernels/copy.h"
 #include "validate/cuda/kernels/lookup.h"
 #include "validate/cuda/kernels/strided.h"
@@ -66,7 +67,15 @@ void run_index_put(const Machine& m, const Kernel& k) {
 
 // reads the table, the values, the index; rows.
 void run_index_put_and_add(const Machine& m, const Kernel& k) {
-  embedding_backward(m.launch, k.reads[1], k.reads[2], as_rows(k.reads[0]), true);
+  KernelTensor values = k.reads[1];
+  if (!is_row_major(values)) {  // the copy that index_put makes of them
+    values.data = scratch_of(k, elements_of(values) * size_of(values.dtype));
+    if (values.data == nullptr) fail("the plan has no room for a copy of the values");
+    std::int64_t step = 1;
+    for (int i = values.rank; i-- > 0;) values.strides[i] = step, step *= values.sizes[i];
+    copy(m.launch, k.reads[1], values);
+  }
+  embedding_backward(m.launch, values, k.reads[2], as_rows(k.reads[0]), true);
 }
 
 // The results before the last are copies of the indices, in the layout that the kernel reads.
@@ -111,7 +120,7 @@ std::string refuse_index_put(const Kernel& k) {
 
 std::string refuse_index_put_and_add(const Kernel& k) {
   if (k.reads.size() < 3) return "other than one row index";
-  for (const KernelTensor& t : k.reads)
+  for (const KernelTensor& t : {k.reads[0], k.reads[2]})
     if (!is_row_major(t)) return "rows with gaps";
   return k.reads[0].dtype == k.reads[1].dtype ? "" : "values of another type than the table";
 }

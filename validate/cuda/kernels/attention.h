@@ -8,7 +8,7 @@
 
 namespace gpuplan::cuda {
 
-constexpr int kMostHeadSize = 128;
+constexpr int kMostHeadSize = 256, kMostHeadSizeInDouble = 128;
 
 /// query [batch, heads, queries, size], key and value [batch, heads / group, keys, size], of any strides whose last is
 /// 1; out and the gradients as their tensors. logsumexp has a value for each query and head.

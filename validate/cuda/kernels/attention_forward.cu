@@ -114,7 +114,9 @@ const char* attention_refusal(const AttentionTensors& t) {
     if (x->rank != 4 || !is_floating(x->dtype) || x->dtype != t.query.dtype)
       return "attention of other than [B, H, L, D]";
     if (x->strides[3] != 1 && x->sizes[3] != 1) return "attention of rows with gaps";
-    if (x->sizes[3] > kMostHeadSize) return "attention of heads of more than 128 elements";
+    if (x->sizes[3] > kMostHeadSize) return "attention of heads of more than 256 elements";
+    if (x->dtype == DType::fp64 && x->sizes[3] > kMostHeadSizeInDouble)
+      return "attention of heads of more than 128 elements in double";
   }
   if (t.query.sizes[1] % t.key.sizes[1] != 0 || t.key.sizes[1] != t.value.sizes[1]) return "heads that form no groups";
   if (t.query.sizes[0] * t.query.sizes[1] > 65535) return "more than 65,535 samples and heads";

@@ -17,7 +17,8 @@ constexpr int kAttentionThreads = 128, kThreadRows = 16, kThreadColumns = 8;
 /// `size`: the head size, padded. Pitches keep the 16 bytes that eight neighbouring threads read in different banks.
 template <class C, int size>
 struct Tile {
-  static constexpr int kSide = sizeof(C) == sizeof(double) ? 16 : 32;
+  // Three tiles of the backward pass fit in the 64 KiB of Turing's multiprocessors.
+  static constexpr int kSide = sizeof(C) == sizeof(double) || size > 128 ? 16 : 32;
   static constexpr int kRows = kSide / kThreadRows, kColumns = kSide / kThreadColumns;  // of a thread's scores
   static constexpr int kWide = size / (4 * kThreadColumns);  // quadruples of a row's elements that a thread has
   static constexpr int kPitch = size + 4, kScorePitch = kSide + 4;
@@ -235,7 +236,8 @@ void for_tiles(const AttentionCall& call, F&& f) {
   if (size <= 32) return f(float{}, std::integral_constant<int, 32>{});
   if (size <= 64) return f(float{}, std::integral_constant<int, 64>{});
   if (size <= 96) return f(float{}, std::integral_constant<int, 96>{});
-  return f(float{}, std::integral_constant<int, 128>{});
+  if (size <= 128) return f(float{}, std::integral_constant<int, 128>{});
+  return f(float{}, std::integral_constant<int, 256>{});
 }
 
 /// Host: the call of these tensors.
