@@ -79,7 +79,8 @@
 //   recurrent layers, by cuDNN; [T] tensors lie with time first, {probability of dropout between layers}
 //     _cudnn_init_dropout_state                 scratch: the random states, when they are made
 //     _cudnn_rnn                                reads x [T], the weights, the first states; writes y [T], the last
-//                                               states, [the weights packed in cuDNN's space], [the reserve, in training]
+//                                               states, [the weights packed in cuDNN's space], [the reserve, in
+//                                               training]
 //     _cudnn_rnn_backward_input                 reads x [T], grad [T], gradients of the last states, y [T], the first
 //                                               states, then packed weights and reserve, or reserve and the first of
 //                                               weights that lie in cuDNN's space; writes dx [T], those of the states
