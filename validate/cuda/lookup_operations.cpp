@@ -1,7 +1,6 @@
 // Embeddings, gather and indexing.
 #include <array>
 
-#include "validate/cuda/check.h"
 #include "validate/cuda/kernels/copy.h"
 #include "validate/cuda/kernels/lookup.h"
 #include "validate/cuda/kernels/strided.h"
@@ -69,8 +68,11 @@ void run_index_put(const Machine& m, const Kernel& k) {
 void run_index_put_and_add(const Machine& m, const Kernel& k) {
   KernelTensor values = k.reads[1];
   if (!is_row_major(values)) {  // the copy that index_put makes of them
-    values.data = scratch_of(k, elements_of(values) * size_of(values.dtype));
-    if (values.data == nullptr) fail("the plan has no room for a copy of the values");
+    const std::int64_t bytes = elements_of(values) * size_of(values.dtype);
+    values.data = scratch_of(k, bytes);
+    if (values.data == nullptr && bytes <= m.launch.partial_bytes) values.data = m.launch.partials;
+    if (values.data == nullptr)
+      return scatter(m.launch, k.reads[1], along(k.reads[2], k.reads[1], 0), k.reads[0], 0, true);
     std::int64_t step = 1;
     for (int i = values.rank; i-- > 0;) values.strides[i] = step, step *= values.sizes[i];
     copy(m.launch, k.reads[1], values);
