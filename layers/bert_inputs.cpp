@@ -34,22 +34,26 @@ void lower_ids(LayerBuilder& b) {
   b.outputs({aten::expand(b, types, ids), positions});
 }
 
+constexpr double kPaddingToken = 0;  // BERT's pad_token_id
+
 // 1 - mask expanded, as booleans, and filled with the least number.
 TensorId inverted(LayerBuilder& b, TensorId ones, std::int64_t batch, std::int64_t tokens) {
   const DType dtype = b.run().precision;
   const Shape square{batch, 1, tokens, tokens};
-  const TensorId minus = make(b, "aten::rsub", {ones}, square, dtype);
+  const TensorId expanded = aten::unsqueeze(b, aten::unsqueeze(b, ones, 1), 1);
+  const TensorId minus = make(b, "aten::rsub", {expanded}, square, dtype, {1});
   const TensorId hidden = make(b, "aten::to", {minus}, square, DType::boolean);
-  const TensorId mask = make(b, "aten::masked_fill", {minus, hidden}, square, dtype);
+  const TensorId mask = make(b, "aten::masked_fill", {minus, hidden}, square, dtype, {lowest(dtype)});
   return mask;
 }
 
 // warn_if_padding_and_no_attention_mask: whether the first or last tokens are padding.
 void look_for_padding(LayerBuilder& b, TensorId ids) {
   const std::int64_t batch = b.shape(ids)[0];
-  const TensorId ends = make(b, "aten::to", {}, {2}, DType::int64);
-  const TensorId tokens = make(b, "aten::index", {ids, ends}, {batch, 2}, DType::int64);
-  const TensorId padding = make(b, "aten::eq", {tokens}, {batch, 2}, DType::boolean);
+  const auto last = static_cast<double>(b.shape(ids)[1] - 1);
+  const TensorId ends = make(b, "aten::to", {}, {2}, DType::int64, {last, 0});
+  const TensorId tokens = make(b, "aten::index", {ids, ends}, {batch, 2}, DType::int64, {1});
+  const TensorId padding = make(b, "aten::eq", {tokens}, {batch, 2}, DType::boolean, {kPaddingToken});
   const TensorId any = make(b, "aten::any", {padding}, {}, DType::boolean);
   b.hold({tokens, padding, any});
 }
@@ -65,7 +69,7 @@ void lower_mask(LayerBuilder& b) {
   if (!b.before(kTransformers5)) return b.outputs({b.input(), b.input()});
   const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
   const TensorId ones = make(b, "aten::ones", {}, {batch, tokens}, DType::fp32);
-  const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean);
+  const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean, {1});
   const TensorId all = make(b, "aten::all", {same}, {}, DType::boolean);
   b.hold({same, all});
   b.outputs({inverted(b, ones, batch, tokens), ones});

@@ -22,7 +22,10 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
   TensorId result = kNone;
   if (b.before(kTransformers5)) {
     const Gemm product{.batch = p[0], .m = half, .n = p[1], .k = 1, .dtype = DType::fp32};
-    result = b.emit("aten::bmm", product, {inverse_frequency, as_real}, {p[0], half, p[1]}, DType::fp32);
+    const TensorId column = aten::unsqueeze(b, aten::unsqueeze(b, inverse_frequency, 0), 2);
+    const TensorId frequencies = aten::expand(b, column, {p[0], half, 1});
+    const TensorId rows = aten::unsqueeze(b, as_real, 1);
+    result = b.emit("aten::bmm", product, {frequencies, rows}, {p[0], half, p[1]}, DType::fp32);
     result = aten::transpose(b, result, 1, 2);
     held.push_back(as_real);
   } else {

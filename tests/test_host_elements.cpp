@@ -63,6 +63,8 @@ TEST_CASE("signs, logarithms and whole quotients") {
   CHECK(y.values() == Row{-1, 0, 1});
   run("min", {{x, numbers({3}, {1, -1, 9})}, {y}});
   CHECK(y.values() == Row{-2, -1, 4});
+  run("rsub", {{x}, {y}, {1}});
+  CHECK(y.values() == Row{3, 1, -3});
   run("floor_divide", {{integers({3}, {7, -7, 4})}, {y}, {2}});
   CHECK(y.values() == Row{3, -4, 2});
   Block one({1});
@@ -112,6 +114,13 @@ TEST_CASE("what is looked up by an index is added where it came from") {
   Block dtable({3, 4});
   run("_index_put_impl_", {{dtable, w_rows, twice}, {}});
   CHECK(gradient_error(forward, rows, w_rows, table, dtable) <= kGradientError);
+}
+
+TEST_CASE("columns found by numbers of the host") {
+  Block ends({2}, DType::int64), y({2, 2});
+  run("to", {{}, {ends}, {2, 0}});
+  run("index", {{numbers({2, 3}, {1, 2, 3, 4, 5, 6}), ends}, {y}, {1}});
+  CHECK(y.values() == Row{3, 1, 6, 4});
 }
 
 TEST_CASE("what is put by an index") {

@@ -69,13 +69,6 @@ void each_slice(const KernelTensor& table, const KernelTensor& looked_up, const 
       for (std::int64_t n = 0; n < out.inner; ++n) f(in.index(o, position(index[i], in.size), n), out.index(o, i, n));
 }
 
-void look_up(const Kernel& k, int dim) {
-  const Values table = read(k.reads[0]);
-  Values y = zeros(sizes_of(k.writes[0]));
-  each_slice(k.reads[0], k.writes[0], read(k.reads[1]), dim,
-             [&](std::int64_t from, std::int64_t to) { y[to] = table[from]; });
-  write(k.writes[0], y);
-}
 void index_select(const Kernel& k) { look_up(k, dimension(k)); }
 
 // Into the table, reads[0], by the index, reads[2]: added or put.
@@ -127,6 +120,14 @@ constexpr std::array kOperations{Operation{"fill_", fill_in_place, 1, 1},
                                  Operation{"scatter_add_", scatter_add, 3, 1}};
 
 }  // namespace
+
+void look_up(const Kernel& k, int dim) {
+  const Values table = read(k.reads[0]);
+  Values y = zeros(sizes_of(k.writes[0]));
+  each_slice(k.reads[0], k.writes[0], read(k.reads[1]), dim,
+             [&](std::int64_t from, std::int64_t to) { y[to] = table[from]; });
+  write(k.writes[0], y);
+}
 
 std::span<const Operation> indexing_operations() { return kOperations; }
 

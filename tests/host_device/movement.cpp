@@ -108,21 +108,10 @@ void gather(const Kernel& k) {
   write(y, out);
 }
 
-// table[row]
-void index_rows(const Kernel& k) {
-  const KernelTensor& table = k.reads[0];
-  const Values index = read(k.reads[1]), from = read(table);
-  Values out = zeros(sizes_of(k.writes[0]));
-  const std::int64_t width = table.sizes[0] == 0 ? 0 : from.count() / table.sizes[0];
-  for (std::int64_t i = 0; i < out.count(); ++i)
-    out[i] = from[position(index[i / width], table.sizes[0]) * width + i % width];
-  write(k.writes[0], out);
-}
-
 // table[row, column] of two index tensors, copies of which it writes where they do not have the broadcast shape: as
 // many as there are results before the last.
 void index(const Kernel& k) {
-  if (k.reads.size() == 2) return index_rows(k);
+  if (k.reads.size() == 2) return look_up(k, k.numbers.empty() ? 0 : integer(k.numbers[0]));
   const KernelTensor &table = k.reads[0], &y = k.writes.back();
   const std::vector<std::int64_t> sizes = sizes_of(y);
   const KernelTensor& first = k.reads[1];

@@ -37,6 +37,9 @@ std::span<const Operation> recurrent_operations();
 /// What the operation writes: its last result, or the first operand of one in place.
 inline const KernelTensor& target(const Kernel& k) { return k.writes.empty() ? k.reads[0] : k.writes.back(); }
 
+/// y = whole slices of reads[0] at the indices reads[1] of a dimension.
+void look_up(const Kernel& k, int dim);
+
 /// y = f(x) of each element; x broadcast to y.
 template <class F>
 void each(const Kernel& k, F&& f) {

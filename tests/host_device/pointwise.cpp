@@ -92,6 +92,7 @@ void two(const Kernel& k) {
 
 constexpr auto add = [](double a, double b) { return a + b; };
 constexpr auto sub = [](double a, double b) { return a - b; };
+constexpr auto reversed_sub = [](double a, double b) { return b - a; };
 constexpr auto mul = [](double a, double b) { return a * b; };
 constexpr auto div = [](double a, double b) { return a / b; };
 constexpr auto eq = [](double a, double b) { return a == b ? 1.0 : 0.0; };
@@ -119,6 +120,11 @@ constexpr auto same = [](double x) { return x; };
 constexpr auto hardsigmoid = [](double x) { return std::isnan(x) ? x : std::fmin(std::fmax(x + 3, 0), 6) / 6; };
 constexpr auto hardswish = [](double x) { return x * hardsigmoid(x); };
 
+// Without an operand: these numbers, from the host.
+void to(const Kernel& k) {
+  if (k.reads.empty()) return write(k.writes[0], {sizes_of(k.writes[0]), {k.numbers.begin(), k.numbers.end()}});
+  each(k, same);
+}
 void pow(const Kernel& k) {
   each(k, [e = k.numbers[0]](double x) { return std::pow(x, e); });
 }
@@ -139,6 +145,7 @@ constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
                                  Operation{"add_", two<add>, 1, 1, true},
                                  Operation{"sub", two<sub>, 1, 1, true},
                                  Operation{"sub_", two<sub>, 1, 1, true},
+                                 Operation{"rsub", two<reversed_sub>, 1, 1, true},
                                  Operation{"mul", two<mul>, 1, 1, true},
                                  Operation{"mul_", two<mul>, 1, 1, true},
                                  Operation{"div", two<div>, 1, 1, true},
@@ -170,7 +177,7 @@ constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
                                  Operation{"sigmoid", unary<sigmoid>, 1},
                                  Operation{"sigmoid_", unary<sigmoid>, 1},
                                  Operation{"rsqrt", unary<rsqrt>, 1},
-                                 Operation{"to", unary<same>, 1},
+                                 Operation{"to", to},
                                  Operation{"hardswish", unary<hardswish>, 1},
                                  Operation{"hardswish_", unary<hardswish>, 1},
                                  Operation{"hardsigmoid", unary<hardsigmoid>, 1},

@@ -4,7 +4,7 @@
 //   pointwise, operands broadcast to the result (right-aligned), computed in fp32 or fp64, rounded to the result's type
 //     add sub mul div (and add_ ... in place)   reads a, b, or a alone with {b}
 //     eq ne lt le ge gt __and__                 reads a, b, or a alone with {b} -> bool
-//     floor_divide                              reads a, b, or a alone with {b} · min reads a, b
+//     floor_divide, rsub (b - a)                reads a, b, or a alone with {b} · min reads a, b
 //     neg abs sgn exp log sin cos tanh relu silu sigmoid hardsigmoid hardswish rsqrt to   reads a
 //     pow {exponent} · hardtanh_ {min, max} · leaky_relu {slope} · elu {alpha, 1: in place} · gelu {1: tanh's
 //                                               approximation}
@@ -27,12 +27,14 @@
 //                                               whole dim, start, count} reads what it fills
 //     flip {dim} · roll {shift, dim} reads x and what only lives as long · repeat reads x of one dimension
 //     mul of the loss by {scale} under a GradScaler
+//     tril reads x · to without an operand      {its numbers}
 //     clone, contiguous, copy_ (reads to, from)  copies between any strides and types; copy_ of a slice's gradient has
 //                                               {dim, start, step} and of a selection's {dim, position}: where in `to`
 //     cat, stack {dim} · constant_pad_nd {before each dimension's first element ..., after ..., value}
 //     sum, mean {bits of the dimensions} · all, any: of everything
-//     cumsum {dim} · gather, index_select {dim} reads table, index · index reads table, row index; or table, row
-//                                               index, column index: writes copies of the indices, then the result
+//     cumsum {dim} · gather, index_select {dim} reads table, index · index reads table, row index; with {dim} as
+//                                               index_select; or table, row index, column index: writes copies of the
+//                                               indices, then the result
 //     scatter_, scatter_add_, index_add_ {dim}  reads table, values, index · index_put_ reads table, index, values ·
 //                                               _index_put_impl_ reads table, values, index: added row by row
 //     topk {last dim}, sort {0} reads x; writes values, places · histc {least, most} reads x
