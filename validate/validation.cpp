@@ -43,10 +43,21 @@ Reading highest(const std::vector<PhaseRow>& rows) {
   return peak;
 }
 
-std::vector<ValidationRow> memory_rows(const Report& plan, const Placement& measured) {
+// Of a run that the device has room for only by giving caches back, the rows with unlimited memory would be another
+// run's.
+std::vector<PhaseRow> planned_phases(const Report& plan, const Walk& walk, int steps) {
+  if (!plan.within_memory || !plan.within_memory->runs) return plan.phases;
+  ArithmeticSegments segments(usable_bytes(plan) - plan.peak.context_bytes);
+  CachingAllocator allocator(segments, parse_alloc_conf(walk.parts.run.alloc_conf));
+  Placement placement;
+  TrainingLoop<CachingAllocator>(allocator, walk.parts, nullptr, steps).replay_within_limit(&placement);
+  return placement.phases;
+}
+
+std::vector<ValidationRow> memory_rows(const std::vector<PhaseRow>& planned, const Placement& measured) {
   std::vector<ValidationRow> rows;
   const auto add = [&](const char* name, const char* label, bool steady, Phase phase) {
-    const PhaseRow* p = row_of(plan.phases, steady, phase);
+    const PhaseRow* p = row_of(planned, steady, phase);
     const PhaseRow* m = row_of(measured.phases, steady, phase);
     if (p != nullptr && m != nullptr) rows.push_back({name, label, p->live.allocated_bytes, m->live.allocated_bytes});
   };
@@ -54,7 +65,7 @@ std::vector<ValidationRow> memory_rows(const Report& plan, const Placement& meas
   add("after_forward", "after forward", true, Phase::forward);
   add("after_backward", "after backward", true, Phase::backward);
   add("after_optimizer", "after optimizer step", true, Phase::optimizer);
-  const Reading p = highest(plan.phases), m = highest(measured.phases);
+  const Reading p = highest(planned), m = highest(measured.phases);
   rows.push_back({"peak_allocated", "peak allocated", p.allocated_bytes, m.allocated_bytes});
   rows.push_back({"peak_reserved", "peak reserved", p.reserved_bytes, m.reserved_bytes});
   return rows;
@@ -128,7 +139,7 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
     v.ran_out = ran_out({model, graph, passes, optimizer, result.placement, levels}, v.plan, result.within);
     return v;
   }
-  v.rows = memory_rows(v.plan, result.placement);
+  v.rows = memory_rows(planned_phases(v.plan, walk, options.steps), result.placement);
   tell_device(result, before, v);
   v.peak_predicted = place_name(v.plan);
   v.peak_measured = place_name(graph, passes.front(), result.placement.at.phase, result.placement.at.step);
