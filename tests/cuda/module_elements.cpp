@@ -78,6 +78,7 @@ void copies(Device& device, DType type) {
   run(device, {"aten::ones_like", {x}, {}, {z}, {1}});
   run(device, {"aten::flip", {x}, {}, {z}, {1}});
   run(device, {"aten::roll", {x}, {}, {z}, {-3, 2}});
+  run(device, {"aten::tril", {x}, {}, {z}, {}});
   run(device, {"aten::repeat", {b.tensor(type, {8})}, {}, {b.tensor(type, {32})}, {}});
   run(device, {"aten::fill_", {x}, {}, {}, {2}});
   run(device, {"aten::fill_", {b.tensor(type, {14, 14})}, {}, {}, {2, 0, 7, 4, 1, 0, 7}});
@@ -101,6 +102,10 @@ void integers(Device& device) {
   const KernelTensor x = b.tensor(DType::int64, {4, 9}), y = b.tensor(DType::int64, {4, 9});
   const KernelTensor mask = b.tensor(DType::boolean, {4, 9}), scalar = b.tensor(DType::boolean, {});
   run(device, {"aten::add", {x}, {}, {y}, {1}});
+  run(device, {"aten::rsub", {x}, {}, {y}, {1}});
+  const KernelTensor ends = b.tensor(DType::int64, {2});
+  run(device, {"aten::to", {}, {}, {ends}, {8, 0}});
+  run(device, {"aten::index", {x, ends}, {}, {b.tensor(DType::int64, {4, 2})}, {1}});
   run(device, {"aten::ne", {x}, {}, {mask}, {1}});
   run(device, {"aten::__and__", {mask, mask}, {}, {b.tensor(DType::boolean, {4, 9})}, {}});
   run(device, {"aten::cumsum", {x}, {}, {y}, {1}});

@@ -20,6 +20,24 @@ int dimension(const Kernel& k, int rank) {
 
 void run_copy(const Machine& m, const Kernel& k) { copy(m.launch, k.reads[0], k.writes[0]); }
 
+// Without an operand: these numbers, from the host.
+void run_to(const Machine& m, const Kernel& k) {
+  if (!k.reads.empty()) return run_copy(m, k);
+  KernelTensor one = k.writes[0];
+  one.rank = 0;
+  for (std::size_t i = 0; i < k.numbers.size(); ++i) {
+    one.data = at(k.writes[0], static_cast<std::int64_t>(i) * k.writes[0].strides[0]);
+    fill(m.launch, one, number(k, i));
+  }
+}
+
+std::string refuse_to(const Kernel& k) {
+  if (!k.reads.empty()) return "";
+  const KernelTensor& t = k.writes[0];
+  const bool all = t.rank == 1 && t.sizes[0] == static_cast<std::int64_t>(k.numbers.size());
+  return all ? "" : "the plan does not say which numbers";
+}
+
 // copy_(to, from), of a slice's gradient with {dim, start, step}, of a selection's with {dim, position}.
 void run_copy_in_place(const Machine& m, const Kernel& k) {
   KernelTensor to = k.reads[0];
@@ -139,6 +157,13 @@ std::string refuse_repeat(const Kernel& k) {
   return k.reads[0].rank == 1 && k.writes[0].rank == 1 ? "" : "repeats of more than one dimension";
 }
 
+std::string refuse_tril(const Kernel& k) {
+  const KernelTensor &from = k.reads[0], &to = k.writes[0];
+  return is_row_major(from) && is_row_major(to) && from.dtype == to.dtype ? "" : "a triangle of another layout";
+}
+
+void run_tril(const Machine& m, const Kernel& k) { tril(m.launch, k.reads[0], k.writes[0]); }
+
 void run_nothing(const Machine&, const Kernel&) {}
 
 template <int value>
@@ -169,7 +194,8 @@ std::string refuse_cat(const Kernel& k) {
   return k.numbers.empty() ? "the plan does not say along which dimension" : "";
 }
 
-constexpr std::array kOperations{Operation{"to", run_copy},
+constexpr std::array kOperations{Operation{"to", run_to, refuse_to},
+                                 Operation{"tril", run_tril, refuse_tril},
                                  Operation{"_to_copy", run_copy},
                                  Operation{"clone", run_copy},
                                  Operation{"contiguous", run_copy},

@@ -82,6 +82,7 @@ void run_index_put_and_add(const Machine& m, const Kernel& k) {
 
 // The results before the last are copies of the indices, in the layout that the kernel reads.
 void run_index(const Machine& m, const Kernel& k) {
+  if (k.reads.size() == 2 && !k.numbers.empty()) return run_index_select(m, k);
   if (k.reads.size() == 2) return embedding(m.launch, as_rows(k.reads[0]), k.reads[1], k.writes[0]);
   const std::size_t copies = k.writes.size() - 1;
   for (std::size_t i = 0; i < copies && i + 1 < k.reads.size(); ++i) copy(m.launch, k.reads[i + 1], k.writes[i]);
@@ -129,6 +130,7 @@ std::string refuse_index_put_and_add(const Kernel& k) {
 
 std::string refuse_index(const Kernel& k) {
   if (k.reads.size() == 2) {
+    if (!k.numbers.empty()) return refuse_index_select(k);
     if (k.reads[1].dtype != DType::int64) return "indices that are no int64";
     for (const KernelTensor& t : {k.reads[0], k.reads[1], k.writes[0]})
       if (!is_row_major(t)) return "rows with gaps";

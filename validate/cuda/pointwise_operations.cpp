@@ -153,6 +153,7 @@ constexpr std::array kOperations{
     binary<add>("add_"),
     binary<sub>("sub"),
     binary<sub>("sub_"),
+    binary<rsub>("rsub"),
     binary<mul>("mul"),
     binary<mul>("mul_"),
     binary<div>("div"),

@@ -129,6 +129,15 @@ void run(const LaunchContext& context, Walked w, std::int64_t bytes, const void*
   }
 }
 
+// Bits that are all 0 are the number 0 of every type.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    triangle(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t n) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += step)
+    to[i] = i % columns > i / columns % rows ? T(0) : from[i];
+}
+
 }  // namespace
 
 void copy(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to) {
@@ -146,6 +155,24 @@ void copy(const LaunchContext& context, const KernelTensor& from, const KernelTe
   broadcast_strides(from, to, steps);
   const std::int64_t* strides[] = {to.strides, steps};
   run(context, walked(to.rank, to.sizes, strides, 2), bytes, from.data, to.data);
+}
+
+void tril(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to) {
+  const std::int64_t n = elements_of(to);
+  if (n == 0) return;
+  if (!is_row_major(from) || !is_row_major(to) || from.dtype != to.dtype) refuse("a triangle of another layout");
+  const auto run = [&](auto type) {
+    using T = decltype(type);
+    triangle<T><<<blocks_for(n, kThreads), kThreads, 0, context.stream>>>(
+        static_cast<const T*>(from.data), static_cast<T*>(to.data), to.sizes[to.rank - 2], to.sizes[to.rank - 1], n);
+  };
+  switch (size_of(to.dtype)) {
+    case 1: run(std::uint8_t{}); break;
+    case 2: run(std::uint16_t{}); break;
+    case 4: run(std::uint32_t{}); break;
+    default: run(std::uint64_t{}); break;
+  }
+  check_launch("tril");
 }
 
 void flip(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to, unsigned dimensions) {

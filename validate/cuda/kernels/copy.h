@@ -12,4 +12,7 @@ void copy(const LaunchContext& context, const KernelTensor& from, const KernelTe
 /// Reverses dimensions whose bit is set.
 void flip(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to, unsigned dimensions);
 
+/// Of the last two dimensions what is right of the diagonal becomes 0.
+void tril(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to);
+
 }  // namespace gpuplan::cuda

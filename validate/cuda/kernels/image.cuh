@@ -23,26 +23,21 @@ struct Place {
   std::int64_t n, c, h, w;
 };
 
-// Element number i of an image, neighbours in memory being neighbours in number: over channels first where they are the
-// densest.
-__device__ __forceinline__ Place place(const Image& m, std::int64_t i) {
-  Place p;
+template <class Index>
+__device__ __forceinline__ Place place_by(const Image& m, Index i) {
+  const auto c = static_cast<Index>(m.c), h = static_cast<Index>(m.h), w = static_cast<Index>(m.w);
   if (m.step_c < m.step_w) {
-    p.c = i % m.c;
-    i /= m.c;
-    p.w = i % m.w;
-    i /= m.w;
-    p.h = i % m.h;
-    p.n = i / m.h;
-  } else {
-    p.w = i % m.w;
-    i /= m.w;
-    p.h = i % m.h;
-    i /= m.h;
-    p.c = i % m.c;
-    p.n = i / m.c;
+    const Index pixel = i / c, row = pixel / w, image = row / h;
+    return {image, i - pixel * c, row - image * h, pixel - row * w};
   }
-  return p;
+  const Index row = i / w, plane = row / h, image = plane / c;
+  return {image, plane - image * c, row - plane * h, i - row * w};
+}
+
+/// Element number i of an image, neighbours in memory being neighbours in number: over channels first where they are
+/// the densest. Divisions of 32 bits take a fraction of the time.
+__device__ __forceinline__ Place place(const Image& m, std::int64_t i) {
+  return i <= INT32_MAX ? place_by(m, static_cast<std::uint32_t>(i)) : place_by(m, i);
 }
 
 __device__ __forceinline__ std::int64_t offset(const Image& m, const Place& p) {

@@ -80,6 +80,7 @@ constexpr bool has_dense(PointwiseOp op) {
     case PointwiseOp::ge:
     case PointwiseOp::gt:
     case PointwiseOp::bit_and:
+    case PointwiseOp::rsub:
     case PointwiseOp::minimum:
     case PointwiseOp::floor_divide:
     case PointwiseOp::log:

@@ -35,6 +35,7 @@ enum class PointwiseOp : std::uint8_t {
   // of a and b
   add,
   sub,
+  rsub,  // b - a
   mul,
   div,
   eq,

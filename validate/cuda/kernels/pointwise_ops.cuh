@@ -58,6 +58,7 @@ __device__ __forceinline__ C apply(PointwiseOp op, C a, C b, C c, C p, C q) {
     case PointwiseOp::elu: return a > C(0) ? a : p * expm1(a);
     case PointwiseOp::add: return a + b;
     case PointwiseOp::sub: return a - b;
+    case PointwiseOp::rsub: return b - a;
     case PointwiseOp::mul: return a * b;
     case PointwiseOp::div: return a / b;
     case PointwiseOp::eq: return a == b ? C(1) : C(0);
