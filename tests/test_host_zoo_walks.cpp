@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "estimator/spec/read.h"
 #include "tests/host_device/host_device.h"
@@ -95,6 +96,24 @@ RunConfig training() {
   return run;
 }
 
+TEST_CASE("no model of the zoo has an operation that the host device lacks") {
+  std::string missing;
+  int models = 0;
+  for (const auto& file : std::filesystem::directory_iterator(GPUPLAN_SOURCE_DIR "/configs/models")) {
+    if (file.path().extension() != ".yaml") continue;
+    ++models;
+    for (const PyTorchVersion version : {kNewestPyTorch, 204}) {
+      RunConfig run = training();
+      run.pytorch = version;
+      const auto e = executable(small_zoo_model(file.path().stem().string(), {}), run, ampere());
+      for (const std::string& reason : refusals(HostDevice(), e->walk()))
+        missing += file.path().stem().string() + ": " + reason + "\n";
+    }
+  }
+  CHECK(models >= 50);
+  CHECK(missing == "");
+}
+
 TEST_CASE("images of other sizes and their losses") {
   for (const char* loss : {"MSELoss()", "L1Loss()", "HuberLoss(delta=0.5)", "SmoothL1Loss(beta=0.5)",
                            "BCEWithLogitsLoss(reduction=\"sum\")"})
@@ -152,6 +171,14 @@ TEST_CASE("language models with positions, biases and experts of their own") {
                                                     {"experts", 3},
                                                     {"top_k", 2}}),
                    run, ampere());
+}
+
+TEST_CASE("masks and rotations of transformers 4, and attention without a kernel of its own") {
+  RunConfig old = training(), math = training();
+  old.pytorch = 204;
+  math.attention = Attention::math;
+  for (const char* name : {"bert", "llama", "gpt2"}) check_sufficient(small_model(name), old, ampere());
+  for (const char* name : {"bert", "llama", "gpt2"}) check_sufficient(small_model(name), math, ampere());
 }
 
 }  // namespace
