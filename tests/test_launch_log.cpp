@@ -65,7 +65,10 @@ TEST_CASE("launch log: grids, blocks, shared memory and streams have limits") {
   fails(kernel("0001", "grid 0,1,1 block 1,1,1 shared 0"), "beyond CUDA's limits");
   fails(kernel("0001", "grid 1,1,1 block 1,1,1 shared 65537"), "shared memory");
   fails("65\trun\tkernel\tgrid 1,1,1 block 1,1,1 shared 0 arguments 00", "legacy stream");
-  fails("0\trun\tcudnnPoolingForward\t", "nothing is known of");
+  fails("0\trun\tcublasSgemm_v2\t", "nothing is known of");
+  CHECK(checked("0\trun\tcudnnRNNForward\t").wrong.empty());
+  CHECK(checked("0\trun\tcudnnRNNForward\t").undescribed == 1);
+  fails("65\trun\tcudnnRNNForward\t", "legacy stream");
 }
 
 TEST_CASE("launch log: a product's matrices reach no further than its operands, and fit each other") {

@@ -103,7 +103,10 @@ int run_events(const RunOptions& options) {
   say(counted(recorder.log.events) + (result.within.out_of_memory ? ", until memory ran out" : ""));
   say(std::to_string(checked.kernels) + " kernels, " + std::to_string(checked.products) + " of cuBLASLt and " +
       std::to_string(checked.convolutions) + " of cuDNN with " + std::to_string(checked.pointers) +
-      " pointers into their own operands; without a launch:" + (without.empty() ? " none" : without));
+      " pointers into their own operands" +
+      (checked.undescribed > 0 ? ", and " + std::to_string(checked.undescribed) + " of cuDNN that are not described"
+                               : "") +
+      "; without a launch:" + (without.empty() ? " none" : without));
   return 0;
 }
 

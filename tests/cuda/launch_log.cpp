@@ -58,6 +58,8 @@ class Checker {
     } else if (columns[2].starts_with("cudnnConvolution")) {
       ++result_.convolutions;
       operands(words);
+    } else if (columns[2].starts_with("cudnn")) {
+      ++result_.undescribed;
     } else if (words[0] == "grid") {
       ++result_.kernels;
       kernel(words);

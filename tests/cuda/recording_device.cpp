@@ -28,6 +28,13 @@ Extent extent_of(const KernelTensor& t) {
   return t.data == nullptr ? Extent{} : Extent{number(t.data), (last + 1) * size_of(t.dtype)};
 }
 
+// Padding of a struct that a kernel is given holds what the stack had there before: the addresses of an operation long
+// gone, unless they are wiped out.
+[[gnu::noinline]] void wipe_stack() {
+  volatile unsigned char bytes[64 << 10];
+  for (volatile unsigned char& b : bytes) b = 0;
+}
+
 }  // namespace
 
 std::int64_t shadow_launches() {
@@ -101,6 +108,7 @@ void RecordingDevice::launch(std::string what, const std::vector<KernelTensor>& 
   }
   for (const Extent& e : work.extents) check_live(e, work.what);
   log.kernel(work.what, operands);
+  wipe_stack();
   run();
   work.end_launch = shadow_launches();
   works.push_back(std::move(work));
