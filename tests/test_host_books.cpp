@@ -40,8 +40,8 @@ TEST_CASE("every kernel runs in the schedule's order, three times, each time wit
     const WalkResult result = run(device, e->walk(), poisoned());
     std::vector<std::string> expected;
     for (int step = 1; step <= 3; ++step) {
-      for (const KernelCall& call : e->calls.calls) {
-        const Step& s = e->passes.front().steps[static_cast<std::size_t>(call.step)];
+      for (const KernelCall& call : e->calls().calls) {
+        const Step& s = e->schedule().steps[static_cast<std::size_t>(call.step)];
         if (std::holds_alternative<Marker>(*s.what)) continue;  // aten::empty: no kernel
         const std::string layer = s.layer == kNone ? "" : e->graph.layers[static_cast<std::size_t>(s.layer)].name;
         expected.push_back("run " + std::string(s.name) + " of " + layer);
@@ -61,7 +61,7 @@ TEST_CASE("what the walk allocates is what the estimate says") {
     const auto e = executable(small_model(name), training(), ampere());
     BookDevice device;
     const WalkResult walked = run(device, e->walk(), poisoned());
-    const Placement planned = place(e->graph, e->passes, e->optimizer, e->run, e->gpu);
+    const Placement planned = place(e->graph, e->passes.schedules, e->optimizer, e->run, e->gpu);
     CHECK(walked.placement.peak.allocated_bytes == planned.peak.allocated_bytes);
     CHECK(walked.placement.peak.reserved_bytes == planned.peak.reserved_bytes);
     CHECK(walked.placement.allocations == planned.allocations);
@@ -90,7 +90,7 @@ TEST_CASE("memory that runs out half way ends the walk where the estimate says")
     CAPTURE(bytes);
     BookDevice device(bytes);
     const WalkResult walked = run(device, e->walk(), poisoned());
-    const LimitedPlacement planned = place_within(bytes, e->graph, e->passes, e->optimizer, e->run, e->gpu);
+    const LimitedPlacement planned = place_within(bytes, e->graph, e->passes.schedules, e->optimizer, e->run, e->gpu);
     CHECK(walked.within.out_of_memory == planned.out_of_memory);
     CHECK(walked.within.training_step == planned.training_step);
     CHECK(walked.within.phase == planned.phase);
@@ -130,10 +130,8 @@ struct RefusingDevice final : HostDevice {
 
 TEST_CASE("what is not executed is refused before it starts, each reason once") {
   RunConfig run = training();
-  run.batch = 4;
-  run.micro_batches = 2;
-  run.precision = DType::bf16;
-  run.master_weights = true;
+  run.offload_saved = true;
+  run.offload_optimizer = true;
   const auto e = executable(small_model("mlp"), run, ampere());
   const std::vector<std::string> reasons = refusals(BookDevice(), e->walk());
   CHECK(reasons.size() == 2);

@@ -80,7 +80,7 @@ void check_model(const std::string& name, DType precision, double step, double t
   WalkOptions options;
   options.collects = true;
   const WalkResult result = run(device, e->walk(), options);
-  const Schedule& schedule = e->passes.front();
+  const Schedule& schedule = e->schedule();
   REQUIRE(!schedule.with_gradient.empty());
   std::size_t compared = 0;
   for (std::size_t g = 0; g < schedule.with_gradient.size(); g += stride) {

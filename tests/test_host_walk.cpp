@@ -48,9 +48,9 @@ void check_finite(const Executable& e, const WalkResult& result) {
   REQUIRE(result.weights.size() == e.graph.parameters.size());
   for (std::size_t i = 0; i < result.weights.size(); ++i)
     CHECK(finite(result.weights[i], e.graph.tensor(e.graph.parameters[i].tensor).dtype));
-  REQUIRE(result.gradients.size() == e.calls.gradients.size());
+  REQUIRE(result.gradients.size() == e.calls().gradients.size());
   for (std::size_t i = 0; i < result.gradients.size(); ++i)
-    CHECK(finite(result.gradients[i], e.calls.gradients[i].dtype));
+    CHECK(finite(result.gradients[i], e.calls().gradients[i].dtype));
 }
 
 void check_sufficient(const std::string& name, const RunConfig& run, const Gpu& gpu) {
@@ -152,13 +152,13 @@ bool is_given(const Calls& calls, std::size_t step, BufferId buffer) {
 // The first buffer that a step releases goes a step earlier, though this step's kernel reads it. False where it does
 // not: a name that only ends here.
 bool released_earlier(Executable& e, std::size_t step) {
-  Schedule& s = e.passes.front();
+  Schedule& s = e.passes.schedules.front();
   Step& later = s.steps[step];
   if (step == 0 || later.releases.begin == later.releases.end) return false;
   Step& earlier = s.steps[step - 1];
   // Ranges follow each other: the first release of a step becomes the last one of the step before.
   if (earlier.phase != later.phase || earlier.releases.end != later.releases.begin) return false;
-  if (!is_given(e.calls, step, s.released[static_cast<std::size_t>(later.releases.begin)])) return false;
+  if (!is_given(e.calls(), step, s.released[static_cast<std::size_t>(later.releases.begin)])) return false;
   ++earlier.releases.end;
   ++later.releases.begin;
   return true;
@@ -175,14 +175,14 @@ Broken break_each(const std::string& name) {
   const auto sound = executable(small_model(name), config, ampere());
   const WalkResult right = walked(*sound, false);
   Broken broken;
-  for (std::size_t step = 0; step < sound->passes.front().steps.size(); ++step) {
+  for (std::size_t step = 0; step < sound->schedule().steps.size(); ++step) {
     const auto e = executable(small_model(name), config, ampere());
     if (!released_earlier(*e, step)) continue;
     ++broken.moved;
     try {
       const WalkResult wrong = walked(*e, false);
       if (wrong.gradients == right.gradients && wrong.weights == right.weights)
-        broken.unnoticed += std::string(e->passes.front().steps[step].name) + " ";
+        broken.unnoticed += std::string(e->schedule().steps[step].name) + " ";
     } catch (const Error&) {
       continue;  // an index that is none
     }

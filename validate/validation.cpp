@@ -8,7 +8,6 @@
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/plan.h"
 #include "estimator/report/make_report.h"
-#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 namespace {
@@ -80,7 +79,7 @@ bool values_are_equal(Device& device, const Walk& walk) {
   const WalkResult kept = run(device, walk, {.poison = true, .keeps_everything = true, .collects = true});
   const auto finite = [](double x) { return std::isfinite(x); };
   return freed.losses == kept.losses && std::ranges::all_of(freed.losses, finite) && freed.weights == kept.weights &&
-         freed.gradients == kept.gradients;
+         freed.gradients == kept.gradients && freed.output == kept.output;
 }
 
 void tell_device(const WalkResult& result, std::int64_t before, Validation& v) {
@@ -122,11 +121,9 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
                     const ValidationOptions& options) {
   const std::int64_t before = used(device.memory());
   const Graph graph = build_graph(model, catalog, run_config, gpu);
-  Calls calls;
-  std::vector<Schedule> passes;
-  passes.push_back(make_schedule(graph, run_config, gpu, nullptr, &calls));
-  const OptimizerWork optimizer = optimizer_work(graph, passes.front(), run_config, gpu);
-  const Walk walk{{graph, passes, optimizer, run_config, gpu}, calls};
+  const Passes passes = make_passes(graph, run_config, gpu);
+  const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run_config, gpu);
+  const Walk walk{{graph, passes.schedules, optimizer, run_config, gpu}, passes.calls};
   if (const std::vector<std::string> reasons = refusals(device, walk); !reasons.empty()) refuse(reasons);
 
   Validation v;
@@ -136,13 +133,14 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   const WalkResult result = run(device, walk, {.reads_losses = options.computes, .steps = options.steps});
   if (result.within.out_of_memory) {
     const TensorLevels levels{};
-    v.ran_out = ran_out({model, graph, passes, optimizer, result.placement, levels}, v.plan, result.within);
+    v.ran_out = ran_out({model, graph, passes.schedules, optimizer, result.placement, levels}, v.plan, result.within);
     return v;
   }
   v.rows = memory_rows(planned_phases(v.plan, walk, options.steps), result.placement);
   tell_device(result, before, v);
   v.peak_predicted = place_name(v.plan);
-  v.peak_measured = place_name(graph, passes.front(), result.placement.at.phase, result.placement.at.step);
+  v.peak_measured = place_name(graph, passes.schedules[result.placement.at.pass], result.placement.at.phase,
+                               result.placement.at.step);
   if (!options.computes) return v;
   v.losses = result.losses;
   if (options.compares_values) v.values_equal = values_are_equal(device, walk);

@@ -84,9 +84,14 @@ void LayerWriter::divide_loss(bool in_model) {
   const TensorId loss = graph_.loss;
   const Shape shape = graph_.tensor(loss).shape;
   const Elementwise each{1};
+  const auto parts = static_cast<double>(run_.micro_batches);
   graph_.loss = builder_.emit("aten::div", each, {loss}, shape, graph_.tensor(loss).dtype);
-  if (NodeBuilder node = builder_.node("DivBackward0", graph_.loss, {loss}))
-    node.give(loss, node.run("aten::div", each, {node.grad()}, shape, node.dtype(node.grad())));
+  builder_.numbers({parts});
+  if (NodeBuilder node = builder_.node("DivBackward0", graph_.loss, {loss})) {
+    const Operand quotient = node.run("aten::div", each, {node.grad()}, shape, node.dtype(node.grad()));
+    node.numbers({parts});
+    node.give(loss, quotient);
+  }
   if (in_model) graph_.model_loss = loss;
 }
 

@@ -28,13 +28,21 @@ class LoopFollower {
   virtual void placed(BufferId buffer, std::uint64_t address) = 0;
   /// Parameters, buffers and the first batch are there.
   virtual void model_is_made() = 0;
+  /// A pass begins: forward, loss and backward of this micro-batch, counted from 0; also where there is only one.
+  virtual void micro_batch(std::int64_t number) = 0;
   /// A step with a kernel: its results and its scratch are allocated.
   virtual void run(std::size_t pass, std::int32_t step, std::span<const PlacedScratch> scratch) = 0;
   /// Optimizer states, in the order in which the optimizer makes them.
   virtual void state(std::uint64_t address, std::int64_t bytes) = 0;
-  /// A part of the optimizer has allocated and freed what it does; what it computes is to be done now.
-  virtual void optimizer(OptimizerPart part, int training_step) = 0;
-  /// training_step counts from 0.
+  /// Any other tensor that a part of the optimizer makes; `slot` as in its program.
+  virtual void optimizer_tensor(OptimizerPart part, std::int32_t slot, std::uint64_t address) = 0;
+  /// The fp32 copy of a gradient in half precision, which goes next, is there: of the next member of
+  /// Schedule::with_gradient in half precision.
+  virtual void fp32_gradient(std::uint64_t address) = 0;
+  /// A part of the optimizer has everything that it computes with, before its last tensors go. parameter: which member
+  /// of Schedule::with_gradient is stepped in backward; kNone: all of them.
+  virtual void optimizer(OptimizerPart part, int training_step, std::int32_t parameter) = 0;
+  /// training_step counts from 0. Forward, loss and backward end once a micro-batch.
   virtual void phase_ended(int training_step, Phase phase) = 0;
 };
 

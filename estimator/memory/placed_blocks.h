@@ -88,7 +88,7 @@ class PlacedBlocks {
   }
 
   void record(Phase phase) {
-    if (follower_ != nullptr && !silent_) follower_->phase_ended(training_step_, phase);
+    if (follower_ != nullptr) follower_->phase_ended(training_step_, phase);
     if (!recording_) return;
     PhaseRow row;
     row.steady = steady_;

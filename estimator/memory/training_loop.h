@@ -190,17 +190,23 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     if (i > 0) zero_gradients();
     record(Phase::start);
     if (run_.mode == Mode::infer) {
+      follow_micro_batch(0);
       infer(i > 0);
     } else {
       for (std::int64_t m = 0; m < run_.micro_batches; ++m) {
         pass_ = m == 0 ? 0 : passes_.size() - 1;
         silent_ = m + 1 < run_.micro_batches;
+        follow_micro_batch(m);
         pass(i > 0 || m > 0, i == 0 && m == 0);
       }
       silent_ = false;
       update(i);
     }
     record(Phase::end);
+  }
+
+  void follow_micro_batch(std::int64_t number) {
+    if (follower_ != nullptr) follower_->micro_batch(number);
   }
 
   void zero_gradients() {
@@ -301,7 +307,8 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
       return;
     const std::size_t parameter = index(s().updates[next_update_++].parameter);
     const auto& programs = updates_first_ ? optimizer_.first_of : optimizer_.steady_of;
-    if (parameter < programs.size()) run_optimizer(programs[parameter], OptimizerPart::step);
+    if (parameter >= programs.size()) return;
+    run_optimizer(programs[parameter], OptimizerPart::step, static_cast<std::int32_t>(parameter));
   }
 
   void run_kernel(const Step& step) {
@@ -381,28 +388,41 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     categories_[static_cast<std::size_t>(buffer(r.old_buffer).category)] += bytes;
   }
 
-  void run_optimizer(const OptimizerProgram& program, OptimizerPart part) {
+  void run_optimizer(const OptimizerProgram& program, OptimizerPart part, std::int32_t parameter = kNone) {
     if (recording_) kernels_ += program.kernels;
-    for (const OptimizerEvent& e : program.events) {
-      using Kind = OptimizerEvent::Kind;
-      const auto slot = static_cast<std::size_t>(e.slot);
-      if (slots_.size() <= slot) slots_.resize(slot + 1, kNoBlock);
-      switch (e.kind) {
-        case Kind::alloc_state: {
-          const BlockId state = allocate_bytes(e.bytes, Category::optimizer_state);
-          if (follower_ != nullptr) follower_->state(this->address(state), e.bytes);
-          break;
-        }
-        case Kind::alloc_tensor: slots_[slot] = allocate_bytes(e.bytes, Category::scratch); break;
-        case Kind::alloc_scratch:
-          slots_[slot] = run_.scratch == Scratch::none ? kNoBlock : allocate_bytes(e.bytes, Category::scratch);
-          break;
-        case Kind::free: release_scratch(slots_[slot]); break;
-        case Kind::alloc_gradient: fp32_gradients_.push_back(allocate_bytes(e.bytes, Category::gradients)); break;
-        case Kind::free_gradient: release(passes_.front().gradient_of[slot]); break;
-      }
+    // What the program computes is done when all that it makes is there, and what is still to be freed then.
+    std::size_t ready = follower_ == nullptr ? 0 : program.events.size();
+    while (ready > 0 && program.events[ready - 1].kind == OptimizerEvent::Kind::free) --ready;
+    for (std::size_t i = 0; i <= program.events.size(); ++i) {
+      if (follower_ != nullptr && i == ready) follower_->optimizer(part, training_step_, parameter);
+      if (i < program.events.size()) run_event(program.events[i], part);
     }
-    if (follower_ != nullptr) follower_->optimizer(part, training_step_);
+  }
+
+  void run_event(const OptimizerEvent& e, OptimizerPart part) {
+    using Kind = OptimizerEvent::Kind;
+    const auto slot = static_cast<std::size_t>(e.slot);
+    if (slots_.size() <= slot) slots_.resize(slot + 1, kNoBlock);
+    switch (e.kind) {
+      case Kind::alloc_state: {
+        const BlockId state = allocate_bytes(e.bytes, Category::optimizer_state);
+        if (follower_ != nullptr) follower_->state(this->address(state), e.bytes);
+        break;
+      }
+      case Kind::alloc_tensor:
+        slots_[slot] = allocate_bytes(e.bytes, Category::scratch);
+        if (follower_ != nullptr) follower_->optimizer_tensor(part, e.slot, this->address(slots_[slot]));
+        break;
+      case Kind::alloc_scratch:
+        slots_[slot] = run_.scratch == Scratch::none ? kNoBlock : allocate_bytes(e.bytes, Category::scratch);
+        break;
+      case Kind::free: release_scratch(slots_[slot]); break;
+      case Kind::alloc_gradient:
+        fp32_gradients_.push_back(allocate_bytes(e.bytes, Category::gradients));
+        if (follower_ != nullptr) follower_->fp32_gradient(this->address(fp32_gradients_.back()));
+        break;
+      case Kind::free_gradient: release(passes_.front().gradient_of[slot]); break;
+    }
   }
 
   const Graph& graph_;

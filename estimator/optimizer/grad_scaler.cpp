@@ -13,7 +13,16 @@ void allocate(OptimizerProgram& p, std::int32_t slot, std::int64_t bytes) {
 }
 void release(OptimizerProgram& p, std::int32_t slot) { p.events.push_back({Kind::free, slot, 0}); }
 
-enum Slot : std::int32_t { found_inf_on_device, inverse_on_device, inverse, found_inf, wide, wide_inverse, sum, scale };
+enum Slot : std::int32_t {
+  found_inf_on_device = kFoundInfSlot,
+  inverse_on_device,
+  inverse,
+  found_inf,
+  wide,
+  wide_inverse,
+  sum,
+  scale
+};
 
 // _unscale_grads_ and its caller: 1 / scale in fp64, found_inf, and both on the gradients' device.
 void unscale(OptimizerProgram& p, bool fused) {
@@ -35,8 +44,8 @@ void unscale(OptimizerProgram& p, bool fused) {
 
 OptimizerProgram grad_scaler_state() {
   OptimizerProgram p;
-  allocate(p, 0, kFloat);  // scale, fp32
-  allocate(p, 1, kFloat);  // growth tracker, int32
+  allocate(p, kScaleSlot, kFloat);
+  allocate(p, kGrowthTrackerSlot, kFloat);
   p.kernels = 2;
   return p;
 }

@@ -7,7 +7,12 @@
 
 namespace gpuplan {
 
-/// The scale and the growth tracker, made by the first scaler.scale(loss).
+constexpr double kInitialScale = 65536;  // GradScaler(init_scale)
+/// Slots of the two programs for who runs them: the scale and the growth tracker, and where a step notes that a
+/// gradient is not finite.
+constexpr std::int32_t kScaleSlot = 0, kGrowthTrackerSlot = 1, kFoundInfSlot = 0;
+
+/// The scale (fp32) and the growth tracker (int32), made by the first scaler.scale(loss).
 OptimizerProgram grad_scaler_state();
 /// scaler.step(optimizer) and scaler.update() around an optimizer's step: gradients are unscaled in place, and a fused
 /// optimizer is handed the scale instead.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/optimizer/grad_scaler.h"
 #include "estimator/schedule/flowing.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
@@ -13,7 +14,6 @@ namespace gpuplan {
 namespace {
 
 constexpr Primitive kOnesLike{Fill{1}};
-constexpr double kInitialScale = 65536;              // torch.amp.GradScaler's
 constexpr PyTorchVersion kAccumulatesInPlace = 200;  // before, input buffers always added out of place
 
 const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_cast<std::size_t>(t)]; }
@@ -21,12 +21,12 @@ const Tensor& tensor_of(const Graph& g, TensorId t) { return g.tensors[static_ca
 /// The operations of torch.autograd's engine for one backward.
 class Engine {
  public:
-  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, bool accumulates)
+  Engine(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept, const Schedule* first)
       : graph_(graph),
         run_(run),
         writer_(writer),
         kept_(kept),
-        accumulates_(accumulates && !run.optimizer_in_backward),
+        first_(run.optimizer_in_backward ? nullptr : first),
         reached_(reached_nodes(graph)),
         recompute_(graph, writer),
         host_(graph, writer) {}
@@ -402,10 +402,12 @@ class Engine {
     const Tensor& leaf = tensor_of(graph_, input);
     const BufferId arrived = g.buffer;
     const LayerId layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
-    if (accumulates_) {
+    if (first_ != nullptr) {
       sums_.emplace_back(Elementwise{leaf.shape.elements(), 1});
       writer_.begin("aten::add_", layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
+      if (const OperandView* there = gradient_there(input))
+        writer_.record({*there, view(g, leaf.shape, leaf.dtype)}, {});
       return;
     }
     if (!obeys_layout(g, leaf) || (!g.view && refs(g.buffer) > 1)) {
@@ -426,6 +428,15 @@ class Engine {
     if (run_.optimizer_in_backward && leaf.trained) return update(input, g.buffer, arrived);
     if (kept_.size() <= static_cast<std::size_t>(g.buffer)) kept_.resize(static_cast<std::size_t>(g.buffer) + 1, 0);
     kept_[static_cast<std::size_t>(g.buffer)] = 1;
+  }
+
+  // The gradient that the parameter has of the first micro-batch; null where nothing is recorded.
+  const OperandView* gradient_there(TensorId parameter) {
+    if (writer_.calls() == nullptr) return nullptr;
+    for (std::size_t i = 0; i < first_->with_gradient.size(); ++i)
+      if (graph_.parameters[static_cast<std::size_t>(first_->with_gradient[i])].tensor == parameter)
+        return &writer_.calls()->gradients[i];
+    return nullptr;
   }
 
   // The hook that runs once the gradient is there steps the parameter and lets go of the gradient; what arrived is held
@@ -450,11 +461,11 @@ class Engine {
           static_cast<std::int32_t>(s.gradient_of.size());
       s.with_gradient.push_back(static_cast<std::int32_t>(i));
       s.gradient_of.push_back(g.buffer);
-      if (writer_.calls() != nullptr) {
+      if (writer_.calls() != nullptr && first_ == nullptr) {
         const Tensor& leaf_tensor = tensor_of(graph_, graph_.parameters[i].tensor);
         writer_.calls()->gradients.push_back(view(g, leaf_tensor.shape, leaf_tensor.dtype));
       }
-      if (!run_.optimizer_in_backward && !accumulates_ &&
+      if (!run_.optimizer_in_backward && first_ == nullptr &&
           std::exchange(seen[static_cast<std::size_t>(g.buffer)], 1) == 0)
         s.gradients.push_back(g.buffer);
     }
@@ -465,7 +476,7 @@ class Engine {
   const RunConfig& run_;
   StepWriter& writer_;
   std::vector<char>& kept_;
-  bool accumulates_;
+  const Schedule* first_;  // whose gradients those of this one are added to; null: they begin with this one
   std::vector<char> reached_;
   Recompute recompute_;
   UnpackedFromHost host_;
@@ -498,8 +509,8 @@ std::vector<char> reached_nodes(const Graph& graph) {
 }
 
 void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,
-                     bool accumulates) {
-  Engine(graph, run, writer, kept, accumulates).run();
+                     const Schedule* first) {
+  Engine(graph, run, writer, kept, first).run();
 }
 
 }  // namespace gpuplan

@@ -9,9 +9,9 @@
 namespace gpuplan {
 
 /// Appends loss.backward() to the schedule: ones_like(loss), every reached node, gradient accumulation. Fills
-/// Schedule::gradients and with_gradient, and marks their buffers in `kept`. `accumulates`: see make_schedule.
+/// Schedule::gradients and with_gradient, and marks their buffers in `kept`. `first`: see make_schedule.
 void append_backward(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept,
-                     bool accumulates);
+                     const Schedule* first);
 
 /// One char a node: 1 when the loss's gradient reaches it.
 std::vector<char> reached_nodes(const Graph& graph);

@@ -29,7 +29,7 @@ struct Calls {
   std::vector<KernelCall> calls;  // in the order of their steps; markers have none
   std::vector<OperandView> operands;
   std::vector<double> numbers;
-  std::vector<OperandView> gradients;  // one a member of Schedule::with_gradient
+  std::vector<OperandView> gradients;  // the parameters', one a member of Schedule::with_gradient
 
   std::span<const OperandView> at(Range r) const {
     return std::span(operands).subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.end - r.begin));

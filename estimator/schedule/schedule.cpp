@@ -135,7 +135,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   StepWriter writer(s, run, gpu, calls);
   append_forward(graph, run, writer);
   hold_results(graph, run, writer, kept);
-  if (graph.loss != kNone) append_backward(graph, run, writer, kept, first != nullptr);
+  if (graph.loss != kNone) append_backward(graph, run, writer, kept, first);
   kept.resize(s.buffers.size(), 0);
   find_lifetimes(s, kept);
   return s;

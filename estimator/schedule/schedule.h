@@ -64,7 +64,8 @@ constexpr std::int64_t kNextOutput = 0;
 /// The step's operations and lifetimes. The graph must outlive the result. `first`: that of the
 /// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their
 /// numbers from one to the other.
-/// `calls`: where to record what each step is given, for who executes it.
+/// `calls`: where to record what each step is given, for who executes it. Where there is a `first`, its gradients are
+/// in Calls::gradients already.
 Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr,
                        Calls* calls = nullptr);
 

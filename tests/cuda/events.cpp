@@ -60,24 +60,27 @@ class PlannedLoop final : public LoopFollower {
   void model_is_made() override {}
   void state(std::uint64_t address, std::int64_t) override { states_.push_back(address); }
   void phase_ended(int, Phase) override {}
+  void micro_batch(std::int64_t) override {}
+  void optimizer_tensor(OptimizerPart, std::int32_t, std::uint64_t) override {}
+  void fp32_gradient(std::uint64_t) override {}
 
   void run(std::size_t, std::int32_t number, std::span<const PlacedScratch> scratch) override {
     const Step& step = schedule_.steps[index(number)];
     if (std::holds_alternative<Marker>(*step.what)) return;  // aten::empty: no kernel
     std::vector<std::uint64_t> operands;
-    const auto call = std::ranges::lower_bound(walk_.calls.calls, number, {}, &KernelCall::step);
-    if (call != walk_.calls.calls.end() && call->step == number)
+    const auto call = std::ranges::lower_bound(calls().calls, number, {}, &KernelCall::step);
+    if (call != calls().calls.end() && call->step == number)
       for (const Range r : {call->reads, call->beside, call->writes})
-        for (const OperandView& view : walk_.calls.at(r)) operands.push_back(address(view));
+        for (const OperandView& view : calls().at(r)) operands.push_back(address(view));
     for (const PlacedScratch& s : scratch) operands.push_back(s.address);
     const std::string layer = step.layer == kNone ? "" : walk_.parts.graph.layers[index(step.layer)].name;
     log_.kernel(std::string(step.name) + " of " + layer, operands);
   }
 
-  void optimizer(OptimizerPart part, int training_step) override {
+  void optimizer(OptimizerPart part, int training_step, std::int32_t) override {
     std::vector<std::uint64_t> operands;
     if (part == OptimizerPart::clip) {
-      for (const OperandView& g : walk_.calls.gradients) operands.push_back(address(g));
+      for (const OperandView& g : calls().gradients) operands.push_back(address(g));
       log_.kernel("clip", operands);
     }
     if (part != OptimizerPart::step) return;
@@ -86,7 +89,7 @@ class PlannedLoop final : public LoopFollower {
       const Graph& graph = walk_.parts.graph;
       const Tensor& t = graph.tensor(graph.parameters[index(schedule_.with_gradient[i])].tensor);
       operands.push_back(address(view_of(t, t.buffer)));
-      operands.push_back(address(walk_.calls.gradients[i]));
+      operands.push_back(address(calls().gradients[i]));
       for (std::size_t k = 0; k < each; ++k) operands.push_back(states_[i * each + k]);
     }
     log_.kernel("update " + std::to_string(training_step + 1), operands);
@@ -98,8 +101,10 @@ class PlannedLoop final : public LoopFollower {
     return begin == 0 ? 0 : begin + static_cast<std::uint64_t>(view.offset * size_of(view.dtype));
   }
 
+  const Calls& calls() const { return walk_.calls.front(); }
+
   const Walk& walk_;
-  const Schedule& schedule_;
+  const Schedule& schedule_;  // of the only micro-batch
   EventLog& log_;
   std::vector<std::uint64_t> addresses_;  // by buffer
   std::vector<std::uint64_t> states_;

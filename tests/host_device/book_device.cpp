@@ -55,6 +55,20 @@ void BookDevice::clip_gradients(std::span<const KernelTensor> gradients) {
   for (const KernelTensor& g : gradients) check(g, "a gradient");
 }
 
+void BookDevice::unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) {
+  events.emplace_back("unscale");
+  for (const KernelTensor& g : gradients) check(g, "a gradient");
+  check_inside(values.scale, 4, "the scale");
+  check_inside(values.found_inf, 4, "found_inf");
+}
+
+void BookDevice::update_scale(const ScalerValues& values) {
+  events.emplace_back("scale");
+  check_inside(values.scale, 4, "the scale");
+  check_inside(values.growth_tracker, 4, "the growth tracker");
+  check_inside(values.found_inf, 4, "found_inf");
+}
+
 void BookDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
   if (value != kPoison) return check_inside(address, bytes, "what is filled");
   ++poisoned;

@@ -16,7 +16,7 @@ class BookDevice final : public Device {
   explicit BookDevice(std::int64_t bytes = std::int64_t{1} << 50) : bytes_(bytes), segments_(bytes) {}
 
   std::int64_t fails_at = -1;       // the kernel, counted from 0, that it refuses to run
-  std::vector<std::string> events;  // "run aten::mm of fc", "update 1", "clip"
+  std::vector<std::string> events;  // "run aten::mm of fc", "update 1", "clip", "unscale", "scale"
   std::vector<std::string> wrong;   // what a device's memory would not have stood
   std::int64_t poisoned = 0;        // fills with poison, two of each block that came and went
 
@@ -30,6 +30,8 @@ class BookDevice final : public Device {
   void run(const Kernel& kernel) override;
   void update(const OptimizerConfig&, std::int64_t step, std::span<const ParameterUpdate> parameters) override;
   void clip_gradients(std::span<const KernelTensor> gradients) override;
+  void unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) override;
+  void update_scale(const ScalerValues& values) override;
 
   /// With poison the walk fills a block when it comes and when it goes, so this is where blocks are seen.
   void fill_bytes(void* address, std::int64_t bytes, unsigned char value) override;

@@ -75,6 +75,10 @@ void HostDevice::update(const OptimizerConfig& config, std::int64_t step, std::s
 }
 
 void HostDevice::clip_gradients(std::span<const KernelTensor> gradients) { host::clip(gradients); }
+void HostDevice::unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) {
+  host::unscale(gradients, values);
+}
+void HostDevice::update_scale(const ScalerValues& values) { host::update_scale(values); }
 
 void HostDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
   std::memset(address, value, static_cast<std::size_t>(bytes));

@@ -10,9 +10,13 @@
 
 namespace gpuplan::host {
 
-/// Throws Error for an optimizer that it does not have and for states that are not there.
+/// Throws Error for states that are not there.
 void update(const OptimizerConfig& config, std::int64_t step, const ParameterUpdate& parameter);
 /// torch.nn.utils.clip_grad_norm_(parameters, 1.0).
 void clip(std::span<const KernelTensor> gradients);
+/// torch.amp.GradScaler's unscale_ (aten/src/ATen/native/cuda/AmpKernels.cu: the inverse of the scale is rounded to
+/// fp32) and update, with its defaults.
+void unscale(std::span<const KernelTensor> gradients, const ScalerValues& values);
+void update_scale(const ScalerValues& values);
 
 }  // namespace gpuplan::host

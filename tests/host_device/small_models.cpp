@@ -80,8 +80,8 @@ std::unique_ptr<Executable> executable(Model model, const RunConfig& run, const 
   e->run = run;
   e->gpu = gpu;
   e->graph = build_graph(e->model, make_catalog(), e->run, e->gpu);
-  e->passes.push_back(make_schedule(e->graph, e->run, e->gpu, nullptr, &e->calls));
-  e->optimizer = optimizer_work(e->graph, e->passes.front(), e->run, e->gpu);
+  e->passes = make_passes(e->graph, e->run, e->gpu);
+  e->optimizer = optimizer_work(e->graph, e->schedule(), e->run, e->gpu);
   return e;
 }
 

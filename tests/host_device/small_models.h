@@ -19,11 +19,12 @@ struct Executable {
   RunConfig run;
   Gpu gpu;
   Graph graph;
-  std::vector<Schedule> passes;
-  Calls calls;
+  Passes passes;
   OptimizerWork optimizer;
 
-  Walk walk() const { return {{graph, passes, optimizer, run, gpu}, calls}; }
+  Walk walk() const { return {{graph, passes.schedules, optimizer, run, gpu}, passes.calls}; }
+  const Schedule& schedule() const { return passes.schedules.front(); }
+  const Calls& calls() const { return passes.calls.front(); }
 };
 std::unique_ptr<Executable> executable(Model model, const RunConfig& run, const Gpu& gpu);
 

@@ -75,6 +75,12 @@ void CudaDevice::update(const OptimizerConfig& config, std::int64_t step, std::s
 
 void CudaDevice::clip_gradients(std::span<const KernelTensor> gradients) { clip_norm(launch_, gradients); }
 
+void CudaDevice::unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) {
+  cuda::unscale_gradients(launch_, gradients, values);
+}
+
+void CudaDevice::update_scale(const ScalerValues& values) { cuda::update_scale(launch_, values); }
+
 void CudaDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
   check(cudaMemsetAsync(address, value, static_cast<std::size_t>(bytes), launch_.stream), "cudaMemsetAsync");
 }

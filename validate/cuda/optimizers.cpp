@@ -20,9 +20,13 @@ Update kind_of(const OptimizerConfig& config) {
     case OptimizerKind::adamw: return Update::adamw;
     case OptimizerKind::rmsprop: return Update::rmsprop;
     case OptimizerKind::adagrad: return Update::adagrad;
-    default: break;
+    case OptimizerKind::adadelta: return Update::adadelta;
+    case OptimizerKind::nadam: return Update::nadam;
+    case OptimizerKind::radam: return Update::radam;
+    case OptimizerKind::adamax: return Update::adamax;
+    case OptimizerKind::none: break;
   }
-  fail("this optimizer's update is not executed: only SGD's, Adam's, AdamW's, RMSprop's and Adagrad's");
+  fail("no optimizer");
 }
 
 // Which of the formula's states the optimizer keeps, in the order that PyTorch allocates them.
@@ -40,6 +44,31 @@ std::vector<int> kept_states(const OptimizerConfig& config) {
   }
 }
 
+// torch/optim/nadam.py: the momentum grows with the steps.
+double nadam_momentum(const Hyperparameters& n, double step) {
+  return n.beta1 * (1 - 0.5 * std::pow(0.96, step * n.momentum_decay));
+}
+
+void weigh_nadam(const Hyperparameters& n, std::int64_t steps, UpdateNumbers& u) {
+  float rounded = 1;  // its mu_product is in fp32
+  for (std::int64_t i = 1; i <= steps; ++i) rounded *= static_cast<float>(nadam_momentum(n, static_cast<double>(i)));
+  const auto product = static_cast<double>(rounded);
+  const auto step = static_cast<double>(steps);
+  const double next = nadam_momentum(n, step + 1);
+  u.learning_rate = n.rate * (1 - nadam_momentum(n, step)) / (1 - product);
+  u.average_rate = n.rate * next / (1 - product * next);
+}
+
+// torch/optim/radam.py: adapted by the squares once their average is long enough.
+void rectify_radam(const Hyperparameters& n, double step, UpdateNumbers& u) {
+  const double limit = 2 / (1 - n.beta2) - 1;
+  const double length = limit - 2 * step * (1 - u.correction2) / u.correction2;
+  u.adapted = length > 5;
+  u.learning_rate = n.rate / u.correction1;
+  if (u.adapted)
+    u.learning_rate *= std::sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+}
+
 UpdateNumbers numbers_of(const OptimizerConfig& config, std::int64_t step) {
   const Hyperparameters n = hyperparameters(config);
   UpdateNumbers u;
@@ -48,13 +77,16 @@ UpdateNumbers numbers_of(const OptimizerConfig& config, std::int64_t step) {
   u.weight_decay = n.weight_decay;
   u.beta1 = n.beta1;
   u.beta2 = n.beta2;
-  u.alpha = n.alpha;
+  u.alpha = config.kind == OptimizerKind::adadelta ? n.rho : n.alpha;
   u.eps = n.eps;
   u.correction1 = 1 - std::pow(n.beta1, static_cast<double>(step));
   u.correction2 = 1 - std::pow(n.beta2, static_cast<double>(step));
   u.nesterov = config.nesterov;
   u.centered = config.centered;
   u.amsgrad = config.amsgrad;
+  if (config.kind == OptimizerKind::nadam) weigh_nadam(n, step, u);
+  if (config.kind == OptimizerKind::radam) rectify_radam(n, static_cast<double>(step), u);
+  if (config.kind == OptimizerKind::adamax) u.learning_rate = n.rate / u.correction1;
   return u;
 }
 
@@ -141,6 +173,19 @@ void clip_norm(const LaunchContext& launch, std::span<const KernelTensor> gradie
   if (blocks == 0) return;
   find_factor(launch, blocks, kMaxNorm, kNormEps);
   for_batches(gradients, [&](DType dtype, const UpdateTensors& t) { apply_factor(launch, dtype, t); });
+}
+
+void unscale_gradients(const LaunchContext& launch, std::span<const KernelTensor> gradients,
+                       const ScalerValues& values) {
+  for_batches(gradients, [&](DType dtype, const UpdateTensors& t) {
+    unscale(launch, dtype, t, static_cast<const float*>(values.scale), static_cast<float*>(values.found_inf));
+  });
+}
+
+void update_scale(const LaunchContext& launch, const ScalerValues& values) {
+  constexpr ScaleRule kRule{static_cast<float>(kScaleGrowth), static_cast<float>(kScaleBackoff), kScaleGrowthInterval};
+  update_scale(launch, static_cast<float*>(values.scale), static_cast<int*>(values.growth_tracker),
+               static_cast<const float*>(values.found_inf), kRule);
 }
 
 }  // namespace gpuplan::cuda

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/error.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/run_config.h"
 #include "validate/executor/kernel.h"
@@ -41,6 +42,12 @@ class Device : public SegmentSource {
   virtual void update(const OptimizerConfig& config, std::int64_t step,
                       std::span<const ParameterUpdate> parameters) = 0;
   virtual void clip_gradients(std::span<const KernelTensor> gradients) = 0;
+  /// torch.amp.GradScaler: divides the gradients by the scale, found_inf becomes 1 where one of them is not finite ...
+  virtual void unscale_gradients(std::span<const KernelTensor> /*gradients*/, const ScalerValues& /*values*/) {
+    throw Error("this device runs no GradScaler");
+  }
+  /// ... and the next step's scale is found, by found_inf and the growth tracker.
+  virtual void update_scale(const ScalerValues& /*values*/) { throw Error("this device runs no GradScaler"); }
 
   /// Sets every byte. Poison is 0xFF: a NaN in every floating-point type.
   virtual void fill_bytes(void* address, std::int64_t bytes, unsigned char value) = 0;

@@ -80,7 +80,9 @@ std::vector<std::byte> initial_values(const Graph& graph, const Schedule& schedu
                                       std::uint64_t seed) {
   const Tensor& t = graph.tensor(tensor);
   const Buffer& storage = graph.buffers[static_cast<std::size_t>(t.buffer)];
-  const std::int64_t n = t.shape.elements(), each = size_of(t.dtype);
+  const std::int64_t each = size_of(t.dtype);
+  // An input has the parts of all micro-batches.
+  const std::int64_t n = storage.category == Category::inputs ? storage.bytes / each : t.shape.elements();
   // A storage of flat weights without biases has room for cuDNN's, which are zeros.
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::max(n * each, t.offset == 0 ? storage.bytes : 0)));
   const Draw draw(seed, tensor);

@@ -35,4 +35,11 @@ struct ParameterUpdate {
   std::span<const KernelTensor> states;
 };
 
+/// A GradScaler's values on the device, one each.
+struct ScalerValues {
+  void* scale = nullptr;           // fp32
+  void* growth_tracker = nullptr;  // int32: steps since the scale has changed
+  void* found_inf = nullptr;       // fp32: 1 where a gradient is not finite
+};
+
 }  // namespace gpuplan

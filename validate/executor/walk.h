@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,17 +17,24 @@
 
 namespace gpuplan {
 
-/// What is walked. One schedule: micro-batches are not executed.
+/// The schedules of a training step, as LoopParts has them, and what their steps are given.
+struct Passes {
+  std::vector<Schedule> schedules;
+  std::vector<Calls> calls;
+};
+Passes make_passes(const Graph& graph, const RunConfig& run, const Gpu& gpu);
+
+/// What is walked.
 struct Walk {
   LoopParts parts;
-  const Calls& calls;  // of that schedule
+  std::span<const Calls> calls;  // one a member of parts.passes
 };
 
 struct WalkOptions {
   bool poison = false;            // fills blocks with NaN when they are allocated and when they are released
   bool keeps_everything = false;  // releases nothing: what a sufficient plan is compared with
-  bool collects = false;          // WalkResult::weights and gradients
-  bool reads_losses = true;       // waits for the device in every step
+  bool collects = false;          // WalkResult::weights, gradients and output
+  bool reads_losses = true;       // and what a GradScaler found: waits for the device in every step
   bool reads_memory = true;       // WalkResult::readings
   int checked_steps = 0;          // so many training steps wait for each kernel, so that one that fails is named
   int steps = 3;                  // training steps, three or more
@@ -36,7 +44,8 @@ struct WalkOptions {
 
 /// What the device says when a phase has ended.
 struct DeviceReading {
-  int training_step = 0;  // from 0; -1: before the first
+  int training_step = 0;         // from 0; -1: before the first
+  std::int64_t micro_batch = 0;  // from 0
   Phase phase = Phase::start;
   DeviceMemory memory;
 };
@@ -44,14 +53,18 @@ struct DeviceReading {
 struct WalkResult {
   Placement placement;                  // as the allocator saw it; empty where memory ran out
   LimitedPlacement within;              // whether it did, and where
-  std::vector<DeviceReading> readings;  // one a phase of each training step
-  std::vector<double> losses;           // one a training step, where they are read
-  /// Of each member of Graph::parameters its bytes, and of each of Calls::gradients; after the last step.
+  std::vector<DeviceReading> readings;  // one a phase of each training step; of forward to backward one a micro-batch
+  std::vector<double> losses;           // one a training step, where they are read; the sum of its micro-batches'
+  std::vector<double> scales;           // the GradScaler's after each training step, where losses are read
+  int skipped_steps = 0;                // for gradients that were not finite
+  /// After the last step: of each member of Graph::parameters its bytes, of each of Schedule::with_gradient those of
+  /// the gradient that the optimizer was given, and of an inference those of its output; gaps are left out.
   std::vector<std::vector<std::byte>> weights, gradients;
+  std::vector<std::byte> output;
 };
 
-/// Why the walk cannot be run there, each reason once; empty where it can. Loops that no device executes yet
-/// (micro-batches, offloading, master weights, an optimizer in backward, generation) are among the reasons.
+/// Why the walk cannot be run there, each reason once; empty where it can. Loops that no device executes (offloading,
+/// generation, PyTorch 1.13's) are among the reasons.
 std::vector<std::string> refusals(const Device& device, const Walk& walk);
 
 /// Throws what the device and the watcher throw; for a kernel, with its name, its layer and its shapes in front. What

@@ -33,11 +33,11 @@ __device__ __forceinline__ Piece piece(const UpdateTensors& t) {
 
 template <class C>
 struct Numbers {
-  C learning_rate, momentum, weight_decay, beta1, beta2, alpha, eps, correction1, root_correction2;
-  bool nesterov, centered, amsgrad;
+  C learning_rate, momentum, weight_decay, beta1, beta2, alpha, eps, correction1, root_correction2, average_rate;
+  bool nesterov, centered, amsgrad, adapted;
 };
 
-// torch/optim/sgd.py, adam.py, adamw.py, rmsprop.py, adagrad.py: _single_tensor_*.
+// torch/optim/*.py: _single_tensor_*.
 template <Update kind, class C>
 __device__ __forceinline__ C updated(C p, C g, C (&s)[3], const Numbers<C>& n) {
   if (kind == Update::adamw)
@@ -69,6 +69,25 @@ __device__ __forceinline__ C updated(C p, C g, C (&s)[3], const Numbers<C>& n) {
     if (n.momentum == C(0)) return p - n.learning_rate * step;
     s[1] = n.momentum * s[1] + step;
     return p - n.learning_rate * s[1];
+  }
+  if (kind == Update::adadelta) {
+    s[0] = n.alpha * s[0] + (C(1) - n.alpha) * g * g;
+    const C delta = sqrt(s[1] + n.eps) / sqrt(s[0] + n.eps) * g;
+    s[1] = n.alpha * s[1] + (C(1) - n.alpha) * delta * delta;
+    return p - n.learning_rate * delta;
+  }
+  if (kind == Update::nadam || kind == Update::radam || kind == Update::adamax) {
+    s[0] += (C(1) - n.beta1) * (g - s[0]);
+    if (kind == Update::adamax) {
+      const C size = fabs(g) + n.eps;
+      s[1] = n.beta2 * s[1] > size ? n.beta2 * s[1] : size;
+      return p - n.learning_rate * s[0] / s[1];
+    }
+    s[1] = n.beta2 * s[1] + (C(1) - n.beta2) * g * g;
+    if (kind == Update::radam)
+      return p - n.learning_rate * s[0] * (n.adapted ? n.root_correction2 / (sqrt(s[1]) + n.eps) : C(1));
+    const C root = sqrt(s[1]) / n.root_correction2 + n.eps;
+    return p - n.learning_rate * g / root - n.average_rate * s[0] / root;
   }
   s[0] += g * g;  // adagrad
   return p - n.learning_rate * g / (sqrt(s[0]) + n.eps);
@@ -135,6 +154,40 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = here.first + threadIdx.x; i < here.last; i += kThreads) x[i] = narrow<T>(widen<C>(x[i]) * f);
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    unscale_kernel(const __grid_constant__ UpdateTensors t, const float* scale, float* found_inf) {
+  using C = accumulate_t<T>;
+  const Piece here = piece(t);
+  const C inverse = static_cast<C>(static_cast<float>(1.0 / static_cast<double>(*scale)));
+  T* x = static_cast<T*>(t.gradients[here.tensor]);
+  bool all_finite = true;
+#pragma unroll 4
+  for (std::int64_t i = here.first + threadIdx.x; i < here.last; i += kThreads) {
+    const C v = widen<C>(x[i]);
+    all_finite = all_finite && isfinite(v);
+    x[i] = narrow<T>(v * inverse);
+  }
+  if (!all_finite) *found_inf = 1;
+}
+
+// aten/src/ATen/native/cuda/AmpKernels.cu, amp_update_scale_cuda_kernel.
+__global__ void scale_update_kernel(float* scale, int* growth_tracker, const float* found_inf, ScaleRule rule) {
+  if (*found_inf != 0) {
+    *scale *= rule.backoff;
+    *growth_tracker = 0;
+    return;
+  }
+  const int successful = *growth_tracker + 1;
+  if (successful != rule.interval) {
+    *growth_tracker = successful;
+    return;
+  }
+  const float grown = *scale * rule.growth;
+  if (isfinite(grown)) *scale = grown;
+  *growth_tracker = 0;
+}
+
 unsigned number_blocks(UpdateTensors& t) {
   std::uint32_t blocks = 0;
   for (int i = 0; i < t.count; ++i) {
@@ -148,8 +201,8 @@ unsigned number_blocks(UpdateTensors& t) {
 template <class C>
 Numbers<C> in_type(const UpdateNumbers& n) {
   const auto c = [](double v) { return static_cast<C>(v); };
-  return {c(n.learning_rate), c(n.momentum),    c(n.weight_decay),      c(n.beta1), c(n.beta2), c(n.alpha),
-          c(n.eps),           c(n.correction1), c(sqrt(n.correction2)), n.nesterov, n.centered, n.amsgrad};
+  return {c(n.learning_rate), c(n.momentum),          c(n.weight_decay), c(n.beta1), c(n.beta2), c(n.alpha), c(n.eps),
+          c(n.correction1),   c(sqrt(n.correction2)), c(n.average_rate), n.nesterov, n.centered, n.amsgrad,  n.adapted};
 }
 
 template <class T>
@@ -159,6 +212,10 @@ auto kernel_of(Update kind) {
     case Update::adam: return update_kernel<Update::adam, T>;
     case Update::adamw: return update_kernel<Update::adamw, T>;
     case Update::rmsprop: return update_kernel<Update::rmsprop, T>;
+    case Update::adadelta: return update_kernel<Update::adadelta, T>;
+    case Update::nadam: return update_kernel<Update::nadam, T>;
+    case Update::radam: return update_kernel<Update::radam, T>;
+    case Update::adamax: return update_kernel<Update::adamax, T>;
     case Update::adagrad: break;
   }
   return update_kernel<Update::adagrad, T>;
@@ -206,6 +263,21 @@ void apply_factor(const LaunchContext& context, DType dtype, UpdateTensors tenso
         <<<blocks, kThreads, 0, context.stream>>>(tensors, static_cast<const double*>(context.partials));
   });
   check_launch("clipping the gradients");
+}
+
+void unscale(const LaunchContext& context, DType dtype, UpdateTensors tensors, const float* scale, float* found_inf) {
+  const unsigned blocks = number_blocks(tensors);
+  const bool known = for_floating(dtype, [&](auto type) {
+    unscale_kernel<decltype(type)><<<blocks, kThreads, 0, context.stream>>>(tensors, scale, found_inf);
+  });
+  if (!known) refuse("gradients of integers");
+  check_launch("unscaling the gradients");
+}
+
+void update_scale(const LaunchContext& context, float* scale, int* growth_tracker, const float* found_inf,
+                  ScaleRule rule) {
+  scale_update_kernel<<<1, 1, 0, context.stream>>>(scale, growth_tracker, found_inf, rule);
+  check_launch("the update of the scale");
 }
 
 }  // namespace gpuplan::cuda

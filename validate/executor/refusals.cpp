@@ -1,0 +1,55 @@
+// What cannot be run on a device is said before it starts.
+#include <set>
+
+#include "validate/executor/placed_kernels.h"
+
+namespace gpuplan {
+namespace {
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// torch.optim makes the states of one type before those of the next then, in an order that the walk does not follow.
+bool clones_several_types(const Walk& walk) {
+  const OptimizerConfig& config = walk.parts.run.optimizer;
+  if (config.kind != OptimizerKind::sgd || !config.momentum || config.impl != OptimizerImpl::foreach_) return false;
+  std::set<DType> types;
+  for (const OperandView& g : walk.calls.front().gradients) types.insert(g.dtype);
+  return types.size() > 1 && !walk.parts.run.master_weights;
+}
+
+std::vector<std::string> refused_loops(const Walk& walk) {
+  const RunConfig& run = walk.parts.run;
+  std::vector<std::string> reasons;
+  const auto refuse = [&](bool given, const char* what) {
+    if (given) reasons.emplace_back(std::string(what) + " is not executed");
+  };
+  refuse(run.generation.part != Generation::Part::none, "generation with a cache");
+  refuse(run.weights != WeightFormat::as_computed, "inference with weights in another type than it computes in");
+  refuse(run.offload_saved, "offloading saved tensors to the host");
+  refuse(run.offload_optimizer, "an optimizer on the host");
+  refuse(run.optimizer_in_backward && run.micro_batches > 1, "an optimizer in the backward of micro-batches");
+  refuse(clones_several_types(walk), "a foreach SGD whose parameters are of several types");
+  refuse(run.pytorch < 200, "a plan of PyTorch 1.13");
+  refuse(run.allocator != AllocatorKind::caching, "an allocator other than PyTorch's caching one");
+  return reasons;
+}
+
+}  // namespace
+
+std::vector<std::string> refusals(const Device& device, const Walk& walk) {
+  std::vector<std::string> reasons = refused_loops(walk);
+  std::set<std::string> seen;
+  PlacedKernels kernels(walk, 0);
+  for (std::size_t pass = 0; pass < walk.calls.size(); ++pass) {
+    for (const KernelCall& call : walk.calls[pass].calls) {
+      if (allocates_only(walk.parts.passes[pass].steps[index(call.step)])) continue;
+      const Kernel& kernel = kernels.kernel(pass, call, {});
+      const std::string why = device.refusal(kernel);
+      if (!why.empty() && seen.insert(std::string(kernel.name) + why).second)
+        reasons.push_back(std::string(kernel.name) + " of " + std::string(kernel.layer) + ": " + why);
+    }
+  }
+  return reasons;
+}
+
+}  // namespace gpuplan
