@@ -155,7 +155,7 @@ def executed(a, words):
     if run is None:
         return {}, why
     found = {row["name"]: row["measured_bytes"] for row in run["rows"]}
-    times = run.get("step_milliseconds")
+    times = run["times"]["step"]["all_ms"] if run.get("times") else None
     return {"peak_allocated": found.get("peak_allocated"), "peak_reserved": found.get("peak_reserved"),
             "step_ms": statistics.median(times) if times else None}, ""
 

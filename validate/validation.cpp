@@ -8,6 +8,7 @@
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/plan.h"
 #include "estimator/report/make_report.h"
+#include "validate/memory_comparison.h"
 
 namespace gpuplan {
 namespace {
@@ -26,20 +27,48 @@ std::string place_name(const Report& report) {
   return of.empty() || of == place ? place : place + " of " + of;
 }
 
-const PhaseRow* row_of(const std::vector<PhaseRow>& rows, bool steady, Phase phase) {
-  const auto found =
-      std::ranges::find_if(rows, [&](const PhaseRow& r) { return r.steady == steady && r.phase == phase; });
-  return found == rows.end() ? nullptr : &*found;
-}
+// Tells how far a walk is.
+class StageWatcher : public WalkWatcher {
+ public:
+  StageWatcher(const ValidationOptions& options, std::string_view what, int steps)
+      : options_(options), stage_{what, 0, steps} {}
 
-Reading highest(const std::vector<PhaseRow>& rows) {
-  Reading peak;
-  for (const PhaseRow& r : rows) {
-    if (!r.steady) continue;
-    peak.allocated_bytes = std::max(peak.allocated_bytes, r.peak.allocated_bytes);
-    peak.reserved_bytes = std::max(peak.reserved_bytes, r.peak.reserved_bytes);
+  void tick() override {
+    if (options_.progress) options_.progress(stage_);
   }
-  return peak;
+  void phase_ended(int training_step, Phase phase) override {
+    if (phase == Phase::start) stage_.step = training_step + 1;
+    tick();
+  }
+
+ protected:
+  const ValidationOptions& options_;
+
+ private:
+  ValidationStage stage_;
+};
+
+// Also reads what NVML says when a phase has ended.
+class MemoryWatcher final : public StageWatcher {
+ public:
+  using StageWatcher::StageWatcher;
+  std::vector<std::optional<std::int64_t>> process_bytes;
+
+  void phase_ended(int training_step, Phase phase) override {
+    StageWatcher::phase_ended(training_step, phase);
+    process_bytes.push_back(options_.process_bytes ? options_.process_bytes() : std::nullopt);
+  }
+};
+
+MemoryBefore memory_before(Device& device, const DeviceDescription& description, const ValidationOptions& options) {
+  const DeviceMemory now = device.memory();
+  MemoryBefore before;
+  before.device_bytes = now.total_bytes - now.free_bytes;
+  if (options.process_bytes) before.process_bytes = options.process_bytes();
+  const std::int64_t with_context = description.context_bytes > 0 ? description.context_bytes : before.device_bytes;
+  before.library_bytes = before.device_bytes - with_context;
+  before.context_bytes = with_context - before.other_bytes().value_or(0);
+  return before;
 }
 
 // Of a run that the device has room for only by giving caches back, the rows with unlimited memory would be another
@@ -53,55 +82,61 @@ std::vector<PhaseRow> planned_phases(const Report& plan, const Walk& walk, int s
   return placement.phases;
 }
 
-std::vector<ValidationRow> memory_rows(const std::vector<PhaseRow>& planned, const Placement& measured) {
-  std::vector<ValidationRow> rows;
-  const auto add = [&](const char* name, const char* label, bool steady, Phase phase) {
-    const PhaseRow* p = row_of(planned, steady, phase);
-    const PhaseRow* m = row_of(measured.phases, steady, phase);
-    if (p != nullptr && m != nullptr) rows.push_back({name, label, p->live.allocated_bytes, m->live.allocated_bytes});
-  };
-  add("model_and_batch", "model and batch", false, Phase::start);
-  add("after_forward", "after forward", true, Phase::forward);
-  add("after_backward", "after backward", true, Phase::backward);
-  add("after_optimizer", "after optimizer step", true, Phase::optimizer);
-  const Reading p = highest(planned), m = highest(measured.phases);
-  rows.push_back({"peak_allocated", "peak allocated", p.allocated_bytes, m.allocated_bytes});
-  rows.push_back({"peak_reserved", "peak reserved", p.reserved_bytes, m.reserved_bytes});
-  return rows;
-}
-
-std::int64_t used(const DeviceMemory& m) { return m.total_bytes - m.free_bytes; }
-
-// With poison nothing that is needed may have been released: losses, weights and gradients are those of a run that
-// keeps everything.
-bool values_are_equal(Device& device, const Walk& walk) {
-  const WalkResult freed = run(device, walk, {.poison = true, .collects = true});
-  const WalkResult kept = run(device, walk, {.poison = true, .keeps_everything = true, .collects = true});
-  const auto finite = [](double x) { return std::isfinite(x); };
-  return freed.losses == kept.losses && std::ranges::all_of(freed.losses, finite) && freed.weights == kept.weights &&
-         freed.gradients == kept.gradients && freed.output == kept.output;
-}
-
-void tell_device(const WalkResult& result, std::int64_t before, Validation& v) {
-  std::int64_t most = before;
-  for (const DeviceReading& r : result.readings) most = std::max(most, used(r.memory));
-  const std::int64_t reserved = v.rows.back().measured_bytes;
-  v.before_bytes = before;
-  v.unaccounted_bytes = most - before - reserved;
-}
-
-RanOut ran_out(const PlanParts& parts, const Report& plan, const LimitedPlacement& limited) {
-  RanOut out{within_memory(parts, limited)};
-  const std::optional<WithinMemory>& said = plan.within_memory;
-  out.predicted = said && !said->runs && said->step == out.measured.step && said->phase == out.measured.phase &&
-                  said->layer == out.measured.layer && said->tried_bytes == out.measured.tried_bytes;
+RanOut ran_out(const PlanParts& parts, const Walk& walk, const LimitedPlacement& measured, std::int64_t free_bytes) {
+  const LoopParts& loop = walk.parts;
+  const LimitedPlacement said = place_within(free_bytes, loop.graph, loop.passes, loop.optimizer, loop.run, loop.gpu);
+  RanOut out;
+  out.measured = within_memory(parts, measured);
+  if (said.out_of_memory)
+    out.predicted = within_memory(parts, said);
+  else
+    out.predicted.runs = true;
+  out.free_bytes = free_bytes;
+  out.same = said.out_of_memory && said.training_step == measured.training_step && said.phase == measured.phase &&
+             said.step == measured.step && said.pass == measured.pass &&
+             said.reading.tried_bytes == measured.reading.tried_bytes;
   return out;
 }
 
+// With poison nothing that is needed may have been released: losses, weights and gradients are those of a run that
+// keeps everything.
+void compare_values(Device& device, const Walk& walk, const ValidationOptions& options, Validation& v) {
+  const auto walked = [&](bool keeps_everything, std::string_view what) {
+    WalkOptions o;
+    StageWatcher watcher(options, what, o.steps);
+    o.poison = o.collects = true;
+    o.keeps_everything = keeps_everything;
+    o.reads_memory = false;
+    o.watcher = &watcher;
+    WalkResult result = run(device, walk, o);
+    device.release_all();
+    return result;
+  };
+  const WalkResult freed = walked(false, "values");
+  const WalkResult kept = walked(true, "values, releasing nothing");
+  if (freed.within.out_of_memory || kept.within.out_of_memory) {
+    v.values_not_compared = "a run that releases nothing needs more memory than the device has";
+    return;
+  }
+  const auto finite = [](double x) { return std::isfinite(x); };
+  v.values_equal = freed.losses == kept.losses && std::ranges::all_of(freed.losses, finite) &&
+                   freed.weights == kept.weights && freed.gradients == kept.gradients && freed.output == kept.output;
+}
+
+void measure_times(Device& device, const Walk& walk, const ValidationOptions& options, Validation& v) {
+  Gpu gpu = walk.parts.gpu;
+  if (v.device.sm_clock_khz > 0) gpu.sm_clock_khz = v.device.sm_clock_khz;
+  if (v.device.memory_clock_khz > 0) gpu.memory_clock_khz = v.device.memory_clock_khz;
+  if (v.device.memory_bus_bits > 0) gpu.memory_bus_bits = v.device.memory_bus_bits;
+  StageWatcher watcher(options, "time", timed_walk_steps(options.steps));
+  v.times = time_steps(device, walk, options.steps, peaks_of(gpu), &watcher);
+  device.release_all();
+}
+
 [[noreturn]] void refuse(const std::vector<std::string>& reasons) {
-  Error error("this plan cannot be run on a device: " + reasons.front(), ErrorKind::environment);
-  for (std::size_t i = 1; i < reasons.size(); ++i) error.help("nor can " + reasons[i]);
-  throw error;
+  std::string message = "this plan cannot be run on this device";
+  for (std::size_t i = 0; i < reasons.size(); ++i) message += (i == 0 ? ": " : "; ") + reasons[i];
+  throw Error(message, ErrorKind::environment).help("gpuplan plan estimates it all the same");
 }
 
 }  // namespace
@@ -111,39 +146,52 @@ double ValidationRow::error() const {
   return static_cast<double>(error_bytes()) / static_cast<double>(measured_bytes);
 }
 
+std::optional<std::int64_t> MemoryBefore::other_bytes() const {
+  return process_bytes ? std::optional(device_bytes - *process_bytes) : std::nullopt;
+}
+
 bool Validation::holds(double tolerance) const {
-  if (ran_out) return ran_out->predicted;
-  return std::ranges::all_of(rows, [&](const ValidationRow& r) { return std::abs(r.error()) <= tolerance; }) &&
-         peak_predicted == peak_measured && values_equal.value_or(true);
+  const auto within = [&](const ValidationRow& r) { return !r.counts || std::abs(r.error()) <= tolerance; };
+  return !ran_out && std::ranges::all_of(rows, within) && peak_predicted == peak_measured &&
+         values_equal.value_or(true) && values_not_compared.empty();
 }
 
 Validation validate(Device& device, const Model& model, Catalog catalog, const RunConfig& run_config, const Gpu& gpu,
                     const ValidationOptions& options) {
-  const std::int64_t before = used(device.memory());
+  Validation v;
+  v.device = device.description();
+  v.before = memory_before(device, v.device, options);
+  v.computes = options.computes;
+  const std::int64_t free_bytes = device.memory().free_bytes;
   const Graph graph = build_graph(model, catalog, run_config, gpu);
   const Passes passes = make_passes(graph, run_config, gpu);
   const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run_config, gpu);
   const Walk walk{{graph, passes.schedules, optimizer, run_config, gpu}, passes.calls};
   if (const std::vector<std::string> reasons = refusals(device, walk); !reasons.empty()) refuse(reasons);
 
-  Validation v;
-  v.device = device.description();
-  v.computes = options.computes;
   v.plan = plan(model, catalog, run_config, &gpu);
-  const WalkResult result = run(device, walk, {.reads_losses = options.computes, .steps = options.steps});
+  MemoryWatcher watcher(options, "memory", options.steps);
+  WalkOptions walk_options;
+  walk_options.reads_losses = options.computes;
+  walk_options.checked_steps = options.computes ? 1 : 0;
+  walk_options.steps = options.steps;
+  walk_options.watcher = &watcher;
+  const WalkResult result = run(device, walk, walk_options);
+  device.release_all();
   if (result.within.out_of_memory) {
     const TensorLevels levels{};
-    v.ran_out = ran_out({model, graph, passes.schedules, optimizer, result.placement, levels}, v.plan, result.within);
+    v.ran_out =
+        ran_out({model, graph, passes.schedules, optimizer, result.placement, levels}, walk, result.within, free_bytes);
     return v;
   }
-  v.rows = memory_rows(planned_phases(v.plan, walk, options.steps), result.placement);
-  tell_device(result, before, v);
+  compare_memory(v, planned_phases(v.plan, walk, options.steps), result, watcher.process_bytes);
   v.peak_predicted = place_name(v.plan);
   v.peak_measured = place_name(graph, passes.schedules[result.placement.at.pass], result.placement.at.phase,
                                result.placement.at.step);
   if (!options.computes) return v;
   v.losses = result.losses;
-  if (options.compares_values) v.values_equal = values_are_equal(device, walk);
+  measure_times(device, walk, options, v);
+  if (options.compares_values) compare_values(device, walk, options, v);
   return v;
 }
 

@@ -7,17 +7,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json ran_out_json(const std::optional<RanOut>& out) {
-  if (!out) return nullptr;
-  const WithinMemory& m = out->measured;
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json place_json(const WithinMemory& m) {
   return {{"wanted_bytes", m.tried_bytes},
           {"allocated_bytes", m.allocated_bytes},
           {"reserved_bytes", m.reserved_bytes},
           {"step", m.step},
           {"phase", name_of(m.phase)},
           {"op", m.op},
-          {"layer", m.layer},
-          {"predicted", out->predicted}};
+          {"layer", m.layer}};
+}
+
+Json ran_out_json(const Validation& v) {
+  if (!v.ran_out) return nullptr;
+  const RanOut& out = *v.ran_out;
+  Json instead = Json::array();
+  for (const WayOut& way : v.ways_out)
+    instead.push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
+  return {{"free_bytes", out.free_bytes},
+          {"needed_bytes", v.plan.peak.reading.reserved_bytes},
+          {"measured", place_json(out.measured)},
+          {"predicted", out.predicted.runs ? Json(nullptr) : place_json(out.predicted)},
+          {"same", out.same},
+          {"runs_instead", instead}};
 }
 
 Json rows_json(const Validation& v) {
@@ -27,21 +43,79 @@ Json rows_json(const Validation& v) {
                     {"predicted_bytes", r.predicted_bytes},
                     {"measured_bytes", r.measured_bytes},
                     {"error_bytes", r.error_bytes()},
-                    {"error", r.error()}});
+                    {"error", r.error()},
+                    {"counts", r.counts}});
   return rows;
 }
 
-Json kind(std::string_view name) { return {{"type", name}}; }
-Json list_of(Json item) { return {{"type", "array"}, {"items", std::move(item)}}; }
-Json object(Json properties) {
-  Json required = Json::array();
-  for (const auto& [name, unused] : properties.items()) required.push_back(name);
-  return {{"type", "object"},
-          {"properties", std::move(properties)},
-          {"required", std::move(required)},
-          {"additionalProperties", false}};
+Json levels_json(const PhaseRow& r) {
+  return {{"allocated_bytes", r.live.allocated_bytes},
+          {"reserved_bytes", r.live.reserved_bytes},
+          {"peak_allocated_bytes", r.peak.allocated_bytes},
+          {"peak_reserved_bytes", r.peak.reserved_bytes}};
 }
-Json or_null(Json schema) { return {{"anyOf", Json::array({std::move(schema), kind("null")})}}; }
+
+Json phases_json(const Validation& v) {
+  Json phases = Json::array();
+  for (const PhaseMemory& p : v.phases)
+    phases.push_back({{"phase", name_of(p.phase)},
+                      {"predicted", levels_json(p.predicted)},
+                      {"measured", levels_json(p.measured)},
+                      {"predicted_device_bytes", p.predicted.live.reserved_bytes + v.plan.peak.context_bytes},
+                      {"device_bytes", p.device_bytes},
+                      {"process_bytes", or_null(p.process_bytes)}});
+  return phases;
+}
+
+Json spread_json(const std::vector<double>& readings) {
+  const Spread s = spread_of(readings);
+  return {{"median_ms", s.median}, {"least_ms", s.least}, {"most_ms", s.most}, {"all_ms", readings}};
+}
+
+Json peak_json(double rate) { return rate > 0 ? Json(rate) : Json(nullptr); }
+
+Json time_rows_json(const std::vector<TimeRow>& rows) {
+  Json list = Json::array();
+  for (const TimeRow& r : rows)
+    list.push_back({{"name", r.name},
+                    {"operations", r.operations},
+                    {"forward_ms", r.forward_ms},
+                    {"backward_ms", r.backward_ms},
+                    {"update_ms", r.update_ms},
+                    {"median_ms", r.total_ms.median},
+                    {"least_ms", r.total_ms.least},
+                    {"most_ms", r.total_ms.most},
+                    {"flops", r.flops},
+                    {"bytes", r.bytes},
+                    {"flops_per_second", r.flops_per_second()},
+                    {"bytes_per_second", r.bytes_per_second()},
+                    {"roofline_ms", r.least_ms},
+                    {"roofline", r.least_ms > 0 ? Json(r.roofline()) : Json(nullptr)}});
+  return list;
+}
+
+Json times_json(const Validation& v) {
+  if (!v.times) return nullptr;
+  const StepTimes& t = *v.times;
+  const double median = spread_of(t.steps_ms).median;
+  return {
+      {"predicted_ms", nullptr},  // no plan has times yet
+      {"step", spread_json(t.steps_ms)},
+      {"marked_step", spread_json(t.marked_ms)},
+      {"warm_up_steps", t.warm_up_steps},
+      {"samples_per_second", median > 0 ? Json(static_cast<double>(v.plan.run.batch) / median * 1000) : Json(nullptr)},
+      {"roofline_ms", t.least_ms},
+      {"roofline", t.least_ms > 0 && median > 0 ? Json(t.least_ms / median) : Json(nullptr)},
+      {"peaks",
+       {{"bytes_per_second", peak_json(t.peaks.bytes)},
+        {"fp64_flops_per_second", peak_json(t.peaks.fp64)},
+        {"fp32_flops_per_second", peak_json(t.peaks.fp32)},
+        {"tf32_flops_per_second", peak_json(t.peaks.tf32)},
+        {"half_flops_per_second", peak_json(t.peaks.half)}}},
+      {"layers", time_rows_json(t.layers)},
+      {"classes", time_rows_json(t.classes)},
+      {"operations", time_rows_json(t.operations)}};
+}
 
 }  // namespace
 
@@ -55,49 +129,21 @@ std::string validation_json(const Validation& v, double tolerance, std::string_v
   json["tolerance"] = tolerance;
   json["holds"] = v.holds(tolerance);
   json["rows"] = rows_json(v);
-  json["device_bytes"] = {{"before", v.before_bytes},
-                          {"context_predicted", v.plan.peak.context_bytes},
-                          {"unaccounted", v.unaccounted_bytes}};
+  json["phases"] = phases_json(v);
+  json["before"] = {{"device_bytes", v.before.device_bytes},
+                    {"process_bytes", or_null(v.before.process_bytes)},
+                    {"context_bytes", v.before.context_bytes},
+                    {"library_bytes", v.before.library_bytes},
+                    {"context_predicted_bytes", v.plan.peak.context_bytes},
+                    {"context_confidence", name_of(v.plan.peak.context_confidence)}};
+  json["unaccounted_bytes"] = v.unaccounted_bytes;
   json["peak"] = {{"predicted", v.peak_predicted}, {"measured", v.peak_measured}};
   json["losses"] = v.computes ? Json(v.losses) : Json(nullptr);
-  json["step_milliseconds"] = v.computes ? Json(v.step_milliseconds) : Json(nullptr);
-  json["values_equal"] = v.values_equal ? Json(*v.values_equal) : Json(nullptr);
-  json["out_of_memory"] = ran_out_json(v.ran_out);
+  json["values_equal"] = or_null(v.values_equal);
+  json["values_not_compared"] = v.values_not_compared.empty() ? Json(nullptr) : Json(v.values_not_compared);
+  json["times"] = times_json(v);
+  json["out_of_memory"] = ran_out_json(v);
   return json.dump(2) + "\n";
-}
-
-std::string validation_json_schema() {
-  const Json text = kind("string"), integer = kind("integer"), number = kind("number"), truth = kind("boolean");
-  const Json row = object({{"name", text},
-                           {"predicted_bytes", integer},
-                           {"measured_bytes", integer},
-                           {"error_bytes", integer},
-                           {"error", number}});
-  const Json out_of_memory = object({{"wanted_bytes", integer},
-                                     {"allocated_bytes", integer},
-                                     {"reserved_bytes", integer},
-                                     {"step", integer},
-                                     {"phase", text},
-                                     {"op", text},
-                                     {"layer", text},
-                                     {"predicted", truth}});
-  Json schema =
-      object({{"schema", {{"const", "gpuplan.validate/1"}}},
-              {"tool", object({{"name", text}, {"version", text}})},
-              {"model", text},
-              {"batch", integer},
-              {"device", object({{"name", text}, {"versions", text}, {"computes", truth}})},
-              {"tolerance", number},
-              {"holds", truth},
-              {"rows", list_of(row)},
-              {"device_bytes", object({{"before", integer}, {"context_predicted", integer}, {"unaccounted", integer}})},
-              {"peak", object({{"predicted", text}, {"measured", text}})},
-              {"losses", or_null(list_of(number))},
-              {"step_milliseconds", or_null(list_of(number))},
-              {"values_equal", or_null(truth)},
-              {"out_of_memory", or_null(out_of_memory)}});
-  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
-  return schema.dump(2) + "\n";
 }
 
 }  // namespace gpuplan

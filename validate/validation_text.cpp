@@ -1,87 +1,127 @@
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 
 #include "estimator/report/format.h"
 #include "estimator/report/text_table.h"
-#include "estimator/report/writers.h"
 #include "validate/validation.h"
+#include "validate/validation_words.h"
 
 namespace gpuplan {
 namespace {
 
 using enum TextTable::Align;
 
-std::string bytes(std::int64_t n, const TextStyle& style) {
-  return n < 0 ? "-" + format_bytes(-n, style.units) : format_bytes(n, style.units);
-}
-
-// The same in every locale.
-std::string decimal(double value, std::chars_format form, int digits) {
-  std::array<char, 64> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value, form, digits);
-  return error == std::errc{} ? std::string(text.data(), end) : "?";
-}
-std::string milliseconds(double value) { return decimal(value, std::chars_format::fixed, 2); }
-
-// 0 is told from what rounds to it.
-std::string percent(double share) {
-  if (share == 0) return "0 %";
-  const std::string sign = share < 0 ? "-" : "+";
-  if (std::abs(share) < 0.0005) return sign + "<0.1 %";
-  return sign + decimal(std::abs(share) * 100, std::chars_format::fixed, 1) + " %";
-}
-
 std::string verdict_mark(bool good, const TextStyle& style) {
   return style.unicode ? (good ? "✔" : "✖") : (good ? "ok" : "NO");
 }
 
-std::string ran_out_text(const RanOut& out, const TextStyle& style) {
-  const WithinMemory& m = out.measured;
+std::string place_of(const WithinMemory& m) {
   std::string place = m.step == 0 ? "while the model is made"
                                   : "in step " + std::to_string(m.step) + ", " + std::string(name_of(m.phase));
-  if (const std::string& of = m.layer.empty() ? m.op : m.layer; !of.empty()) place += " of " + of;
-  return "  " + verdict_mark(out.predicted, style) + " memory ran out " + place + ": " + bytes(m.tried_bytes, style) +
-         " wanted, " + bytes(m.allocated_bytes, style) + " allocated; the plan says " +
-         (out.predicted ? "the same" : "something else") + "\n";
+  if (!m.layer.empty()) place += " of " + m.layer;
+  if (!m.op.empty() && m.op != m.layer) place += " (" + m.op + ")";
+  return place;
 }
 
-std::string times_text(std::vector<double> times) {
-  if (times.empty()) return "";
-  std::ranges::sort(times);
-  return "  " + std::to_string(times.size()) + " steps  min " + milliseconds(times.front()) + "  median " +
-         milliseconds(times[times.size() / 2]) + "  max " + milliseconds(times.back()) + " ms\n";
+std::string ran_out_text(const Validation& v, const TextStyle& style) {
+  const RanOut& out = *v.ran_out;
+  const auto amounts = [&](const WithinMemory& m) {
+    return bytes_text(m.tried_bytes, style) + " wanted, " + bytes_text(m.allocated_bytes, style) + " allocated, " +
+           bytes_text(m.reserved_bytes, style) + " reserved";
+  };
+  std::string text = "  " + verdict_mark(false, style) + " memory ran out " + place_of(out.measured) + ": " +
+                     amounts(out.measured) + "\n";
+  text += "  predicted for the " + bytes_text(out.free_bytes, style) + " that were free: ";
+  if (out.same)
+    text += "the same\n";
+  else if (out.predicted.runs)
+    text += "it runs\n";
+  else
+    text += place_of(out.predicted) + ", " + amounts(out.predicted) + "\n";
+  text += "  the step needs " + bytes_text(v.plan.peak.reading.reserved_bytes, style) + " of segments\n";
+  TextTable ways({left, right, left});
+  for (const WayOut& way : v.ways_out)
+    ways.row(
+        {"  " + way.flags, bytes_text(way.device_bytes, style),
+         way.retries > 0 ? "with its cache given back to the device " + format_count(way.retries) + " times" : ""});
+  return text + (v.ways_out.empty() ? "" : "  what runs instead\n" + ways.text());
+}
+
+std::string before_text(const Validation& v, const TextStyle& style) {
+  const std::optional<std::int64_t> others = v.before.other_bytes();
+  std::string text = "context " + bytes_text(v.before.context_bytes, style) + ", libraries " +
+                     bytes_text(v.before.library_bytes, style);
+  if (others && *others > 0) text += "; other programs " + bytes_text(*others, style);
+  if (!others && v.before.device_bytes > 0) text += ", and what other programs have";
+  if (v.plan.peak.context_confidence == Confidence::assumed) text += "; predicted is assumed";
+  return text;
+}
+
+std::string row_note(const ValidationRow& r, double tolerance, const TextStyle& style) {
+  if (!r.counts) return "not counted: with that assumption";
+  return verdict_mark(std::abs(r.error()) <= tolerance, style);
 }
 
 std::string memory_table(const Validation& v, double tolerance, const TextStyle& style) {
   TextTable table({left, right, right, right, left});
   table.row({"", "predicted", "measured", "error", ""});
+  table.row({"before the run", bytes_text(v.plan.peak.context_bytes, style), bytes_text(v.before.bytes(), style), "",
+             before_text(v, style)});
   for (const ValidationRow& r : v.rows)
-    table.row({r.label, bytes(r.predicted_bytes, style), bytes(r.measured_bytes, style), percent(r.error()),
-               verdict_mark(std::abs(r.error()) <= tolerance, style)});
-  table.row({"before the run", bytes(v.plan.peak.context_bytes, style), bytes(v.before_bytes, style), "",
-             "context and libraries, and whatever else the device has"});
-  table.row({"unaccounted", "", bytes(v.unaccounted_bytes, style), "", "of the device, in neither"});
+    table.row({r.label, bytes_text(r.predicted_bytes, style), bytes_text(r.measured_bytes, style),
+               percent_text(r.error()), row_note(r, tolerance, style)});
+  table.row({"unaccounted", "", bytes_text(v.unaccounted_bytes, style), "",
+             v.before.process_bytes ? "process - before the run - reserved" : "device - before the run - reserved"});
   table.row({"peak position", v.peak_predicted, v.peak_measured, "",
              verdict_mark(v.peak_predicted == v.peak_measured, style)});
   return table.text();
 }
 
+// -v: every phase of the settled step.
+std::string phase_table(const Validation& v, const TextStyle& style) {
+  TextTable table({left, right, right, right, right, right, right});
+  table.row({"", "allocated", "measured", "reserved", "measured", "peak", "device"});
+  for (const PhaseMemory& p : v.phases)
+    table.row({std::string(name_of(p.phase)), bytes_text(p.predicted.live.allocated_bytes, style),
+               bytes_text(p.measured.live.allocated_bytes, style), bytes_text(p.predicted.live.reserved_bytes, style),
+               bytes_text(p.measured.live.reserved_bytes, style), bytes_text(p.measured.peak.allocated_bytes, style),
+               bytes_text(p.process_bytes.value_or(p.device_bytes), style)});
+  return "\n" + table.text();
+}
+
+std::string values_text(const Validation& v, const TextStyle& style) {
+  std::string text;
+  for (std::size_t i = 0; i < v.losses.size(); ++i)
+    text += (i == 0 ? "  losses  " : "  ") + significant_text(v.losses[i], 6);
+  if (!v.losses.empty()) text += "\n";
+  if (v.values_equal)
+    text += "  " + verdict_mark(*v.values_equal, style) + " losses, gradients and weights are " +
+            (*v.values_equal ? "bit for bit" : "not") + " those of a run that releases nothing\n";
+  if (!v.values_not_compared.empty())
+    text += "  " + verdict_mark(false, style) + " values were not compared: " + v.values_not_compared + "\n";
+  return text;
+}
+
+// -q: the row that is asked for most.
+std::string brief_text(const Validation& v, double tolerance, const TextStyle& style) {
+  const auto peak = std::ranges::find(v.rows, "peak_allocated", &ValidationRow::name);
+  if (peak == v.rows.end()) return "";
+  return "  " + verdict_mark(v.holds(tolerance), style) + " peak allocated " +
+         bytes_text(peak->predicted_bytes, style) + " predicted, " + bytes_text(peak->measured_bytes, style) +
+         " measured, " + percent_text(peak->error()) + "\n";
+}
+
 }  // namespace
 
-std::string validation_text(const Validation& v, double tolerance, const TextStyle& style) {
+std::string validation_text(const Validation& v, double tolerance, const TextStyle& style, const TimesTable& table) {
   std::string out = v.device.name + (style.unicode ? " · " : " - ") + v.device.versions + "\n";
-  if (v.ran_out) return out + ran_out_text(*v.ran_out, style);
+  if (v.ran_out) return out + ran_out_text(v, style);
+  if (style.brief) return out + brief_text(v, tolerance, style);
   out += memory_table(v, tolerance, style);
+  if (style.verbose) out += phase_table(v, style) + "\n";
   if (!v.computes) return out + "  values and times need a GPU: kernels did nothing here\n";
-  for (std::size_t i = 0; i < v.losses.size(); ++i)
-    out += (i == 0 ? "  losses  " : "  ") + decimal(v.losses[i], std::chars_format::general, 6);
-  if (!v.losses.empty()) out += "\n";
-  out += times_text(v.step_milliseconds);
-  if (v.values_equal)
-    out += "  " + verdict_mark(*v.values_equal, style) + " losses, gradients and weights are " +
-           (*v.values_equal ? "bit for bit" : "not") + " those of a run that releases nothing\n";
+  out += values_text(v, style);
+  if (v.times) out += times_text(*v.times, v.plan.run.batch, style) + times_table(*v.times, table, style);
   return out;
 }
 

@@ -37,7 +37,7 @@ void run(benchmark::State& state, BenchmarkedGpu& benchmarked, const StepCase& c
                                   {.steps = benchmarked.computes ? 12 : 3, .computes = benchmarked.computes});
     device.release_all();
     if (!benchmarked.computes) return state.SkipWithError(kTimesNeedAGpu);
-    std::vector<double> times = v.step_milliseconds;
+    std::vector<double> times = v.times ? v.times->steps_ms : std::vector<double>();
     if (times.empty()) return state.SkipWithError(v.ran_out ? "too little memory" : "no step was timed");
     std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
     state.SetIterationTime(times[times.size() / 2] / 1000);

@@ -1,0 +1,101 @@
+#include "validate/operation_work.h"
+
+#include <algorithm>
+
+namespace gpuplan {
+namespace {
+
+struct ClassName {
+  std::string_view operator()(const Gemm&) const { return "matrix product"; }
+  std::string_view operator()(const Convolution&) const { return "convolution"; }
+  std::string_view operator()(const Elementwise&) const { return "pointwise"; }
+  std::string_view operator()(const BatchNorm&) const { return "batch norm"; }
+  std::string_view operator()(const LayerNorm&) const { return "layer norm"; }
+  std::string_view operator()(const GroupNorm&) const { return "group norm"; }
+  std::string_view operator()(const Reduction&) const { return "reduction"; }
+  std::string_view operator()(const Pooling&) const { return "pooling"; }
+  std::string_view operator()(const Softmax&) const { return "softmax"; }
+  std::string_view operator()(const NllLoss&) const { return "loss"; }
+  std::string_view operator()(const Loss&) const { return "loss"; }
+  std::string_view operator()(const Lookup&) const { return "embedding"; }
+  std::string_view operator()(const Scripted&) const { return "attention"; }
+  std::string_view operator()(const Recurrence&) const { return "recurrence"; }
+  std::string_view operator()(const DropoutStates&) const { return "dropout states"; }
+  std::string_view operator()(const Copy&) const { return "copy"; }
+  std::string_view operator()(const Fill&) const { return "fill"; }
+  std::string_view operator()(const Resample&) const { return "resampling"; }
+  std::string_view operator()(const Marker&) const { return "none"; }
+};
+
+// An expanded tensor repeats its elements with a stride of 0.
+std::int64_t distinct_bytes(const OperandView& view) {
+  if (view.buffer == kNone) return 0;
+  std::int64_t elements = 1;
+  for (int i = 0; i < view.shape.rank(); ++i)
+    if (view.strides[i] != 0 || view.shape[i] == 0) elements *= view.shape[i];
+  return elements * size_of(view.dtype);
+}
+
+std::int64_t bytes_of(std::span<const OperandView> views) {
+  std::int64_t bytes = 0;
+  for (const OperandView& v : views) bytes += distinct_bytes(v);
+  return bytes;
+}
+
+DType product_type(const Primitive& what, const KernelCall& call, const Calls& calls) {
+  if (const auto* g = std::get_if<Gemm>(&what)) return g->dtype;
+  if (const auto* c = std::get_if<Convolution>(&what)) return c->dtype;
+  const auto reads = calls.at(call.reads);
+  return reads.empty() ? DType::fp32 : reads.front().dtype;
+}
+
+std::int64_t operand_bytes(const Primitive& what, const KernelCall& call, const Calls& calls) {
+  const auto reads = calls.at(call.reads), writes = calls.at(call.writes);
+  std::int64_t bytes = bytes_of(reads) + bytes_of(calls.at(call.beside)) + bytes_of(writes);
+  if (writes.empty() && !reads.empty()) bytes += distinct_bytes(reads.front());
+  if (const auto* l = std::get_if<Lookup>(&what); l != nullptr && !l->backward && !reads.empty()) {
+    const std::int64_t table = distinct_bytes(reads.front());
+    bytes += std::min(l->indices * l->features * size_of(reads.front().dtype), table) - table;
+  }
+  return bytes;
+}
+
+std::int64_t gradient_bytes(const Schedule& schedule) {
+  std::int64_t bytes = 0;
+  for (const BufferId b : schedule.gradients) bytes += schedule.buffers[static_cast<std::size_t>(b)].bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view class_name(const Primitive& what) { return std::visit(ClassName{}, what); }
+
+Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32) {
+  const Cost c = cost(*step.what);
+  return {2 * (c.macs + c.recompute_macs), c.elementwise_flops, operand_bytes(*step.what, call, calls),
+          product_type(*step.what, call, calls), tf32};
+}
+
+Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
+  std::int64_t parameters = 0, states = 0;
+  for (const std::int32_t i : schedule.with_gradient) {
+    const Tensor& t = graph.tensor(graph.parameters[static_cast<std::size_t>(i)].tensor);
+    parameters += t.shape.elements() * size_of(t.dtype);
+  }
+  for (const auto* program : {&optimizer.construction, &optimizer.first})
+    for (const OptimizerEvent& e : program->events)
+      if (e.kind == OptimizerEvent::Kind::alloc_state) states += e.bytes;
+  Work work;
+  work.plain_flops = optimizer.steady.elementwise_flops;
+  work.bytes = 2 * parameters + gradient_bytes(schedule) + 2 * states;
+  return work;
+}
+
+Work clip_work(const Schedule& schedule, const OptimizerWork& optimizer) {
+  Work work;
+  work.plain_flops = optimizer.clip.elementwise_flops;
+  work.bytes = 3 * gradient_bytes(schedule);
+  return work;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// What each operation of a step, and the optimizer, have to compute and to move at least.
+#pragma once
+
+#include <string_view>
+
+#include "estimator/optimizer/optimizer_work.h"
+#include "estimator/schedule/calls.h"
+#include "estimator/schedule/schedule.h"
+#include "validate/roofline.h"
+
+namespace gpuplan {
+
+/// How operations are grouped: by what their Primitive is.
+std::string_view class_name(const Primitive& what);
+
+/// Every tensor that the operation is given counts once, at the size of its distinct elements, and one that it changes
+/// in place twice; of an embedding's table the rows that are looked up. Scratch does not count: another kernel may do
+/// without.
+Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32);
+
+/// One optimizer.step(): reads parameters, gradients and states, writes parameters and states.
+Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
+/// clip_grad_norm_: reads the gradients for their norm, then scales them.
+Work clip_work(const Schedule& schedule, const OptimizerWork& optimizer);
+
+}  // namespace gpuplan

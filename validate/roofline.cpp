@@ -1,0 +1,69 @@
+#include "validate/roofline.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gpuplan {
+namespace {
+
+// Multiply-adds a clock and SM.
+struct Rates {
+  int capability = 0;  // 10 * major + minor, the first that has them
+  int tensor_half = 0, tensor_tf32 = 0, tensor_fp64 = 0, fp32 = 0, fp64 = 0;
+};
+
+constexpr std::array<Rates, 13> kRates = {{
+    {0, 0, 0, 0, 128, 4},
+    {60, 0, 0, 0, 64, 32},
+    {61, 0, 0, 0, 128, 4},
+    {70, 512, 0, 0, 64, 32},
+    {75, 512, 0, 0, 64, 2},
+    {80, 1024, 512, 64, 64, 32},
+    {86, 512, 256, 0, 128, 2},
+    {87, 1024, 512, 0, 128, 2},
+    {89, 512, 256, 0, 128, 2},
+    {90, 2048, 1024, 128, 128, 64},
+    {100, 4096, 2048, 64, 128, 64},
+    {103, 4096, 2048, 0, 128, 2},
+    {120, 512, 256, 0, 128, 2},
+}};
+
+const Rates& rates_of(const Gpu& gpu) {
+  const int capability = 10 * gpu.capability_major + gpu.capability_minor;
+  return *std::prev(std::ranges::find_if(kRates, [&](const Rates& r) { return r.capability > capability; }));
+}
+
+double product_rate(const Work& work, const Peaks& peaks) {
+  switch (work.dtype) {
+    case DType::fp64: return peaks.fp64;
+    case DType::fp16:
+    case DType::bf16: return peaks.half;
+    default: return work.tf32 ? peaks.tf32 : peaks.fp32;
+  }
+}
+
+}  // namespace
+
+Peaks peaks_of(const Gpu& gpu) {
+  Peaks peaks;
+  if (gpu.memory_bus_bits && gpu.memory_clock_khz)  // both edges of the clock move data
+    peaks.bytes = 2.0 * 1000 * *gpu.memory_clock_khz * (*gpu.memory_bus_bits / 8.0);
+  if (!gpu.sm_clock_khz) return peaks;
+  const Rates& rates = rates_of(gpu);
+  const double clocks = 1000.0 * *gpu.sm_clock_khz * gpu.sm_count;
+  const auto flops = [&](int multiply_adds) { return 2 * clocks * multiply_adds; };
+  peaks.plain = peaks.fp32 = flops(rates.fp32);
+  peaks.tf32 = flops(std::max(rates.tensor_tf32, rates.fp32));
+  peaks.half = flops(std::max(rates.tensor_half, rates.fp32));
+  peaks.fp64 = flops(std::max(rates.tensor_fp64, rates.fp64));
+  return peaks;
+}
+
+double least_milliseconds(const Work& work, const Peaks& peaks) {
+  if (!peaks.known()) return 0;
+  const auto seconds = [](std::int64_t amount, double rate) { return static_cast<double>(amount) / rate; };
+  return 1000 * std::max({seconds(work.product_flops, product_rate(work, peaks)),
+                          seconds(work.plain_flops, peaks.plain), seconds(work.bytes, peaks.bytes)});
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,38 @@
+// The least time that a GPU can take for an operation: as if it computed and moved memory at its highest rates, at its
+// highest clocks, and both at the same time. No operation reaches it, and launches cost nothing in it.
+//
+// Multiply-adds a clock and SM: tensor cores by NVIDIA's whitepapers (V100, T4, A100, GA102, H100, Blackwell), CUDA
+// cores by "Throughput of Native Arithmetic Instructions" in the CUDA C++ Programming Guide. GeForce cards accumulate
+// half precision in fp32 at half of their tensor cores' rate, which the compute capability does not tell: they can take
+// twice as long at the least.
+#pragma once
+
+#include <cstdint>
+
+#include "estimator/device/gpu.h"
+#include "estimator/dtype.h"
+
+namespace gpuplan {
+
+/// Operations and bytes a second; 0: not known.
+struct Peaks {
+  double bytes = 0;
+  double fp64 = 0, fp32 = 0, tf32 = 0, half = 0;  // of products; half: fp16 and bf16 alike
+  double plain = 0;                               // fp32 on CUDA cores: what is not a product
+  bool known() const { return bytes > 0 && plain > 0; }
+};
+Peaks peaks_of(const Gpu& gpu);
+
+/// What an operation has to compute and to move at least.
+struct Work {
+  std::int64_t product_flops = 0;  // of matrix products and convolutions, two a multiply-add
+  std::int64_t plain_flops = 0;    // of everything else
+  std::int64_t bytes = 0;          // of each tensor that it reads or writes, once
+  DType dtype = DType::fp32;       // of the products
+  bool tf32 = false;
+};
+
+/// 0 where the peaks are not known.
+double least_milliseconds(const Work& work, const Peaks& peaks);
+
+}  // namespace gpuplan
