@@ -26,7 +26,7 @@
 //     full_like, ones_like {value} · empty_like: nothing · fill_ {value, then of each dimension that is not filled
 //                                               whole dim, start, count} reads what it fills
 //     flip {dim} · roll {shift, dim} reads x and what only lives as long · repeat reads x of one dimension
-//     mul of the loss by {scale} under a GradScaler
+//     mul of the loss, and of its gradient, by the scale that a GradScaler has on the device
 //     tril reads x · to without an operand      {its numbers}
 //     clone, contiguous, copy_ (reads to, from)  copies between any strides and types; copy_ of a slice's gradient has
 //                                               {dim, start, step} and of a selection's {dim, position}: where in `to`
