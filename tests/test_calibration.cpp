@@ -105,7 +105,7 @@ Calibration calibrated(ClockDevice& device, CalibrationOptions options = {.quick
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 Gpu with_date(Gpu gpu) {
-  gpu.measured->date = "2026-11-21";
+  gpu.measured.value().date = "2026-11-21";
   gpu.measured->with = "gpuplan 0.1.0, a \"driver\"";
   return gpu;
 }
