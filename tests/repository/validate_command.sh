@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.."
 nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no nvcc, which the module is compiled with"; exit 77; }
 toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
 ls "$toolkit"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
+command -v python3 >/dev/null || { echo "no python3, which interrupts a run"; exit 77; }
 if [ -z "${GPUPLAN:-}" ]; then
   tools/build release gpuplan gpuplan_cuda || exit 1
 fi
@@ -52,7 +53,7 @@ grep -q '"same": true' "$work/too_big.json" || fail "the file says so too"
 # What cannot be asked for.
 expect 2 '--by expects layer, op or class' "$gpuplan" validate zoo:resnet18 --by name
 expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 --format csv
-expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 -o "$work/v.md"
+expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
 expect 2 '--steps is' "$gpuplan" validate zoo:resnet18 --steps 2
 expect 2 '--tolerance is' "$gpuplan" validate zoo:resnet18 --tolerance nan
 
@@ -73,6 +74,6 @@ EOF
 if nvidia-smi >/dev/null 2>&1; then
   expect 0 'samples/s' "$gpuplan" validate zoo:resnet18 --batch 16 --values --by class
 else
-  expect 4 'no GPU to validate on' "$gpuplan" validate zoo:resnet18
+  expect 4 'no GPU to run on' "$gpuplan" validate zoo:resnet18
 fi
 exit $status
