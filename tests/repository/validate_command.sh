@@ -7,11 +7,8 @@ nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no
 toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
 ls "$toolkit"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
 command -v python3 >/dev/null || { echo "no python3, which interrupts a run"; exit 77; }
-if [ -z "${GPUPLAN:-}" ]; then
-  tools/build release gpuplan gpuplan_cuda || exit 1
-fi
-gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
-[ -e "$(dirname "$gpuplan")/libgpuplan_cuda.so" ] || { echo "no module beside $gpuplan"; exit 77; }
+tools/build release gpuplan gpuplan_cuda || exit 1
+gpuplan=$PWD/build/gpuplan
 export LD_LIBRARY_PATH=$toolkit/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
