@@ -83,7 +83,7 @@ void HostDevice::update_scale(const ScalerValues& values) { host::update_scale(v
 // No tensor of a small model is as large as the workspaces of cuBLAS and cuDNN, which nothing reads here: of those only
 // the ends are poisoned, since a walk that keeps everything has hundreds.
 void HostDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
-  constexpr std::int64_t kWorkspace = std::int64_t{16} << 20, kEnd = std::int64_t{1} << 20;
+  constexpr std::int64_t kWorkspace = std::int64_t{4} << 20, kEnd = std::int64_t{1} << 20;
   if (value == 0 || bytes < kWorkspace) {
     std::memset(address, value, static_cast<std::size_t>(bytes));
     return;
