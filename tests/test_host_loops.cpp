@@ -144,8 +144,15 @@ TEST_CASE("micro-batches free nothing that is needed, and accumulate") {
 // A mean over the batch is the mean of the means over its halves. Without an optimizer the weights stay; models
 // without dropout and without batch statistics.
 TEST_CASE("gradients of micro-batches add up to those of the whole batch") {
-  for (const auto& [name, precision, tolerance] :
-       {std::tuple{"vit", DType::fp64, 1e-12}, {"llama", DType::fp32, 1e-5}}) {
+  struct Case {
+    const char* name;
+    DType precision;
+    double tolerance;
+  };
+  for (const Case& c : {Case{"vit", DType::fp64, 1e-12}, Case{"llama", DType::fp32, 1e-5}}) {
+    const std::string name = c.name;
+    const DType precision = c.precision;
+    const double tolerance = c.tolerance;
     CAPTURE(name);
     RunConfig whole = training(6, OptimizerKind::none);
     whole.precision = precision;
