@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <tuple>
 
 #include "tests/host_device/book_device.h"
 #include "tests/host_device/elements.h"
@@ -150,25 +149,22 @@ TEST_CASE("gradients of micro-batches add up to those of the whole batch") {
     double tolerance;
   };
   for (const Case& c : {Case{"vit", DType::fp64, 1e-12}, Case{"llama", DType::fp32, 1e-5}}) {
-    const std::string name = c.name;
-    const DType precision = c.precision;
-    const double tolerance = c.tolerance;
-    CAPTURE(name);
+    CAPTURE(c.name);
     RunConfig whole = training(6, OptimizerKind::none);
-    whole.precision = precision;
+    whole.precision = c.precision;
     for (const std::int64_t parts : {std::int64_t{2}, std::int64_t{3}}) {
       RunConfig run = whole;
       run.micro_batches = parts;
-      const auto one = executable(small_model(name), whole, ampere());
-      const auto many = executable(small_model(name), run, ampere());
+      const auto one = executable(small_model(c.name), whole, ampere());
+      const auto many = executable(small_model(c.name), run, ampere());
       const WalkResult expected = walked(*one, false), result = walked(*many, false);
-      CHECK(difference(result.losses, expected.losses) <= tolerance);
+      CHECK(difference(result.losses, expected.losses) <= c.tolerance);
       CHECK(result.weights == expected.weights);
       REQUIRE(result.gradients.size() == expected.gradients.size());
       REQUIRE(!result.gradients.empty());
       for (std::size_t i = 0; i < result.gradients.size(); ++i)
-        CHECK(difference(values(result.gradients[i], precision), values(expected.gradients[i], precision)) <=
-              tolerance);
+        CHECK(difference(values(result.gradients[i], c.precision), values(expected.gradients[i], c.precision)) <=
+              c.tolerance);
     }
   }
 }
