@@ -22,7 +22,7 @@ std::string text_of(const YamlNode& map, std::string_view key) {
 
 // YYYY-MM-DD.
 std::string date_of(const YamlNode& map) {
-  const std::string text = text_of(map, "date");
+  std::string text = text_of(map, "date");
   const auto number = [&](std::size_t from, std::size_t digits) {
     if (text.find_first_not_of("0123456789", from) < from + digits) return std::int64_t{-1};
     return decimal(text.substr(from, digits)).value_or(-1);

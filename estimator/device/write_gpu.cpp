@@ -34,7 +34,7 @@ std::string row(std::initializer_list<std::int64_t> numbers) {
 // A table of which nothing was measured is an empty list.
 std::string table(const std::string& indent, std::string_view key, const std::vector<std::string>& rows) {
   std::string out = indent + std::string(key) + ":" + (rows.empty() ? " []\n" : "\n");
-  for (const std::string& r : rows) out += indent + "  - " + r + "\n";
+  for (const std::string& r : rows) out.append(indent).append("  - ").append(r).append("\n");
   return out;
 }
 

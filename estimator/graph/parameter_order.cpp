@@ -123,7 +123,7 @@ std::vector<ParameterTensor> in_module_order(std::vector<ParameterTensor> parame
   }
   std::vector<ParameterTensor> ordered;
   ordered.reserve(parameters.size());
-  for (const std::size_t i : tree.parameters()) ordered.push_back(std::move(parameters[i]));
+  for (const std::size_t i : tree.parameters()) ordered.push_back(parameters[i]);
   return ordered;
 }
 
