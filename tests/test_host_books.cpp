@@ -8,6 +8,7 @@
 #include "tests/host_device/book_device.h"
 #include "tests/host_device/host_device.h"
 #include "tests/host_device/small_models.h"
+#include "tests/host_device/walked.h"
 
 namespace gpuplan {
 namespace {
@@ -24,12 +25,6 @@ WalkOptions poisoned() {
   WalkOptions options;
   options.poison = true;
   return options;
-}
-
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& l : lines) text += l + "\n";
-  return text;
 }
 
 TEST_CASE("every kernel runs in the schedule's order, three times, each time with its update") {

@@ -11,27 +11,11 @@
 #include "tests/host_device/elements.h"
 #include "tests/host_device/host_device.h"
 #include "tests/host_device/small_models.h"
+#include "tests/host_device/walked.h"
 #include "validate/executor/half.h"
 
 namespace gpuplan {
 namespace {
-
-WalkResult walked(const Executable& e, bool keeps_everything) {
-  HostDevice device(std::int64_t{1} << 40);  // what is not freed and not touched takes no memory
-  WalkOptions options;
-  options.poison = true;
-  options.keeps_everything = keeps_everything;
-  options.collects = true;
-  const WalkResult result = run(device, e.walk(), options);
-  REQUIRE(!result.within.out_of_memory);
-  return result;
-}
-
-std::string joined(const std::vector<std::string>& reasons) {
-  std::string text;
-  for (const std::string& r : reasons) text += r + "\n";
-  return text;
-}
 
 std::vector<double> values(const std::vector<std::byte>& bytes, DType dtype) {
   std::vector<double> result;

@@ -9,26 +9,10 @@
 
 #include "tests/host_device/host_device.h"
 #include "tests/host_device/small_models.h"
+#include "tests/host_device/walked.h"
 
 namespace gpuplan {
 namespace {
-
-WalkResult walked(const Executable& e, bool keeps_everything) {
-  HostDevice device(std::int64_t{1} << 40);  // what is not freed and not touched takes no memory
-  WalkOptions options;
-  options.poison = !keeps_everything;
-  options.keeps_everything = keeps_everything;
-  options.collects = true;
-  const WalkResult result = run(device, e.walk(), options);
-  REQUIRE(!result.within.out_of_memory);
-  return result;
-}
-
-std::string joined(const std::vector<std::string>& reasons) {
-  std::string text;
-  for (const std::string& r : reasons) text += r + "\n";
-  return text;
-}
 
 bool finite(const std::vector<std::byte>& bytes, DType dtype) {
   for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size_of(dtype))) {

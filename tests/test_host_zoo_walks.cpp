@@ -8,6 +8,7 @@
 #include "estimator/spec/read.h"
 #include "tests/host_device/host_device.h"
 #include "tests/host_device/small_models.h"
+#include "tests/host_device/walked.h"
 
 namespace gpuplan {
 namespace {
@@ -63,17 +64,6 @@ loss: CrossEntropyLoss()
 )yaml";
 
 Model inlined(const std::string& text) { return read_model(std::make_shared<Source>(Source{"small.yaml", text})); }
-
-WalkResult walked(const Executable& e, bool keeps_everything) {
-  HostDevice device(std::int64_t{1} << 40);  // what is not freed and not touched takes no memory
-  WalkOptions options;
-  options.poison = !keeps_everything;
-  options.keeps_everything = keeps_everything;
-  options.collects = true;
-  const WalkResult result = run(device, e.walk(), options);
-  REQUIRE(!result.within.out_of_memory);
-  return result;
-}
 
 void check_sufficient(Model model, const RunConfig& run, const Gpu& gpu) {
   const auto e = executable(std::move(model), run, gpu);

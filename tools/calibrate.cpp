@@ -1,11 +1,6 @@
 // gpuplan calibrate -o gpu.yaml: measures this machine's GPU into a file that --gpu reads.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <memory>
 
@@ -13,6 +8,7 @@
 #include "estimator/error.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
+#include "tools/progress_line.h"
 #include "tools/run_options.h"
 #include "tools/version.h"
 #include "tools/words.h"
@@ -36,37 +32,10 @@ std::string today() {
   return text;
 }
 
-// A line that is rewritten on a terminal, and taken away when it is over; nothing elsewhere.
-class ProgressLine {
- public:
-  ProgressLine() : shown_(isatty(2) == 1) {}
-  ~ProgressLine() {
-    if (shown_) write_stderr("\r\033[K");
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(std::string_view what, int done, int total) const {
-    if (shown_)
-      write_stderr("\r\033[K  " + std::to_string(done) + " of " + std::to_string(total) + "  " + std::string(what));
-  }
-
- private:
-  bool shown_;
-};
-
 std::string with_source(const Gpu& gpu, const Measurements& m) {
   return gpu.source +
          "; context_bytes: what the device's memory held beside the operands when all was measured, other " +
          "programs included; measured: gpuplan calibrate, " + m.date;
-}
-
-// That the file can be written is known before minutes are spent.
-void check_writable(const std::string& path) {
-  const bool there = access(path.c_str(), F_OK) == 0;
-  std::FILE* const file = std::fopen(path.c_str(), "ab");
-  if (file == nullptr) throw Error("cannot write " + path + ": " + std::strerror(errno), ErrorKind::environment);
-  std::fclose(file);
-  if (!there) (void)std::remove(path.c_str());
 }
 
 int run_calibrate(const CalibrateOptions& options) {
@@ -81,13 +50,17 @@ int run_calibrate(const CalibrateOptions& options) {
   if (device_is_a_shadow() && !options.dry)
     throw Error("kernels do nothing here: times need a GPU", ErrorKind::environment)
         .help("--dry-run runs every operation once and measures nothing");
-  if (!options.file.empty()) check_writable(options.file);
+  if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
 
   Calibration calibration;
   {
-    const ProgressLine line;
-    calibration = calibrate(*device, describe_gpu(*device, gpu_table()), how,
-                            [&](std::string_view what, int done, int total) { line.show(what, done, total); });
+    ProgressLine progress(true);
+    calibration =
+        calibrate(*device, describe_gpu(*device, gpu_table()), how, [&](std::string_view what, int done, int total) {
+          if (progress.due())
+            progress.show("calibrate: " + std::string(what) + ", " + std::to_string(done) + " of " +
+                          std::to_string(total));
+        });
   }
   if (options.dry) {
     write_stdout(calibration.gpu.title + " accepted " + std::to_string(calibration.operations) + " operations\n");

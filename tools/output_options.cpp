@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "tools/words.h"
@@ -135,6 +136,18 @@ std::vector<OutputFile> files_of(const OutputOptions& options) {
     if (files.back().path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
   }
   return files;
+}
+
+void refuse_unwritable(const std::vector<OutputFile>& files) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const OutputFile& file : files) {
+    const fs::path path = fs::absolute(file.path);
+    const bool there = fs::exists(path, ignored);
+    const bool writable = there ? !fs::is_directory(path, ignored) && access(path.c_str(), W_OK) == 0
+                                : access(path.parent_path().c_str(), W_OK) == 0;
+    if (!writable) throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
+  }
 }
 
 LayerTableOptions layer_table_options(const OutputOptions& o, bool unicode) {

@@ -61,18 +61,6 @@ void refuse_words(const ShadowOptions& options) {
     throw Error("no command to run", ErrorKind::usage).help(example("python train.py"));
 }
 
-// Before the command runs, perhaps for hours, in vain.
-void refuse_unwritable(const std::vector<OutputFile>& files) {
-  std::error_code ignored;
-  for (const OutputFile& file : files) {
-    const fs::path path = fs::absolute(file.path);
-    const bool there = fs::exists(path, ignored);
-    const bool writable = there ? !fs::is_directory(path, ignored) && access(path.c_str(), W_OK) == 0
-                                : access(path.parent_path().c_str(), W_OK) == 0;
-    if (!writable) throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
-  }
-}
-
 // The reasons why the runtime cannot stand in for the program's, before anything runs.
 void refuse_linkage(const fs::path& program) {
   const shadow::Linkage linkage = shadow::linkage_of(program);

@@ -14,6 +14,7 @@
 #include "tools/progress_line.h"
 #include "tools/version.h"
 #include "tools/words.h"
+#include "validate/calibration/calibration.h"
 #include "validate/load_device.h"
 #include "validate/validation.h"
 
@@ -44,20 +45,6 @@ int steps_of(const std::string& written) {
     throw Error("--steps is \"" + written + "\", expected 3 to 1000000: the third step is the first settled one",
                 ErrorKind::usage);
   return value;
-}
-
-// The GPU's entry in the catalog, or one made of what the device says of itself.
-Gpu gpu_of(const Device& device, const std::optional<Gpu>& named) {
-  if (named) return *named;
-  const DeviceDescription d = device.description();
-  for (const Gpu& g : gpu_table())
-    if (g.title == d.name || g.cuda_name == d.name) return g;
-  Gpu gpu = assumed_gpu();
-  gpu.name = gpu.title = d.name;
-  gpu.capability_major = d.compute_major;
-  gpu.capability_minor = d.compute_minor;
-  gpu.sm_count = d.sm_count;
-  return gpu;
 }
 
 TimesTable times_table_of(const ValidateOptions& options) {
@@ -120,13 +107,14 @@ int run_validate(const ValidateOptions& options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   refuse_other_formats(format, files);
+  refuse_unwritable(files);
   const TextStyle style = terminal_style(options.output);
   const double tolerance = tolerance_of(options.tolerance);
   const int steps = steps_of(options.steps);
   const TimesTable table = times_table_of(options);
   const Planning planning = prepare(options.run);
   const std::unique_ptr<Device> device = load_device(0);
-  const Gpu gpu = gpu_of(*device, planning.gpu);
+  const Gpu gpu = planning.gpu ? *planning.gpu : describe_gpu(*device, gpu_table());
   Validation validation = measure(*device, planning, gpu, options, steps);
   if (validation.ran_out) validation.ways_out = ways_out_of(planning, gpu, *validation.ran_out);
   for (const OutputFile& file : files)
