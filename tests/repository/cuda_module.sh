@@ -3,23 +3,15 @@
 # module accepts it, no CUDA call fails, and every launch is within the limits of CUDA's grids and blocks.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no nvcc, which the module is compiled with"; exit 77; }
-ls "$(dirname "$(dirname "$(realpath "$nvcc")")")"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
-tools/build release gpuplan gpuplan_cuda || exit 1
-gpuplan=$PWD/build/gpuplan module=$PWD/build/libgpuplan_cuda.so
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/cuda/module.bash
+build_module
+module=$PWD/build/libgpuplan_cuda.so
 ${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_*.cpp estimator/error.cpp estimator/dtype.cpp -o "$work/program" -ldl \
   >"$work/compiler" 2>&1 || { cat "$work/compiler"; exit 1; }
 
-status=0
-fail() {
-  echo "FAIL  $1"
-  status=1
-}
 for gpu in t4 a100-40gb h200; do
   "$gpuplan" shadow --gpu "$gpu" --launches "$work/launches.tsv" -o "$work/report.json" -- "$work/program" "$module" \
-    >"$work/out" 2>"$work/err" || { fail "the operations on a shadow $gpu"; cat "$work/out" "$work/err"; continue; }
+    >"$work/out" 2>"$work/err" || { fail "the operations on a shadow $gpu"; continue; }
   # x, y and z of grid and block; the threads of a block.
   awk -F'\t' -v gpu="$gpu" '
     match($0, /grid [0-9,]+ block [0-9,]+ shared [0-9]+/) {
@@ -35,6 +27,6 @@ for gpu in t4 a100-40gb h200; do
 done
 
 if nvidia-smi >/dev/null 2>&1; then
-  "$work/program" "$module" >"$work/out" || { fail "the operations on this machine's GPU"; cat "$work/out"; }
+  "$work/program" "$module" >"$work/out" 2>"$work/err" || fail "the operations on this machine's GPU"
 fi
 exit $status

@@ -6,20 +6,10 @@
 # Values, times, and what a kernel does with its pointers, need a GPU.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no nvcc, which the module is compiled with"; exit 77; }
-ls "$(dirname "$(dirname "$(realpath "$nvcc")")")"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
-command -v python3 >/dev/null || { echo "no python3, which reads the JSON"; exit 77; }
-tools/build release gpuplan gpuplan_cuda gpuplan_events || exit 1
-gpuplan=$PWD/build/gpuplan events=$PWD/build/gpuplan_events
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/cuda/module.bash
+build_module gpuplan_events
+events=$PWD/build/gpuplan_events
 
-status=0
-fail() {
-  echo "FAIL  $1"
-  cat "$work/out" "$work/err"
-  status=1
-}
 shadow() {
   local gpu=$1
   shift

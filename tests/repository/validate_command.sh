@@ -3,30 +3,9 @@
 # out, Ctrl-C. Without a GPU it says so; on a machine with one it also measures times and compares values.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || { echo "no nvcc, which the module is compiled with"; exit 77; }
-toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
-ls "$toolkit"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
-command -v python3 >/dev/null || { echo "no python3, which interrupts a run"; exit 77; }
-tools/build release gpuplan gpuplan_cuda || exit 1
-gpuplan=$PWD/build/gpuplan
-export LD_LIBRARY_PATH=$toolkit/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
+source tests/cuda/module.bash
+build_module
 
-fail() {
-  echo "FAIL  $1"
-  cat "$work/out" "$work/err"
-  status=1
-}
-# expect CODE PATTERN COMMAND...: the pattern is in what the command prints.
-expect() {
-  local code=$1 pattern=$2 actual=0
-  shift 2
-  "$@" >"$work/out" 2>"$work/err" </dev/null || actual=$?
-  [ "$actual" -eq "$code" ] || fail "$*: exit $actual, not $code"
-  cat "$work/out" "$work/err" | grep -qE -- "$pattern" || fail "$*: no '$pattern'"
-}
 shadow() {
   local gpu=$1
   shift
