@@ -30,6 +30,7 @@ grep -q '"same": true' "$work/too_big.json" || fail "the file says so too"
 expect 2 '--by expects layer, op or class' "$gpuplan" validate zoo:resnet18 --by name
 expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 --format csv
 expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
+expect 4 'cannot be written there' "$gpuplan" validate zoo:resnet18 -o "$work/none/v.json"
 expect 2 '--steps is' "$gpuplan" validate zoo:resnet18 --steps 2
 expect 2 '--tolerance is' "$gpuplan" validate zoo:resnet18 --tolerance nan
 
