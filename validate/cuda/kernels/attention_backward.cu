@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "validate/cuda/kernels/attention_tile.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/pointwise.h"
 #include "validate/cuda/kernels/strided.h"
 
@@ -69,7 +70,7 @@ __device__ __forceinline__ Score<C> score(const AttentionCall& a, int b, int h, 
 template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) query_gradient(const __grid_constant__ AttentionCall a) {
   using S = Tile<C, size>;
-  extern __shared__ __align__(16) unsigned char memory[];
+  unsigned char* const memory = dynamic_shared();
   C* queries = reinterpret_cast<C*>(memory);
   C* grads = queries + S::kElements;
   C* tile = grads + S::kElements;
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(kAttentionThreads) query_gradient(const __grid
 template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) key_gradients(const __grid_constant__ AttentionCall a) {
   using S = Tile<C, size>;
-  extern __shared__ __align__(16) unsigned char memory[];
+  unsigned char* const memory = dynamic_shared();
   C* keys = reinterpret_cast<C*>(memory);
   C* values = keys + S::kElements;
   C* tile = values + S::kElements;
@@ -176,12 +177,12 @@ __global__ void __launch_bounds__(kAttentionThreads) key_gradients(const __grid_
 }
 
 template <class C, int size>
-void launch(const LaunchContext& context, const AttentionCall& call) {
+void launch_tiles(const LaunchContext& context, const AttentionCall& call) {
   using S = Tile<C, size>;
   constexpr int kBytes = static_cast<int>(sizeof(C)) * (3 * S::kElements + S::kScores);
   const AttentionShape& s = call.shape;
   const std::int64_t rows = std::int64_t{s.batch} * s.heads * s.queries;
-  sum_rows<C><<<blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream>>>(call, rows);
+  launch(sum_rows<C>, blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream, call, rows);
   check_launch("the row sums of attention's gradient");
   const auto of_query = query_gradient<C, size>;
   const auto of_key = key_gradients<C, size>;
@@ -189,10 +190,10 @@ void launch(const LaunchContext& context, const AttentionCall& call) {
       cudaFuncSetAttribute(of_key, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) != cudaSuccess)
     check_launch("attention's shared memory");
   const auto heads = static_cast<unsigned>(s.batch * s.heads);
-  of_query<<<dim3(blocks_for(s.queries, S::kSide), heads), kAttentionThreads, kBytes, context.stream>>>(call);
+  launch(of_query, dim3(blocks_for(s.queries, S::kSide), heads), kAttentionThreads, kBytes, context.stream, call);
   check_launch("attention's gradient of the queries");
   const dim3 grid(blocks_for(s.keys, S::kSide), heads / static_cast<unsigned>(s.group));
-  of_key<<<grid, kAttentionThreads, kBytes, context.stream>>>(call);
+  launch(of_key, grid, kAttentionThreads, kBytes, context.stream, call);
   check_launch("attention's gradient of the keys and values");
 }
 
@@ -204,7 +205,8 @@ void attention_backward(const LaunchContext& context, const AttentionTensors& t,
   AttentionCall call = attention_call(t, arguments);
   call.row_sums = row_sums;
   if (t.grad_mask.data != nullptr && arguments.causal) fill(context, t.grad_mask, 0);  // blocks that nobody visits
-  for_tiles(call, [&](auto computed, auto size) { launch<decltype(computed), decltype(size)::value>(context, call); });
+  for_tiles(call,
+            [&](auto computed, auto size) { launch_tiles<decltype(computed), decltype(size)::value>(context, call); });
 }
 
 }  // namespace gpuplan::cuda

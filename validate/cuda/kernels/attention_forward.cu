@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include "validate/cuda/kernels/attention_tile.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/strided.h"
 
 namespace gpuplan::cuda {
@@ -11,7 +12,7 @@ namespace {
 template <class C, int size>
 __global__ void __launch_bounds__(kAttentionThreads) forward(const __grid_constant__ AttentionCall a) {
   using S = Tile<C, size>;
-  extern __shared__ __align__(16) unsigned char memory[];
+  unsigned char* const memory = dynamic_shared();
   C* queries = reinterpret_cast<C*>(memory);
   C* tile = queries + S::kElements;
   C* probabilities = tile + S::kElements;
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kAttentionThreads) forward(const __grid_consta
 }
 
 template <class C, int size>
-void launch(const LaunchContext& context, const AttentionCall& call) {
+void launch_tiles(const LaunchContext& context, const AttentionCall& call) {
   using S = Tile<C, size>;
   constexpr int kBytes = static_cast<int>(sizeof(C)) * (2 * S::kElements + S::kScores);
   const auto kernel = forward<C, size>;
@@ -101,7 +102,7 @@ void launch(const LaunchContext& context, const AttentionCall& call) {
     check_launch("attention's shared memory");
   const dim3 grid(blocks_for(call.shape.queries, S::kSide),
                   static_cast<unsigned>(call.shape.batch) * static_cast<unsigned>(call.shape.heads));
-  kernel<<<grid, kAttentionThreads, kBytes, context.stream>>>(call);
+  launch(kernel, grid, kAttentionThreads, kBytes, context.stream, call);
   check_launch("attention");
 }
 
@@ -157,7 +158,8 @@ AttentionCall attention_call(const AttentionTensors& t, const AttentionArguments
 void attention(const LaunchContext& context, const AttentionTensors& t, const AttentionArguments& arguments) {
   if (elements_of(t.out) == 0) return;
   const AttentionCall call = attention_call(t, arguments);
-  for_tiles(call, [&](auto computed, auto size) { launch<decltype(computed), decltype(size)::value>(context, call); });
+  for_tiles(call,
+            [&](auto computed, auto size) { launch_tiles<decltype(computed), decltype(size)::value>(context, call); });
 }
 
 }  // namespace gpuplan::cuda

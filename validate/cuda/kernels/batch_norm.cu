@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/batch_norm.h"
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 #include "validate/cuda/kernels/packed.cuh"
@@ -314,8 +315,8 @@ void run_normalize(const LaunchContext& context, const BatchNormTensors& t, cons
   const bool packed = fits_packs<T>(l, {x, y});
   const std::int64_t packs = l.channels * l.rows / (packed ? kPack<T> : 1);
   const auto kernel = packed ? normalize<T, kPack<T>> : normalize<T, 1>;
-  kernel<<<blocks_for(packs, kThreads), kThreads, 0, context.stream>>>(x, y, l, m, per_channel(t.weight),
-                                                                       per_channel(t.bias), packs);
+  launch(kernel, blocks_for(packs, kThreads), kThreads, 0, context.stream, x, y, l, m, per_channel(t.weight),
+         per_channel(t.bias), packs);
   check_launch("batch norm");
 }
 
@@ -325,11 +326,12 @@ void run_training(const LaunchContext& context, const BatchNormTensors& t, doubl
   const Layout l = layout_of(t.x);
   const Grid grid = grid_of(context, l, sizeof(Moment<C>));
   auto* partial = static_cast<Moment<C>*>(context.partials);
-  moments<T><<<grid.blocks, kThreads, 0, context.stream>>>(static_cast<const T*>(t.x.data), l, grid.shares, partial);
+  launch(moments<T>, grid.blocks, kThreads, 0, context.stream, static_cast<const T*>(t.x.data), l, grid.shares,
+         partial);
   check_launch("batch norm's moments");
-  finish_moments<C><<<blocks_for(l.channels, kThreads), kThreads, 0, context.stream>>>(
-      partial, l.channels, grid.chunks, static_cast<C*>(t.mean.data), static_cast<C*>(t.invstd.data), t.running_mean,
-      t.running_variance, static_cast<C>(momentum), static_cast<C>(eps));
+  launch(finish_moments<C>, blocks_for(l.channels, kThreads), kThreads, 0, context.stream, partial, l.channels,
+         grid.chunks, static_cast<C*>(t.mean.data), static_cast<C*>(t.invstd.data), t.running_mean, t.running_variance,
+         static_cast<C>(momentum), static_cast<C>(eps));
   check_launch("batch norm's moments");
   run_normalize<T>(context, t, l, {per_channel(t.mean), per_channel(t.invstd), false, eps});
 }
@@ -344,23 +346,23 @@ void run_backward(const LaunchContext& context, const BatchNormTensors& t, const
   const T* grad = static_cast<const T*>(t.grad.data);
   T* dx = static_cast<T*>(t.dx.data);
   const Layout gradient = layout_of(t.grad);
-  gradient_sums<T><<<grid.blocks, kThreads, 0, context.stream>>>(x, grad, l, gradient, m, grid.shares, partial);
+  launch(gradient_sums<T>, grid.blocks, kThreads, 0, context.stream, x, grad, l, gradient, m, grid.shares, partial);
   check_launch("the sums of batch norm's gradient");
-  finish_gradients<C><<<blocks_for(l.channels, kThreads), kThreads, 0, context.stream>>>(
-      partial, l.channels, grid.chunks, m, t.dweight, t.dbias);
+  launch(finish_gradients<C>, blocks_for(l.channels, kThreads), kThreads, 0, context.stream, partial, l.channels,
+         grid.chunks, m, t.dweight, t.dbias);
   check_launch("the sums of batch norm's gradient");
   if (dx == nullptr) return;
   if (!same_layout(t.grad, t.x) || !same_layout(t.dx, t.x)) {
     const std::int64_t elements = l.channels * l.rows;
-    input_gradient_between<T><<<blocks_for(elements, kThreads), kThreads, 0, context.stream>>>(
-        x, grad, dx, l, gradient, layout_of(t.dx), m, per_channel(t.weight), partial, training, elements);
+    launch(input_gradient_between<T>, blocks_for(elements, kThreads), kThreads, 0, context.stream, x, grad, dx, l,
+           gradient, layout_of(t.dx), m, per_channel(t.weight), partial, training, elements);
     return check_launch("batch norm's gradient");
   }
   const bool packed = fits_packs<T>(l, {x, grad, dx});
   const std::int64_t packs = l.channels * l.rows / (packed ? kPack<T> : 1);
   const auto kernel = packed ? input_gradient<T, kPack<T>> : input_gradient<T, 1>;
-  kernel<<<blocks_for(packs, kThreads), kThreads, 0, context.stream>>>(x, grad, dx, l, m, per_channel(t.weight),
-                                                                       partial, training, packs);
+  launch(kernel, blocks_for(packs, kThreads), kThreads, 0, context.stream, x, grad, dx, l, m, per_channel(t.weight),
+         partial, training, packs);
   check_launch("batch norm's gradient");
 }
 

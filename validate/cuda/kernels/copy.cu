@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 #include "validate/cuda/kernels/pointwise.h"
 
@@ -85,16 +86,14 @@ void run(const LaunchContext& context, const Walked& w, const void* source, void
     Transposition t{w.sizes[0], w.sizes[fastest], w.strides[0][fastest], w.strides[1][0], 0, 0};
     t.tiles_across = (t.columns + kTile - 1) / kTile;
     t.tiles = t.tiles_across * ((t.rows + kTile - 1) / kTile) * batch.elements;
-    transpose<T><<<blocks_for(t.tiles, 1), dim3(kTile, kRows), 0, context.stream>>>(from, to, t,
-                                                                                    Offsets<std::uint64_t, 2>(batch));
+    launch(transpose<T>, blocks_for(t.tiles, 1), dim3(kTile, kRows), 0, context.stream, from, to, t,
+           Offsets<std::uint64_t, 2>(batch));
   } else if (w.elements < INT32_MAX) {
-    gather_strided<T, std::uint32_t>
-        <<<blocks_for(w.elements, kThreads * kEach, INT32_MAX), kThreads, 0, context.stream>>>(
-            from, to, Offsets<std::uint32_t, 2>(w), w.elements);
+    launch(gather_strided<T, std::uint32_t>, blocks_for(w.elements, kThreads * kEach, INT32_MAX), kThreads, 0,
+           context.stream, from, to, Offsets<std::uint32_t, 2>(w), w.elements);
   } else {
-    gather_strided<T, std::uint64_t>
-        <<<blocks_for(w.elements, kThreads * kEach, INT32_MAX), kThreads, 0, context.stream>>>(
-            from, to, Offsets<std::uint64_t, 2>(w), w.elements);
+    launch(gather_strided<T, std::uint64_t>, blocks_for(w.elements, kThreads * kEach, INT32_MAX), kThreads, 0,
+           context.stream, from, to, Offsets<std::uint64_t, 2>(w), w.elements);
   }
   check_launch("a strided copy");
 }
@@ -163,8 +162,8 @@ void tril(const LaunchContext& context, const KernelTensor& from, const KernelTe
   if (!is_row_major(from) || !is_row_major(to) || from.dtype != to.dtype) refuse("a triangle of another layout");
   const auto run = [&](auto type) {
     using T = decltype(type);
-    triangle<T><<<blocks_for(n, kThreads), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(from.data), static_cast<T*>(to.data), to.sizes[to.rank - 2], to.sizes[to.rank - 1], n);
+    launch(triangle<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, static_cast<const T*>(from.data),
+           static_cast<T*>(to.data), to.sizes[to.rank - 2], to.sizes[to.rank - 1], n);
   };
   switch (size_of(to.dtype)) {
     case 1: run(std::uint8_t{}); break;

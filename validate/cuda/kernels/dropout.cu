@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/dropout.h"
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 #include "validate/executor/random.h"
@@ -66,9 +67,9 @@ void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTe
   const float scale = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0F;
   const bool known = for_floating(y.dtype, [&](auto type) {
     using T = decltype(type);
-    dropout_kernel<T><<<blocks_for(w.elements, kThreads * kBlock), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
-        Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), scale, seed);
+    launch(dropout_kernel<T>, blocks_for(w.elements, kThreads * kBlock), kThreads, 0, context.stream,
+           static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
+           Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), scale, seed);
   });
   if (!known) refuse("dropout of integers");
   check_launch("dropout");
@@ -77,8 +78,8 @@ void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTe
 void bernoulli(const LaunchContext& context, const KernelTensor& out, double p, std::uint64_t seed) {
   const Walked w = in_order(out, out, out);
   if (w.elements == 0) return;
-  bernoulli_kernel<<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
-      out.data, out.dtype, Offsets<std::uint64_t, 1>(w), w.elements, static_cast<float>(1 - p), seed);
+  launch(bernoulli_kernel, blocks_for(w.elements, kThreads), kThreads, 0, context.stream, out.data, out.dtype,
+         Offsets<std::uint64_t, 1>(w), w.elements, static_cast<float>(1 - p), seed);
   check_launch("bernoulli_");
 }
 

@@ -2,6 +2,7 @@
 #include "validate/cuda/kernels/group_norm.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 
 namespace gpuplan::cuda {
@@ -172,8 +173,8 @@ void run_backward(const LaunchContext& context, const GroupNormTensors& t, void*
   const Shape s = shape_of(t);
   C* sums = static_cast<C*>(room);
   const std::int64_t tiles = s.last ? (s.channels + kChannelThreads - 1) / kChannelThreads : s.channels;
-  channel_sums<T><<<blocks_for(s.n * tiles, 1), kChannelThreads * kDown, 0, context.stream>>>(
-      data<const T>(t.grad), data<const T>(t.x), s, sums);
+  launch(channel_sums<T>, blocks_for(s.n * tiles, 1), kChannelThreads * kDown, 0, context.stream, data<const T>(t.grad),
+         data<const T>(t.x), s, sums);
   check_launch("the sums of group norm's channels");
   const Backward<T> a{
       data<const T>(t.grad), data<const T>(t.x), data<const T>(t.weight), t.mean.data, t.rstd.data, t.mean.dtype, sums,
@@ -183,11 +184,11 @@ void run_backward(const LaunchContext& context, const GroupNormTensors& t, void*
     // Few groups are shared by several blocks each, so that there are some waves of them.
     const auto wanted = static_cast<unsigned>(context.multiprocessors * 8) / groups + 1;
     const unsigned parts = blocks_for(s.width() * s.area, kThreads * 4, wanted < 65535 ? wanted : 65535);
-    input_gradient<T><<<dim3(groups, parts), kThreads, 0, context.stream>>>(a, s);
+    launch(input_gradient<T>, dim3(groups, parts), kThreads, 0, context.stream, a, s);
     check_launch("group norm's gradient");
   }
   if (a.dweight == nullptr && a.dbias == nullptr) return;
-  weight_gradients<T><<<blocks_for(s.channels, kThreads), kThreads, 0, context.stream>>>(a, s);
+  launch(weight_gradients<T>, blocks_for(s.channels, kThreads), kThreads, 0, context.stream, a, s);
   check_launch("group norm's gradients of the weights");
 }
 
@@ -202,7 +203,7 @@ void group_norm(const LaunchContext& context, const GroupNormTensors& t, double 
                        data<const T>(t.bias), data<T>(t.y),
                        t.mean.data,           t.rstd.data,
                        t.mean.dtype,          static_cast<accumulate_t<T>>(eps)};
-    forward<T><<<blocks_for(s.n * s.groups, 1), kThreads, 0, context.stream>>>(a, s);
+    launch(forward<T>, blocks_for(s.n * s.groups, 1), kThreads, 0, context.stream, a, s);
   });
   if (!known) refuse("group norm of integers");
   check_launch("group norm");

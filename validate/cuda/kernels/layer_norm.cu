@@ -1,6 +1,7 @@
 #include "validate/cuda/kernels/layer_norm.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/packed.cuh"
 
@@ -174,7 +175,7 @@ void run_forward(const LaunchContext& context, const LayerNormTensors& t, double
                      t.rows,       t.columns,         static_cast<C>(eps)};
   const bool packs = t.columns % kPack<T> == 0 && aligned(a.x, 16) && aligned(a.y, 16);
   const auto kernel = packs ? forward<T, kPack<T>, rms> : forward<T, 1, rms>;
-  kernel<<<blocks_for(t.rows, 1), kThreads, 0, context.stream>>>(a);
+  launch(kernel, blocks_for(t.rows, 1), kThreads, 0, context.stream, a);
   check_launch("layer norm");
 }
 
@@ -186,7 +187,7 @@ void run_backward(const LaunchContext& context, const LayerNormTensors& t) {
   if (a.dx != nullptr) {
     const bool packs = t.columns % kPack<T> == 0 && aligned(a.x, 16) && aligned(a.dx, 16) && aligned(a.grad, 16);
     const auto kernel = packs ? backward<T, kPack<T>, rms> : backward<T, 1, rms>;
-    kernel<<<blocks_for(t.rows, 1), kThreads, 0, context.stream>>>(a);
+    launch(kernel, blocks_for(t.rows, 1), kThreads, 0, context.stream, a);
     check_launch("layer norm's gradient");
   }
   if (t.dweight.data == nullptr && t.dbias.data == nullptr) return;
@@ -200,10 +201,11 @@ void run_backward(const LaunchContext& context, const LayerNormTensors& t) {
   chunks = chunks < 1 ? 1 : chunks;
   const std::int64_t chunk = (t.rows + chunks - 1) / chunks;
   C* partial = static_cast<C*>(context.partials);
-  column_sums<T, rms><<<dim3(groups, static_cast<unsigned>(chunks)), kThreads, 0, context.stream>>>(a, chunk, partial);
+  launch(column_sums<T, rms>, dim3(groups, static_cast<unsigned>(chunks)), kThreads, 0, context.stream, a, chunk,
+         partial);
   check_launch("the sums of layer norm's columns");
-  add_chunks<T><<<blocks_for(t.columns, kThreads), kThreads, 0, context.stream>>>(
-      partial, data<T>(t.dweight), data<T>(t.dbias), t.columns, static_cast<int>(chunks));
+  launch(add_chunks<T>, blocks_for(t.columns, kThreads), kThreads, 0, context.stream, partial, data<T>(t.dweight),
+         data<T>(t.dbias), t.columns, static_cast<int>(chunks));
   check_launch("the sums of layer norm's columns");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 #include "validate/cuda/kernels/packed.cuh"
@@ -183,9 +184,9 @@ void embedding(const LaunchContext& context, const KernelTensor& table, const Ke
   width = width * bytes / by;
   for_bytes(by, [&](auto piece) {
     using T = decltype(piece);
-    embedding_kernel<T><<<blocks_for(count * width, kThreads), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(table.data), table.strides[0] * bytes / by, table.sizes[0], indices.data, indices.dtype,
-        static_cast<T*>(out.data), count, width);
+    launch(embedding_kernel<T>, blocks_for(count * width, kThreads), kThreads, 0, context.stream,
+           static_cast<const T*>(table.data), table.strides[0] * bytes / by, table.sizes[0], indices.data,
+           indices.dtype, static_cast<T*>(out.data), count, width);
   });
   check_launch("embedding");
 }
@@ -196,9 +197,9 @@ void embedding_backward(const LaunchContext& context, const KernelTensor& grad, 
   if (groups == 0 || out.sizes[1] == 0) return;
   const bool known = for_floating(out.dtype, [&](auto type) {
     using T = decltype(type);
-    embedding_backward_kernel<T><<<blocks_for(groups, 1), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(grad.data), indices.data, indices.dtype, static_cast<T*>(out.data), elements_of(indices),
-        out.sizes[0], out.sizes[1], adds);
+    launch(embedding_backward_kernel<T>, blocks_for(groups, 1), kThreads, 0, context.stream,
+           static_cast<const T*>(grad.data), indices.data, indices.dtype, static_cast<T*>(out.data),
+           elements_of(indices), out.sizes[0], out.sizes[1], adds);
   });
   if (!known) refuse("an embedding of integers");
   check_launch("embedding's gradient");
@@ -213,9 +214,9 @@ void gather(const LaunchContext& context, const KernelTensor& table, const Kerne
   if (w.elements == 0) return;
   for_bytes(size_of(out.dtype), [&](auto piece) {
     using T = decltype(piece);
-    gather_kernel<T><<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(table.data), static_cast<const std::int64_t*>(index.data), static_cast<T*>(out.data),
-        Offsets<std::uint64_t, 3>(w), table.sizes[dimension], table.strides[dimension], w.elements);
+    launch(gather_kernel<T>, blocks_for(w.elements, kThreads), kThreads, 0, context.stream,
+           static_cast<const T*>(table.data), static_cast<const std::int64_t*>(index.data), static_cast<T*>(out.data),
+           Offsets<std::uint64_t, 3>(w), table.sizes[dimension], table.strides[dimension], w.elements);
   });
   check_launch("gather");
 }
@@ -245,8 +246,8 @@ void scatter(const LaunchContext& context, const KernelTensor& values, const Ker
                     index.strides[dimension],
                     values.strides[dimension]};
   const auto run = [&](auto type) {
-    scatter_kernel<decltype(type)><<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
-        a, Offsets<std::uint64_t, 3>(w), w.elements, adds);
+    launch(scatter_kernel<decltype(type)>, blocks_for(w.elements, kThreads), kThreads, 0, context.stream, a,
+           Offsets<std::uint64_t, 3>(w), w.elements, adds);
   };
   if (table.dtype == DType::int64)
     run(std::int64_t{});
@@ -270,10 +271,10 @@ void index(const LaunchContext& context, const KernelTensor& table, const Kernel
   if (w.elements == 0) return;
   for_bytes(size_of(out.dtype), [&](auto piece) {
     using T = decltype(piece);
-    index_kernel<T><<<blocks_for(w.elements, kThreads), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(table.data), static_cast<const std::int64_t*>(rows.data),
-        static_cast<const std::int64_t*>(columns.data), static_cast<T*>(out.data), Offsets<std::uint64_t, 4>(w),
-        table.sizes[0], table.strides[0], table.sizes[1], table.strides[1], w.elements);
+    launch(index_kernel<T>, blocks_for(w.elements, kThreads), kThreads, 0, context.stream,
+           static_cast<const T*>(table.data), static_cast<const std::int64_t*>(rows.data),
+           static_cast<const std::int64_t*>(columns.data), static_cast<T*>(out.data), Offsets<std::uint64_t, 4>(w),
+           table.sizes[0], table.strides[0], table.sizes[1], table.strides[1], w.elements);
   });
   check_launch("index");
 }

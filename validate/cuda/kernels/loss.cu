@@ -1,6 +1,7 @@
 #include "validate/cuda/kernels/loss.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 
@@ -89,11 +90,11 @@ void nll_loss(const LaunchContext& context, const KernelTensor& log_p, const Ker
     using T = decltype(type);
     auto* partial = static_cast<Partial<accumulate_t<T>>*>(context.partials);
     const Targets targets{static_cast<const std::int64_t*>(target.data), g.walk.elements, ignored};
-    forward<T><<<blocks, kThreads, 0, context.stream>>>(static_cast<const T*>(log_p.data), g.classes, g.class_step,
-                                                        targets, Offsets<std::uint64_t, 2>(g.walk), partial);
+    launch(forward<T>, blocks, kThreads, 0, context.stream, static_cast<const T*>(log_p.data), g.classes, g.class_step,
+           targets, Offsets<std::uint64_t, 2>(g.walk), partial);
     check_launch("the loss");
-    finish<T><<<1, 1, 0, context.stream>>>(partial, static_cast<int>(blocks), static_cast<T*>(loss.data),
-                                           static_cast<T*>(total_weight.data));
+    launch(finish<T>, 1, 1, 0, context.stream, partial, static_cast<int>(blocks), static_cast<T*>(loss.data),
+           static_cast<T*>(total_weight.data));
   });
   if (!known) refuse("a loss of integers");
   check_launch("the loss");
@@ -106,9 +107,9 @@ void nll_loss_backward(const LaunchContext& context, const KernelTensor& grad, c
   const bool known = for_floating(dx.dtype, [&](auto type) {
     using T = decltype(type);
     const Targets targets{static_cast<const std::int64_t*>(target.data), g.walk.elements, ignored};
-    backward<T><<<blocks, kThreadsBackward, 0, context.stream>>>(
-        static_cast<const T*>(grad.data), static_cast<const T*>(total_weight.data), g.classes, g.class_step, targets,
-        Offsets<std::uint64_t, 2>(g.walk), static_cast<T*>(dx.data));
+    launch(backward<T>, blocks, kThreadsBackward, 0, context.stream, static_cast<const T*>(grad.data),
+           static_cast<const T*>(total_weight.data), g.classes, g.class_step, targets,
+           Offsets<std::uint64_t, 2>(g.walk), static_cast<T*>(dx.data));
   });
   if (!known) refuse("a loss of integers");
   check_launch("the loss's gradient");

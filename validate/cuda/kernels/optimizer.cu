@@ -1,6 +1,7 @@
 #include "validate/cuda/kernels/optimizer.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 
 namespace gpuplan::cuda {
@@ -229,7 +230,7 @@ void update(const LaunchContext& context, Update kind, DType dtype, UpdateTensor
   const unsigned blocks = number_blocks(tensors);
   const bool known = for_floating(dtype, [&](auto type) {
     using T = decltype(type);
-    kernel_of<T>(kind)<<<blocks, kThreads, 0, context.stream>>>(tensors, in_type<accumulate_t<T>>(numbers));
+    launch(kernel_of<T>(kind), blocks, kThreads, 0, context.stream, tensors, in_type<accumulate_t<T>>(numbers));
   });
   if (!known) refuse("an update of integers");
   check_launch("the optimizer's update");
@@ -245,22 +246,23 @@ void add_squares(const LaunchContext& context, DType dtype, UpdateTensors tensor
   if ((1 + first_block + blocks) * std::int64_t{sizeof(double)} > context.partial_bytes)
     refuse("too many gradients for the partial sums of their norm");
   double* sums = static_cast<double*>(context.partials) + 1 + first_block;
-  const bool known = for_floating(
-      dtype, [&](auto type) { square_kernel<decltype(type)><<<blocks, kThreads, 0, context.stream>>>(tensors, sums); });
+  const bool known = for_floating(dtype, [&](auto type) {
+    launch(square_kernel<decltype(type)>, blocks, kThreads, 0, context.stream, tensors, sums);
+  });
   if (!known) refuse("a norm of integers");
   check_launch("the norm of the gradients");
 }
 
 void find_factor(const LaunchContext& context, std::int64_t blocks, double most, double eps) {
-  factor_kernel<<<1, kThreads, 0, context.stream>>>(static_cast<double*>(context.partials), blocks, most, eps);
+  launch(factor_kernel, 1, kThreads, 0, context.stream, static_cast<double*>(context.partials), blocks, most, eps);
   check_launch("the norm of the gradients");
 }
 
 void apply_factor(const LaunchContext& context, DType dtype, UpdateTensors tensors) {
   const unsigned blocks = number_blocks(tensors);
   for_floating(dtype, [&](auto type) {
-    scale_kernel<decltype(type)>
-        <<<blocks, kThreads, 0, context.stream>>>(tensors, static_cast<const double*>(context.partials));
+    launch(scale_kernel<decltype(type)>, blocks, kThreads, 0, context.stream, tensors,
+           static_cast<const double*>(context.partials));
   });
   check_launch("clipping the gradients");
 }
@@ -268,7 +270,7 @@ void apply_factor(const LaunchContext& context, DType dtype, UpdateTensors tenso
 void unscale(const LaunchContext& context, DType dtype, UpdateTensors tensors, const float* scale, float* found_inf) {
   const unsigned blocks = number_blocks(tensors);
   const bool known = for_floating(dtype, [&](auto type) {
-    unscale_kernel<decltype(type)><<<blocks, kThreads, 0, context.stream>>>(tensors, scale, found_inf);
+    launch(unscale_kernel<decltype(type)>, blocks, kThreads, 0, context.stream, tensors, scale, found_inf);
   });
   if (!known) refuse("gradients of integers");
   check_launch("unscaling the gradients");
@@ -276,7 +278,7 @@ void unscale(const LaunchContext& context, DType dtype, UpdateTensors tensors, c
 
 void update_scale(const LaunchContext& context, float* scale, int* growth_tracker, const float* found_inf,
                   ScaleRule rule) {
-  scale_update_kernel<<<1, 1, 0, context.stream>>>(scale, growth_tracker, found_inf, rule);
+  launch(scale_update_kernel, 1, 1, 0, context.stream, scale, growth_tracker, found_inf, rule);
   check_launch("the update of the scale");
 }
 

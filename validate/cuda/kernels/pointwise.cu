@@ -2,6 +2,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/packed.cuh"
 #include "validate/cuda/kernels/pointwise.h"
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <PointwiseOp op, class A, class B, class Out>
-bool launch(const LaunchContext& context, const Pointwise& w) {
+bool launch_dense(const LaunchContext& context, const Pointwise& w) {
   constexpr int n = 16 / (sizeof(A) > sizeof(Out) ? sizeof(A) : sizeof(Out));
   const auto source = [](const PointwiseOperand& o, auto type) {
     using T = decltype(type);
@@ -61,9 +62,8 @@ bool launch(const LaunchContext& context, const Pointwise& w) {
   const std::int64_t elements = elements_of(w.out);
   // Two waves of full multiprocessors: every thread has a few packs, and the tail is short.
   const unsigned blocks = blocks_for(elements, std::int64_t{kThreads} * n, std::int64_t{context.multiprocessors} * 16);
-  dense<op, A, B, Out, n><<<blocks, kThreads, 0, context.stream>>>(a, b, static_cast<Out*>(w.out.data), elements,
-                                                                   static_cast<float>(w.parameters[0]),
-                                                                   static_cast<float>(w.parameters[1]));
+  launch(dense<op, A, B, Out, n>, blocks, kThreads, 0, context.stream, a, b, static_cast<Out*>(w.out.data), elements,
+         static_cast<float>(w.parameters[0]), static_cast<float>(w.parameters[1]));
   check_launch("a pointwise kernel");
   return true;
 }
@@ -101,7 +101,7 @@ constexpr Launcher launcher() {
     return nullptr;
   } else {
     using B = std::conditional_t<has_mask(o), std::uint8_t, T>;
-    return launch<o, T, B, T>;
+    return launch_dense<o, T, B, T>;
   }
 }
 
@@ -118,10 +118,10 @@ Launcher find(PointwiseOp op) {
 
 Launcher find_cast(DType from, DType to) {
   constexpr auto id = PointwiseOp::identity;
-  if (from == DType::fp32 && to == DType::fp16) return launch<id, float, float, __half>;
-  if (from == DType::fp32 && to == DType::bf16) return launch<id, float, float, __nv_bfloat16>;
-  if (from == DType::fp16 && to == DType::fp32) return launch<id, __half, __half, float>;
-  if (from == DType::bf16 && to == DType::fp32) return launch<id, __nv_bfloat16, __nv_bfloat16, float>;
+  if (from == DType::fp32 && to == DType::fp16) return launch_dense<id, float, float, __half>;
+  if (from == DType::fp32 && to == DType::bf16) return launch_dense<id, float, float, __nv_bfloat16>;
+  if (from == DType::fp16 && to == DType::fp32) return launch_dense<id, __half, __half, float>;
+  if (from == DType::bf16 && to == DType::fp32) return launch_dense<id, __nv_bfloat16, __nv_bfloat16, float>;
   return nullptr;
 }
 

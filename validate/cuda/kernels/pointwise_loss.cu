@@ -2,6 +2,7 @@
 #include "validate/cuda/kernels/pointwise_loss.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/packed.cuh"
 #include "validate/cuda/kernels/strided.h"
@@ -104,11 +105,11 @@ void pointwise_loss(const LaunchContext& context, const LossArguments& a, const 
     using C = accumulate_t<T>;
     C* partial = static_cast<C*>(context.partials);
     const auto kernel = aligned(x.data, 16) && aligned(target.data, 16) ? sums<T, kPack<T>> : sums<T, 1>;
-    kernel<<<blocks, kThreads, 0, context.stream>>>(a.kind, data<T>(x), data<T>(target), n, static_cast<C>(a.bend),
-                                                    partial);
+    launch(kernel, blocks, kThreads, 0, context.stream, a.kind, data<T>(x), data<T>(target), n, static_cast<C>(a.bend),
+           partial);
     check_launch("a pointwise loss");
-    add_sums<T><<<1, kThreads, 0, context.stream>>>(partial, static_cast<int>(blocks), data<T>(loss),
-                                                    a.mean ? C(1) / static_cast<C>(n) : C(1));
+    launch(add_sums<T>, 1, kThreads, 0, context.stream, partial, static_cast<int>(blocks), data<T>(loss),
+           a.mean ? C(1) / static_cast<C>(n) : C(1));
   });
   if (!known) refuse("a loss of integers");
   check_launch("a pointwise loss");
@@ -123,9 +124,9 @@ void pointwise_loss_backward(const LaunchContext& context, const LossArguments& 
     using C = accumulate_t<T>;
     const bool packs = aligned(x.data, 16) && aligned(target.data, 16) && aligned(dx.data, 16);
     const auto kernel = packs ? slopes<T, kPack<T>> : slopes<T, 1>;
-    kernel<<<blocks_for(n, kThreads * kPack<T>, context.multiprocessors * 16), kThreads, 0, context.stream>>>(
-        a.kind, data<T>(grad), data<T>(x), data<T>(target), data<T>(dx), n, static_cast<C>(a.bend),
-        a.mean ? C(1) / static_cast<C>(n) : C(1));
+    launch(kernel, blocks_for(n, kThreads * kPack<T>, context.multiprocessors * 16), kThreads, 0, context.stream,
+           a.kind, data<T>(grad), data<T>(x), data<T>(target), data<T>(dx), n, static_cast<C>(a.bend),
+           a.mean ? C(1) / static_cast<C>(n) : C(1));
   });
   if (!known) refuse("a loss of integers");
   check_launch("a pointwise loss's gradient");

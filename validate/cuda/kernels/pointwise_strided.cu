@@ -1,6 +1,7 @@
 // Operands of any strides and types.
 #include <utility>
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 #include "validate/cuda/kernels/pointwise.h"
@@ -71,7 +72,7 @@ Kernel find(PointwiseOp op, std::index_sequence<ops...>) {
 template <class C, class Index>
 void launch_any(const LaunchContext& context, PointwiseOp op, const Arguments& w, const Walked& walk) {
   const unsigned blocks = blocks_for(walk.elements, kThreads);
-  strided_any<C, Index><<<blocks, kThreads, 0, context.stream>>>(op, w, Offsets<Index, 4>(walk), walk.elements);
+  launch(strided_any<C, Index>, blocks, kThreads, 0, context.stream, op, w, Offsets<Index, 4>(walk), walk.elements);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -105,8 +106,8 @@ void pointwise(const LaunchContext& context, const Pointwise& what) {
   } else {
     const Kernel kernel = find(what.op, std::make_index_sequence<static_cast<std::size_t>(PointwiseOp::count)>{});
     const unsigned blocks = blocks_for(walk.elements, kThreads * kEach, INT32_MAX);
-    kernel<<<blocks, kThreads, 0, context.stream>>>(w, Offsets<std::uint32_t, 4>(walk),
-                                                    static_cast<std::uint32_t>(walk.elements));
+    launch(kernel, blocks, kThreads, 0, context.stream, w, Offsets<std::uint32_t, 4>(walk),
+           static_cast<std::uint32_t>(walk.elements));
   }
   check_launch("a strided pointwise kernel");
 }
@@ -129,8 +130,8 @@ void convert(const LaunchContext& context, const KernelTensor& from, const Kerne
 void arange(const LaunchContext& context, const KernelTensor& to, double first) {
   const std::int64_t n = elements_of(to);
   if (n == 0) return;
-  arange_kernel<<<blocks_for(n, kThreads, INT32_MAX), kThreads, 0, context.stream>>>(to.data, to.dtype, to.strides[0],
-                                                                                     n, first);
+  launch(arange_kernel, blocks_for(n, kThreads, INT32_MAX), kThreads, 0, context.stream, to.data, to.dtype,
+         to.strides[0], n, first);
   check_launch("arange");
 }
 

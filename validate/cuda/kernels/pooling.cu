@@ -1,6 +1,7 @@
 #include "validate/cuda/kernels/pooling.h"
 
 #include "validate/cuda/kernels/image.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/strided.h"
 
@@ -135,8 +136,8 @@ void max_pool(const LaunchContext& context, const KernelTensor& x, const KernelT
   if (n == 0) return;
   const bool known = for_floating(x.dtype, [&](auto type) {
     using T = decltype(type);
-    max_forward<T><<<blocks_for(n, kThreads), kThreads, 0, context.stream>>>(
-        data<const T>(x), image(x), data<T>(y), image(y), data<std::int64_t>(indices), image(indices), window, n);
+    launch(max_forward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(x), image(x), data<T>(y),
+           image(y), data<std::int64_t>(indices), image(indices), window, n);
   });
   if (!known) refuse("pooling of integers");
   check_launch("max pooling");
@@ -148,9 +149,8 @@ void max_pool_backward(const LaunchContext& context, const KernelTensor& grad, c
   if (n == 0) return;
   const bool known = for_floating(dx.dtype, [&](auto type) {
     using T = decltype(type);
-    max_backward<T><<<blocks_for(n, kThreads), kThreads, 0, context.stream>>>(
-        data<const T>(grad), image(grad), data<const std::int64_t>(indices), image(indices), data<T>(dx), image(dx),
-        window, n);
+    launch(max_backward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(grad), image(grad),
+           data<const std::int64_t>(indices), image(indices), data<T>(dx), image(dx), window, n);
   });
   if (!known) refuse("pooling of integers");
   check_launch("max pooling's gradient");
@@ -161,8 +161,8 @@ void adaptive_average_pool(const LaunchContext& context, const KernelTensor& x, 
   if (n == 0) return;
   const bool known = for_floating(x.dtype, [&](auto type) {
     using T = decltype(type);
-    average_forward<T><<<blocks_for(n, kThreads / 32), kThreads, 0, context.stream>>>(data<const T>(x), image(x),
-                                                                                      data<T>(y), image(y), n);
+    launch(average_forward<T>, blocks_for(n, kThreads / 32), kThreads, 0, context.stream, data<const T>(x), image(x),
+           data<T>(y), image(y), n);
   });
   if (!known) refuse("pooling of integers");
   check_launch("average pooling");
@@ -173,8 +173,8 @@ void adaptive_average_pool_backward(const LaunchContext& context, const KernelTe
   if (n == 0) return;
   const bool known = for_floating(dx.dtype, [&](auto type) {
     using T = decltype(type);
-    average_backward<T><<<blocks_for(n, kThreads), kThreads, 0, context.stream>>>(data<const T>(grad), image(grad),
-                                                                                  data<T>(dx), image(dx), n);
+    launch(average_backward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(grad), image(grad),
+           data<T>(dx), image(dx), n);
   });
   if (!known) refuse("pooling of integers");
   check_launch("average pooling's gradient");

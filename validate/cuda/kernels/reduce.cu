@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/reduce.h"
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 
@@ -98,17 +99,17 @@ Dimensions split(const KernelTensor& in, const KernelTensor& out, unsigned reduc
 }
 
 template <class C, Reducing what>
-void launch(const LaunchContext& context, const Arguments& a, const Dimensions& d, unsigned chunks) {
+void launch_reduction(const LaunchContext& context, const Arguments& a, const Dimensions& d, unsigned chunks) {
   const dim3 grid(blocks_for(a.outputs, a.across), chunks);
   const bool narrow_index = a.outputs < INT32_MAX && a.reduced < INT32_MAX;
   if (narrow_index) {
     using Index = std::uint32_t;
-    reduce_kernel<C, what, Index>
-        <<<grid, kThreads, 0, context.stream>>>(a, Offsets<Index, 2>(d.outer), Offsets<Index, 1>(d.inner));
+    launch(reduce_kernel<C, what, Index>, grid, kThreads, 0, context.stream, a, Offsets<Index, 2>(d.outer),
+           Offsets<Index, 1>(d.inner));
   } else {
     using Index = std::uint64_t;
-    reduce_kernel<C, what, Index>
-        <<<grid, kThreads, 0, context.stream>>>(a, Offsets<Index, 2>(d.outer), Offsets<Index, 1>(d.inner));
+    launch(reduce_kernel<C, what, Index>, grid, kThreads, 0, context.stream, a, Offsets<Index, 2>(d.outer),
+           Offsets<Index, 1>(d.inner));
   }
   check_launch("a reduction");
 }
@@ -132,14 +133,14 @@ void run(const LaunchContext& context, Arguments a, const Dimensions& d) {
   chunks = chunks < room ? chunks : room;
   if (chunks < 2) {
     a.chunk = a.reduced;
-    return launch<C, what>(context, a, d, 1);
+    return launch_reduction<C, what>(context, a, d, 1);
   }
   Arguments first = a;
   first.chunk = (a.reduced + chunks - 1) / chunks;
   chunks = (a.reduced + first.chunk - 1) / first.chunk;
   first.partial = true;
   first.out = context.partials;
-  launch<C, what>(context, first, d, static_cast<unsigned>(chunks));
+  launch_reduction<C, what>(context, first, d, static_cast<unsigned>(chunks));
 
   Dimensions rest;
   rest.inner.rank = 1;
@@ -157,7 +158,7 @@ void run(const LaunchContext& context, Arguments a, const Dimensions& d) {
   second.in_type = sizeof(C) == sizeof(double) ? DType::fp64 : DType::fp32;
   second.reduced = second.chunk = chunks;
   second.across = a.outputs >= 32 ? 32 : 1;
-  launch<C, what>(context, second, rest, 1);
+  launch_reduction<C, what>(context, second, rest, 1);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "validate/cuda/kernels/resample.h"
 
 #include "validate/cuda/kernels/image.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/strided.h"
 
@@ -164,7 +165,7 @@ T* data(const KernelTensor& t) {
 
 // A thread to an element of `to`.
 template <class F>
-void launch(const KernelTensor& from, const KernelTensor& to, const char* what, F&& f) {
+void for_elements(const KernelTensor& from, const KernelTensor& to, const char* what, F&& f) {
   const std::int64_t n = elements_of(to);
   if (n == 0) return;
   if (from.dtype != to.dtype || !for_floating(to.dtype, [&](auto type) { f(type, blocks_for(n, kThreads), n); }))
@@ -175,36 +176,36 @@ void launch(const KernelTensor& from, const KernelTensor& to, const char* what, 
 }  // namespace
 
 void average_pool(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y, const Averaging& how) {
-  launch(x, y, "average pooling", [&](auto type, unsigned blocks, std::int64_t n) {
+  for_elements(x, y, "average pooling", [&](auto type, unsigned blocks, std::int64_t n) {
     using T = decltype(type);
-    average_forward<T>
-        <<<blocks, kThreads, 0, context.stream>>>(data<const T>(x), image(x), data<T>(y), image(y), how, n);
+    launch(average_forward<T>, blocks, kThreads, 0, context.stream, data<const T>(x), image(x), data<T>(y), image(y),
+           how, n);
   });
 }
 
 void average_pool_backward(const LaunchContext& context, const KernelTensor& grad, const KernelTensor& dx,
                            const Averaging& how) {
-  launch(grad, dx, "average pooling's gradient", [&](auto type, unsigned blocks, std::int64_t n) {
+  for_elements(grad, dx, "average pooling's gradient", [&](auto type, unsigned blocks, std::int64_t n) {
     using T = decltype(type);
-    average_backward<T>
-        <<<blocks, kThreads, 0, context.stream>>>(data<const T>(grad), image(grad), data<T>(dx), image(dx), how, n);
+    launch(average_backward<T>, blocks, kThreads, 0, context.stream, data<const T>(grad), image(grad), data<T>(dx),
+           image(dx), how, n);
   });
 }
 
 void resample(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y, const Resampling& how) {
-  launch(x, y, "resampling", [&](auto type, unsigned blocks, std::int64_t n) {
+  for_elements(x, y, "resampling", [&](auto type, unsigned blocks, std::int64_t n) {
     using T = decltype(type);
-    resample_forward<T>
-        <<<blocks, kThreads, 0, context.stream>>>(data<const T>(x), image(x), data<T>(y), image(y), how, n);
+    launch(resample_forward<T>, blocks, kThreads, 0, context.stream, data<const T>(x), image(x), data<T>(y), image(y),
+           how, n);
   });
 }
 
 void resample_backward(const LaunchContext& context, const KernelTensor& grad, const KernelTensor& dx,
                        const Resampling& how) {
-  launch(grad, dx, "resampling's gradient", [&](auto type, unsigned blocks, std::int64_t n) {
+  for_elements(grad, dx, "resampling's gradient", [&](auto type, unsigned blocks, std::int64_t n) {
     using T = decltype(type);
-    resample_gradient<T>
-        <<<blocks, kThreads, 0, context.stream>>>(data<const T>(grad), image(grad), data<T>(dx), image(dx), how, n);
+    launch(resample_gradient<T>, blocks, kThreads, 0, context.stream, data<const T>(grad), image(grad), data<T>(dx),
+           image(dx), how, n);
   });
 }
 

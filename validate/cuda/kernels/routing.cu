@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/routing.h"
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/strided.h"
 
@@ -143,7 +144,7 @@ void run(const LaunchContext& context, const Grouped& a, std::int64_t experts, s
   const dim3 grid(blocks_for(columns, kSide, INT32_MAX), blocks_for(rows, kSide, INT32_MAX),
                   static_cast<unsigned>(experts));
   if (grid.y > 65535 || grid.z > 65535) refuse("more rows than a grid has");
-  grouped_kernel<T, pass><<<grid, kSide * kTall, 0, context.stream>>>(a);
+  launch(grouped_kernel<T, pass>, grid, kSide * kTall, 0, context.stream, a);
 }
 
 }  // namespace
@@ -155,9 +156,9 @@ void top_k(const LaunchContext& context, const KernelTensor& x, const KernelTens
   const std::int64_t rows = elements_of(values) / kept;
   const bool known = for_floating(x.dtype, [&](auto type) {
     using T = decltype(type);
-    top_k_kernel<T><<<blocks_for(rows, kThreads, INT32_MAX), kThreads, 0, context.stream>>>(
-        static_cast<const T*>(x.data), static_cast<T*>(values.data), static_cast<std::int64_t*>(places.data), rows,
-        width, kept);
+    launch(top_k_kernel<T>, blocks_for(rows, kThreads, INT32_MAX), kThreads, 0, context.stream,
+           static_cast<const T*>(x.data), static_cast<T*>(values.data), static_cast<std::int64_t*>(places.data), rows,
+           width, kept);
   });
   if (!known) refuse("topk of integers");
   check_launch("topk");
@@ -166,9 +167,9 @@ void top_k(const LaunchContext& context, const KernelTensor& x, const KernelTens
 void sort(const LaunchContext& context, const KernelTensor& x, const KernelTensor& values, const KernelTensor& places) {
   const std::int64_t n = elements_of(x);
   if (n == 0) return;
-  sort_kernel<<<blocks_for(n, kThreads, INT32_MAX), kThreads, 0, context.stream>>>(
-      static_cast<const std::int64_t*>(x.data), static_cast<std::int64_t*>(values.data),
-      static_cast<std::int64_t*>(places.data), n);
+  launch(sort_kernel, blocks_for(n, kThreads, INT32_MAX), kThreads, 0, context.stream,
+         static_cast<const std::int64_t*>(x.data), static_cast<std::int64_t*>(values.data),
+         static_cast<std::int64_t*>(places.data), n);
   check_launch("sort");
 }
 
@@ -176,8 +177,8 @@ void count_bins(const LaunchContext& context, const KernelTensor& x, const Kerne
                 double most) {
   const std::int64_t bins = elements_of(counts);
   if (bins == 0) return;
-  count_kernel<<<static_cast<unsigned>(bins), kThreads, 0, context.stream>>>(
-      x.data, x.dtype, elements_of(x), counts.data, counts.dtype, bins, least, most);
+  launch(count_kernel, static_cast<unsigned>(bins), kThreads, 0, context.stream, x.data, x.dtype, elements_of(x),
+         counts.data, counts.dtype, bins, least, most);
   check_launch("histc");
 }
 

@@ -1,5 +1,6 @@
 #include "validate/cuda/kernels/scan.h"
 
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 
@@ -53,16 +54,16 @@ void cumsum(const LaunchContext& context, const KernelTensor& x, const KernelTen
   const std::int64_t length = y.sizes[dimension];
   if (w.elements * length == 0) return;
   const Offsets<std::uint64_t, 2> rows(w);
-  const auto launch = [&](auto kernel) {
-    kernel<<<blocks_for(w.elements, 1), kThreads, 0, context.stream>>>(
-        x.data, x.dtype, y.data, y.dtype, rows, w.elements, length, y.strides[dimension], x.strides[dimension]);
+  const auto run = [&](auto kernel) {
+    launch(kernel, blocks_for(w.elements, 1), kThreads, 0, context.stream, x.data, x.dtype, y.data, y.dtype, rows,
+           w.elements, length, y.strides[dimension], x.strides[dimension]);
   };
   if (!is_floating(y.dtype))
-    launch(cumsum_kernel<std::int64_t>);
+    run(cumsum_kernel<std::int64_t>);
   else if (y.dtype == DType::fp64)
-    launch(cumsum_kernel<double>);
+    run(cumsum_kernel<double>);
   else
-    launch(cumsum_kernel<float>);
+    run(cumsum_kernel<float>);
   check_launch("cumsum");
 }
 

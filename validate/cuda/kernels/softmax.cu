@@ -1,6 +1,7 @@
 #include "validate/cuda/kernels/softmax.h"
 
 #include "validate/cuda/kernels/block_sum.cuh"
+#include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
 
@@ -117,14 +118,14 @@ void softmax(const LaunchContext& context, const KernelTensor& x, const KernelTe
   const unsigned blocks = blocks_for(p.rows.count, p.rows.across);
   const bool known = for_floating(y.dtype, [&](auto type) {
     using T = decltype(type);
-    const auto launch = [&](auto source) {
+    const auto run = [&](auto source) {
       using In = decltype(source);
       const auto kernel = log ? forward<In, T, true> : forward<In, T, false>;
-      kernel<<<blocks, kThreads, 0, context.stream>>>(static_cast<const In*>(x.data), static_cast<T*>(y.data), p.rows,
-                                                      safe, Offsets<std::uint64_t, 2>(p.outer));
+      launch(kernel, blocks, kThreads, 0, context.stream, static_cast<const In*>(x.data), static_cast<T*>(y.data),
+             p.rows, safe, Offsets<std::uint64_t, 2>(p.outer));
     };
-    if (x.dtype == y.dtype) return launch(T{});
-    if (x.dtype == DType::fp16 && y.dtype == DType::fp32) return launch(__half{});
+    if (x.dtype == y.dtype) return run(T{});
+    if (x.dtype == DType::fp16 && y.dtype == DType::fp32) return run(__half{});
     refuse("softmax from one type to another");
   });
   if (!known) refuse("softmax of integers");
@@ -139,16 +140,15 @@ void softmax_backward(const LaunchContext& context, const KernelTensor& grad, co
   const unsigned blocks = blocks_for(p.rows.count, p.rows.across);
   const bool known = for_floating(y.dtype, [&](auto type) {
     using T = decltype(type);
-    const auto launch = [&](auto target) {
+    const auto run = [&](auto target) {
       using Out = decltype(target);
       const auto kernel = log ? backward<T, Out, true> : backward<T, Out, false>;
-      kernel<<<blocks, kThreads, 0, context.stream>>>(static_cast<const T*>(grad.data), static_cast<const T*>(y.data),
-                                                      static_cast<Out*>(dx.data), p.rows,
-                                                      Offsets<std::uint64_t, 3>(p.outer));
+      launch(kernel, blocks, kThreads, 0, context.stream, static_cast<const T*>(grad.data),
+             static_cast<const T*>(y.data), static_cast<Out*>(dx.data), p.rows, Offsets<std::uint64_t, 3>(p.outer));
     };
     if (grad.dtype != y.dtype) refuse("a gradient of another type than the result");
-    if (dx.dtype == y.dtype) return launch(T{});
-    if (dx.dtype == DType::fp16 && y.dtype == DType::fp32) return launch(__half{});
+    if (dx.dtype == y.dtype) return run(T{});
+    if (dx.dtype == DType::fp16 && y.dtype == DType::fp32) return run(__half{});
     refuse("softmax's gradient from one type to another");
   });
   if (!known) refuse("softmax of integers");
