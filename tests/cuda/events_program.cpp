@@ -82,10 +82,6 @@ int run_events(const RunOptions& options) {
   const Passes passes = make_passes(graph, planning.run, gpu);
   const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), planning.run, gpu);
   const Walk walk{{graph, passes.schedules, optimizer, planning.run, gpu}, passes.calls};
-  const RunConfig& loop = planning.run;
-  if (loop.micro_batches > 1 || loop.scales_gradients() || loop.master_weights || loop.optimizer_in_backward)
-    throw Error("events of micro-batches, a GradScaler, master weights and optimizers in backward are not compared",
-                ErrorKind::usage);
   for (const std::string& reason : refusals(*device, walk)) throw Error(reason, ErrorKind::environment);
 
   const EventLog planned = planned_events(walk, device->memory().free_bytes, kSteps);

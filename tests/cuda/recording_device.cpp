@@ -28,6 +28,13 @@ Extent extent_of(const KernelTensor& t) {
   return t.data == nullptr ? Extent{} : Extent{number(t.data), (last + 1) * size_of(t.dtype)};
 }
 
+KernelTensor scalar(void* data, DType dtype) {
+  KernelTensor t;
+  t.data = data;
+  t.dtype = dtype;
+  return t;
+}
+
 // Padding of a struct that a kernel is given holds what the stack had there before: the addresses of an operation long
 // gone, unless they are wiped out.
 [[gnu::noinline]] void wipe_stack() {
@@ -135,6 +142,20 @@ void RecordingDevice::update(const OptimizerConfig& config, std::int64_t step,
 
 void RecordingDevice::clip_gradients(std::span<const KernelTensor> gradients) {
   launch("clip", {gradients.begin(), gradients.end()}, {}, [&] { device_.clip_gradients(gradients); });
+}
+
+void RecordingDevice::unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) {
+  std::vector<KernelTensor> tensors(gradients.begin(), gradients.end());
+  tensors.push_back(scalar(values.scale, DType::fp32));
+  tensors.push_back(scalar(values.found_inf, DType::fp32));
+  launch("unscale", tensors, {}, [&] { device_.unscale_gradients(gradients, values); });
+}
+
+void RecordingDevice::update_scale(const ScalerValues& values) {
+  const std::vector<KernelTensor> tensors{scalar(values.scale, DType::fp32),
+                                          scalar(values.growth_tracker, DType::int32),
+                                          scalar(values.found_inf, DType::fp32)};
+  launch("update scale", tensors, {}, [&] { device_.update_scale(values); });
 }
 
 void RecordingDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {

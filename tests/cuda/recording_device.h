@@ -38,6 +38,8 @@ class RecordingDevice final : public Device {
   void run(const Kernel& kernel) override;
   void update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) override;
   void clip_gradients(std::span<const KernelTensor> gradients) override;
+  void unscale_gradients(std::span<const KernelTensor> gradients, const ScalerValues& values) override;
+  void update_scale(const ScalerValues& values) override;
   void fill_bytes(void* address, std::int64_t bytes, unsigned char value) override;
   void copy_to_device(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;

@@ -28,6 +28,9 @@ h200 zoo:gpt2 --batch 2 --seq 256 --opt adamw --alloc-conf expandable_segments:T
 t4 zoo:bert_base --batch 2 --opt adam
 t4 zoo:resnet50 --batch 170 --opt adam
 a100-80gb zoo:tinyllama_1b --set layers=4 --batch 1 --seq 256 --opt adamw --precision bf16 --clip-grad-norm
+h200 zoo:resnet18 --batch 8 --opt sgd_momentum --amp fp16 --micro-batches 2 --clip-grad-norm
+h200 zoo:tinyllama_1b --set layers=2 --batch 2 --seq 64 --opt adamw --precision bf16 --master fp32 --micro-batches 2
+h200 zoo:tinyllama_1b --set layers=2 --batch 1 --seq 64 --opt adamw --amp bf16 --optimizer-in-backward
 END
 }
 while read -r gpu model flags; do
