@@ -10,6 +10,7 @@
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/planning.h"
+#include "tools/trace_plan.h"
 #include "tools/version.h"
 #include "tools/words.h"
 
@@ -47,7 +48,18 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
   return report_text(report, style, ways) + (options.wants_layers() ? "\n" + report_layers(report, layers) : "");
 }
 
+void refuse_model_flags(const PlanOptions& options) {
+  if (options.canonical || !options.count_as.empty())
+    throw Error(
+        std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations and no layers",
+        ErrorKind::usage);
+}
+
 int run_plan(const PlanOptions& options) {
+  if (is_learned_trace(options.run.model)) {
+    refuse_model_flags(options);
+    return plan_learned_trace(options.run, options.output);
+  }
   // Every flag is understood before anything is read.
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);

@@ -6,6 +6,7 @@
 #include "estimator/plan.h"
 #include "layers/catalog.h"
 #include "tools/output_options.h"
+#include "tools/trace_plan.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -105,6 +106,7 @@ std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, con
 }  // namespace
 
 Planning prepare(const RunOptions& options) {
+  refuse_learned_trace(options.model);
   Planning planning;
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);

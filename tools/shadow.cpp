@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "tools/commands.h"
+#include "tools/learn.h"
 #include "tools/run_options.h"
 #include "tools/shadow_options.h"
 #include "tools/version.h"
@@ -35,6 +36,7 @@ constexpr const char* kHelp =
     "  gpuplan shadow --gpu t4 --until-stable --max-peak 12GiB -o report.json -- python train.py\n"
     "  gpuplan shadow --gpus 8 -- torchrun --nproc-per-node 8 train.py\n"
     "  gpuplan shadow --gpu h100 --world 1024 -- python train.py\n"
+    "  gpuplan shadow --learn model.trace --vary batch=4,8,12 -- python train.py --batch-size {batch}\n"
     "\n"
     "The command's own output is left alone. The report follows it: a table on standard error, so that standard "
     "output\n"
@@ -111,7 +113,8 @@ void collect_launches(const std::string& session, const std::string& name) {
   if (out.close(); !out) throw Error("cannot write " + name, ErrorKind::environment);
 }
 
-Finished run_in_session(const fs::path& program, const ShadowOptions& options, const ShadowRun& run) {
+Finished run_in_session(const fs::path& program, const std::vector<std::string>& command, const ShadowOptions& options,
+                        const ShadowRun& run) {
   const fs::path runtime = runtime_folder();
   try {
     const shadow::SessionDirectory session(run.settings);
@@ -124,8 +127,8 @@ Finished run_in_session(const fs::path& program, const ShadowOptions& options, c
     };
     Finished finished;
     finished.ending = shadow::run_command(
-        program, options.command,
-        shadow::session_environment(environment_variables(), runtime, session.path(), run.settings), tick);
+        program, command, shadow::session_environment(environment_variables(), runtime, session.path(), run.settings),
+        tick);
     finished.session = shadow::read_session(session.path());
     try {
       if (!options.launches.empty()) collect_launches(session.path(), options.launches);
@@ -162,6 +165,7 @@ int run_shadow(const ShadowOptions& options) {
   const bool to_stderr = format == Format::table;
   const TextStyle style = terminal_style(options.output, to_stderr ? STDERR_FILENO : STDOUT_FILENO);
   const ShadowRun run = shadow_run(options);
+  if (!options.learn.empty()) learned_variables(options);  // before anything runs
 
   const std::string& name = options.command[0];
   const std::string path = environment("PATH", "/usr/local/bin:/usr/bin:/bin");
@@ -179,7 +183,12 @@ int run_shadow(const ShadowOptions& options) {
   if (!options.output.quiet)
     for (const std::string& warning : run.warnings) write_stderr("warning: " + warning + "\n");
 
-  Finished finished = run_in_session(program.path, options, run);
+  if (!options.learn.empty())
+    return learn(options, run, [&](const std::vector<std::string>& command) -> CommandRun {
+      Finished finished = run_in_session(program.path, command, options, run);
+      return {finished.ending, std::move(finished.session)};
+    });
+  Finished finished = run_in_session(program.path, options.command, options, run);
   finished.session.unknown.insert(finished.session.unknown.end(), run.assumed.begin(), run.assumed.end());
   const shadow::RunReport report = shadow::make_run_report(finished.session, {.gpu = run.gpu,
                                                                               .settings = run.settings,

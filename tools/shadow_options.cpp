@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kAssumedGpu = "a100-80gb";
 constexpr std::int64_t kMostRanks = 1'000'000;
+constexpr std::int64_t kLearnedSteps = 3;  // the first makes the optimizer's state, the third is like all after it
 
 std::int64_t size_of(const char* flag, const std::string& text, std::int64_t least = 1) {
   const std::optional<std::int64_t> bytes = size_in_bytes(text);
@@ -32,6 +33,7 @@ void refuse_contradictions(const ShadowOptions& o) {
   refuse_both(!o.steps.empty(), o.until_stable, "--steps and --until-stable both say when the script ends: give one");
   refuse_both(!o.gpus.empty(), !o.world.empty(),
               "--gpus runs every rank, --world one of them for all: give one of the two");
+  refuse_both(o.learn.empty(), !o.vary.empty(), "--vary belongs to --learn FILE, which writes what is learned");
   refuse_both(o.world.empty(), !o.rank.empty(), "--rank belongs to --world, which says of how many");
 }
 
@@ -106,6 +108,11 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   add("Run", "--copy-limit", o.copy_limit, "SIZE", "Copies above it move nothing (1 MiB)");
   add("Result", "--max-peak", o.max_peak, "SIZE", "Exit 1 where PyTorch's peak of allocated bytes is above it");
   add("Result", "--snapshot", o.snapshot, "FILE", "PyTorch's memory snapshot, for pytorch.org/memory_viz");
+  add("Learn", "--learn", o.learn, "FILE",
+      "Runs it at the values of --vary and writes a trace that gpuplan plan takes");
+  command.add_option("--vary", o.vary, "Replaces {NAME} in the command; twice: two variables")
+      ->type_name("NAME=V,V,V")
+      ->group("Learn");
   add("Result", "--launches", o.launches, "FILE", "Every kernel and library call, tab-separated");
   command.add_option("words", o.stray_words)->group("");  // to be told apart from unknown flags
   add_output_options(command, o.output);
@@ -125,6 +132,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   set_ranks(o, run.settings);
   if (!o.steps.empty()) run.settings.steps = whole_number("--steps", o.steps, 1, 1'000'000'000);
   run.settings.until_stable = o.until_stable;
+  run.settings.learn = !file_to_write("--learn", o.learn).empty();
+  if (run.settings.learn && o.steps.empty()) run.settings.steps = kLearnedSteps;
   run.settings.no_compile = o.no_compile;
   const std::string scratch = o.scratch.empty() ? "full" : o.scratch;
   run.settings.cudnn_workspaces = choose<bool>("--scratch", scratch, {{"full", true}, {"no-cudnn", false}});

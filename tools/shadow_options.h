@@ -19,7 +19,8 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct ShadowOptions {
   std::string gpu, gpus, world, rank, capacity, runtime, steps, max_peak, snapshot, scratch, events, launches,
-      copy_limit;
+      copy_limit, learn;
+  std::vector<std::string> vary;
   bool until_stable = false, no_compile = false;
   OutputOptions output;
   std::vector<std::string> stray_words;  // before --, where no command belongs

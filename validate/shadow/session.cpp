@@ -44,6 +44,7 @@ void each_setting(S& s, F&& visit) {
   visit("no_compile", s.no_compile);
   visit("snapshot", s.snapshot);
   visit("python_lines", s.python_lines);
+  visit("learn", s.learn);
 }
 
 std::string text_of(const std::string& value) { return value; }

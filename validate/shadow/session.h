@@ -6,6 +6,8 @@
 //   unknown.PID          a line for each thing that the runtime could not know, in PID
 //   events.PID.jsonl     what the Python hook saw in PID (python/gpuplan_shadow_hook.py lists the events)
 //   launches.PID.tsv     every kernel and library call, where `record_launches` asks for it
+//   allocations.PID.tsv  what PyTorch's allocator was asked for, in order, where `learn` asks for it
+//                        (estimator/trace/recorded_run.h has its lines)
 #pragma once
 
 #include <algorithm>
@@ -64,6 +66,7 @@ struct Settings {
   bool no_compile = false;    // --no-compile: torch.compile returns what it was given
   std::string snapshot;       // --snapshot FILE; empty: none
   bool python_lines = true;   // record the Python stack of every allocation
+  bool learn = false;         // --learn: write allocations.PID.tsv
 };
 
 /// The text of the `session` file, and back. Unknown keys are an error (std::runtime_error with the line).

@@ -64,7 +64,8 @@ struct ProcessRecord {
   std::string torch, cuda, python;                                       // versions; empty: the hook was not there
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;
-  std::string end_reason;  // "exit", "steps", "until-stable", "exception"; empty: it was killed
+  std::string allocations;  // where the settings ask to learn: the text of allocations.PID.tsv
+  std::string end_reason;   // "exit", "steps", "until-stable", "exception"; empty: it was killed
 };
 
 struct Problem {

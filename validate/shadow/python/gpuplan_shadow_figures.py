@@ -30,7 +30,8 @@ class _Device:
         self.step = {}  # this step's peaks, where the script reset them within it
         self.run = {name: 0 for name, _ in KINDS}
         self.segments = 0  # the most there were
-        self.before = {"num_alloc_retries": 0, "num_ooms": 0, "allocations": 0}  # when the script reset the counters
+        # When the script reset the counters.
+        self.before = {"num_alloc_retries": 0, "num_ooms": 0, "allocations": 0, "frees": 0}
 
 
 class Figures:
@@ -82,6 +83,12 @@ class Figures:
         known = self.devices.setdefault(device, _Device())
         return _counted(self.memory_stats(device), "allocations") + known.before["allocations"]
 
+    def allocations_and_frees(self, device):
+        """How many there have been of both."""
+        before = self.devices.setdefault(device, _Device()).before
+        stats = self.memory_stats(device)
+        return sum(_counted(stats, name) + before[name] for name in ("allocations", "frees"))
+
     # --- what the script sees
 
     def as_the_script_sees(self, device, stats):
@@ -108,4 +115,6 @@ class Figures:
 def _counted(stats, name):
     if name == "allocations":
         return stats.get("allocation", {}).get("all", {}).get("allocated", 0)
+    if name == "frees":
+        return stats.get("allocation", {}).get("all", {}).get("freed", 0)
     return stats.get(name, 0)

@@ -10,6 +10,7 @@ import inspect
 THEIRS = "what was alive at the peak: the script records PyTorch's memory history itself, so ours is off"
 
 MOST_ENTRIES = 200000  # about 600 bytes each with a stack of 30 frames; a step of a large model has some 30,000
+MOST_ENTRIES_LEARNED = 5000000  # of a few steps from the first allocation on, none of which may be lost
 
 
 class History:
@@ -17,7 +18,9 @@ class History:
         self.torch = torch
         self.session = session
         self.on = False
-        self.keep = bool(session.settings.snapshot)  # the snapshot shows the whole run, not its last step
+        # A snapshot shows the whole run, not its last step; so does what is learned.
+        self.keep = bool(session.settings.snapshot) or session.settings.learn
+        self.most = MOST_ENTRIES_LEARNED if session.settings.learn else MOST_ENTRIES
         self.ours = False  # a call that is being made is ours
         self.theirs = False  # the script has made one
 
@@ -40,13 +43,13 @@ class History:
 
     def full(self, entries):
         """Whether the record may have lost its beginning. An allocation and its free are three entries."""
-        return len(entries) >= MOST_ENTRIES * 3 // 5
+        return len(entries) >= self.most * 3 // 5
 
     def _record(self):
         record = self.torch.cuda.memory._record_memory_history
         known = inspect.signature(record).parameters
         context = "alloc" if self.session.settings.python_lines else None
-        wanted = {"context": context, "stacks": "python", "max_entries": MOST_ENTRIES}
+        wanted = {"context": context, "stacks": "python", "max_entries": self.most}
         self.ours = True
         try:
             if "clear_history" in known:

@@ -28,6 +28,7 @@ import weakref
 
 import gpuplan_shadow_compile
 import gpuplan_shadow_generation
+import gpuplan_shadow_learn
 from gpuplan_shadow_alive import Places
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
@@ -96,6 +97,9 @@ class Hook:
         self.history = History(self.torch, self.session)
         self.peaks = PeakReports(self.torch, self.session, self.figures, self.history, self.places)
         self.look_at_peak = guarded(self.session, "what was alive at the peak")(self.peaks.look)
+        if settings.learn:  # the record is of the whole run: to go through it at each step takes long
+            self.look_at_peak = lambda *args: None
+            self.learning = gpuplan_shadow_learn.Learning(self.session, self.figures, self.history, self.places)
         self.stop_rule = StopRule(settings.steps, settings.until_stable)
         self.optimizers = {}  # id -> weak reference
         self.steps = 0
@@ -119,6 +123,8 @@ class Hook:
         optimizer.register_optimizer_step_post_hook(self._after_step)
         watch_statistics(torch, lambda: self.figures, safe)
         watch_recording(torch, lambda: self.history, safe)
+        if self.session.settings.learn:
+            gpuplan_shadow_learn.watch(torch, lambda: self.learning, safe)
         os.register_at_fork(after_in_child=self._forked)
         # A child of multiprocessing, and others, leave without atexit; exec() may fail, after which the script goes on.
         before_leaving(("_exit",), safe(self._end))
@@ -195,6 +201,8 @@ class Hook:
         self.session.write({"event": "step", "index": self.steps, "rank": rank, "devices": figures})
         self._settings_that_measure()
         self.peaks.begin_step(optimizer, key)
+        if self.session.settings.learn:
+            self.learning.after_step(self.steps)
         return self.stop_rule.after(self.steps, key, figures)
 
     def _live_optimizers(self):
@@ -252,6 +260,8 @@ class Hook:
             self.look_at_peak(device, when, self._live_optimizers())
             devices[str(device)] = self.figures.whole_run(device)
         self._settings_that_measure()
+        if self.session.settings.learn:
+            guarded(self.session, "--learn")(self.learning.write)(devices)
         rank, world = rank_and_world(self.session.settings)
         event = {"event": "end", "reason": self.reason or ("exit" if error is None else "exception")}
         event.update({"rank": rank, "world": world, "devices": devices})

@@ -80,6 +80,7 @@ class Settings:
         self.no_compile = number("no_compile", 0) != 0
         self.python_lines = number("python_lines", 1) != 0
         self.snapshot = text.get("snapshot", "")
+        self.learn = number("learn", 0) != 0
 
 
 def guarded(session, what):

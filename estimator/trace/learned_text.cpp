@@ -1,0 +1,99 @@
+#include "estimator/trace/learned_text.h"
+
+#include <charconv>
+
+namespace gpuplan {
+
+std::string text_of(const LearnedSize& size, std::span<const TraceVariable> variables) {
+  if (const auto* const function = std::get_if<SizeFunction>(&size.value))
+    return text_of(*function, variables) + (size.checked ? "" : "?");
+  std::string text;
+  for (const std::int64_t point : std::get<RecordedPoints>(size.value))
+    text += (text.empty() ? "[" : ",") + std::to_string(point);
+  return text + "]";
+}
+
+std::optional<LearnedSize> parse_learned_size(std::string_view text, const LearnedTrace& trace) {
+  LearnedSize size;
+  if (text.starts_with('[') && text.ends_with(']')) {
+    text = text.substr(1, text.size() - 2);
+    RecordedPoints points;
+    while (points.size() < trace.runs.size()) {
+      const std::optional<std::int64_t> point = parse_number(take_until(text, ','));
+      if (!point) return std::nullopt;
+      points.push_back(*point);
+    }
+    if (!text.empty()) return std::nullopt;
+    size.value = std::move(points);
+    return size;
+  }
+  if (text.ends_with('?')) size.checked = false, text.remove_suffix(1);
+  const std::optional<SizeFunction> function = parse_size_function(text, trace.variables);
+  if (!function) return std::nullopt;
+  size.value = *function;
+  return size;
+}
+
+std::string runs_text(RunSet runs, const LearnedTrace& trace) {
+  if (runs == trace.all_runs()) return "";
+  std::string text;
+  for (std::size_t r = 0; r < trace.runs.size(); ++r)
+    if ((runs >> r & 1) != 0) text += (text.empty() ? "@" : ",") + std::to_string(r + 1);
+  return text;
+}
+
+std::optional<RunSet> parse_runs(std::string_view text, const LearnedTrace& trace) {
+  RunSet runs = 0;
+  do {
+    const std::optional<std::int64_t> run = parse_number(take_until(text, ','), 1);
+    if (!run || *run > static_cast<std::int64_t>(trace.runs.size())) return std::nullopt;
+    const RunSet bit = RunSet{1} << (*run - 1);
+    if ((runs & bit) != 0) return std::nullopt;
+    runs |= bit;
+  } while (!text.empty());
+  return runs;
+}
+
+std::optional<std::int64_t> parse_number(std::string_view text, std::int64_t least) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > std::int64_t{1} << 53)
+    return std::nullopt;
+  return value;
+}
+
+std::string_view take_until(std::string_view& text, char end) {
+  const std::size_t at = text.find(end);
+  const std::string_view taken = text.substr(0, at);
+  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  return taken;
+}
+
+std::string values_text(std::span<const TraceVariable> variables, std::span<const std::int64_t> values) {
+  std::string text;
+  for (std::size_t v = 0; v < variables.size(); ++v)
+    text += (v > 0 ? " " : "") + variables[v].name + "=" + std::to_string(values[v]);
+  return text;
+}
+
+TraceCounts counts_of(const LearnedTrace& trace) {
+  TraceCounts counts;
+  for (const LearnedTensor& tensor : trace.tensors) {
+    ++counts.allocations;
+    const LearnedSize& size = trace.sizes[tensor.size];
+    const auto* const function = std::get_if<SizeFunction>(&size.value);
+    SizeFunction constant;
+    if (function != nullptr) constant.coefficient[0][0] = function->coefficient[0][0];
+    if (function == nullptr)
+      ++counts.points;
+    else if (!size.checked)
+      ++counts.unchecked;
+    else
+      ++(*function == constant ? counts.constant : counts.functions);
+  }
+  for (const LearnedSection& section : trace.sections)
+    for (const LearnedEvent& event : section.events) counts.only_some_runs += event.runs != trace.all_runs() ? 1 : 0;
+  return counts;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,201 @@
+#include "estimator/trace/plan_trace.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpuplan {
+namespace {
+
+// By ratio, since that is what memory goes by.
+std::size_t nearest_run(const LearnedTrace& trace, std::span<const std::int64_t> values) {
+  const auto distance = [&](const std::vector<std::int64_t>& run) {
+    double sum = 0;
+    for (std::size_t v = 0; v < run.size(); ++v)
+      sum += std::abs(std::log(static_cast<double>(values[v]) / static_cast<double>(run[v])));
+    return sum;
+  };
+  const auto found = std::ranges::min_element(trace.runs, {}, distance);
+  return static_cast<std::size_t>(found - trace.runs.begin());
+}
+
+// Sizes of which only points are known, at values of which none is: on the line through the two nearest points of the
+// only variable, and with two variables as in the nearest run.
+class PointSizes {
+ public:
+  PointSizes(const LearnedTrace& trace, std::span<const std::int64_t> values, std::size_t nearest)
+      : trace_(trace), value_(values[0]), nearest_(nearest) {
+    if (trace.variables.size() > 1) return;
+    for (std::size_t r = 0; r < trace.runs.size(); ++r) order_.push_back(r);
+    std::ranges::sort(order_, {}, [&](std::size_t r) { return trace.runs[r][0]; });
+  }
+
+  std::int64_t at(const RecordedPoints& points) const {
+    if (order_.size() < 2) return points[nearest_];
+    std::size_t right = 1;
+    while (right + 1 < order_.size() && trace_.runs[order_[right]][0] < value_) ++right;
+    const std::size_t a = order_[right - 1], b = order_[right];
+    // An allocation that one of the two does not have is as in the nearest.
+    if (points[a] == 0 || points[b] == 0) return points[nearest_];
+    const double share =
+        static_cast<double>(value_ - trace_.runs[a][0]) / static_cast<double>(trace_.runs[b][0] - trace_.runs[a][0]);
+    const double bytes = static_cast<double>(points[a]) + share * static_cast<double>(points[b] - points[a]);
+    if (bytes > 9e15) throw Error("a size does not fit in 64 bits");
+    return std::max<std::int64_t>(static_cast<std::int64_t>(std::llround(bytes)), 1);
+  }
+
+ private:
+  const LearnedTrace& trace_;
+  std::int64_t value_;
+  std::size_t nearest_;
+  std::vector<std::size_t> order_;  // of the runs, by the only variable
+};
+
+class Replay {
+ public:
+  Replay(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
+         std::int64_t capacity)
+      : trace_(trace), segments_(capacity), allocator_(segments_, settings), blocks_(trace.tensors.size(), kNoBlock) {
+    plan_.values.assign(values.begin(), values.end());
+    plan_.nearest = nearest_run(trace, values);
+    plan_.recorded = std::ranges::equal(trace.runs[plan_.nearest], values);
+    sizes_.reserve(trace.sizes.size());
+    for (const LearnedSize& size : trace.sizes) sizes_.push_back(bytes_of(size));
+    plan_.outside_bytes = bytes_of(trace.outside);
+  }
+
+  TracePlan run() {
+    for (const LearnedSection& section : trace_.sections)
+      if (!run_section(section)) break;
+    plan_.segments = allocator_.segment_count();
+    plan_.inactive_split_bytes = allocator_.inactive_split_bytes();
+    plan_.retries = allocator_.retry_count();
+    for (const TraceRow& row : plan_.rows) {
+      plan_.peak.requested_bytes = std::max(plan_.peak.requested_bytes, row.peak.requested_bytes);
+      plan_.peak.allocated_bytes = std::max(plan_.peak.allocated_bytes, row.peak.allocated_bytes);
+      plan_.peak.reserved_bytes = std::max(plan_.peak.reserved_bytes, row.peak.reserved_bytes);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  bool is_estimated(const LearnedSize& size) const {
+    return !plan_.recorded && std::holds_alternative<RecordedPoints>(size.value);
+  }
+
+  std::int64_t bytes_of(const LearnedSize& size) const {
+    if (const auto* const function = std::get_if<SizeFunction>(&size.value)) return size_at(*function, plan_.values);
+    const RecordedPoints& points = std::get<RecordedPoints>(size.value);
+    return plan_.recorded ? points[plan_.nearest] : PointSizes(trace_, plan_.values, plan_.nearest).at(points);
+  }
+
+  // False: out of memory.
+  bool run_section(const LearnedSection& section) {
+    allocator_.reset_peaks();
+    const auto peak = [&] {
+      return Readings{allocator_.peak_requested_bytes(), allocator_.peak_allocated_bytes(),
+                      allocator_.peak_reserved_bytes()};
+    };
+    for (const LearnedEvent& event : section.events) {
+      if ((event.runs >> plan_.nearest & 1) == 0) continue;
+      if (event.kind == EventKind::empty_cache) {
+        allocator_.empty_cache();
+        continue;
+      }
+      ++plan_.events;
+      if (event.kind == EventKind::free) {
+        allocator_.release(blocks_[event.tensor]);
+        blocks_[event.tensor] = kNoBlock;
+      } else if (!allocate(section, event)) {
+        return false;
+      }
+    }
+    plan_.rows.push_back(
+        {.step = section.step,
+         .phase = section.phase,
+         .live = {allocator_.requested_bytes(), allocator_.allocated_bytes(), allocator_.reserved_bytes()},
+         .peak = peak()});
+    return true;
+  }
+
+  bool allocate(const LearnedSection& section, const LearnedEvent& event) {
+    const LearnedTensor& tensor = trace_.tensors[event.tensor];
+    const std::int64_t bytes = sizes_[tensor.size];
+    const BlockId block = allocator_.allocate(bytes, tensor.stream);
+    ++plan_.allocations;
+    if (is_estimated(trace_.sizes[tensor.size])) {
+      ++plan_.estimated_allocations;
+      plan_.estimated_bytes = std::max(plan_.estimated_bytes, bytes);
+    }
+    const auto moment = [&] {
+      return TraceMoment{section.step, section.phase, trace_.words[tensor.name], trace_.words[tensor.place],
+                         plan_.events};
+    };
+    if (block == kOutOfMemory) {
+      plan_.out_of_memory = {allocator_.out_of_memory(), moment()};
+      return false;
+    }
+    blocks_[event.tensor] = block;
+    if (allocator_.allocated_bytes() > highest_) {
+      highest_ = allocator_.allocated_bytes();
+      plan_.at = moment();
+    }
+    return true;
+  }
+
+  const LearnedTrace& trace_;
+  ArithmeticSegments segments_;
+  CachingAllocator allocator_;
+  std::vector<BlockId> blocks_;      // by tensor
+  std::vector<std::int64_t> sizes_;  // by LearnedTrace::sizes
+  std::int64_t highest_ = 0;
+  TracePlan plan_;
+};
+
+std::string range_text(const LearnedTrace& trace, std::size_t variable) {
+  const std::vector<std::int64_t>& values = trace.variables[variable].values;
+  return std::to_string(values.front()) + " to " + std::to_string(values.back());
+}
+
+void add_notes(const LearnedTrace& trace, TracePlan& plan) {
+  for (std::size_t v = 0; v < trace.variables.size(); ++v) {
+    const TraceVariable& variable = trace.variables[v];
+    if (plan.values[v] < variable.values.front() || plan.values[v] > variable.values.back())
+      plan.notes.push_back(variable.name + " " + std::to_string(plan.values[v]) + " lies outside what was recorded, " +
+                           range_text(trace, v));
+  }
+  if (plan.estimated_allocations > 0)
+    plan.notes.push_back(std::to_string(plan.estimated_allocations) + " of " + std::to_string(plan.allocations) +
+                         " allocations fit no function of " + trace.variables[0].name +
+                         ": their sizes are drawn from the recorded ones, the largest at " +
+                         std::to_string(plan.estimated_bytes) + " B");
+  const TraceCounts counts = counts_of(trace);
+  if (counts.unchecked > 0 && !plan.recorded)
+    plan.notes.push_back(std::to_string(counts.unchecked) + " of " + std::to_string(plan.allocations) +
+                         " allocations have a size that no further value checks");
+  if (counts.only_some_runs > 0 && !plan.recorded)
+    plan.notes.push_back(std::to_string(counts.only_some_runs) +
+                         " events happen at some values only: those of the nearest run, " +
+                         values_text(trace.variables, trace.runs[plan.nearest]) + ", are taken");
+  const auto is_rounded = [&](const LearnedSize& size) {
+    const auto* const function = std::get_if<SizeFunction>(&size.value);
+    return function != nullptr && !is_whole_at(*function, plan.values);
+  };
+  if (std::ranges::any_of(trace.sizes, is_rounded))
+    plan.notes.push_back("some sizes are no whole number at " + values_text(trace.variables, plan.values) +
+                         " and are rounded up: the recorded values have a common divisor");
+}
+
+}  // namespace
+
+TracePlan plan_trace(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
+                     std::int64_t capacity_bytes) {
+  try {
+    TracePlan plan = Replay(trace, values, settings, capacity_bytes).run();
+    add_notes(trace, plan);
+    return plan;
+  } catch (const Error& error) {
+    throw Error(values_text(trace.variables, values) + ": " + error.message());
+  }
+}
+
+}  // namespace gpuplan

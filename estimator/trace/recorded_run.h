@@ -1,0 +1,54 @@
+// One run of a script as `gpuplan shadow --learn` records it: what PyTorch's allocator was asked for, in order. A line
+// each, tab-separated (validate/shadow/python/gpuplan_shadow_learn.py writes them):
+//
+//     a SIZE STREAM NAME PLACE   an allocation; they count from 0
+//     f NUMBER                   that allocation's block is in its pool again
+//     m STEP PHASE               what follows belongs there; step 0: before the first
+//     e                          torch.cuda.empty_cache()
+//     end RESERVED ALLOCATED REQUESTED RETRIES   PyTorch's own peaks of the run
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan {
+
+enum class EventKind : std::uint8_t { allocate, free, empty_cache };
+
+struct RecordedEvent {
+  EventKind kind = EventKind::allocate;
+  std::uint32_t tensor = 0;           // allocations count from 0; a free has the number of what it frees
+  std::int64_t bytes = 0;             // as requested
+  std::int32_t stream = 0;            // 0: PyTorch's default stream
+  std::string name = {}, place = {};  // a word for the tensor; the script's line, "" in backward
+};
+
+/// What follows an `m` line.
+struct RecordedSection {
+  int step = 0;
+  std::string phase;
+  std::vector<RecordedEvent> events;
+};
+
+/// Bytes.
+struct Readings {
+  std::int64_t requested_bytes = 0, allocated_bytes = 0, reserved_bytes = 0;
+  bool operator==(const Readings&) const = default;
+};
+
+struct RecordedRun {
+  std::string name;                  // for messages: "batch=4"
+  std::vector<std::int64_t> values;  // of the variables
+  std::vector<RecordedSection> sections;
+  std::uint32_t tensors = 0;
+  Readings peak;                   // PyTorch's own
+  std::int64_t outside_bytes = 0;  // of device memory, held neither by PyTorch's allocator nor by the CUDA context
+};
+
+/// Reads the lines above into a run without values. Throws Error with the line's number where one is not as above, a
+/// free is of what is not allocated, the end is missing, or the allocator had to empty its cache for want of memory.
+RecordedRun read_recorded_run(const std::string& name, std::string_view text);
+
+}  // namespace gpuplan
