@@ -137,11 +137,38 @@ __global__ void __launch_bounds__(kThreads)
     to[i] = i % columns > i / columns % rows ? T(0) : from[i];
 }
 
+bool broadcasts(const KernelTensor& from, const KernelTensor& to) {
+  for (int i = 1; i <= from.rank; ++i) {
+    const std::int64_t size = from.sizes[from.rank - i];
+    if (i > to.rank ? size != 1 : size != 1 && size != to.sizes[to.rank - i]) return false;
+  }
+  return true;
+}
+
+// A row-major tensor's elements under other sizes.
+KernelTensor reshaped(const KernelTensor& t, const KernelTensor& sizes) {
+  KernelTensor r = sizes;
+  r.data = t.data;
+  r.dtype = t.dtype;
+  std::int64_t step = 1;
+  for (int i = r.rank; i-- > 0;) {
+    r.strides[i] = step;
+    step *= r.sizes[i];
+  }
+  return r;
+}
+
 }  // namespace
 
 void copy(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to) {
   const std::int64_t n = elements_of(to);
   if (n == 0) return;
+  if (!broadcasts(from, to)) {
+    if (elements_of(from) != n) refuse("a copy to other than as many elements");
+    if (is_row_major(to)) return copy(context, from, reshaped(to, from));
+    if (is_row_major(from)) return copy(context, reshaped(from, to), to);
+    refuse("a copy of other sizes without an order of its elements");
+  }
   if (from.dtype != to.dtype) return convert(context, from, to);
   const std::int64_t bytes = size_of(to.dtype);
   if (same_layout(from, to) && is_dense(to)) {

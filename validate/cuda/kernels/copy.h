@@ -6,7 +6,8 @@
 
 namespace gpuplan::cuda {
 
-/// to[i] = from[i], types converted where they differ; `from` is broadcast.
+/// to[i] = from[i], types converted where they differ; `from` is broadcast. Of other sizes with as many elements: in
+/// row-major order, which one of the two lies in. Throws Error where there is no such order.
 void copy(const LaunchContext& context, const KernelTensor& from, const KernelTensor& to);
 
 /// Reverses dimensions whose bit is set.
