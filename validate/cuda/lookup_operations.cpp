@@ -80,13 +80,26 @@ void run_index_put_and_add(const Machine& m, const Kernel& k) {
   embedding_backward(m.launch, values, k.reads[2], as_rows(k.reads[0]), true);
 }
 
-// The results before the last are copies of the indices, in the layout that the kernel reads.
+// By row and column. The results before the last are copies of the indices that do not have the result's shape: of
+// both, or of the second one.
 void run_index(const Machine& m, const Kernel& k) {
   if (k.reads.size() == 2 && !k.numbers.empty()) return run_index_select(m, k);
   if (k.reads.size() == 2) return embedding(m.launch, as_rows(k.reads[0]), k.reads[1], k.writes[0]);
-  const std::size_t copies = k.writes.size() - 1;
-  for (std::size_t i = 0; i < copies && i + 1 < k.reads.size(); ++i) copy(m.launch, k.reads[i + 1], k.writes[i]);
-  index(m.launch, k.reads[0], k.reads[1], k.reads[2], k.writes.back());
+  const KernelTensor& y = k.writes.back();
+  KernelTensor table = k.reads[0], rows = k.reads[1];
+  if (table.sizes[0] == 1) {  // of one row for all, as it was before it was expanded
+    table.sizes[0] = y.sizes[0];
+    table.strides[0] = 0;
+  }
+  const int shared = y.rank - (table.rank - 2);  // dimensions of the indices
+  // The row index is one a row of the result.
+  for (; rows.rank < shared && k.reads[1].rank == 1; ++rows.rank) {
+    rows.sizes[rows.rank] = 1;
+    rows.strides[rows.rank] = 0;
+  }
+  if (k.writes.size() > 2) copy(m.launch, rows, k.writes[0]);
+  if (k.writes.size() > 1) copy(m.launch, k.reads[2], k.writes[k.writes.size() - 2]);
+  index(m.launch, table, rows, k.reads[2], y);
 }
 
 std::string refuse_embedding(const Kernel& k) {
