@@ -15,7 +15,7 @@ constexpr int kBlock = 4;  // numbers that one call of the generator gives
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(const T* x, std::uint8_t* mask, T* y, Offsets<std::uint64_t, 3> at, bool dense, std::int64_t n,
-                   float p, float scale, std::uint64_t seed) {
+                   float p, accumulate_t<T> scale, std::uint64_t seed) {
   using C = accumulate_t<T>;
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t block = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; block * kBlock < n; block += step) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
       if (!dense) at(static_cast<std::uint64_t>(i), offsets);
       const bool keeps = static_cast<float>(random.word[k] >> 8) * 0x1p-24F >= p;
       mask[offsets[1]] = keeps ? 1 : 0;
-      y[offsets[2]] = narrow<T>(keeps ? widen<C>(x[offsets[0]]) * static_cast<C>(scale) : C(0));
+      y[offsets[2]] = narrow<T>(keeps ? widen<C>(x[offsets[0]]) * scale : C(0));
     }
   }
 }
@@ -64,12 +64,13 @@ void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTe
   const Walked w = in_order(x, mask, y);
   if (w.elements == 0) return;
   const bool dense = is_row_major(x) && is_row_major(mask) && is_row_major(y);
-  const float scale = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0F;
+  const double scale = p < 1 ? 1 / (1 - p) : 0;
   const bool known = for_floating(y.dtype, [&](auto type) {
     using T = decltype(type);
     launch(dropout_kernel<T>, blocks_for(w.elements, kThreads * kBlock), kThreads, 0, context.stream,
            static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
-           Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), scale, seed);
+           Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), static_cast<accumulate_t<T>>(scale),
+           seed);
   });
   if (!known) refuse("dropout of integers");
   check_launch("dropout");
