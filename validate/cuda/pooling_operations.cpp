@@ -53,7 +53,7 @@ void run_average_windows_backward(const Machine& m, const Kernel& k) {
 // {step h, step w, whether corners lie on corners}
 template <bool bilinear>
 Resampling resampling_of(const Kernel& k) {
-  return {static_cast<float>(number(k, 0)), static_cast<float>(number(k, 1)), bilinear, number(k, 2) != 0};
+  return {number(k, 0), number(k, 1), bilinear, number(k, 2) != 0};
 }
 
 template <bool bilinear>

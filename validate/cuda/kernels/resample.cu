@@ -84,9 +84,9 @@ struct Between {
   C rest;
 };
 template <class C>
-__device__ __forceinline__ Between<C> between(const Resampling& r, float step, std::int64_t at, std::int64_t size) {
+__device__ __forceinline__ Between<C> between(const Resampling& r, double step, std::int64_t at, std::int64_t size) {
   if (!r.bilinear) {
-    const auto source = static_cast<std::int64_t>(floorf(static_cast<float>(at) * step));
+    const auto source = static_cast<std::int64_t>(floorf(static_cast<float>(at) * static_cast<float>(step)));
     const std::int64_t first = source < size - 1 ? source : size - 1;
     return {first, first, C(0)};
   }
@@ -121,9 +121,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // Where results begin to be made of element `at`: sources grow with the number of the result. A little before, for
 // rounding; every candidate is asked.
-__device__ __forceinline__ std::int64_t first_result(std::int64_t at, float step) {
-  if (step <= 0.0F || at < 2) return 0;
-  const auto first = static_cast<std::int64_t>(static_cast<float>(at - 1) / step) - 2;
+__device__ __forceinline__ std::int64_t first_result(std::int64_t at, double step) {
+  if (step <= 0 || at < 2) return 0;
+  const auto first = static_cast<std::int64_t>(static_cast<float>(at - 1) / static_cast<float>(step)) - 2;
   return first < 0 ? 0 : first;
 }
 

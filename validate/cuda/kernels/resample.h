@@ -22,7 +22,7 @@ void average_pool_backward(const LaunchContext& context, const KernelTensor& gra
 
 /// Elements of the image from one element of the result to the next.
 struct Resampling {
-  float step_h = 1, step_w = 1;
+  double step_h = 1, step_w = 1;
   bool bilinear = false;
   bool corners = false;  // bilinear: corners lie on corners, else edges on edges
 };
