@@ -15,6 +15,8 @@ struct EmbeddedFile {
 
 /// configs/models/*.yaml, sorted by name; models of subfolders are left out.
 std::span<const EmbeddedFile> embedded_models();
+/// configs/huggingface/*.yaml, sorted by name: what models of Hugging Face's are made of that the zoo has not.
+std::span<const EmbeddedFile> embedded_huggingface();
 /// configs/gpus/*.yaml, sorted by name.
 std::span<const EmbeddedFile> embedded_gpus();
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "estimator/spec/read.h"
+#include "tools/importers/import.h"
 #include "tools/read_source.h"
 #include "tools/run_values.h"
 
@@ -28,22 +29,19 @@ Error no_such_file(const std::string& path, const Error& reason) {
   return error;
 }
 
-std::shared_ptr<const Source> open_model(const std::string& model) {
-  if (model.empty())
-    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
-  if (model == "-") return read_stdin_source();
-  if (model.starts_with(kZoo)) return read_zoo_source(std::string_view(model).substr(kZoo.size()));
-  if (!exists(model)) {
-    const std::string near = nearest(model, zoo_words());
-    if (model.find(':') != std::string::npos && !near.empty())
-      throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
-  }
-  try {
-    return read_file_source(model);
-  } catch (const Error& reason) {
-    if (exists(model)) throw;
-    throw no_such_file(model, reason);
-  }
+// A model's folder of Hugging Face's is its configuration.
+std::string file_of(const std::string& model) {
+  const std::filesystem::path config = std::filesystem::path(model) / "config.json";
+  std::error_code ignored;
+  return std::filesystem::is_directory(model, ignored) && exists(config.string()) ? config.string() : model;
+}
+
+// Only what a spec is made of is read whole: a file of weights may have any size.
+std::shared_ptr<const Source> open_file(const std::string& path) {
+  const FileKind kind = recognise(read_start(path, kRecognisedBytes), path);
+  if (!is_text(kind)) return spec_of_file(path, kind);
+  const std::shared_ptr<const Source> text = read_file_source(path);
+  return spec_of_text(text, recognise(text->text, path));
 }
 
 // `extends: NAME` in a file means a file beside it, in the zoo a model of the zoo.
@@ -90,6 +88,27 @@ std::vector<Variable> variables(const RunOptions& options) {
 }
 
 }  // namespace
+
+std::shared_ptr<const Source> open_model(const std::string& model) {
+  if (model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
+  if (model == "-") {
+    const std::shared_ptr<const Source> text = read_stdin_source();
+    return spec_of_text(text, recognise(text->text, text->name));
+  }
+  if (model.starts_with(kZoo)) return read_zoo_source(std::string_view(model).substr(kZoo.size()));
+  if (!exists(model)) {
+    const std::string near = nearest(model, zoo_words());
+    if (model.find(':') != std::string::npos && !near.empty())
+      throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
+  }
+  try {
+    return open_file(file_of(model));
+  } catch (const Error& reason) {
+    if (exists(model)) throw;
+    throw no_such_file(model, reason);
+  }
+}
 
 Model load_model(const RunOptions& options) {
   SpecOptions spec;

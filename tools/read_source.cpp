@@ -28,6 +28,14 @@ std::string read_all(std::FILE* file, const std::string& name) {
   }
 }
 
+std::unique_ptr<std::FILE, CloseFile> open_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error("cannot read " + path + ": it is a directory");
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
+  return file;
+}
+
 }  // namespace
 
 bool exists(const std::string& path) {
@@ -41,11 +49,18 @@ std::vector<std::string> zoo_names() {
   return names;
 }
 
-std::shared_ptr<const Source> read_file_source(const std::string& path) {
+std::string read_start(const std::string& path, std::size_t bytes) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw Error("cannot read " + path + ": it is a directory");
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
+  const std::filesystem::file_type type = std::filesystem::status(path, ignored).type();
+  if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character) return "";
+  const std::unique_ptr<std::FILE, CloseFile> file = open_file(path);
+  std::string start(bytes, '\0');
+  start.resize(std::fread(start.data(), 1, bytes, file.get()));
+  return start;
+}
+
+std::shared_ptr<const Source> read_file_source(const std::string& path) {
+  const std::unique_ptr<std::FILE, CloseFile> file = open_file(path);
   return std::make_shared<const Source>(Source{path, read_all(file.get(), path)});
 }
 

@@ -14,11 +14,17 @@ constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20;
 
 /// A file. Throws Error: it is missing, a directory, not readable, or larger than 4 MiB.
 std::shared_ptr<const Source> read_file_source(const std::string& path);
+/// The first bytes of a file, at most `bytes` of them; none of a pipe, which is read once only. Throws Error: it is
+/// missing, a directory or not readable.
+std::string read_start(const std::string& path, std::size_t bytes);
 /// Standard input, named "<stdin>".
 std::shared_ptr<const Source> read_stdin_source();
 /// "zoo:NAME", an embedded model. Throws Error with the nearest name.
 std::shared_ptr<const Source> read_zoo_source(std::string_view name);
 std::vector<std::string> zoo_names();
+/// The spec of a model as named on the command line: a file, whose kind is recognised, "-" for standard input, or
+/// "zoo:NAME". Throws Error.
+std::shared_ptr<const Source> open_model(const std::string& model);
 /// True for a file, a pipe or anything else that can be opened for reading under that name; directories too.
 bool exists(const std::string& path);
 

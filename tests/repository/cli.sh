@@ -162,7 +162,7 @@ expect 2 'no command is called "nope"' help nope
 for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in check diff fit gpus instances import init sweep; do
+for later in check diff fit gpus instances init sweep; do
   expect 2 'not there yet' $later $model
 done
 

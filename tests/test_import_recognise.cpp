@@ -1,0 +1,48 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tools/importers/import.h"
+
+using namespace gpuplan;
+
+namespace {
+
+std::string bytes(std::string_view text) { return std::string(text); }
+
+}  // namespace
+
+TEST_CASE("a model file is known by what it holds, whatever its name") {
+  CHECK_EQ(recognise("gpuplan: 1\nname: mlp\n", "model.json"), FileKind::spec);
+  CHECK_EQ(recognise(R"({"gpuplan": 1, "name": "mlp"})", "config.json"), FileKind::spec);
+  CHECK_EQ(recognise(R"({gpuplan: 1, name: mlp})", "-"), FileKind::spec);
+  CHECK_EQ(recognise("\xEF\xBB\xBF \n{\"model_type\": \"gpt2\"}", "m"), FileKind::hugging_face);
+  CHECK_EQ(recognise(R"({"architectures": ["GPT2LMHeadModel"],)", "config.json"), FileKind::hugging_face);
+  CHECK_EQ(recognise(R"({"metadata": {}, "weight_map": {}})", "m.json"), FileKind::safetensors_index);
+  CHECK_EQ(recognise(bytes(std::string_view("\x10\0\0\0\0\0\0\0{\"__metadata__\"", 22)), "m"), FileKind::safetensors);
+  CHECK_EQ(recognise(std::string_view("PK\x03\x04\x14\0", 6), "model.yaml"), FileKind::zip);
+  CHECK_EQ(recognise("\x80\x02}q\x01", "weights.bin"), FileKind::pickle);
+  CHECK_EQ(recognise("GGUF\x03", "m"), FileKind::gguf);
+  CHECK_EQ(recognise("\x89HDF\r\n\x1a\n", "m.h5"), FileKind::hdf5);
+  CHECK_EQ(recognise("\x08\x07\x12\x07pytorch", "m"), FileKind::onnx);
+  CHECK_EQ(recognise("\x08\x0a:\x04", "m"), FileKind::onnx);
+  CHECK_EQ(recognise("", "model.onnx"), FileKind::onnx);
+  CHECK_EQ(recognise("", "m"), FileKind::spec);
+}
+
+TEST_CASE("a file of weights is answered with what to name instead") {
+  for (const FileKind kind :
+       {FileKind::safetensors, FileKind::safetensors_index, FileKind::zip, FileKind::pickle, FileKind::gguf}) {
+    const Error error = not_a_model("weights.bin", kind);
+    CHECK_EQ(error.message(),
+             "weights.bin is " + std::string(describe(kind)) + ": it has weights, and not what is computed with them");
+    CHECK_NE(error.render().find("help: "), std::string::npos);
+    CHECK_FALSE(is_text(kind));
+    CHECK_THROWS_AS((void)spec_of_file("weights.bin", kind), Error);
+  }
+}
+
+TEST_CASE("a spec stays what it is") {
+  const auto text = std::make_shared<const Source>(Source{"m.yaml", "gpuplan: 1\n"});
+  CHECK_EQ(spec_of_text(text, FileKind::spec), text);
+}

@@ -1,0 +1,134 @@
+#include "tools/importers/hugging_face.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/importers/families.h"
+#include "tools/importers/import.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct Family {
+  std::string_view model_type;
+  SpecText (*spec)(const Config&);
+};
+
+constexpr Family kFamilies[] = {
+    {"bert", bert_spec},       {"distilbert", distilbert_spec},
+    {"gemma", gemma_spec},     {"gpt2", gpt2_spec},
+    {"llama", llama_spec},     {"mistral", mistral_spec},
+    {"mixtral", mixtral_spec}, {"opt", opt_spec},
+    {"phi", phi_spec},         {"qwen2", qwen2_spec},
+    {"qwen3", qwen3_spec},     {"roberta", roberta_spec},
+    {"t5", t5_spec},           {"vit", vit_spec},
+    {"whisper", whisper_spec},
+};
+
+const Family& family_of(const Config& config) {
+  std::vector<std::string> names;
+  std::string known;
+  for (const Family& family : kFamilies) {
+    names.emplace_back(family.model_type);
+    known += (known.empty() ? "" : ", ") + names.back();
+  }
+  if (config.find("model_type") == nullptr)
+    throw config.wrong("model_type", "\"model_type\" is missing").help("the families that are known: " + known);
+  const std::string type = config.word("model_type", "");
+  for (const Family& family : kFamilies)
+    if (family.model_type == type) return family;
+  throw config.wrong("model_type", "unknown family \"" + type + "\"" + did_you_mean(type, names))
+      .help("the families that are known: " + known);
+}
+
+// What no family has.
+void refuse_everywhere(const Config& config) {
+  config.refuse("quantization_config", "weights of less than 16 bits are computed with by kernels of their own");
+  config.refuse("pruned_heads", "the layers then differ in size");
+  config.refuse("chunk_size_feed_forward", "a layer's tokens are then computed in parts");
+  config.refuse("position_embedding_type", "only absolute positions are", "absolute");
+  config.refuse("add_cross_attention", "the model then reads the states of another one");
+}
+
+std::string type_comment(const Config& config) {
+  const char* const key = config.find("dtype") != nullptr ? "dtype" : "torch_dtype";
+  const std::string type = config.word(key, "");
+  const std::string says = std::string(key) + " is " + type + ": ";
+  if (type == "bfloat16" || type == "float16") {
+    const std::string word = type == "float16" ? "fp16" : "bf16";
+    return says + "--precision " + word + " plans weights of that type, --amp " + word +
+           " fp32 weights and autocast.\n";
+  }
+  return "";
+}
+
+std::string attention_comment(const Config& config) {
+  const std::string word = config.word("_attn_implementation", config.word("attn_implementation", ""));
+  if (word == "eager") return "_attn_implementation is eager: plan it with --attention eager.\n";
+  if (word == "flash_attention_2") return "_attn_implementation is flash_attention_2, SDPA's is planned.\n";
+  return "";
+}
+
+}  // namespace
+
+std::string activation_call(const Config& config, std::string_view key, std::string_view otherwise) {
+  struct Activation {
+    std::string_view word, call;
+  };
+  // transformers/activations.py, ACT2FN. Others run several operations of their own.
+  constexpr Activation kActivations[] = {
+      {"gelu", "GELU()"}, {"gelu_new", "NewGELU()"}, {"gelu_pytorch_tanh", "GELU(approximate=tanh)"},
+      {"relu", "ReLU()"}, {"silu", "SiLU()"},        {"swish", "SiLU()"},
+      {"tanh", "Tanh()"}, {"sigmoid", "Sigmoid()"},
+  };
+  const std::string word = config.word(key, otherwise);
+  std::vector<std::string> words;
+  for (const Activation& activation : kActivations) {
+    if (activation.word == word) return std::string(activation.call);
+    words.emplace_back(activation.word);
+  }
+  std::string known;
+  for (const std::string& w : words) known += (known.empty() ? "" : ", ") + w;
+  throw config.wrong(key, "the activation \"" + word + "\" is not modelled" + did_you_mean(word, words))
+      .help("those that are: " + known);
+}
+
+void expect_architecture(const Config& config, const std::string& architecture, const std::vector<std::string>& known) {
+  std::string list;
+  for (const std::string& name : known) {
+    if (name == architecture) return;
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  throw config
+      .wrong("architectures", "the class " + architecture + " is not modelled" + did_you_mean(architecture, known))
+      .help("the classes of this family that are: " + list);
+}
+
+std::string inverse_root(std::int64_t n) {
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, 1 / std::sqrt(static_cast<double>(n)));
+    if (std::strtod(text, nullptr) == 1 / std::sqrt(static_cast<double>(n))) break;
+  }
+  return text;
+}
+
+void set_tokens(SpecText& spec, std::string_view variable, std::int64_t usual, std::int64_t positions,
+                std::string_view key) {
+  const std::string most = std::to_string(positions) + " (" + std::string(key) + ")";
+  spec.set(variable, std::min(usual, positions), "tokens of a sample, at most " + most);
+}
+
+std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
+  const Config config(source);
+  const Family& family = family_of(config);
+  refuse_everywhere(config);
+  SpecText spec = family.spec(config);
+  spec.add_comment(type_comment(config) + attention_comment(config));
+  return std::make_shared<const Source>(Source{import_name(source.name), spec.text()});
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,253 @@
+// Views, copies and look-ups.
+#include <algorithm>
+
+#include "tools/importers/onnx/spec_writer.h"
+
+namespace gpuplan::onnx_import {
+namespace {
+
+// Many exporters write a view where nothing changes.
+bool same_shape(const Emission& e) { return e.result().shape == e.shape(); }
+
+void emit_reshape(Emission& e) {
+  if (same_shape(e)) return e.pass();
+  if (e.node().op == "Flatten" && e.integer("axis", 1) == 1) return e.layer("Flatten()");
+  e.layer("Reshape(" + e.sizes(e.result().shape) + ")");
+}
+
+void emit_transpose(Emission& e) {
+  const std::size_t rank = e.shape().size();
+  std::vector<std::int64_t> order = e.integers("perm");
+  if (order.empty())
+    for (std::size_t i = rank; i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
+  std::vector<std::int64_t> moved;
+  for (std::size_t i = 0; i < rank; ++i) {
+    order[i] = static_cast<std::int64_t>(e.axis(order[i], rank));
+    if (order[i] != static_cast<std::int64_t>(i)) moved.push_back(static_cast<std::int64_t>(i));
+  }
+  if (moved.empty()) return e.pass();
+  if (moved.size() == 2)
+    return e.layer("Transpose(" + std::to_string(moved[0]) + ", " + std::to_string(moved[1]) + ")");
+  const std::string list = list_text(order);
+  e.layer("Permute(" + list.substr(1, list.size() - 2) + ")");
+}
+
+void emit_unsqueeze(Emission& e) {
+  std::vector<std::int64_t> axes;
+  for (const std::int64_t a : e.numbers("axes", 1))
+    axes.push_back(static_cast<std::int64_t>(e.axis(a, e.result().shape.size())));
+  std::sort(axes.begin(), axes.end());
+  std::string name = e.input(0);
+  for (const std::int64_t a : axes) name = e.writer().add(e.wish(), "Unsqueeze(" + std::to_string(a) + ")", {name});
+  e.give(name);
+}
+
+void emit_squeeze(Emission& e) {
+  std::vector<std::int64_t> axes;
+  for (const std::int64_t a : e.numbers("axes", 1))
+    axes.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
+  if (axes.empty())
+    for (std::size_t i = 0; i < e.shape().size(); ++i)
+      if (e.shape()[i] == Extent(1)) axes.push_back(static_cast<std::int64_t>(i));
+  std::sort(axes.rbegin(), axes.rend());
+  std::string name = e.input(0);
+  for (const std::int64_t a : axes) name = e.writer().add(e.wish(), "Squeeze(" + std::to_string(a) + ")", {name});
+  e.give(name);
+}
+
+void emit_expand(Emission& e) {
+  const Extents& from = e.shape();
+  const Extents& to = e.result().shape;
+  if (from == to) return e.pass();
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool is_old = i + from.size() >= to.size() && from[i + from.size() - to.size()] == to[i];
+    if (!is_old && !to[i].fixed()) e.fail("repeats along the batch, which no layer does: " + to_string(to));
+    sizes.push_back(is_old ? -1 : to[i].at[0]);
+  }
+  const std::string list = list_text(sizes);
+  e.layer("Expand(" + list.substr(1, list.size() - 2) + ")");
+}
+
+// --- joining and cutting --------------------------------------------------------------------------------------------
+
+// The weight [1, 1, D] that is put before the tokens of a batch, expanded or written for a batch of 1.
+int class_token(const Emission& e) {
+  if (e.inputs() != 2 || e.result().shape.size() != 3 || e.axis(e.integer("axis", 0), 3) != 1) return kNone;
+  int v = e.value(0);
+  const int producer = e.in(0).producer;
+  if (producer != kNone && e.graph().nodes[static_cast<std::size_t>(producer)].op == "Expand")
+    v = e.graph().nodes[static_cast<std::size_t>(producer)].inputs.front();
+  const Value& token = e.graph().value(v);
+  const bool one = token.shape.size() == 3 && token.shape[0] == Extent(1) && token.shape[1] == Extent(1);
+  return one && token.kind == ValueKind::weight && token.initializer == v ? v : kNone;
+}
+
+void emit_concat(Emission& e) {
+  const std::size_t axis = e.axis(e.integer("axis", 0), e.result().shape.size());
+  if (const int token = class_token(e); token != kNone) {
+    const std::string& name = e.graph().value(token).name;
+    return e.give(e.writer().add_with_weight(token, is_generated(name) ? "class_token" : name,
+                                             "ClassToken(" + to_string(e.result().shape[2]) + ")", {e.input(1)}));
+  }
+  std::vector<std::string> from;
+  for (std::size_t i = 0; i < e.inputs(); ++i) {
+    const Extents& x = e.shape(i);
+    if (x[axis] == Extent(0)) continue;  // a cache that is still empty
+    for (std::size_t d = 0; d < x.size(); ++d)
+      if (d != axis && (e.in(i).kind != ValueKind::data || !(x[d] == e.result().shape[d])) &&
+          !e.result().shape[d].fixed())
+        e.fail("joins what is one for all of the batch, which no layer does");
+    from.push_back(e.input(i));
+  }
+  if (from.size() == 1) return e.give(from.front());
+  e.give(e.writer().add(e.wish(), "Cat(dim=" + std::to_string(axis) + ")", from));
+}
+
+void emit_split(Emission& e) {
+  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape().size());
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < e.outputs(); ++i) {
+    if (e.node().outputs[i] == kNone) e.fail("a part that is left out");
+    sizes.push_back(e.fixed(e.result(i).shape[axis], "a part"));
+  }
+  if (sizes.size() == 1) return e.pass();
+  const std::string name =
+      e.writer().add(e.wish(), "Split(" + list_text(sizes) + ", dim=" + std::to_string(axis) + ")", {e.input(0)});
+  e.writer().give_parts(e.node().outputs, name);
+}
+
+void emit_slice(Emission& e) {
+  const std::vector<std::int64_t> starts = e.numbers("starts", 1);
+  const std::vector<std::int64_t> steps = e.numbers("steps", 4);
+  std::vector<std::int64_t> axes = e.numbers("axes", 3);
+  if (axes.empty())
+    for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  for (const std::int64_t s : steps)
+    if (s != 1) e.fail("a step of " + std::to_string(s) + ", which no layer takes");
+  std::string name = e.input(0);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::size_t axis = e.axis(axes[i], e.shape().size());
+    const Extent& size = e.shape()[axis];
+    const Extent& left = e.result().shape[axis];
+    if (left == size) continue;
+    const std::int64_t all = e.fixed(size, "a dimension that is cut");
+    const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + all : starts[i], 0, all);
+    name = e.writer().add(e.wish(),
+                          "Slice(" + std::to_string(axis) + ", " + std::to_string(start) + ", " +
+                              std::to_string(start + e.fixed(left, "what is left")) + ")",
+                          {name});
+  }
+  e.give(name);
+}
+
+// --- looking up -----------------------------------------------------------------------------------------------------
+
+void emit_embedding(Emission& e) {
+  const Extents& table = e.shape(0);
+  const std::string module = module_of_weight(e.graph().value(e.in(0).initializer).name);
+  const std::string from = e.input(1);
+  e.give(e.writer().add_with_weight(e.value(0), module.empty() ? e.wish() : module,
+                                    "Embedding(" + to_string(table[0]) + ", " + to_string(table[1]) + ")", {from}));
+}
+
+void emit_gather(Emission& e) {
+  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
+  const Value& table = e.in(0);
+  const Value& index = e.in(1);
+  if (index.shape.empty()) {
+    const std::optional<double> at = e.number(1);
+    if (!at) e.fail("its position is computed, which no layer takes");
+    const auto position = static_cast<std::int64_t>(*at);
+    return e.layer("Select(" + std::to_string(axis) + ", " + std::to_string(position) + ")");
+  }
+  if (table.kind == ValueKind::weight && table.shape.size() == 2 && axis == 0) return emit_embedding(e);
+  if (index.shape.size() != 1) e.fail("looks up several dimensions, which no layer does");
+  e.give(e.writer().add(e.wish(), "IndexSelect(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
+}
+
+void emit_gather_elements(Emission& e) {
+  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
+  e.give(e.writer().add(e.wish(), "Gather(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
+}
+
+void emit_pad(Emission& e) {
+  if (e.text("mode", "constant") != "constant")
+    e.fail("padding by " + std::string(e.text("mode", "")) + " is no layer");
+  const std::vector<std::int64_t> pads = e.numbers("pads", 1);
+  const std::size_t rank = e.shape().size();
+  std::vector<std::int64_t> axes = e.has(3) ? e.numbers("axes", 3) : std::vector<std::int64_t>();
+  if (axes.empty())
+    for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  std::vector<std::int64_t> sides(2 * rank, 0);  // last dimension first, as torch's
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t place = 2 * (rank - 1 - e.axis(axes[i], rank));
+    sides[place] = pads[i];
+    sides[place + 1] = pads[axes.size() + i];
+  }
+  while (sides.size() > 2 && sides.back() == 0 && sides[sides.size() - 2] == 0) sides.resize(sides.size() - 2);
+  if (same_shape(e)) return e.pass();
+  const double value = e.number(2).value_or(e.real("value", 0));
+  e.layer("Pad(" + list_text(sides) + (value == 0 ? "" : ", value=" + to_text(value)) + ")");
+}
+
+void emit_resize(Emission& e) {
+  const Extents& to = e.result().shape;
+  if (to.size() != 4 || !(to[0] == e.shape()[0]) || !(to[1] == e.shape()[1]))
+    e.fail("no layer resizes " + to_string(to));
+  const std::string_view mode = e.text("mode", "nearest");
+  if (mode != "nearest" && mode != "linear") e.fail("no layer resizes by " + std::string(mode));
+  std::string call = "Interpolate(size=[" + to_string(to[2]) + ", " + to_string(to[3]) + "]";
+  if (mode == "linear") {
+    const bool corners = e.text("coordinate_transformation_mode", "half_pixel") == "align_corners";
+    call += std::string(", mode='bilinear', align_corners=") + (corners ? "True" : "False");
+  }
+  e.layer(call + ")");
+}
+
+// Depth to space as torch's pixel_shuffle would be written: a view, a permutation and a copy.
+void emit_depth_to_space(Emission& e) {
+  const std::int64_t block = e.integer("blocksize", 1);
+  const Extents& x = e.shape();
+  const Extents& y = e.result().shape;
+  const bool column_first = e.text("mode", "DCR") == "CRD";
+  const Extents apart =
+      column_first ? Extents{x[0], y[1], block, block, x[2], x[3]} : Extents{x[0], block, block, y[1], x[2], x[3]};
+  const std::string view = e.writer().add(e.wish(), "Reshape(" + e.sizes(apart) + ")", {e.input(0)});
+  const std::string order = column_first ? "Permute(0, 1, 4, 2, 5, 3)" : "Permute(0, 3, 4, 1, 5, 2)";
+  const std::string turned = e.writer().add(e.wish(), order, {view});
+  e.give(e.writer().add(e.wish(), "Reshape(" + e.sizes(y) + ")", {turned}));
+}
+
+void emit_space_to_depth(Emission& e) {
+  const std::int64_t block = e.integer("blocksize", 1);
+  const Extents& x = e.shape();
+  const Extents& y = e.result().shape;
+  const Extents apart = {x[0], x[1], y[2], block, y[3], block};
+  const std::string view = e.writer().add(e.wish(), "Reshape(" + e.sizes(apart) + ")", {e.input(0)});
+  const std::string turned = e.writer().add(e.wish(), "Permute(0, 3, 5, 1, 2, 4)", {view});
+  e.give(e.writer().add(e.wish(), "Reshape(" + e.sizes(y) + ")", {turned}));
+}
+
+}  // namespace
+
+std::vector<NamedEmitRule> movement_emitters() {
+  return {{"Reshape", emit_reshape},
+          {"Flatten", emit_reshape},
+          {"Transpose", emit_transpose},
+          {"Unsqueeze", emit_unsqueeze},
+          {"Squeeze", emit_squeeze},
+          {"Expand", emit_expand},
+          {"Concat", emit_concat},
+          {"Split", emit_split},
+          {"Slice", emit_slice},
+          {"Gather", emit_gather},
+          {"GatherElements", emit_gather_elements},
+          {"Pad", emit_pad},
+          {"Resize", emit_resize},
+          {"Upsample", emit_resize},
+          {"DepthToSpace", emit_depth_to_space},
+          {"SpaceToDepth", emit_space_to_depth}};
+}
+
+}  // namespace gpuplan::onnx_import

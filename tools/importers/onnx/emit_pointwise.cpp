@@ -1,0 +1,183 @@
+// Element by element, and reductions.
+#include <algorithm>
+#include <cmath>
+
+#include "tools/importers/onnx/spec_writer.h"
+
+namespace gpuplan::onnx_import {
+namespace {
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(1.0, std::abs(b)); }
+
+template <const char* const& call>
+void emit_call(Emission& e) {
+  e.layer(call);
+}
+
+constexpr const char* kRelu = "ReLU()";
+constexpr const char* kSigmoid = "Sigmoid()";
+constexpr const char* kTanh = "Tanh()";
+constexpr const char* kHardswish = "Hardswish()";
+constexpr const char* kSilu = "SiLU()";
+constexpr const char* kNewGelu = "NewGELU()";
+constexpr const char* kNeg = "Scale(-1)";
+constexpr const char* kReciprocal = "Pow(-1)";
+
+void emit_gelu(Emission& e) {
+  e.layer(e.text("approximate", "none") == "tanh" ? "GELU(approximate='tanh')" : "GELU()");
+}
+void emit_leaky_relu(Emission& e) { e.layer("LeakyReLU(" + to_text(static_cast<float>(e.real("alpha", 0.01))) + ")"); }
+void emit_elu(Emission& e) { e.layer("ELU(" + to_text(static_cast<float>(e.real("alpha", 1))) + ")"); }
+
+void emit_hard_sigmoid(Emission& e) {
+  if (!near(e.real("alpha", 0.2), 1.0 / 6) || !near(e.real("beta", 0.5), 0.5))
+    e.fail("a slope of " + to_text(e.real("alpha", 0.2)) + " is not torch.nn's Hardsigmoid");
+  e.layer("Hardsigmoid()");
+}
+
+// Bounds are attributes before opset 11.
+void emit_clip(Emission& e) {
+  std::optional<double> low = e.number(1);
+  std::optional<double> high = e.number(2);
+  if (const Attribute* a = e.attribute("min")) low = a->real;
+  if (const Attribute* a = e.attribute("max")) high = a->real;
+  if (low && *low == 0 && high && *high == 6) return e.layer("ReLU6()");
+  if (low && *low == 0 && !high) return e.layer("ReLU()");
+  e.fail("no layer limits values to " + (low ? to_text(*low) : "anything") + " to " +
+         (high ? to_text(*high) : "anything"));
+}
+
+void emit_dropout(Emission& e) {
+  double p = e.real("ratio", 0.5);
+  if (const std::optional<double> given = e.number(1)) p = *given;
+  e.layer("Dropout(" + to_text(static_cast<float>(p)) + ")");
+}
+
+void emit_softmax(Emission& e) {
+  const std::size_t rank = e.shape().size();
+  // Before opset 13 all dimensions from the axis on are one.
+  const bool flattens = e.graph().opset < 13;
+  const std::size_t axis = e.axis(e.integer("axis", flattens ? 1 : -1), rank);
+  if (flattens && axis + 1 != rank) e.fail("a softmax over several dimensions");
+  e.layer((e.node().op == "Softmax" ? "Softmax(dim=" : "LogSoftmax(dim=") + std::to_string(axis) + ")");
+}
+
+// --- two tensors, or one and a number -------------------------------------------------------------------------------
+
+// Types that two operands are promoted to are theirs already: ONNX casts.
+void emit_binary(Emission& e, const std::string& layer) {
+  const std::optional<double> a = e.number(0);
+  const std::optional<double> b = e.number(1);
+  const bool grows = e.result().shape.size() > (b ? e.shape(0) : e.shape(1)).size();  // a number of several dimensions
+  if (b && !grows) return e.layer(layer + "(other=" + to_text(*b) + ")");
+  if (a && !grows && (layer == "Add" || layer == "Mul"))
+    return e.give(e.writer().add(e.wish(), layer + "(other=" + to_text(*a) + ")", {e.input(1)}));
+  if (a && !grows && layer == "Sub") {
+    const std::string minus = e.writer().add(e.wish() + "_neg", "Scale(-1)", {e.input(1)});
+    return e.give(e.writer().add(e.wish(), "Add(other=" + to_text(*a) + ")", {minus}));
+  }
+  if (a && !grows && layer == "Div") {
+    const std::string inverse = e.writer().add(e.wish() + "_reciprocal", "Pow(-1)", {e.input(1)});
+    return e.give(*a == 1 ? inverse : e.writer().add(e.wish(), "Scale(" + to_text(*a) + ")", {inverse}));
+  }
+  e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
+}
+
+void emit_add(Emission& e) { emit_binary(e, "Add"); }
+void emit_sub(Emission& e) { emit_binary(e, "Sub"); }
+void emit_mul(Emission& e) { emit_binary(e, "Mul"); }
+void emit_div(Emission& e) { emit_binary(e, "Div"); }
+
+void emit_sum(Emission& e) {
+  std::string name = e.input(0);
+  for (std::size_t i = 1; i < e.inputs(); ++i) name = e.writer().add(e.wish(), "Add()", {name, e.input(i)});
+  e.give(name);
+}
+
+void emit_pow(Emission& e) {
+  const std::optional<double> exponent = e.number(1);
+  if (!exponent) e.fail("its exponent is not one number");
+  if (*exponent == 1) return e.pass();
+  e.layer("Pow(" + to_text(*exponent) + ")");
+}
+
+void emit_sqrt(Emission& e) { e.layer("Pow(0.5)"); }
+
+// A comparison with a number, as a mask.
+void emit_equal(Emission& e) {
+  const std::optional<double> b = e.number(1);
+  if (!b) e.fail("compares two tensors, which no layer does");
+  e.layer("Eq(" + to_text(*b) + ")");
+}
+
+// torch's masked_fill is exported with the number first.
+void emit_where(Emission& e) {
+  const std::optional<double> x = e.number(1);
+  if (x && e.shape(2) == e.result().shape)
+    return e.give(e.writer().add(e.wish(),
+                                 "MaskedFill(" + (std::isinf(*x) ? (*x < 0 ? "-inf" : "inf") : to_text(*x)) + ")",
+                                 {e.input(2), e.input(0)}));
+  e.give(e.writer().add(e.wish(), "Where()", {e.input(0), e.input(1), e.input(2)}));
+}
+
+// Floating types are the run's own (--precision, --amp); the others stay what they are.
+void emit_cast(Emission& e) {
+  const DType from = e.in(0).type;
+  const DType to = e.result().type;
+  if (from == to || (is_floating(from) && is_floating(to))) return e.pass();
+  e.fail("no layer makes " + std::string(name_of(to)) + " of " + std::string(name_of(from)));
+}
+
+void emit_pass(Emission& e) { e.pass(); }
+
+// --- reductions -----------------------------------------------------------------------------------------------------
+
+void emit_reduce(Emission& e, const std::string& layer) {
+  std::vector<std::int64_t> dims;
+  for (const std::int64_t a : e.numbers("axes", 1))
+    dims.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
+  if (dims.empty() && e.integer("noop_with_empty_axes", 0) != 0) return e.pass();
+  const std::string keep = e.integer("keepdims", 1) != 0 ? "keepdim=True" : "";
+  if (dims.empty()) return e.layer(layer + "(" + keep + ")");
+  e.layer(layer + "(dim=" + list_text(dims) + (keep.empty() ? ")" : ", " + keep + ")"));
+}
+
+void emit_reduce_mean(Emission& e) { emit_reduce(e, "Mean"); }
+void emit_reduce_sum(Emission& e) { emit_reduce(e, "Sum"); }
+
+}  // namespace
+
+std::vector<NamedEmitRule> pointwise_emitters() {
+  return {{"Relu", emit_call<kRelu>},
+          {"Sigmoid", emit_call<kSigmoid>},
+          {"Tanh", emit_call<kTanh>},
+          {"HardSwish", emit_call<kHardswish>},
+          {"SiLU", emit_call<kSilu>},
+          {"NewGELU", emit_call<kNewGelu>},
+          {"Neg", emit_call<kNeg>},
+          {"Reciprocal", emit_call<kReciprocal>},
+          {"Gelu", emit_gelu},
+          {"LeakyRelu", emit_leaky_relu},
+          {"Elu", emit_elu},
+          {"HardSigmoid", emit_hard_sigmoid},
+          {"Clip", emit_clip},
+          {"Dropout", emit_dropout},
+          {"Softmax", emit_softmax},
+          {"LogSoftmax", emit_softmax},
+          {"Add", emit_add},
+          {"Sub", emit_sub},
+          {"Mul", emit_mul},
+          {"Div", emit_div},
+          {"Sum", emit_sum},
+          {"Pow", emit_pow},
+          {"Sqrt", emit_sqrt},
+          {"Equal", emit_equal},
+          {"Where", emit_where},
+          {"Cast", emit_cast},
+          {"CastLike", emit_cast},
+          {"Identity", emit_pass},
+          {"ReduceMean", emit_reduce_mean},
+          {"ReduceSum", emit_reduce_sum}};
+}
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,99 @@
+#include "tools/importers/onnx/fuse.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/importers/onnx/pattern.h"
+
+namespace gpuplan::onnx_import {
+
+int Pattern::from(int value, std::string_view op) {
+  if (value == kNone) return kNone;
+  const int producer = graph_.value(value).producer;
+  if (producer == kNone || node(producer).gone || node(producer).op != op || !node(producer).domain.empty())
+    return kNone;
+  remember(producer);
+  return producer;
+}
+
+int Pattern::to(int value, std::string_view op) {
+  const Value& v = graph_.value(value);
+  if (v.users.size() != 1 || v.is_output) return kNone;
+  const int user = v.users.front();
+  if (node(user).gone || node(user).op != op) return kNone;
+  remember(user);
+  return user;
+}
+
+int Pattern::behind_casts(int value) {
+  for (int cast = from(value, "Cast"); cast != kNone; cast = from(value, "Cast")) {
+    if (!is_floating(graph_.value(input(cast, 0)).type)) return value;
+    value = input(cast, 0);
+  }
+  return value;
+}
+
+int Pattern::input(int n, std::size_t i) const { return i < node(n).inputs.size() ? node(n).inputs[i] : kNone; }
+
+int Pattern::beside(int n, int value) const {
+  if (node(n).inputs.size() != 2) return kNone;
+  return input(n, 0) == value ? input(n, 1) : input(n, 1) == value ? input(n, 0) : kNone;
+}
+
+std::optional<double> Pattern::number(int value) const {
+  if (value == kNone) return std::nullopt;
+  const Value& v = graph_.value(value);
+  if (v.kind != ValueKind::constant || !v.content || v.content->size() != 1) return std::nullopt;
+  if (v.content->real) return v.content->reals[0][0];
+  return static_cast<double>(v.content->integers[0].at[0]);
+}
+
+bool Pattern::is_number(int value, double expected) const {
+  const std::optional<double> n = number(value);
+  return n && std::abs(*n - expected) <= 2e-3 * std::max(std::abs(expected), 1e-3);  // also of half precision
+}
+
+int Pattern::beside_number(int n, double expected) const {
+  if (node(n).inputs.size() != 2) return kNone;
+  if (is_number(input(n, 1), expected)) return input(n, 0);
+  if (is_number(input(n, 0), expected)) return input(n, 1);
+  return kNone;
+}
+
+bool Pattern::replace(Node fused) {
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  const auto within = [&](int n) { return std::binary_search(nodes_.begin(), nodes_.end(), n); };
+  for (const int n : nodes_)
+    for (const int v : node(n).outputs) {
+      if (v == kNone || std::find(fused.outputs.begin(), fused.outputs.end(), v) != fused.outputs.end()) continue;
+      const Value& value = graph_.value(v);
+      if (value.is_output || !std::all_of(value.users.begin(), value.users.end(), within)) return false;
+    }
+  const int last = nodes_.back();
+  for (const int n : nodes_) {
+    for (const int v : node(n).inputs)
+      if (v != kNone) std::erase(graph_.value(v).users, n);
+    graph_.nodes[static_cast<std::size_t>(n)].gone = true;
+  }
+  for (const int v : fused.inputs)
+    if (v != kNone) graph_.value(v).users.push_back(last);
+  for (const int v : fused.outputs) graph_.value(v).producer = last;
+  if (fused.name.empty()) fused.name = node(last).name;
+  graph_.nodes[static_cast<std::size_t>(last)] = std::move(fused);
+  return true;
+}
+
+void fuse(Graph& graph) {
+  constexpr std::array kFusions = {fuse_attention, fuse_rms_norm,   fuse_layer_norm, fuse_group_norm, fuse_gelu,
+                                   fuse_tanh_gelu, fuse_hard_swish, fuse_gate,       fuse_linear};
+  for (const auto& fusion : kFusions)
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (graph.nodes[i].gone) continue;
+      Pattern p(graph);
+      fusion(p, static_cast<int>(i));
+    }
+}
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,199 @@
+// Linear layers and normalisation.
+#include <numeric>
+
+#include "tools/importers/onnx/pattern.h"
+
+namespace gpuplan::onnx_import {
+namespace {
+
+Node fused_node(std::string op, std::vector<int> inputs, int output) {
+  Node n;
+  n.op = std::move(op);
+  n.inputs = std::move(inputs);
+  n.outputs = {output};
+  return n;
+}
+
+void set_real(Node& node, const std::string& name, double value) {
+  Attribute a;
+  a.real = value;
+  node.attributes[name] = a;
+}
+
+void set_integer(Node& node, const std::string& name, std::int64_t value) {
+  Attribute a;
+  a.integer = value;
+  node.attributes[name] = a;
+}
+
+// The axes that a reduction names, as an attribute or an input.
+std::vector<std::int64_t> reduced_axes(Pattern& p, int node) {
+  std::vector<std::int64_t> axes;
+  if (const auto a = p.node(node).attributes.find("axes"); a != p.node(node).attributes.end()) {
+    axes = a->second.integers;
+  } else if (p.input(node, 1) != kNone && p.value(p.input(node, 1)).content) {
+    for (const Extent& e : p.value(p.input(node, 1)).content->integers) axes.push_back(e.at[0]);
+  }
+  const auto rank = static_cast<std::int64_t>(p.value(p.input(node, 0)).shape.size());
+  for (std::int64_t& a : axes)
+    if (a < 0) a += rank;
+  return axes;
+}
+
+// True where the reduction is over the last dimensions; `axis` is the first of them.
+bool reduces_last(Pattern& p, int node, std::int64_t& axis) {
+  const std::vector<std::int64_t> axes = reduced_axes(p, node);
+  if (axes.empty()) return false;
+  const auto rank = static_cast<std::int64_t>(p.value(p.input(node, 0)).shape.size());
+  axis = rank - static_cast<std::int64_t>(axes.size());
+  std::int64_t next = axis;
+  for (const std::int64_t a : axes)
+    if (a != next++) return false;
+  return true;
+}
+
+bool is_weight(Pattern& p, int value) { return value != kNone && p.value(value).kind == ValueKind::weight; }
+
+// The mean of squares of what: Add(ReduceMean(x^2), eps) behind a square root.
+struct MeanSquare {
+  int of = kNone;
+  std::int64_t axis = 0;
+  double eps = 0;
+};
+
+std::optional<MeanSquare> mean_square(Pattern& p, int root_input) {
+  MeanSquare m;
+  const int add = p.from(root_input, "Add");
+  if (add == kNone) return std::nullopt;
+  const std::optional<double> right = p.number(p.input(add, 1));
+  const std::optional<double> left = p.number(p.input(add, 0));
+  if (!right && !left) return std::nullopt;
+  m.eps = right ? *right : *left;
+  const int mean = p.from(p.input(add, right ? 0 : 1), "ReduceMean");
+  if (mean == kNone || !reduces_last(p, mean, m.axis)) return std::nullopt;
+  if (const int pow = p.from(p.input(mean, 0), "Pow"); pow != kNone) {
+    if (!p.is_number(p.input(pow, 1), 2)) return std::nullopt;
+    m.of = p.input(pow, 0);
+  } else if (const int mul = p.from(p.input(mean, 0), "Mul"); mul != kNone) {
+    if (p.input(mul, 0) != p.input(mul, 1)) return std::nullopt;
+    m.of = p.input(mul, 0);
+  }
+  return m.of == kNone ? std::nullopt : std::optional<MeanSquare>(m);
+}
+
+}  // namespace
+
+// nn.Linear of more than two dimensions: MatMul with a transposed weight, and Add of the bias.
+bool fuse_linear(Pattern& p, int add) {
+  if (p.node(add).op != "Add") return false;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    p.forget();
+    p.remember(add);
+    const int product = p.from(p.input(add, side), "MatMul");
+    const int bias = p.input(add, 1 - side);
+    if (product == kNone || bias == kNone || p.value(bias).kind == ValueKind::data) continue;
+    const int weight = p.input(product, 1);
+    if (p.value(weight).kind == ValueKind::data || p.value(weight).shape.size() != 2) continue;
+    if (p.value(p.input(product, 0)).shape.size() < 2 || p.value(p.input(product, 0)).kind != ValueKind::data) continue;
+    if (p.value(bias).shape != Extents{p.value(weight).shape[1]} || p.value(bias).initializer == kNone) continue;
+    Node linear = fused_node("Linear", {p.input(product, 0), weight, bias}, p.output(add));
+    linear.name = p.node(product).name;
+    return p.replace(std::move(linear));
+  }
+  return false;
+}
+
+// (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias, as opsets before 17 write it.
+bool fuse_layer_norm(Pattern& p, int div) {
+  if (p.node(div).op != "Div") return false;
+  p.remember(div);
+  const int sub = p.from(p.input(div, 0), "Sub");
+  const int root = p.from(p.input(div, 1), "Sqrt");
+  if (sub == kNone || root == kNone) return false;
+  const std::optional<MeanSquare> variance = mean_square(p, p.input(root, 0));
+  if (!variance) return false;
+  const int squared = p.from(p.behind_casts(variance->of), "Sub");
+  const int x = p.input(sub, 0);
+  if (squared == kNone || p.input(squared, 0) != x) return false;
+  std::int64_t axis = 0;
+  for (const int difference : {sub, squared}) {
+    const int mean = p.from(p.input(difference, 1), "ReduceMean");
+    if (mean == kNone || p.input(mean, 0) != x || !reduces_last(p, mean, axis) || axis != variance->axis) return false;
+  }
+  int result = p.output(div);
+  std::vector<int> inputs = {x};
+  if (const int scaled = p.to(result, "Mul"); scaled != kNone && is_weight(p, p.beside(scaled, result))) {
+    inputs.push_back(p.beside(scaled, result));
+    result = p.output(scaled);
+    if (const int shifted = p.to(result, "Add"); shifted != kNone && is_weight(p, p.beside(shifted, result))) {
+      inputs.push_back(p.beside(shifted, result));
+      result = p.output(shifted);
+    }
+  }
+  Node norm = fused_node("LayerNormalization", std::move(inputs), result);
+  set_integer(norm, "axis", variance->axis);
+  set_real(norm, "epsilon", variance->eps);
+  return p.replace(std::move(norm));
+}
+
+// weight * (x / sqrt(mean(x^2) + eps)), as Hugging Face's Llama and T5 write it.
+bool fuse_rms_norm(Pattern& p, int scaled) {
+  if (p.node(scaled).op != "Mul") return false;
+  const bool first = is_weight(p, p.input(scaled, 0));
+  const int weight = p.input(scaled, first ? 0 : 1);
+  if (!is_weight(p, weight) || p.value(weight).shape.size() != 1) return false;
+  p.remember(scaled);
+  const int normalized = p.behind_casts(p.input(scaled, first ? 1 : 0));
+  int x = kNone;
+  int root = kNone;
+  if (const int product = p.from(normalized, "Mul"); product != kNone) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+      const int inverse = p.from(p.input(product, side), "Reciprocal");
+      const int quotient = inverse == kNone ? p.from(p.input(product, side), "Div") : kNone;
+      if (inverse == kNone && (quotient == kNone || !p.is_number(p.input(quotient, 0), 1))) continue;
+      root = p.from(p.input(inverse == kNone ? quotient : inverse, inverse == kNone ? 1 : 0), "Sqrt");
+      x = p.input(product, 1 - side);
+      break;
+    }
+  } else if (const int quotient = p.from(normalized, "Div"); quotient != kNone) {
+    root = p.from(p.input(quotient, 1), "Sqrt");
+    x = p.input(quotient, 0);
+  }
+  if (root == kNone) return false;
+  const std::optional<MeanSquare> square = mean_square(p, p.input(root, 0));
+  const int input = p.behind_casts(x);
+  if (!square || p.behind_casts(square->of) != input) return false;
+  if (square->axis + 1 != static_cast<std::int64_t>(p.value(input).shape.size())) return false;
+  Node norm = fused_node("RootMeanSquareNorm", {input, weight}, p.output(scaled));
+  set_real(norm, "epsilon", square->eps);
+  return p.replace(std::move(norm));
+}
+
+// nn.GroupNorm before opset 18: an instance norm of [N, groups, -1], and the weights of the channels.
+bool fuse_group_norm(Pattern& p, int norm) {
+  if (p.node(norm).op != "InstanceNormalization" || p.value(p.input(norm, 0)).shape.size() != 3) return false;
+  p.remember(norm);
+  const int split = p.from(p.input(norm, 0), "Reshape");
+  const int joined = p.to(p.output(norm), "Reshape");
+  if (split == kNone || joined == kNone) return false;
+  const int x = p.input(split, 0);
+  int result = p.output(joined);
+  if (p.value(x).shape != p.value(result).shape || p.value(x).shape.size() < 3) return false;
+  const Extent groups = p.value(p.input(norm, 0)).shape[1];
+  std::vector<int> inputs = {x};
+  if (const int scaled = p.to(result, "Mul"); scaled != kNone && is_weight(p, p.beside(scaled, result))) {
+    inputs.push_back(p.beside(scaled, result));
+    result = p.output(scaled);
+    if (const int shifted = p.to(result, "Add"); shifted != kNone && is_weight(p, p.beside(shifted, result))) {
+      inputs.push_back(p.beside(shifted, result));
+      result = p.output(shifted);
+    }
+  }
+  Node group = fused_node("GroupNormalization", std::move(inputs), result);
+  set_integer(group, "num_groups", groups.at[0]);
+  const auto eps = p.node(norm).attributes.find("epsilon");
+  if (eps != p.node(norm).attributes.end()) group.attributes["epsilon"] = eps->second;
+  return p.replace(std::move(group));
+}
+
+}  // namespace gpuplan::onnx_import

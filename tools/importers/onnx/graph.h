@@ -1,0 +1,105 @@
+// An ONNX graph in memory: its nodes in an order in which they can run, and what is known of every value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/dtype.h"
+#include "estimator/spec/model.h"
+#include "tools/importers/onnx/extent.h"
+
+namespace gpuplan::onnx_import {
+
+constexpr std::size_t kMaxContent = 8192;  // elements of a tensor whose values are computed with
+constexpr std::size_t kMaxRank = 8;        // as Shape::kMaxRank
+
+using Real = std::array<double, 2>;  // for the two batches of extent.h
+
+/// The elements of a small tensor: integers and booleans, or reals.
+struct Content {
+  bool real = false;
+  Extents integers;
+  std::vector<Real> reals;
+  std::size_t size() const { return real ? reals.size() : integers.size(); }
+};
+
+enum class ValueKind : std::uint8_t {
+  unknown,   // nothing has computed it yet
+  constant,  // follows from the graph alone: index tables, masks, sizes
+  weight,    // an initializer that a model would train, or a view of it
+  data,      // depends on the model's inputs
+};
+
+constexpr int kNone = -1;
+
+struct Value {
+  std::string name;
+  ValueKind kind = ValueKind::unknown;
+  DType type = DType::fp32;
+  Extents shape;
+  std::optional<Content> content;  // of constants with at most kMaxContent elements
+  int initializer = kNone;         // the value of the initializer that a weight is or views
+  bool transposed = false;         // a weight of two dimensions, the other way around
+  int producer = kNone;            // the node
+  std::vector<int> users;          // nodes, each as often as it reads the value
+  bool is_output = false;
+};
+
+struct Attribute {
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string text;
+  std::vector<std::int64_t> integers;
+  std::vector<double> reals;
+  std::optional<Value> tensor;
+};
+
+struct Node {
+  std::string op;      // "Conv"; what several nodes were fused to has a name of its own
+  std::string domain;  // empty for ONNX's own
+  std::string name;
+  std::vector<int> inputs;  // values; kNone where an optional one is left out
+  std::vector<int> outputs;
+  std::map<std::string, Attribute, std::less<>> attributes;
+  bool gone = false;  // folded, or part of another node
+  bool has_graph = false;
+};
+
+struct Graph {
+  std::string file;
+  std::string name;
+  std::string producer;  // "pytorch 2.8"
+  std::int64_t opset = 0;
+  std::int64_t fixed_batch = 0;  // that the file was written for; 0: any
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<int> inputs;  // without the initializers
+  std::vector<int> outputs;
+  std::vector<Variable> dimensions;  // the dynamic ones that were given a value
+
+  Value& value(int i) { return values[static_cast<std::size_t>(i)]; }
+  const Value& value(int i) const { return values[static_cast<std::size_t>(i)]; }
+  int add(Value value) {
+    values.push_back(std::move(value));
+    return static_cast<int>(values.size()) - 1;
+  }
+};
+
+/// True of a name that an exporter made up ("onnx::MatMul_123", "/encoder/Constant_output_0", "val_7"), which says
+/// nothing about the model.
+bool is_generated(std::string_view name);
+
+/// "node /layer1/conv (Conv)", for messages; control characters are left out.
+std::string describe(const Node& node);
+std::string printable(std::string_view text);
+
+/// The graph of a serialized ModelProto, whose data may be stripped. `set` gives dynamic dimensions other than the
+/// batch their values. Throws Error: it is malformed, cyclic, names a value twice, or a dimension has no value.
+Graph read_graph(const std::string& model, const std::string& file, const std::vector<Variable>& set);
+
+}  // namespace gpuplan::onnx_import

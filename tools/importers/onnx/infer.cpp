@@ -1,0 +1,241 @@
+#include "tools/importers/onnx/infer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace gpuplan::onnx_import {
+namespace {
+
+constexpr std::size_t kMaxListed = 20;
+
+const std::unordered_map<std::string_view, InferRule>& rules() {
+  static const std::unordered_map<std::string_view, InferRule> all = [] {
+    std::unordered_map<std::string_view, InferRule> map;
+    for (const auto& list : {pointwise_rules(), layer_rules(), movement_rules(), reduction_rules()})
+      for (const NamedRule& r : list) map.emplace(r.op, r.rule);
+    return map;
+  }();
+  return all;
+}
+
+InferRule rule_of(const Node& node) {
+  if (!node.domain.empty()) return nullptr;
+  const auto found = rules().find(node.op);
+  return found == rules().end() ? nullptr : found->second;
+}
+
+// Operators that are not known, each with its first nodes.
+void refuse_unknown(const Graph& graph) {
+  std::map<std::string, std::vector<std::string>> unknown;
+  for (const Node& n : graph.nodes)
+    if (rule_of(n) == nullptr)
+      unknown[printable((n.domain.empty() ? "" : n.domain + "::") + n.op)].push_back(printable(n.name));
+  if (unknown.empty()) return;
+  std::string list;
+  std::size_t listed = 0;
+  for (const auto& [op, nodes] : unknown) {
+    if (++listed > kMaxListed) {
+      list += "\n    and " + std::to_string(unknown.size() - kMaxListed) + " more";
+      break;
+    }
+    list += "\n    " + op + ": " + (nodes.front().empty() ? "an unnamed node" : nodes.front());
+    if (nodes.size() > 1) list += " and " + std::to_string(nodes.size() - 1) + " more";
+  }
+  throw Error(graph.file + ": operators that gpuplan does not know:" + list);
+}
+
+// A value is as variable as the most variable one that it follows from.
+ValueKind kind_of_result(const Graph& graph, const Node& node, bool is_view) {
+  ValueKind kind = ValueKind::constant;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNone) continue;
+    const ValueKind k = graph.value(node.inputs[i]).kind;
+    if (k == ValueKind::data || (k == ValueKind::weight && !is_view)) return ValueKind::data;
+    if (k == ValueKind::weight) kind = ValueKind::weight;
+  }
+  return kind;
+}
+
+bool reads_data_free_shape(const Node& node) { return node.op == "Shape" || node.op == "Size"; }
+
+void infer_node(Graph& graph, Node& node) {
+  for (const int v : node.inputs)
+    if (v != kNone && graph.value(v).kind == ValueKind::unknown)
+      throw Error(graph.file + ": the " + describe(node) + " reads a value that is not known");
+  Inference view(graph, node);
+  try {
+    rule_of(node)(view);
+  } catch (const Error& error) {
+    if (error.message().starts_with(graph.file)) throw;
+    view.fail(error.message());
+  }
+  const ValueKind kind =
+      reads_data_free_shape(node) ? ValueKind::constant : kind_of_result(graph, node, view.is_view());
+  for (const int v : node.outputs) {
+    if (v == kNone) continue;
+    Value& value = graph.value(v);
+    value.kind = kind;
+    if (kind == ValueKind::weight) {
+      const Value& of = graph.value(node.inputs.front());
+      // torch.onnx keeps one of several equal tensors and names the others by Identity. Matrices that are equal are
+      // tied; vectors are the ones and zeros that norms and biases begin with.
+      const bool own = node.op == "Identity" && value.shape.size() == 1 && !is_generated(value.name);
+      value.initializer = own ? v : of.initializer;
+      value.transposed = of.transposed != (node.op == "Transpose");
+    }
+    if (kind != ValueKind::constant) value.content.reset();
+  }
+  if (kind != ValueKind::data) node.gone = true;
+}
+
+}  // namespace
+
+bool is_known(const Node& node) { return rule_of(node) != nullptr; }
+
+void infer(Graph& graph) {
+  refuse_unknown(graph);
+  for (Node& node : graph.nodes) infer_node(graph, node);
+}
+
+// --- what a rule sees -----------------------------------------------------------------------------------------------
+
+const Value& Inference::in(std::size_t i) const {
+  if (!has(i)) fail("input " + std::to_string(i) + " is missing");
+  return graph_.value(node_.inputs[i]);
+}
+
+const Attribute* Inference::attribute(std::string_view name) const {
+  const auto found = node_.attributes.find(name);
+  return found == node_.attributes.end() ? nullptr : &found->second;
+}
+
+std::int64_t Inference::integer(std::string_view name, std::int64_t otherwise) const {
+  const Attribute* a = attribute(name);
+  return a == nullptr ? otherwise : a->integer;
+}
+
+double Inference::real(std::string_view name, double otherwise) const {
+  const Attribute* a = attribute(name);
+  return a == nullptr ? otherwise : a->real;
+}
+
+std::string_view Inference::text(std::string_view name, std::string_view otherwise) const {
+  const Attribute* a = attribute(name);
+  return a == nullptr ? otherwise : std::string_view(a->text);
+}
+
+std::vector<std::int64_t> Inference::integers(std::string_view name) const {
+  const Attribute* a = attribute(name);
+  return a == nullptr ? std::vector<std::int64_t>() : a->integers;
+}
+
+const Extents& Inference::content(std::size_t i, std::string_view what) const {
+  const Value& v = in(i);
+  if (!v.content || v.content->real)
+    fail(std::string(what) + " (\"" + printable(v.name) + "\") are not known without running the model");
+  return v.content->integers;
+}
+
+std::vector<std::int64_t> Inference::numbers(std::string_view attribute_name, std::size_t input) const {
+  if (const Attribute* a = attribute(attribute_name)) return a->integers;
+  std::vector<std::int64_t> out;
+  if (!has(input)) return out;
+  for (const Extent& e : content(input, "its " + std::string(attribute_name))) {
+    if (!e.fixed()) fail("its " + std::string(attribute_name) + " depend on the batch: " + to_string(e));
+    out.push_back(e.at[0]);
+  }
+  return out;
+}
+
+std::size_t Inference::axis(std::int64_t axis, std::size_t rank) const {
+  const auto n = static_cast<std::int64_t>(rank);
+  if (axis < -n || axis >= n)
+    fail("axis " + std::to_string(axis) + " of a tensor of " + std::to_string(rank) + " dimensions");
+  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
+}
+
+void Inference::out(std::size_t i, Extents shape, DType type, std::optional<Content> content) {
+  if (i >= node_.outputs.size() || node_.outputs[i] == kNone) return;
+  if (shape.size() > kMaxRank) fail("its result has more than 8 dimensions");
+  for (const Extent& e : shape)
+    if (e.at[0] < 0 || e.at[1] < 0) fail("its result has a negative size: " + to_string(shape));
+  product(shape);  // fits in 64 bits
+  Value& v = graph_.value(node_.outputs[i]);
+  v.shape = std::move(shape);
+  v.type = type;
+  v.content = std::move(content);
+}
+
+Extent Inference::same(const Extent& a, const Extent& b) const {
+  if (a == b || b == Extent(1)) return a;
+  if (a == Extent(1)) return b;
+  // A size that was written down for the batch of the export.
+  const auto written = [&](const Extent& dependent, const Extent& number) {
+    if (graph_.fixed_batch == 0 || dependent.fixed() || !number.fixed()) return false;
+    return dependent.at[0] % kBatches[0] == 0 && dependent.at[0] / kBatches[0] * graph_.fixed_batch == number.at[0];
+  };
+  if (written(a, b)) return a;
+  if (written(b, a)) return b;
+  fail("sizes " + to_string(a) + " and " + to_string(b) + " do not match (N is the batch)");
+}
+
+Extents Inference::broadcast(const Extents& a, const Extents& b) const {
+  const std::size_t rank = std::max(a.size(), b.size());
+  Extents out(rank);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const Extent x = i < a.size() ? a[a.size() - 1 - i] : Extent(1);
+    const Extent y = i < b.size() ? b[b.size() - 1 - i] : Extent(1);
+    try {
+      out[rank - 1 - i] = same(x, y);
+    } catch (const Error&) {
+      fail("shapes " + to_string(a) + " and " + to_string(b) + " do not match (N is the batch)");
+    }
+  }
+  return out;
+}
+
+// The dimension that holds the batch is behind as many elements in both shapes.
+Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
+  if (product(of) == product(sizes) || graph_.fixed_batch == 0) return sizes;
+  const auto dependent = std::find_if(of.begin(), of.end(), [](const Extent& e) { return !e.fixed(); });
+  if (dependent == of.end()) return sizes;
+  const Extent before = product(of, 0, static_cast<std::size_t>(dependent - of.begin()));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (!(product(sizes, 0, i) == before) || !sizes[i].fixed() || sizes[i].at[0] % graph_.fixed_batch != 0) continue;
+    Extents scaled = sizes;
+    scaled[i] = Extent(sizes[i].at[0] / graph_.fixed_batch) * batch_extent();
+    if (product(scaled) == product(of)) return scaled;
+  }
+  return sizes;
+}
+
+void Inference::fail(const std::string& what) const { throw Error(graph_.file + ": " + describe(node_) + ": " + what); }
+
+// --- contents -------------------------------------------------------------------------------------------------------
+
+std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places) {
+  if (!from) return std::nullopt;
+  Content out;
+  out.real = from->real;
+  for (const std::size_t p : places) {
+    if (from->real)
+      out.reals.push_back(from->reals[p]);
+    else
+      out.integers.push_back(from->integers[p]);
+  }
+  return out;
+}
+
+std::vector<std::size_t> strides_of(const Extents& shape) {
+  std::vector<std::size_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i].at[0]);
+  return strides;
+}
+
+bool is_small(const Extents& shape) {
+  for (const Extent& e : shape)
+    if (!e.fixed()) return false;
+  return product(shape).at[0] <= static_cast<std::int64_t>(kMaxContent);
+}
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,84 @@
+// The shape and type of every value, and the content of those that shapes follow from.
+#pragma once
+
+#include <string>
+
+#include "tools/importers/onnx/graph.h"
+
+namespace gpuplan::onnx_import {
+
+/// Fills in every value's kind, type, shape and, where it is a small constant, content. Throws Error that names the
+/// node; one that lists all operators which are not known.
+void infer(Graph& graph);
+
+/// True where infer() knows the operator.
+bool is_known(const Node& node);
+
+/// What an operator's rule sees: one node and its values.
+class Inference {
+ public:
+  Inference(Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+
+  const Graph& graph() const { return graph_; }
+  const Node& node() const { return node_; }
+  std::size_t inputs() const { return node_.inputs.size(); }
+  std::size_t outputs() const { return node_.outputs.size(); }
+  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != kNone; }
+  /// Throws Error where the input is left out.
+  const Value& in(std::size_t i) const;
+  const Extents& shape(std::size_t i = 0) const { return in(i).shape; }
+
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
+  double real(std::string_view name, double otherwise) const;
+  std::string_view text(std::string_view name, std::string_view otherwise) const;
+  std::vector<std::int64_t> integers(std::string_view name) const;  // empty: not given
+  const Attribute* attribute(std::string_view name) const;
+
+  /// The integers that an input holds. Throws Error where they are not known from the graph alone.
+  const Extents& content(std::size_t i, std::string_view what) const;
+  /// The same of integers that do not depend on the batch: an attribute before some opset, an input since.
+  std::vector<std::int64_t> numbers(std::string_view attribute, std::size_t input) const;
+  /// `axis` within 0 .. rank. Throws Error.
+  std::size_t axis(std::int64_t axis, std::size_t rank) const;
+
+  /// Sets output i; nothing where it is left out.
+  void out(std::size_t i, Extents shape, DType type, std::optional<Content> content = std::nullopt);
+  void out(Extents shape) { out(0, std::move(shape), in(0).type); }
+  void view() { is_view_ = true; }
+  bool is_view() const { return is_view_; }
+
+  /// Sizes of the same dimension of two tensors that must agree, or of which one may be 1.
+  Extent same(const Extent& a, const Extent& b) const;
+  Extents broadcast(const Extents& a, const Extents& b) const;
+  /// `sizes` written for the batch that the file was exported with, of a tensor of shape `of`: as a function of the
+  /// batch.
+  Extents for_any_batch(const Extents& of, Extents sizes) const;
+
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  Graph& graph_;
+  const Node& node_;
+  bool is_view_ = false;
+};
+
+using InferRule = void (*)(Inference&);
+struct NamedRule {
+  std::string_view op;
+  InferRule rule;
+};
+
+/// Rules by subject; infer.cpp looks in all of them.
+std::vector<NamedRule> pointwise_rules();
+std::vector<NamedRule> layer_rules();
+std::vector<NamedRule> movement_rules();
+std::vector<NamedRule> reduction_rules();
+
+/// The elements of `from` at these places, in this order; nothing where `from` has no content.
+std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places);
+/// Row-major strides of a shape that does not depend on the batch.
+std::vector<std::size_t> strides_of(const Extents& shape);
+/// True where a constant of this shape is small enough to compute with.
+bool is_small(const Extents& shape);
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,524 @@
+// Operators that make constants, take tensors apart, join them and put them in another order.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tools/importers/onnx/infer.h"
+
+namespace gpuplan::onnx_import {
+namespace {
+
+Content integers_of(Extents list) {
+  Content c;
+  c.integers = std::move(list);
+  return c;
+}
+
+// --- constants ------------------------------------------------------------------------------------------------------
+
+void infer_constant(Inference& n) {
+  if (const Attribute* a = n.attribute("value"); a != nullptr && a->tensor)
+    return n.out(0, a->tensor->shape, a->tensor->type, a->tensor->content);
+  Content c;
+  if (const Attribute* a = n.attribute("value_int")) {
+    c.integers = {a->integer};
+    return n.out(0, {}, DType::int64, std::move(c));
+  }
+  if (const Attribute* a = n.attribute("value_ints")) {
+    for (const std::int64_t i : a->integers) c.integers.emplace_back(i);
+    const auto count = static_cast<std::int64_t>(c.integers.size());
+    return n.out(0, {count}, DType::int64, std::move(c));
+  }
+  c.real = true;
+  if (const Attribute* a = n.attribute("value_float")) {
+    c.reals = {{a->real, a->real}};
+    return n.out(0, {}, DType::fp32, std::move(c));
+  }
+  if (const Attribute* a = n.attribute("value_floats")) {
+    for (const double r : a->reals) c.reals.push_back({r, r});
+    const auto count = static_cast<std::int64_t>(c.reals.size());
+    return n.out(0, {count}, DType::fp32, std::move(c));
+  }
+  n.fail("a constant without a tensor or number");
+}
+
+void infer_constant_of_shape(Inference& n) {
+  Extents shape = n.content(0, "its sizes");
+  const Attribute* a = n.attribute("value");
+  const DType type = a != nullptr && a->tensor ? a->tensor->type : DType::fp32;
+  if (!is_small(shape)) return n.out(0, std::move(shape), type);
+  Content c;
+  c.real = is_floating(type);
+  const std::optional<Content>& given = a != nullptr && a->tensor ? a->tensor->content : std::nullopt;
+  const auto count = static_cast<std::size_t>(product(shape).at[0]);
+  if (given && given->size() != 1) n.fail("its value is not one number");
+  if (c.real)
+    c.reals.assign(count, given ? given->reals[0] : Real{});
+  else
+    c.integers.assign(count, given ? given->integers[0] : Extent());
+  n.out(0, std::move(shape), type, std::move(c));
+}
+
+void infer_shape(Inference& n) {
+  const Extents& x = n.shape();
+  const auto rank = static_cast<std::int64_t>(x.size());
+  const auto within = [&](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  const std::int64_t from = within(n.integer("start", 0));
+  const std::int64_t to = std::max(from, within(n.integer("end", rank)));
+  n.out(0, {to - from}, DType::int64, integers_of(Extents(x.begin() + from, x.begin() + to)));
+}
+
+void infer_size(Inference& n) { n.out(0, {}, DType::int64, integers_of({product(n.shape())})); }
+
+void infer_range(Inference& n) {
+  const std::optional<Content>& from = n.in(0).content;
+  const std::optional<Content>& to = n.in(1).content;
+  const std::optional<Content>& step = n.in(2).content;
+  if (!from || !to || !step || from->size() != 1 || to->size() != 1 || step->size() != 1)
+    n.fail("its bounds are not known without running the model");
+  if (from->real) {
+    const auto count = [&](std::size_t i) {
+      const double c = std::ceil((to->reals[0][i] - from->reals[0][i]) / step->reals[0][i]);
+      if (!(c < 1e9)) n.fail("a range without end");
+      return static_cast<std::int64_t>(std::max(0.0, c));
+    };
+    return n.out(0, {{count(0), count(1)}}, n.in(0).type);
+  }
+  const auto count = [&](std::size_t i) {
+    const std::int64_t by = step->integers[0].at[i];
+    if (by == 0) n.fail("a range of steps of 0");
+    const std::int64_t span = checked_add(to->integers[0].at[i], checked_mul(-1, from->integers[0].at[i]));
+    return std::max<std::int64_t>(0,
+                                  by > 0 ? ceil_div(span, by) : ceil_div(checked_mul(-1, span), checked_mul(-1, by)));
+  };
+  const Extents shape = {{count(0), count(1)}};
+  if (!is_small(shape)) return n.out(0, shape, n.in(0).type);
+  Extents list;
+  for (std::int64_t i = 0; i < shape[0].at[0]; ++i) list.push_back(from->integers[0] + Extent(i) * step->integers[0]);
+  n.out(0, shape, n.in(0).type, integers_of(std::move(list)));
+}
+
+// Where a constant is not zero: the places as rows of an index.
+void infer_nonzero(Inference& n) {
+  const Value& v = n.in(0);
+  const std::optional<Content>& c = v.content;
+  if (!c) n.fail("how many elements are not zero is not known without running the model");
+  const std::vector<std::size_t> strides = strides_of(v.shape);
+  std::vector<Extents> rows(v.shape.size());
+  for (std::size_t i = 0; i < c->size(); ++i) {
+    if (c->real ? c->reals[i][0] == 0 : c->integers[i].at[0] == 0) continue;
+    for (std::size_t d = 0; d < rows.size(); ++d)
+      rows[d].emplace_back(static_cast<std::int64_t>(i / strides[d] % static_cast<std::size_t>(v.shape[d].at[0])));
+  }
+  Extents all;
+  for (const Extents& row : rows) all.insert(all.end(), row.begin(), row.end());
+  const std::int64_t found = rows.empty() ? 0 : static_cast<std::int64_t>(rows.front().size());
+  n.out(0, {static_cast<std::int64_t>(rows.size()), found}, DType::int64, integers_of(std::move(all)));
+}
+
+// --- the same elements under another shape --------------------------------------------------------------------------
+
+// `sizes` with its -1 such that it has as many elements as `x`.
+Extents resolved(Inference& n, const Extents& x, Extents sizes) {
+  std::size_t inferred = sizes.size();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == Extent(0) && n.integer("allowzero", 0) == 0) {
+      if (i >= x.size()) n.fail("size 0 of a dimension that its input does not have");
+      sizes[i] = x[i];
+    }
+    if (!(sizes[i] == Extent(-1))) continue;
+    if (inferred < sizes.size()) n.fail("two sizes are -1");
+    inferred = i;
+  }
+  if (inferred == sizes.size()) return sizes;
+  Extents known = sizes;
+  known[inferred] = 1;
+  // A batch written down elsewhere than at the -1: the rest of the sizes tells.
+  if (n.graph().fixed_batch != 0) {
+    const Extent at_export = n.graph().fixed_batch;
+    Extents concrete = x;
+    for (Extent& e : concrete)
+      if (!e.fixed() && e.at[0] % kBatches[0] == 0) e = Extent(e.at[0] / kBatches[0]) * at_export;
+    const std::int64_t whole = product(concrete).at[0];
+    const std::int64_t part = product(known).at[0];
+    if (part > 0 && product(known).fixed() && product(concrete).fixed() && whole % part == 0) {
+      sizes[inferred] = whole / part;
+      return n.for_any_batch(x, sizes);
+    }
+  }
+  const Extent rest = product(known);
+  const Extent all = product(x);
+  if (rest.at[0] == 0 || rest.at[1] == 0 || all.at[0] % rest.at[0] != 0 || all.at[1] % rest.at[1] != 0)
+    n.fail("the sizes " + to_string(sizes) + " do not fit its input " + to_string(x));
+  sizes[inferred] = Extent(all.at[0] / rest.at[0], all.at[1] / rest.at[1]);
+  return sizes;
+}
+
+void infer_reshape(Inference& n) {
+  n.view();
+  Extents sizes;
+  if (const Attribute* a = n.attribute("shape"))
+    for (const std::int64_t i : a->integers) sizes.emplace_back(i);
+  else
+    sizes = n.content(1, "its sizes");
+  if (sizes.size() > kMaxRank) n.fail("its result has more than 8 dimensions");
+  const Extents& x = n.shape();
+  Extents shape = n.for_any_batch(x, resolved(n, x, std::move(sizes)));
+  if (!(product(shape) == product(x)))
+    n.fail("the sizes " + to_string(shape) + " do not fit its input " + to_string(x) + " (N is the batch)");
+  n.out(0, std::move(shape), n.in(0).type, n.in(0).content);
+}
+
+void infer_flatten(Inference& n) {
+  const Extents& x = n.shape();
+  const std::int64_t axis = n.integer("axis", 1);
+  const std::size_t at = axis == static_cast<std::int64_t>(x.size()) ? x.size() : n.axis(axis, x.size());
+  n.out(0, {product(x, 0, at), product(x, at, x.size())}, n.in(0).type, n.in(0).content);
+}
+
+std::vector<std::size_t> axes_of(const Inference& n, std::size_t rank) {
+  std::vector<std::size_t> axes;
+  for (const std::int64_t a : n.numbers("axes", 1)) axes.push_back(n.axis(a, rank));
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) n.fail("an axis is named twice");
+  return axes;
+}
+
+void infer_unsqueeze(Inference& n) {
+  n.view();
+  const Extents& x = n.shape();
+  const std::size_t rank = x.size() + n.numbers("axes", 1).size();
+  if (rank > kMaxRank) n.fail("its result has more than 8 dimensions");
+  const std::vector<std::size_t> axes = axes_of(n, rank);
+  Extents out;
+  for (std::size_t i = 0, from = 0; i < rank; ++i)
+    out.push_back(std::binary_search(axes.begin(), axes.end(), i) ? Extent(1) : x[from++]);
+  n.out(0, std::move(out), n.in(0).type, n.in(0).content);
+}
+
+void infer_squeeze(Inference& n) {
+  n.view();
+  const Extents& x = n.shape();
+  const bool all = n.numbers("axes", 1).empty();
+  const std::vector<std::size_t> axes = axes_of(n, x.size());
+  Extents out;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool named = std::binary_search(axes.begin(), axes.end(), i);
+    if (named && !(x[i] == Extent(1))) n.fail("dimension " + std::to_string(i) + " of " + to_string(x) + " is not 1");
+    if (!named && !(all && x[i] == Extent(1))) out.push_back(x[i]);
+  }
+  n.out(0, std::move(out), n.in(0).type, n.in(0).content);
+}
+
+// --- another order --------------------------------------------------------------------------------------------------
+
+void infer_transpose(Inference& n) {
+  n.view();
+  const Extents& x = n.shape();
+  std::vector<std::int64_t> order = n.integers("perm");
+  if (order.empty())
+    for (std::size_t i = x.size(); i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
+  if (order.size() != x.size())
+    n.fail("an order of " + std::to_string(order.size()) + " dimensions for " + to_string(x));
+  std::vector<char> seen(x.size(), 0);
+  Extents out;
+  for (const std::int64_t i : order) {
+    const std::size_t d = n.axis(i, x.size());
+    if (seen[d]++ != 0) n.fail("dimension " + std::to_string(i) + " twice");
+    out.push_back(x[d]);
+  }
+  std::optional<Content> content;
+  if (n.in(0).content && is_small(x)) {
+    const std::vector<std::size_t> from = strides_of(x);
+    const std::vector<std::size_t> to = strides_of(out);
+    std::vector<std::size_t> places(n.in(0).content->size(), 0);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      for (std::size_t d = 0; d < out.size(); ++d)
+        places[i] += i / to[d] % static_cast<std::size_t>(out[d].at[0]) * from[static_cast<std::size_t>(order[d])];
+    content = pick(n.in(0).content, places);
+  }
+  n.out(0, std::move(out), n.in(0).type, std::move(content));
+}
+
+// Depth to space and back: the images' sides times or by the block, the channels by or times its square.
+void infer_depth_to_space(Inference& n) {
+  const Extents& x = n.shape();
+  const std::int64_t block = n.integer("blocksize", 0);
+  if (x.size() != 4 || block < 1 || block > 1 << 15 || !x[1].fixed() || x[1].at[0] % (block * block) != 0)
+    n.fail("blocks of " + std::to_string(block) + " of " + to_string(x));
+  n.out({x[0], x[1].at[0] / (block * block), x[2] * Extent(block), x[3] * Extent(block)});
+}
+
+void infer_space_to_depth(Inference& n) {
+  const Extents& x = n.shape();
+  const std::int64_t block = n.integer("blocksize", 0);
+  if (x.size() != 4 || block < 1 || block > 1 << 15 || !x[2].fixed() || !x[3].fixed() || x[2].at[0] % block != 0 ||
+      x[3].at[0] % block != 0)
+    n.fail("blocks of " + std::to_string(block) + " of " + to_string(x));
+  n.out({x[0], x[1] * Extent(block * block), x[2].at[0] / block, x[3].at[0] / block});
+}
+
+// --- joining and cutting --------------------------------------------------------------------------------------------
+
+// Runs along an axis: of a shape, how many there are before it, and how many elements are behind it.
+struct Runs {
+  std::size_t before = 1, size = 1, behind = 1;
+};
+Runs runs_of(const Extents& shape, std::size_t axis) {
+  Runs r;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto n = static_cast<std::size_t>(shape[i].at[0]);
+    (i < axis ? r.before : i == axis ? r.size : r.behind) *= n;
+  }
+  return r;
+}
+
+// The elements at these positions of an axis.
+std::optional<Content> pick_along(const Value& v, std::size_t axis, const std::vector<std::size_t>& positions) {
+  if (!v.content || !is_small(v.shape)) return std::nullopt;
+  const Runs r = runs_of(v.shape, axis);
+  if (r.before * r.behind * positions.size() > kMaxContent) return std::nullopt;
+  std::vector<std::size_t> places;
+  for (std::size_t b = 0; b < r.before; ++b)
+    for (const std::size_t p : positions)
+      for (std::size_t i = 0; i < r.behind; ++i) places.push_back((b * r.size + p) * r.behind + i);
+  return pick(v.content, places);
+}
+
+void infer_concat(Inference& n) {
+  Extents out = n.shape(0);
+  const std::size_t axis = n.axis(n.integer("axis", 0), out.size());
+  std::vector<const Value*> parts = {&n.in(0)};
+  for (std::size_t i = 1; i < n.inputs(); ++i) {
+    const Extents& x = n.shape(i);
+    if (x.size() != out.size()) n.fail("joins " + to_string(out) + " and " + to_string(x));
+    for (std::size_t d = 0; d < x.size(); ++d) {
+      if (d == axis)
+        out[d] = out[d] + x[d];
+      else if (!(x[d] == out[d]))
+        out[d] = n.same(out[d], x[d]);
+    }
+    parts.push_back(&n.in(i));
+  }
+  std::optional<Content> content;
+  const auto known = [](const Value* v) { return v->content && is_small(v->shape); };
+  if (is_small(out) && std::all_of(parts.begin(), parts.end(), known)) {
+    content.emplace();
+    content->real = parts.front()->content->real;
+    const std::size_t before = runs_of(out, axis).before;
+    for (std::size_t b = 0; b < before; ++b)
+      for (const Value* v : parts) {
+        if (v->content->real != content->real) n.fail("joins integers and reals");
+        const std::size_t run = v->content->size() / std::max<std::size_t>(before, 1);
+        for (std::size_t i = b * run; i < (b + 1) * run; ++i)
+          content->real ? content->reals.push_back(v->content->reals[i])
+                        : content->integers.push_back(v->content->integers[i]);
+      }
+  }
+  n.out(0, std::move(out), n.in(0).type, std::move(content));
+}
+
+void infer_split(Inference& n) {
+  const Extents& x = n.shape();
+  const std::size_t axis = n.axis(n.integer("axis", 0), x.size());
+  std::vector<std::int64_t> sizes = n.numbers("split", 1);
+  const auto count = static_cast<std::int64_t>(n.outputs());
+  if (sizes.empty()) {
+    if (!x[axis].fixed()) n.fail("splits the batch");
+    const std::int64_t size = ceil_div(x[axis].at[0], count);
+    for (std::int64_t i = 0; i < count; ++i) sizes.push_back(std::min(size, x[axis].at[0] - i * size));
+  }
+  if (sizes.size() != n.outputs())
+    n.fail(std::to_string(sizes.size()) + " sizes for " + std::to_string(count) + " parts");
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0) n.fail("a part of size " + std::to_string(sizes[i]));
+    Extents part = x;
+    part[axis] = sizes[i];
+    std::optional<Content> content;
+    if (n.in(0).content && checked_add(at, sizes[i]) <= x[axis].at[0]) {
+      std::vector<std::size_t> positions(static_cast<std::size_t>(sizes[i]));
+      std::iota(positions.begin(), positions.end(), static_cast<std::size_t>(at));
+      content = pick_along(n.in(0), axis, positions);
+    }
+    at = checked_add(at, sizes[i]);
+    n.out(i, std::move(part), n.in(0).type, std::move(content));
+  }
+  if (!(x[axis] == Extent(at)))
+    n.fail("its parts come to " + std::to_string(at) + " of " + to_string(x[axis]) + " positions");
+}
+
+std::int64_t clamped(std::int64_t at, std::int64_t size, std::int64_t low, std::int64_t high) {
+  return std::clamp(at < 0 && at >= -size ? at + size : at < -size ? low : at, low, high);
+}
+
+// How many positions of `size` are from `start` to before `end`, in steps.
+std::int64_t sliced(std::int64_t size, std::int64_t start, std::int64_t end, std::int64_t step) {
+  if (step > 0) {
+    const std::int64_t from = clamped(start, size, 0, size);
+    return std::max<std::int64_t>(0, ceil_div(clamped(end, size, 0, size) - from, step));
+  }
+  const std::int64_t from = clamped(start, size, -1, size - 1);
+  return std::max<std::int64_t>(0, ceil_div(from - clamped(end, size, -1, size - 1), -step));
+}
+
+void infer_slice(Inference& n) {
+  Extents out = n.shape();
+  const auto list = [&](std::string_view name, std::size_t input) -> Extents {
+    if (const Attribute* a = n.attribute(name)) return Extents(a->integers.begin(), a->integers.end());
+    return n.has(input) ? n.content(input, "its " + std::string(name)) : Extents();
+  };
+  const Extents starts = list("starts", 1);
+  const Extents ends = list("ends", 2);
+  Extents axes = list("axes", 3);
+  Extents steps = list("steps", 4);
+  if (axes.empty())
+    for (std::size_t i = 0; i < starts.size(); ++i) axes.emplace_back(static_cast<std::int64_t>(i));
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    n.fail("its starts, ends, axes and steps are not as many");
+  Value current = n.in(0);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::size_t axis = n.axis(axes[i].at[0], out.size());
+    const std::int64_t step = steps[i].at[0];
+    if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) n.fail("a step of " + std::to_string(step));
+    const Extent size = out[axis];
+    out[axis] = Extent(sliced(size.at[0], starts[i].at[0], ends[i].at[0], step),
+                       sliced(size.at[1], starts[i].at[1], ends[i].at[1], step));
+    if (!current.content || !is_small(current.shape) || !out[axis].fixed()) {
+      current.content.reset();
+      continue;
+    }
+    std::vector<std::size_t> positions;
+    const std::int64_t from = step > 0 ? clamped(starts[i].at[0], size.at[0], 0, size.at[0])
+                                       : clamped(starts[i].at[0], size.at[0], -1, size.at[0] - 1);
+    for (std::int64_t k = 0; k < out[axis].at[0]; ++k) positions.push_back(static_cast<std::size_t>(from + k * step));
+    current.content = pick_along(current, axis, positions);
+    current.shape = out;
+  }
+  n.out(0, std::move(out), n.in(0).type, std::move(current.content));
+}
+
+// --- looking up -----------------------------------------------------------------------------------------------------
+
+void infer_gather(Inference& n) {
+  const Value& x = n.in(0);
+  const Value& index = n.in(1);
+  const std::size_t axis = n.axis(n.integer("axis", 0), x.shape.size());
+  Extents out(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  out.insert(out.end(), index.shape.begin(), index.shape.end());
+  out.insert(out.end(), x.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.shape.end());
+  std::optional<Content> content;
+  if (x.content && index.content && !index.content->real) {
+    std::vector<std::size_t> positions;
+    const std::int64_t size = x.shape[axis].at[0];
+    for (const Extent& e : index.content->integers) {
+      const std::int64_t at = e.at[0] < 0 ? e.at[0] + size : e.at[0];
+      if (!e.fixed() || at < 0 || at >= size)
+        n.fail("position " + to_string(e) + " of a dimension of size " + to_string(x.shape[axis]));
+      positions.push_back(static_cast<std::size_t>(at));
+    }
+    content = pick_along(x, axis, positions);
+  }
+  n.out(0, std::move(out), x.type, std::move(content));
+}
+
+void infer_gather_elements(Inference& n) { n.out(0, n.shape(1), n.in(0).type); }
+
+void infer_gather_nd(Inference& n) {
+  const Extents& x = n.shape(0);
+  const Extents& index = n.shape(1);
+  const std::int64_t batch = n.integer("batch_dims", 0);
+  if (index.empty() || !index.back().fixed()) n.fail("an index of " + to_string(index));
+  const std::int64_t last = index.back().at[0];
+  if (batch < 0 || last < 1 || batch + last > static_cast<std::int64_t>(x.size()))
+    n.fail("an index of " + std::to_string(last) + " dimensions into " + to_string(x));
+  Extents out(index.begin(), index.end() - 1);
+  out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(batch + last), x.end());
+  n.out(0, std::move(out), n.in(0).type);
+}
+
+void infer_tile(Inference& n) {
+  Extents out = n.shape();
+  const Extents& times = n.content(1, "its repeats");
+  if (times.size() != out.size()) n.fail(std::to_string(times.size()) + " repeats of " + to_string(out));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = out[i] * times[i];
+  std::optional<Content> content;
+  if (out == n.shape()) content = n.in(0).content;
+  n.out(0, std::move(out), n.in(0).type, std::move(content));
+}
+
+void infer_pad(Inference& n) {
+  Extents out = n.shape();
+  std::vector<std::int64_t> pads = n.numbers("pads", 1);
+  std::vector<std::int64_t> axes = n.has(3) ? n.numbers("axes", 3) : std::vector<std::int64_t>();
+  if (axes.empty())
+    for (std::size_t i = 0; i < out.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  if (pads.size() != 2 * axes.size()) n.fail(std::to_string(pads.size()) + " paddings for " + to_string(out));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    Extent& e = out[n.axis(axes[i], out.size())];
+    e = e + Extent(pads[i]) + Extent(pads[axes.size() + i]);
+  }
+  n.out(std::move(out));
+}
+
+// Resize [x, roi, scales, sizes] since opset 11, [x, scales] before; Upsample [x, scales], or an attribute.
+void infer_resize(Inference& n) {
+  Extents out = n.shape();
+  const bool upsample = n.node().op == "Upsample";
+  const std::size_t at = upsample || n.inputs() == 2 ? 1 : 2;
+  if (n.has(3)) {
+    const Extents& sizes = n.content(3, "its sizes");
+    if (sizes.size() != out.size()) n.fail(std::to_string(sizes.size()) + " sizes for " + to_string(out));
+    return n.out(n.for_any_batch(out, sizes));
+  }
+  std::vector<Real> scales;
+  if (const Attribute* a = n.attribute("scales")) {
+    for (const double s : a->reals) scales.push_back({s, s});
+  } else {
+    const std::optional<Content>& c = n.in(at).content;
+    if (!c || !c->real) n.fail("its scales are not known without running the model");
+    scales = c->reals;
+  }
+  if (scales.size() != out.size()) n.fail(std::to_string(scales.size()) + " scales for " + to_string(out));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto scaled = [&](std::size_t k) {
+      const double size = std::floor(static_cast<double>(out[i].at[k]) * scales[i][k]);
+      if (!(size >= 0 && size < 1e15)) n.fail("a scale of " + std::to_string(scales[i][k]));
+      return static_cast<std::int64_t>(size);
+    };
+    out[i] = Extent(scaled(0), scaled(1));
+  }
+  n.out(std::move(out));
+}
+
+}  // namespace
+
+std::vector<NamedRule> movement_rules() {
+  return {{"Constant", infer_constant},
+          {"ConstantOfShape", infer_constant_of_shape},
+          {"Shape", infer_shape},
+          {"Size", infer_size},
+          {"Range", infer_range},
+          {"NonZero", infer_nonzero},
+          {"Reshape", infer_reshape},
+          {"Flatten", infer_flatten},
+          {"Unsqueeze", infer_unsqueeze},
+          {"Squeeze", infer_squeeze},
+          {"Transpose", infer_transpose},
+          {"DepthToSpace", infer_depth_to_space},
+          {"SpaceToDepth", infer_space_to_depth},
+          {"Concat", infer_concat},
+          {"Split", infer_split},
+          {"Slice", infer_slice},
+          {"Gather", infer_gather},
+          {"GatherElements", infer_gather_elements},
+          {"GatherND", infer_gather_nd},
+          {"Tile", infer_tile},
+          {"Pad", infer_pad},
+          {"Resize", infer_resize},
+          {"Upsample", infer_resize}};
+}
+
+}  // namespace gpuplan::onnx_import

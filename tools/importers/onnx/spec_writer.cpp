@@ -1,0 +1,288 @@
+#include "tools/importers/onnx/spec_writer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace gpuplan::onnx_import {
+namespace {
+
+constexpr std::size_t kMaxListed = 20;
+
+const std::unordered_map<std::string_view, EmitRule>& rules() {
+  static const std::unordered_map<std::string_view, EmitRule> all = [] {
+    std::unordered_map<std::string_view, EmitRule> map;
+    for (const auto& list : {layer_emitters(), pointwise_emitters(), movement_emitters()})
+      for (const NamedEmitRule& r : list) map.emplace(r.op, r.rule);
+    return map;
+  }();
+  return all;
+}
+
+// The nodes that an output of the graph follows from.
+std::vector<char> used_nodes(const Graph& graph) {
+  std::vector<char> used(graph.nodes.size(), 0);
+  std::vector<int> next = graph.outputs;
+  while (!next.empty()) {
+    const int producer = graph.value(next.back()).producer;
+    next.pop_back();
+    if (producer == kNone || used[static_cast<std::size_t>(producer)] != 0) continue;
+    used[static_cast<std::size_t>(producer)] = 1;
+    for (const int v : graph.nodes[static_cast<std::size_t>(producer)].inputs)
+      if (v != kNone) next.push_back(v);
+  }
+  return used;
+}
+
+void refuse_without_layer(const Graph& graph, const std::vector<char>& used) {
+  std::map<std::string, std::vector<std::string>> unknown;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& n = graph.nodes[i];
+    if (used[i] != 0 && !n.gone && !has_layer(n)) unknown[printable(n.op)].push_back(printable(n.name));
+  }
+  if (unknown.empty()) return;
+  std::string list;
+  std::size_t listed = 0;
+  for (const auto& [op, nodes] : unknown) {
+    if (++listed > kMaxListed) break;
+    list += "\n    " + op + ": " + (nodes.front().empty() ? "an unnamed node" : nodes.front());
+    if (nodes.size() > 1) list += " and " + std::to_string(nodes.size() - 1) + " more";
+  }
+  throw Error(graph.file + ": operators that no layer of gpuplan computes:" + list);
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+bool is_number(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '_'; });
+}
+
+}  // namespace
+
+bool has_layer(const Node& node) { return node.domain.empty() && rules().contains(node.op); }
+
+std::string to_text(double number) {
+  std::array<char, 32> text{};
+  const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return problem == std::errc() ? std::string(text.data(), end) : "0";
+}
+
+std::string list_text(const std::vector<std::int64_t>& sizes) {
+  std::string text = "[";
+  for (const std::int64_t n : sizes) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+  return text + "]";
+}
+
+std::string pair_text(const std::vector<std::int64_t>& sizes) {
+  const bool alike = !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [&](auto n) { return n == sizes[0]; });
+  return alike ? std::to_string(sizes.front()) : list_text(sizes);
+}
+
+// --- a rule's node --------------------------------------------------------------------------------------------------
+
+std::optional<double> Emission::number(std::size_t i) const {
+  if (!has(i) || in(i).kind != ValueKind::constant || !in(i).content || in(i).content->size() != 1) return std::nullopt;
+  const Content& c = *in(i).content;
+  if (c.real) return c.reals[0][0] == c.reals[0][1] ? std::optional<double>(c.reals[0][0]) : std::nullopt;
+  return c.integers[0].fixed() ? std::optional<double>(static_cast<double>(c.integers[0].at[0])) : std::nullopt;
+}
+
+std::int64_t Emission::fixed(const Extent& e, std::string_view what) const {
+  if (!e.fixed()) fail(std::string(what) + " depends on the batch: " + to_string(e));
+  return e.at[0];
+}
+
+std::string Emission::sizes(const Extents& shape) const {
+  std::vector<std::int64_t> out;
+  for (const Extent& e : shape) {
+    if (!e.fixed() && std::find(out.begin(), out.end(), -1) != out.end())
+      fail("two sizes depend on the batch: " + to_string(shape));
+    out.push_back(e.fixed() ? e.at[0] : -1);
+  }
+  return list_text(out);
+}
+
+// --- entries --------------------------------------------------------------------------------------------------------
+
+SpecWriter::SpecWriter(Graph& graph) : graph_(graph), modules_(graph) { write_inputs(); }
+
+void SpecWriter::fail(const Node& node, const std::string& what) const {
+  throw Error(graph_.file + ": " + describe(node) + ": " + what);
+}
+
+void SpecWriter::write_inputs() {
+  const bool one = graph_.inputs.size() == 1;
+  inputs_text_ = one ? "" : "inputs:\n";
+  for (const int i : graph_.inputs) {
+    const Value& v = graph_.value(i);
+    std::string shape;
+    for (std::size_t d = 1; d < v.shape.size(); ++d) {
+      if (!v.shape[d].fixed())
+        throw Error(graph_.file + ": the input \"" + printable(v.name) +
+                    "\" has the batch twice: " + to_string(v.shape));
+      shape += (d > 1 ? ", " : "") + std::to_string(v.shape[d].at[0]);
+    }
+    const std::string type = v.type == DType::fp32 ? "" : ", dtype: " + std::string(gpuplan::name_of(v.type));
+    const std::string name = one ? "input" : taken_.take(v.name);
+    inputs_text_ += (one ? "" : "  ") + name + ": {shape: [" + shape + "]" + type + "}\n";
+    names_of_[i] = name;
+    if (first_input_.empty()) first_input_ = name;
+  }
+}
+
+std::string SpecWriter::add(std::string_view wish, const std::string& call, const std::vector<std::string>& from) {
+  entries_.push_back({taken_.take(wish), call, "", from});
+  return entries_.back().name;
+}
+
+std::string SpecWriter::add_with_weight(int weight, std::string_view wish, const std::string& call,
+                                        const std::vector<std::string>& from) {
+  const std::string name = add(wish, call, from);
+  const int initializer = graph_.value(weight).initializer;
+  if (initializer == kNone) return name;
+  const auto [first, fresh] = layer_of_.try_emplace(initializer, name);
+  if (!fresh) entries_.back().tie = first->second;
+  return name;
+}
+
+void SpecWriter::give_parts(const std::vector<int>& values, const std::string& name) {
+  taken_.reserve_parts(name, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] != kNone) names_of_[values[i]] = values.size() == 1 ? name : name + "." + std::to_string(i);
+}
+
+std::string SpecWriter::name_of(int value) {
+  if (const auto found = names_of_.find(value); found != names_of_.end()) return found->second;
+  const Value& v = graph_.value(value);
+  if (v.kind == ValueKind::data)
+    throw Error(graph_.file + ": the value \"" + printable(v.name) + "\" is used before it is computed");
+  std::string name = v.kind == ValueKind::weight ? weight(value) : constant(value);
+  names_of_[value] = name;
+  return name;
+}
+
+// A weight that is read by an operator itself: a parameter, and the views of it.
+std::string SpecWriter::weight(int value) {
+  const Value& v = graph_.value(value);
+  if (v.initializer != value) {
+    write(graph_.nodes[static_cast<std::size_t>(v.producer)]);
+    return names_of_.at(value);
+  }
+  std::vector<std::int64_t> sizes;
+  for (const Extent& e : v.shape) sizes.push_back(e.at[0]);
+  if (const auto layer = layer_of_.find(v.initializer); layer != layer_of_.end())
+    throw Error(graph_.file + ": the weight \"" + printable(v.name) + "\" of " + layer->second +
+                " is read by another operator, too, which is not supported");
+  const std::string wish = is_generated(v.name) ? "weight" : v.name;
+  return add(wish, "Parameter(" + list_text(sizes) + ")", {});
+}
+
+// What follows from the graph alone is a buffer; where it has the batch's size, it is alike for all of the batch.
+std::string SpecWriter::constant(int value) {
+  const Value& v = graph_.value(value);
+  std::vector<std::int64_t> sizes;
+  for (const Extent& e : v.shape) {
+    if (e == Extent(0)) throw Error(graph_.file + ": the constant \"" + printable(v.name) + "\" is empty");
+    sizes.push_back(e.fixed() ? e.at[0] : 1);
+  }
+  if (sizes.empty()) sizes.push_back(1);
+  std::string wish = is_generated(v.name) ? "" : v.name;
+  if (wish.empty() && v.producer != kNone) wish = this->wish(graph_.nodes[static_cast<std::size_t>(v.producer)]);
+  const std::string type = v.type == DType::fp32 ? "" : ", dtype=" + std::string(gpuplan::name_of(v.type));
+  return add(wish.empty() ? "constant" : wish, "Buffer(" + list_text(sizes) + type + ")", {});
+}
+
+void SpecWriter::write(const Node& node) {
+  Emission emission(*this, node);
+  try {
+    rules().at(node.op)(emission);
+  } catch (const Error& error) {
+    if (error.message().starts_with(graph_.file)) throw;
+    fail(node, error.message());
+  }
+}
+
+// --- text -----------------------------------------------------------------------------------------------------------
+
+std::string SpecWriter::comment() const {
+  std::string text =
+      "# Imported from " + printable(graph_.file) +
+      (graph_.producer == " " ? "" : ", which " + graph_.producer + " wrote") + " (ONNX, opset " +
+      std::to_string(graph_.opset) +
+      ").\n"
+      "# It is the graph of an inference: what its exporter left out or folded is not here, such as dropout and batch\n"
+      "# norms in evaluation. Training is modelled on what is left.\n";
+  for (const Variable& v : graph_.dimensions)
+    text += "# Sizes are for " + printable(v.name) + " = " + std::to_string(v.value) +
+            "; another one needs an import with --set " + printable(v.name) + "=N.\n";
+  return text;
+}
+
+std::string SpecWriter::header() {
+  std::string name = as_module_name(graph_.name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  const std::size_t slash = graph_.file.rfind('/');
+  if (name.empty() || name == "main_graph" || name == "torch_jit" || name == "torch_jit_export" || name == "graph") {
+    name = as_module_name(graph_.file.substr(slash == std::string::npos ? 0 : slash + 1));
+    if (name.ends_with(".onnx")) name.resize(name.size() - 5);
+    std::replace(name.begin(), name.end(), '.', '_');
+  }
+  if (name.empty() || is_number(name)) name = "model_" + name;
+  return "gpuplan: 1\nname: " + name + "\n" + inputs_text_ + "layers:\n";
+}
+
+std::string SpecWriter::entry_text(const Entry& entry, const std::string& before) const {
+  const bool chained = entry.from.empty() || (entry.from.size() == 1 && entry.from.front() == before);
+  if (chained && entry.tie.empty() && !entry.keep && !is_number(entry.name))
+    return "  - " + entry.name + ": " + entry.call + "\n";
+  std::string text =
+      "  - {name: " + (is_number(entry.name) ? quoted(entry.name) : entry.name) + ", op: " + quoted(entry.call);
+  if (!chained && entry.from.size() == 1) text += ", from: " + entry.from.front();
+  if (!chained && entry.from.size() > 1) {
+    text += ", from: [";
+    for (std::size_t i = 0; i < entry.from.size(); ++i) text += (i > 0 ? ", " : "") + entry.from[i];
+    text += "]";
+  }
+  if (!entry.tie.empty()) text += ", tie: " + entry.tie;
+  if (entry.keep) text += ", keep: true";
+  return text + "}\n";
+}
+
+std::string SpecWriter::text() {
+  // The model's result is what its last entry returns; other outputs live as long.
+  for (std::size_t i = 1; i < graph_.outputs.size(); ++i) {
+    const auto found = names_of_.find(graph_.outputs[i]);
+    if (found == names_of_.end()) continue;
+    for (Entry& e : entries_)
+      if (e.name == found->second) e.keep = true;
+  }
+  const Value& output = graph_.value(graph_.outputs.front());
+  if (output.kind != ValueKind::data) throw Error(graph_.file + ": its output does not depend on its inputs");
+  const std::string result = name_of(graph_.outputs.front());
+  if (entries_.empty() || entries_.back().name != result) add("output", "Identity()", {result});
+  std::string text = comment() + header();
+  std::string before = first_input_;
+  for (const Entry& e : entries_) {
+    text += entry_text(e, before);
+    before = e.name;
+  }
+  return text + (output.shape.size() == 2 && is_floating(output.type) ? "loss: CrossEntropyLoss()\n" : "loss: mean\n");
+}
+
+std::string write_spec(Graph& graph) {
+  const std::vector<char> used = used_nodes(graph);
+  refuse_without_layer(graph, used);
+  SpecWriter writer(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (used[i] != 0 && !graph.nodes[i].gone) writer.write(graph.nodes[i]);
+  return writer.text();
+}
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,65 @@
+// rope_parameters of transformers 5, or rope_theta, partial_rotary_factor and rope_scaling before
+// (transformers/modeling_rope_utils.py). What scales the frequencies once changes values only; what makes them anew for
+// long inputs would run more.
+#include <cstdlib>
+
+#include "tools/importers/families.h"
+
+namespace gpuplan {
+
+namespace {
+
+const JsonValue* value_in(const JsonValue& object, std::string_view key) {
+  const JsonValue* const value = object.find(key);
+  return value == nullptr || value->kind == JsonValue::Kind::null ? nullptr : value;
+}
+
+void expect_known_type(const JsonValue& rope) {
+  const JsonValue* type = value_in(rope, "rope_type");
+  if (type == nullptr) type = value_in(rope, "type");
+  if (type == nullptr || type->text == "default" || type->text == "linear" || type->text == "llama3" ||
+      type->text == "yarn")
+    return;
+  throw Error("positions of the type \"" + type->text + "\" are not modelled")
+      .at(type->mark)
+      .label("expected default, linear, llama3 or yarn");
+}
+
+std::string number_in(const JsonValue& rope, std::string_view key, const std::string& otherwise) {
+  const JsonValue* const value = value_in(rope, key);
+  if (value == nullptr) return otherwise;
+  if (value->kind != JsonValue::Kind::number || !(number_of(*value) > 0))
+    throw Error("\"" + std::string(key) + "\" is a number above 0").at(value->mark);
+  return value->text;
+}
+
+}  // namespace
+
+void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
+  std::string theta = config.positive("rope_theta", otherwise.theta);
+  std::string part = config.positive("partial_rotary_factor", otherwise.part);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const JsonValue* const rope = config.find(key);
+    if (rope == nullptr) continue;
+    if (rope->kind != JsonValue::Kind::object)
+      throw config.wrong(key, "\"" + std::string(key) + "\" is an object, not " + std::string(describe(rope->kind)));
+    expect_known_type(*rope);
+    theta = number_in(*rope, "rope_theta", theta);
+    part = number_in(*rope, "partial_rotary_factor", part);
+  }
+  const double share = std::strtod(part.c_str(), nullptr);
+  const auto turned = static_cast<std::int64_t>(static_cast<double>(otherwise.head) * share);
+  if (share > 1 || turned < 2 || turned % 2 != 0)
+    throw config.wrong("partial_rotary_factor", part + " of a head's " + std::to_string(otherwise.head) +
+                                                    " numbers is not a positive even count");
+  if (otherwise.dimension == "$rotary")
+    spec.set("rotary", turned, "of a head's numbers, partial_rotary_factor " + part);
+  else if (turned != otherwise.head)
+    throw config.wrong("partial_rotary_factor", "heads of this family are turned whole");
+  if (std::strtod(theta.c_str(), nullptr) == 10000.0) return;
+  // Inside { } a comma ends the text, so that the call is quoted.
+  const std::string call = "LlamaRotaryEmbedding(" + otherwise.dimension;
+  spec.replace("op: " + call + ")", "op: \"" + call + ", base=" + theta + ")\"");
+}
+
+}  // namespace gpuplan
