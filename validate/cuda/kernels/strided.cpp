@@ -47,7 +47,7 @@ void broadcast_strides(const KernelTensor& t, const KernelTensor& to, std::int64
 bool is_dense(const KernelTensor& t) {
   const std::int64_t* strides[] = {t.strides};
   const Walked w = walked(t.rank, t.sizes, strides, 1);
-  return w.rank == 0 || (w.rank == 1 && w.strides[0][0] == 1);
+  return w.elements == 0 || w.rank == 0 || (w.rank == 1 && w.strides[0][0] == 1);
 }
 
 bool same_layout(const KernelTensor& a, const KernelTensor& b) {
