@@ -41,7 +41,7 @@ void convolution(const Kernel& k) {
       products(c, [&](std::int64_t i, std::int64_t w, std::int64_t y) { out[i] += first[y] * second[w]; });
       break;
     case ConvolutionPass::backward_filter: {
-      const bool transposed = k.numbers[0] != 0;
+      const bool transposed = !k.numbers.empty() && k.numbers[0] != 0;
       const Values &image = transposed ? first : second, &feature = transposed ? second : first;
       products(c, [&](std::int64_t i, std::int64_t w, std::int64_t y) { out[w] += image[i] * feature[y]; });
       break;

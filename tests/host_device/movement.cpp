@@ -108,21 +108,23 @@ void gather(const Kernel& k) {
   write(y, out);
 }
 
-// table[row, column] of two index tensors, copies of which it writes where they do not have the broadcast shape: as
-// many as there are results before the last.
+// table[row, column, ...] of two index tensors, copies of which it writes where they do not have the broadcast shape:
+// as many as there are results before the last.
 void index(const Kernel& k) {
   if (k.reads.size() == 2) return look_up(k, k.numbers.empty() ? 0 : integer(k.numbers[0]));
   const KernelTensor &table = k.reads[0], &y = k.writes.back();
-  const std::vector<std::int64_t> sizes = sizes_of(y);
-  const KernelTensor& first = k.reads[1];
-  KernelTensor rows = first;
+  std::vector<std::int64_t> sizes = sizes_of(y);
+  sizes.resize(sizes.size() - static_cast<std::size_t>(table.rank - 2));
+  KernelTensor rows = k.reads[1];
   // The row index is one a row of the result.
-  if (rows.rank == 1) rows.rank = 2, rows.sizes[1] = 1, rows.strides[1] = 0;
+  if (rows.rank == 1 && sizes.size() > 1) rows.rank = 2, rows.sizes[1] = 1, rows.strides[1] = 0;
   const Values row = read(rows, sizes), column = read(k.reads[2], sizes);
-  Values out = zeros(sizes);
-  for (std::int64_t i = 0; i < out.count(); ++i) {
+  Values out = zeros(sizes_of(y));
+  out.at.clear();
+  for (std::int64_t i = 0; i < row.count(); ++i) {
     const std::int64_t r = table.sizes[0] == 1 ? 0 : position(row[i], table.sizes[0]);
-    out[i] = load(table, r * table.strides[0] + position(column[i], table.sizes[1]) * table.strides[1]);
+    const Values found = read(selected(selected(table, 0, r), 0, position(column[i], table.sizes[1])));
+    out.at.insert(out.at.end(), found.at.begin(), found.at.end());
   }
   if (k.writes.size() > 2) write(k.writes[0], row);
   if (k.writes.size() > 1) write(k.writes[k.writes.size() - 2], column);
