@@ -53,6 +53,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
                        .channels = shape[1],
                        .rows = shape.elements() / shape[1],
                        .native_rows = backend.channels_last && backend.batch_statistics,
+                       .cudnn = backend.cudnn && backend.batch_statistics,
                        .accumulate = accumulate_type(dtype)};
   node.save(x);
   for (const TensorId t : running) node.save(t);
@@ -115,6 +116,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
                        .channels = c,
                        .rows = in.elements() / c,
                        .native_rows = backend.channels_last && backend.batch_statistics,
+                       .cudnn = backend.cudnn,
                        .accumulate = accumulate_type(dtype)};
   const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.

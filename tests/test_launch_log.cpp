@@ -99,6 +99,21 @@ TEST_CASE("launch log: a convolution's operands and workspace, from the first by
   fails(convolution(513), "memory that is not its own");
 }
 
+TEST_CASE("launch log: a batch norm's images, channels and workspace, from the first byte to the last") {
+  const auto batch_norm = [](const std::string& rest) {
+    return "0\trun\tcudnnBatchNormalizationForwardTrainingEx\tx 0x7f0000200000 2048 bytes y 0x7f0000202000 512 bytes "
+           "scale 0x7f0000200800 16 bytes bias 0x7f0000200810 16 bytes " +
+           rest;
+  };
+  const CheckedLaunches good = checked(batch_norm("workspace 0x7f0000202200 512 bytes"));
+  CHECK(good.wrong.empty());
+  CHECK(good.batch_norms == 1);
+  CHECK(good.undescribed == 0);
+  CHECK(checked(batch_norm("workspace 0x0 0 bytes")).wrong.empty());
+  fails(batch_norm("workspace 0x7f0000202200 513 bytes"), "memory that is not its own");
+  fails(batch_norm("mean 0x7f00002023f8 16 bytes workspace 0x0 0 bytes"), "memory that is not its own");
+}
+
 TEST_CASE("launch log: every launch is of an operation, and every one is there") {
   std::istringstream two(kernel("00") + "\n" + kernel("00") + "\n");
   const CheckedLaunches c = check_launches(two, works, segments, kLimits);

@@ -48,6 +48,10 @@ int cudnnBackendGetAttribute(void*, int, int, std::int64_t, std::int64_t*, void*
 int cudnnBackendExecute(const Handle*, void*, void*);
 int cudnnConvolutionForward(const Handle*, const void*, const Tensor*, const void*, const Filter*, const void*,
                             const Convolution*, int, const void*, std::size_t, const void*, const Tensor*, const void*);
+int cudnnBatchNormalizationForwardInference(const Handle*, int, const void*, const void*, const Tensor*, const void*,
+                                            const Tensor*, const void*, const Tensor*, const void*, const void*,
+                                            const void*, const void*, double);
+int cudnnDeriveBNTensorDescriptor(Tensor*, const Tensor*, int);
 int cudnnSetConvolution2dDescriptor(Convolution*, int, int, int, int, int, int, int, int);
 int cudnnSetFilter4dDescriptor(Filter*, int, int, int, int, int, int);
 int cudnnGetConvolutionForwardAlgorithmMaxCount(const Handle*, int*);
@@ -93,6 +97,26 @@ TEST_CASE("batch norm takes a workspace in NHWC only") {
   Tensor nchw = nhwc(kFloat, 8, 64, 56, 56);
   pack(nchw, 0);
   CHECK(workspace(900, nchw) == std::array<std::int64_t, 2>{0, 0});
+}
+
+TEST_CASE("batch norm is a launch whose operands are there") {
+  Handle* handle = nullptr;
+  REQUIRE(cudnnCreate(&handle) == kSuccess);
+  const Tensor x = nhwc(2, 4, 64, 8, 8);
+  Tensor channels;
+  REQUIRE(cudnnDeriveBNTensorDescriptor(&channels, &x, kSpatialPersistent) == kSuccess);
+  CHECK(channels.type == 0);  // the statistics of half types are floats
+  const char data = 0;
+  const auto infer = [&](const Handle* on, const void* bias) {
+    return cudnnBatchNormalizationForwardInference(on, 1, nullptr, nullptr, &x, &data, &x, &data, &channels, &data,
+                                                   bias, &data, &data, 1e-5);
+  };
+  const std::int64_t before = gpuplan_shadow_launches();
+  CHECK(infer(handle, &data) == kSuccess);
+  CHECK(infer(handle, nullptr) == kBadParam);
+  CHECK(infer(nullptr, &data) == kBadParam);
+  CHECK(gpuplan_shadow_launches() == before + 1);
+  cudnnDestroy(handle);
 }
 
 TEST_CASE("descriptors hold what they were set to") {

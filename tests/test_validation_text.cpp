@@ -92,6 +92,14 @@ TEST_CASE("the verdict alone") {
            "  ✔ peak allocated 2.86 MiB predicted, 2.82 MiB measured, +1.5 %\n");
 }
 
+TEST_CASE("what was run otherwise than planned is said") {
+  Validation v = example();
+  v.remarks = {"a kernel wanted more, 4096 bytes at most, in stage1.bn"};
+  CHECK_NE(validation_text(v, 0.02, {}).find("\n  note: a kernel wanted more, 4096 bytes at most, in stage1.bn\n"),
+           std::string::npos);
+  CHECK_EQ(nlohmann::json::parse(validation_json(v, 0.02, "1"))["remarks"][0], v.remarks[0]);
+}
+
 TEST_CASE("an error over the tolerance, another peak or other values are a no") {
   CHECK_FALSE(example().holds(0.01));  // the peak: 3,000,320 of 2,956,000 are 1.5 % more
   CHECK(example().holds(0.02));

@@ -178,6 +178,7 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   walk_options.watcher = &watcher;
   const WalkResult result = run(device, walk, walk_options);
   device.release_all();
+  v.remarks = device.remarks();
   if (result.within.out_of_memory) {
     const TensorLevels levels{};
     v.ran_out =

@@ -84,6 +84,7 @@ struct Validation {
   std::optional<StepTimes> times;
   std::optional<bool> values_equal;  // of compares_values
   std::string values_not_compared;   // why not
+  std::vector<std::string> remarks;  // Device::remarks()
   std::optional<RanOut> ran_out;
   std::vector<WayOut> ways_out;  // what runs where this ran out of memory; for who asked to fill in
 

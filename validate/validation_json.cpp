@@ -141,6 +141,7 @@ std::string validation_json(const Validation& v, double tolerance, std::string_v
   json["losses"] = v.computes ? Json(v.losses) : Json(nullptr);
   json["values_equal"] = or_null(v.values_equal);
   json["values_not_compared"] = v.values_not_compared.empty() ? Json(nullptr) : Json(v.values_not_compared);
+  json["remarks"] = v.remarks;
   json["times"] = times_json(v);
   json["out_of_memory"] = ran_out_json(v);
   return json.dump(2) + "\n";

@@ -117,6 +117,7 @@ std::string validation_json_schema() {
        {"losses", losses},
        {"values_equal", kind_or_null("boolean")},
        {"values_not_compared", kind_or_null("string")},
+       {"remarks", list_of(kind("string"))},
        {"times", times()},
        {"out_of_memory", out_of_memory()}});
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";

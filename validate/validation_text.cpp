@@ -118,6 +118,7 @@ std::string validation_text(const Validation& v, double tolerance, const TextSty
   if (v.ran_out) return out + ran_out_text(v, style);
   if (style.brief) return out + brief_text(v, tolerance, style);
   out += memory_table(v, tolerance, style);
+  for (const std::string& remark : v.remarks) out += "  note: " + remark + "\n";
   if (style.verbose) out += phase_table(v, style) + "\n";
   if (!v.computes) return out + "  values and times need a GPU: kernels did nothing here\n";
   out += values_text(v, style);

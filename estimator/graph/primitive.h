@@ -54,6 +54,7 @@ struct BatchNorm {
   bool backward = false;
   std::int64_t channels = 0, rows = 0;  // elements = channels * rows
   bool native_rows = false;             // PyTorch's kernel for [rows, channels], which may stage across blocks
+  bool cudnn = false;                   // computed by cuDNN, not by PyTorch's own kernels
   DType accumulate = DType::fp32;       // of the statistics
 };
 

@@ -100,8 +100,8 @@ int run_events(const RunOptions& options) {
   for (const auto& [name, count] : checked.without) without += " " + name + " " + std::to_string(count);
   say(counted(recorder.log.events) + (result.within.out_of_memory ? ", until memory ran out" : ""));
   say(std::to_string(checked.kernels) + " kernels, " + std::to_string(checked.products) + " of cuBLASLt and " +
-      std::to_string(checked.convolutions) + " of cuDNN with " + std::to_string(checked.pointers) +
-      " pointers into their own operands" +
+      std::to_string(checked.convolutions + checked.batch_norms) + " of cuDNN (" + std::to_string(checked.batch_norms) +
+      " batch norms) with " + std::to_string(checked.pointers) + " pointers into their own operands" +
       (checked.undescribed > 0 ? ", and " + std::to_string(checked.undescribed) + " of cuDNN that are not described"
                                : "") +
       "; without a launch:" + (without.empty() ? " none" : without));

@@ -58,6 +58,9 @@ class Checker {
     } else if (columns[2].starts_with("cudnnConvolution")) {
       ++result_.convolutions;
       operands(words);
+    } else if (columns[2].starts_with("cudnnBatchNormalization")) {
+      ++result_.batch_norms;
+      operands(words);
     } else if (columns[2].starts_with("cudnn")) {
       ++result_.undescribed;
     } else if (words[0] == "grid") {

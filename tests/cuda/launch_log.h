@@ -19,10 +19,11 @@ struct LaunchLimits {
 };
 
 struct CheckedLaunches {
-  std::int64_t kernels = 0, products = 0, convolutions = 0;  // launches of our own, of cuBLASLt and of cuDNN
-  std::int64_t undescribed = 0;                              // of cuDNN, whose operands the log does not have
-  std::int64_t pointers = 0;                                 // arguments that point into device memory
-  std::map<std::string, std::int64_t> without;               // operations that launched nothing, by name
+  std::int64_t kernels = 0, products = 0;          // launches of our own and of cuBLASLt
+  std::int64_t convolutions = 0, batch_norms = 0;  // of cuDNN
+  std::int64_t undescribed = 0;                    // of cuDNN, whose operands the log does not have
+  std::int64_t pointers = 0;                       // arguments that point into device memory
+  std::map<std::string, std::int64_t> without;     // operations that launched nothing, by name
   std::vector<std::string> wrong;
 };
 
@@ -32,8 +33,9 @@ struct CheckedLaunches {
 ///   each argument that is, or holds, the address of device memory: inside an operand or the scratch of its operation,
 ///   or inside the device's own page; never in a segment that the operation has nothing in, nor in one that was freed
 ///   a product's matrices and bias from the first byte to the last, and that their sizes fit each other
-///   a convolution's image, filter, result and workspace from the first byte to the last; of cuDNN's other computations
-///   (recurrent layers) only the stream and the operation
+///   a convolution's image, filter, result and workspace, and a batch norm's images, vectors of channels and workspace,
+///   from the first byte to the last; of cuDNN's other computations (recurrent layers) only the stream and the
+///   operation
 /// Not what a kernel does with its pointers: its bounds are in its code.
 CheckedLaunches check_launches(std::istream& log, const std::vector<Work>& works,
                                const std::vector<Extent>& segments_ever, const LaunchLimits& limits);

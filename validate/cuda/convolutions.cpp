@@ -5,7 +5,6 @@
 
 #include "validate/cuda/check.h"
 #include "validate/cuda/cudnn_types.h"
-#include "validate/cuda/kernels/strided.h"
 
 namespace gpuplan::cuda {
 namespace {
@@ -14,27 +13,6 @@ cudnnMathType_t math_type(DType t, bool tf32) {
   if (t == DType::fp16 || t == DType::bf16) return CUDNN_TENSOR_OP_MATH;
   // The default one may round fp32 to TF32.
   return t == DType::fp32 && !tf32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
-}
-
-// A dimension of size 1 may have any stride; cuDNN wants those of a whole layout.
-bool channels_last(const KernelTensor& t) {
-  std::int64_t step = 1;
-  for (const int i : {1, 3, 2, 0}) {
-    if (t.sizes[i] != 1 && t.strides[i] != step) return false;
-    step *= t.sizes[i];
-  }
-  return !is_row_major(t);
-}
-
-void set_strides(cudnnTensorDescriptor_t descriptor, const KernelTensor& t, bool last) {
-  int sizes[4], strides[4];
-  std::int64_t row_major[4] = {t.sizes[1] * t.sizes[2] * t.sizes[3], t.sizes[2] * t.sizes[3], t.sizes[3], 1};
-  if (last) row_major[1] = 1, row_major[3] = t.sizes[1], row_major[2] = t.sizes[3] * t.sizes[1];
-  for (int i = 0; i < 4; ++i) {
-    sizes[i] = static_cast<int>(t.sizes[i]);
-    strides[i] = static_cast<int>(t.sizes[i] == 1 ? row_major[i] : t.strides[i]);
-  }
-  check(cudnnSetTensorNdDescriptor(descriptor, data_type(t.dtype), 4, sizes, strides), "cudnnSetTensorNdDescriptor");
 }
 
 // The fastest deterministic algorithm that the workspace is enough for; where cuDNN names none, `plain`, which does
@@ -110,14 +88,8 @@ const Convolutions::Plan& Convolutions::plan(const Convolution& what, const Conv
 
   Plan p;
   const bool last = channels_last(t.image) || channels_last(t.feature_map) || channels_last(t.filter);
-  const auto tensor = [&](auto& owner, const KernelTensor& of) {
-    cudnnTensorDescriptor_t descriptor = nullptr;
-    check(cudnnCreateTensorDescriptor(&descriptor), "cudnnCreateTensorDescriptor");
-    owner.reset(descriptor);
-    set_strides(descriptor, of, last);
-  };
-  tensor(p.image, t.image);
-  tensor(p.feature_map, t.feature_map);
+  p.image = image_descriptor(t.image, last);
+  p.feature_map = image_descriptor(t.feature_map, last);
   cudnnFilterDescriptor_t filter = nullptr;
   check(cudnnCreateFilterDescriptor(&filter), "cudnnCreateFilterDescriptor");
   p.filter.reset(filter);

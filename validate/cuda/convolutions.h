@@ -6,9 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
 
 #include "estimator/graph/primitive.h"
+#include "validate/cuda/cudnn_tensors.h"
 #include "validate/cuda/kernels/launch.h"
 #include "validate/cuda/products.h"
 
@@ -32,20 +32,10 @@ class Convolutions {
            Workspace workspace);
 
  private:
-  template <auto destroy>
-  struct Destroy {
-    template <class T>
-    void operator()(T* p) const {
-      (void)destroy(p);
-    }
-  };
-  template <class T, auto destroy>
-  using Handle = std::unique_ptr<std::remove_pointer_t<T>, Destroy<destroy>>;
-
   struct Plan {
-    Handle<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor> image, feature_map;
-    Handle<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor> filter;
-    Handle<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor> convolution;
+    TensorDescriptor image, feature_map;
+    CudnnHandle<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor> filter;
+    CudnnHandle<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor> convolution;
     int algorithm = 0;  // of the pass
     std::size_t workspace_bytes = 0;
   };
@@ -54,7 +44,7 @@ class Convolutions {
   const Plan& plan(const Convolution& what, const ConvolutionTensors& tensors, bool tf32, std::int64_t workspace_bytes);
   void choose(Plan& plan, ConvolutionPass pass, std::int64_t workspace_bytes);
 
-  Handle<cudnnHandle_t, cudnnDestroy> handle_;
+  CudnnHandle<cudnnHandle_t, cudnnDestroy> handle_;
   std::map<Key, Plan> plans_;
 };
 

@@ -44,6 +44,8 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), segments_(ordinal) {
   const DeviceMemory with_context = memory();
   context_bytes_ = with_context.total_bytes - with_context.free_bytes;
   launch_.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  launch_.compute_capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, ordinal) +
+                               attribute(cudaDevAttrComputeCapabilityMinor, ordinal);
   check(cudaMalloc(&launch_.partials, kPartialBytes), "cudaMalloc of the kernels' partial sums");
   launch_.partial_bytes = kPartialBytes;
   products_ = std::make_unique<Products>();
@@ -66,7 +68,7 @@ std::string CudaDevice::refusal(const Kernel& kernel) const {
 void CudaDevice::run(const Kernel& kernel) {
   const Operation* operation = find_operation(kernel.name);
   if (operation == nullptr) fail("there is no CUDA kernel for it");
-  operation->run({launch_, *products_, *convolutions_, *recurrences_}, kernel);
+  operation->run({launch_, *products_, *convolutions_, *recurrences_, lacks_}, kernel);
 }
 
 void CudaDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {
@@ -140,6 +142,13 @@ DeviceDescription CudaDevice::description() const {
   d.pci_bus_id = bus.data();
   d.context_bytes = context_bytes_;
   return d;
+}
+
+std::vector<std::string> CudaDevice::remarks() const {
+  std::vector<std::string> sentences;
+  for (const auto& [what, lack] : lacks_)
+    sentences.push_back(what + ", " + std::to_string(lack.bytes) + " bytes at most, in " + lack.layer);
+  return sentences;
 }
 
 int CudaDevice::mark() {

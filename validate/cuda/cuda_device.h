@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "validate/cuda/kernels/launch.h"
+#include "validate/cuda/lacks.h"
 #include "validate/cuda/segments.h"
 #include "validate/executor/device.h"
 
@@ -48,6 +50,7 @@ class CudaDevice final : public Device {
   void synchronize() override;
   DeviceMemory memory() override;
   DeviceDescription description() const override;
+  std::vector<std::string> remarks() const override;
   int mark() override;
   double milliseconds(int from, int to) override;
   void forget_marks() override { used_marks_ = 0; }
@@ -61,6 +64,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Products> products_;
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Recurrences> recurrences_;
+  Lacks lacks_;
   std::vector<CUevent_st*> marks_;  // events are made once and recorded again
   std::size_t used_marks_ = 0;
 };

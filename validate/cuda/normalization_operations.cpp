@@ -1,10 +1,8 @@
-// Batch, layer, root-mean-square and group normalisation.
+// Layer, root-mean-square and group normalisation.
 #include <array>
-#include <cmath>
 #include <variant>
 
 #include "validate/cuda/check.h"
-#include "validate/cuda/kernels/batch_norm.h"
 #include "validate/cuda/kernels/group_norm.h"
 #include "validate/cuda/kernels/layer_norm.h"
 #include "validate/cuda/kernels/strided.h"
@@ -12,62 +10,6 @@
 
 namespace gpuplan::cuda {
 namespace {
-
-bool training(const Kernel& k) {
-  const auto* what = k.what == nullptr ? nullptr : std::get_if<BatchNorm>(k.what);
-  return what != nullptr && what->training;
-}
-
-BatchNormTensors forward_tensors(const Kernel& k) {
-  BatchNormTensors t;
-  t.x = k.reads[0];
-  t.weight = optional(k.beside, 0);
-  t.bias = optional(k.beside, 1);
-  t.running_mean = optional(k.beside, 2);
-  t.running_variance = optional(k.beside, 3);
-  t.y = k.writes[0];
-  t.mean = optional(k.writes, 1);
-  t.invstd = optional(k.writes, 2);
-  return t;
-}
-
-void run_batch_norm(const Machine& m, const Kernel& k) {
-  const BatchNormTensors t = forward_tensors(k);
-  if (training(k)) return batch_norm_training(m.launch, t, number(k, 0), number(k, 1));
-  batch_norm_inference(m.launch, t, number(k, 1));
-}
-
-// cuDNN's reads x first, PyTorch's own the gradient; PyTorch's for channels that lie next to each other writes dx last.
-BatchNormTensors backward_tensors(const Kernel& k) {
-  BatchNormTensors t;
-  const bool cudnn = k.name.find("cudnn") != std::string_view::npos;
-  t.x = k.reads[cudnn ? 0 : 1];
-  t.grad = k.reads[cudnn ? 1 : 0];
-  t.weight = optional(k.beside, 0);
-  t.mean = optional(k.beside, 1);
-  t.invstd = optional(k.beside, 2);
-  t.running_mean = optional(k.beside, 3);
-  t.running_variance = optional(k.beside, 4);
-  const auto* what = k.what == nullptr ? nullptr : std::get_if<BatchNorm>(k.what);
-  const bool last = !cudnn && what != nullptr && what->native_rows;
-  t.dx = optional(k.writes, last ? 2 : 0);
-  t.dweight = optional(k.writes, last ? 0 : 1);
-  t.dbias = optional(k.writes, last ? 1 : 2);
-  return t;
-}
-
-void run_batch_norm_backward(const Machine& m, const Kernel& k) {
-  batch_norm_backward(m.launch, backward_tensors(k), training(k), number(k, 0));
-}
-
-std::string refuse_batch_norm(const Kernel& k) {
-  if (training(k) && k.writes.size() < 3) return "training without the batch's moments";
-  if (!training(k) && k.beside.size() < 4) return "running moments that the plan does not give";
-  if (training(k) && std::isnan(number(k, 0)) && optional(k.beside, 2).rank > 0) return "a cumulative average";
-  return batch_norm_refusal(forward_tensors(k));
-}
-
-std::string refuse_batch_norm_backward(const Kernel& k) { return batch_norm_refusal(backward_tensors(k)); }
 
 const LayerNorm* work(const Kernel& k) { return k.what == nullptr ? nullptr : std::get_if<LayerNorm>(k.what); }
 
@@ -131,39 +73,6 @@ std::string refuse_layer_norm_backward(const Kernel& k) {
   return refuse_layer_norm(k);
 }
 
-// The results that {which of three gradients, from `first` on} says are there, in their order; the others are absent.
-std::array<KernelTensor, 3> wanted(const Kernel& k, std::size_t first) {
-  std::array<KernelTensor, 3> gradients;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (number(k, first + i) != 0) gradients[i] = optional(k.writes, next++);
-  return gradients;
-}
-
-// instance_norm's: reads grad, x, mean, invstd, [weight]; {eps, which gradients}.
-BatchNormTensors given_moments(const Kernel& k) {
-  BatchNormTensors t;
-  t.grad = k.reads[0];
-  t.x = k.reads[1];
-  t.mean = k.reads[2];
-  t.invstd = k.reads[3];
-  t.weight = optional(k.reads, 4);
-  const std::array<KernelTensor, 3> gradients = wanted(k, 1);
-  t.dx = gradients[0];
-  t.dweight = gradients[1];
-  t.dbias = gradients[2];
-  return t;
-}
-
-void run_given_moments_backward(const Machine& m, const Kernel& k) {
-  batch_norm_backward(m.launch, given_moments(k), true, number(k, 0));
-}
-
-std::string refuse_given_moments_backward(const Kernel& k) {
-  if (k.reads.size() < 4 || k.numbers.size() < 4) return "the plan does not say which gradients";
-  return batch_norm_refusal(given_moments(k));
-}
-
 const GroupNorm* groups(const Kernel& k) { return k.what == nullptr ? nullptr : std::get_if<GroupNorm>(k.what); }
 
 GroupNormTensors groups_of(const Kernel& k) {
@@ -196,7 +105,7 @@ void run_group_norm_backward(const Machine& m, const Kernel& k) {
   t.mean = k.reads[2];
   t.rstd = k.reads[3];
   t.weight = optional(k.reads, 4);
-  const std::array<KernelTensor, 3> gradients = wanted(k, 0);
+  const std::array<KernelTensor, 3> gradients = wanted_gradients(k, 0);
   t.dx = gradients[0];
   t.dweight = gradients[1];
   t.dbias = gradients[2];
@@ -233,10 +142,6 @@ std::string refuse_group_norm_backward(const Kernel& k) {
 }
 
 constexpr std::array kOperations{
-    Operation{"batch_norm", run_batch_norm, refuse_batch_norm},
-    Operation{"cudnn_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
-    Operation{"native_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
-    Operation{"batch_norm_backward", run_given_moments_backward, refuse_given_moments_backward},
     Operation{"native_group_norm", run_group_norm, refuse_group_norm},
     Operation{"native_group_norm_backward", run_group_norm_backward, refuse_group_norm_backward},
     Operation{"native_layer_norm", run_layer_norm<false>, refuse_layer_norm},

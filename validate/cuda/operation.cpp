@@ -9,8 +9,8 @@ const Operation* find_operation(std::string_view name) {
     std::unordered_map<std::string_view, const Operation*> all;
     for (const auto part :
          {pointwise_operations(), copy_operations(), product_operations(), convolution_operations(),
-          reduction_operations(), normalization_operations(), pooling_operations(), lookup_operations(),
-          attention_operations(), loss_operations(), routing_operations(), recurrent_operations()})
+          reduction_operations(), batch_norm_operations(), normalization_operations(), pooling_operations(),
+          lookup_operations(), attention_operations(), loss_operations(), routing_operations(), recurrent_operations()})
       for (const Operation& o : part) all.emplace(o.name, &o);
     return all;
   }();

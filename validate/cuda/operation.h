@@ -1,11 +1,14 @@
 // How CudaDevice finds what runs an operation.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "validate/cuda/kernels/launch.h"
+#include "validate/cuda/lacks.h"
 #include "validate/executor/kernel.h"
 
 namespace gpuplan::cuda {
@@ -20,6 +23,7 @@ struct Machine {
   Products& products;
   Convolutions& convolutions;
   Recurrences& recurrences;
+  Lacks& lacks;  // Device::remarks()
 };
 
 struct Operation {
@@ -38,6 +42,7 @@ std::span<const Operation> copy_operations();
 std::span<const Operation> product_operations();
 std::span<const Operation> convolution_operations();
 std::span<const Operation> reduction_operations();
+std::span<const Operation> batch_norm_operations();
 std::span<const Operation> normalization_operations();
 std::span<const Operation> pooling_operations();
 std::span<const Operation> lookup_operations();
@@ -57,6 +62,16 @@ inline KernelTensor optional(std::span<const KernelTensor> tensors, std::size_t 
 /// The number, or what it is where it is not given.
 inline double number(const Kernel& k, std::size_t n, double otherwise = 0) {
   return n < k.numbers.size() ? k.numbers[n] : otherwise;
+}
+
+/// The results that {which of three gradients, from number `first` on} says are there, in their order; the others are
+/// absent.
+inline std::array<KernelTensor, 3> wanted_gradients(const Kernel& k, std::size_t first) {
+  std::array<KernelTensor, 3> gradients;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (number(k, first + i) != 0) gradients[i] = optional(k.writes, next++);
+  return gradients;
 }
 
 /// Scratch that holds at least `bytes` while the kernel runs; null where there is none.

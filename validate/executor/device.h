@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/error.h"
 #include "estimator/memory/allocator.h"
@@ -60,6 +61,8 @@ class Device : public SegmentSource {
   virtual void synchronize() = 0;
   virtual DeviceMemory memory() = 0;
   virtual DeviceDescription description() const { return {}; }
+  /// Where what it ran is not what the plan says, a sentence each without a full stop.
+  virtual std::vector<std::string> remarks() const { return {}; }
   /// A moment in the order of what is enqueued, and the time between two of them once synchronize() has returned; 0 of
   /// a device without a clock.
   virtual int mark() { return 0; }

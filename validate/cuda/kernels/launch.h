@@ -10,6 +10,7 @@ namespace gpuplan::cuda {
 struct LaunchContext {
   CUstream_st* stream = nullptr;
   int multiprocessors = 1;
+  int compute_capability = 0;  // 10 * major + minor
   /// Partial sums of the kernel that runs: one stream, so one kernel at a time has them.
   void* partials = nullptr;
   std::int64_t partial_bytes = 0;
