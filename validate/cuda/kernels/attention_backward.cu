@@ -1,6 +1,7 @@
 // The gradients of attention from the forward pass's logsumexp: the probabilities are computed again.
 #include <cuda_runtime_api.h>
 
+#include "validate/cuda/kernels/attention_fragments.h"
 #include "validate/cuda/kernels/attention_tile.cuh"
 #include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/pointwise.h"
@@ -181,9 +182,6 @@ void launch_tiles(const LaunchContext& context, const AttentionCall& call) {
   using S = Tile<C, size>;
   constexpr int kBytes = static_cast<int>(sizeof(C)) * (3 * S::kElements + S::kScores);
   const AttentionShape& s = call.shape;
-  const std::int64_t rows = std::int64_t{s.batch} * s.heads * s.queries;
-  launch(sum_rows<C>, blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream, call, rows);
-  check_launch("the row sums of attention's gradient");
   const auto of_query = query_gradient<C, size>;
   const auto of_key = key_gradients<C, size>;
   if (cudaFuncSetAttribute(of_query, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes) != cudaSuccess ||
@@ -197,6 +195,13 @@ void launch_tiles(const LaunchContext& context, const AttentionCall& call) {
   check_launch("attention's gradient of the keys and values");
 }
 
+template <class C>
+void launch_sums(const LaunchContext& context, const AttentionCall& call) {
+  const std::int64_t rows = std::int64_t{call.shape.batch} * call.shape.heads * call.shape.queries;
+  launch(sum_rows<C>, blocks_for(rows, kAttentionThreads / kWarp), kAttentionThreads, 0, context.stream, call, rows);
+  check_launch("the row sums of attention's gradient");
+}
+
 }  // namespace
 
 void attention_backward(const LaunchContext& context, const AttentionTensors& t, const AttentionArguments& arguments,
@@ -205,6 +210,11 @@ void attention_backward(const LaunchContext& context, const AttentionTensors& t,
   AttentionCall call = attention_call(t, arguments);
   call.row_sums = row_sums;
   if (t.grad_mask.data != nullptr && arguments.causal) fill(context, t.grad_mask, 0);  // blocks that nobody visits
+  if (call.query.dtype == DType::fp64)
+    launch_sums<double>(context, call);
+  else
+    launch_sums<float>(context, call);
+  if (attends_by_fragments(context, call)) return attention_backward_by_fragments(context, call);
   for_tiles(call,
             [&](auto computed, auto size) { launch_tiles<decltype(computed), decltype(size)::value>(context, call); });
 }

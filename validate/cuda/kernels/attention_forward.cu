@@ -1,5 +1,6 @@
 #include <cuda_runtime_api.h>
 
+#include "validate/cuda/kernels/attention_fragments.h"
 #include "validate/cuda/kernels/attention_tile.cuh"
 #include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/strided.h"
@@ -158,6 +159,7 @@ AttentionCall attention_call(const AttentionTensors& t, const AttentionArguments
 void attention(const LaunchContext& context, const AttentionTensors& t, const AttentionArguments& arguments) {
   if (elements_of(t.out) == 0) return;
   const AttentionCall call = attention_call(t, arguments);
+  if (attends_by_fragments(context, call)) return attention_by_fragments(context, call);
   for_tiles(call,
             [&](auto computed, auto size) { launch_tiles<decltype(computed), decltype(size)::value>(context, call); });
 }

@@ -73,80 +73,6 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) store<double>(counts, count_type, blockIdx.x, total);
 }
 
-constexpr int kSide = 32, kTall = 8;  // tiles of kSide by kSide, kSide by kTall threads
-
-struct Grouped {
-  const void *wide, *deep, *weight;  // one of them is written
-  const std::int32_t* ends;
-  std::int64_t n, m;
-};
-
-// The sums of a tile of kSide by kSide: of a(row, i) b(i, column) over i.
-template <class C, class A, class B>
-__device__ __forceinline__ void multiply(std::int64_t depth, A&& a, B&& b, C (&sums)[kSide / kTall]) {
-  __shared__ C left[kSide][kSide + 1], right[kSide][kSide + 1];
-  const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
-  for (std::int64_t first = 0; first < depth; first += kSide) {
-    __syncthreads();
-    for (int k = y; k < kSide; k += kTall) {
-      left[k][x] = first + x < depth ? a(k, first + x) : C(0);
-      right[k][x] = first + k < depth ? b(first + k, x) : C(0);
-    }
-    __syncthreads();
-    for (int i = 0; i < kSide; ++i)
-#pragma unroll
-      for (int r = 0; r < kSide / kTall; ++r) sums[r] += left[y + r * kTall][i] * right[i][x];
-  }
-}
-
-// blockIdx.x: a tile of columns, y: one of rows, z: the expert.
-template <class T, GroupedPass pass>
-__global__ void __launch_bounds__(kSide* kTall) grouped_kernel(Grouped a) {
-  using C = accumulate_t<T>;
-  const std::int64_t e = blockIdx.z, begin = e == 0 ? 0 : a.ends[e - 1], end = a.ends[e];
-  const std::int64_t column = std::int64_t{blockIdx.x} * kSide, row = std::int64_t{blockIdx.y} * kSide;
-  const auto* wide = static_cast<const T*>(a.wide);
-  const auto* deep = static_cast<const T*>(a.deep);
-  const auto* weight = static_cast<const T*>(a.weight) + e * a.n * a.m;
-  constexpr bool kOfWeight = pass == GroupedPass::of_weight;
-  const std::int64_t rows = kOfWeight ? a.n : end - begin, columns = pass == GroupedPass::forward ? a.n : a.m;
-  if (row >= rows || column >= columns) return;
-  const auto at = [](const T* from, std::int64_t width, std::int64_t i, std::int64_t j, std::int64_t height) {
-    return i < height && j < width ? widen<C>(from[i * width + j]) : C(0);
-  };
-  C sums[kSide / kTall] = {};
-  if constexpr (pass == GroupedPass::forward)
-    multiply<C>(
-        a.m, [&](int r, std::int64_t i) { return at(deep, a.m, begin + row + r, i, end); },
-        [&](std::int64_t i, int c) { return at(weight, a.m, column + c, i, a.n); }, sums);
-  else if constexpr (pass == GroupedPass::of_input)
-    multiply<C>(
-        a.n, [&](int r, std::int64_t i) { return at(wide, a.n, begin + row + r, i, end); },
-        [&](std::int64_t i, int c) { return at(weight, a.m, i, column + c, a.n); }, sums);
-  else
-    multiply<C>(
-        end - begin, [&](int r, std::int64_t i) { return at(wide, a.n, begin + i, row + r, end); },
-        [&](std::int64_t i, int c) { return at(deep, a.m, begin + i, column + c, end); }, sums);
-  const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
-  T* out =
-      kOfWeight ? const_cast<T*>(weight) : const_cast<T*>(pass == GroupedPass::forward ? wide : deep) + begin * columns;
-#pragma unroll
-  for (int r = 0; r < kSide / kTall; ++r) {
-    const std::int64_t i = row + y + r * kTall, j = column + x;
-    if (i < rows && j < columns) out[i * columns + j] = narrow<T>(sums[r]);
-  }
-}
-
-template <class T, GroupedPass pass>
-void run(const LaunchContext& context, const Grouped& a, std::int64_t experts, std::int64_t pairs) {
-  const std::int64_t rows = pass == GroupedPass::of_weight ? a.n : pairs;
-  const std::int64_t columns = pass == GroupedPass::forward ? a.n : a.m;
-  const dim3 grid(blocks_for(columns, kSide, INT32_MAX), blocks_for(rows, kSide, INT32_MAX),
-                  static_cast<unsigned>(experts));
-  if (grid.y > 65535 || grid.z > 65535) refuse("more rows than a grid has");
-  launch(grouped_kernel<T, pass>, grid, kSide * kTall, 0, context.stream, a);
-}
-
 }  // namespace
 
 void top_k(const LaunchContext& context, const KernelTensor& x, const KernelTensor& values,
@@ -180,24 +106,6 @@ void count_bins(const LaunchContext& context, const KernelTensor& x, const Kerne
   launch(count_kernel, static_cast<unsigned>(bins), kThreads, 0, context.stream, x.data, x.dtype, elements_of(x),
          counts.data, counts.dtype, bins, least, most);
   check_launch("histc");
-}
-
-void grouped_product(const LaunchContext& context, GroupedPass pass, const KernelTensor& wide, const KernelTensor& deep,
-                     const KernelTensor& weight, const KernelTensor& ends) {
-  const Grouped a{wide.data,       deep.data,      weight.data, static_cast<const std::int32_t*>(ends.data),
-                  weight.sizes[1], weight.sizes[2]};
-  const std::int64_t experts = weight.sizes[0], pairs = wide.sizes[0];
-  if (elements_of(weight) * pairs == 0) return;
-  const bool known = for_floating(weight.dtype, [&](auto type) {
-    using T = decltype(type);
-    switch (pass) {
-      case GroupedPass::forward: return run<T, GroupedPass::forward>(context, a, experts, pairs);
-      case GroupedPass::of_input: return run<T, GroupedPass::of_input>(context, a, experts, pairs);
-      case GroupedPass::of_weight: return run<T, GroupedPass::of_weight>(context, a, experts, pairs);
-    }
-  });
-  if (!known) refuse("a product of integers");
-  check_launch("a product for each expert");
 }
 
 }  // namespace gpuplan::cuda
