@@ -21,6 +21,11 @@ void reductions(Device& device, DType type) {
     run(device, {"aten::_softmax_backward_data", {x, y}, {}, {x}, {dim}});
     run(device, {"aten::_log_softmax_backward_data", {x, y}, {}, {x}, {dim}});
   }
+  for (const std::int64_t length : {1030, 2048, 9000}) {  // rows that begin anywhere, are held, are too long for that
+    const KernelTensor row = b.tensor(type, {3, length}), result = b.tensor(type, {3, length});
+    run(device, {"aten::_softmax", {row}, {}, {result}, {1}});
+    run(device, {"aten::_softmax_backward_data", {row, result}, {}, {row}, {1}});
+  }
   const KernelTensor log_p = b.tensor(type, {16, 10}), scalar = b.tensor(type, {}), weight = b.tensor(type, {});
   const KernelTensor target = b.tensor(DType::int64, {16});
   run(device, {"aten::nll_loss_forward", {log_p, target}, {}, {scalar, weight}, {-100}});

@@ -3,6 +3,7 @@
 #include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
+#include "validate/cuda/kernels/packed.cuh"
 #include "validate/executor/random.h"
 
 namespace gpuplan::cuda {
@@ -30,6 +31,36 @@ __global__ void __launch_bounds__(kThreads)
       mask[offsets[1]] = keeps ? 1 : 0;
       y[offsets[2]] = narrow<T>(keeps ? widen<C>(x[offsets[0]]) * scale : C(0));
     }
+  }
+}
+
+/// What a thread of dropout_packs() takes: 16 bytes, or what one call of the generator decides.
+template <class T>
+constexpr int kTaken = kPack<T> > kBlock ? kPack<T> : kBlock;
+
+// The same of tensors without gaps, whose elements come in packs.
+template <class T>
+__global__ void __launch_bounds__(kThreads) dropout_packs(const T* x, std::uint8_t* mask, T* y, std::int64_t packs,
+                                                          float p, accumulate_t<T> scale, std::uint64_t seed) {
+  using C = accumulate_t<T>;
+  constexpr int n = kTaken<T>;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < packs; i += step) {
+    const Packed<T, n> in = reinterpret_cast<const Packed<T, n>*>(x)[i];
+    Packed<std::uint8_t, n> kept;
+    Packed<T, n> out;
+#pragma unroll
+    for (int k = 0; k < n; k += kBlock) {
+      const Philox random = philox(seed, static_cast<std::uint64_t>(i * n + k) / kBlock);
+#pragma unroll
+      for (int j = 0; j < kBlock; ++j) {
+        const bool keeps = static_cast<float>(random.word[j] >> 8) * 0x1p-24F >= p;
+        kept.values[k + j] = keeps ? 1 : 0;
+        out.values[k + j] = narrow<T>(keeps ? widen<C>(in.values[k + j]) * scale : C(0));
+      }
+    }
+    reinterpret_cast<Packed<std::uint8_t, n>*>(mask)[i] = kept;
+    reinterpret_cast<Packed<T, n>*>(y)[i] = out;
   }
 }
 
@@ -67,6 +98,12 @@ void dropout(const LaunchContext& context, const KernelTensor& x, const KernelTe
   const double scale = p < 1 ? 1 / (1 - p) : 0;
   const bool known = for_floating(y.dtype, [&](auto type) {
     using T = decltype(type);
+    constexpr int n = kTaken<T>;
+    if (dense && w.elements % n == 0 && aligned(x.data, sizeof(T) * n) && aligned(y.data, sizeof(T) * n) &&
+        aligned(mask.data, n))
+      return launch(dropout_packs<T>, blocks_for(w.elements / n, kThreads), kThreads, 0, context.stream,
+                    static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
+                    w.elements / n, static_cast<float>(p), static_cast<accumulate_t<T>>(scale), seed);
     launch(dropout_kernel<T>, blocks_for(w.elements, kThreads * kBlock), kThreads, 0, context.stream,
            static_cast<const T*>(x.data), static_cast<std::uint8_t*>(mask.data), static_cast<T*>(y.data),
            Offsets<std::uint64_t, 3>(w), dense, w.elements, static_cast<float>(p), static_cast<accumulate_t<T>>(scale),

@@ -3,7 +3,9 @@
 #include "validate/cuda/kernels/image.cuh"
 #include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
+#include "validate/cuda/kernels/pooling_packed.h"
 #include "validate/cuda/kernels/strided.h"
+#include "validate/cuda/kernels/windows.cuh"
 
 namespace gpuplan::cuda {
 namespace {
@@ -39,16 +41,6 @@ __global__ void __launch_bounds__(kThreads) max_forward(const T* x, Image in, T*
   }
 }
 
-// The first window that reaches `at`, and one past the last.
-__device__ __forceinline__ std::int64_t first_window(std::int64_t at, int kernel, int stride, int pad, int dilation) {
-  const std::int64_t reach = at + pad - std::int64_t{kernel - 1} * dilation;
-  return reach <= 0 ? 0 : (reach + stride - 1) / stride;
-}
-__device__ __forceinline__ std::int64_t end_window(std::int64_t at, int stride, int pad, std::int64_t windows) {
-  const std::int64_t end = (at + pad) / stride + 1;
-  return end < windows ? end : windows;
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads) max_backward(const T* grad, Image out, const std::int64_t* indices,
                                                          Image at, T* dx, Image in, Window k, std::int64_t elements) {
@@ -68,13 +60,6 @@ __global__ void __launch_bounds__(kThreads) max_backward(const T* grad, Image ou
     }
     dx[offset(in, p)] = narrow<T>(sum);
   }
-}
-
-__device__ __forceinline__ std::int64_t begin_of(std::int64_t i, std::int64_t in, std::int64_t out) {
-  return i * in / out;
-}
-__device__ __forceinline__ std::int64_t end_of(std::int64_t i, std::int64_t in, std::int64_t out) {
-  return ((i + 1) * in + out - 1) / out;
 }
 
 template <class T>
@@ -133,7 +118,7 @@ T* data(const KernelTensor& t) {
 void max_pool(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y, const KernelTensor& indices,
               const Window& window) {
   const std::int64_t n = elements_of(y);
-  if (n == 0) return;
+  if (n == 0 || max_pool_packed(context, x, y, indices, window)) return;
   const bool known = for_floating(x.dtype, [&](auto type) {
     using T = decltype(type);
     launch(max_forward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(x), image(x), data<T>(y),
@@ -146,7 +131,7 @@ void max_pool(const LaunchContext& context, const KernelTensor& x, const KernelT
 void max_pool_backward(const LaunchContext& context, const KernelTensor& grad, const KernelTensor& indices,
                        const KernelTensor& dx, const Window& window) {
   const std::int64_t n = elements_of(dx);
-  if (n == 0) return;
+  if (n == 0 || max_pool_backward_packed(context, grad, indices, dx, window)) return;
   const bool known = for_floating(dx.dtype, [&](auto type) {
     using T = decltype(type);
     launch(max_backward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(grad), image(grad),
@@ -158,7 +143,7 @@ void max_pool_backward(const LaunchContext& context, const KernelTensor& grad, c
 
 void adaptive_average_pool(const LaunchContext& context, const KernelTensor& x, const KernelTensor& y) {
   const std::int64_t n = elements_of(y);
-  if (n == 0) return;
+  if (n == 0 || adaptive_average_pool_packed(context, x, y)) return;
   const bool known = for_floating(x.dtype, [&](auto type) {
     using T = decltype(type);
     launch(average_forward<T>, blocks_for(n, kThreads / 32), kThreads, 0, context.stream, data<const T>(x), image(x),
@@ -170,7 +155,7 @@ void adaptive_average_pool(const LaunchContext& context, const KernelTensor& x, 
 
 void adaptive_average_pool_backward(const LaunchContext& context, const KernelTensor& grad, const KernelTensor& dx) {
   const std::int64_t n = elements_of(dx);
-  if (n == 0) return;
+  if (n == 0 || adaptive_average_pool_backward_packed(context, grad, dx)) return;
   const bool known = for_floating(dx.dtype, [&](auto type) {
     using T = decltype(type);
     launch(average_backward<T>, blocks_for(n, kThreads), kThreads, 0, context.stream, data<const T>(grad), image(grad),

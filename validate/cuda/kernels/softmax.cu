@@ -1,32 +1,19 @@
 #include "validate/cuda/kernels/softmax.h"
 
-#include "validate/cuda/kernels/block_sum.cuh"
 #include "validate/cuda/kernels/launch.cuh"
 #include "validate/cuda/kernels/numbers.cuh"
 #include "validate/cuda/kernels/offsets.cuh"
+#include "validate/cuda/kernels/softmax_rows.cuh"
 
 namespace gpuplan::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-struct Rows {
-  std::int64_t count = 0, length = 0;
-  std::int64_t steps[3] = {};  // along a row, by operand
-  int across = 1;              // threads of a block on neighbouring rows; the others share a row
-};
-
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ double exponential(double x) { return exp(x); }
-__device__ __forceinline__ float logarithm(float x) { return logf(x); }
-__device__ __forceinline__ double logarithm(double x) { return log(x); }
-
 template <class In, class T, bool log>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSoftmaxThreads)
     forward(const In* x, T* y, Rows rows, bool safe, Offsets<std::uint64_t, 2> offsets) {
   using C = accumulate_t<T>;
-  __shared__ C shared[kThreads];
-  const int lane = static_cast<int>(threadIdx.x) / rows.across, lanes = kThreads / rows.across;
+  __shared__ C shared[kSoftmaxThreads];
+  const int lane = static_cast<int>(threadIdx.x) / rows.across, lanes = kSoftmaxThreads / rows.across;
   for (std::int64_t group = blockIdx.x; group * rows.across < rows.count; group += gridDim.x) {
     const std::int64_t row = group * rows.across + static_cast<int>(threadIdx.x) % rows.across;
     const bool there = row < rows.count;
@@ -54,11 +41,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T, class Out, bool log>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSoftmaxThreads)
     backward(const T* grad, const T* y, Out* dx, Rows rows, Offsets<std::uint64_t, 3> offsets) {
   using C = accumulate_t<T>;
-  __shared__ C shared[kThreads];
-  const int lane = static_cast<int>(threadIdx.x) / rows.across, lanes = kThreads / rows.across;
+  __shared__ C shared[kSoftmaxThreads];
+  const int lane = static_cast<int>(threadIdx.x) / rows.across, lanes = kSoftmaxThreads / rows.across;
   for (std::int64_t group = blockIdx.x; group * rows.across < rows.count; group += gridDim.x) {
     const std::int64_t row = group * rows.across + static_cast<int>(threadIdx.x) % rows.across;
     const bool there = row < rows.count;
@@ -102,10 +89,62 @@ Plan plan(const KernelTensor* const* tensors, int operands, int dimension) {
   for (int k = 0; k < operands; ++k) p.rows.steps[k] = out.rank == 0 ? 1 : tensors[k]->strides[dimension];
   const bool rows_are_neighbours = p.rows.steps[0] != 1 && p.outer.rank > 0 && p.outer.strides[0][0] == 1;
   if (rows_are_neighbours)
-    p.rows.across = p.rows.length <= 32 ? kThreads : 32;
+    p.rows.across = p.rows.length <= 32 ? kSoftmaxThreads : 32;
   else if (p.rows.length <= 256)
-    p.rows.across = kThreads / 32;  // a warp to a row
+    p.rows.across = kSoftmaxThreads / 32;  // a warp to a row
   return p;
+}
+
+// The elements that a pack has of every one of these types.
+template <class A, class B>
+constexpr int kBothPack = kPack<A> < kPack<B> ? kPack<A> : kPack<B>;
+
+// Whether every row is a run of memory that begins at a multiple of a pack of `n`.
+bool rows_in_packs(const Plan& p, const KernelTensor* const* tensors, int operands, int n) {
+  if (p.rows.length % n != 0) return false;
+  for (int k = 0; k < operands; ++k) {
+    if (p.rows.steps[k] != 1 || !aligned(tensors[k]->data, static_cast<std::size_t>(n * size_of(tensors[k]->dtype))))
+      return false;
+    for (int i = 0; i < p.outer.rank; ++i)
+      if (p.outer.strides[k][i] % n != 0) return false;
+  }
+  return true;
+}
+
+// How many threads hold a row of which each has `held` elements; 0 where it is too long.
+int threads_of(const Plan& p, int held) {
+  if (p.rows.length <= std::int64_t{kWarp} * held) return kWarp;
+  return p.rows.length <= std::int64_t{kSoftmaxThreads} * held ? kSoftmaxThreads : 0;
+}
+
+template <class In, class T, bool log>
+bool run_packed(const LaunchContext& context, Plan p, const KernelTensor& x, const KernelTensor& y, bool safe) {
+  constexpr int n = kBothPack<In, T>;
+  const KernelTensor* tensors[] = {&y, &x};
+  const int threads = threads_of(p, kHeld);
+  if (threads == 0 || !rows_in_packs(p, tensors, 2, n)) return false;
+  p.rows.across = kSoftmaxThreads / threads;
+  const auto kernel =
+      threads == kWarp ? forward_packed<In, T, n, kWarp, log> : forward_packed<In, T, n, kSoftmaxThreads, log>;
+  launch(kernel, blocks_for(p.rows.count, p.rows.across), kSoftmaxThreads, 0, context.stream,
+         static_cast<const In*>(x.data), static_cast<T*>(y.data), p.rows, safe, Offsets<std::uint64_t, 2>(p.outer));
+  return true;
+}
+
+template <class T, class Out, bool log>
+bool run_packed_backward(const LaunchContext& context, Plan p, const KernelTensor& grad, const KernelTensor& y,
+                         const KernelTensor& dx) {
+  constexpr int n = kBothPack<T, Out>;
+  const KernelTensor* tensors[] = {&dx, &grad, &y};
+  const int threads = threads_of(p, kHeld / 2);
+  if (threads == 0 || !rows_in_packs(p, tensors, 3, n)) return false;
+  p.rows.across = kSoftmaxThreads / threads;
+  const auto kernel =
+      threads == kWarp ? backward_packed<T, Out, n, kWarp, log> : backward_packed<T, Out, n, kSoftmaxThreads, log>;
+  launch(kernel, blocks_for(p.rows.count, p.rows.across), kSoftmaxThreads, 0, context.stream,
+         static_cast<const T*>(grad.data), static_cast<const T*>(y.data), static_cast<Out*>(dx.data), p.rows,
+         Offsets<std::uint64_t, 3>(p.outer));
+  return true;
 }
 
 }  // namespace
@@ -120,9 +159,11 @@ void softmax(const LaunchContext& context, const KernelTensor& x, const KernelTe
     using T = decltype(type);
     const auto run = [&](auto source) {
       using In = decltype(source);
+      if (log ? run_packed<In, T, true>(context, p, x, y, safe) : run_packed<In, T, false>(context, p, x, y, safe))
+        return;
       const auto kernel = log ? forward<In, T, true> : forward<In, T, false>;
-      launch(kernel, blocks, kThreads, 0, context.stream, static_cast<const In*>(x.data), static_cast<T*>(y.data),
-             p.rows, safe, Offsets<std::uint64_t, 2>(p.outer));
+      launch(kernel, blocks, kSoftmaxThreads, 0, context.stream, static_cast<const In*>(x.data),
+             static_cast<T*>(y.data), p.rows, safe, Offsets<std::uint64_t, 2>(p.outer));
     };
     if (x.dtype == y.dtype) return run(T{});
     if (x.dtype == DType::fp16 && y.dtype == DType::fp32) return run(__half{});
@@ -142,8 +183,11 @@ void softmax_backward(const LaunchContext& context, const KernelTensor& grad, co
     using T = decltype(type);
     const auto run = [&](auto target) {
       using Out = decltype(target);
+      if (log ? run_packed_backward<T, Out, true>(context, p, grad, y, dx)
+              : run_packed_backward<T, Out, false>(context, p, grad, y, dx))
+        return;
       const auto kernel = log ? backward<T, Out, true> : backward<T, Out, false>;
-      launch(kernel, blocks, kThreads, 0, context.stream, static_cast<const T*>(grad.data),
+      launch(kernel, blocks, kSoftmaxThreads, 0, context.stream, static_cast<const T*>(grad.data),
              static_cast<const T*>(y.data), static_cast<Out*>(dx.data), p.rows, Offsets<std::uint64_t, 3>(p.outer));
     };
     if (grad.dtype != y.dtype) refuse("a gradient of another type than the result");
