@@ -38,7 +38,8 @@ TEST_CASE("a file of weights is answered with what to name instead") {
              "weights.bin is " + std::string(describe(kind)) + ": it has weights, and not what is computed with them");
     CHECK_NE(error.render().find("help: "), std::string::npos);
     CHECK_FALSE(is_text(kind));
-    CHECK_THROWS_AS((void)spec_of_file("weights.bin", kind), Error);
+    std::vector<Variable> set;
+    CHECK_THROWS_AS((void)spec_of_file("weights.bin", kind, set), Error);
   }
 }
 

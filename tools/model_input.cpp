@@ -37,9 +37,9 @@ std::string file_of(const std::string& model) {
 }
 
 // Only what a spec is made of is read whole: a file of weights may have any size.
-std::shared_ptr<const Source> open_file(const std::string& path) {
+std::shared_ptr<const Source> open_file(const std::string& path, std::vector<Variable>& set) {
   const FileKind kind = recognise(read_start(path, kRecognisedBytes), path);
-  if (!is_text(kind)) return spec_of_file(path, kind);
+  if (!is_text(kind)) return spec_of_file(path, kind, set);
   const std::shared_ptr<const Source> text = read_file_source(path);
   return spec_of_text(text, recognise(text->text, path));
 }
@@ -56,22 +56,9 @@ std::shared_ptr<const Source> open_extended(std::string_view name, std::string_v
   return read_file_source((folder / std::filesystem::path(name)).string());
 }
 
-Variable variable(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos)
-    throw Error("--set expects NAME=VALUE, not \"" + text + "\"", ErrorKind::usage);
-  Variable v;
-  v.name = text.substr(0, equals);
-  const std::string value = text.substr(equals + 1);
-  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), v.value);
-  if (problem != std::errc() || end != value.data() + value.size())
-    throw Error("--set " + v.name + " expects a whole number, not \"" + value + "\"", ErrorKind::usage);
-  return v;
-}
-
 std::vector<Variable> variables(const RunOptions& options) {
   std::vector<Variable> list;
-  for (const std::string& text : options.set) list.push_back(variable(text));
+  for (const std::string& text : options.set) list.push_back(read_variable(text));
   if (!options.seq.empty()) list.push_back({"seq", whole_number("--seq", options.seq, 1, 1'000'000'000)});
   if (!options.phase.empty()) {
     for (const Variable& v : list)
@@ -89,7 +76,20 @@ std::vector<Variable> variables(const RunOptions& options) {
 
 }  // namespace
 
-std::shared_ptr<const Source> open_model(const std::string& model) {
+Variable read_variable(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw Error("--set expects NAME=VALUE, not \"" + text + "\"", ErrorKind::usage);
+  Variable v;
+  v.name = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), v.value);
+  if (problem != std::errc() || end != value.data() + value.size())
+    throw Error("--set " + v.name + " expects a whole number, not \"" + value + "\"", ErrorKind::usage);
+  return v;
+}
+
+std::shared_ptr<const Source> open_model(const std::string& model, std::vector<Variable>& set) {
   if (model.empty())
     throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
   if (model == "-") {
@@ -103,7 +103,7 @@ std::shared_ptr<const Source> open_model(const std::string& model) {
       throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
   }
   try {
-    return open_file(file_of(model));
+    return open_file(file_of(model), set);
   } catch (const Error& reason) {
     if (exists(model)) throw;
     throw no_such_file(model, reason);
@@ -114,7 +114,8 @@ Model load_model(const RunOptions& options) {
   SpecOptions spec;
   spec.set = variables(options);
   spec.open = open_extended;
-  return read_model(open_model(options.model), spec);
+  const std::shared_ptr<const Source> source = open_model(options.model, spec.set);
+  return read_model(source, spec);
 }
 
 }  // namespace gpuplan

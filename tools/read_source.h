@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/error.h"
+#include "estimator/spec/model.h"
 
 namespace gpuplan {
 
@@ -23,8 +24,10 @@ std::shared_ptr<const Source> read_stdin_source();
 std::shared_ptr<const Source> read_zoo_source(std::string_view name);
 std::vector<std::string> zoo_names();
 /// The spec of a model as named on the command line: a file, whose kind is recognised, "-" for standard input, or
-/// "zoo:NAME". Throws Error.
-std::shared_ptr<const Source> open_model(const std::string& model);
+/// "zoo:NAME". `set`: what --set says; the values that an import takes its sizes from are taken out. Throws Error.
+std::shared_ptr<const Source> open_model(const std::string& model, std::vector<Variable>& set);
+/// "NAME=VALUE", as --set takes it. Throws Error.
+Variable read_variable(const std::string& text);
 /// True for a file, a pipe or anything else that can be opened for reading under that name; directories too.
 bool exists(const std::string& path);
 

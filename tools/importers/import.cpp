@@ -88,8 +88,8 @@ std::shared_ptr<const Source> spec_of_text(std::shared_ptr<const Source> text, F
   }
 }
 
-std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind) {
-  if (kind == FileKind::onnx) return onnx_spec(path);
+std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set) {
+  if (kind == FileKind::onnx) return onnx_spec(path, set);
   throw not_a_model(path, kind);
 }
 

@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "estimator/error.h"
+#include "estimator/spec/model.h"
 
 namespace gpuplan {
 
@@ -43,8 +45,9 @@ bool is_text(FileKind kind);
 /// Throws Error, with the place.
 std::shared_ptr<const Source> spec_of_text(std::shared_ptr<const Source> text, FileKind kind);
 
-/// The spec of a file that is not read whole: its weights may be of any size. Throws Error.
-std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind);
+/// The spec of a file that is not read whole: its weights may be of any size. `set`: values of its dynamic dimensions;
+/// those that it uses are taken out. Throws Error.
+std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set);
 
 /// The name of an imported spec: "import:config.json".
 std::string import_name(const std::string& source);

@@ -1,10 +1,23 @@
 #include "tools/importers/onnx.h"
 
+#include "tools/importers/import.h"
+#ifdef GPUPLAN_READS_ONNX
+#include "tools/importers/onnx/import_onnx.h"
+#endif
+
 namespace gpuplan {
 
-std::shared_ptr<const Source> onnx_spec(const std::string& path) {
-  throw Error(path + " is an ONNX model, which gpuplan does not read yet")
-      .help("write it in YAML: gpuplan explain layers");
+#ifdef GPUPLAN_READS_ONNX
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set) {
+  return std::make_shared<const Source>(Source{import_name(path), import_onnx(path, set)});
 }
+#else
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>&) {
+  throw Error(path +
+                  " is an ONNX model, which this gpuplan was built without: apt install libonnx-dev libprotobuf-dev "
+                  "protobuf-compiler, and build it anew",
+              ErrorKind::environment);
+}
+#endif
 
 }  // namespace gpuplan

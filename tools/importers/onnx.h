@@ -3,12 +3,15 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "estimator/error.h"
+#include "estimator/spec/model.h"
 
 namespace gpuplan {
 
-/// The spec of the graph in the file `path`. Throws Error.
-std::shared_ptr<const Source> onnx_spec(const std::string& path);
+/// The spec of the graph in the file `path`. `set`: values of its dynamic dimensions; those that it uses are taken out.
+/// Throws Error, of the environment where gpuplan was built without ONNX.
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set);
 
 }  // namespace gpuplan

@@ -176,7 +176,10 @@ std::string epsilon(const Emission& e, double usual) {
   return static_cast<float>(eps) == static_cast<float>(usual) ? "" : ", eps=" + to_text(static_cast<float>(eps));
 }
 
-bool is_trained(const Emission& e, std::size_t i) { return e.has(i) && e.in(i).kind == ValueKind::weight; }
+// Weights are initializers; a constant of ones, which torch.onnx writes where there is no weight, is a node.
+bool is_trained(const Emission& e, std::size_t i) {
+  return e.has(i) && e.in(i).kind != ValueKind::data && e.in(i).initializer != kNone;
+}
 
 void emit_batch_norm(Emission& e) {
   const std::size_t rank = e.shape().size();
@@ -223,6 +226,19 @@ void emit_rms_norm(Emission& e) {
 
 // --- pooling --------------------------------------------------------------------------------------------------------
 
+// Before opset 10 there is no ceil_mode: exporters pad the ends by what the last windows lack.
+bool is_rounded_up(const Emission& e, const std::vector<std::int64_t>& kernel, const std::vector<std::int64_t>& strides,
+                   const Paddings& p) {
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const std::int64_t size = e.fixed(e.shape()[i + 2], "a pooled size");
+    const std::int64_t span = size + 2 * p.before[i] - kernel[i];
+    std::int64_t positions = ceil_div(span, strides[i]) + 1;
+    if ((positions - 1) * strides[i] >= size + p.before[i]) --positions;
+    if (span < 0 || p.after[i] < p.before[i] || !(e.result().shape[i + 2] == Extent(positions))) return false;
+  }
+  return true;
+}
+
 void emit_pool(Emission& e) {
   const bool max = e.node().op == "MaxPool";
   if (e.shape().size() != 4) e.fail("no pooling over " + to_string(e.shape()));
@@ -233,12 +249,15 @@ void emit_pool(Emission& e) {
   const bool counts = e.integer("count_include_pad", 0) != 0;
   if (!p.symmetric() && !max && !counts)
     e.fail("its sides are padded differently and not counted, which no layer does");
+  const bool rounds_up =
+      e.integer("ceil_mode", 0) != 0 || (max && !p.symmetric() && is_rounded_up(e, kernel, strides, p));
+  if (rounds_up) p.after = p.before;
   if (!p.symmetric() && max) e.fail("its sides are padded differently, which no layer does");
   const std::string from = padded_input(e, p);
   std::string call = (max ? "MaxPool2d(" : "AvgPool2d(") + pair_text(kernel) + ", stride=" + pair_text(strides);
   if (!p.none()) call += ", padding=" + pair_text(p.before);
   if (max && pair_text(dilations) != "1") call += ", dilation=" + pair_text(dilations);
-  if (e.integer("ceil_mode", 0) != 0) call += ", ceil_mode=True";
+  if (rounds_up) call += ", ceil_mode=True";
   if (!max && !counts && !p.none()) call += ", count_include_pad=False";
   e.give(e.writer().add(e.wish(), call + ")", {from}));
 }

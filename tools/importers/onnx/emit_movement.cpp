@@ -55,37 +55,49 @@ void emit_squeeze(Emission& e) {
   e.give(name);
 }
 
-void emit_expand(Emission& e) {
-  const Extents& from = e.shape();
-  const Extents& to = e.result().shape;
-  if (from == to) return e.pass();
-  std::vector<std::int64_t> sizes;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool is_old = i + from.size() >= to.size() && from[i + from.size() - to.size()] == to[i];
-    if (!is_old && !to[i].fixed()) e.fail("repeats along the batch, which no layer does: " + to_string(to));
-    sizes.push_back(is_old ? -1 : to[i].at[0]);
-  }
-  const std::string list = list_text(sizes);
-  e.layer("Expand(" + list.substr(1, list.size() - 2) + ")");
-}
-
-// --- joining and cutting --------------------------------------------------------------------------------------------
-
-// The weight [1, 1, D] that is put before the tokens of a batch, expanded or written for a batch of 1.
-int class_token(const Emission& e) {
-  if (e.inputs() != 2 || e.result().shape.size() != 3 || e.axis(e.integer("axis", 0), 3) != 1) return kNone;
-  int v = e.value(0);
-  const int producer = e.in(0).producer;
-  if (producer != kNone && e.graph().nodes[static_cast<std::size_t>(producer)].op == "Expand")
-    v = e.graph().nodes[static_cast<std::size_t>(producer)].inputs.front();
-  const Value& token = e.graph().value(v);
+// The weight [1, 1, D] that a Concat puts before the tokens of a batch, expanded or written for a batch of 1.
+int class_token(const Graph& graph, const Node& concat) {
+  if (concat.inputs.size() != 2 || concat.inputs[0] == kNone || concat.outputs.empty()) return kNone;
+  const auto axis = concat.attributes.find("axis");
+  const bool tokens = axis != concat.attributes.end() && (axis->second.integer == 1 || axis->second.integer == -2);
+  if (!tokens || graph.value(concat.outputs.front()).shape.size() != 3) return kNone;
+  int v = concat.inputs[0];
+  const int producer = graph.value(v).producer;
+  if (producer != kNone && graph.nodes[static_cast<std::size_t>(producer)].op == "Expand")
+    v = graph.nodes[static_cast<std::size_t>(producer)].inputs.front();
+  const Value& token = graph.value(v);
   const bool one = token.shape.size() == 3 && token.shape[0] == Extent(1) && token.shape[1] == Extent(1);
   return one && token.kind == ValueKind::weight && token.initializer == v ? v : kNone;
 }
 
+// A weight that is repeated for the batch and only then joined to tokens: emit_concat's ClassToken.
+bool is_class_token(const Emission& e) {
+  const Value& y = e.result();
+  if (y.users.size() != 1 || y.is_output) return false;
+  const Node& user = e.graph().nodes[static_cast<std::size_t>(y.users.front())];
+  return user.op == "Concat" && class_token(e.graph(), user) != kNone;
+}
+
+void emit_expand(Emission& e) {
+  const Extents& from = e.shape();
+  const Extents& to = e.result().shape;
+  if (from == to) return e.pass();
+  if (is_class_token(e)) return;
+  std::string sizes;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool is_old = i + from.size() >= to.size() && from[i + from.size() - to.size()] == to[i];
+    if (!is_old && !to[i].fixed() && !(to[i] == batch_extent()))
+      e.fail("repeats to " + to_string(to[i]) + ", a size that no layer makes");
+    sizes += (i > 0 ? ", " : "") + (is_old ? "-1" : to[i].fixed() ? to_string(to[i]) : "_");
+  }
+  e.layer("Expand(" + sizes + ")");
+}
+
+// --- joining and cutting --------------------------------------------------------------------------------------------
+
 void emit_concat(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.result().shape.size());
-  if (const int token = class_token(e); token != kNone) {
+  if (const int token = class_token(e.graph(), e.node()); token != kNone) {
     const std::string& name = e.graph().value(token).name;
     return e.give(e.writer().add_with_weight(token, is_generated(name) ? "class_token" : name,
                                              "ClassToken(" + to_string(e.result().shape[2]) + ")", {e.input(1)}));
@@ -124,18 +136,20 @@ void emit_slice(Emission& e) {
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   for (const std::int64_t s : steps)
-    if (s != 1) e.fail("a step of " + std::to_string(s) + ", which no layer takes");
+    if (s < 1) e.fail("a step of " + std::to_string(s) + ", which no layer takes");
   std::string name = e.input(0);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = e.axis(axes[i], e.shape().size());
     const Extent& size = e.shape()[axis];
     const Extent& left = e.result().shape[axis];
-    if (left == size) continue;
+    if (left == size) continue;  // from the first to the last: of a size that may be the batch's
     const std::int64_t all = e.fixed(size, "a dimension that is cut");
     const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + all : starts[i], 0, all);
+    const std::int64_t step = steps.empty() ? 1 : steps[i];
+    const std::int64_t end = std::min(all, start + e.fixed(left, "what is left") * step);
     name = e.writer().add(e.wish(),
-                          "Slice(" + std::to_string(axis) + ", " + std::to_string(start) + ", " +
-                              std::to_string(start + e.fixed(left, "what is left")) + ")",
+                          "Slice(" + std::to_string(axis) + ", " + std::to_string(start) + ", " + std::to_string(end) +
+                              (step == 1 ? ")" : ", " + std::to_string(step) + ")"),
                           {name});
   }
   e.give(name);

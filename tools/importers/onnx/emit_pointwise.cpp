@@ -53,6 +53,10 @@ void emit_dropout(Emission& e) {
   e.layer("Dropout(" + to_text(static_cast<float>(p)) + ")");
 }
 
+void emit_stochastic_depth(Emission& e) {
+  e.layer("StochasticDepth(" + to_text(e.real("p", 0)) + ", mode='" + std::string(e.text("mode", "row")) + "')");
+}
+
 void emit_softmax(Emission& e) {
   const std::size_t rank = e.shape().size();
   // Before opset 13 all dimensions from the axis on are one.
@@ -162,6 +166,7 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"HardSigmoid", emit_hard_sigmoid},
           {"Clip", emit_clip},
           {"Dropout", emit_dropout},
+          {"StochasticDepth", emit_stochastic_depth},
           {"Softmax", emit_softmax},
           {"LogSoftmax", emit_softmax},
           {"Add", emit_add},

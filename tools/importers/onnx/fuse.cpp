@@ -26,14 +26,6 @@ int Pattern::to(int value, std::string_view op) {
   return user;
 }
 
-int Pattern::behind_casts(int value) {
-  for (int cast = from(value, "Cast"); cast != kNone; cast = from(value, "Cast")) {
-    if (!is_floating(graph_.value(input(cast, 0)).type)) return value;
-    value = input(cast, 0);
-  }
-  return value;
-}
-
 int Pattern::input(int n, std::size_t i) const { return i < node(n).inputs.size() ? node(n).inputs[i] : kNone; }
 
 int Pattern::beside(int n, int value) const {
@@ -85,9 +77,37 @@ bool Pattern::replace(Node fused) {
   return true;
 }
 
+namespace {
+
+// Types of floating point are the run's own: such a cast is nothing, and would stand between what belongs together.
+void drop_casts(Graph& graph) {
+  for (Node& cast : graph.nodes) {
+    if (cast.gone || (cast.op != "Cast" && cast.op != "Identity") || !cast.domain.empty()) continue;
+    const int from = cast.inputs.front();
+    const int to = cast.outputs.front();
+    Value& source = graph.value(from);
+    Value& result = graph.value(to);
+    const bool alike = source.type == result.type || (is_floating(source.type) && is_floating(result.type));
+    if (!alike || result.is_output || source.kind != ValueKind::data) continue;
+    const int self = result.producer;
+    std::erase(source.users, self);
+    for (const int user : result.users) {
+      for (int& v : graph.nodes[static_cast<std::size_t>(user)].inputs)
+        if (v == to) v = from;
+      source.users.push_back(user);
+    }
+    result.users.clear();
+    cast.gone = true;
+  }
+}
+
+}  // namespace
+
 void fuse(Graph& graph) {
-  constexpr std::array kFusions = {fuse_attention, fuse_rms_norm,   fuse_layer_norm, fuse_group_norm, fuse_gelu,
-                                   fuse_tanh_gelu, fuse_hard_swish, fuse_gate,       fuse_linear};
+  drop_casts(graph);
+  constexpr std::array kFusions = {
+      fuse_attention, fuse_stochastic_depth, fuse_layer_norm, fuse_rms_norm, fuse_group_norm,
+      fuse_gelu,      fuse_tanh_gelu,        fuse_hard_swish, fuse_gate,     fuse_linear};
   for (const auto& fusion : kFusions)
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       if (graph.nodes[i].gone) continue;

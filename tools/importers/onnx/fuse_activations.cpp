@@ -169,6 +169,28 @@ bool fuse_hard_swish(Pattern& p, int clip) {
   return p.replace(fused_node("HardSwish", {x}, p.output(div)));
 }
 
+// torchvision's stochastic_depth: x times noise that is 0 or 1 / (1 - p), a number for each sample or for the batch.
+bool fuse_stochastic_depth(Pattern& p, int mul) {
+  if (p.node(mul).op != "Mul") return false;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    p.forget();
+    p.remember(mul);
+    const int div = p.from(p.input(mul, side), "Div");
+    const int cast = div == kNone ? kNone : p.from(p.input(div, 0), "Cast");
+    const int less = cast == kNone ? kNone : p.from(p.input(cast, 0), "Less");
+    const int noise = less == kNone ? kNone : p.from(p.input(less, 0), "RandomUniformLike");
+    if (noise == kNone) continue;
+    const std::optional<double> survives = p.number(p.input(less, 1));
+    if (!survives || !p.is_number(p.input(div, 1), *survives)) continue;
+    Node depth = fused_node("StochasticDepth", {p.input(mul, 1 - side)}, p.output(mul));
+    const Extents& rows = p.value(p.output(noise)).shape;
+    depth.attributes["p"].real = std::round((1 - *survives) * 1e6) / 1e6;
+    depth.attributes["mode"].text = !rows.empty() && !rows[0].fixed() ? "row" : "batch";
+    return p.replace(std::move(depth));
+  }
+  return false;
+}
+
 // F.scaled_dot_product_attention, which torch.onnx writes with both q and k scaled by the root of the scale. Attention
 // that Python code wrote out scales once; it stays the operators that it is in PyTorch.
 bool fuse_attention(Pattern& p, int product) {

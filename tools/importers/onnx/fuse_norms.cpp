@@ -52,7 +52,12 @@ bool reduces_last(Pattern& p, int node, std::int64_t& axis) {
   return true;
 }
 
-bool is_weight(Pattern& p, int value) { return value != kNone && p.value(value).kind == ValueKind::weight; }
+// Also one that the exporter gave a name of its own.
+bool is_weight(Pattern& p, int value) {
+  if (value == kNone || !is_floating(p.value(value).type)) return false;
+  return p.value(value).kind == ValueKind::weight ||
+         (p.value(value).initializer != kNone && p.value(value).kind == ValueKind::constant && !p.number(value));
+}
 
 // The mean of squares of what: Add(ReduceMean(x^2), eps) behind a square root.
 struct MeanSquare {
@@ -112,7 +117,7 @@ bool fuse_layer_norm(Pattern& p, int div) {
   if (sub == kNone || root == kNone) return false;
   const std::optional<MeanSquare> variance = mean_square(p, p.input(root, 0));
   if (!variance) return false;
-  const int squared = p.from(p.behind_casts(variance->of), "Sub");
+  const int squared = p.from(variance->of, "Sub");
   const int x = p.input(sub, 0);
   if (squared == kNone || p.input(squared, 0) != x) return false;
   std::int64_t axis = 0;
@@ -143,7 +148,7 @@ bool fuse_rms_norm(Pattern& p, int scaled) {
   const int weight = p.input(scaled, first ? 0 : 1);
   if (!is_weight(p, weight) || p.value(weight).shape.size() != 1) return false;
   p.remember(scaled);
-  const int normalized = p.behind_casts(p.input(scaled, first ? 1 : 0));
+  const int normalized = p.input(scaled, first ? 1 : 0);
   int x = kNone;
   int root = kNone;
   if (const int product = p.from(normalized, "Mul"); product != kNone) {
@@ -161,8 +166,8 @@ bool fuse_rms_norm(Pattern& p, int scaled) {
   }
   if (root == kNone) return false;
   const std::optional<MeanSquare> square = mean_square(p, p.input(root, 0));
-  const int input = p.behind_casts(x);
-  if (!square || p.behind_casts(square->of) != input) return false;
+  const int input = x;
+  if (!square || square->of != input) return false;
   if (square->axis + 1 != static_cast<std::int64_t>(p.value(input).shape.size())) return false;
   Node norm = fused_node("RootMeanSquareNorm", {input, weight}, p.output(scaled));
   set_real(norm, "epsilon", square->eps);

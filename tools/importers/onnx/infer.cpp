@@ -56,7 +56,13 @@ ValueKind kind_of_result(const Graph& graph, const Node& node, bool is_view) {
   return kind;
 }
 
-bool reads_data_free_shape(const Node& node) { return node.op == "Shape" || node.op == "Size"; }
+bool is_vector(const Extents& shape) {
+  return std::count_if(shape.begin(), shape.end(), [](const Extent& e) { return !(e == Extent(1)); }) <= 1;
+}
+
+bool reads_only_shape(const Node& node) { return node.op == "Shape" || node.op == "Size"; }
+
+bool is_random(const Node& node) { return node.op.starts_with("Random") || node.op == "Bernoulli"; }
 
 void infer_node(Graph& graph, Node& node) {
   for (const int v : node.inputs)
@@ -69,8 +75,9 @@ void infer_node(Graph& graph, Node& node) {
     if (error.message().starts_with(graph.file)) throw;
     view.fail(error.message());
   }
-  const ValueKind kind =
-      reads_data_free_shape(node) ? ValueKind::constant : kind_of_result(graph, node, view.is_view());
+  const ValueKind kind = reads_only_shape(node) ? ValueKind::constant
+                         : is_random(node)      ? ValueKind::data
+                                                : kind_of_result(graph, node, view.is_view());
   for (const int v : node.outputs) {
     if (v == kNone) continue;
     Value& value = graph.value(v);
@@ -79,7 +86,7 @@ void infer_node(Graph& graph, Node& node) {
       const Value& of = graph.value(node.inputs.front());
       // torch.onnx keeps one of several equal tensors and names the others by Identity. Matrices that are equal are
       // tied; vectors are the ones and zeros that norms and biases begin with.
-      const bool own = node.op == "Identity" && value.shape.size() == 1 && !is_generated(value.name);
+      const bool own = node.op == "Identity" && is_vector(value.shape) && !is_generated(value.name);
       value.initializer = own ? v : of.initializer;
       value.transposed = of.transposed != (node.op == "Transpose");
     }
@@ -194,18 +201,23 @@ Extents Inference::broadcast(const Extents& a, const Extents& b) const {
   return out;
 }
 
-// The dimension that holds the batch is behind as many elements in both shapes.
+// The dimension that holds the batch lies within the same elements of both shapes. Where several could be it, the one
+// that is just the batch, then the first.
 Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
   if (product(of) == product(sizes) || graph_.fixed_batch == 0) return sizes;
   const auto dependent = std::find_if(of.begin(), of.end(), [](const Extent& e) { return !e.fixed(); });
-  if (dependent == of.end()) return sizes;
-  const Extent before = product(of, 0, static_cast<std::size_t>(dependent - of.begin()));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (!(product(sizes, 0, i) == before) || !sizes[i].fixed() || sizes[i].at[0] % graph_.fixed_batch != 0) continue;
-    Extents scaled = sizes;
-    scaled[i] = Extent(sizes[i].at[0] / graph_.fixed_batch) * batch_extent();
-    if (product(scaled) == product(of)) return scaled;
-  }
+  if (dependent == of.end() || dependent->at[0] % kBatches[0] != 0) return sizes;
+  const std::int64_t from = product(of, 0, static_cast<std::size_t>(dependent - of.begin())).at[0];
+  const std::int64_t to = checked_mul(from, dependent->at[0] / kBatches[0] * graph_.fixed_batch);
+  for (const bool exactly : {true, false})
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const bool divisible = sizes[i].fixed() && sizes[i].at[0] % graph_.fixed_batch == 0;
+      if (!divisible || (exactly && !(sizes[i] == Extent(graph_.fixed_batch)))) continue;
+      const bool overlaps = product(sizes, 0, i).at[0] < to && product(sizes, 0, i + 1).at[0] >= from;
+      Extents scaled = sizes;
+      scaled[i] = Extent(sizes[i].at[0] / graph_.fixed_batch) * batch_extent();
+      if (overlaps && product(scaled) == product(of)) return scaled;
+    }
   return sizes;
 }
 

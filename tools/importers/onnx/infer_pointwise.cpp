@@ -385,7 +385,10 @@ std::vector<NamedRule> pointwise_rules() {
                                     "LpNormalization",
                                     "Hardmax",
                                     "Swish",
-                                    "RMSNormalization"})
+                                    "RMSNormalization",
+                                    "RandomUniformLike",
+                                    "RandomNormalLike",
+                                    "Bernoulli"})
     rules.push_back({op, same_shape});
   return rules;
 }

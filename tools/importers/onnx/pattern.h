@@ -23,8 +23,6 @@ class Pattern {
   int from(int value, std::string_view op);
   /// The only node that reads the value, if it is this operator; kNone otherwise. It is remembered.
   int to(int value, std::string_view op);
-  /// As from(), over casts between floating types.
-  int behind_casts(int value);
   /// The operand beside `value` of a node of two; kNone where it is not one of them.
   int beside(int node, int value) const;
   /// Operands of a sum or product of which one is a number: the other one; kNone otherwise.
@@ -55,5 +53,6 @@ bool fuse_tanh_gelu(Pattern& p, int node);
 bool fuse_gate(Pattern& p, int node);
 bool fuse_hard_swish(Pattern& p, int node);
 bool fuse_attention(Pattern& p, int node);
+bool fuse_stochastic_depth(Pattern& p, int node);
 
 }  // namespace gpuplan::onnx_import

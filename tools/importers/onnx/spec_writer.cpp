@@ -74,6 +74,12 @@ std::string to_text(double number) {
   return problem == std::errc() ? std::string(text.data(), end) : "0";
 }
 
+std::string to_text(float number) {
+  std::array<char, 32> text{};
+  const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return problem == std::errc() ? std::string(text.data(), end) : "0";
+}
+
 std::string list_text(const std::vector<std::int64_t>& sizes) {
   std::string text = "[";
   for (const std::int64_t n : sizes) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
@@ -180,8 +186,9 @@ std::string SpecWriter::weight(int value) {
   if (const auto layer = layer_of_.find(v.initializer); layer != layer_of_.end())
     throw Error(graph_.file + ": the weight \"" + printable(v.name) + "\" of " + layer->second +
                 " is read by another operator, too, which is not supported");
-  const std::string wish = is_generated(v.name) ? "weight" : v.name;
-  return add(wish, "Parameter(" + list_text(sizes) + ")", {});
+  // What an exporter folded is no parameter: a table, a mask.
+  const bool folded = is_generated(v.name);
+  return add(folded ? "constant" : v.name, (folded ? "Buffer(" : "Parameter(") + list_text(sizes) + ")", {});
 }
 
 // What follows from the graph alone is a buffer; where it has the batch's size, it is alike for all of the batch.

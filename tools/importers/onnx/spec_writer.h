@@ -104,6 +104,7 @@ std::vector<NamedEmitRule> movement_emitters();
 
 /// "0.1", "1e-05", as the shortest text that reads back.
 std::string to_text(double number);
+std::string to_text(float number);
 /// "3" or "[3, 2]".
 std::string pair_text(const std::vector<std::int64_t>& sizes);
 std::string list_text(const std::vector<std::int64_t>& sizes);
