@@ -22,6 +22,14 @@ constexpr const char* kSilu = "SiLU()";
 constexpr const char* kNewGelu = "NewGELU()";
 constexpr const char* kNeg = "Scale(-1)";
 constexpr const char* kReciprocal = "Pow(-1)";
+constexpr const char* kSqrt = "Pow(0.5)";
+constexpr const char* kExp = "Exp()";
+constexpr const char* kLog = "Log()";
+constexpr const char* kAbs = "Abs()";
+constexpr const char* kSin = "Sin()";
+constexpr const char* kCos = "Cos()";
+constexpr const char* kSoftplus = "Softplus()";
+constexpr const char* kMish = "Mish()";
 
 void emit_gelu(Emission& e) {
   e.layer(e.text("approximate", "none") == "tanh" ? "GELU(approximate='tanh')" : "GELU()");
@@ -43,8 +51,10 @@ void emit_clip(Emission& e) {
   if (const Attribute* a = e.attribute("max")) high = a->real;
   if (low && *low == 0 && high && *high == 6) return e.layer("ReLU6()");
   if (low && *low == 0 && !high) return e.layer("ReLU()");
-  e.fail("no layer limits values to " + (low ? to_text(*low) : "anything") + " to " +
-         (high ? to_text(*high) : "anything"));
+  if (!low && !high) return e.pass();
+  std::string bounds = low ? "min=" + to_text(*low) : "";
+  if (high) bounds += (low ? ", max=" : "max=") + to_text(*high);
+  e.layer("Clamp(" + bounds + ")");
 }
 
 void emit_dropout(Emission& e) {
@@ -77,11 +87,11 @@ void emit_binary(Emission& e, const std::string& layer) {
   if (a && !grows && (layer == "Add" || layer == "Mul"))
     return e.give(e.writer().add(e.wish(), layer + "(other=" + to_text(*a) + ")", {e.input(1)}));
   if (a && !grows && layer == "Sub") {
-    const std::string minus = e.writer().add(e.wish() + "_neg", "Scale(-1)", {e.input(1)});
+    const std::string minus = e.writer().add(e.wish() + "_neg", kNeg, {e.input(1)});
     return e.give(e.writer().add(e.wish(), "Add(other=" + to_text(*a) + ")", {minus}));
   }
   if (a && !grows && layer == "Div") {
-    const std::string inverse = e.writer().add(e.wish() + "_reciprocal", "Pow(-1)", {e.input(1)});
+    const std::string inverse = e.writer().add(e.wish() + "_reciprocal", kReciprocal, {e.input(1)});
     return e.give(*a == 1 ? inverse : e.writer().add(e.wish(), "Scale(" + to_text(*a) + ")", {inverse}));
   }
   e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
@@ -105,14 +115,17 @@ void emit_pow(Emission& e) {
   e.layer("Pow(" + to_text(*exponent) + ")");
 }
 
-void emit_sqrt(Emission& e) { e.layer("Pow(0.5)"); }
-
 // A comparison with a number, as a mask.
-void emit_equal(Emission& e) {
+void emit_comparison(Emission& e, const std::string& layer) {
   const std::optional<double> b = e.number(1);
   if (!b) e.fail("compares two tensors, which no layer does");
-  e.layer("Eq(" + to_text(*b) + ")");
+  e.layer(layer + "(" + to_text(*b) + ")");
 }
+void emit_equal(Emission& e) { emit_comparison(e, "Eq"); }
+void emit_less(Emission& e) { emit_comparison(e, "Lt"); }
+void emit_less_or_equal(Emission& e) { emit_comparison(e, "Le"); }
+void emit_greater(Emission& e) { emit_comparison(e, "Gt"); }
+void emit_greater_or_equal(Emission& e) { emit_comparison(e, "Ge"); }
 
 // torch's masked_fill is exported with the number first.
 void emit_where(Emission& e) {
@@ -129,7 +142,7 @@ void emit_cast(Emission& e) {
   const DType from = e.in(0).type;
   const DType to = e.result().type;
   if (from == to || (is_floating(from) && is_floating(to))) return e.pass();
-  e.fail("no layer makes " + std::string(name_of(to)) + " of " + std::string(name_of(from)));
+  e.layer("To(" + std::string(name_of(to)) + ")");
 }
 
 void emit_pass(Emission& e) { e.pass(); }
@@ -175,7 +188,18 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"Div", emit_div},
           {"Sum", emit_sum},
           {"Pow", emit_pow},
-          {"Sqrt", emit_sqrt},
+          {"Sqrt", emit_call<kSqrt>},
+          {"Exp", emit_call<kExp>},
+          {"Log", emit_call<kLog>},
+          {"Abs", emit_call<kAbs>},
+          {"Sin", emit_call<kSin>},
+          {"Cos", emit_call<kCos>},
+          {"Softplus", emit_call<kSoftplus>},
+          {"Mish", emit_call<kMish>},
+          {"Less", emit_less},
+          {"LessOrEqual", emit_less_or_equal},
+          {"Greater", emit_greater},
+          {"GreaterOrEqual", emit_greater_or_equal},
           {"Equal", emit_equal},
           {"Where", emit_where},
           {"Cast", emit_cast},
