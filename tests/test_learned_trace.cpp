@@ -2,6 +2,7 @@
 // its replay. Expected values are derived beside each case.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <functional>
 
 #include "estimator/trace/align_runs.h"
@@ -40,6 +41,7 @@ LearnedTrace learned(const std::vector<RecordedRun>& runs) {
   LearnedTrace trace;
   trace.command = "python train.py {batch}";
   trace.gpu = "h200", trace.gpu_title = "NVIDIA H200", trace.torch = "2.15.0";
+  trace.capability_major = 9;
   trace.context_bytes = 1000;
   trace.variables = {{.name = "batch", .values = {}}};
   for (const RecordedRun& run : runs) {
@@ -55,7 +57,8 @@ LearnedTrace read_back(const std::string& text) { return read_learned_trace(Sour
 std::string body(const LearnedTrace& trace) {
   const std::string text = write_learned_trace(trace);
   CHECK(write_learned_trace(read_back(text)) == text);
-  return text.substr(text.find("\n= ") + 1);
+  const std::size_t begin = text.find("\n= ") + 1;
+  return text.substr(begin, text.rfind("end ") - begin);
 }
 
 std::string refusal(const std::string& text) {
@@ -194,6 +197,53 @@ TEST_CASE("sizes that fit no function keep their points, between and beyond whic
   CHECK(plan_trace(trace, std::vector<std::int64_t>{6}, {}).estimated_allocations == 1);
 }
 
+TEST_CASE("cuDNN's workspaces go by the convolution, where gpuplan's rule gives what was recorded") {
+  // ResNet-50's layer1.0.conv2 forward, recorded with cuDNN's own heuristics for an H200.
+  const auto run = [](std::int64_t batch, std::int64_t bytes, bool named) {
+    const std::string size = std::to_string(bytes);
+    RecordedRun recorded = run_of(batch, "a\t" + size + "\t0\tkept\t\na\t" + size + "\t0\tconv\t\nf\t1\n");
+    if (named)
+      name_workspaces(recorded, size + "\tforward\t0\tnchw\t" + std::to_string(batch) +
+                                    "\t64\t56\t56\t64\t3\t3\t56\t56\t1\t1\t1\t1\t1\t1\t1\n");
+    return recorded;
+  };
+  const auto requested = [&](bool named) {
+    const LearnedTrace trace =
+        learned({run(4, 6'570'131, named), run(8, 6'570'000, named), run(12, 19'415'187, named)});
+    CHECK(counts_of(trace).workspaces == (named ? 1 : 0));
+    const std::string text = write_learned_trace(trace);
+    CHECK(write_learned_trace(read_back(text)) == text);
+    return plan_trace(trace, std::vector<std::int64_t>{64}, {}).peak.requested_bytes;
+  };
+  // The line through the last two is far off at 64, where cuDNN was recorded to take 51,527,696 bytes.
+  const std::int64_t on_the_line = 19'415'187 + (19'415'187 - 6'570'000) * 13;
+  CHECK(requested(false) == 2 * on_the_line);
+  CHECK(requested(true) == on_the_line + 51'527'696);
+}
+
+TEST_CASE("whatever becomes of a trace's text, it is read or refused") {
+  std::ifstream file(GPUPLAN_SOURCE_DIR "/tests/corpus/trace/everything.trace");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const LearnedTrace trace = read_back(text);
+  CHECK(trace.tensors.size() == 9);
+  CHECK(plan_trace(trace, std::vector<std::int64_t>{64, 512}, {}).rows.size() == 6);
+  const auto survives = [](const std::string& damaged) {
+    try {
+      const LearnedTrace read = read_back(damaged);
+      plan_trace(read, std::vector<std::int64_t>(read.variables.size(), 1'000'000), {});
+    } catch (const Error&) {
+    }
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    survives(text.substr(0, i));
+    for (const char c : {'9', '-', ' ', '\n', '*'}) {
+      std::string damaged = text;
+      damaged[i] = c;
+      survives(damaged);
+    }
+  }
+}
+
 TEST_CASE("runs that take other steps, and records that end early, are refused") {
   const RecordedRun one = run_of(4, "a\t8\t0\tx\t\nm\t1\tforward\na\t8\t0\tx\t\n");
   const RecordedRun other = run_of(8, "a\t8\t0\tx\t\nm\t1\tbackward\na\t8\t0\tx\t\n");
@@ -208,9 +258,9 @@ TEST_CASE("runs that take other steps, and records that end early, are refused")
 
 TEST_CASE("a trace's file is refused with its line where it is not one") {
   const std::string head =
-      "gpuplan-trace: 1\ncommand: c\ngpu: h200 NVIDIA H200\ntorch: 2.15.0\ncontext: 5\n"
+      "gpuplan-trace: 1\ncommand: c\ngpu: h200 9.0 NVIDIA H200\ntorch: 2.15.0\ncontext: 5\n"
       "run: batch=4 requested=1 allocated=2 reserved=3\nrun: batch=8 requested=1 allocated=2 reserved=3\noutside: 0\n";
-  CHECK(refusal(head + "= 0 build\n+ a.1 4*batch x\n- a.1\n") == "read");
+  CHECK(refusal(head + "= 0 build\n+ a.1 4*batch x\n- a.1\nend 2\n") == "read");
   const std::pair<const char*, const char*> wrong[] = {
       {"= 0 build\n+ a.1 4*batc x\n", "this trace expects a size such as 4096*batch+8, not \"4*batc\" at 10"},
       {"= 0 build\n+ a.1 [1] x\n", "this trace expects a size such as 4096*batch+8, not \"[1]\" at 10"},
@@ -222,8 +272,11 @@ TEST_CASE("a trace's file is refused with its line where it is not one") {
        "this trace expects an event here: + NAME SIZE PLACE, - NAME ..., !, or = STEP PHASE at 10"},
       {"= 0 build\n= 1 as 2\n", "this trace repeats a step that is not written out at 10"},
       {"= 1 forward\n= 0 build\n", "this trace goes back to an earlier step at 10"},
-      {"= 1 forward\n", "read"},
-      {"", "this trace ends before its first event at 8"}};
+      {"= 1 forward\nend 0\n", "read"},
+      {"= 1 forward\n!\nend 2\n", "this trace has 1 events, and its end says 2 at 11"},
+      {"= 1 forward\nend 0\n!\n", "this trace goes on behind its end at 11"},
+      {"= 1 forward\n!\n",
+       "this trace is cut short: its last line says how many events it has, as in \"end 6402\" at 10"}};
   for (const auto& [text, message] : wrong) CHECK(refusal(head + text) == message);
   CHECK(refusal("layers:\n") == "t.trace: a trace begins with \"gpuplan-trace: 1\" at 0");
   CHECK(refusal("gpuplan-trace: 1\n= 0 build\n") == "this trace has no line \"run: ...\" before its events at 2");

@@ -134,6 +134,9 @@ void say_what_is_known(const ShadowOptions& options, const LearnedTrace& trace) 
   if (trace.variables.size() > 1) names += " and " + trace.variables[1].name;
   say(options, share(counts.constant, counts.allocations) + " allocations always have the same size, " +
                    format_count(counts.functions) + " a function of " + names + " that a run left out confirms");
+  if (counts.workspaces > 0)
+    say(options, share(counts.workspaces, counts.allocations) +
+                     " are cuDNN's workspaces, for which gpuplan has a rule that agrees with what was recorded");
   if (counts.unchecked > 0)
     say(options, share(counts.unchecked, counts.allocations) +
                      " have a function that nothing checks: one more value in --vary would");
@@ -158,6 +161,8 @@ LearnedTrace empty_trace(const ShadowOptions& options, const ShadowRun& run, std
   trace.command = joined(options.command);
   trace.gpu = run.gpu.name;
   trace.gpu_title = run.gpu.title;
+  trace.capability_major = run.gpu.capability_major;
+  trace.capability_minor = run.gpu.capability_minor;
   trace.alloc_conf = alloc_conf();
   trace.context_bytes = run.settings.context_bytes;
   trace.runs = runs_to_learn(variables);
@@ -207,6 +212,7 @@ int learn(const ShadowOptions& options, const ShadowRun& run,
     if (const int code = failure(options, name, got)) return code;
     const shadow::ProcessRecord& process = recorded_process(name, got.session);
     recorded.push_back(read_recorded_run(name, process.allocations));
+    name_workspaces(recorded.back(), process.workspaces);
     recorded.back().outside_bytes = outside_of(process, recorded.back());
     trace.torch = process.torch;
     say(options, name + ": " + format_count(recorded.back().tensors) + " allocations, " +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/integers.h"
 #include "estimator/report/writers.h"
 #include "estimator/trace/learned_trace.h"
 #include "estimator/trace/plan_trace.h"
@@ -27,7 +28,9 @@ struct TraceReport {
   std::optional<std::int64_t> largest;
   std::vector<std::string> warnings;
 
-  std::int64_t device_bytes() const { return plan.peak.reserved_bytes + context_bytes + plan.outside_bytes; }
+  std::int64_t device_bytes() const {
+    return checked_add(checked_add(plan.peak.reserved_bytes, context_bytes), plan.outside_bytes);
+  }
   bool fits_at_once() const { return device_bytes() <= usable_bytes; }
   /// It runs, or no GPU is named.
   bool fits() const { return !gpu || fits_at_once() || (within && !within->out_of_memory); }

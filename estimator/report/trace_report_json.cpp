@@ -45,6 +45,7 @@ Json learned_json(const TraceReport& report) {
           {"sizes",
            {{"constant", counts.constant},
             {"functions", counts.functions},
+            {"workspaces", counts.workspaces},
             {"unchecked", counts.unchecked},
             {"points", counts.points}}},
           {"events_of_some_runs", counts.only_some_runs},

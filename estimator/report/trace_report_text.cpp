@@ -105,8 +105,9 @@ std::string Screen::facts() const {
   TextTable table({kLeft, kLeft});
   table.row({"Learned", "on " + trace.gpu_title + " at " + runs});
   table.row({"Sizes", format_count(counts.constant) + " constant" + dot() + format_count(counts.functions) +
-                          " functions, checked" + dot() + format_count(counts.unchecked) + " unchecked" + dot() +
-                          format_count(counts.points) + " recorded only"});
+                          " functions, checked" + dot() + format_count(counts.workspaces) + " of cuDNN, by rule" +
+                          dot() + format_count(counts.unchecked) + " unchecked" + dot() + format_count(counts.points) +
+                          " recorded only"});
   const TracePlan& plan = report_.plan;
   table.row({"Allocator", format_count(plan.segments) + " segments" + dot() + format_count(plan.allocations) +
                               " allocations" + dot() + bytes(plan.inactive_split_bytes) + " in split remainders"});

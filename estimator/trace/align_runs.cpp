@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "estimator/trace/learned_text.h"
 #include "estimator/trace/match_lists.h"
 
 namespace gpuplan {
@@ -18,7 +19,8 @@ constexpr std::int64_t kAbsent = -1;
 struct Tensor {
   std::uint32_t name = 0, place = 0;
   std::int32_t stream = 0;
-  std::vector<std::int64_t> bytes;  // by run
+  std::vector<std::int64_t> bytes;                            // by run
+  std::vector<std::optional<CudnnConvolution>> workspace_of;  // likewise
 };
 
 class Aligner {
@@ -37,7 +39,7 @@ class Aligner {
     for (const RecordedRun& run : runs_) trace_.peaks.push_back(run.peak);
     std::vector<std::int64_t> outside;
     for (const RecordedRun& run : runs_) outside.push_back(run.outside_bytes);
-    trace_.outside = learned(outside);
+    trace_.outside = learned(outside, std::vector<std::optional<CudnnConvolution>>(runs_.size()));
     fit();
   }
 
@@ -46,7 +48,8 @@ class Aligner {
   void merge(std::size_t section, std::size_t run);
   std::vector<LearnedEvent> own_events(const std::vector<RecordedEvent>& events, std::size_t run);
   int likeness(const Tensor& tensor, const RecordedEvent& event, std::size_t run);
-  LearnedSize learned(const std::vector<std::int64_t>& bytes) const;
+  LearnedSize learned(const std::vector<std::int64_t>& bytes,
+                      std::span<const std::optional<CudnnConvolution>> of) const;
   void fit();
   std::uint32_t word(const std::string& text) {
     const auto [at, added] = words_.emplace(text, static_cast<std::uint32_t>(trace_.words.size()));
@@ -132,15 +135,23 @@ void Aligner::merge(std::size_t section, std::size_t run) {
     if (found[k] == UINT32_MAX) {
       found[k] = static_cast<std::uint32_t>(tensors_.size());
       tensors_.push_back({word(theirs[k]->name), word(theirs[k]->place), theirs[k]->stream,
-                          std::vector<std::int64_t>(runs_.size(), kAbsent)});
+                          std::vector<std::int64_t>(runs_.size(), kAbsent),
+                          std::vector<std::optional<CudnnConvolution>>(runs_.size())});
     }
     tensors_[found[k]].bytes[run] = theirs[k]->bytes;
+    tensors_[found[k]].workspace_of[run] = theirs[k]->workspace_of;
     merged_of_[run][theirs[k]->tensor] = found[k];
   }
   merged = merge_events(merged, own_events(recorded.events, run));
 }
 
-LearnedSize Aligner::learned(const std::vector<std::int64_t>& bytes) const {
+LearnedSize Aligner::learned(const std::vector<std::int64_t>& bytes,
+                             std::span<const std::optional<CudnnConvolution>> of) const {
+  RecordedPoints points = bytes;
+  std::ranges::replace(points, kAbsent, std::int64_t{0});
+  // First: a workspace may seem to grow with the batch until cuDNN takes another engine.
+  if (auto workspace = fit_workspace(trace_.variables, trace_.runs, of, points, gpu_of(trace_)))
+    return {.value = std::move(*workspace)};
   const auto present = std::ranges::find_if(bytes, [](std::int64_t b) { return b != kAbsent; });
   LearnedSize size;
   if (std::ranges::all_of(bytes, [&](std::int64_t b) { return b == kAbsent || b == *present; })) {
@@ -155,17 +166,17 @@ LearnedSize Aligner::learned(const std::vector<std::int64_t>& bytes) const {
       size.checked = fitted->checked;
       return size;
     }
-  RecordedPoints points = bytes;
-  std::ranges::replace(points, kAbsent, std::int64_t{0});
   size.value = std::move(points);
   return size;
 }
 
 void Aligner::fit() {
-  std::map<std::vector<std::int64_t>, std::uint32_t> known;
+  std::map<std::string, std::uint32_t> known;  // by the file's text
   for (const Tensor& tensor : tensors_) {
-    const auto [at, added] = known.emplace(tensor.bytes, static_cast<std::uint32_t>(trace_.sizes.size()));
-    if (added) trace_.sizes.push_back(learned(tensor.bytes));
+    const LearnedSize size = learned(tensor.bytes, tensor.workspace_of);
+    const auto [at, added] =
+        known.emplace(text_of(size, trace_.variables), static_cast<std::uint32_t>(trace_.sizes.size()));
+    if (added) trace_.sizes.push_back(size);
     trace_.tensors.push_back({.name = tensor.name, .place = tensor.place, .size = at->second, .stream = tensor.stream});
   }
 }

@@ -7,6 +7,7 @@ namespace gpuplan {
 std::string text_of(const LearnedSize& size, std::span<const TraceVariable> variables) {
   if (const auto* const function = std::get_if<SizeFunction>(&size.value))
     return text_of(*function, variables) + (size.checked ? "" : "?");
+  if (const auto* const workspace = std::get_if<LearnedWorkspace>(&size.value)) return text_of(*workspace, variables);
   std::string text;
   for (const std::int64_t point : std::get<RecordedPoints>(size.value))
     text += (text.empty() ? "[" : ",") + std::to_string(point);
@@ -25,6 +26,12 @@ std::optional<LearnedSize> parse_learned_size(std::string_view text, const Learn
     }
     if (!text.empty()) return std::nullopt;
     size.value = std::move(points);
+    return size;
+  }
+  if (text.find(':') != std::string_view::npos) {
+    std::optional<LearnedWorkspace> workspace = parse_workspace(text, trace.variables, trace.runs.size());
+    if (!workspace) return std::nullopt;
+    size.value = std::move(*workspace);
     return size;
   }
   if (text.ends_with('?')) size.checked = false, text.remove_suffix(1);
@@ -69,6 +76,14 @@ std::string_view take_until(std::string_view& text, char end) {
   return taken;
 }
 
+Gpu gpu_of(const LearnedTrace& trace) {
+  Gpu gpu;
+  gpu.name = trace.gpu;
+  gpu.capability_major = trace.capability_major;
+  gpu.capability_minor = trace.capability_minor;
+  return gpu;
+}
+
 std::string values_text(std::span<const TraceVariable> variables, std::span<const std::int64_t> values) {
   std::string text;
   for (std::size_t v = 0; v < variables.size(); ++v)
@@ -84,7 +99,9 @@ TraceCounts counts_of(const LearnedTrace& trace) {
     const auto* const function = std::get_if<SizeFunction>(&size.value);
     SizeFunction constant;
     if (function != nullptr) constant.coefficient[0][0] = function->coefficient[0][0];
-    if (function == nullptr)
+    if (std::holds_alternative<LearnedWorkspace>(size.value))
+      ++counts.workspaces;
+    else if (function == nullptr)
       ++counts.points;
     else if (!size.checked)
       ++counts.unchecked;

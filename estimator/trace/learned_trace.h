@@ -13,6 +13,7 @@
 #include "estimator/error.h"
 #include "estimator/trace/recorded_run.h"
 #include "estimator/trace/size_function.h"
+#include "estimator/trace/workspace.h"
 
 namespace gpuplan {
 
@@ -27,8 +28,8 @@ using RunSet = std::uint64_t;
 using RecordedPoints = std::vector<std::int64_t>;
 
 struct LearnedSize {
-  std::variant<SizeFunction, RecordedPoints> value;
-  bool checked = true;  // points: always
+  std::variant<SizeFunction, RecordedPoints, LearnedWorkspace> value;
+  bool checked = true;  // of a function
   bool operator==(const LearnedSize&) const = default;
 };
 
@@ -52,10 +53,11 @@ struct LearnedSection {
 
 /// One process of a script on one GPU.
 struct LearnedTrace {
-  std::string command;             // "python train.py --batch-size {batch}"
-  std::string gpu, gpu_title;      // that the script found
-  std::string torch, alloc_conf;   // PyTorch's version; PYTORCH_ALLOC_CONF
-  std::int64_t context_bytes = 0;  // of the runtime
+  std::string command;                             // "python train.py --batch-size {batch}"
+  std::string gpu, gpu_title;                      // that the script found
+  int capability_major = 8, capability_minor = 0;  // its CUDA compute capability
+  std::string torch, alloc_conf;                   // PyTorch's version; PYTORCH_ALLOC_CONF
+  std::int64_t context_bytes = 0;                  // of the runtime
   std::vector<TraceVariable> variables;
   std::vector<std::vector<std::int64_t>> runs;  // the variables' values, by run
   std::vector<Readings> peaks;                  // PyTorch's own, by run
@@ -72,6 +74,7 @@ struct LearnedTrace {
 struct TraceCounts {
   std::int64_t allocations = 0;
   std::int64_t constant = 0, functions = 0;  // the same in every run; a function of the variables, checked
+  std::int64_t workspaces = 0;               // of cuDNN, by gpuplan's rule, which agrees with what was recorded
   std::int64_t unchecked = 0, points = 0;    // a function that nothing checks; recorded points only
   std::int64_t only_some_runs = 0;           // events that not every run has, frees included
 };
@@ -81,6 +84,9 @@ TraceCounts counts_of(const LearnedTrace& trace);
 std::string write_learned_trace(const LearnedTrace& trace);
 /// Back. Throws Error with file:line for what is no such file.
 LearnedTrace read_learned_trace(const Source& source);
+
+/// As much of the GPU that was recorded on as the sizes of workspaces hang on.
+Gpu gpu_of(const LearnedTrace& trace);
 
 /// "batch=8 seq=128"
 std::string values_text(std::span<const TraceVariable> variables, std::span<const std::int64_t> values);

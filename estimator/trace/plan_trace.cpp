@@ -6,6 +6,8 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::int64_t kAllMemory = std::int64_t{1} << 60;  // bytes; sums beyond it are refused, not computed
+
 // By ratio, since that is what memory goes by.
 std::size_t nearest_run(const LearnedTrace& trace, std::span<const std::int64_t> values) {
   const auto distance = [&](const std::vector<std::int64_t>& run) {
@@ -54,13 +56,17 @@ class Replay {
  public:
   Replay(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
          std::int64_t capacity)
-      : trace_(trace), segments_(capacity), allocator_(segments_, settings), blocks_(trace.tensors.size(), kNoBlock) {
+      : trace_(trace),
+        segments_(std::min(capacity, kAllMemory)),
+        allocator_(segments_, settings),
+        blocks_(trace.tensors.size(), kNoBlock) {
     plan_.values.assign(values.begin(), values.end());
     plan_.nearest = nearest_run(trace, values);
     plan_.recorded = std::ranges::equal(trace.runs[plan_.nearest], values);
     sizes_.reserve(trace.sizes.size());
     for (const LearnedSize& size : trace.sizes) sizes_.push_back(bytes_of(size));
     plan_.outside_bytes = bytes_of(trace.outside);
+    if (plan_.outside_bytes > kAllMemory) throw Error("the memory outside PyTorch's allocator does not fit in 64 bits");
   }
 
   TracePlan run() {
@@ -84,6 +90,8 @@ class Replay {
 
   std::int64_t bytes_of(const LearnedSize& size) const {
     if (const auto* const function = std::get_if<SizeFunction>(&size.value)) return size_at(*function, plan_.values);
+    if (const auto* const workspace = std::get_if<LearnedWorkspace>(&size.value))
+      return plan_.recorded ? workspace->points[plan_.nearest] : workspace_at(*workspace, plan_.values, gpu_of(trace_));
     const RecordedPoints& points = std::get<RecordedPoints>(size.value);
     return plan_.recorded ? points[plan_.nearest] : PointSizes(trace_, plan_.values, plan_.nearest).at(points);
   }
@@ -191,6 +199,7 @@ TracePlan plan_trace(const LearnedTrace& trace, std::span<const std::int64_t> va
                      std::int64_t capacity_bytes) {
   try {
     TracePlan plan = Replay(trace, values, settings, capacity_bytes).run();
+    if (plan.out_of_memory && capacity_bytes >= kAllMemory) throw Error("what is allocated does not fit in 64 bits");
     add_notes(trace, plan);
     return plan;
   } catch (const Error& error) {

@@ -19,8 +19,8 @@ class Reader {
     at_ = 1;
     while (at_ < lines_.size() && !lines_[at_].starts_with("= ")) header(lines_[at_]), ++at_;
     refuse_incomplete();
-    for (; at_ < lines_.size(); ++at_) body_line();
-    if (trace_.sections.empty()) fail("ends before its first event");
+    for (; at_ < lines_.size() && !lines_[at_].starts_with("end "); ++at_) body_line();
+    end();
     return std::move(trace_);
   }
 
@@ -48,13 +48,14 @@ class Reader {
   void run(std::string_view rest);
   void refuse_incomplete();
   void body_line();
+  void end();
   void section(std::string_view rest);
   void repeat(int step, int as);
   void event(std::string_view line);
   void allocate(RunSet runs, std::string_view rest);
   void release(RunSet runs, std::string_view rest);
   void begin(int step, std::string_view phase) {
-    if (++events_ > kMaxLearnedEvents) fail("has more than 4,000,000 events");
+    if (++begun_ > kMaxLearnedEvents) fail("has more than 4,000,000 events");
     trace_.sections.push_back({.step = step, .phase = std::string(phase), .events = {}});
   }
   void push(LearnedEvent event) {
@@ -87,7 +88,7 @@ class Reader {
   std::size_t at_ = 0;
   LearnedTrace trace_;
   bool has_context_ = false, has_outside_ = false;
-  std::size_t events_ = 0;
+  std::size_t events_ = 0, begun_ = 0;  // sections count apart
   std::unordered_map<std::string_view, std::uint32_t> words_, sizes_;
   std::unordered_map<std::string_view, Alive> alive_;
   std::unordered_map<int, std::pair<std::size_t, std::size_t>> lines_of_step_;  // from, to; of those written out
@@ -102,6 +103,9 @@ void Reader::header(std::string_view line) {
     trace_.command = rest;
   } else if (key == "gpu") {
     trace_.gpu = take_until(rest, ' ');
+    std::string_view capability = take_until(rest, ' ');
+    trace_.capability_major = static_cast<int>(number(take_until(capability, '.'), "a compute capability") % 1000);
+    trace_.capability_minor = static_cast<int>(number(capability, "a compute capability") % 1000);
     trace_.gpu_title = rest;
   } else if (key == "torch") {
     trace_.torch = rest;
@@ -137,13 +141,14 @@ void Reader::run(std::string_view rest) {
   if (fields[variables].first != "requested" || fields[variables + 1].first != "allocated" ||
       fields[variables + 2].first != "reserved")
     fail("expects requested, allocated and reserved behind the variables");
+  if (trace_.runs.empty())
+    for (std::size_t v = 0; v < variables; ++v) trace_.variables.push_back({std::string(fields[v].first), {}});
+  if (trace_.variables.size() != variables) fail("expects every run to have the same variables");
   std::vector<std::int64_t> values;
   for (std::size_t v = 0; v < variables; ++v) {
     const auto& [name, value] = fields[v];
     if (value < 1 || value > kMostOfAVariable) fail("expects values from 1 to 1,000,000,000");
-    if (trace_.runs.empty()) trace_.variables.push_back({std::string(name), {}});
-    if (trace_.variables.size() != variables || trace_.variables[v].name != name || name.empty())
-      fail("expects every run to have the same variables");
+    if (trace_.variables[v].name != name || name.empty()) fail("expects every run to have the same variables");
     std::vector<std::int64_t>& known = trace_.variables[v].values;
     const auto place = std::ranges::lower_bound(known, value);
     if (place == known.end() || *place != value) known.insert(place, value);
@@ -169,6 +174,16 @@ void Reader::body_line() {
   if (line.empty() || line.starts_with('#')) return;
   if (line.starts_with("= ")) return section(line.substr(2));
   event(line);
+}
+
+// "end 6402": a file that is cut short is none.
+void Reader::end() {
+  if (at_ == lines_.size()) fail("is cut short: its last line says how many events it has, as in \"end 6402\"");
+  const std::int64_t events = number(lines_[at_].substr(4), "the number of its events");
+  if (events != static_cast<std::int64_t>(events_))
+    fail("has " + std::to_string(events_) + " events, and its end says " + std::to_string(events));
+  for (++at_; at_ < lines_.size(); ++at_)
+    if (!lines_[at_].empty()) fail("goes on behind its end");
 }
 
 // "2 forward", or "3 as 2"

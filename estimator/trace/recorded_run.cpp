@@ -1,9 +1,11 @@
 #include "estimator/trace/recorded_run.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "estimator/error.h"
+#include "estimator/trace/learned_text.h"
 
 namespace gpuplan {
 namespace {
@@ -108,6 +110,65 @@ RecordedRun read_recorded_run(const std::string& name, std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return reader.finish();
+}
+
+namespace {
+
+std::optional<DType> cudnn_type(std::int64_t number) {
+  switch (number) {  // cudnnDataType_t
+    case 0: return DType::fp32;
+    case 1: return DType::fp64;
+    case 2: return DType::fp16;
+    case 9: return DType::bf16;
+    default: return std::nullopt;
+  }
+}
+
+// "forward 0 nchw 4 3 224 ..."; nothing for "", which is no convolution in two dimensions, and for other types.
+std::optional<CudnnConvolution> convolution_of(std::string_view line) {
+  const Error bad("a line of workspaces is none");
+  CudnnConvolution convolution;
+  const std::string_view pass = take_until(line, '\t');
+  if (pass.empty()) return std::nullopt;
+  convolution.pass = pass == "forward"         ? CudnnConvolution::Pass::forward
+                     : pass == "backward_data" ? CudnnConvolution::Pass::backward_data
+                                               : CudnnConvolution::Pass::backward_filter;
+  const std::optional<std::int64_t> type = parse_number(take_until(line, '\t'));
+  convolution.channels_last = take_until(line, '\t') == "nhwc";
+  for (std::int64_t* const number : convolution_numbers(convolution)) {
+    const std::optional<std::int64_t> value = parse_number(take_until(line, '\t'));
+    if (!value) throw bad;
+    *number = *value;
+  }
+  if (!type || !line.empty()) throw bad;
+  const std::optional<DType> dtype = cudnn_type(*type);
+  if (!dtype) return std::nullopt;
+  convolution.dtype = *dtype;
+  return convolution;
+}
+
+}  // namespace
+
+void name_workspaces(RecordedRun& run, std::string_view lines) {
+  std::vector<RecordedEvent*> allocations;  // that are freed before anything else happens, as a workspace is
+  for (RecordedSection& section : run.sections)
+    for (std::size_t i = 0; i + 1 < section.events.size(); ++i)
+      if (section.events[i].kind == EventKind::allocate && section.events[i + 1].kind == EventKind::free &&
+          section.events[i + 1].tensor == section.events[i].tensor)
+        allocations.push_back(&section.events[i]);
+  auto next = allocations.begin();
+  while (!lines.empty()) {
+    std::string_view line = take_until(lines, '\n');
+    const std::optional<std::int64_t> bytes = parse_number(take_until(line, '\t'));
+    if (!bytes) throw Error(run.name + ": a line of workspaces begins with no size");
+    const std::optional<CudnnConvolution> convolution = convolution_of(line);
+    // The next of that size: PyTorch asks for a workspace right before the convolution runs.
+    const auto found =
+        std::find_if(next, allocations.end(), [&](const RecordedEvent* event) { return event->bytes == *bytes; });
+    if (found == allocations.end()) continue;
+    (*found)->workspace_of = convolution;
+    next = found + 1;
+  }
 }
 
 }  // namespace gpuplan

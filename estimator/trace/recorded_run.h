@@ -9,9 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "estimator/memory/cudnn_workspace.h"
 
 namespace gpuplan {
 
@@ -19,10 +22,11 @@ enum class EventKind : std::uint8_t { allocate, free, empty_cache };
 
 struct RecordedEvent {
   EventKind kind = EventKind::allocate;
-  std::uint32_t tensor = 0;           // allocations count from 0; a free has the number of what it frees
-  std::int64_t bytes = 0;             // as requested
-  std::int32_t stream = 0;            // 0: PyTorch's default stream
-  std::string name = {}, place = {};  // a word for the tensor; the script's line, "" in backward
+  std::uint32_t tensor = 0;  // allocations count from 0; a free has the number of what it frees
+  std::int64_t bytes = 0;    // as requested
+  std::int32_t stream = 0;   // 0: PyTorch's default stream
+  std::optional<CudnnConvolution> workspace_of = {};  // known where cuDNN is asked through its graph API
+  std::string name = {}, place = {};                  // a word for the tensor; the script's line, "" in backward
 };
 
 /// What follows an `m` line.
@@ -50,5 +54,11 @@ struct RecordedRun {
 /// Reads the lines above into a run without values. Throws Error with the line's number where one is not as above, a
 /// free is of what is not allocated, the end is missing, or the allocator had to empty its cache for want of memory.
 RecordedRun read_recorded_run(const std::string& name, std::string_view text);
+
+/// Says of which convolution workspaces are. `lines`: each convolution that ran with one, in order, tab-separated: its
+/// bytes, the pass (forward, backward_data, backward_filter), cuDNN's number of the data type, nchw or nhwc, and
+/// convolution_numbers(). An allocation of as many bytes, freed at once, goes before each; lines of anything else have
+/// only the bytes. Throws Error for other lines.
+void name_workspaces(RecordedRun& run, std::string_view lines);
 
 }  // namespace gpuplan

@@ -9,8 +9,9 @@ namespace {
 constexpr const char* kExplained =
     "# Written by gpuplan shadow --learn. + allocates: name, requested bytes, the script's line; - frees; ! empties "
     "the\n"
-    "# cache. @1,3: only these runs have it. [..]: the runs' own sizes, which no function fits. ?: nothing checks "
-    "it.\n";
+    "# cache. @1,3: only these runs have it. [..]: the runs' own sizes, which no function fits. ?: nothing checks it.\n"
+    "# forward:fp32:nchw:..: cuDNN's workspace for a convolution of n,c,h,w,k,r,s,p,q, strides, paddings,\n"
+    "# dilations and groups, by gpuplan's rule elsewhere than at the runs, whose own sizes stand behind it.\n";
 
 // A tensor is called by the word of its allocation and the lowest number that no living one of that word has, so that
 // steps that do the same have the same lines.
@@ -52,7 +53,8 @@ class Names {
 std::string header(const LearnedTrace& trace) {
   std::string text = std::string(kTraceFirstLine) + "\n" + kExplained;
   text += "command: " + trace.command + "\n";
-  text += "gpu: " + trace.gpu + " " + trace.gpu_title + "\n";
+  text += "gpu: " + trace.gpu + " " + std::to_string(trace.capability_major) + "." +
+          std::to_string(trace.capability_minor) + " " + trace.gpu_title + "\n";
   text += "torch: " + trace.torch + "\n";
   if (!trace.alloc_conf.empty()) text += "alloc_conf: " + trace.alloc_conf + "\n";
   text += "context: " + std::to_string(trace.context_bytes) + "\n";
@@ -112,7 +114,9 @@ std::string write_learned_trace(const LearnedTrace& trace) {
     }
     step.clear();
   }
-  return text;
+  std::size_t events = 0;
+  for (const LearnedSection& section : trace.sections) events += section.events.size();
+  return text + "end " + std::to_string(events) + "\n";
 }
 
 }  // namespace gpuplan

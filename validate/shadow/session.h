@@ -8,6 +8,7 @@
 //   launches.PID.tsv     every kernel and library call, where `record_launches` asks for it
 //   allocations.PID.tsv  what PyTorch's allocator was asked for, in order, where `learn` asks for it
 //                        (estimator/trace/recorded_run.h has its lines)
+//   workspaces.PID.tsv   and what cuDNN's workspaces among that are of
 #pragma once
 
 #include <algorithm>

@@ -93,6 +93,8 @@ SessionRecord read_session(const std::string& directory) {
       read_events(contents(file), process_with(session, *pid), session);
     if (const auto pid = process_of(name, "allocations.", ".tsv"))
       process_with(session, *pid).allocations = contents(file);
+    if (const auto pid = process_of(name, "workspaces.", ".tsv"))
+      process_with(session, *pid).workspaces = contents(file);
     if (process_of(name, "unknown.", "")) read_unknown(contents(file), session);
   }
   std::ranges::stable_sort(session.processes, [](const ProcessRecord& a, const ProcessRecord& b) {

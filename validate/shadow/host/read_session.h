@@ -64,7 +64,7 @@ struct ProcessRecord {
   std::string torch, cuda, python;                                       // versions; empty: the hook was not there
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;
-  std::string allocations;  // where the settings ask to learn: the text of allocations.PID.tsv
+  std::string allocations, workspaces;  // where the settings ask to learn: the files' text
   std::string end_reason;   // "exit", "steps", "until-stable", "exception"; empty: it was killed
 };
 

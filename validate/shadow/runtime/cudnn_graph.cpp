@@ -6,7 +6,7 @@
 //   - an operation graph gets no handle
 //   - heuristics, engines and plans get the device's description
 //   - a plan is finalized by asking its engine configuration for the workspace
-//   - executing one counts a launch
+//   - executing one counts a launch, and for a trace (Settings::learn) writes down what its workspace is of
 //
 // Without workspaces (Settings::cudnn_workspaces), or where the installed cuDNN cannot be asked, every descriptor is a
 // blank, and every question is answered: one engine, no workspace.
@@ -20,6 +20,7 @@
 #include "validate/shadow/runtime/cudnn_abi.h"
 #include "validate/shadow/runtime/cudnn_backend.h"
 #include "validate/shadow/runtime/cudnn_device.h"
+#include "validate/shadow/runtime/cudnn_questions.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow::cudnn {
@@ -30,6 +31,7 @@ struct Plan {
   std::int64_t workspace = -1;  // bytes; -1: not finalized
   std::int64_t number = 0;      // among this process's plans
   bool alone = true;            // no other plan was made from the same answer of the heuristics
+  std::string question = {};    // Questions::line_of
 };
 
 struct Graphs {
@@ -40,6 +42,7 @@ struct Graphs {
   std::unordered_map<Descriptor, bool> heuristics;
   std::unordered_map<Descriptor, Plan> plans;
   std::int64_t plans_made = 0;
+  Questions questions;  // only where traces are learned
 };
 
 // cuDNN's parts call these functions by their exported names, which are ours, while it answers. Then they are its own.
@@ -146,7 +149,8 @@ int finalize_plan(Graphs& g, Descriptor descriptor, Descriptor configuration) {
   const int made = ++plans_since_question;
   const std::lock_guard lock(g.mutex);
   const auto found = g.plans.find(descriptor);
-  if (found != g.plans.end()) found->second = {configuration, workspace, ++g.plans_made, made == 1};
+  if (found != g.plans.end())
+    found->second = {configuration, workspace, ++g.plans_made, made == 1, g.questions.line_of(configuration)};
   return kSuccess;
 }
 
@@ -163,6 +167,10 @@ bool is_heuristics(Graphs& g, Descriptor descriptor) {
 }
 
 void remember(Graphs& g, int type, Descriptor descriptor) {
+  if (settings().learn) {
+    const std::lock_guard lock(g.mutex);
+    g.questions.created(type, descriptor);
+  }
   if (type != kHeuristicsDescriptor && type != kPlanDescriptor) return;
   const std::lock_guard lock(g.mutex);
   if (type == kHeuristicsDescriptor) g.heuristics[descriptor] = true;
@@ -173,6 +181,7 @@ void forget(Graphs& g, Descriptor descriptor) {
   const std::lock_guard lock(g.mutex);
   g.heuristics.erase(descriptor);
   g.plans.erase(descriptor);
+  g.questions.destroyed(descriptor);
 }
 
 /// What a program sets, with the device's description where it would give a handle.
@@ -241,6 +250,10 @@ SHADOW_API int cudnnBackendSetAttribute(Descriptor descriptor, int attribute, in
   if (inside()) return installed_backend().set(descriptor, attribute, type, count, values);
   Graphs& g = graphs();
   if (g.device == nullptr) return kSuccess;
+  if (gpuplan::shadow::settings().learn) {
+    const std::lock_guard lock(g.mutex);
+    g.questions.set(descriptor, attribute, count, values);
+  }
   const Inside guard;
   return set_attribute(g, descriptor, attribute, type, count, values);
 }
@@ -266,7 +279,12 @@ SHADOW_API int cudnnBackendGetAttribute(Descriptor descriptor, int attribute, in
   if (g.device == nullptr) return answer_blank(attribute, count, values);
   if (is_plan_question(attribute)) return answer_plan(plan_of(g, descriptor), attribute, wanted, count, values);
   const Inside guard;
-  return g.cudnn.get(descriptor, attribute, type, wanted, count, values);
+  const int status = g.cudnn.get(descriptor, attribute, type, wanted, count, values);
+  if (attribute == kHeuristicsResults && status == kSuccess && count != nullptr && gpuplan::shadow::settings().learn) {
+    const std::lock_guard lock(g.mutex);
+    g.questions.answered(descriptor, static_cast<const Descriptor*>(values), std::min(*count, wanted));
+  }
+  return status;
 }
 
 SHADOW_API int cudnnBackendExecute(const Handle* handle, Descriptor plan, Descriptor /*variant_pack*/) {
@@ -276,6 +294,7 @@ SHADOW_API int cudnnBackendExecute(const Handle* handle, Descriptor plan, Descri
         "cudnn.benchmark: a GPU takes the engine that it measures as fastest; here the first that cuDNN's heuristics "
         "name, with its workspace");
   }
+  if (gpuplan::shadow::settings().learn) write_workspace(plan_of(g, plan).workspace, plan_of(g, plan).question);
   return compute(handle, "cudnnBackendExecute");
 }
 
