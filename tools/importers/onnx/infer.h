@@ -71,6 +71,8 @@ struct NamedRule {
 /// Rules by subject; infer.cpp looks in all of them.
 std::vector<NamedRule> pointwise_rules();
 std::vector<NamedRule> layer_rules();
+std::vector<NamedRule> constant_rules();
+std::vector<NamedRule> view_rules();
 std::vector<NamedRule> movement_rules();
 std::vector<NamedRule> reduction_rules();
 
