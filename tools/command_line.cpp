@@ -13,7 +13,7 @@ namespace gpuplan {
 namespace {
 
 // Subcommands of later releases. Their words are reserved: a file of that name is ./check.
-constexpr const char* kLaterCommands[] = {"check", "diff", "fit", "gpus", "instances", "init", "sweep"};
+constexpr const char* kLaterCommands[] = {"check", "diff", "fit", "gpus", "instances", "sweep"};
 
 constexpr const char* kShortHelp =
     "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
@@ -173,6 +173,7 @@ int run_command_line(std::vector<std::string> arguments) {
   add_validate_command(app, exit_code);
   add_calibrate_command(app, exit_code);
   add_import_command(app, exit_code);
+  add_init_command(app, exit_code);
   add_schema_command(app, exit_code);
   add_completion_command(app, exit_code);
   add_version_command(app, exit_code);

@@ -1,26 +1,50 @@
-// gpuplan import SRC: a model that is not written in YAML, as a spec.
+// gpuplan import SRC: a model that is not written in YAML, as a spec. gpuplan import --check WEIGHTS MODEL: whether a
+// checkpoint has the parameters that are planned.
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "tools/check_weights.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
+#include "tools/run_options.h"
 
 namespace gpuplan {
 
 namespace {
 
 struct ImportOptions {
-  std::string source, file;
+  std::string source, file, weights;
   std::vector<std::string> set;
 };
 
+std::vector<Variable> variables(const ImportOptions& options) {
+  std::vector<Variable> list;
+  for (const std::string& text : options.set) list.push_back(read_variable(text));
+  return list;
+}
+
+int run_check(const ImportOptions& options) {
+  if (!options.file.empty()) throw Error("--check writes no file: leave out -o, or --check", ErrorKind::usage);
+  if (options.source.empty())
+    throw Error("--check expects a model", ErrorKind::usage)
+        .help("gpuplan import --check model.safetensors config.json");
+  RunOptions run;
+  run.model = options.source;
+  run.set = options.set;
+  const StoredTensors stored = read_safetensors(options.weights);
+  const Model model = load_model(run);
+  const WeightCheck check = check_weights(planned_parameters(model), stored);
+  write_stdout(weight_check_text(check, stored, options.weights, options.source));
+  return check.equal() ? 0 : 1;
+}
+
 int run_import(const ImportOptions& options) {
+  if (!options.weights.empty()) return run_check(options);
   if (options.source.empty())
     throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
   if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
-  std::vector<Variable> set;
-  for (const std::string& text : options.set) set.push_back(read_variable(text));
+  std::vector<Variable> set = variables(options);
   const std::string spec = open_model(options.source, set)->text;
   if (!set.empty())
     throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
@@ -41,6 +65,10 @@ void add_import_command(CLI::App& app, int& exit_code) {
   command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
   command->add_option("--set", options->set, "A size that the file leaves open, of an ONNX file")
       ->type_name("NAME=VALUE");
+  command
+      ->add_option("--check", options->weights,
+                   "Whether these safetensors, or this index of them, are the model's parameters; exit 1 when not")
+      ->type_name("FILE");
   command->callback([options, &exit_code] { exit_code = run_import(*options); });
 }
 

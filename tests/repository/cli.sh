@@ -110,6 +110,49 @@ expect 0 '"master_weights": "fp32"' $model -b 2 --precision bf16 --master fp32 -
 expect 0 '"optimizer_in_backward": true' $model -b 2 --optimizer-in-backward --format json
 expect 0 '^  optimizer on the host · saved tensors on the host' $model -b 2 --offload optimizer,saved
 
+# Models that are not written in YAML.
+hub=tests/huggingface
+expect 0 'Params   124,439,808' $hub/gpt2.json --batch 1
+expect 0 '^gpt2 · train · batch 1 × 64' $hub/gpt2.json --batch 1 --seq 64
+expect 0 '^  transformer ' layers $hub/gpt2.json -n 0
+expect 0 '^  hidden: 768  # n_embd' import $hub/gpt2.json
+expect 0 'gpuplan: 1' $hub/gpt2.json --canonical
+mkdir -p "$work/gpt2"
+cp $hub/gpt2.json "$work/gpt2/config.json"
+expect 0 'Params   124,439,808' "$work/gpt2" --batch 1
+"$gpuplan" import $hub/gpt2.json -o "$work/gpt2.yaml" || fail 'an import into a file'
+expect 0 'Params   124,439,808' "$work/gpt2.yaml" --batch 1
+"$gpuplan" $hub/gpt2.json --canonical >"$work/imported" && "$gpuplan" "$work/gpt2.yaml" --canonical >"$work/written"
+cmp -s "$work/imported" "$work/written" || fail 'an import that is written is another model'
+"$gpuplan" - --batch 1 <$hub/gpt2.json | grep -q 'Params   124,439,808' || fail 'a config.json on standard input'
+expect 3 'unknown family "gptt2" — did you mean "gpt2"' <(sed 's/"gpt2"/"gptt2"/' $hub/gpt2.json)
+expect 3 'it has weights, and not what is computed' import <(printf 'PK\003\004')
+printf 'PK\003\004' >"$work/model.pt"
+expect 3 'is a zip archive, as torch.save and torch.export write' plan "$work/model.pt"
+expect 2 'nothing to import is named' import
+expect 4 'cannot be written there' import $hub/gpt2.json -o "$work/no/such/folder.yaml"
+
+# Checkpoints.
+weights='{"fc.weight":{"dtype":"F32","shape":[4,3],"data_offsets":[0,48]},"fc.bias":{"dtype":"F32","shape":[4],"data_offsets":[48,64]}}'
+printf "\\$(printf %03o ${#weights})"'\0\0\0\0\0\0\0%s' "$weights" >"$work/m.safetensors"
+head -c 64 /dev/zero >>"$work/m.safetensors"
+printf 'gpuplan: 1\ninput: {shape: [3]}\nlayers:\n  - fc: Linear(3, 4)\n' >"$work/fc.yaml"
+expect 0 '2 of 2 parameters of .* are there' import --check "$work/m.safetensors" "$work/fc.yaml"
+expect 1 'extra +fc.weight \[4, 3\]' import --check "$work/m.safetensors" $model
+expect 3 'is a file of safetensors' plan "$work/m.safetensors"
+expect 2 'expects a model' import --check "$work/m.safetensors"
+printf '\0\0\0\0\0\0\0\200{"' >"$work/huge.safetensors"
+expect 3 'its header claims 9223372036854775808 bytes' import --check "$work/huge.safetensors" "$work/fc.yaml"
+
+# A spec to go on from.
+expect 0 '^name: classifier' init
+expect 0 '^  hidden: 1024' init zoo:gpt2_medium
+"$gpuplan" init -o "$work/starter.yaml" || fail 'init into a file'
+expect 0 '^  Peak ' "$work/starter.yaml" --batch 4
+"$gpuplan" init zoo:gpt2_medium -o "$work/medium.yaml" || fail 'a model of the zoo into a file'
+expect 0 'Params   354,823,168' "$work/medium.yaml" --batch 1
+expect 3 'the zoo has no model' init zoo:gpt3
+
 # Usage errors: 2.
 expect 2 'expects a whole number' $model --batch 0
 expect 2 'expects a whole number' $model --batch -1
@@ -162,7 +205,7 @@ expect 2 'no command is called "nope"' help nope
 for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in check diff fit gpus instances init sweep; do
+for later in check diff fit gpus instances sweep; do
   expect 2 'not there yet' $later $model
 done
 

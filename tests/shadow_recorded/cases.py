@@ -100,8 +100,9 @@ class EncoderDecoder(HuggingFace):
         return batch
 
     def forward(self, model, batch):
+        arguments = {k: v for k, v in batch.items() if k != "labels"}
         name = "labels" if model.training else "decoder_input_ids"
-        return model(input_ids=batch["input_ids"], **{name: batch["labels"]})
+        return model(**arguments, **{name: batch["labels"]})
 
 
 class Encoder(HuggingFace):

@@ -185,6 +185,7 @@ std::string SpecText::text() const {
 SpecText template_text(std::string_view name) {
   constexpr std::string_view kZoo = "zoo:", kYaml = ".yaml";
   if (name.starts_with(kZoo)) name.remove_prefix(kZoo.size());
+  if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
   if (name.ends_with(kYaml)) name.remove_suffix(kYaml.size());
   for (const auto& files : {embedded_huggingface(), embedded_models()})
     for (const EmbeddedFile& file : files) {

@@ -1,0 +1,205 @@
+// config.json of transformers, read into specs. tests/huggingface has those of published models and what PyTorch counts
+// of the models that transformers builds of them.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "estimator/plan.h"
+#include "estimator/spec/canonical.h"
+#include "estimator/spec/read.h"
+#include "layers/catalog.h"
+#include "tools/importers/hugging_face.h"
+#include "tools/importers/import.h"
+#include "tools/read_source.h"
+
+using namespace gpuplan;
+
+namespace {
+
+const std::string kFolder = std::string(GPUPLAN_SOURCE_DIR) + "/tests/huggingface/";
+
+struct Counted {
+  std::string model;
+  std::int64_t parameters = 0, trained = 0;
+};
+
+std::vector<Counted> counted() {
+  std::vector<Counted> list;
+  std::ifstream in(kFolder + "parameters.tsv");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.starts_with("#") || line.starts_with("model\t")) continue;
+    std::istringstream columns(line);
+    Counted c;
+    std::string type;
+    columns >> c.model >> type >> c.parameters >> c.trained;
+    list.push_back(c);
+  }
+  return list;
+}
+
+Report inferred(const Model& model) {
+  RunConfig run;
+  run.mode = Mode::infer;
+  run.optimizer.kind = OptimizerKind::none;
+  return plan(model, make_catalog(), run);
+}
+
+std::shared_ptr<const Source> imported(const std::string& model) {
+  return hugging_face_spec(*read_file_source(kFolder + model + ".json"));
+}
+
+Error refusal(const std::string& text) {
+  try {
+    (void)hugging_face_spec({"config.json", text});
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error("nothing was refused");
+}
+
+}  // namespace
+
+TEST_CASE("imported models have PyTorch's number of parameters") {
+  const std::vector<Counted> models = counted();
+  CHECK_GE(models.size(), 45);
+  for (const Counted& c : models) {
+    CAPTURE(c.model);
+    const Report report = inferred(read_model(imported(c.model)));
+    CHECK_EQ(report.model.parameters, c.parameters);
+    CHECK_EQ(report.model.trainable_parameters, c.trained);
+  }
+}
+
+TEST_CASE("every configuration of tests/huggingface is counted") {
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) files += file.path().extension() == ".json";
+  CHECK_EQ(counted().size(), files);
+}
+
+// What imports as the zoo has it plans to the recorded bytes of the zoo's model.
+TEST_CASE("imports of models that the zoo has are the zoo's") {
+  struct Pair {
+    const char *config, *zoo;
+    std::vector<Variable> set;
+  };
+  const Pair pairs[] = {{"gpt2", "gpt2", {}},
+                        {"gpt2-medium", "gpt2_medium", {}},
+                        {"llama-3-8b", "llama3_8b", {{"seq", 2048}}},
+                        {"llama-3-70b", "llama3_70b", {{"seq", 2048}}},
+                        {"tinyllama-1.1b", "tinyllama_1b", {}},
+                        {"mistral-7b-v0.1", "mistral_7b", {}},
+                        {"mixtral-8x7b", "mixtral_8x7b", {}},
+                        {"qwen2-0.5b", "qwen2_0_5b", {{"seq", 2048}}},
+                        {"qwen2-7b", "qwen2_5_7b", {}},
+                        {"gemma-2b", "gemma_2b", {{"seq", 2048}}},
+                        {"opt-125m", "opt_125m", {}},
+                        {"t5-small", "t5_small", {}},
+                        {"vit-base-patch16-224", "vit_base", {}},
+                        {"roberta-large-mnli", "roberta_large", {{"labels", 3}}},
+                        {"bert-base-uncased-sst2", "bert_base", {}},
+                        {"distilbert-base-uncased-finetuned-sst-2-english", "distilbert", {}}};
+  RunConfig run;
+  run.batch = 2;
+  for (const Pair& pair : pairs) {
+    CAPTURE(pair.config);
+    SpecOptions options;
+    options.set = pair.set;
+    options.open = [](std::string_view name, std::string_view) {
+      return read_zoo_source(name.substr(0, name.find('.')));
+    };
+    const Report ours = plan(read_model(imported(pair.config)), make_catalog(), run);
+    const Report zoo = plan(read_model(read_zoo_source(pair.zoo), options), make_catalog(), run);
+    CHECK_EQ(ours.peak.reading.requested_bytes, zoo.peak.reading.requested_bytes);
+    CHECK_EQ(ours.peak.reading.allocated_bytes, zoo.peak.reading.allocated_bytes);
+    CHECK_EQ(ours.peak.reading.reserved_bytes, zoo.peak.reading.reserved_bytes);
+    CHECK_EQ(ours.compute.step_flops, zoo.compute.step_flops);
+    CHECK_EQ(ours.model.buffers, zoo.model.buffers);
+  }
+}
+
+TEST_CASE("an import that was written and read again is the same model") {
+  for (const Counted& c : counted()) {
+    CAPTURE(c.model);
+    const std::shared_ptr<const Source> spec = imported(c.model);
+    CHECK_EQ(spec->name, "import:" + kFolder + c.model + ".json");
+    CHECK_EQ(recognise(spec->text, "model.yaml"), FileKind::spec);
+    const std::string canonical = canonical_yaml(read_model(spec));
+    const auto written = std::make_shared<const Source>(Source{"model.yaml", spec->text});
+    CHECK_EQ(canonical_yaml(read_model(written)), canonical);
+    const auto expanded = std::make_shared<const Source>(Source{"canonical.yaml", canonical});
+    CHECK_EQ(canonical_yaml(read_model(expanded)), canonical);
+  }
+}
+
+TEST_CASE("a mistake in a config.json is answered with its place") {
+  struct Case {
+    const char *text, *message;
+    int line, column;
+  };
+  constexpr Case kCases[] = {
+      {"", "this is not JSON: expected a value, and the file ends", 1, 1},
+      {"{\n  \"model_type\": \"gpt2\",\n}", "this is not JSON: expected a key in double quotes, found '}'", 3, 1},
+      {"{\"model_type\": \"gpt2\", \"model_type\": 1}", "the key \"model_type\" stands twice", 1, 24},
+      {"[1]", "a config.json holds an object, not a list", 1, 1},
+      {"{\"architectures\": []}", "\"model_type\" is missing", 1, 1},
+      {"{\n \"model_type\": \"lama\"}", "unknown family \"lama\" — did you mean \"llama\"?", 2, 16},
+      {"{\"model_type\": 3}", "\"model_type\" is a string, not a number", 1, 16},
+      {"{\"model_type\": \"gpt2\",\n \"n_layer\": \"12\"}", "\"n_layer\" is a number, not a string", 2, 13},
+      {"{\"model_type\": \"gpt2\",\n \"n_layer\": 0}", "\"n_layer\" is out of range", 2, 13},
+      {"{\"model_type\": \"gpt2\",\n \"n_layer\": 1.5}", "\"n_layer\" is a whole number, not 1.5", 2, 13},
+      {"{\"model_type\": \"gpt2\",\n \"n_layer\": 99999999999999999999}", "\"n_layer\" is out of range", 2, 13},
+      {"{\"model_type\": \"gpt2\",\n \"n_head\": 7}", "\"n_embd\" 768 cannot be divided into 7 heads", 2, 12},
+      {"{\"model_type\": \"gpt2\",\n \"attn_pdrop\": 1}", "\"attn_pdrop\" is out of range", 2, 16},
+      {"{\"model_type\": \"gpt2\",\n \"layer_norm_epsilon\": NaN}", "\"layer_norm_epsilon\" is out of range", 2, 24},
+      {"{\"model_type\": \"gpt2\", \"activation_function\": \"gelu_fast\"}",
+       "the activation \"gelu_fast\" is not modelled", 1, 47},
+      {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2Model\"]}", "the class GPT2Model is not modelled", 1, 41},
+      {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",
+       "32 heads cannot share 5 heads of keys and values evenly", 1, 48},
+      {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}",
+       "\"quantization_config\" is not modelled: weights of less than 16 bits are computed with by kernels of their "
+       "own",
+       1, 48},
+      {"{\"model_type\": \"llama\", \"rope_scaling\": {\"type\": \"dynamic\"}}",
+       "positions of the type \"dynamic\" are not modelled", 1, 50},
+      {"{\"model_type\": \"opt\", \"do_layer_norm_before\": false}", "\"do_layer_norm_before\": false is not modelled",
+       1, 47},
+      {"{\"model_type\": \"t5\", \"feed_forward_proj\": \"gated-gelu\"}",
+       "of the feed forward layers only \"relu\" is modelled", 1, 43},
+      {"{\"model_type\": \"qwen3\", \"layer_types\": [\"sliding_attention\"]}",
+       "layers of the type \"sliding_attention\" are not modelled", 1, 41},
+  };
+  for (const Case& c : kCases) {
+    CAPTURE(std::string(c.text));
+    const Error error = refusal(c.text);
+    CHECK_EQ(error.message().substr(0, std::string_view(c.message).size()), c.message);
+    CHECK_EQ(error.line(), c.line);
+    CHECK_EQ(error.column(), c.column);
+  }
+}
+
+TEST_CASE("an unknown family names the known ones") {
+  CHECK_NE(refusal(R"({"model_type": "mamba"})").render().find("bert, distilbert, gemma, gpt2, llama"),
+           std::string::npos);
+}
+
+TEST_CASE("keys that are not there have the family's defaults") {
+  // LlamaConfig() is Llama 7B, GPT2Config() GPT-2 small, ViTConfig() ViT base with two labels.
+  const auto parameters = [](const std::string& text) {
+    return inferred(read_model(hugging_face_spec({"config.json", text}))).model.parameters;
+  };
+  CHECK_EQ(parameters(R"({"model_type": "llama"})"), 6'738'415'616);
+  CHECK_EQ(parameters(R"({"model_type": "gpt2", "n_inner": null})"), 124'439'808);
+  CHECK_EQ(parameters(R"({"model_type": "vit"})"), 85'800'194);
+}
+
+TEST_CASE("what a configuration says of types and attention stands in the comment") {
+  const std::string text = hugging_face_spec({"c.json", R"({"model_type": "llama", "torch_dtype": "bfloat16",
+                                       "_attn_implementation": "eager", "attention_dropout": 0.1})"})
+                               ->text;
+  for (const char* words : {"--precision bf16", "--attention eager", "GroupedQueryAttention(dropout=0.1)"})
+    CHECK_NE(text.find(words), std::string::npos);
+}
