@@ -42,7 +42,7 @@ class PointSizes {
         static_cast<double>(value_ - trace_.runs[a][0]) / static_cast<double>(trace_.runs[b][0] - trace_.runs[a][0]);
     const double bytes = static_cast<double>(points[a]) + share * static_cast<double>(points[b] - points[a]);
     if (bytes > 9e15) throw Error("a size does not fit in 64 bits");
-    return std::max<std::int64_t>(static_cast<std::int64_t>(std::llround(bytes)), 1);
+    return bytes < 1 ? 1 : static_cast<std::int64_t>(std::llround(bytes));
   }
 
  private:

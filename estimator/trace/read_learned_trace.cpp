@@ -7,6 +7,7 @@ namespace gpuplan {
 namespace {
 
 constexpr int kMaxSteps = 1'000'000;
+constexpr std::size_t kMaxSections = 500'000;
 constexpr std::int64_t kMostOfAVariable = 1'000'000'000;
 
 class Reader {
@@ -55,7 +56,7 @@ class Reader {
   void allocate(RunSet runs, std::string_view rest);
   void release(RunSet runs, std::string_view rest);
   void begin(int step, std::string_view phase) {
-    if (++begun_ > kMaxLearnedEvents) fail("has more than 4,000,000 events");
+    if (++begun_ > kMaxSections) fail("has more than 500,000 phases");
     trace_.sections.push_back({.step = step, .phase = std::string(phase), .events = {}});
   }
   void push(LearnedEvent event) {
