@@ -6,11 +6,8 @@
 #include "estimator/error.h"
 #include "tests/host_device/operation.h"
 #include "validate/cuda/convolutions.h"
-#include "validate/cuda/recurrences.h"
-#if __has_include("validate/cuda/cudnn_batch_norm.h")
 #include "validate/cuda/cudnn_batch_norm.h"
-#define GPUPLAN_CUDNN_BATCH_NORM
-#endif
+#include "validate/cuda/recurrences.h"
 
 extern "C" {
 cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
@@ -50,14 +47,12 @@ void Convolutions::run(const LaunchContext&, const Convolution& what, const Conv
   host::convolution_operations().front().run(k);
 }
 
-#ifdef GPUPLAN_CUDNN_BATCH_NORM
 bool cudnn_takes(BatchNormPass, const BatchNormTensors&) { return false; }
 BatchNormSpace cudnn_batch_norm_space(cudnnHandle_t, BatchNormPass, const BatchNormTensors&) { return {}; }
 void cudnn_batch_norm(cudnnHandle_t, const LaunchContext&, BatchNormPass, const BatchNormTensors&,
                       const BatchNormNumbers&, Workspace) {
   throw Error("cuDNN's batch norm is not emulated", ErrorKind::environment);
 }
-#endif
 
 Recurrences::Recurrences(cudnnHandle_t) : handle_(nullptr) {}
 Recurrences::~Recurrences() = default;
