@@ -36,8 +36,8 @@ forbid "$(include 'estimator/(schedule|plan|report|optimizer|memory/(allocator|l
 forbid "$(include "layers/|validate/|tools/|tests/|configs/|CLI/|yaml|$cuda")" \
   "a layer knows no other layer, no data and no device" 'layers/*.cpp'
 forbid "$(include "layers/|tools/|tests/|yaml|CLI/")" "validate/ sees the plan and the device only" 'validate/*'
-forbid "$(include "$cuda")" "only validate/cuda* and validate/shadow/ know CUDA" \
-  '*.h' '*.cpp' ':!validate/cuda*' ':!validate/shadow/*'
+forbid "$(include "$cuda")" "only validate/cuda*, validate/shadow/ and the emulation know CUDA" \
+  '*.h' '*.cpp' ':!validate/cuda*' ':!validate/shadow/*' ':!tests/cuda/emulation/*'
 forbid "$(include 'tools/|CLI/')" "nothing depends on tools/" '*.h' '*.cpp' ':!tools/*' ':!tests/*'
 forbid "$(include 'tests/|doctest')" "nothing depends on tests/" '*.h' '*.cpp' ':!tests/*'
 forbid '#[[:space:]]*include[[:space:]]*"\.\.?/' "includes are written from the root" '*.h' '*.cpp' '*.cu'
