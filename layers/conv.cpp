@@ -8,6 +8,8 @@
 // Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D. bf16 below capability 8.0 runs slow_conv2d:
 // im2col and a product a sample (with groups PyTorch loops over them with copies of the slices, which is not modelled).
 
+#include <string>
+
 #include "estimator/aten/convolution.h"
 
 namespace gpuplan::layers {
@@ -62,6 +64,15 @@ TensorId padded(LayerBuilder& b, TensorId x, const Padding& pad) {
   return y;
 }
 
+// F.conv2d(x, weight, bias) of weights that the model computes: they are inputs.
+TensorId given(LayerBuilder& b, int i, const Shape& shape) {
+  const TensorId t = b.input(i);
+  if (!(b.shape(t) == shape))
+    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
+           " is " + to_string(b.shape(t)));
+  return t;
+}
+
 void lower_convolution(LayerBuilder& b, bool one_d) {
   b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
   const TensorId x = b.input();
@@ -101,8 +112,11 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
   const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
   aten::ConvolutionOperands of;
   of.input = x;
-  of.weight = b.parameter("weight", filter);
-  if (b.boolean("bias")) of.bias = b.parameter("bias", {k});
+  of.weight = b.input_count() > 1 ? given(b, 1, filter) : b.parameter("weight", filter);
+  if (b.input_count() > 2)
+    of.bias = given(b, 2, {k});
+  else if (b.input_count() == 1 && b.boolean("bias"))
+    of.bias = b.parameter("bias", {k});
   of = aten::autocast_lower(b, of);
   // padding='same' with an odd total pads the input explicitly first.
   if (!pad.symmetric) of.input = padded(b, of.input, pad);
@@ -131,6 +145,7 @@ const LayerDef kConv1d{
         "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
         "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
     .parameters = kParameters,
+    .max_inputs = 3,
     .lower = lower_1d,
     .example = {.call = "Conv1d(16, 32, 5, padding=2)",
                 .input_shapes = {{4, 16, 100}},
@@ -151,6 +166,7 @@ const LayerDef kConv2d{
         "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
         "Saved: x and W, whichever of them is trained (one combined derivative formula).",
     .parameters = kParameters,
+    .max_inputs = 3,
     .lower = lower_2d,
     .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
                 .input_shapes = {{8, 64, 56, 56}},

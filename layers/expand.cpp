@@ -13,7 +13,7 @@ namespace {
 
 void lower_expand(LayerBuilder& b) {
   const Shape in = b.shape(b.input());
-  const std::vector<std::int64_t> sizes = b.integers("sizes");
+  const std::vector<std::int64_t> sizes = b.sizes("sizes");
   const int rank = static_cast<int>(sizes.size());
   if (rank < in.rank() || rank > Shape::kMaxRank)
     b.fail("sizes", std::to_string(rank) + " sizes for an input " + to_string(in),
@@ -56,7 +56,8 @@ const LayerDef kExpand{
     .name = "Expand",
     .summary = "repeats dimensions of size 1, without memory",
     .math = "x.expand(sizes), the batch's too; -1 keeps a size. A view. Backward: a sum over what was repeated.",
-    .parameters = {{"sizes", ParameterType::integers, "", "every size of the result; -1: as it is", true}},
+    .parameters = {{"sizes", ParameterType::integers, "", "every size of the result; -1: as it is; _: the batch",
+                    true}},
     .lower = lower_expand,
     .example = {.call = "Expand(-1, 8, -1)",
                 .input_shapes = {{4, 1, 14}},

@@ -5,10 +5,21 @@
 // input is saved only when the weight wants a gradient, the weight only when the input wants one. The bias
 // gradient is the engine's sum_to over the rows, after both products. addmm's backward computes dX first, mm's dW.
 
+#include <string>
+
 #include "estimator/aten/linear.h"
 
 namespace gpuplan::layers {
 namespace {
+
+// F.linear(x, weight, bias) of weights that the model computes: they are inputs.
+TensorId given(LayerBuilder& b, int i, const Shape& shape) {
+  const TensorId t = b.input(i);
+  if (!(b.shape(t) == shape))
+    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
+           " is " + to_string(b.shape(t)));
+  return t;
+}
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -16,8 +27,13 @@ void lower(LayerBuilder& b) {
   if (in.rank() < 1) b.fail("expects an input [..., in_features]");
   const std::int64_t k = b.size("in_features", in[-1], "input features");
   const std::int64_t n = b.size("out_features");
-  const TensorId weight = b.parameter("weight", {n, k});
-  const TensorId bias = b.boolean("bias") ? b.parameter("bias", {n}) : kNone;
+  const bool computed = b.input_count() > 1;
+  const TensorId weight = computed ? given(b, 1, {n, k}) : b.parameter("weight", {n, k});
+  TensorId bias = kNone;
+  if (b.input_count() > 2)
+    bias = given(b, 2, {n});
+  else if (!computed && b.boolean("bias"))
+    bias = b.parameter("bias", {n});
   b.output(aten::linear(b, x, weight, bias));
 }
 
@@ -31,6 +47,7 @@ const LayerDef kLinear{
     .parameters = {{"in_features", ParameterType::size, "", "size of the last input dimension, or _"},
                    {"out_features", ParameterType::size, "", "size of the last output dimension"},
                    {"bias", ParameterType::boolean, "True", "adds a learnable bias [out_features]"}},
+    .max_inputs = 3,
     .lower = lower,
     .example = {.call = "Linear(784, 512)",
                 .input_shapes = {{128, 784}},

@@ -25,9 +25,11 @@ void lower_slice(LayerBuilder& b) {
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   const std::int64_t begin = position(b.integer("start"), in[dim]);
   const std::int64_t end = b.is_none("end") ? in[dim] : position(b.integer("end"), in[dim]);
+  const std::int64_t step = b.integer("step");
+  if (step < 1) b.fail("step", "a step of " + std::to_string(step) + " leads nowhere", "expected step >= 1");
   if (begin >= end) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
-  if (begin == 0 && end == in[dim] && !b.before(kElidesFullSlices)) return b.output(b.input());
-  b.output(aten::slice(b, b.input(), dim, begin, end - begin));
+  if (begin == 0 && end == in[dim] && step == 1 && !b.before(kElidesFullSlices)) return b.output(b.input());
+  b.output(aten::slice(b, b.input(), dim, begin, (end - begin - 1) / step + 1, step));
 }
 
 void lower_select(LayerBuilder& b) {
@@ -47,11 +49,12 @@ void lower_unbind(LayerBuilder& b) {
 
 const LayerDef kSlice{
     .name = "Slice",
-    .summary = "x[start:end] along a dimension",
+    .summary = "x[start:end:step] along a dimension",
     .math = "A view. Backward: zeros of x's size, with the gradient copied into them.",
     .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
                    {"start", ParameterType::integer, "0", "first position; negative from the end"},
-                   {"end", ParameterType::integer, "None", "position after the last; None: all that follow"}},
+                   {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
+                   {"step", ParameterType::integer, "1", "every so manyth position"}},
     .lower = lower_slice,
     .example = {.call = "Slice(1, 2, -1)",
                 .input_shapes = {{4, 8, 14, 14}},

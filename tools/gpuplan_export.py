@@ -512,11 +512,11 @@ class Body:
         for k, value in enumerate(entry.outputs):
             self.defined.setdefault(value, []).append((entry, k))
 
-    def definition(self, value: Value, before: Entry) -> Tuple[Entry, int]:
-        """The entry that a value was last the result of, before another entry or, failing that, by it."""
+    def definition(self, value: Value, before: Entry) -> Optional[Tuple[Entry, int]]:
+        """The entry that a value was last the result of before another entry; None where it was given."""
         position = {id(e): i for i, e in enumerate(self.entries)}
-        earlier = [d for d in self.defined[value] if position[id(d[0])] < position[id(before)]]
-        return earlier[-1] if earlier else self.defined[value][0]
+        earlier = [d for d in self.defined.get(value, ()) if position[id(d[0])] < position[id(before)]]
+        return earlier[-1] if earlier else None
 
     def fresh_name(self, wanted: str) -> str:
         """A name that no entry of this body has."""
@@ -748,10 +748,10 @@ class Writer:
         self.lowering.connect(self.body, entry)
         return entry
 
-    def inner(self, shape: Sequence[Any]) -> Value:
+    def inner(self, shape: Sequence[Any], like: Optional[Value] = None) -> Value:
         """A tensor between two layers that one call becomes."""
         value = object.__new__(Value)
-        value.__dict__.update(vars(self.x))
+        value.__dict__.update(vars(self.x if like is None else like))
         value.shape, value.died, value.weight, value.kind = tuple(shape), self.call.event, None, "activation"
         return value
 
@@ -1193,12 +1193,12 @@ def write_detach(w: Writer) -> None:
     w.emit("Detach", [], [w.x], view=True)
 
 
-@handles("cross", "clamp", "clip", "clamp_")
+@handles("clamp", "clip")
 def write_clamp(w: Writer) -> None:
     low, high = w.argument(1, "min"), w.argument(2, "max")
     if isinstance(low, Value) or isinstance(high, Value):
         raise Unsupported("between tensors")
-    w.emit("Clamp", [("min", low), ("max", high)] + ([("inplace", True)] if w.call.name.endswith("_") else []), [w.x])
+    w.emit("Clamp", [(n, v) for n, v in (("min", low), ("max", high)) if v is not None], [w.x])
 
 
 @handles("masked_fill", "masked_fill_")
@@ -1226,7 +1226,96 @@ def write_normalize(w: Writer) -> None:
 
 @handles("einsum")
 def write_einsum(w: Writer) -> None:
-    raise Unsupported(str(w.argument(0, "equation")))
+    """As torch runs it (aten/src/ATen/native/Linear.cpp, sumproduct_pair): one batched product of reshaped operands."""
+    equation, operands = str(w.argument(0, "equation")).replace(" ", ""), flat_values(w.args[1:])
+    given, _, wanted = equation.partition("->")
+    letters = given.split(",")
+    sizes = {c: n for part, x in zip(letters, operands) for c, n in zip(part, x.shape)}
+    if len(operands) != 2 or "." in equation or not wanted or any(len(set(p)) != len(p) for p in letters + [wanted]):
+        raise Unsupported(equation)
+    left, right = letters
+    if any((c in left) + (c in right) + (c in wanted) < 2 for c in sizes):
+        raise Unsupported(equation)
+    both = [c for c in wanted if c in left and c in right]
+    only_left, only_right = [c for c in wanted if c not in right], [c for c in wanted if c not in left]
+    summed = [c for c in left if c not in wanted]
+    product = w.results()[0]
+    a = einsum_operand(w, operands[0], left, [both, only_left, summed], sizes)
+    b = einsum_operand(w, operands[1], right, [both, summed, only_right], sizes)
+    order = both + only_left + only_right
+    shape = w.inner([sizes[c] for c in order], product)
+    matrices = w.inner([times_all(sizes[c] for c in part) for part in (both, only_left, only_right)], product)
+    w.emit("MatMul", [], [a, b], [matrices])
+    permuted = order != list(wanted)
+    w.emit("View", [("", n) for n in inferred_shape([sizes[c] for c in order])], [matrices], [shape if permuted else product], view=True)
+    if permuted:
+        w.emit("Permute", [("", order.index(c)) for c in wanted], [shape], [product], view=True)
+
+
+def einsum_operand(w: Writer, x: Value, letters: str, parts: List[List[str]], sizes: Dict[str, Any]) -> Value:
+    """The operand as a batch of matrices."""
+    order = [c for part in parts for c in part]
+    if order != list(letters):
+        y = w.inner([sizes[c] for c in order], x)
+        w.emit("Permute", [("", letters.index(c)) for c in order], [x], [y], view=True)
+        x = y
+    y = w.inner([times_all(sizes[c] for c in part) for part in parts], x)
+    w.emit("Reshape", [("", n) for n in inferred_shape(y.shape)], [x], [y], view=True)
+    return y
+
+
+def times_all(sizes: Iterable[Any]) -> Any:
+    total, batched = 1, False
+    for n in sizes:
+        batched = batched or isinstance(n, Batch)
+        total *= n.times if isinstance(n, Batch) else n
+    return Batch(total) if batched else total
+
+
+@handles("__setitem__")
+def write_setitem(w: Writer) -> None:
+    """x[a:b, c:d] = number."""
+    index, value = w.argument(1, "key"), w.argument(2, "value")
+    parts = list(index) if isinstance(index, (tuple, list)) else [index]
+    if not number(value) or any(isinstance(p, Value) for p in parts):
+        raise Unsupported("of a tensor, or by one")
+    x = w.x
+    for op, arguments, shape in index_steps(parts, list(w.x.shape)):
+        y = w.inner(shape)
+        w.emit(op, [("", a) for a in arguments], [x], [y], view=True)
+        x = y
+    w.emit("Fill", [("", value)], [x], [])
+
+
+@handles("zero_", "fill_")
+def write_fill(w: Writer) -> None:
+    value = 0 if w.call.name == "zero_" else w.argument(1, "value")
+    if not number(value):
+        raise Unsupported("by a tensor")
+    w.emit("Fill", [("", value)], [w.x])
+
+
+@handles("zeros", "new_zeros")
+def write_zeros(w: Writer) -> None:
+    out = w.results()[0]
+    if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
+        raise Unsupported("of a multiple of the batch")
+    dtype = [] if out.dtype == torch.float32 else [("dtype", dtype_name(out.dtype))]
+    w.emit("Zeros", [("", "_" if isinstance(n, Batch) else n) for n in out.shape] + dtype, [])
+
+
+def comparison(op: str) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        other = w.argument(1, "other")
+        if not number(other):
+            raise Unsupported("with a tensor")
+        w.emit(op, [("", other)], [w.x])
+    return write
+
+
+for _op, _names in {"Eq": "eq __eq__", "Ne": "ne __ne__", "Lt": "lt __lt__", "Le": "le __le__", "Gt": "gt __gt__",
+                    "Ge": "ge __ge__"}.items():
+    handles(*_names.split())(comparison(_op))
 
 
 # --- functions with weights
@@ -1236,7 +1325,7 @@ def write_einsum(w: Writer) -> None:
 def write_linear(w: Writer) -> None:
     weight, bias = w.argument(1, "weight"), w.argument(2, "bias")
     if weight.weight is None or (bias is not None and bias.weight is None):
-        return w.emit("FunctionalLinear", [], [w.x, weight] + ([bias] if bias is not None else [])) and None
+        return w.emit("Linear", [("", weight.shape[1]), ("", weight.shape[0])], [w.x, weight] + ([] if bias is None else [bias])) and None
     arguments = [("", weight.shape[1]), ("", weight.shape[0])] + ([("bias", False)] if bias is None else [])
     w.with_weights("Linear", arguments, [w.x], [weight, bias])
 
@@ -1251,7 +1340,7 @@ def write_conv(w: Writer) -> None:
     op = "Conv2d" if w.call.name == "conv2d" else "Conv1d"
     arguments = [("", weight.shape[1] * groups), ("", weight.shape[0]), ("", simplified(tuple(weight.shape[2:])))] + options
     if weight.weight is None:
-        return w.emit("Functional" + op, options, [w.x, weight] + ([bias] if bias is not None else [])) and None
+        return w.emit(op, arguments, [w.x, weight] + ([bias] if bias is not None else [])) and None
     w.with_weights(op, arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
@@ -1478,9 +1567,9 @@ class Folder:
 
     @staticmethod
     def reference(body: Body, index: Dict[int, int], value: Value, user: Entry) -> Any:
-        if value in body.defined:
-            entry, k = body.definition(value, user)
-            return (index[id(entry)], k)
+        known = body.definition(value, user)
+        if known is not None:
+            return (index[id(known[0])], known[1])
         return ("given", body.inputs.index(value))
 
     def find_params(self, group: Group) -> None:
@@ -1511,8 +1600,8 @@ def scalar(value: Any) -> str:
 
 def call_scalar(value: Any) -> str:
     if isinstance(value, float):
-        if math.isinf(value):
-            return "-inf" if value < 0 else "inf"
+        if math.isinf(value):  # the grammar's numbers are finite: the largest of fp32
+            return repr(math.copysign(3.4028234663852886e+38, value))
         return repr(value)
     return str(value)
 
@@ -1594,8 +1683,9 @@ class Printer:
         return [f"from: {refs[0]}" if len(refs) == 1 else f"from: [{', '.join(refs)}]"]
 
     def name_of(self, body: Body, value: Value, names: Dict[int, str], user: Entry) -> str:
-        if value in body.defined:
-            entry, k = body.definition(value, user)
+        known = body.definition(value, user)
+        if known is not None:
+            entry, k = known
             name = names[id(entry)]
             return f"{name}.{k}" if len(entry.outputs) > 1 else name
         k = body.inputs.index(value)
@@ -1603,17 +1693,22 @@ class Printer:
             return body.input_names[k]
         return f"input.{k}" if k else "input"
 
+    @staticmethod
+    def definers(body: Body, values: Iterable[Value], user: Entry) -> Iterable[int]:
+        known = (body.definition(v, user) for v in values)
+        return (id(d[0]) for d in known if d is not None)
+
     def names(self, body: Body) -> Dict[int, str]:
         """Every entry that something refers to has a name; others need none."""
         wanted = set()
         current = body.inputs[0] if body.inputs else None
         for i, entry in enumerate(body.entries):
             if entry.inputs != [current]:
-                wanted.update(id(body.definition(v, entry)[0]) for v in entry.inputs if v in body.defined)
+                wanted.update(self.definers(body, entry.inputs, entry))
             current = entry.outputs[0] if entry.outputs else None
             if i in body.holds:
                 after = body.entries[i + 1]
-                wanted.update(id(body.definition(v, after)[0]) for v in body.holds[i] + [current] if v in body.defined)
+                wanted.update(self.definers(body, body.holds[i] + [current], after))
         numeric = not body.sequential and any(e.name.isdigit() for e in body.entries)
         names: Dict[int, str] = {}
         taken = {e.name for e in body.entries if e.name}
@@ -1772,7 +1867,7 @@ def make_sequential(body: Body, entry: Entry) -> None:
 
 
 def construction_order(body: Body, ranks: Dict[str, int]) -> List[str]:
-    """The names of the entries with weights in the order of their registration, where it is not that of their run."""
+    """The names of the entries with weights in the order in which they are moved to the GPU, where it is not that of their run."""
     owned = [(ranks.get(e.path, -1), e.name) for e in body.entries
              if e.name and e.path in ranks and not e.tie and (e.has_weights or (e.body is not None and holds_weights(e.body)))]
     return [] if owned == sorted(owned) else [name for _, name in sorted(owned)]
@@ -1782,12 +1877,24 @@ def holds_weights(body: Body) -> bool:
     return any(e.has_weights or (e.body is not None and holds_weights(e.body)) for e in body.entries)
 
 
-def registration_ranks(model: nn.Module) -> Dict[str, int]:
+def moving_ranks(model: nn.Module) -> Dict[str, int]:
+    """When each module's weights get their memory, by path, as model.to("cuda") moves them: a module's children first,
+    then its own (torch.nn.Module._apply). A model that is made on the GPU gets them in the order of its constructors'
+    statements, which nothing in the model tells."""
     ranks: Dict[str, int] = {}
-    for path, module in model.named_modules():
-        ranks[path] = len(ranks)
-        for name in list(module._parameters) + list(module._buffers):
-            ranks.setdefault(f"{path}.{name}" if path else name, len(ranks))
+
+    def visit(module: nn.Module, path: str) -> None:
+        prefix = path + "." if path else ""
+        first = len(ranks)
+        for name, child in module.named_children():
+            visit(child, prefix + name)
+        for name, tensor in list(module._parameters.items()) + list(module._buffers.items()):
+            if tensor is not None:
+                ranks[prefix + name] = len(ranks)
+        if len(ranks) > first:
+            ranks[path] = first
+
+    visit(model, "")
     return ranks
 
 
@@ -1898,7 +2005,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
         raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in lowering.unknown))
     inputs, top.input_names = input_lines(batch, run)
     hold_what_python_holds(top, run)
-    ranks = registration_ranks(bare)
+    ranks = moving_ranks(bare)
     for body in all_bodies(top):
         for entry in body.entries:
             if entry.body is not None:
@@ -1957,8 +2064,16 @@ def built(target: str, arguments: Sequence[str]) -> nn.Module:
             keywords[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             keywords[key] = value
-    with weights_without_data():
-        return make(**keywords)
+    return constructed(lambda: make(**keywords))
+
+
+def constructed(make: Callable[[], nn.Module]) -> nn.Module:
+    """A model whose parameters have no data, unless its constructor runs it."""
+    try:
+        with weights_without_data():
+            return make()
+    except (NotImplementedError, RuntimeError):
+        return make()
 
 
 @contextlib.contextmanager

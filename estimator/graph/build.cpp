@@ -197,7 +197,7 @@ class Walker {
     if (!node.name.empty()) scope.name(here, y, many_);
     if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
     if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
-    many_ = nullptr;
+    last_many_ = std::exchange(many_, nullptr);
     return y;
   }
 
@@ -217,12 +217,14 @@ class Walker {
     Scope scope(path, inputs);
     const std::size_t kept_before = kept_.size();
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
+    const std::vector<TensorId>* several = last_many_;
     std::vector<TensorId> held(inputs.begin(), inputs.end());
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
     layers_.frame_returns(held);
     if (checkpointed) end_checkpoint(part);
     order_construction(path, block.order, block.body, before);
+    many_ = several;
     return y;
   }
 
@@ -325,7 +327,8 @@ class Walker {
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false;
-  const std::vector<TensorId>* many_ = nullptr;  // outputs of the entry just run, when there are several
+  const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
+  const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;
 };
 

@@ -169,6 +169,10 @@ class LayerBuilder {
   /// One integer for both or two, each within 32 bits as cuDNN's and the pooling kernels' arguments are.
   Pair pair(std::string_view name) const;
   std::vector<std::int64_t> integers(std::string_view name) const;
+  /// The same, `_` standing for the batch.
+  std::vector<std::int64_t> sizes(std::string_view name) const;
+  /// Of the model's inputs, a micro-batch's where there are several.
+  std::int64_t batch() const;
   double real(std::string_view name) const;
   bool boolean(std::string_view name) const;
   std::string_view word(std::string_view name) const;
@@ -291,6 +295,7 @@ class LayerBuilder {
     std::int32_t first_positional = -1, positionals = 0;  // variadic
   };
   int index_of(std::string_view name) const;  // -1 for none
+  std::vector<std::int64_t> listed(std::string_view name, std::optional<std::int64_t> inferred) const;
   std::size_t declared(std::string_view name) const;
   const Value* argument(std::string_view name) const { return bound_[declared(name)].value; }
   Value value_of(std::string_view name) const;  // the default's where nothing was written

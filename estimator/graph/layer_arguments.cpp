@@ -143,14 +143,25 @@ std::int64_t LayerBuilder::size(std::string_view name, std::int64_t inferred, st
 }
 
 std::vector<std::int64_t> LayerBuilder::integers(std::string_view name) const {
-  const Bound& b = bound_[declared(name)];
   const bool inferable = call_.def->parameters[declared(name)].type == ParameterType::size;
+  return listed(name, inferable ? std::optional<std::int64_t>(-1) : std::nullopt);
+}
+
+std::vector<std::int64_t> LayerBuilder::sizes(std::string_view name) const { return listed(name, batch()); }
+
+std::int64_t LayerBuilder::batch() const {
+  const Shape of = graph_.inputs.empty() ? Shape{} : shape(graph_.inputs.front());
+  return of.rank() > 0 ? of[0] : run_.batch;
+}
+
+std::vector<std::int64_t> LayerBuilder::listed(std::string_view name, std::optional<std::int64_t> inferred) const {
+  const Bound& b = bound_[declared(name)];
   std::vector<std::int64_t> out;
   const auto add = [&](const Value& v) {
     if (const auto* i = std::get_if<std::int64_t>(&v.as))
       out.push_back(*i);
-    else if (inferable && std::holds_alternative<Inferred>(v.as))
-      out.push_back(-1);  // inferred
+    else if (inferred && std::holds_alternative<Inferred>(v.as))
+      out.push_back(*inferred);
     else
       fail(name, "\"" + std::string(name) + "\" is not a list of integers", "expected integers");
   };

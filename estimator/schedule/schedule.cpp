@@ -105,8 +105,10 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     kept[static_cast<std::size_t>(output)] = 1;
   }
   for (const TensorId t : graph.kept_with_output) {
-    s.beside_output.push_back(buffer_of(graph, t));
-    kept[static_cast<std::size_t>(s.beside_output.back())] = 1;
+    const BufferId b = buffer_of(graph, t);
+    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
+    s.beside_output.push_back(b);
+    kept[static_cast<std::size_t>(b)] = 1;
   }
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);

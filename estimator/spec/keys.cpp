@@ -61,7 +61,7 @@ bool is_module_name(std::string_view text) {
   if (text.empty() || text.size() > kMaxNameBytes) return false;
   char previous = '.';
   for (const char c : text) {
-    if (!is_word(c) && (c != '.' || previous == '.')) return false;
+    if (!is_word(c) && (c != '-' || previous == '.') && (c != '.' || previous == '.')) return false;
     previous = c;
   }
   return previous != '.';
@@ -72,7 +72,7 @@ std::string read_module_name(const YamlNode& node) {
   expect_name_length(node);
   if (!is_module_name(node.text)) {
     Error error(describe(node) + " cannot be a layer's name");
-    error.at(node.mark).label("letters, digits and underscores, parts joined by dots");
+    error.at(node.mark).label("letters, digits, underscores and inner hyphens, parts joined by dots");
     if (node.text.find('(') != std::string::npos)
       error.help(node.in_flow ? "inside { } and [ ] a comma ends the text: quote the call, or write one layer per line"
                               : "a keyword argument is written keyword=value, without a colon");

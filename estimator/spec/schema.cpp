@@ -68,7 +68,7 @@ constexpr std::string_view kHead = R"json({
   },
   "$defs": {
     "identifier": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-    "module_name": {"type": "string", "pattern": "^[A-Za-z0-9_]+(\\.[A-Za-z0-9_]+)*$"},
+    "module_name": {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$"},
     "expression": {"type": "string", "pattern": "^\\$([A-Za-z_][A-Za-z0-9_]*|\\{[^}]*\\})$"},
     "size": {"anyOf": [{"type": "integer", "minimum": 1}, {"$ref": "#/$defs/expression"}]},
     "flag": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/expression"}]},

@@ -162,6 +162,21 @@ def cases():
                 call = f"{name}({reduction})"
                 yield call, [shape], Loss(eval("NN." + call), shape, False)
     yield "mean()", [IMAGE], Functional(lambda x: x.mean())
+    functions = {
+        "Exp()": torch.exp, "Log()": torch.log, "Sqrt()": torch.sqrt, "Abs()": torch.abs, "Neg()": torch.neg,
+        "Reciprocal()": torch.reciprocal, "RSub(1)": lambda x: 1 - x, "Sin()": torch.sin, "Cos()": torch.cos,
+        "Softplus()": NN.functional.softplus, "Mish()": NN.functional.mish, "Clamp(max=4.6)": lambda x: x.clamp(max=4.6),
+        "Clamp(min=0.1)": lambda x: x.clamp(min=0.1), "Clamp(min=0, max=1)": lambda x: x.clamp(0, 1),
+        "Normalize(dim=-1)": lambda x: NN.functional.normalize(x, dim=-1),
+        "Normalize()": lambda x: NN.functional.normalize(x), "Clone()": torch.clone, "To(float16)": lambda x: x.half(),
+        "Slice(2, 0, 14, 2)": lambda x: x[:, :, ::2], "Slice(3, 1, 14, 3)": lambda x: x[..., 1::3],
+    }
+    for call, f in functions.items():
+        yield call, [IMAGE], Functional(f)
+    yield "Exp()", [BIG], Functional(torch.exp)
+    yield "Normalize(dim=-1)", [BIG], Functional(lambda x: NN.functional.normalize(x, dim=-1))
+    yield "Conv2d(8, 16, 3)", [IMAGE, (16, 8, 3, 3)], Functional(NN.functional.conv2d)
+    yield "Conv2d(8, 16, 3, padding=1)", [IMAGE, (16, 8, 3, 3), (16,)], Functional(lambda x, w, b: NN.functional.conv2d(x, w, b, padding=1))
 
 
 def trace(fn):

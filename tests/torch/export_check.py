@@ -3,7 +3,7 @@
 
     python tests/torch/export_check.py --gpuplan build/gpuplan [--results DIR] [--again] MODEL...
 
-MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, hugging_face:NAME, or `torchvision`,
+MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, or `torchvision`,
 `segmentation`, ... for all of that kind. Parameters and buffers are counted from the model's tensors, multiply-adds of a
 forward by torch.utils.flop_counter, everything on the meta device. --results keeps a file for each model, so that a run
 that was stopped goes on where it was and several may share the folder; --again repeats those that failed. Exits with 1
@@ -48,29 +48,28 @@ def torchvision_case(name: str) -> Case:
     import torchvision
 
     keywords = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    with gpuplan_export.weights_without_data():
-        return Case(torchvision.models.get_model(name, **keywords), image(SIZES.get(name, 224)))
+    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, **keywords))
+    return Case(model, image(SIZES.get(name, 224)))
 
 
 def segmentation_case(name: str) -> Case:
     import torchvision
 
-    with gpuplan_export.weights_without_data():
-        return Case(torchvision.models.get_model(name, weights_backbone=None), image(224))
+    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, weights_backbone=None))
+    return Case(model, image(224))
 
 
 def backbone_case(name: str) -> Case:
     import torchvision
 
-    with gpuplan_export.weights_without_data():
-        return Case(torchvision.models.get_model(name, weights_backbone=None).backbone, image(320))
+    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, weights_backbone=None).backbone)
+    return Case(model, image(320))
 
 
 def timm_case(name: str) -> Case:
     import timm
 
-    with gpuplan_export.weights_without_data():
-        model = timm.create_model(name)
+    model = gpuplan_export.constructed(lambda: timm.create_model(name))
     size = model.default_cfg.get("input_size", (3, 224, 224))
     return Case(model, torch.empty((BATCH,) + tuple(size), device="meta"))
 

@@ -1,0 +1,95 @@
+// Clone, To, Detach, Return: the same values as another tensor, or under another name.
+//
+// clone and a conversion hand their gradient on (derivatives.yaml; the conversion's is converted back); a detached
+// tensor shares the storage and has no gradient. Return is the tuple that a function returns: name.0, name.1, ...
+
+#include <string>
+
+#include "estimator/aten/views.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void lower_clone(LayerBuilder& b) { b.output(aten::clone(b, b.input())); }
+
+void lower_to(LayerBuilder& b) {
+  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
+  if (!dtype)
+    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
+  b.output(b.cast(b.input(), *dtype));
+}
+
+void lower_detach(LayerBuilder& b) {
+  const TensorId x = b.input();
+  b.output(b.alias(x, b.shape(x), b.strides(x)));
+}
+
+void lower_return(LayerBuilder& b) {
+  std::vector<TensorId> results;
+  for (int i = 0; i < b.input_count(); ++i) results.push_back(b.input(i));
+  b.outputs(results);
+}
+
+const LayerDef kClone{
+    .name = "Clone",
+    .summary = "tensor.clone",
+    .math = "A copy. Saved: nothing. The gradient passes through.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower_clone,
+    .example = {.call = "Clone()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kTo{
+    .name = "To",
+    .summary = "tensor.to of a type",
+    .math = "x in this type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
+    .parameters = {{"dtype", ParameterType::word, "", "float32, float16, bfloat16, int64, bool, ..."}},
+    .indices = true,
+    .lower = lower_to,
+    .example = {.call = "To(int32)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef kDetach{
+    .name = "Detach",
+    .summary = "tensor.detach",
+    .math = "The same storage without a gradient. No kernel.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower_detach,
+    .example = {.call = "Detach()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .input_dtype = DType::int64,
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing is computed"},
+};
+
+const LayerDef kReturn{
+    .name = "Return",
+    .summary = "several results of a block",
+    .math = "Written last: the block's results are name.0, name.1, ... of its entry. No kernel.",
+    .parameters = {},
+    .min_inputs = 1,
+    .max_inputs = 1024,
+    .indices = true,
+    .lower = lower_return,
+    .example = {.call = "Return()",
+                .input_shapes = {{4, 8, 14, 14}, {4, 8}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "nothing is computed"},
+};
+
+const LayerDef* const kLayers[] = {&kClone, &kTo, &kDetach, &kReturn};
+
+}  // namespace
+
+std::span<const LayerDef* const> copies_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,115 @@
+// Clamp and Normalize: values between bounds, and F.normalize, x / max(||x||, eps) over a dimension.
+//
+// clamp saves its input; the gradient is chosen by a mask of one byte an element against a scalar zero, two masks
+// joined in place where both bounds are given (torch/csrc/autograd/FunctionsManual.cpp, clamp_backward). F.normalize is
+// linalg_vector_norm, clamp_min, an expanded view and a quotient (torch/nn/functional.py); the norm's gradient is
+// grad * (x / norm).masked_fill_(norm == 0, 0) (norm_backward of p = 2).
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
+#include "estimator/graph/dimensions.h"
+
+namespace gpuplan::layers {
+namespace {
+
+struct Bounds {
+  std::optional<double> low, high;
+};
+
+TensorId clamp(LayerBuilder& b, TensorId x, const Bounds& bounds) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const std::string_view op = !bounds.high ? "aten::clamp_min" : !bounds.low ? "aten::clamp_max" : "aten::clamp";
+  const TensorId y = b.emit(op, each, {x}, shape, dtype);
+  b.numbers({bounds.low.value_or(-HUGE_VAL), bounds.high.value_or(HUGE_VAL)});
+  if (NodeBuilder node = b.node("ClampBackward1", y, {x})) {
+    // where(mask, grad, scalar_tensor(0)): its last argument is made first.
+    const Operand zero = node.run("aten::scalar_tensor", Fill{1}, {}, Shape{}, dtype);
+    std::vector<Operand> masks;
+    for (const auto& [bound, comparison] : {std::pair{bounds.low, "aten::ge"}, std::pair{bounds.high, "aten::le"}}) {
+      if (!bound) continue;
+      masks.push_back(node.run(comparison, each, {x}, {shape, DType::boolean}));
+      node.numbers({*bound});
+    }
+    if (masks.size() == 2) node.run_in_place("aten::logical_and_", each, {masks[0], masks[1]});
+    node.give(x, node.run("aten::where", each, {masks[0], node.grad(), zero}, shape, dtype));
+    node.hold({masks.front(), masks.back(), zero});
+  }
+  return y;
+}
+
+void lower_clamp(LayerBuilder& b) {
+  Bounds bounds;
+  if (b.given("min")) bounds.low = b.real("min");
+  if (b.given("max")) bounds.high = b.real("max");
+  if (!bounds.low && !bounds.high) b.fail("needs min, max or both");
+  b.output(clamp(b, b.input(), bounds));
+}
+
+TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = true};
+  const Shape out = reduced_shape(in, mask, true);
+  const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, out, dtype);
+  b.numbers({static_cast<double>(mask), 2});
+  if (NodeBuilder node = b.node("LinalgVectorNormBackward0", y, {x})) {
+    const Operand direction = node.run("aten::div", Elementwise{in.elements()}, {x, y}, in, dtype);
+    const Operand none = node.run("aten::eq", Elementwise{out.elements()}, {y}, {out, DType::boolean});
+    node.numbers({0});
+    node.run_in_place("aten::masked_fill_", Elementwise{in.elements()}, {direction, none});
+    node.numbers({0});
+    node.give(x, node.run("aten::mul", Elementwise{in.elements()}, {direction, node.grad()}, in, dtype));
+    node.hold({direction, none});
+  }
+  return y;
+}
+
+void lower_normalize(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
+  const TensorId norm = clamp(b, vector_norm(b, x, 1U << dim), {b.real("eps"), std::nullopt});
+  b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
+}
+
+const LayerDef kClamp{
+    .name = "Clamp",
+    .summary = "values between bounds",
+    .math = "y = min(max(x, low), high). Saved: x. Backward: masks of one byte an element, and one gradient.",
+    .parameters = {{"min", ParameterType::real, "None", "least value"},
+                   {"max", ParameterType::real, "None", "largest value"}},
+    .lower = lower_clamp,
+    .example = {.call = "Clamp(max=4.6)",
+                .input_shapes = {{2, 8, 4, 4}},
+                .output_shape = {2, 8, 4, 4},
+                .saved_bytes = 1'024,
+                .derivation = "x, 2*8*4*4*4 bytes, is saved"},
+};
+
+const LayerDef kNormalize{
+    .name = "Normalize",
+    .summary = "x divided by its norm over a dimension",
+    .math = "y = x / max(sqrt(sum of x^2 over dim), eps). Saved: x, the norms and the clamped norms.",
+    .parameters = {{"dim", ParameterType::integer, "1", "dimension that the norm is of"},
+                   {"eps", ParameterType::real, "1e-12", "least norm"}},
+    .lower = lower_normalize,
+    .example = {.call = "Normalize(dim=-1)",
+                .input_shapes = {{2, 8, 4, 16}},
+                .output_shape = {2, 8, 4, 16},
+                .saved_bytes = 4'608,
+                .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"},
+};
+
+const LayerDef* const kLayers[] = {&kClamp, &kNormalize};
+
+}  // namespace
+
+std::span<const LayerDef* const> normalize_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

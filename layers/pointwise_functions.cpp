@@ -1,0 +1,150 @@
+// Exp, Log, Sqrt, Abs, Neg, Reciprocal, RSub, Sin, Cos, Softplus, Mish: functions of every element that models write
+// without a module.
+//
+// Formulas per tools/autograd/derivatives.yaml. exp, sqrt and reciprocal save their result, neg and rsub nothing, the
+// others their input. Each factor of a gradient of two steps is a tensor that lives until the gradient is there. Under
+// autocast exp, log, reciprocal and softplus compute in fp32 (aten/src/ATen/autocast_mode.h).
+
+#include "estimator/aten/pointwise.h"
+
+namespace gpuplan::layers {
+namespace {
+
+using Saves = aten::Unary::Saves;
+
+constexpr aten::Unary kLog{"aten::log", "aten::log_", "LogBackward0", "aten::div", Saves::input, Saves::input, 1};
+constexpr aten::Unary kSoftplus{"aten::softplus", "", "SoftplusBackward0", "aten::softplus_backward", Saves::input,
+                                Saves::input,     4};
+constexpr aten::Unary kMish{
+    "aten::mish", "aten::mish_", "MishBackward0", "aten::mish_backward", Saves::input, Saves::input, 6};
+
+template <const aten::Unary& F>
+void plain(LayerBuilder& b) {
+  b.output(aten::unary(b, b.input(), F, b.boolean("inplace")));
+}
+template <const aten::Unary& F>
+void in_fp32(LayerBuilder& b) {
+  b.output(aten::unary(b, b.autocast_fp32(b.input()), F, b.boolean("inplace")));
+}
+void softplus(LayerBuilder& b) {
+  b.output(aten::unary(b, b.autocast_fp32(b.input()), kSoftplus, false, {b.real("beta"), b.real("threshold")}));
+}
+
+// A function whose gradient is a product, or a quotient, of the incoming one and a factor that is computed first.
+struct Slope {
+  std::string_view op, node, factor, last;
+  bool of_result = false;  // what is saved: the result, or the input
+};
+
+void with_slope(LayerBuilder& b, TensorId x, const Slope& f) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId y = b.emit(f.op, each, {x}, shape, dtype);
+  if (NodeBuilder node = b.node(f.node, y, {x})) {
+    const Operand factor = node.run(f.factor, each, {f.of_result ? y : x}, shape, dtype);
+    if (f.of_result) node.numbers({2});
+    node.give(x, node.run(f.last, each, {node.grad(), factor}, shape, dtype));
+    node.hold({factor});
+  }
+  b.output(y);
+}
+
+void square_root(LayerBuilder& b) {
+  with_slope(b, b.input(), {"aten::sqrt", "SqrtBackward0", "aten::mul", "aten::div", true});
+}
+void absolute(LayerBuilder& b) { with_slope(b, b.input(), {"aten::abs", "AbsBackward0", "aten::sgn", "aten::mul"}); }
+void sine(LayerBuilder& b) { with_slope(b, b.input(), {"aten::sin", "SinBackward0", "aten::cos", "aten::mul"}); }
+
+// Gradients of two factors: grad * -sin(x), and -grad * y^2.
+void cosine(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId y = b.emit("aten::cos", each, {x}, shape, dtype);
+  if (NodeBuilder node = b.node("CosBackward0", y, {x})) {
+    const Operand sin = node.run("aten::sin", each, {x}, shape, dtype);
+    const Operand minus = node.run("aten::neg", each, {sin}, shape, dtype);
+    node.give(x, node.run("aten::mul", each, {node.grad(), minus}, shape, dtype));
+    node.hold({sin, minus});
+  }
+  b.output(y);
+}
+
+void reciprocal(LayerBuilder& b) {
+  const TensorId x = b.autocast_fp32(b.input());
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId y = b.emit("aten::reciprocal", each, {x}, shape, dtype);
+  if (NodeBuilder node = b.node("ReciprocalBackward0", y, {x})) {
+    const Operand minus = node.run("aten::neg", each, {node.grad()}, shape, dtype);
+    const Operand square = node.run("aten::mul", each, {y, y}, shape, dtype);
+    node.give(x, node.run("aten::mul", each, {minus, square}, shape, dtype));
+    node.hold({minus, square});
+  }
+  b.output(y);
+}
+
+void subtract_from(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId y = b.emit("aten::rsub", each, {x}, shape, dtype);
+  b.numbers({b.real("other")});
+  if (NodeBuilder node = b.node("RsubBackward1", y, {x}))
+    node.give(x, node.run("aten::neg", each, {node.grad()}, shape, dtype));
+  b.output(y);
+}
+
+const ParameterDef kInPlace{"inplace", ParameterType::boolean, "False", "writes into its input"};
+
+LayerDef function(std::string_view name, std::string_view summary, std::string_view math,
+                  std::vector<ParameterDef> parameters, void (*lowering)(LayerBuilder&), std::string_view call,
+                  std::int64_t saved) {
+  return {.name = name,
+          .summary = summary,
+          .math = math,
+          .parameters = std::move(parameters),
+          .lower = lowering,
+          .example = {.call = call,
+                      .input_shapes = {{2, 8, 4, 4}},
+                      .output_shape = {2, 8, 4, 4},
+                      .saved_bytes = saved,
+                      .derivation = saved > 0 ? "one tensor of 2*8*4*4*4 bytes is saved, the input or the result"
+                                              : "nothing is saved"}};
+}
+
+const LayerDef kDefs[] = {
+    function("Exp", "e^x", "Saves its result.", {kInPlace}, in_fp32<aten::kExp>, "Exp()", 1'024),
+    function("Log", "natural logarithm", "Saves its input.", {kInPlace}, in_fp32<kLog>, "Log()", 1'024),
+    function("Sqrt", "square root", "Saves its result. Backward: grad / (2 y), of one temporary.", {}, square_root,
+             "Sqrt()", 1'024),
+    function("Abs", "absolute value", "Saves its input. Backward: grad * sgn(x), of one temporary.", {}, absolute,
+             "Abs()", 1'024),
+    function("Neg", "-x", "Saves nothing.", {kInPlace}, plain<aten::kNeg>, "Neg()", 0),
+    function("Reciprocal", "1 / x", "Saves its result. Backward: -grad * y^2, of two temporaries.", {}, reciprocal,
+             "Reciprocal()", 1'024),
+    function("RSub", "a number minus x", "other - x. Saves nothing. Backward: -grad.",
+             {{"other", ParameterType::real, "", "the number"}}, subtract_from, "RSub(1)", 0),
+    function("Sin", "sine", "Saves its input. Backward: grad * cos x, of one temporary.", {}, sine, "Sin()", 1'024),
+    function("Cos", "cosine", "Saves its input. Backward: grad * -sin x, of two temporaries.", {}, cosine, "Cos()",
+             1'024),
+    function("Softplus", "log(1 + e^(beta x)) / beta", "Saves its input.",
+             {{"beta", ParameterType::real, "1.0", "beta"},
+              {"threshold", ParameterType::real, "20.0", "x itself above threshold / beta"}},
+             softplus, "Softplus()", 1'024),
+    function("Mish", "x tanh(softplus(x))", "Saves its input; in place a clone of it.", {kInPlace}, plain<kMish>,
+             "Mish()", 1'024),
+};
+
+const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5],
+                                   &kDefs[6], &kDefs[7], &kDefs[8], &kDefs[9], &kDefs[10]};
+
+}  // namespace
+
+std::span<const LayerDef* const> pointwise_functions_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""A step of a model as PyTorch runs it, beside the plan of its exported spec, to the byte:
+
+    gpuplan shadow --gpu h200 -q -- python export_shadow.py --gpuplan build/gpuplan [--batch N] [--infer] MODEL
+
+MODEL as for export_check.py. Compared are the bytes allocated and reserved after each phase of the third step, and the
+peaks of the phase; what is requested is counted by memory_stats. Exits with 1 where a figure differs.
+"""
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import export_check  # noqa: E402
+
+FIGURES = {"requested_bytes": "requested_bytes.all.current", "allocated_bytes": "allocated_bytes.all.current",
+           "reserved_bytes": "reserved_bytes.all.current", "peak_requested_bytes": "requested_bytes.all.peak",
+           "peak_allocated_bytes": "allocated_bytes.all.peak", "peak_reserved_bytes": "reserved_bytes.all.peak"}
+
+
+class Phases:
+    """Reads the allocator where a phase ends."""
+
+    def __init__(self) -> None:
+        self.rows: Dict[str, Dict[str, int]] = {}
+
+    def end(self, phase: str) -> None:
+        stats = torch.cuda.memory_stats()
+        self.rows[phase] = {name: stats[key] for name, key in FIGURES.items()}
+        torch.cuda.reset_peak_memory_stats()
+
+
+def output_of(out: object) -> torch.Tensor:
+    return export_check.gpuplan_export.flat_tensors(out)[0]
+
+
+def target_of(shape: torch.Size) -> torch.Tensor:
+    return torch.zeros(shape[:1] + shape[2:], dtype=torch.int64, device="cuda")
+
+
+def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tensor, optimizer: torch.optim.Optimizer,
+               phases: Phases) -> None:
+    """A function: its output and loss are gone when it returns."""
+    optimizer.zero_grad()
+    phases.end("start")
+    out = model(batch)
+    phases.end("forward")
+    loss = torch.nn.functional.cross_entropy(output_of(out), classes)
+    phases.end("loss")
+    loss.backward()
+    phases.end("backward")
+    del out, loss
+    optimizer.step()
+    phases.end("optimizer")
+
+
+def train(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
+    with torch.no_grad():
+        shape = output_of(export_check.gpuplan_export.on_meta(model)(batch.to("meta"))).shape
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    classes = target_of(shape)
+    for _ in range(3):
+        train_step(model, batch, classes, optimizer, phases)
+
+
+def infer(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
+    model.eval()
+    with torch.no_grad():
+        for _ in range(3):
+            phases.end("start")
+            out = model(batch)
+            phases.end("forward")
+            del out
+
+
+def planned_phases(gpuplan: str, case: export_check.Case, options: argparse.Namespace) -> Dict[str, Dict[str, int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        spec = str(Path(folder) / "model.yaml")
+        case.model.train(not options.infer)
+        export_check.gpuplan_export.export(case.model, case.batch, spec)
+        command = [gpuplan, spec, "--batch", str(options.batch), "--gpu", "h200", "--format", "json"]
+        command += ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
+        plan = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {p["phase"]: p for p in plan["phases"] if p["step"] == "steady"}
+
+
+def differences(measured: Dict[str, Dict[str, int]], planned: Dict[str, Dict[str, int]]) -> Tuple[List[str], int]:
+    wrong: List[str] = []
+    count = 0
+    for phase, figures in measured.items():
+        for name, bytes_ in figures.items():
+            if phase == "start" and name.startswith("peak"):
+                continue
+            count += 1
+            if planned[phase][name] != bytes_:
+                wrong.append(f"{phase} {name}: planned {planned[phase][name]:,}, PyTorch {bytes_:,}")
+    return wrong, count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpuplan", required=True)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--infer", action="store_true")
+    parser.add_argument("model")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    kind, _, name = options.model.partition(":")
+    case = export_check.CASES[kind](name)
+    planned = planned_phases(options.gpuplan, case, options)
+    gc.disable()
+    model = case.model.to_empty(device="cuda")
+    batch = torch.zeros((options.batch,) + tuple(case.batch.shape[1:]), device="cuda")
+    phases = Phases()
+    (infer if options.infer else train)(model, batch, phases)
+    wrong, count = differences(phases.rows, planned)
+    print(f"{options.model}{' infer' if options.infer else ''}: {count - len(wrong)} of {count} figures equal")
+    for text in wrong:
+        print("  " + text)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
