@@ -22,7 +22,7 @@ counted=(torchvision:{resnet18,densenet121,mobilenet_v3_small,shufflenet_v2_x0_5
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then counted=(torchvision segmentation backbone timm); fi
 "$python" tests/torch/export_check.py --gpuplan "$gpuplan" --results "$work/counts" "${counted[@]}" || fail "counts"
 
-for model in torchvision:resnet18 torchvision:shufflenet_v2_x0_5 torchvision:regnet_y_400mf torchvision:mnasnet0_5; do
+for model in torchvision:resnet18 torchvision:swin_t torchvision:mnasnet0_5; do
   for options in "" "--infer"; do
     # shellcheck disable=SC2086
     "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_shadow.py --gpuplan "$gpuplan" $options "$model" ||
