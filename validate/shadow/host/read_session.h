@@ -65,7 +65,7 @@ struct ProcessRecord {
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;
   std::string allocations, workspaces;  // where the settings ask to learn: the files' text
-  std::string end_reason;   // "exit", "steps", "until-stable", "exception"; empty: it was killed
+  std::string end_reason;               // "exit", "steps", "until-stable", "exception"; empty: it was killed
 };
 
 struct Problem {
