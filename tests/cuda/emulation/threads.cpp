@@ -82,10 +82,9 @@ void give_way() {
   threadIdx = t.index;
 }
 
-[[noreturn]] void fail_block(const std::string& why) {
-  Machine& m = machine();
-  m.block.failure = why;
-  for (;;) running_fiber().switch_to(m.own);  // and never again
+// The block's failure is set. Nothing on this stack is destroyed any more: what would have to be is gone before.
+[[noreturn]] void stop_block() {
+  for (;;) running_fiber().switch_to(machine().own);
 }
 
 void wake(int thread) {
@@ -219,7 +218,10 @@ void make_threads(dim3 block) {
 
 const GridCounts& grid_counts() { return machine().counts; }
 
-void fail(const char* why, Place where) { fail_block(why + (", at " + text_of(where))); }
+void fail(const char* why, Place where) {
+  machine().block.failure = why + (", at " + text_of(where));
+  stop_block();
+}
 
 int lane() { return machine().block.current % kWarp; }
 
@@ -246,8 +248,10 @@ Meeting& join(unsigned mask, std::uint64_t value, Place where) {
     open = meetings.end() - 1;
   }
   Meeting& meeting = *open;
-  if (!same(meeting.where, where))
-    fail_block("lanes of a warp meet at " + text_of(meeting.where) + " and at " + text_of(where));
+  if (!same(meeting.where, where)) {
+    b.failure = "lanes of a warp meet at " + text_of(meeting.where) + " and at " + text_of(where);
+    stop_block();
+  }
   meeting.arrived |= me;
   meeting.values[lane()] = value;
   if (meeting.arrived != mask) {
