@@ -7,16 +7,17 @@ list(LENGTH files count)
 set(rows "")
 foreach(file IN LISTS files)
   get_filename_component(name ${file} NAME_WLE)
+  get_filename_component(file_name ${file} NAME)
   file(SIZE ${file} size)
   file(READ ${file} bytes HEX)
   string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
   string(REPEAT "." 128 line)
   string(REGEX REPLACE "(${line})" "\\1\"\n     \"" bytes "${bytes}")
-  string(APPEND rows "    {\"${name}\", \"configs/${folder}/${name}.yaml\",\n     {\"${bytes}\", ${size}}},\n")
+  string(APPEND rows "    {\"${name}\", \"configs/${folder}/${file_name}\",\n     {\"${bytes}\", ${size}}},\n")
 endforeach()
 file(
   WRITE ${output}
-  "// Generated from configs/${folder}/*.yaml by configs/embed.cmake.
+  "// Generated from configs/${folder} by configs/embed.cmake.
 #include <array>
 
 #include \"configs/embedded.h\"

@@ -19,5 +19,7 @@ std::span<const EmbeddedFile> embedded_models();
 std::span<const EmbeddedFile> embedded_huggingface();
 /// configs/gpus/*.yaml, sorted by name.
 std::span<const EmbeddedFile> embedded_gpus();
+/// configs/instances/*.csv, one for each provider, sorted by name.
+std::span<const EmbeddedFile> embedded_instances();
 
 }  // namespace gpuplan

@@ -75,6 +75,9 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu != nullptr)
     for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
+  if (named_gpu != nullptr && named_gpu->memory_assumed)
+    warnings.push_back("no reading of the memory of " + named_gpu->title +
+                       " is published: 93 % of what is written on its box is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");

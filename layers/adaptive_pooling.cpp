@@ -1,9 +1,11 @@
-// AdaptiveAvgPool2d: the mean of each of output_size windows.
+// AdaptiveAvgPool2d, AdaptiveMaxPool2d: the mean, or the largest element, of each of output_size windows.
 //
-// An output of 1 x 1 is mean over the last two dimensions (aten/src/ATen/native/AdaptiveAveragePooling.cpp), which
-// saves only sizes; before 2.0 mean.dim saved its input. Of a channels-last input it is then given channels-last
-// strides by as_strided_, a node of its own, whose backward copies the gradient into zeros. Any other size saves the
-// input, has a kernel of its own and gives its results in the memory format that the input suggests.
+// The maximum saves the input and the int64 index of each element; its backward copies a gradient that is not
+// contiguous once its own is there (aten/src/ATen/native/cuda/AdaptiveMaxPooling2d.cu). Of the mean: An output of 1 x 1
+// is mean over the last two dimensions (aten/src/ATen/native/AdaptiveAveragePooling.cpp), which saves only sizes;
+// before 2.0 mean.dim saved its input. Of a channels-last input it is then given channels-last strides by as_strided_,
+// a node of its own, whose backward copies the gradient into zeros. Any other size saves the input, has a kernel of its
+// own and gives its results in the memory format that the input suggests.
 
 #include "estimator/aten/pointwise.h"
 
@@ -23,15 +25,19 @@ void lower_mean(LayerBuilder& b, const Shape& out) {
   b.output(y);
 }
 
+Shape output_of(const LayerBuilder& b, const Shape& in) {
+  const Pair size = b.pair("output_size");
+  if (size.h < 1 || size.w < 1) b.fail("output_size", "\"output_size\" must be at least 1", "expected sizes >= 1");
+  return {in[0], in[1], size.h, size.w};
+}
+
 void lower(LayerBuilder& b) {
   b.expect_rank(4, "[N, C, H, W]");
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
-  const Pair size = b.pair("output_size");
-  if (size.h < 1 || size.w < 1) b.fail("output_size", "\"output_size\" must be at least 1", "expected sizes >= 1");
-  const Shape out{in[0], in[1], size.h, size.w};
-  if (size.h == 1 && size.w == 1) return lower_mean(b, out);
+  const Shape out = output_of(b, in);
+  if (out[2] == 1 && out[3] == 1) return lower_mean(b, out);
   // Windows overlap where the sizes do not divide; on average each input element is read about once.
   const Pooling work{in.elements(), 1};
   const MemoryFormat format = b.suggested_format(x);
@@ -42,6 +48,38 @@ void lower(LayerBuilder& b) {
                           {in, dtype, Placing::given, strides_in(format, in)}));
   b.output(y);
 }
+
+void lower_max(LayerBuilder& b) {
+  b.expect_rank(4, "[N, C, H, W]");
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Shape out = output_of(b, in);
+  if (!b.contiguous(x)) b.fail("expects a contiguous input");
+  const OutputSpec results[] = {{out, dtype, Placing::contiguous}, {out, DType::int64, Placing::contiguous}};
+  const std::vector<TensorId> made = b.emit_many("aten::adaptive_max_pool2d", Pooling{in.elements(), 1}, {x}, results);
+  if (NodeBuilder node = b.node("AdaptiveMaxPool2DBackward0", made[0], {x})) {
+    node.save(x);
+    const Operand dx = node.run("aten::adaptive_max_pool2d_backward", Pooling{out.elements(), 1},
+                                {node.grad(), x, made[1]}, {in, dtype, Placing::contiguous});
+    (void)node.contiguous(node.grad());
+    node.give(x, dx);
+  }
+  b.output(made[0]);
+}
+
+const LayerDef kAdaptiveMaxPool2d{
+    .name = "AdaptiveMaxPool2d",
+    .summary = "largest element of as many windows as asked for",
+    .math = "x [N, C, H, W] -> y [N, C, P, Q]. Saved: x and the int64 index of each maximum.",
+    .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
+    .lower = lower_max,
+    .example = {.call = "AdaptiveMaxPool2d(7)",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 7, 7},
+                .saved_bytes = 37'632,
+                .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"},
+};
 
 const LayerDef kAdaptiveAvgPool2d{
     .name = "AdaptiveAvgPool2d",
@@ -58,7 +96,7 @@ const LayerDef kAdaptiveAvgPool2d{
                 .derivation = "x is 4*8*14*14*4 bytes"},
 };
 
-const LayerDef* const kLayers[] = {&kAdaptiveAvgPool2d};
+const LayerDef* const kLayers[] = {&kAdaptiveAvgPool2d, &kAdaptiveMaxPool2d};
 
 }  // namespace
 

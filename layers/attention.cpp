@@ -12,7 +12,7 @@ namespace {
 
 void check_shapes(const LayerBuilder& b) {
   const Shape q = b.shape(b.input(0)), k = b.shape(b.input(1)), v = b.shape(b.input(2));
-  if (q.rank() < 3 || q.rank() > 4 || k.rank() != q.rank() || v.rank() != q.rank())
+  if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank())
     b.fail("expects queries, keys and values [batch, heads, tokens, size], got " + to_string(q) + ", " + to_string(k) +
            " and " + to_string(v));
   if (q[-1] != k[-1])
@@ -22,7 +22,7 @@ void check_shapes(const LayerBuilder& b) {
   if (q.rank() == 4 && (k[1] != v[1] || q[1] % k[1] != 0))
     b.fail(std::to_string(q[1]) + " query heads against " + std::to_string(k[1]) + " key and " + std::to_string(v[1]) +
            " value heads");
-  if (q.rank() == 4 && q[1] != k[1] && !b.boolean("enable_gqa"))
+  if (q.rank() == 4 && q[1] != k[1] && k[1] != 1 && !b.boolean("enable_gqa"))
     b.fail(std::to_string(q[1]) + " query heads against " + std::to_string(k[1]) +
            " key heads; heads are shared with enable_gqa=True");
 }
@@ -39,7 +39,8 @@ void lower(LayerBuilder& b) {
                                                   .value = b.input(2),
                                                   .mask = mask,
                                                   .dropout = b.training() ? p : 0,
-                                                  .causal = causal}));
+                                                  .causal = causal,
+                                                  .grouped = b.boolean("enable_gqa")}));
 }
 
 const LayerDef kAttention{

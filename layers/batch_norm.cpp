@@ -47,6 +47,8 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
   const DType dtype = b.dtype(x);
   const OutputSpec dx{shape, dtype, Placing::given, strides_in(b.suggested_format(x), shape)};
   const OutputSpec parameter{{shape[1]}, weight != kNone ? b.dtype(weight) : dtype};
+  // The native kernel of [N, C, ...] makes the gradients of the weights that are there.
+  const std::size_t made = 1U + (weight != kNone ? 1U : 0U) + (bias != kNone ? 1U : 0U);
   const BatchNorm work{.elements = shape.elements(),
                        .training = backend.batch_statistics,
                        .backward = true,
@@ -71,8 +73,11 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
     gw = r[0], gb = r[1], gx = r[2];
   } else {
     const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
-    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x}, outputs);
-    gx = r[0], gw = r[1], gb = r[2];
+    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x},
+                                 std::span(outputs).first(weight == kNone ? outputs.size() : made));
+    gx = r[0];
+    if (r.size() > 1) gw = r[1];
+    if (r.size() > 2) gb = r[2];
   }
   const auto given = [](TensorId t) { return t == kNone ? kAbsent : t; };
   node.beside({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
@@ -95,8 +100,12 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const DType dtype = b.dtype(x);
   const bool affine = b.boolean("affine");
   const bool running = b.boolean("track_running_stats");
-  const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
-  const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
+  const bool computed = b.input_count() > 1;  // weights that the model computes
+  if (computed && !affine) b.fail("affine", "has weights as inputs", "leave it out, or give one input");
+  for (int i = 1; i < b.input_count(); ++i)
+    if (!(b.shape(b.input(i)) == Shape{c})) b.fail("expects weights of " + to_string(Shape{c}));
+  const TensorId weight = computed ? b.input(1) : affine ? b.parameter("weight", {c}) : kNone;
+  const TensorId bias = b.input_count() > 2 ? b.input(2) : affine && !computed ? b.parameter("bias", {c}) : kNone;
   std::vector<TensorId> averages;
   if (running) {
     averages.push_back(b.buffer("running_mean", {c}, b.run().precision));
@@ -105,7 +114,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
     if (b.training() && b.before(200)) b.replace_buffer(batches);
   }
 
-  const Backend backend = backend_of(b, x, affine, running);
+  const Backend backend = backend_of(b, x, bias != kNone, running);
   const MemoryFormat format = b.suggested_format(x);
   if (backend.cudnn) x = aten::contiguous(b, x, format);
   const OutputSpec out{in, dtype, backend.cudnn ? Placing::given : Placing::like, strides_in(format, in)};
@@ -124,6 +133,11 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
   b.beside({weight, bias, running ? averages[0] : kNone, running ? averages[1] : kNone});
   b.numbers({b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum"), b.real("eps")});
+  if (computed) {
+    std::vector<TensorId> given{weight};
+    if (bias != kNone) given.push_back(bias);
+    b.hold(given);  // arguments of the call
+  }
   const TensorId y = results[0];
   const TensorId mean = statistics ? results[1] : kNone;
   const TensorId invstd = statistics ? results[2] : kNone;
@@ -150,6 +164,7 @@ LayerDef batch_norm(std::string_view name, std::string_view summary, void (*lowe
               "Saved: x, save_mean [C], save_invstd [C]. Buffers: running_mean, running_var [C], num_batches_tracked "
               "(8 bytes).",
           .parameters = kParameters,
+          .max_inputs = 3,  // weight and bias that the model computes
           .lower = lower,
           .example = example};
 }

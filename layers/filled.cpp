@@ -1,7 +1,8 @@
-// Zeros, Fill: tensors of one value that a model's code makes, and parts of them that it sets.
+// Zeros, Full, Eye, FromHost, Fill: tensors that a model's code makes, and parts of them that it sets.
 //
-// torch.zeros and new_zeros are one allocation and a fill; x[a:b] = number fills a view in place (fill_), which has no
-// gradient here: a tensor that wants one would be copied around by autograd (CopySlices).
+// Each is one allocation that its kernel fills, FromHost a tensor that is copied from the host's memory
+// (tensor.to("cuda")); x[a:b] = number fills a view in place (fill_), which has no gradient here: SetPart is for a
+// tensor that wants one.
 
 #include <string>
 
@@ -10,19 +11,36 @@
 namespace gpuplan::layers {
 namespace {
 
-void lower_zeros(LayerBuilder& b) {
+DType dtype_of(const LayerBuilder& b) {
   const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
   if (!dtype)
     b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
+  return is_floating(*dtype) ? b.run().precision : *dtype;
+}
+
+Shape written_shape(const LayerBuilder& b) {
   const std::vector<std::int64_t> sizes = b.sizes("shape");
   if (sizes.size() > static_cast<std::size_t>(Shape::kMaxRank))
     b.fail("shape", "at most " + std::to_string(Shape::kMaxRank) + " dimensions are supported");
   for (const std::int64_t n : sizes)
     if (n < 1) b.fail("shape", "a size must be at least 1, got " + std::to_string(n), "expected sizes >= 1");
-  const Shape shape{std::span<const std::int64_t>(sizes)};
-  b.output(
-      b.emit("aten::new_zeros", Fill{shape.elements()}, {}, shape, is_floating(*dtype) ? b.run().precision : *dtype));
+  return Shape{std::span<const std::int64_t>(sizes)};
 }
+
+TensorId make(LayerBuilder& b, std::string_view name, const Shape& shape) {
+  return b.emit(name, Fill{shape.elements()}, {}, shape, dtype_of(b));
+}
+
+void lower_zeros(LayerBuilder& b) { b.output(make(b, "aten::new_zeros", written_shape(b))); }
+
+void lower_full(LayerBuilder& b) {
+  b.output(make(b, "aten::full", written_shape(b)));
+  b.numbers({b.real("value")});
+}
+
+void lower_eye(LayerBuilder& b) { b.output(make(b, "aten::eye", Shape{b.size("n"), b.size("m")})); }
+
+void lower_from_host(LayerBuilder& b) { b.output(make(b, "aten::_to_copy", written_shape(b))); }
 
 void lower_fill(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -31,17 +49,33 @@ void lower_fill(LayerBuilder& b) {
   b.numbers({b.real("value")});
 }
 
-const LayerDef kZeros{
-    .name = "Zeros",
-    .summary = "a new tensor of zeros",
-    .math = "torch.zeros, x.new_zeros. No gradient.",
-    .parameters = {{"shape", ParameterType::integers, "", "its sizes, _ for the batch", true},
-                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_zeros,
-    .example = {.call = "Zeros(8, 8)", .input_shapes = {}, .output_shape = {8, 8}, .derivation = "nothing is saved"},
-};
+const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, _ for the batch", true};
+const ParameterDef kDType{"dtype", ParameterType::word, "float32",
+                          "type of its elements; floating ones follow --precision"};
+
+LayerDef made(std::string_view name, std::string_view summary, std::string_view math,
+              std::vector<ParameterDef> parameters, void (*lower)(LayerBuilder&), std::string_view call) {
+  return {.name = name,
+          .summary = summary,
+          .math = math,
+          .parameters = std::move(parameters),
+          .min_inputs = 0,
+          .max_inputs = 0,
+          .lower = lower,
+          .example = {.call = call, .input_shapes = {}, .output_shape = {8, 8}, .derivation = "nothing is saved"}};
+}
+
+const LayerDef kZeros = made("Zeros", "a new tensor of zeros", "torch.zeros, x.new_zeros. No gradient.",
+                             {kShape, kDType}, lower_zeros, "Zeros(8, 8)");
+const LayerDef kFull =
+    made("Full", "a new tensor of one value", "torch.full, torch.ones. No gradient.",
+         {kShape, {"value", ParameterType::real, "1", "the value"}, kDType}, lower_full, "Full(8, 8, value=1)");
+const LayerDef kEye = made("Eye", "a new tensor with ones on its diagonal", "torch.eye. No gradient.",
+                           {{"n", ParameterType::size, "", "rows"}, {"m", ParameterType::size, "", "columns"}, kDType},
+                           lower_eye, "Eye(8, 8)");
+const LayerDef kFromHost = made("FromHost", "a tensor that is copied from the host's memory",
+                                "tensor.to(\"cuda\") in the forward: one allocation. No gradient.", {kShape, kDType},
+                                lower_from_host, "FromHost(8, 8)");
 
 const LayerDef kFill{
     .name = "Fill",
@@ -57,7 +91,7 @@ const LayerDef kFill{
                 .derivation = "nothing is saved"},
 };
 
-const LayerDef* const kLayers[] = {&kZeros, &kFill};
+const LayerDef* const kLayers[] = {&kZeros, &kFull, &kEye, &kFromHost, &kFill};
 
 }  // namespace
 

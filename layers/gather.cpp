@@ -63,7 +63,13 @@ void lower_select(LayerBuilder& b) {
 
 void lower_cumsum(LayerBuilder& b) {
   const TensorId x = b.input();
-  b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank())));
+  std::optional<DType> dtype;
+  if (!b.is_none("dtype")) {
+    dtype = dtype_from_name(b.word("dtype"));
+    if (!dtype)
+      b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, ...");
+  }
+  b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank()), dtype));
 }
 
 const LayerDef kGather{
@@ -105,7 +111,9 @@ const LayerDef kCumsum{
     .name = "Cumsum",
     .summary = "running sums along a dimension",
     .math = "y[i] = x[0] + ... + x[i], in fp32 under autocast. Saved: nothing. Backward: flip, cumsum, flip.",
-    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is summed along"}},
+    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is summed along"},
+                   {"dtype", ParameterType::word, "None", "type of the sums; None: the input's, int64 of integers"}},
+    .indices = true,
     .lower = lower_cumsum,
     .example = {.call = "Cumsum(1)",
                 .input_shapes = {{4, 100}},

@@ -1,36 +1,32 @@
-// Index: rows of a matrix by a tensor of integers, as x[index] in Python.
+// Index: elements by tensors of integers, as x[index], x[:, i] and x[i, j] in Python.
 //
-// Saves the index; its backward adds the gradient into zeros of the table's size by index_put_ with accumulation, which
-// sorts the indices (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel).
+// Saves the indices; its backward adds the gradient into zeros of the input's size by index_put_ with accumulation,
+// which sorts the indices (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel).
 
-#include <string>
+#include <limits>
 
-#include "estimator/aten/rearrange.h"
-#include "estimator/aten/views.h"
+#include "estimator/aten/indexing.h"
+#include "estimator/graph/dimensions.h"
 
 namespace gpuplan::layers {
 namespace {
 
 void lower(LayerBuilder& b) {
-  const TensorId table = b.input(0), index = b.input(1);
-  if (b.shape(table).rank() != 2) b.fail("expects a table [rows, features], got " + to_string(b.shape(table)));
-  if (b.dtype(index) != DType::int64)
-    b.fail("expects int64 indices as its second input, got " + std::string(name_of(b.dtype(index))));
-  const TensorId rows = aten::index_rows(b, table, index);
-  if (b.shape(index).rank() == 1) return b.output(rows);
-  Shape out = b.shape(index);
-  if (out.rank() >= Shape::kMaxRank) b.fail("the index " + to_string(out) + " has too many dimensions");
-  out.push_back(b.shape(table)[1]);
-  b.output(aten::view(b, rows, out));
+  std::vector<TensorId> indices;
+  for (int i = 1; i < b.input_count(); ++i) indices.push_back(b.input(i));
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), b.shape(b.input()).rank());
+  b.output(aten::index(b, b.input(), indices, dim));
 }
 
 const LayerDef kIndex{
     .name = "Index",
-    .summary = "rows of a matrix by an index tensor",
-    .math = "table [n, m], index [...] of int64 -> [..., m]. Saved: the index.",
-    .parameters = {},
+    .summary = "elements by index tensors",
+    .math =
+        "x [n, m], index [...] of int64 -> [..., m]; with dim=1 x[:, index]; further indices are of the dimensions\n"
+        "that follow, x[i, j]. Saved: the indices.",
+    .parameters = {{"dim", ParameterType::integer, "0", "the dimension of the first index"}},
     .min_inputs = 2,
-    .max_inputs = 2,
+    .max_inputs = std::numeric_limits<int>::max(),
     .indices = true,
     .lower = lower,
     .example = {.call = "Index()",

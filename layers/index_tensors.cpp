@@ -1,4 +1,8 @@
-// Arange, ZerosLike: integers that a model's code makes of sizes: positions, token types of a single segment.
+// Arange, Linspace, ZerosLike: tensors that a model's code makes of sizes alone: positions, grids, token types of a
+// single segment. Each forward allocates them anew.
+
+#include <cmath>
+#include <string>
 
 #include "estimator/aten/pointwise.h"
 
@@ -9,9 +13,26 @@ TensorId filled(LayerBuilder& b, std::string_view name, const Shape& shape, DTyp
   return b.emit(name, Fill{shape.elements()}, {}, shape, dtype);
 }
 
+DType dtype_of(const LayerBuilder& b) {
+  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
+  if (!dtype)
+    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
+  return is_floating(*dtype) ? b.run().precision : *dtype;
+}
+
+// ceil((end - start) / step) (aten/src/ATen/native/RangeUtils.h, compute_arange_size).
 void lower_arange(LayerBuilder& b) {
-  b.output(filled(b, "aten::arange", {b.size("end")}, DType::int64));
-  b.numbers({0});
+  const double start = b.real("start"), end = b.real("end"), step = b.real("step");
+  const double count = std::ceil((end - start) / step);
+  if (!(count >= 1 && count < 1e15))
+    b.fail("end", "a range from start to end in steps has nothing in it", "expected a start before the end");
+  b.output(filled(b, "aten::arange", {static_cast<std::int64_t>(count)}, dtype_of(b)));
+  b.numbers({start});
+}
+
+void lower_linspace(LayerBuilder& b) {
+  b.output(filled(b, "aten::linspace", {b.size("steps")}, dtype_of(b)));
+  b.numbers({b.real("start"), b.real("end")});
 }
 
 void lower_zeros_like(LayerBuilder& b) {
@@ -20,13 +41,33 @@ void lower_zeros_like(LayerBuilder& b) {
 
 const LayerDef kArange{
     .name = "Arange",
-    .summary = "torch.arange: the integers 0 to end - 1",
-    .math = "[end] of int64. No gradient.",
-    .parameters = {{"end", ParameterType::size, "", "how many"}},
+    .summary = "torch.arange: numbers from start to end, without the end",
+    .math = "[ceil((end - start) / step)]. No gradient.",
+    .parameters = {{"end", ParameterType::real, "", "where it ends, not included"},
+                   {"start", ParameterType::real, "0", "the first one"},
+                   {"step", ParameterType::real, "1", "from one to the next"},
+                   {"dtype", ParameterType::word, "int64", "type of its elements; floating ones follow --precision"}},
     .min_inputs = 0,
     .max_inputs = 0,
     .lower = lower_arange,
     .example = {.call = "Arange(128)", .input_shapes = {}, .output_shape = {128}, .derivation = "nothing is saved"},
+};
+
+const LayerDef kLinspace{
+    .name = "Linspace",
+    .summary = "torch.linspace: numbers from start to end, evenly spaced",
+    .math = "[steps]. No gradient.",
+    .parameters = {{"start", ParameterType::real, "", "the first one"},
+                   {"end", ParameterType::real, "", "the last one"},
+                   {"steps", ParameterType::size, "", "how many"},
+                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_linspace,
+    .example = {.call = "Linspace(-1, 1, 14)",
+                .input_shapes = {},
+                .output_shape = {14},
+                .derivation = "nothing is saved"},
 };
 
 const LayerDef kZerosLike{
@@ -43,7 +84,7 @@ const LayerDef kZerosLike{
                 .derivation = "nothing is saved"},
 };
 
-const LayerDef* const kLayers[] = {&kArange, &kZerosLike};
+const LayerDef* const kLayers[] = {&kArange, &kLinspace, &kZerosLike};
 
 }  // namespace
 

@@ -52,11 +52,23 @@ TensorId cached(LayerBuilder& b, TensorId x) {
   return made;
 }
 
+// DynamicCache.update of a model called with use_cache=True: torch.cat of an empty tensor and x.
+TensorId copied(LayerBuilder& b, TensorId x) {
+  const TensorId both[] = {x};
+  const TensorId made = aten::cat(b, both, 2);
+  b.keep_with_output(made);
+  return made;
+}
+
 void lower_cache(LayerBuilder& b) {
   for (int i = 0; i < 2; ++i)
     if (b.shape(b.input(i)).rank() != 4)
       b.fail("expects keys and values [batch, heads, tokens, size], got " + to_string(b.shape(b.input(i))));
-  if (b.run().generation.part == Part::none) return b.outputs({b.input(0), b.input(1)});
+  if (b.run().generation.part == Part::none) {
+    if (!b.boolean("copies")) return b.outputs({b.input(0), b.input(1)});
+    const TensorId keys = copied(b, b.input(0));
+    return b.outputs({keys, copied(b, b.input(1))});
+  }
   const TensorId keys = cached(b, b.input(0));
   b.outputs({keys, cached(b, b.input(1))});
 }
@@ -73,8 +85,9 @@ const LayerDef kCache{
     .math =
         "k, v [b, heads, tokens, size] -> the same of all tokens so far, as name.0 and name.1. With --phase prefill "
         "or\n"
-        "decode only; otherwise k and v themselves. 2 b heads tokens size elements a layer stay between steps.",
-    .parameters = {},
+        "decode only; otherwise k and v themselves, or with copies=True, which is use_cache=True, copies that the\n"
+        "output keeps. 2 b heads tokens size elements a layer stay between steps.",
+    .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .lower = lower_cache,

@@ -1,4 +1,5 @@
-// Clamp and Normalize: values between bounds, and F.normalize, x / max(||x||, eps) over a dimension.
+// Clamp, VectorNorm and Normalize: values between bounds, norms over dimensions, and F.normalize, x / max(||x||, eps)
+// over a dimension.
 //
 // clamp saves its input; the gradient is chosen by a mask of one byte an element against a scalar zero, two masks
 // joined in place where both bounds are given (torch/csrc/autograd/FunctionsManual.cpp, clamp_backward). F.normalize is
@@ -51,16 +52,16 @@ void lower_clamp(LayerBuilder& b) {
   b.output(clamp(b, b.input(), bounds));
 }
 
-TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask) {
+TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep = true) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = true};
-  const Shape out = reduced_shape(in, mask, true);
-  const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, out, dtype);
+  const Shape kept = reduced_shape(in, mask, true);
+  const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, reduced_shape(in, mask, keep), dtype);
   b.numbers({static_cast<double>(mask), 2});
   if (NodeBuilder node = b.node("LinalgVectorNormBackward0", y, {x})) {
     const Operand direction = node.run("aten::div", Elementwise{in.elements()}, {x, y}, in, dtype);
-    const Operand none = node.run("aten::eq", Elementwise{out.elements()}, {y}, {out, DType::boolean});
+    const Operand none = node.run("aten::eq", Elementwise{kept.elements()}, {y}, {kept, DType::boolean});
     node.numbers({0});
     node.run_in_place("aten::masked_fill_", Elementwise{in.elements()}, {direction, none});
     node.numbers({0});
@@ -68,6 +69,11 @@ TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask) {
     node.hold({direction, none});
   }
   return y;
+}
+
+void lower_vector_norm(LayerBuilder& b) {
+  const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
+  b.output(vector_norm(b, b.autocast_fp32(b.input()), mask, b.boolean("keepdim")));
 }
 
 void lower_normalize(LayerBuilder& b) {
@@ -106,7 +112,21 @@ const LayerDef kNormalize{
                 .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"},
 };
 
-const LayerDef* const kLayers[] = {&kClamp, &kNormalize};
+const LayerDef kVectorNorm{
+    .name = "VectorNorm",
+    .summary = "the root of the sum of squares over dimensions",
+    .math = "y = sqrt(sum of x^2 over dim). Saved: x and y. Backward: x / y, a mask of y's size, and one gradient.",
+    .parameters = {{"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
+                   {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}},
+    .lower = lower_vector_norm,
+    .example = {.call = "VectorNorm(dim=[2, 3], keepdim=True)",
+                .input_shapes = {{2, 8, 4, 16}},
+                .output_shape = {2, 8, 1, 1},
+                .saved_bytes = 4'160,
+                .derivation = "x of 2*8*4*16*4 bytes, and the norms, 2*8*4 bytes"},
+};
+
+const LayerDef* const kLayers[] = {&kClamp, &kVectorNorm, &kNormalize};
 
 }  // namespace
 

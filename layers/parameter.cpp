@@ -1,4 +1,4 @@
-// Parameter, Buffer, Identity: values that a model's code uses without a kernel.
+// Parameter, Buffer, Constant, Identity: values that a model's code uses without a kernel.
 //
 // Parameter is an nn.Parameter that the forward reads (class token, position table, layer scale), Buffer a registered
 // tensor without a gradient. Both have the sizes that are written, without a batch.
@@ -27,6 +27,13 @@ void lower_buffer(LayerBuilder& b) {
     b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
   // model.to(dtype) converts floating buffers and leaves the others.
   b.output(b.buffer("", written_shape(b), is_floating(*dtype) ? b.run().precision : *dtype));
+}
+
+void lower_constant(LayerBuilder& b) {
+  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
+  if (!dtype)
+    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
+  b.output(b.constant(written_shape(b), is_floating(*dtype) ? b.run().precision : *dtype));
 }
 
 void lower_identity(LayerBuilder& b) { b.output(b.input()); }
@@ -63,6 +70,21 @@ const LayerDef kBuffer{
                 .derivation = "nothing is saved"},
 };
 
+const LayerDef kConstant{
+    .name = "Constant",
+    .summary = "a tensor that the model's code made once and keeps",
+    .math = "Neither a parameter nor a buffer: made in the first step, alive from then on. No kernel.",
+    .parameters = {kShape,
+                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .lower = lower_constant,
+    .example = {.call = "Constant(196, 196, 3)",
+                .input_shapes = {},
+                .output_shape = {196, 196, 3},
+                .derivation = "nothing is saved"},
+};
+
 const LayerDef kIdentity{
     .name = "Identity",
     .summary = "returns its input",
@@ -75,7 +97,7 @@ const LayerDef kIdentity{
                 .derivation = "nothing happens"},
 };
 
-const LayerDef* const kLayers[] = {&kParameter, &kBuffer, &kIdentity};
+const LayerDef* const kLayers[] = {&kParameter, &kBuffer, &kConstant, &kIdentity};
 
 }  // namespace
 

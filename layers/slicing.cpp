@@ -27,9 +27,11 @@ void lower_slice(LayerBuilder& b) {
   const std::int64_t end = b.is_none("end") ? in[dim] : position(b.integer("end"), in[dim]);
   const std::int64_t step = b.integer("step");
   if (step < 1) b.fail("step", "a step of " + std::to_string(step) + " leads nowhere", "expected step >= 1");
-  if (begin >= end) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
+  const bool empty =
+      begin == 0 && b.given("end") && b.integer("end") == 0;  // written as such: prefix tokens, none of them
+  if (begin >= end && !empty) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
   if (begin == 0 && end == in[dim] && step == 1 && !b.before(kElidesFullSlices)) return b.output(b.input());
-  b.output(aten::slice(b, b.input(), dim, begin, (end - begin - 1) / step + 1, step));
+  b.output(aten::slice(b, b.input(), dim, begin, empty ? 0 : (end - begin - 1) / step + 1, step));
 }
 
 void lower_select(LayerBuilder& b) {
@@ -50,7 +52,10 @@ void lower_unbind(LayerBuilder& b) {
 const LayerDef kSlice{
     .name = "Slice",
     .summary = "x[start:end:step] along a dimension",
-    .math = "A view. Backward: zeros of x's size, with the gradient copied into them.",
+    .math =
+        "A view. Backward: zeros of x's size, with the gradient copied into them; so they are of Slice(dim, 0, 0), "
+        "which\n"
+        "is nothing.",
     .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
                    {"start", ParameterType::integer, "0", "first position; negative from the end"},
                    {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},

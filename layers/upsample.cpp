@@ -1,8 +1,10 @@
 // Upsample, Interpolate: an image at another size.
 //
 // Saves sizes only. The backward allocates one gradient, zero-filled before it adds into it
-// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu). Results are in the memory format that the
-// operand suggests. Under autocast it computes in fp32. A scale gives floor(size * scale).
+// (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu, UpSampleBicubic2d.cu, UpSampleLinear1d.cu).
+// Results are in the memory format that the operand suggests; the gradient of bicubic is contiguous. Bicubic's and the
+// antialiased ones' kernels read a contiguous gradient, copied once the result is there. Under autocast it computes in
+// fp32. A scale gives floor(size * scale).
 
 #include <cmath>
 #include <string>
@@ -19,15 +21,18 @@ std::int64_t scaled(const LayerBuilder& b, std::int64_t size, double scale) {
 }
 
 Shape output_shape(const LayerBuilder& b) {
-  const Shape& in = b.shape(b.input());
+  const Shape in = b.shape(b.input());
   if (b.given("size") == b.given("scale_factor")) b.fail("size", "needs either size or scale_factor, and not both");
+  Shape out{in[0], in[1]};
   if (b.given("scale_factor")) {
-    const double scale = b.real("scale_factor");
-    return {in[0], in[1], scaled(b, in[2], scale), scaled(b, in[3], scale)};
+    for (int d = 2; d < in.rank(); ++d) out.push_back(scaled(b, in[d], b.real("scale_factor")));
+    return out;
   }
   const Pair size = b.pair("size");
   if (size.h < 1 || size.w < 1) b.fail("size", "\"size\" must be at least 1", "expected sizes >= 1");
-  return {in[0], in[1], size.h, size.w};
+  out.push_back(size.h);
+  if (in.rank() == 4) out.push_back(size.w);
+  return out;
 }
 
 // Elements of the input from one element of the output to the next (aten/src/ATen/native/UpSample.h,
@@ -38,28 +43,62 @@ double step(const LayerBuilder& b, std::int64_t in, std::int64_t out, bool corne
   return static_cast<double>(in) / static_cast<double>(out);
 }
 
-void lower(LayerBuilder& b) {
-  b.expect_rank(4, "[N, C, H, W]");
+struct Kernel {
+  std::string_view mode, op, node, backward;
+  int rank = 4;
+  int taps = 4;                   // elements read for one of the result
+  bool corners = true;            // knows align_corners
+  bool reads_contiguous = false;  // backward
+  bool gives_contiguous = false;
+};
+
+constexpr Kernel kKernels[] = {
+    {"nearest", "aten::upsample_nearest2d", "UpsampleNearest2DBackward0", "aten::upsample_nearest2d_backward", 4, 1,
+     false},
+    {"bilinear", "aten::upsample_bilinear2d", "UpsampleBilinear2DBackward0", "aten::upsample_bilinear2d_backward"},
+    {"bicubic", "aten::upsample_bicubic2d", "UpsampleBicubic2DBackward0", "aten::upsample_bicubic2d_backward", 4, 16,
+     true, true, true},
+    {"linear", "aten::upsample_linear1d", "UpsampleLinear1DBackward0", "aten::upsample_linear1d_backward", 3, 2, true,
+     false, true},
+};
+constexpr Kernel kAntialiased[] = {
+    {"bilinear", "aten::_upsample_bilinear2d_aa", "UpsampleBilinear2DAaBackward0",
+     "aten::_upsample_bilinear2d_aa_backward", 4, 4, true, true},
+    {"bicubic", "aten::_upsample_bicubic2d_aa", "UpsampleBicubic2DAaBackward0", "aten::_upsample_bicubic2d_aa_backward",
+     4, 16, true, true, true},
+};
+
+Kernel kernel_of(const LayerBuilder& b) {
+  const bool antialias = b.boolean("antialias");
   const std::string_view mode = b.word("mode");
-  if (mode != "nearest" && mode != "bilinear")
-    b.fail("mode", "mode '" + std::string(mode) + "' is not supported", "expected 'nearest' or 'bilinear'");
-  const bool nearest = mode == "nearest";
-  if (nearest && b.given("align_corners")) b.fail("align_corners", "align_corners goes with mode='bilinear' only");
+  for (const Kernel& k : antialias ? std::span<const Kernel>(kAntialiased) : std::span<const Kernel>(kKernels))
+    if (k.mode == mode) return k;
+  if (antialias) b.fail("mode", "antialias goes with mode='bilinear' or 'bicubic' only");
+  b.fail("mode", "mode '" + std::string(mode) + "' is not supported",
+         "expected 'nearest', 'linear', 'bilinear' or 'bicubic'");
+}
+
+void lower(LayerBuilder& b) {
+  const Kernel kernel = kernel_of(b);
+  b.expect_rank(kernel.rank, kernel.rank == 4 ? "[N, C, H, W]" : "[N, C, L]");
+  if (!kernel.corners && b.given("align_corners"))
+    b.fail("align_corners", "align_corners goes with mode='linear', 'bilinear' or 'bicubic' only");
   const TensorId x = b.autocast_fp32(b.input());
   const Shape in = b.shape(x);
   const Shape out = output_shape(b);
   const DType dtype = b.dtype(x);
-  const Resample work{out.elements(), nearest ? 1 : 4};
-  const TensorId y = b.emit(nearest ? "aten::upsample_nearest2d" : "aten::upsample_bilinear2d", work, {x},
-                            {out, dtype, Placing::suggested});
-  const bool corners = !nearest && b.given("align_corners") && b.boolean("align_corners");
-  const std::initializer_list<double> steps{step(b, in[2], out[2], corners), step(b, in[3], out[3], corners),
-                                            corners ? 1.0 : 0.0};
+  const Resample work{out.elements(), kernel.taps};
+  const TensorId y = b.emit(kernel.op, work, {x}, {out, dtype, Placing::suggested});
+  const bool corners = kernel.corners && b.given("align_corners") && b.boolean("align_corners");
+  std::vector<double> steps;
+  for (int d = 2; d < in.rank(); ++d) steps.push_back(step(b, in[d], out[d], corners));
+  steps.push_back(corners ? 1.0 : 0.0);
   b.numbers(steps);
-  if (NodeBuilder node = b.node(nearest ? "UpsampleNearest2DBackward0" : "UpsampleBilinear2DBackward0", y, {x})) {
-    node.give(x, node.run(nearest ? "aten::upsample_nearest2d_backward" : "aten::upsample_bilinear2d_backward", work,
-                          {node.grad()}, {in, dtype, Placing::suggested}));
+  if (NodeBuilder node = b.node(kernel.node, y, {x})) {
+    const Placing placing = kernel.gives_contiguous ? Placing::contiguous : Placing::suggested;
+    node.give(x, node.run(kernel.backward, work, {node.grad()}, {in, dtype, placing}));
     node.numbers(steps);
+    if (kernel.reads_contiguous) (void)node.contiguous(node.grad());
   }
   b.output(y);
 }
@@ -70,12 +109,14 @@ LayerDef definition(std::string_view name, std::string_view call, std::vector<st
       .name = name,
       .summary = "resizes an image",
       .math =
-          "x [N, C, H, W] -> y [N, C, H', W']; each element is read from 1 (nearest) or 4 (bilinear). Saved: nothing.",
+          "x [N, C, H, W] -> y [N, C, H', W']; each element is read from 1 (nearest), 4 (bilinear) or 16 (bicubic);\n"
+          "linear: [N, C, L] -> [N, C, L'], from 2. Saved: nothing.",
       .parameters = {{"size", ParameterType::pair, "None", "size of the output"},
                      {"scale_factor", ParameterType::real, "None", "output size over input size, instead of size"},
-                     {"mode", ParameterType::word, "nearest", "nearest or bilinear"},
+                     {"mode", ParameterType::word, "nearest", "nearest, linear, bilinear or bicubic"},
                      {"align_corners", ParameterType::boolean, "None",
-                      "bilinear: whether corners map to corners; takes no memory"}},
+                      "whether corners map to corners; takes no memory"},
+                     {"antialias", ParameterType::boolean, "False", "of bilinear and bicubic: smooths what shrinks"}},
       .lower = lower,
       .example = {
           .call = call, .input_shapes = {{4, 8, 14, 14}}, .output_shape = std::move(output), .derivation = derivation}};

@@ -94,6 +94,7 @@ inline Gpu example_gpu(std::int64_t memory_bytes = 1LL << 30) {
   gpu.name = "tiny";
   gpu.title = "Tiny 1GB";
   gpu.memory_bytes = memory_bytes;
+  if (memory_bytes > 0) gpu.cuda_total_bytes = memory_bytes;
   return gpu;
 }
 

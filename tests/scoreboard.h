@@ -1,5 +1,6 @@
 // Every recorded figure beside gpuplan's: what PyTorch's tensors did on the CPU (tests/oracle), what its CUDA code
-// allocated under a runtime without a GPU (tests/shadow/results) and, where there are any, on a GPU (tests/reference).
+// allocated under a runtime without a GPU (tests/shadow/results, tests/exported) and, where there are any, on a GPU
+// (tests/reference).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,10 @@ std::vector<ScoreRow> score_oracle(const std::string& root, int pytorch);
 std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& set);
 /// The sets under tests/shadow/results, sorted.
 std::vector<std::string> shadow_sets(const std::string& root);
+
+/// The rows of tests/exported/SET.tsv: steps of exported models, by the specs beside it.
+std::vector<ScoreRow> score_exported(const std::string& root, const std::string& set);
+std::vector<std::string> exported_sets(const std::string& root);
 
 /// A folder of recordings in the form that tools/compare_pytorch.py writes: env.json and models.json. `gpu` is its name
 /// in configs/gpus. Throws std::runtime_error, with the file, for what it cannot read.

@@ -22,7 +22,7 @@ void print(const std::string& suite, const std::vector<ScoreRow>& rows, bool all
               static_cast<long long>(s.equal_runs), static_cast<long long>(s.runs),
               static_cast<long long>(s.equal_figures), static_cast<long long>(s.figures));
   if (s.worst_peak_error != 0) std::printf("; worst peak %+.3f %% (%s)", 100 * s.worst_peak_error, s.worst.c_str());
-  if (suite.starts_with("shadow") || suite.starts_with("reference"))
+  if (suite.starts_with("shadow") || suite.starts_with("exported") || suite.starts_with("reference"))
     std::printf(
         "\n#   peak allocated: median %.3f %%, 95th percentile %.3f %%, bias %+.3f %%; reserved: median %.3f %%, 95th "
         "%.3f %%",
@@ -41,6 +41,8 @@ int main(int argc, char** argv) {
   print("oracle 2.x", gpuplan::score_oracle(root, gpuplan::kNewestPyTorch), all);
   for (const std::string& set : gpuplan::shadow_sets(root))
     print("shadow " + set, gpuplan::score_shadow(root, set), all);
+  for (const std::string& set : gpuplan::exported_sets(root))
+    print("exported " + set, gpuplan::score_exported(root, set), all);
   for (const std::string& gpu : gpuplan::reference_gpus(root))
     print("reference " + gpu, gpuplan::score_reference(root, "tests/reference/" + gpu, gpu), all);
   return 0;

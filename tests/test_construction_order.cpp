@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "estimator/graph/build.h"
+#include "estimator/spec/canonical.h"
 #include "layers/catalog.h"
 #include "tests/test_spec.h"
 
@@ -58,6 +59,31 @@ TEST_CASE("order: entries and lists of modules together") {
   const Graph graph = graph_of(model);
   CHECK(storages(graph) == Names{"head", "a.0", "b.0", "a.1"});
   CHECK(parameters(graph) == Names{"head", "b.0", "a.0", "a.1"});
+}
+
+// As torchvision's ResNets: _make_layer constructs `downsample` and hands it to the block, which assigns it last.
+TEST_CASE("order: what is constructed first may be registered last") {
+  const std::string text = testing::with_layers(
+      "  - a: Linear(4, 4, bias=False)\n"
+      "  - b: Linear(4, 4, bias=False)\n",
+      "order: {made: [b, a]}\n");
+  const Graph graph = graph_of(testing::read_spec(text));
+  CHECK(storages(graph) == Names{"b", "a"});
+  CHECK(parameters(graph) == Names{"a", "b"});
+}
+
+TEST_CASE("order: made and registered are two lists") {
+  const Model model =
+      testing::read_spec(testing::with_layers("  - a: Linear(4, 4, bias=False)\n"
+                                              "  - b: Linear(4, 4, bias=False)\n"
+                                              "  - c: Linear(4, 4, bias=False)\n",
+                                              "order: {made: [c], registered: [b, c, a]}\n"));
+  for (const Graph& graph : {graph_of(model), graph_of(testing::read_spec(canonical_yaml(model)))}) {
+    CHECK(storages(graph) == Names{"c", "a", "b"});
+    CHECK(parameters(graph) == Names{"b", "c", "a"});
+  }
+  CHECK(testing::contains(testing::error_of(testing::with_layers("  - a: Linear(4, 4)\n", "order: {make: [a]}\n")),
+                          "made"));
 }
 
 }  // namespace

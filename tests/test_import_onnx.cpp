@@ -10,9 +10,11 @@
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "onnx_schema/onnx.pb.h"
+#include "tests/onnx_files.h"
 #include "tools/importers/onnx/import_onnx.h"
 
 using namespace gpuplan;
+using namespace gpuplan::onnx_files;
 
 namespace {
 
@@ -40,7 +42,11 @@ class TemporaryFile {
   std::string path_;
 };
 
-Report plan_onnx(const std::string& path, std::int64_t batch, std::vector<Variable> set = {}) {
+}  // namespace
+
+namespace gpuplan::onnx_files {
+
+Report plan_onnx(const std::string& path, std::int64_t batch, std::vector<Variable> set) {
   const auto source = std::make_shared<const Source>(Source{"import:" + path, import_onnx(path, set)});
   RunConfig run;
   run.mode = Mode::infer;
@@ -49,7 +55,7 @@ Report plan_onnx(const std::string& path, std::int64_t batch, std::vector<Variab
   return plan(read_model(source), make_catalog(), run);
 }
 
-std::string problem(const std::string& bytes, std::vector<Variable> set = {}) {
+std::string problem(const std::string& bytes, std::vector<Variable> set) {
   const TemporaryFile file(bytes);
   try {
     (void)import_onnx(file.path(), set);
@@ -88,7 +94,7 @@ onnx::NodeProto& add_node(onnx::ModelProto& model, const std::string& op, const 
 }
 
 onnx::TensorProto& add_initializer(onnx::ModelProto& model, const std::string& name,
-                                   const std::vector<std::int64_t>& sizes, int type = 1) {
+                                   const std::vector<std::int64_t>& sizes, int type) {
   onnx::TensorProto& tensor = *model.mutable_graph()->add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(type);
@@ -96,7 +102,25 @@ onnx::TensorProto& add_initializer(onnx::ModelProto& model, const std::string& n
   return tensor;
 }
 
-}  // namespace
+onnx::TensorProto& add_integers(onnx::ModelProto& model, const std::string& name,
+                                const std::vector<std::int64_t>& numbers) {
+  onnx::TensorProto& tensor = add_initializer(model, name, {static_cast<std::int64_t>(numbers.size())}, 7);
+  for (const std::int64_t n : numbers) tensor.add_int64_data(n);
+  return tensor;
+}
+
+std::string spec_of(const std::string& bytes) {
+  const TemporaryFile file(bytes);
+  std::vector<Variable> set;
+  return import_onnx(file.path(), set);
+}
+
+Report plan_bytes(const std::string& bytes, std::int64_t batch) {
+  const TemporaryFile file(bytes);
+  return plan_onnx(file.path(), batch);
+}
+
+}  // namespace gpuplan::onnx_files
 
 TEST_CASE("parameters and multiply-adds of torch.onnx's files are PyTorch's") {
   std::ifstream table(kFolder + "expected.tsv");

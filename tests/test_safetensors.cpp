@@ -7,6 +7,7 @@
 
 #include "estimator/spec/read.h"
 #include "tools/check_weights.h"
+#include "tools/checkpoint_names.h"
 #include "tools/importers/safetensors.h"
 
 using namespace gpuplan;
@@ -153,4 +154,45 @@ TEST_CASE("a checkpoint is compared with the planned parameters") {
   CHECK_EQ(text,
            "m.safetensors: 2 tensors of F32\n  0 of 2 parameters of m.yaml are there\n  missing    fc.bias [4]\n"
            "  shape      fc.weight [3, 4], planned [4, 3]\n  extra      fc.biass [4]\n");
+}
+
+// As mistralai/Mixtral-8x7B-v0.1, openai-community/gpt2 and google-bert/bert-base-uncased are stored.
+TEST_CASE("a checkpoint of an earlier release is read by the names of today") {
+  const StoredTensors stored{.tensors = {{"m.0.block_sparse_moe.gate.weight", "BF16", {2, 4}, 16},
+                                         {"m.0.block_sparse_moe.experts.0.w1.weight", "BF16", {8, 4}, 64},
+                                         {"m.0.block_sparse_moe.experts.0.w2.weight", "BF16", {4, 8}, 64},
+                                         {"m.0.block_sparse_moe.experts.0.w3.weight", "BF16", {8, 4}, 64},
+                                         {"m.0.block_sparse_moe.experts.1.w1.weight", "BF16", {8, 4}, 64},
+                                         {"m.0.block_sparse_moe.experts.1.w2.weight", "BF16", {4, 8}, 64},
+                                         {"m.0.block_sparse_moe.experts.1.w3.weight", "BF16", {8, 4}, 64},
+                                         {"h.0.attn.bias", "F32", {1, 1, 16, 16}, 1024},
+                                         {"h.0.attn.c_attn.bias", "F32", {12}, 48},
+                                         {"bert.embeddings.position_ids", "I64", {1, 512}, 4096},
+                                         {"bert.embeddings.LayerNorm.gamma", "F32", {4}, 16},
+                                         {"bert.embeddings.LayerNorm.beta", "F32", {4}, 16}},
+                             .absent_files = {}};
+  const std::vector<StoredTensor> read = read_by_present_names(stored).tensors;
+  REQUIRE_EQ(read.size(), 6);
+  CHECK_EQ(read[0].name, "m.0.mlp.gate.weight");
+  CHECK_EQ(read[1].name, "m.0.mlp.experts.gate_up_proj");
+  CHECK_EQ(read[1].shape, std::vector<std::int64_t>{2, 16, 4});
+  CHECK_EQ(read[1].bytes, 256);
+  CHECK_EQ(read[2].name, "m.0.mlp.experts.down_proj");
+  CHECK_EQ(read[2].shape, std::vector<std::int64_t>{2, 4, 8});
+  CHECK_EQ(read[2].bytes, 128);
+  CHECK_EQ(read[3].name, "h.0.attn.c_attn.bias");
+  CHECK_EQ(read[4].name, "bert.embeddings.LayerNorm.weight");
+  CHECK_EQ(read[5].name, "bert.embeddings.LayerNorm.bias");
+}
+
+TEST_CASE("experts that are not whole stay as they are stored") {
+  StoredTensors stored{.tensors = {{"m.mlp.experts.0.w1.weight", "F32", {8, 4}, 128},
+                                   {"m.mlp.experts.0.w2.weight", "F32", {8, 4}, 128},
+                                   {"m.mlp.experts.0.w3.weight", "F32", {8, 4}, 128}},
+                       .absent_files = {}};
+  CHECK_EQ(read_by_present_names(stored).tensors.size(), 3);
+  stored.tensors[1].shape = {4, 8};
+  CHECK_EQ(read_by_present_names(stored).tensors.size(), 2);
+  stored.tensors[1].name = "m.mlp.experts.1.w2.weight";
+  CHECK_EQ(read_by_present_names(stored).tensors.size(), 3);
 }

@@ -37,7 +37,7 @@ bool equal(const Parallel& a, const Parallel& b) {
 
 bool equal(const Node& a, const Node& b) {
   if (a.name != b.name || a.named != b.named || a.from != b.from || a.tie != b.tie || a.frozen != b.frozen ||
-      a.checkpoint != b.checkpoint || a.what.index() != b.what.index())
+      a.checkpoint != b.checkpoint || a.keep != b.keep || a.when != b.when || a.what.index() != b.what.index())
     return false;
   return std::visit([&](const auto& what) { return equal(what, std::get<std::decay_t<decltype(what)>>(b.what)); },
                     a.what);
@@ -99,6 +99,8 @@ layers:
   - r:
       residual: {inplace: true, body: [A()], shortcut: [B()]}
   - {op: A(), if: false}
+  - {op: A(), when: train, keep: true}
+  - {block: B, when: infer}
   - residual:
       shortcut: [B()]
       body: [A()]

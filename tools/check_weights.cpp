@@ -8,6 +8,7 @@
 #include "estimator/graph/build.h"
 #include "estimator/report/format.h"
 #include "layers/catalog.h"
+#include "tools/checkpoint_names.h"
 
 namespace gpuplan {
 
@@ -74,7 +75,7 @@ WeightCheck check_weights(const PlannedParameters& planned, const StoredTensors&
   const std::unordered_set<std::string> shared(planned.shared.begin(), planned.shared.end());
   const std::set<std::string> prefixes = prefixes_of(planned);
   WeightCheck check;
-  for (const StoredTensor& tensor : stored.tensors) {
+  for (const StoredTensor& tensor : read_by_present_names(stored).tensors) {
     std::string name = tensor.name;
     for (const std::string& prefix : prefixes)
       if (!open.contains(name) && open.contains(prefix + tensor.name)) name = prefix + tensor.name;

@@ -10,13 +10,14 @@ namespace gpuplan {
 
 namespace {
 
-// A ceiling on the device assumed without a name.
+// A ceiling on the device assumed without a name; all of it is usable.
 Gpu ceiling(const std::string& text, std::int64_t bytes) {
   if (bytes <= 0) throw Error("--gpu " + text + ": a device has more memory than that", ErrorKind::usage);
   Gpu gpu = assumed_gpu();
   gpu.name = text;
   gpu.title = "a limit of " + text;
   gpu.memory_bytes = bytes;
+  gpu.cuda_total_bytes = bytes;
   return gpu;
 }
 
@@ -33,6 +34,20 @@ std::vector<Gpu> gpu_table() {
   return gpus;
 }
 
+// Parses the files whose title or aliases could be the name, and not all of them: a plan needs one.
+std::optional<Gpu> gpu_called(const std::string& name) {
+  std::string key = gpu_key(name);
+  if (key.ends_with("gb")) key.pop_back();  // of "80g" a key makes "80gb", within a text it does not
+  std::vector<Gpu> gpus;
+  for (const EmbeddedFile& file : embedded_gpus()) {
+    const std::string_view names = file.text.substr(0, file.text.find("\narchitecture:"));
+    if (gpu_key(file.name).starts_with(key) || gpu_key(names).find(key) != std::string::npos)
+      gpus.push_back(read_gpu(Source{std::string(file.path), std::string(file.text)}));
+  }
+  const Gpu* const gpu = find_gpu(gpus, name);
+  return gpu == nullptr ? std::nullopt : std::optional(*gpu);
+}
+
 std::vector<std::string> gpu_names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_gpus()) names.emplace_back(file.name);
@@ -44,14 +59,15 @@ std::optional<Gpu> load_gpu(const RunOptions& options) {
   if (text.empty()) return std::nullopt;
   if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return ceiling(text, *bytes);
   if (looks_like_file(text)) return read_gpu(*read_file_source(text));
-  const std::vector<Gpu> gpus = gpu_table();
-  if (const Gpu* const gpu = find_gpu(gpus, text)) return *gpu;
+  if (std::optional<Gpu> gpu = gpu_called(text)) return gpu;
   if (only_digits(text))
     throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);
+  const std::vector<Gpu> gpus = gpu_table();
   std::vector<std::string> words = gpu_names();
   for (const Gpu& gpu : gpus) words.insert(words.end(), gpu.aliases.begin(), gpu.aliases.end());
   throw Error("no GPU is called \"" + text + "\"" + did_you_mean(text, words), ErrorKind::usage)
-      .help("known: " + either(gpu_names()) + "; or a file, or a size such as \"22 GiB\"");
+      .help("gpuplan gpus lists the " + std::to_string(gpus.size()) +
+            " that are known; a file of one, or a size such as \"22 GiB\", will do");
 }
 
 }  // namespace gpuplan

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a gpuplan spec of a PyTorch model. Needs torch alone: 2.1 or newer; 1.13 where its functions allow.
+"""Writes a gpuplan spec of a PyTorch model. Needs torch alone. Tried with 2.15 (transformers 5.23) and 2.8 (transformers
+4.56); written for 2.1 and newer, and 1.13 where its functions allow, with neither of which it was tried.
 
     python3 gpuplan_export.py torchvision.models:resnet50 --input 3x224x224 -o resnet50.yaml
 
@@ -23,6 +24,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import functools
 import importlib
 import inspect
 import math
@@ -58,6 +60,7 @@ class Value:
         self.weight: Optional[str] = None  # the path of a parameter or buffer
         self.kind = "activation"  # or "parameter", "buffer", "input"
         self.contiguous = tensor.is_contiguous()
+        self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
 
 
 class Call:
@@ -92,11 +95,16 @@ def flat_tensors(structure: Any, depth: int = 0) -> List[torch.Tensor]:
         children: Iterable[Any] = structure.values()
     elif isinstance(structure, (tuple, list)):
         children = structure
-    elif isinstance(structure, nn.Module) or not hasattr(structure, "__dict__") or callable(structure):
+    elif isinstance(structure, nn.Module) or not hasattr(structure, "__dict__") or callable(structure) or is_cache(structure):
         return []
     else:
         children = vars(structure).values()
     return [t for child in children for t in flat_tensors(child, depth + 1)]
+
+
+def is_cache(structure: Any) -> bool:
+    """Keys and values of transformers' models. The layer that fills it says what it holds."""
+    return hasattr(structure, "get_seq_length") and hasattr(structure, "update")
 
 
 def with_values(structure: Any, value_of: Callable[[torch.Tensor], Value]) -> Any:
@@ -145,6 +153,10 @@ def layer_of(module: nn.Module) -> Optional[str]:
     known = OTHER_LAYERS.get(class_path(module))
     if known is not None:
         return known[0]
+    if type(module).__module__.startswith("transformers."):
+        known = transformers_layer(module)
+        if known is not None:
+            return known[0]
     for base in type(module).__mro__:
         if base.__module__.startswith("torch.nn.modules") and base.__name__ in NN_LAYERS:
             same = type(module).forward is base.forward and getattr(module, "_conv_forward", None) is not False
@@ -173,6 +185,10 @@ def constructor_arguments(module: nn.Module) -> List[Tuple[str, Any]]:
     other = OTHER_LAYERS.get(class_path(module))
     if other is not None:
         return other_arguments(module, other[0], other[1])
+    if type(module).__module__.startswith("transformers."):
+        layer = transformers_layer(module)
+        if layer is not None:
+            return layer[1]
     base = layer_type(module)
     parameters = inspect.signature(base.__init__).parameters
     if base.__name__ in ("LSTM", "GRU", "RNN"):
@@ -258,6 +274,9 @@ class Recorder(TorchFunctionMode):
         self.every_value: List[Value] = []
         self.alive: Dict[int, int] = {}  # Values of each storage
         self.loss_steps: List[Any] = []
+        self.loss: Optional[Value] = None
+        self.loss_event = 0  # of the model's own
+        self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
     # last Value's death says.
@@ -301,9 +320,35 @@ class Recorder(TorchFunctionMode):
         call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, source_line())
         result = func(*args, **kwargs)
         results = flat_tensors(result)
+        if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
+            return result
         call.results = [self.value_of(t) for t in results]
         if results or name in IN_PLACE_WITHOUT_RESULT:
             self.frames[-1].steps.append(call)
+        return result
+
+    @staticmethod
+    def on_host(tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether the GPU has none of these: the model and its batch are on the meta device here."""
+        return all(t.device.type == "cpu" for t in tensors)
+
+    def call_function(self, original: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        """Runs a function of other people's as one call, its arguments by name."""
+        if self.inside:
+            return original(*args, **kwargs)
+        self.event += 1
+        bound = inspect.signature(original).bind(*args, **kwargs).arguments
+        given = {k: None if is_cache(v) else with_values(v, self.value_of) for k, v in bound.items()}
+        given["cached"] = any(is_cache(v) for v in bound.values())
+        del bound
+        call = Call(name, (), given, self.event, source_line())
+        self.inside += 1
+        try:
+            result = run_function(original, name, args, kwargs)
+        finally:
+            self.inside -= 1
+        call.results = [self.value_of(t) for t in flat_tensors(result)]
+        self.frames[-1].steps.append(call)
         return result
 
     def call_module(self, original: Callable, module: nn.Module, args: tuple, kwargs: dict) -> Any:
@@ -369,6 +414,7 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(batch)])
     for value in recorder.top.inputs:
         value.kind = "input"
+    recorder.input_names = input_names(batch, recorder)
     original = nn.Module.__call__
 
     def recorded(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -376,19 +422,196 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
 
     nn.Module.__call__ = recorded  # type: ignore[assignment]
     try:
-        with recorder:
+        with recorder, transformers_recorded(recorder):
             out = forward(model, batch)
             recorder.event += 1
             recorder.top.end = recorder.event
             recorder.top.results = unique([recorder.value_of(t) for t in flat_tensors(out)])
             steps = len(recorder.top.steps)
-            if loss is not None:
-                loss(model, out, batch)
+            found = loss_of(out) if loss is None else loss(model, out, batch)
+            if loss is not None and not isinstance(found, torch.Tensor):
+                raise ExportError(f"loss= returned {type(found).__name__}, expected a tensor")
+            recorder.loss = None if found is None else recorder.value_of(found)
             recorder.loss_steps = recorder.top.steps[steps:]
             del recorder.top.steps[steps:]
     finally:
         nn.Module.__call__ = original  # type: ignore[assignment]
     return recorder
+
+
+# --- transformers -----------------------------------------------------------------------------------------------------
+
+# Its models are Python code over the same calls of torch as others. What is recognised as a layer of the catalog is
+# what depends on the values of tensors (masks, which a tensor without data cannot decide on), what other releases and
+# attention implementations run differently (--pytorch, --attention) and what reads better under its name.
+
+
+def source_of(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        return ""
+
+
+def transformers_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
+    """The layer that a module of transformers is, and its arguments."""
+    name = type(module).__name__
+    if type(module).__module__ == "transformers.activations":
+        return activation_layer(module, name)
+    if name.endswith("RMSNorm") or name == "T5LayerNorm":
+        return norm_layer(module, name)
+    if name.endswith("RotaryEmbedding"):
+        return rotary_layer(module)
+    if name == "MixtralSparseMoeBlock":
+        gate_up = getattr(module.experts, "gate_up_proj", None)
+        if not isinstance(gate_up, nn.Parameter) or getattr(module, "jitter_noise", 0):
+            return None
+        experts, twice, hidden = gate_up.shape
+        return "MixtureOfExperts", [("", hidden), ("", twice // 2), ("", experts), ("", module.top_k)]
+    if name in ("OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"):
+        count, size = module.weight.shape
+        return name, [("", count - getattr(module, "offset", 0)), ("", size)]
+    if name == "GemmaTextScaledWordEmbedding":
+        return name, [("", module.num_embeddings), ("", module.embedding_dim)]
+    return None
+
+
+def activation_layer(module: nn.Module, name: str) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
+    if name == "NewGELUActivation":
+        return "NewGELU", []
+    if name == "GELUActivation" and getattr(module, "act", None) is nn.functional.gelu:
+        return "GELU", []
+    if name in ("GELUTanh", "PytorchGELUTanh") and "Python" not in type(getattr(module, "act", None)).__name__ \
+            and getattr(getattr(module, "act", None), "__name__", "gelu") != "_gelu_tanh_python":
+        return "GELU", [("approximate", "tanh")]
+    return ("SiLU", []) if name == "SiLUActivation" else None
+
+
+def norm_layer(module: nn.Module, name: str) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
+    source = source_of(type(module).forward) + source_of(getattr(type(module), "_norm", None))
+    squares = ".pow(2).mean(-1, keepdim=True)" in source and "torch.rsqrt(" in source
+    size = getattr(getattr(module, "weight", None), "shape", [0])[0]
+    if name == "T5LayerNorm" and squares and "self.weight * hidden_states" in source:
+        return "T5LayerNorm", [("", size), ("eps", module.variance_epsilon)]
+    if squares and "self.weight * hidden_states.to(input_dtype)" in source:
+        return "LlamaRMSNorm", [("", size), ("eps", module.variance_epsilon)]
+    if squares and "output * (1.0 + self.weight.float())" in source:
+        return "GemmaRMSNorm", [("", size), ("eps", module.eps)]
+    return None
+
+
+def rotary_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]]]:
+    """cos and sin of positions. Frequencies that a longer sequence replaces are another module."""
+    kind = str(getattr(module, "rope_type", "default"))
+    source = source_of(type(module).forward)
+    if "dynamic" in kind or kind == "longrope" or "cos = emb.cos() * self.attention_scaling" not in source:
+        return None
+    config = module.config
+    base = (getattr(config, "rope_parameters", None) or {}).get("rope_theta") or getattr(config, "rope_theta", 10000.0)
+    return "LlamaRotaryEmbedding", [("", 2 * module.inv_freq.numel()), ("base", float(base))]
+
+
+def turns_as_llama(function: Callable) -> bool:
+    """Whether apply_rotary_pos_emb of a model is Llama's."""
+    source = source_of(function)
+    half = source_of(getattr(sys.modules.get(function.__module__), "rotate_half", None))
+    return all(line in source for line in ("cos = cos.unsqueeze(unsqueeze_dim)", "(q * cos) + (rotate_half(q) * sin)",
+                                           "(k * cos) + (rotate_half(k) * sin)", "return q_embed, k_embed")) \
+        and "float()" not in source and "x1 = x[..., : x.shape[-1] // 2]" in half and "torch.cat((-x2, x1), dim=-1)" in half
+
+
+MASKS = frozenset(["create_causal_mask", "create_sliding_window_causal_mask"])
+
+
+def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    """The function's result; a mask that the values of tensors decide on is there."""
+    if name not in MASKS:
+        return original(*args, **kwargs)
+    given = inspect.signature(original).bind(*args, **kwargs).arguments
+    embeddings = given.get("inputs_embeds", given.get("input_embeds"))
+    if given.get("attention_mask") is not None:
+        raise ExportError(f"{source_line()}: {name}: whether an attention_mask leads to a mask depends on its values. "
+                          "Leave it out of the batch: sequences are then taken to be of full length.")
+    window = getattr(given.get("config"), "sliding_window", None) if name != "create_causal_mask" else None
+    if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window):
+        return None  # nothing is computed: attention is called as causal
+    return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=torch.bool, device="meta")
+
+
+@contextlib.contextmanager
+def transformers_recorded(recorder: Recorder) -> Iterator[None]:
+    """Where transformers is loaded, its functions that are one layer are recorded as one call."""
+    undo: List[Callable[[], None]] = []
+
+    def wrapped(original: Callable, name: str) -> Callable:
+        return functools.wraps(original)(lambda *args, **kwargs: recorder.call_function(original, name, args, kwargs))
+
+    def replace(owner: Any, name: str, as_name: str = "") -> None:
+        original = owner.__dict__.get(name)
+        if inspect.isfunction(original):
+            setattr(owner, name, wrapped(original, as_name or name))
+            undo.append(lambda: setattr(owner, name, original))
+
+    def replace_item(mapping: Dict[str, Any], key: str, as_name: str) -> None:
+        original = mapping.get(key)
+        if inspect.isfunction(original):
+            mapping[key] = wrapped(original, as_name)
+            undo.append(lambda: mapping.__setitem__(key, original))
+
+    for path, module in list(sys.modules.items()):
+        if not path.startswith("transformers.models.") or ".modeling_" not in path:
+            continue
+        for name in MASKS:
+            replace(module, name)
+        if turns_as_llama(getattr(module, "apply_rotary_pos_emb", None) or source_line):
+            replace(module, "apply_rotary_pos_emb")
+        for owner in [t for t in vars(module).values() if inspect.isclass(t) and t.__module__ == path]:
+            for name in ("compute_bias", "_shift_right"):
+                if owner.__name__.startswith("T5"):
+                    replace(owner, name)
+        if path.endswith("modeling_whisper"):
+            replace(module, "shift_tokens_right", "_shift_right")
+    utils, cache, loss = (sys.modules.get("transformers." + n) for n in ("modeling_utils", "cache_utils", "loss.loss_utils"))
+    if hasattr(utils, "ALL_ATTENTION_FUNCTIONS"):
+        replace_item(getattr(type(utils.ALL_ATTENTION_FUNCTIONS), "_global_mapping", {}), "sdpa", "attention_interface")
+    if hasattr(cache, "Cache"):
+        replace(cache.Cache, "update", "cache_update")
+    for key, function in list(getattr(loss, "LOSS_MAPPING", {}).items()):
+        replace_item(loss.LOSS_MAPPING, key, "loss_function:" + getattr(function, "__name__", key))
+    try:
+        yield
+    finally:
+        for step in reversed(undo):
+            step()
+
+
+def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
+    try:
+        return run_recorded(model, batch, forward, loss)
+    except ExportError:
+        raise
+    except Exception as e:  # whatever the model's code raises
+        at = failing_line(e)
+        if isinstance(e, (NotImplementedError, RuntimeError)) and "meta" in str(e):
+            raise ExportError(f"{at}: what the model runs depends on the values of its tensors, which are not there: {e}") from e
+        raise ExportError(f"{at}: the model does not run on this batch: {type(e).__name__}: {e}") from e
+
+
+def failing_line(error: Exception) -> str:
+    """The last line of the traceback that is not torch's or this file's."""
+    found, trace = "the model", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(TORCH_FOLDER) and os.path.abspath(name) != OWN_FILE:
+            found = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def loss_of(out: Any) -> Optional[torch.Tensor]:
+    """The loss that a model computed itself: transformers' outputs name it."""
+    found = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
+    return found if isinstance(found, torch.Tensor) and found.dim() == 0 else None
 
 
 # --- a model and batch without data -----------------------------------------------------------------------------------
@@ -406,13 +629,21 @@ def on_meta(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, memo)
 
 
-def batch_on_meta(batch: Any, size: int) -> Any:
+def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
+    """The batch without data, of another size; what is one tensor stays one."""
+    known = {} if known is None else known
     if isinstance(batch, torch.Tensor):
-        return torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")
-    if isinstance(batch, dict):
-        return type(batch)((k, batch_on_meta(v, size)) for k, v in batch.items())
+        if batch.dim() == 0:
+            raise ExportError("a tensor of the batch has no dimensions: the first one is the batch")
+        if id(batch) not in known:
+            known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")
+        return known[id(batch)]
+    if isinstance(batch, dict) or hasattr(batch, "keys"):
+        made = {k: batch_on_meta(batch[k], size, known) for k in batch.keys()}
+        return made if type(batch) is dict or not isinstance(batch, dict) else type(batch)(made)
     if isinstance(batch, (tuple, list)):
-        return type(batch)(batch_on_meta(v, size) for v in batch)
+        made_list = [batch_on_meta(v, size, known) for v in batch]
+        return type(batch)(*made_list) if hasattr(batch, "_fields") else type(batch)(made_list)
     return batch
 
 
@@ -485,6 +716,7 @@ class Entry:
         self.name = ""
         self.event = 0
         self.path = ""  # of the module or the owner of the weights
+        self.owner = ""  # what `path` was before the entry stood for its frame
         self.own_weights = False  # its weights are the frame's own: F.conv2d(x, self.weight)
         self.body: Optional[Body] = None
         self.tie = ""
@@ -503,7 +735,8 @@ class Body:
         self.names: Dict[str, int] = {}
         self.sequential = False
         self.holds: Dict[int, List[Value]] = {}  # after which entry what is let go
-        self.order: List[str] = []
+        self.made: List[str] = []  # entries as their weights get memory, where it is not as they run
+        self.registered: List[str] = []  # and as Module.parameters() has them
         self.input_names: List[str] = []
         self.starts_without_input = False
 
@@ -512,11 +745,15 @@ class Body:
         for k, value in enumerate(entry.outputs):
             self.defined.setdefault(value, []).append((entry, k))
 
-    def definition(self, value: Value, before: Entry) -> Optional[Tuple[Entry, int]]:
-        """The entry that a value was last the result of before another entry; None where it was given."""
+    def definition(self, value: Value, before: Optional[Entry]) -> Optional[Tuple[Entry, int]]:
+        """The entry that a value was last the result of before another entry, or the end; None where it was given."""
         position = {id(e): i for i, e in enumerate(self.entries)}
-        earlier = [d for d in self.defined.get(value, ()) if position[id(d[0])] < position[id(before)]]
+        here = len(position) if before is None else position[id(before)]
+        earlier = [d for d in self.defined.get(value, ()) if position[id(d[0])] < here]
         return earlier[-1] if earlier else None
+
+    def entry_after(self, at: int) -> Optional[Entry]:
+        return self.entries[at + 1] if at + 1 < len(self.entries) else None
 
     def fresh_name(self, wanted: str) -> str:
         """A name that no entry of this body has."""
@@ -542,6 +779,7 @@ class Lowering:
         self.model, self.run = model, run
         self.unknown: Dict[str, None] = {}
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
+        self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
         self.trained = {n: p.requires_grad for n, p in model.named_parameters(remove_duplicate=True)}
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
@@ -567,11 +805,13 @@ class Lowering:
         child = self.lower(frame)
         if not child.entries:
             return
+        frame.results += self.outliving(child, frame)
         only = child.entries[0]
         collapses = len(child.entries) == 1 and only.own_weights and only.outputs == frame.results and len(frame.inputs) == 1
         if collapses:
             entry = only
             entry.own_weights = False
+            entry.owner = entry.path
             entry.inputs = list(frame.inputs)
         else:
             self.finish(child)
@@ -584,6 +824,16 @@ class Lowering:
         for value in entry.inputs:
             self.find(body, value)
         body.add(entry)
+
+    def outliving(self, child: Body, frame: Frame) -> List[Value]:
+        """Results of the frame's calls that it did not return and that live on all the same, in a list of its caller's."""
+        known = {v.storage for v in frame.results + frame.inputs}
+        found: Dict[int, Value] = {}
+        for value in child.defined:
+            cached = any(entry.op == "KVCache" for entry, _ in child.defined[value])
+            if value.kind == "activation" and frame.end <= value.died < FOREVER and value.storage not in known and not cached:
+                found.setdefault(value.storage, value)
+        return list(found.values())
 
     def finish(self, body: Body) -> None:
         """The last entry is what the frame returned."""
@@ -612,12 +862,16 @@ class Lowering:
             return
         body.inputs.append(value)
 
+    def weight_value(self, weight: torch.Tensor) -> Value:
+        """A parameter that a recognised function reads by itself."""
+        return self.run.value_of(weight)
+
     def is_leaf_weight(self, body: Body, rel: str) -> bool:
         return False
 
     def constant(self, body: Body, value: Value) -> None:
         """A tensor that the model's code keeps outside of parameters and buffers."""
-        entry = Entry("Buffer", [("shape", list(value.shape)), ("dtype", dtype_name(value.dtype))], [], [value])
+        entry = Entry("Constant", [("shape", list(value.shape)), ("dtype", dtype_name(value.dtype))], [], [value])
         entry.name = body.fresh_name("constant")
         entry.view = True
         body.add(entry)
@@ -651,7 +905,7 @@ class Lowering:
     def add_module(self, body: Body, call: Call) -> None:
         module, path = call.module, call.path
         assert module is not None
-        tensors = flat_values((call.args, call.kwargs))
+        tensors = module_inputs(call)
         if call.name == "Identity":
             return
         arguments = constructor_arguments(module)
@@ -686,6 +940,11 @@ class Lowering:
     # --- functions
 
     def add_function(self, body: Body, call: Call) -> None:
+        values = flat_values((call.args, call.kwargs)) + call.results
+        if values and all(v.host for v in values):
+            return  # takes the host's memory
+        if any(v.host and v.shape for v in values) and call.name not in ("to", "cuda", "__getitem__"):
+            return self.refuse(call, "of a tensor in the host's memory")
         handler = FUNCTIONS.get(call.name)
         if handler is None:
             return self.refuse(call, "no layer does this")
@@ -694,6 +953,14 @@ class Lowering:
             handler(writer)
         except Unsupported as e:
             self.refuse(call, str(e))
+
+
+def module_inputs(call: Call) -> List[Value]:
+    """The tensors that a module's layer reads; some modules take more for their sizes."""
+    tensors = flat_values((call.args, call.kwargs))
+    if call.name in ("LlamaRotaryEmbedding", "OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"):
+        return [call.kwargs["position_ids"]] if isinstance(call.kwargs.get("position_ids"), Value) else tensors[-1:]
+    return tensors
 
 
 class Unsupported(Exception):
@@ -760,6 +1027,8 @@ class Writer:
         given = [w for w in weights if isinstance(w, Value)]
         if any(w.weight is None for w in given):
             raise Unsupported("of a weight that is computed")
+        if any(w in self.body.defined for w in given):
+            raise Unsupported("of a weight that other calls read, too")
         entry = Entry(op, arguments, x, self.results())
         entry.event = self.call.event
         owner = (given[0].weight or "").rpartition(".")[0] if given else ""
@@ -794,7 +1063,13 @@ def number(value: Any) -> bool:
 def binary(op: str) -> Callable[[Writer], None]:
     def write(w: Writer) -> None:
         other = w.argument(1, "other")
+        if isinstance(other, Value) and other.host:  # without dimensions: as a number
+            other = 1.0
         in_place = w.call.name.endswith("_") and not w.call.name.endswith("__") or w.call.name.startswith("__i")
+        if w.kwargs.get("rounding_mode") is not None:
+            return write_floor_divide(w)
+        if in_place and op in ("Add", "Sub") and isinstance(w.x, Value) and changes_part(w, other, op.lower()):
+            return
         flags = [("inplace", True)] if in_place else []
         if isinstance(w.x, Value) and isinstance(other, Value):
             w.emit(op, flags, [w.x, other])
@@ -1025,19 +1300,31 @@ def write_narrow(w: Writer) -> None:
 
 @handles("__getitem__")
 def write_getitem(w: Writer) -> None:
-    """x[a:b, ..., None, 3]: one view after the other, as torch does it; or rows by an index tensor."""
+    """x[a:b, ..., None, 3]: one view after the other, as torch does it; then what tensors index."""
     index = w.argument(1, "index")
-    parts = list(index) if isinstance(index, (tuple, list)) else [index]
-    if any(isinstance(p, Value) for p in parts):
-        return write_index(w, parts)
+    parts = list(index) if isinstance(index, tuple) else [index]
+    tensors = [p for p in parts if by_tensor(p)]
     steps = index_steps(parts, list(w.x.shape))
-    x = w.x
-    for i, (op, arguments, shape) in enumerate(steps):
-        y = w.results()[0] if i == len(steps) - 1 else w.inner(shape)
-        w.emit(op, [("", a) for a in arguments], [x], [y], view=True)
-        x = y
+    if not steps and parts == [slice(None), slice(0, None), slice(None)] and class_path(w.body.frame.module).startswith("transformers."):
+        return w.emit("SliceLogits", [], [w.x], view=True) and None
+    x = write_steps(w, w.x, steps, None if tensors else w.results()[0])
+    if tensors:
+        return write_index(w, x, parts)
     if not steps:
         w.emit("Identity", [], [x], view=True)
+    w.lowering.parts[w.results()[0]] = (w.x, parts) if w.x not in w.lowering.parts else None
+
+
+def by_tensor(part: Any) -> bool:
+    return isinstance(part, (Value, list)) or type(part).__name__ == "ndarray"
+
+
+def write_steps(w: Writer, x: Value, steps: List[Tuple[str, List[Any], List[Any]]], last: Optional[Value]) -> Value:
+    for i, (op, arguments, shape) in enumerate(steps):
+        y = last if last is not None and i == len(steps) - 1 else w.inner(shape, x)
+        w.emit(op, [("", a) for a in arguments], [x], [y], view=True)
+        x = y
+    return x
 
 
 def index_steps(parts: List[Any], shape: List[Any]) -> List[Tuple[str, List[Any], List[Any]]]:
@@ -1051,6 +1338,8 @@ def index_steps(parts: List[Any], shape: List[Any]) -> List[Tuple[str, List[Any]
         elif part is None:
             shape = shape[:dim] + [1] + shape[dim:]
             steps.append(("Unsqueeze", [dim], shape))
+            dim += 1
+        elif by_tensor(part):
             dim += 1
         elif isinstance(part, bool):
             raise Unsupported("indexed by a boolean")
@@ -1081,16 +1370,43 @@ def slice_step(part: slice, shape: List[Any], dim: int) -> Tuple[List[Any], List
     left = len(range(start, stop, step))
     shape = shape[:dim] + [left] + shape[dim + 1:]
     if left == 0:
-        raise Unsupported("nothing is left")
+        return shape, [("Slice", [dim, 0, 0], shape)]
     arguments = [dim, start] + ([stop] if stop < size or step != 1 else []) + ([step] if step != 1 else [])
     return shape, [("Slice", arguments, shape)]
 
 
-def write_index(w: Writer, parts: List[Any]) -> None:
-    """table[index]: rows by int64 indices."""
-    if len(parts) != 1 or parts[0].dtype != torch.int64:
-        raise Unsupported("indexed by tensors")
-    w.emit("Index", [], [w.x, parts[0]])
+def write_index(w: Writer, x: Value, parts: List[Any]) -> None:
+    """x[:, i, j]: neighbouring dimensions by int64 indices; a list's come from the host each time."""
+    dims, indices, dim = [], [], 0
+    for part in parts:
+        if part is Ellipsis:
+            dim = len(x.shape) - sum(p is not None and p is not Ellipsis and not isinstance(p, int)
+                                     for p in parts[parts.index(Ellipsis) + 1:])
+        elif by_tensor(part):
+            dims.append(dim)
+            indices.append(part)
+            dim += 1
+        elif part is None or isinstance(part, slice):
+            dim += 1
+    if dims != list(range(dims[0], dims[0] + len(dims))):
+        raise Unsupported("indexed by tensors that are apart")
+    given = []
+    for index in indices:
+        if not isinstance(index, Value) or index.host:
+            index = host_index(w, index)
+        if index.dtype != torch.int64:
+            raise Unsupported("indexed by tensors that are not int64")
+        given.append(index)
+    w.emit("Index", [("dim", dims[0])] if dims[0] else [], [x] + given)
+
+
+def host_index(w: Writer, listed: Any) -> Value:
+    """A Python list, or numpy's array, as an index."""
+    sizes = listed.shape if isinstance(listed, Value) else torch.as_tensor(listed).shape
+    value = w.inner(tuple(sizes), w.results()[0])
+    value.dtype = torch.int64
+    w.emit("FromHost", [("", n) for n in sizes] + [("dtype", "int64")], [], [value])
+    return value
 
 
 # --- joining, reducing, making
@@ -1115,9 +1431,92 @@ def write_reduce(w: Writer) -> None:
     w.emit("Mean" if w.call.name == "mean" else "Sum", arguments + ([("keepdim", True)] if keep else []), [w.x])
 
 
+@handles("repeat", "tile")
+def write_repeat(w: Writer) -> None:
+    times = integers_of(w, "dims" if w.call.name == "tile" else "repeats")
+    times = [1] * (len(w.x.shape) - len(times)) + times
+    if any(isinstance(n, Batch) and n.times != 1 for n in times):
+        raise Unsupported("a multiple of the batch")
+    w.emit("Repeat", [("", "_" if isinstance(n, Batch) else n) for n in times], [w.x])
+
+
+@handles("repeat_interleave")
+def write_repeat_interleave(w: Writer) -> None:
+    """Every element so often: an expanded view, copied (aten/src/ATen/native/Repeat.cpp)."""
+    times, dim = w.argument(1, "repeats"), w.argument(2, "dim")
+    if not isinstance(times, int) or dim is None:
+        raise Unsupported("of a tensor of numbers, or of all dimensions")
+    shape = list(w.x.shape)
+    dim %= len(shape)
+    wide = shape[:dim + 1] + [times] + shape[dim + 1:]
+    one, many, copy_ = (w.inner(n) for n in (shape[:dim + 1] + [1] + shape[dim + 1:], wide, wide))
+    w.emit("Unsqueeze", [("", dim + 1)], [w.x], [one], view=True)
+    w.emit("Expand", [("", times if i == dim + 1 else -1) for i in range(len(wide))], [one], [many], view=True)
+    w.emit("Contiguous", [], [many], [copy_])
+    w.emit("View", [("", n) for n in inferred_shape(w.results()[0].shape)], [copy_], view=True)
+
+
+@handles("flip")
+def write_flip(w: Writer) -> None:
+    w.emit("Flip", [("", integers_of(w, "dims"))], [w.x])
+
+
+@handles("amax", "amin")
+def write_extremum(w: Writer) -> None:
+    dim, keep = w.argument(1, "dim", ()), w.argument(2, "keepdim", False)
+    dims = [("dim", list(dim) if isinstance(dim, (tuple, list)) else dim)] if dim != () else []
+    w.emit("AMax" if w.call.name == "amax" else "AMin", dims + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("max")
+def write_max(w: Writer) -> None:
+    dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise Unsupported("of everything, or of two tensors")
+    w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("norm", "linalg_vector_norm", "vector_norm")
+def write_norm(w: Writer) -> None:
+    order = w.argument(1, "ord" if "vector" in w.call.name else "p", 2)
+    dim, keep = w.argument(2, "dim"), w.argument(3, "keepdim", False)
+    if order not in (2, "fro") or w.kwargs.get("dtype") is not None:
+        raise Unsupported("another norm than 2, or of another type")
+    dims = [] if dim is None else [("dim", list(dim) if isinstance(dim, (tuple, list)) else dim)]
+    w.emit("VectorNorm", dims + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("addcmul")
+def write_addcmul(w: Writer) -> None:
+    value = w.kwargs.get("value", 1)
+    w.emit("Addcmul", [("value", value)] if value != 1 else [], [w.x, w.argument(1, "tensor1"), w.argument(2, "tensor2")])
+
+
+@handles("unfold")
+def write_unfold(w: Writer) -> None:
+    """tensor.unfold, a view with one dimension more; or F.unfold of images."""
+    if len(w.results()[0].shape) == len(w.x.shape) + 1:
+        return w.emit("UnfoldDimension", [("", w.argument(i, n)) for i, n in ((1, "dimension"), (2, "size"), (3, "step"))],
+                      [w.x], view=True) and None
+    w.emit("Unfold", window_arguments(w, 1), [w.x])
+
+
+@handles("fold")
+def write_fold(w: Writer) -> None:
+    w.emit("Fold", [("output_size", simplified(w.argument(1, "output_size")))] + window_arguments(w, 2), [w.x])
+
+
+def window_arguments(w: Writer, first: int) -> List[Tuple[str, Any]]:
+    defaults = (("kernel_size", None), ("dilation", 1), ("padding", 0), ("stride", 1))
+    given = [(n, simplified(w.argument(first + i, n, d)), d) for i, (n, d) in enumerate(defaults)]
+    return [(n, v) for n, v, d in given if v != d]
+
+
 @handles("pad")
 def write_pad(w: Writer) -> None:
     mode, value = w.argument(2, "mode", "constant"), w.argument(3, "value", 0)
+    if mode == "reflect" and len(w.argument(1, "pad")) == 4:
+        return w.emit("ReflectionPad2d", [("", list(w.argument(1, "pad")))], [w.x]) and None
     if mode != "constant":
         raise Unsupported(f"mode {mode}")
     if w.results() == [w.x]:
@@ -1136,10 +1535,13 @@ def write_roll(w: Writer) -> None:
 def write_interpolate(w: Writer) -> None:
     mode, corners = w.argument(3, "mode", "nearest"), w.argument(4, "align_corners")
     size = [n for n in w.results()[0].shape[2:]]
-    scale = w.argument(2, "scale_factor")
-    arguments: List[Tuple[str, Any]] = [("scale_factor", simplified(scale))] if scale is not None else [("size", size)]
+    scale = None if w.argument(5, "recompute_scale_factor") else simplified(w.argument(2, "scale_factor"))
+    if mode not in ("nearest", "linear", "bilinear", "bicubic") or mode == "nearest" and len(w.x.shape) != 4:
+        raise Unsupported(f"mode {mode} of {len(w.x.shape)} dimensions")
+    arguments: List[Tuple[str, Any]] = [("scale_factor", scale)] if number(scale) else [("size", simplified(size))]
     arguments += [("mode", mode)] if mode != "nearest" else []
-    w.emit("Interpolate", arguments + ([("align_corners", corners)] if corners is not None else []), [w.x])
+    arguments += [("align_corners", corners)] if corners is not None else []
+    w.emit("Interpolate", arguments + ([("antialias", True)] if w.argument(6, "antialias", False) else []), [w.x])
 
 
 @handles("adaptive_avg_pool2d")
@@ -1161,6 +1563,27 @@ def write_pool(w: Writer) -> None:
     w.emit("AvgPool2d" if w.call.name == "avg_pool2d" else "MaxPool2d", arguments, [w.x])
 
 
+@handles("avg_pool1d")
+def write_pool_1d(w: Writer) -> None:
+    """An image of one row (aten/src/ATen/native/Pooling.cpp, avg_pool1d)."""
+    kernel, stride, padding = (simplified(w.argument(i, n, d)) for i, n, d in (
+        (1, "kernel_size", None), (2, "stride", None), (3, "padding", 0)))
+    if w.argument(4, "ceil_mode", False) or not w.argument(5, "count_include_pad", True):
+        raise Unsupported("with these options")
+    stride = kernel if stride is None or stride == () else stride
+    shape, out = list(w.x.shape), list(w.results()[0].shape)
+    row, pooled = w.inner(shape[:-1] + [1] + shape[-1:]), w.inner(out[:-1] + [1] + out[-1:])
+    w.emit("Unsqueeze", [("", -2)], [w.x], [row], view=True)
+    arguments = [("kernel_size", [1, kernel]), ("stride", [1, stride])] + ([("padding", [0, padding])] if padding else [])
+    w.emit("AvgPool2d", arguments, [row], [pooled])
+    w.emit("Squeeze", [("", -2)], [pooled], view=True)
+
+
+@handles("adaptive_max_pool2d")
+def write_adaptive_max_pool(w: Writer) -> None:
+    w.emit("AdaptiveMaxPool2d", [("", simplified(w.argument(1, "output_size")))], [w.x], w.results()[:1])
+
+
 @handles("scaled_dot_product_attention")
 def write_attention(w: Writer) -> None:
     arguments: List[Tuple[str, Any]] = []
@@ -1178,10 +1601,12 @@ def write_clone(w: Writer) -> None:
     w.emit("Clone", [], [w.x])
 
 
-@handles("to", "float", "half", "bfloat16", "double", "type_as", "type", "long", "int", "bool")
+@handles("to", "cuda", "float", "half", "bfloat16", "double", "type_as", "type", "long", "int", "bool")
 def write_to(w: Writer) -> None:
     out = w.results()[0]
-    if out is w.x and w.call.name not in ("float", "double"):
+    if w.x.host:
+        return made_of_sizes(w, "FromHost", sizes_of_result(w))
+    if out is w.x and (w.call.name not in ("float", "double") or w.x.weight is not None):
         return
     if out.dtype == w.x.dtype and out is not w.x and out.storage != w.x.storage:
         return w.emit("Clone", [], [w.x]) and None
@@ -1274,17 +1699,64 @@ def times_all(sizes: Iterable[Any]) -> Any:
 
 @handles("__setitem__")
 def write_setitem(w: Writer) -> None:
-    """x[a:b, c:d] = number."""
+    """x[a:b, c:d] = number or tensor."""
     index, value = w.argument(1, "key"), w.argument(2, "value")
-    parts = list(index) if isinstance(index, (tuple, list)) else [index]
-    if not number(value) or any(isinstance(p, Value) for p in parts):
-        raise Unsupported("of a tensor, or by one")
-    x = w.x
-    for op, arguments, shape in index_steps(parts, list(w.x.shape)):
-        y = w.inner(shape)
-        w.emit(op, [("", a) for a in arguments], [x], [y], view=True)
-        x = y
-    w.emit("Fill", [("", value)], [x], [])
+    set_part(w, w.x, list(index) if isinstance(index, tuple) else [index], value, "copy")
+
+
+def set_part(w: Writer, x: Value, parts: List[Any], value: Any, change: str) -> None:
+    """Writes into a part of x, which is another tensor to autograd then."""
+    if w.lowering.parts.get(x, x) is not x and x.dtype.is_floating_point:
+        raise Unsupported("into a part of a part")
+    if any(by_tensor(p) for p in parts):
+        raise Unsupported("by a tensor")
+    box: List[int] = []
+    dim = 0
+    for i, part in enumerate(parts):
+        size = None if part is None or part is Ellipsis else x.shape[dim]
+        if part is Ellipsis:
+            dim = len(x.shape) - sum(p is not None for p in parts[i + 1:])
+        elif isinstance(part, int) and not isinstance(part, bool):
+            box += [dim, part % size, part % size + 1]
+            dim += 1
+        elif isinstance(part, slice) and part != slice(None):
+            if isinstance(size, Batch) or part.step not in (None, 1):
+                raise Unsupported("every so manyth position, or a part of the batch")
+            start, stop, _ = part.indices(size)
+            box += [dim, start, stop] if (start, stop) != (0, size) else []
+            dim += 1
+        elif isinstance(part, slice):
+            dim += 1
+        else:
+            raise Unsupported("by this index")
+    if not box:
+        box = [len(x.shape) - 1, 0, x.shape[-1]]
+    arguments: List[Tuple[str, Any]] = [("part", box)]
+    if change != "copy":
+        arguments.append(("change", change))
+    if number(value):
+        w.emit("SetPart", arguments + [("value", value)], [x], [x])
+    elif isinstance(value, Value):
+        w.emit("SetPart", arguments, [x, value], [x])
+    else:
+        raise Unsupported("of this")
+
+
+def changes_part(w: Writer, value: Any, change: str) -> bool:
+    """An in-place call on a view, which changes what it is a view of; the view has a new history then."""
+    known = w.lowering.parts.get(w.x, ())
+    if known == () or not w.x.dtype.is_floating_point:
+        return False
+    if known is None:
+        raise Unsupported("in place, of a part of a part")
+    base, parts = known
+    # All of what another function computed and did not hand on (`return out[:, :channels]` of as many channels): autograd
+    # copies slices there too, but the base is nowhere to write into; it is planned as a call on the tensor itself.
+    if base not in w.body.defined and base not in w.body.inputs and base.shape == w.x.shape:
+        return False
+    set_part(w, base, parts, value, change)
+    write_steps(w, base, index_steps(parts, list(base.shape)), w.x)
+    return True
 
 
 @handles("zero_", "fill_")
@@ -1292,16 +1764,110 @@ def write_fill(w: Writer) -> None:
     value = 0 if w.call.name == "zero_" else w.argument(1, "value")
     if not number(value):
         raise Unsupported("by a tensor")
-    w.emit("Fill", [("", value)], [w.x])
+    if not changes_part(w, value, "copy"):
+        w.emit("Fill", [("", value)], [w.x])
 
 
-@handles("zeros", "new_zeros")
-def write_zeros(w: Writer) -> None:
+@handles("gather")
+def write_gather(w: Writer) -> None:
+    w.emit("Gather", [("", w.argument(1, "dim"))], [w.x, w.argument(2, "index")])
+
+
+def made_of_sizes(w: Writer, op: str, arguments: Sequence[Tuple[str, Any]]) -> None:
+    """A tensor that the call makes of its arguments alone."""
     out = w.results()[0]
     if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
         raise Unsupported("of a multiple of the batch")
-    dtype = [] if out.dtype == torch.float32 else [("dtype", dtype_name(out.dtype))]
-    w.emit("Zeros", [("", "_" if isinstance(n, Batch) else n) for n in out.shape] + dtype, [])
+    default = torch.int64 if op == "Arange" else torch.float32
+    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [])
+
+
+def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:
+    return [("", "_" if isinstance(n, Batch) else n) for n in w.results()[0].shape]
+
+
+@handles("zeros", "new_zeros", "zeros_like", "empty", "new_empty", "empty_like")
+def write_zeros(w: Writer) -> None:
+    made_of_sizes(w, "Zeros", sizes_of_result(w))
+
+
+@handles("ones", "new_ones", "ones_like", "full", "new_full", "full_like")
+def write_full(w: Writer) -> None:
+    value = w.argument(1, "fill_value", 1) if "full" in w.call.name and w.call.name != "new_full" else \
+        w.argument(2, "fill_value", 1) if w.call.name == "new_full" else 1
+    if not isinstance(value, (bool, int, float)):
+        raise Unsupported("of a tensor")
+    made_of_sizes(w, "Full", sizes_of_result(w) + [("value", float(value) if isinstance(value, float) else int(value))])
+
+
+@handles("arange", "range")
+def write_arange(w: Writer) -> None:
+    given = [a for a in w.args if number(a) or isinstance(a, Batch)]
+    start, end, step = w.kwargs.get("start", 0), w.kwargs.get("end"), w.kwargs.get("step", 1)
+    if len(given) == 1:
+        end = given[0]
+    elif given:
+        start, end, step = given[0], given[1], given[2] if len(given) > 2 else step
+    if any(isinstance(a, Batch) or not number(a) for a in (start, end, step)):
+        raise Unsupported("of the batch")
+    made_of_sizes(w, "Arange", [("", end)] + ([("start", start)] if start else []) + ([("step", step)] if step != 1 else []))
+
+
+@handles("linspace")
+def write_linspace(w: Writer) -> None:
+    start, end = w.argument(0, "start"), w.argument(1, "end")
+    made_of_sizes(w, "Linspace", [("", start), ("", end), ("", w.results()[0].shape[0])])
+
+
+@handles("eye")
+def write_eye(w: Writer) -> None:
+    made_of_sizes(w, "Eye", [("", n) for n in w.results()[0].shape])
+
+
+@handles("meshgrid")
+def write_meshgrid(w: Writer) -> None:
+    """Each tensor of one dimension as a view, expanded to the grid (aten/src/ATen/native/TensorShape.cpp, meshgrid)."""
+    given = flat_values(w.args)
+    swapped = w.kwargs.get("indexing") == "xy" and len(given) > 1
+    order = [1, 0] + list(range(2, len(given))) if swapped else list(range(len(given)))
+    sizes = [given[i].shape[0] if given[i].shape else 1 for i in order]
+    for k, x in enumerate(given):
+        shape = [1] * len(given)
+        shape[order.index(k)] = sizes[order.index(k)]
+        line = w.inner(shape, x)
+        w.emit("View", [("", n) for n in inferred_shape(shape)], [x], [line], view=True)
+        w.emit("Expand", [("", n) for n in sizes], [line], [w.results()[k]], view=True)
+
+
+@handles("cumsum")
+def write_cumsum(w: Writer) -> None:
+    dtype = w.kwargs.get("dtype")
+    w.emit("Cumsum", [("", w.argument(1, "dim"))] + ([("dtype", dtype_name(dtype))] if dtype is not None else []), [w.x])
+
+
+@handles("floor_divide", "__floordiv__")
+def write_floor_divide(w: Writer) -> None:
+    other = w.argument(1, "other")
+    if not number(other) or w.kwargs.get("rounding_mode", "floor") not in ("floor", "trunc"):
+        raise Unsupported("by a tensor")
+    w.emit("FloorDivide", [("", other)], [w.x])
+
+
+@handles("remainder", "__mod__", "fmod")
+def write_remainder(w: Writer) -> None:
+    if not number(w.argument(1, "other")):
+        raise Unsupported("by a tensor")
+    w.emit("Remainder", [("", w.argument(1, "other"))], [w.x])
+
+
+@handles("bitwise_not", "__invert__", "logical_not")
+def write_not(w: Writer) -> None:
+    w.emit("Not", [], [w.x])
+
+
+@handles("__rpow__")
+def write_rpow(w: Writer) -> None:
+    w.emit("RPow", [("", w.argument(1, "other"))], [w.x])
 
 
 def comparison(op: str) -> Callable[[Writer], None]:
@@ -1321,10 +1887,14 @@ for _op, _names in {"Eq": "eq __eq__", "Ne": "ne __ne__", "Lt": "lt __lt__", "Le
 # --- functions with weights
 
 
+def is_parameter(value: Value) -> bool:
+    return value.weight is not None and value.kind == "parameter"
+
+
 @handles("linear")
 def write_linear(w: Writer) -> None:
     weight, bias = w.argument(1, "weight"), w.argument(2, "bias")
-    if weight.weight is None or (bias is not None and bias.weight is None):
+    if not is_parameter(weight) or (bias is not None and not is_parameter(bias)):
         return w.emit("Linear", [("", weight.shape[1]), ("", weight.shape[0])], [w.x, weight] + ([] if bias is None else [bias])) and None
     arguments = [("", weight.shape[1]), ("", weight.shape[0])] + ([("bias", False)] if bias is None else [])
     w.with_weights("Linear", arguments, [w.x], [weight, bias])
@@ -1339,7 +1909,7 @@ def write_conv(w: Writer) -> None:
                                       ("groups", groups, 1)) if v != d]
     op = "Conv2d" if w.call.name == "conv2d" else "Conv1d"
     arguments = [("", weight.shape[1] * groups), ("", weight.shape[0]), ("", simplified(tuple(weight.shape[2:])))] + options
-    if weight.weight is None:
+    if not is_parameter(weight):
         return w.emit(op, arguments, [w.x, weight] + ([bias] if bias is not None else [])) and None
     w.with_weights(op, arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
@@ -1382,6 +1952,10 @@ def write_batch_norm(w: Writer) -> None:
     arguments += [("affine", False)] if weight is None else []
     arguments += [("track_running_stats", False)] if mean is None else []
     weights = [weight, bias, mean, variance]
+    if weight is not None and weight.weight is None and mean is None and w.argument(5, "training"):
+        arguments = [a for a in arguments if a[0] != "track_running_stats"] + [("track_running_stats", False)]
+        return w.emit("BatchNorm2d" if rank == 4 else "BatchNorm1d", arguments,
+                      [w.x, weight] + ([bias] if bias is not None else [])) and None
     if weight is None and mean is None:
         return w.emit("BatchNorm2d" if rank == 4 else "BatchNorm1d", arguments, [w.x]) and None
     w.with_weights("BatchNorm2d" if rank == 4 else "BatchNorm1d", arguments, [w.x], weights)
@@ -1400,6 +1974,86 @@ def write_add_in_place(w: Writer) -> None:
     if isinstance(w.x, Value) and (w.x.weight or "").endswith("num_batches_tracked"):
         return  # part of the batch norm that follows
     binary("Add")(w)
+
+
+# --- functions of transformers
+
+
+@handles("create_causal_mask", "create_sliding_window_causal_mask")
+def write_causal_mask(w: Writer) -> None:
+    if not w.results():
+        return
+    embeddings = w.kwargs.get("inputs_embeds", w.kwargs.get("input_embeds"))
+    positions = w.kwargs.get("position_ids")
+    arguments: List[Tuple[str, Any]] = []
+    if w.kwargs["cached"] or positions is None:
+        arguments.append(("packed", False))
+        arguments.append(("given_positions", False))
+    else:
+        arguments.append(("packed", Variable("packed == 1")))
+    window = getattr(w.kwargs["config"], "sliding_window", None)
+    if w.call.name == "create_sliding_window_causal_mask" and window:
+        arguments.append(("sliding_window", window))
+    if positions is None:
+        positions = next(v for v in w.body.frame.inputs if v.dtype == torch.int64 and len(v.shape) == 2)
+    w.emit("CausalMask", arguments, [embeddings, positions])
+
+
+@handles("apply_rotary_pos_emb")
+def write_rotary(w: Writer) -> None:
+    dim = w.kwargs.get("unsqueeze_dim", 1)
+    w.emit("ApplyRotaryPosEmb", [("unsqueeze_dim", dim)] if dim != 1 else [], [w.kwargs[n] for n in ("q", "k", "cos", "sin")])
+
+
+@handles("cache_update")
+def write_cache_update(w: Writer) -> None:
+    w.emit("KVCache", [("copies", True)], [w.kwargs["key_states"], w.kwargs["value_states"]])
+
+
+def eager_source(module: nn.Module) -> str:
+    """What the model runs with --attention eager."""
+    return source_of(getattr(sys.modules.get(type(module).__module__), "eager_attention_forward", None))
+
+
+@handles("attention_interface")
+def write_attention_interface(w: Writer) -> None:
+    module = w.kwargs["module"]
+    mask, bias, extra = w.kwargs.get("attention_mask"), w.kwargs.get("position_bias"), w.kwargs.get("kwargs", {})
+    causal = w.kwargs.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    dropout = float(w.kwargs.get("dropout", 0.0))
+    arguments: List[Tuple[str, Any]] = [("dropout", dropout)] if dropout else []
+    inputs = [w.kwargs[n] for n in ("query", "key", "value")]
+    if extra.get("softcap") is not None or extra.get("cache") is not None:
+        raise Unsupported("with softcap or a paged cache")
+    if isinstance(bias, Value):
+        return w.emit("PositionBiasAttention", arguments + ([("causal", True)] if causal else []),
+                      inputs + [bias] + ([mask] if mask is not None else [])) and None
+    inputs += [mask] if mask is not None else []
+    if hasattr(module, "num_key_value_groups") and (causal or mask is not None):
+        return w.emit("GroupedQueryAttention", arguments, inputs) and None
+    source = eager_source(module)
+    softmax = "fp32" if "dtype=torch.float32).to(" in source else "value" if ".type(value.dtype)" in source else "plain"
+    arguments += [("softmax", softmax)] if softmax != "plain" else []
+    arguments += [] if causal else [("causal", False)]
+    w.emit("HuggingFaceAttention", arguments, inputs)
+
+
+@handles("compute_bias")
+def write_position_bias(w: Writer) -> None:
+    attention = w.kwargs["self"]
+    table = w.lowering.weight_value(attention.relative_attention_bias.weight)
+    queries, keys = w.kwargs["query_length"], w.kwargs["key_length"]
+    if queries != keys or w.kwargs.get("past_seen_tokens", 0):
+        raise Unsupported("of other keys than queries")
+    heads = attention.n_heads
+    arguments: List[Tuple[str, Any]] = [("", attention.relative_attention_num_buckets), ("", heads), ("", queries)]
+    w.with_weights("T5PositionBias", arguments + ([("bidirectional", False)] if attention.is_decoder else []), [], [table])
+
+
+@handles("_shift_right")
+def write_shift_right(w: Writer) -> None:
+    w.emit("ShiftRight", [], [next(v for v in w.tensors())])
 
 
 # --- lifetimes --------------------------------------------------------------------------------------------------------
@@ -1428,15 +2082,21 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
                         last_use[value.storage] = max(last_use.get(value.storage, 0), entry.event)
             if entry.body is None and not entry.view and not (entry.op in ("ReLU", "Add", "Sub") and ("inplace", True) in entry.arguments):
                 allocating.append(entry.event)
+    if run.loss_event:
+        allocating.append(run.loss_event)
     died: Dict[int, int] = {}
     for value in run.every_value:
         died[value.storage] = max(died.get(value.storage, 0), min(value.died, run.top.end))
     permanent = {v.storage for v in run.every_value if v.kind != "activation"} | {v.storage for v in run.top.results}
+    permanent |= {v.storage for body in all_bodies(top) for e in body.entries if e.op == "KVCache" for v in e.outputs}
     for storage, used in last_use.items():
         if storage in permanent or storage not in died:
             continue
         later = [e for e in allocating if used < e <= died[storage]]
-        if later:
+        if later and max(later) == run.loss_event:
+            for entry in top.entries:
+                entry.keep = entry.keep or any(v.storage == storage for v in entry.outputs)
+        elif later:
             hold(top, storage, max(later))
 
 
@@ -1458,7 +2118,8 @@ def hold(top: Body, storage: int, event: int) -> None:
     value = next(v for v in holder.outputs if v.storage == storage)
     if holder is body.entries[at]:
         return
-    if all(e.view and e.body is None for e in body.entries[at + 1:]):
+    to_the_end = all(e.view and e.body is None for e in body.entries[at + 1:])
+    if to_the_end and (len(holder.outputs) == 1 or len(body.entries[-1].outputs) > 1):  # keep: holds all of its results
         holder.keep = True
     else:
         body.holds.setdefault(at, []).append(value)
@@ -1470,6 +2131,11 @@ def hold(top: Body, storage: int, event: int) -> None:
 POSITIONAL = frozenset("in_channels out_channels kernel_size num_features in_features out_features num_embeddings "
                        "embedding_dim normalized_shape output_size p mode dim embed_dim num_heads num_groups num_channels nf "
                        "nx window_size shift_size input_size hidden_size".split())
+
+
+class Variable(NamedTuple):
+    """An expression of the spec's vars."""
+    expression: str
 
 
 class Template(NamedTuple):
@@ -1484,6 +2150,8 @@ def template_of(entry: Entry) -> Template:
     names: List[str] = []
 
     def write(value: Any, name: str) -> str:
+        if isinstance(value, Variable):
+            return "${" + value.expression + "}"
         if isinstance(value, (list, tuple)):
             return "[" + ", ".join(write(v, name) for v in value) + "]"
         if isinstance(value, (bool, int, float)):
@@ -1538,7 +2206,7 @@ class Folder:
         """The body's signature; its group is made on the way."""
         vector: List[Any] = []
         names: List[str] = []
-        signature: List[Any] = [type(body.frame.module).__name__, len(body.inputs), body.sequential, tuple(body.order)]
+        signature: List[Any] = [type(body.frame.module).__name__, len(body.inputs), body.sequential, tuple(body.made), tuple(body.registered)]
         index = {id(e): i for i, e in enumerate(body.entries)}
         for i, entry in enumerate(body.entries):
             child = None
@@ -1615,6 +2283,10 @@ STRUCTURE_WORDS = frozenset("name op block layers residual parallel if from tie 
                             "first last".split())
 
 
+def listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(dict.fromkeys(names))}]"
+
+
 class Printer:
     """Writes the spec."""
 
@@ -1622,6 +2294,7 @@ class Printer:
         self.folder = folder
         self.printed: Dict[int, List[str]] = {}  # of a group
         self.defaults: Dict[int, Dict[str, Any]] = {}
+        self.folded: Dict[Tuple[int, str], str] = {}  # of a body's entry that is part of a repeat, the repeat's name
 
     def blocks(self, top: Body) -> List[str]:
         lines: List[str] = []
@@ -1631,13 +2304,18 @@ class Printer:
             lines.append(f"  {group.name}:")
             if group.params:
                 lines.append("    params: {" + ", ".join(self.param(group, n, s) for n, s in group.params) + "}")
+            entries = self.entries(group.bodies[0], group.param_of)
             lines += self.order(group.bodies[0], "    ")
             lines.append("    layers:")
-            lines += ["      " + line for line in self.entries(group.bodies[0], group.param_of)]
+            lines += ["      " + line for line in entries]
         return lines
 
     def order(self, body: Body, indent: str) -> List[str]:
-        return [f"{indent}order: [{', '.join(body.order)}]"] if body.order else []
+        made, registered = ([self.folded.get((id(body), n), n) for n in names] for names in (body.made, body.registered))
+        if made == registered:
+            return [f"{indent}order: {listed(made)}"] if made else []
+        parts = [f"{word}: {listed(names)}" for word, names in (("made", made), ("registered", registered)) if names]
+        return [f"{indent}order: {{{', '.join(parts)}}}"]
 
     def param(self, group: Group, name: str, slot: int) -> str:
         column = [self.folder.vectors[id(b)][slot] for b in group.bodies]
@@ -1666,7 +2344,7 @@ class Printer:
             last = body.entries[i + count - 1]
             current = last.outputs[0] if last.outputs else None
             for held in self.chunks(body.holds.get(i + count - 1, ())):
-                after = body.entries[i + count]
+                after = body.entry_after(i + count - 1)
                 refs = [self.name_of(body, v, names, after) for v in [current] + held]
                 lines.append(f"- {{op: Rebind(), from: [{', '.join(refs)}]}}")
             i += count
@@ -1682,7 +2360,7 @@ class Printer:
         refs = [self.name_of(body, v, names, entry) for v in entry.inputs]
         return [f"from: {refs[0]}" if len(refs) == 1 else f"from: [{', '.join(refs)}]"]
 
-    def name_of(self, body: Body, value: Value, names: Dict[int, str], user: Entry) -> str:
+    def name_of(self, body: Body, value: Value, names: Dict[int, str], user: Optional[Entry]) -> str:
         known = body.definition(value, user)
         if known is not None:
             entry, k = known
@@ -1694,7 +2372,7 @@ class Printer:
         return f"input.{k}" if k else "input"
 
     @staticmethod
-    def definers(body: Body, values: Iterable[Value], user: Entry) -> Iterable[int]:
+    def definers(body: Body, values: Iterable[Value], user: Optional[Entry]) -> Iterable[int]:
         known = (body.definition(v, user) for v in values)
         return (id(d[0]) for d in known if d is not None)
 
@@ -1707,7 +2385,7 @@ class Printer:
                 wanted.update(self.definers(body, entry.inputs, entry))
             current = entry.outputs[0] if entry.outputs else None
             if i in body.holds:
-                after = body.entries[i + 1]
+                after = body.entry_after(i)
                 wanted.update(self.definers(body, body.holds[i] + [current], after))
         numeric = not body.sequential and any(e.name.isdigit() for e in body.entries)
         names: Dict[int, str] = {}
@@ -1823,6 +2501,7 @@ class Printer:
         if written is None:
             return 1, []
         names[id(run[-1])] = prefix
+        self.folded.update({(id(body), e.name): prefix for e in run})
         return len(run), written
 
     def run_of(self, run: Sequence[Entry], param_of: Dict[int, str], slot: int, extra: List[str]) -> Optional[List[str]]:
@@ -1867,7 +2546,7 @@ def make_sequential(body: Body, entry: Entry) -> None:
 
 
 def construction_order(body: Body, ranks: Dict[str, int]) -> List[str]:
-    """The names of the entries with weights in the order in which they are moved to the GPU, where it is not that of their run."""
+    """The names of the entries with weights by their ranks, where that is not the order of their run."""
     owned = [(ranks.get(e.path, -1), e.name) for e in body.entries
              if e.name and e.path in ranks and not e.tie and (e.has_weights or (e.body is not None and holds_weights(e.body)))]
     return [] if owned == sorted(owned) else [name for _, name in sorted(owned)]
@@ -1877,10 +2556,31 @@ def holds_weights(body: Body) -> bool:
     return any(e.has_weights or (e.body is not None and holds_weights(e.body)) for e in body.entries)
 
 
+def name_ties(top: Body) -> None:
+    """A tie names the entry that had the weights first by its path in the spec: a module that is called from another
+    one's frame is written there."""
+    paths: Dict[str, str] = {}
+    tied: List[Entry] = []
+
+    def visit(body: Body, prefix: str) -> None:
+        for entry in body.entries:
+            path = prefix + entry.name
+            if entry.tie:
+                tied.append(entry)
+            elif entry.has_weights:
+                paths.setdefault(entry.path, path)
+                paths.setdefault(entry.owner, path)
+            if entry.body is not None:
+                visit(entry.body, path + ".")
+
+    visit(top, "")
+    for entry in tied:
+        entry.tie = paths.get(entry.tie, entry.tie)
+
+
 def moving_ranks(model: nn.Module) -> Dict[str, int]:
     """When each module's weights get their memory, by path, as model.to("cuda") moves them: a module's children first,
-    then its own (torch.nn.Module._apply). A model that is made on the GPU gets them in the order of its constructors'
-    statements, which nothing in the model tells."""
+    then its own (torch.nn.Module._apply)."""
     ranks: Dict[str, int] = {}
 
     def visit(module: nn.Module, path: str) -> None:
@@ -1896,6 +2596,38 @@ def moving_ranks(model: nn.Module) -> Dict[str, int]:
 
     visit(model, "")
     return ranks
+
+
+class Construction:
+    """What a model's constructors did, which nothing in the model tells: the order of its weights, and which of them were
+    drawn by nn.init.trunc_normal_, whose masks leave segments in the allocator's cache."""
+
+    def __init__(self) -> None:
+        self.registered: List[Tuple[nn.Module, str]] = []
+        self.truncated: List[torch.Tensor] = []
+
+    def ranks(self, model: nn.Module) -> Dict[str, int]:
+        """When each module's weights got their memory, by path, where it is made on the GPU."""
+        paths = {id(module): path for path, module in model.named_modules()}
+        ranks: Dict[str, int] = {}
+        for i, (module, name) in enumerate(self.registered):
+            path = paths.get(id(module))
+            if path is None:
+                continue  # of a module that the model did not keep
+            parts = (path.split(".") if path else []) + [name]
+            for n in range(len(parts) + 1):
+                ranks.setdefault(".".join(parts[:n]), i)
+        return ranks
+
+    def initialization(self, model: nn.Module) -> List[str]:
+        """The layer that stands for the draws; of types of which only some weights are drawn nothing is known."""
+        drawn = {id(t) for t in self.truncated}
+        flags = {}
+        for flag, kind in (("linear", nn.Linear), ("conv", nn.Conv2d)):
+            weights = [id(m.weight) in drawn for m in model.modules() if isinstance(m, kind)]
+            flags[flag] = bool(weights) and all(weights)
+        arguments = ([] if flags["linear"] else ["linear=False"]) + (["conv=True"] if flags["conv"] else [])
+        return [f"  - {{name: init, op: \"TruncNormalInit({', '.join(arguments)})\"}}"] if any(flags.values()) else []
 
 
 def add_unused_weights(top: Body, lowering: Lowering) -> None:
@@ -1919,18 +2651,28 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
         top.starts_without_input = True
 
 
-def input_lines(batch: Any, run: Recorder) -> Tuple[List[str], List[str]]:
+def input_names(batch: Any, run: Recorder) -> Dict[Value, str]:
+    """What the batch calls its tensors; nothing where it has no names."""
+    names: Dict[Value, str] = {}
+    if hasattr(batch, "keys"):
+        for key in batch.keys():
+            held = [run.values.get(id(t)) for t in flat_tensors(batch[key])]
+            for value in held:
+                if value is not None:
+                    names.setdefault(value, re.sub(r"\W", "_", str(key)) if len(held) == 1 else f"input{len(names)}")
+    return names
+
+
+def input_lines(run: Recorder) -> Tuple[List[str], List[str]]:
     """The inputs: section, and their names."""
-    names = list(batch.keys()) if hasattr(batch, "keys") else []
     values = run.top.inputs
-    if len(names) != len(values):
-        names = [f"input{i}" for i in range(len(values))]
     shapes = []
     for value in values:
         dtype = "" if value.dtype in (torch.float32, torch.float16, torch.bfloat16) else f", dtype: {dtype_name(value.dtype)}"
         shapes.append("{shape: [" + ", ".join(str(n) for n in value.shape[1:]) + "]" + dtype + "}")
-    if len(values) == 1:
+    if len(values) == 1 and not run.input_names:
         return [f"input: {shapes[0]}"], []
+    names = [run.input_names.get(v, f"input{i}") for i, v in enumerate(values)]
     return ["inputs:"] + [f"  {n}: {s}" for n, s in zip(names, shapes)], names
 
 
@@ -1948,38 +2690,137 @@ def return_results(top: Body, lowering: Lowering, main: Optional[Value]) -> None
         top.entries[-1].view = True
 
 
-def top_body(lowering: Lowering, run: Recorder, main: Optional[Value]) -> Body:
-    """The model's own forward, with what the forward function does around it."""
+def unwrap(run: Recorder) -> None:
+    """The model's frame becomes the top one."""
     steps = run.top.steps
     roots = [s for s in steps if isinstance(s, Frame) and s.module is run.model]
     if len(roots) == 1:
         at = steps.index(roots[0])
         run.top.steps = steps[:at] + roots[0].steps + steps[at + 1:]
         run.top.module = run.model
+
+
+def top_body(lowering: Lowering, run: Recorder, main: Optional[Value]) -> Body:
+    """The model's own forward, with what the forward function does around it."""
     top = lowering.lower(run.top)
-    if not top.entries:
+    if not top.entries and not lowering.unknown:
         raise ExportError("the model runs no operation of torch")
     return top
 
 
-def loss_line(run: Recorder) -> Tuple[str, Optional[Value]]:
-    """The loss as a layer of the catalog, and the output that it reads."""
-    steps = run.loss_steps
-    calls = [s for s in steps if isinstance(s, Call)] + \
-        [c for s in steps if isinstance(s, Frame) for c in s.steps if isinstance(c, Call)]
-    if not calls:
-        return "", None
+# Calls that a loss makes of the output and the targets before it reads them.
+SHAPING = frozenset("view reshape flatten squeeze to float contiguous long __getitem__ permute transpose".split())
+# transformers' functions of its losses (loss/loss_utils.py), and the layer of each.
+OWN_LOSSES = {"ForCausalLMLoss": "CausalLMLoss", "ForMaskedLMLoss": "HuggingFaceTokenLoss",
+              "ForTokenClassification": "HuggingFaceTokenLoss", "ForSequenceClassificationLoss": "HuggingFaceClassificationLoss"}
+
+
+def flattened_calls(steps: Iterable[Any]) -> List[Call]:
+    return [c for s in steps for c in ([s] if isinstance(s, Call) else flattened_calls(s.steps))]
+
+
+def loss_line(run: Recorder) -> Tuple[str, Optional[Value], List[Call]]:
+    """The loss as a layer of the catalog, the output that it reads, and what is done to the output before."""
+    if run.loss is None:
+        return "", None, []
+    calls = flattened_calls(run.loss_steps)
+    if not any(run.loss in c.results for c in calls):
+        return own_loss(run) + ([],)
+    last = calls[-1]
+    of_model = set(run.top.results)
+    shaping: List[Call] = []
+    for call in calls[:-1]:
+        if any(v in of_model for v in flat_values((call.args, call.kwargs))):
+            shaping.append(call)
+            of_model.update(call.results)
+        elif call.name in LOSSES.values():
+            shaping.append(call)
+    line = call_of_loss(last)
+    if not line or any(c.name not in SHAPING for c in shaping):
+        raise ExportError("the loss is more than one call of a loss that gpuplan has, " + ", ".join(LOSSES) + ", mean or sum:\n" +
+                          "\n".join(f"  {c.source}: {c.name}" for c in calls))
+    return line, (flat_values(last.args) or flat_values(last.kwargs))[0], shaping
+
+
+def call_of_loss(call: Call) -> str:
     names = {v: k for k, v in LOSSES.items()}
-    if len(calls) == 1 and calls[0].name in names:
-        call = calls[0]
-        arguments = [f"{k}={call_scalar(v) if not isinstance(v, str) else repr(v)}" for k, v in call.kwargs.items()
-                     if k in ("reduction", "label_smoothing", "ignore_index", "beta", "delta") and v is not None
-                     and (k, v) not in (("reduction", "mean"), ("label_smoothing", 0.0), ("ignore_index", -100), ("beta", 1.0), ("delta", 1.0))]
-        return f"{names[call.name]}({', '.join(arguments)})", flat_values(call.args)[0]
-    if len(calls) == 1 and calls[0].name in ("mean", "sum") and len(calls[0].args) == 1:
-        return calls[0].name, flat_values(calls[0].args)[0]
-    raise ExportError("the loss is more than one call of a loss that gpuplan has:\n" +
-                      "\n".join(f"  {c.source}: {c.name}" for c in calls))
+    if call.name in names:
+        defaults = {"reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100, "beta": 1.0, "delta": 1.0}
+        arguments = [f"{k}={repr(v) if isinstance(v, str) else call_scalar(v)}" for k, v in call.kwargs.items()
+                     if k in defaults and v is not None and v != defaults[k]]
+        return f"{names[call.name]}({', '.join(arguments)})"
+    if call.name in ("mean", "sum") and len(flat_values((call.args, call.kwargs))) == 1 and len(call.args) == 1:
+        return f"{call.name}()"
+    return ""
+
+
+def own_loss(run: Recorder) -> Tuple[str, Value]:
+    """The loss that the model's forward computes of labels. Its calls are taken out of the forward; labels that nothing
+    else reads are the loss's own, others the first of the inputs, which is where those losses look for them."""
+    steps = run.top.steps
+    at = next((i for i, s in enumerate(steps) if run.loss in s.results), None)
+    calls = [] if at is None else flattened_calls([steps[at]])
+    if len(calls) != 1:
+        raise ExportError("the model's own loss is not one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
+    call = calls[0]
+    run.loss_event = call.event
+    del steps[at]
+    made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results if v not in read_by(s)}
+    logits, labels = loss_operands(call, made_by)
+    drop_unused(run, made_by)
+    rest = {v for s in steps for v in read_by(s)}
+    line = line_of_own_loss(call, logits, labels, labels in rest)
+    inputs = [v for v in run.top.inputs if v is not labels]
+    run.top.inputs = [labels] + inputs if labels in rest or line.startswith("CausalLM") else inputs
+    run.top.results = [v for v in run.top.results if v is not run.loss]
+    return line, logits
+
+
+def loss_operands(call: Call, made_by: Dict[Value, Call]) -> Tuple[Value, Value]:
+    """The tensors that the loss is of, as they were before they were brought into its shape."""
+    names = (("logits", "pooled_logits", "input"), ("labels", "target"))
+    found: List[Value] = []
+    for position, wanted in enumerate(names):
+        value = next((call.kwargs[n] for n in wanted if n in call.kwargs), None)
+        value = call.args[position] if value is None and position < len(call.args) else value
+        while value in made_by and isinstance(value, Value) and value.kind == "activation":
+            value = flat_values((made_by[value].args, made_by[value].kwargs))[0]
+        if not isinstance(value, Value):
+            raise ExportError(f"{call.source}: the model's own loss, {call.name}, is of no tensor called {wanted[0]}")
+        found.append(value)
+    return found[0], found[1]
+
+
+def line_of_own_loss(call: Call, logits: Value, labels: Value, read_elsewhere: bool) -> str:
+    name = call.name.rpartition(":")[2]
+    known = OWN_LOSSES.get(name)
+    if call.kwargs.get("num_items_in_batch") is not None or call.kwargs.get("shift_labels") is not None:
+        known = None
+    floating = labels.dtype.is_floating_point
+    if name == "cross_entropy" and not call_of_loss(call).strip("CrossEntropyLoss()"):
+        token = "SequenceToSequenceLoss" if read_elsewhere else "HuggingFaceTokenLoss"
+        known = {3: token, 2: "HuggingFaceClassificationLoss"}.get(len(logits.shape))
+    if known is None or floating:
+        raise ExportError(f"{call.source}: gpuplan has no layer for the model's own loss {name} of labels of {labels.dtype}. "
+                          "Leave the labels out of the batch and give loss=.")
+    return known + "()"
+
+
+def read_by(step: Any) -> List[Value]:
+    if isinstance(step, Call):
+        return flat_values((step.args, step.kwargs))
+    return list(step.inputs) + [v for s in step.steps for v in read_by(s)]
+
+
+def drop_unused(run: Recorder, made_by: Dict[Value, Call]) -> None:
+    """Takes out what shaped the loss's operands alone."""
+    while True:
+        needed = {v for s in run.top.steps for v in read_by(s)} | {v for v in run.top.results if v is not run.loss}
+        kept = [s for s in run.top.steps
+                if not (isinstance(s, Call) and s.name in SHAPING and s.results and not needed.intersection(s.results))]
+        if len(kept) == len(run.top.steps):
+            return
+        run.top.steps[:] = kept
 
 
 def header(model: nn.Module, name: str, mode: str) -> List[str]:
@@ -1988,51 +2829,87 @@ def header(model: nn.Module, name: str, mode: str) -> List[str]:
             f"# PyTorch {torch.__version__.split('+')[0]}.", "gpuplan: 1", f"name: {name}"]
 
 
-def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable]) -> str:
+def variables(top: Body) -> List[str]:
+    used = {a.expression for body in all_bodies(top) for e in body.entries for _, a in e.arguments if isinstance(a, Variable)}
+    if not used:
+        return []
+    return ["vars:", "  packed: 1  # 0: sequences are not packed, so SDPA kernels get no mask"]
+
+
+def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
+    """A run with what depends on the batch. A model that keeps something of its first run, such as a table of positions,
+    is run again."""
+    for last in (False, True):
+        runs = [run_checked(model, batch_on_meta(batch, size), forward, loss) for size in TRACED_BATCHES]
+        try:
+            merge_runs(*runs)
+        except ExportError:
+            if last:
+                raise
+            continue
+        break
+    return runs[0]
+
+
+def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable],
+             construction: Optional[Construction] = None) -> str:
     """The spec of a model as text."""
     bare = on_meta(model)
-    runs = [run_recorded(bare, batch_on_meta(batch, size), forward, loss) for size in TRACED_BATCHES]
-    run = runs[0]
-    merge_runs(run, runs[1])
-    line, main = loss_line(run)
+    run = recorded_run(bare, batch, forward, loss)
+    unwrap(run)
+    line, main, shaping = loss_line(run)
     for p, original in zip(bare.parameters(), model.parameters()):
         p.requires_grad_(original.requires_grad)
     lowering = Lowering(bare, run)
     top = top_body(lowering, run, main)
+    for call in shaping:
+        lowering.add_function(top, call)
     return_results(top, lowering, main)
     add_unused_weights(top, lowering)
     if lowering.unknown:
         raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in lowering.unknown))
-    inputs, top.input_names = input_lines(batch, run)
+    inputs, top.input_names = input_lines(run)
+    name_ties(top)
     hold_what_python_holds(top, run)
-    ranks = moving_ranks(bare)
+    registered = moving_ranks(bare)
+    made = construction.ranks(model) if construction else registered
     for body in all_bodies(top):
         for entry in body.entries:
             if entry.body is not None:
                 make_sequential(entry.body, entry)
         if not body.sequential:
-            body.order = construction_order(body, ranks)
+            body.made = construction_order(body, made)
+            body.registered = construction_order(body, registered)
     folder = Folder()
     folder.fold(top)
     printer = Printer(folder)
     blocks = printer.blocks(top)
-    lines = header(model, name, "train" if model.training else "eval") + inputs
+    lines = header(model, name, "train" if model.training else "eval") + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
+    entries = printer.entries(top, {})
     lines += printer.order(top, "")
-    lines += ["layers:"] + ["  " + text for text in printer.entries(top, {})]
+    lines += ["layers:"] + ["  " + text for text in entries]
+    lines += construction.initialization(model) if construction else []
     return "\n".join(lines + ([f"loss: {line}"] if line else [])) + "\n"
 
 
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",
            forward: Callable[[nn.Module, Any], Any] = call_on_batch,
-           loss: Optional[Callable[[nn.Module, Any, Any], Any]] = None, name: str = "") -> str:
+           loss: Optional[Callable[[nn.Module, Any, Any], Any]] = None, name: str = "",
+           construction: Optional[Construction] = None) -> str:
     """Writes the model's spec to `output` and returns it.
 
     batch: a tensor, or a tuple or dict of tensors, the first dimension of each being the batch. forward: how the model
     is called, on the batch where it is left out. loss: of the model, its output and the batch; its targets are not
-    part of the spec's inputs. The model, which may be on any device, meta included, is not changed."""
+    part of the spec's inputs. construction: how constructed() made it, for a model that is made on the GPU; without it
+    its weights lie as model.to("cuda") moves them. The model, which may be on any device, meta included, is not
+    changed."""
+    if not isinstance(model, nn.Module):
+        raise ExportError(f"the model is a {type(model).__name__}, expected a torch.nn.Module")
+    if not flat_tensors(batch):
+        raise ExportError("the batch has no tensors")
     name = name or os.path.splitext(os.path.basename(output))[0]
-    text = describe(model, batch, name, forward, loss)
+    text = describe(model, batch, name, forward, loss, construction)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
     return text
@@ -2041,15 +2918,78 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-def parsed_input(text: str) -> torch.Tensor:
-    """3x224x224, or 128:int64 for other types."""
-    shape, _, dtype = text.partition(":")
-    sizes = [int(n) for n in shape.split("x")] if shape else []
-    return torch.empty([2] + sizes, dtype=getattr(torch, dtype or "float32"), device="meta")
+def parsed_input(text: str) -> Tuple[str, torch.Tensor]:
+    """3x224x224; 128:int64 for other types; input_ids:int64:128 for what is passed by name. No sizes: one for a sample."""
+    name, dtype, sizes = "", torch.float32, []
+    for part in text.split(":"):
+        if re.fullmatch(r"\d+(x\d+)*", part):
+            sizes = [int(n) for n in part.split("x")]
+        elif isinstance(getattr(torch, part, None), torch.dtype):
+            dtype = getattr(torch, part)
+        elif part.isidentifier() and not name:
+            name = part
+        else:
+            raise ExportError(f"--input {text}: expected 3x224x224, 128:int64 or NAME:int64:128, not {part!r}")
+    if 0 in sizes:
+        raise ExportError(f"--input {text}: a size of 0")
+    return name, torch.empty([2] + sizes, dtype=dtype, device="meta")
 
 
-def built(target: str, arguments: Sequence[str]) -> nn.Module:
-    """MODULE:CALLABLE, called with name=value arguments, without data where it can be."""
+def parsed_batch(texts: Sequence[str]) -> Any:
+    """The batch that the inputs make: a dict where they have names, of which NAME=OTHER is the same tensor again."""
+    named: Dict[str, torch.Tensor] = {}
+    positional: List[torch.Tensor] = []
+    for text in texts:
+        alias, same, other = text.partition("=")
+        if same and other not in named:
+            raise ExportError(f"--input {text}: there is no earlier input {other!r}")
+        name, tensor = (alias, named[other]) if same else parsed_input(text)
+        if name in named:
+            raise ExportError(f"--input {text}: {name} is given twice")
+        if name:
+            named[name] = tensor
+        else:
+            positional.append(tensor)
+    if named and positional:
+        raise ExportError("--input: either all inputs have names or none has")
+    return named or (positional[0] if len(positional) == 1 else tuple(positional))
+
+
+def read_config(cls: Any, config: str, options: Dict[str, Any]) -> Any:
+    """The config of a class of transformers: of a config.json or its folder, of a name, or the class's defaults."""
+    import json
+    import transformers  # what the class came from
+
+    file = os.path.join(config, "config.json") if os.path.isdir(config) else config
+    values = {}
+    if os.path.isfile(file):
+        with open(file, encoding="utf-8") as opened:
+            values = json.load(opened)
+        if not isinstance(values, dict):
+            raise ExportError(f"{file}: expected a JSON object, as a model's config.json is")
+    elif config:
+        try:
+            values = transformers.AutoConfig.from_pretrained(config).to_dict()
+        except (OSError, ValueError) as e:
+            raise ExportError(f"--config {config}: neither a file, a folder nor a model that transformers finds: {e}")
+    config_class = cls.config_class if getattr(cls, "config_class", None) is not None else None
+    if config_class is None:
+        kind = options.pop("model_type", values.get("model_type"))
+        if kind is None:
+            raise ExportError(f"{cls.__name__} needs --config, a config.json with its model_type")
+        config_class = type(transformers.AutoConfig.for_model(kind))
+    return config_class.from_dict({**values, **options})
+
+
+def made_by_transformers(make: Any) -> bool:
+    return inspect.isclass(make) and make.__module__.startswith("transformers.") and \
+        (getattr(make, "config_class", None) is not None or hasattr(make, "from_config"))
+
+
+def built(target: str, arguments: Sequence[str], config: str = "",
+          construction: Optional[Construction] = None) -> nn.Module:
+    """MODULE:CALLABLE, called with name=value arguments, without data where it can be. A class of transformers is made
+    of its config, in which the arguments replace values."""
     module, _, attribute_ = target.partition(":")
     if not attribute_:
         raise ExportError(f"{target}: expected MODULE:CALLABLE, as in torchvision.models:resnet50")
@@ -2064,50 +3004,80 @@ def built(target: str, arguments: Sequence[str]) -> nn.Module:
             keywords[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             keywords[key] = value
-    return constructed(lambda: make(**keywords))
+    if made_by_transformers(make):
+        made = read_config(make, config, keywords)
+        return constructed(lambda: make.from_config(made) if make.__name__.startswith("Auto") else make(made), construction)
+    if config:
+        raise ExportError(f"--config is for classes of transformers; {target} takes --arg NAME=VALUE")
+    return constructed(lambda: make(**keywords), construction)
 
 
-def constructed(make: Callable[[], nn.Module]) -> nn.Module:
-    """A model whose parameters have no data, unless its constructor runs it."""
+def constructed(make: Callable[[], nn.Module], construction: Optional[Construction] = None) -> nn.Module:
+    """A model whose parameters have no data, unless its constructor runs it. construction: where to note what the
+    constructors did."""
     try:
-        with weights_without_data():
+        with weights_without_data(construction if construction is not None else Construction()):
             return make()
     except (NotImplementedError, RuntimeError):
         return make()
 
 
 @contextlib.contextmanager
-def weights_without_data() -> Iterator[None]:
+def weights_without_data(construction: Construction) -> Iterator[None]:
     """Modules that are made here have their parameters on the meta device, and all else where it is made: constructors
     may compute with values, and a model of any size takes no memory and no time to initialize."""
     original = nn.Module.register_parameter
+    register_buffer, trunc_normal_ = nn.Module.register_buffer, nn.init.trunc_normal_
 
     def register(module: nn.Module, name: str, parameter: Optional[nn.Parameter]) -> None:
         if parameter is not None and parameter.device.type != "meta":
             parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+        if parameter is not None:
+            construction.registered.append((module, name))
         original(module, name, parameter)
 
+    def buffer(module: nn.Module, name: str, tensor: Optional[torch.Tensor], persistent: bool = True) -> None:
+        if tensor is not None:
+            construction.registered.append((module, name))
+        register_buffer(module, name, tensor, persistent)
+
+    def draw(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        construction.truncated.append(tensor)
+        return trunc_normal_(tensor, *args, **kwargs)
+
     nn.Module.register_parameter = register  # type: ignore[assignment]
+    nn.Module.register_buffer = buffer  # type: ignore[assignment]
+    nn.init.trunc_normal_ = draw
     try:
         yield
     finally:
         nn.Module.register_parameter = original  # type: ignore[assignment]
+        nn.Module.register_buffer = register_buffer  # type: ignore[assignment]
+        nn.init.trunc_normal_ = trunc_normal_
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Writes a gpuplan spec of a PyTorch model.")
     parser.add_argument("model", help="MODULE:CALLABLE that makes it, as torchvision.models:resnet50")
     parser.add_argument("--input", action="append", required=True, metavar="SIZES",
-                        help="an input without the batch: 3x224x224, or 128:int64; once for each")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="of the callable")
+                        help="an input without the batch: 3x224x224, 128:int64, or by name input_ids:int64:128; once for each; "
+                        "labels=input_ids is the same tensor again")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="of the callable, or of the config")
+    parser.add_argument("--config", default="", metavar="FILE",
+                        help="the config.json of a class of transformers, its folder, or a name that transformers finds")
     parser.add_argument("--eval", action="store_true", help="run in eval mode")
+    parser.add_argument("--on-gpu", action="store_true",
+                        help="the model is made on the GPU, as within torch.device('cuda'), not moved there")
     parser.add_argument("-o", "--output", default="model.yaml")
     options = parser.parse_args(arguments)
     try:
-        model = built(options.model, options.arg)
+        construction = Construction() if options.on_gpu else None
+        batch = parsed_batch(options.input)
+        model = built(options.model, options.arg, options.config, construction)
+        if not isinstance(model, nn.Module):
+            raise ExportError(f"{options.model} makes a {type(model).__name__}, expected a torch.nn.Module")
         model.train(not options.eval)
-        inputs = tuple(parsed_input(i) for i in options.input)
-        export(model, inputs[0] if len(inputs) == 1 else inputs, options.output)
+        export(model, batch, options.output, construction=construction)
     except ExportError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

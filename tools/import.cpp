@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "estimator/spec/read.h"
 #include "tools/check_weights.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
 #include "tools/run_options.h"
+#include "tools/trace_plan.h"
 
 namespace gpuplan {
 
@@ -43,12 +45,15 @@ int run_import(const ImportOptions& options) {
   if (!options.weights.empty()) return run_check(options);
   if (options.source.empty())
     throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
+  refuse_learned_trace(options.source);
   if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
   std::vector<Variable> set = variables(options);
-  const std::string spec = open_model(options.source, set)->text;
+  const std::shared_ptr<const Source> source = open_model(options.source, set);
+  const std::string& spec = source->text;
   if (!set.empty())
     throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
         .help("a variable of a spec is set where it is planned");
+  (void)read_model(source, {.set = {}, .open = open_extended});  // what is handed on can be read
   if (options.file.empty())
     write_stdout(spec);
   else

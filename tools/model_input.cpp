@@ -44,18 +44,6 @@ std::shared_ptr<const Source> open_file(const std::string& path, std::vector<Var
   return spec_of_text(text, recognise(text->text, path));
 }
 
-// `extends: NAME` in a file means a file beside it, in the zoo a model of the zoo.
-std::shared_ptr<const Source> open_extended(std::string_view name, std::string_view relative_to) {
-  if (name.starts_with(kZoo)) return read_zoo_source(name.substr(kZoo.size()));
-  if (relative_to.starts_with(kZoo)) {
-    if (name.ends_with(".yaml")) name.remove_suffix(5);
-    return read_zoo_source(name);
-  }
-  const std::filesystem::path folder =
-      relative_to == "<stdin>" ? std::filesystem::path() : std::filesystem::path(relative_to).parent_path();
-  return read_file_source((folder / std::filesystem::path(name)).string());
-}
-
 std::vector<Variable> variables(const RunOptions& options) {
   std::vector<Variable> list;
   for (const std::string& text : options.set) list.push_back(read_variable(text));
@@ -75,6 +63,17 @@ std::vector<Variable> variables(const RunOptions& options) {
 }
 
 }  // namespace
+
+std::shared_ptr<const Source> open_extended(std::string_view name, std::string_view relative_to) {
+  if (name.starts_with(kZoo)) return read_zoo_source(name.substr(kZoo.size()));
+  if (relative_to.starts_with(kZoo)) {
+    if (name.ends_with(".yaml")) name.remove_suffix(5);
+    return read_zoo_source(name);
+  }
+  const std::filesystem::path folder =
+      relative_to == "<stdin>" ? std::filesystem::path() : std::filesystem::path(relative_to).parent_path();
+  return read_file_source((folder / std::filesystem::path(name)).string());
+}
 
 Variable read_variable(const std::string& text) {
   const std::size_t equals = text.find('=');

@@ -26,6 +26,8 @@ std::vector<std::string> zoo_names();
 /// The spec of a model as named on the command line: a file, whose kind is recognised, "-" for standard input, or
 /// "zoo:NAME". `set`: what --set says; the values that an import takes its sizes from are taken out. Throws Error.
 std::shared_ptr<const Source> open_model(const std::string& model, std::vector<Variable>& set);
+/// What `extends: NAME` in the source `relative_to` means: a file beside it, or in the zoo a model of the zoo.
+std::shared_ptr<const Source> open_extended(std::string_view name, std::string_view relative_to);
 /// "NAME=VALUE", as --set takes it. Throws Error.
 Variable read_variable(const std::string& text);
 /// True for a file, a pipe or anything else that can be opened for reading under that name; directories too.

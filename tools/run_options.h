@@ -45,6 +45,8 @@ std::optional<Gpu> load_gpu(const RunOptions& options);
 
 /// The embedded GPU table, and its names.
 std::vector<Gpu> gpu_table();
+/// The GPU of the table that people call so.
+std::optional<Gpu> gpu_called(const std::string& name);
 std::vector<std::string> gpu_names();
 /// The words that --opt takes.
 std::vector<std::string> optimizer_names();

@@ -133,7 +133,7 @@ std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSetting
 
 void plan_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
   const Gpu& gpu = *report.gpu;
-  report.usable_bytes = gpu.cuda_total_bytes.value_or(gpu.memory_bytes);
+  report.usable_bytes = usable_bytes(gpu);
   if (!report.fits_at_once())
     report.within =
         plan_trace(*report.trace, report.plan.values, settings,

@@ -1,10 +1,11 @@
 #include "validate/nvml.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <memory>
 #include <vector>
+
+#include "validate/nvml_library.h"
 
 namespace gpuplan {
 namespace {
@@ -16,7 +17,7 @@ struct ProcessInfo {
   unsigned long long used_gpu_memory;  // all bits set: not available
   unsigned gpu_instance_id, compute_instance_id;
 };
-constexpr int kSuccess = 0, kInsufficientSize = 7;
+constexpr int kInsufficientSize = 7;  // NVML_ERROR_INSUFFICIENT_SIZE
 constexpr unsigned long long kNotAvailable = ~0ULL;
 
 struct Library {
@@ -26,22 +27,15 @@ struct Library {
   int (*compute_processes)(void*, unsigned*, ProcessInfo*) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, Function& function, const char* name) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
-// The library stays loaded: so does the driver that it talks to.
 std::optional<Library> load() {
-  void* const file = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const file = open_nvml();
   if (file == nullptr) return std::nullopt;
   Library l;
-  const bool whole = find(file, l.init, "nvmlInit_v2") && find(file, l.shutdown, "nvmlShutdown") &&
-                     find(file, l.handle_by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
-                     (find(file, l.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3") ||
-                      find(file, l.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v2"));
-  return whole && l.init() == kSuccess ? std::optional(l) : std::nullopt;
+  const bool whole = find_in_nvml(file, l.init, "nvmlInit_v2") && find_in_nvml(file, l.shutdown, "nvmlShutdown") &&
+                     find_in_nvml(file, l.handle_by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
+                     (find_in_nvml(file, l.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3") ||
+                      find_in_nvml(file, l.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v2"));
+  return whole && l.init() == kNvmlSuccess ? std::optional(l) : std::nullopt;
 }
 
 class Nvml {
@@ -58,9 +52,9 @@ class Nvml {
     for (int tries = 0; status == kInsufficientSize && tries < 8; ++tries, count *= 2) {
       processes.assign(count, {});
       status = library_.compute_processes(device_, &count, processes.data());
-      if (status == kSuccess) break;
+      if (status == kNvmlSuccess) break;
     }
-    if (status != kSuccess) return std::nullopt;
+    if (status != kNvmlSuccess) return std::nullopt;
     processes.resize(count);
     for (const ProcessInfo& p : processes)
       if (p.pid == static_cast<unsigned>(getpid()) && p.used_gpu_memory != kNotAvailable)
@@ -79,7 +73,7 @@ ProcessBytes process_bytes_by_nvml(const std::string& pci_bus_id) {
   const std::optional<Library> library = load();
   void* device = nullptr;
   std::shared_ptr<Nvml> nvml;
-  if (library && library->handle_by_bus(pci_bus_id.c_str(), &device) == kSuccess)
+  if (library && library->handle_by_bus(pci_bus_id.c_str(), &device) == kNvmlSuccess)
     nvml = std::make_shared<Nvml>(*library, device);
   return [nvml]() -> std::optional<std::int64_t> { return nvml ? nvml->process_bytes() : std::nullopt; };
 }

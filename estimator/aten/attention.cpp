@@ -277,7 +277,10 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
     if (b.dtype(t) != b.dtype(a.query))
       b.fail("queries are " + std::string(name_of(b.dtype(a.query))) + ", keys or values " +
              std::string(name_of(b.dtype(t))) + "; PyTorch expects one type");
-  const AttentionBackend backend = choose_attention(call_of(b, a), b.gpu(), b.run().pytorch, wanted(b.run()));
+  // The fused kernels take four dimensions (sdp_utils_cpp.h, check_tensor_shapes).
+  const AttentionBackend backend = b.shape(a.query).rank() > 4
+                                       ? AttentionBackend::math
+                                       : choose_attention(call_of(b, a), b.gpu(), b.run().pytorch, wanted(b.run()));
   if (backend == AttentionBackend::math) {
     const TensorId y = math_attention(b, a);
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call

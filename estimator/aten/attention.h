@@ -11,10 +11,11 @@ struct AttentionArguments {
   TensorId mask = kNone;                               // boolean or additive, broadcast to [batch, heads, L, S]
   double dropout = 0;                                  // of the call: 0 in evaluation
   bool causal = false;
+  bool grouped = true;  // fewer key heads than query heads are repeated; else a single one is broadcast
 };
 
-/// [batch, heads, L, value size]; fewer key heads than query heads mean enable_gqa=True. Under autocast its operands
-/// are cast. Throws Error where a backend that was asked for cannot run the call.
+/// [batch, heads, L, value size]; fewer key heads than query heads mean enable_gqa=True, or a single one. Under
+/// autocast its operands are cast. Throws Error where a backend that was asked for cannot run the call.
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments arguments);
 
 /// A boolean mask as 0 and -inf of `dtype` (aten/src/ATen/native/transformers/attention.cpp,

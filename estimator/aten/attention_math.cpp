@@ -71,7 +71,7 @@ TensorId math_attention(LayerBuilder& b, const AttentionArguments& a) {
   std::vector<TensorId> locals{q, k, v};
   const TensorId scaled = binary_number(b, Binary::mul, q, root_of_scale(b, q));
   if (a.causal) mask = causal_mask(b, b.shape(q)[-2], b.shape(k)[-2], dtype);
-  if (b.shape(q).rank() == 4 && b.shape(q)[1] != b.shape(k)[1]) {
+  if (a.grouped && b.shape(q).rank() == 4 && b.shape(q)[1] != b.shape(k)[1]) {
     const std::int64_t times = b.shape(q)[1] / b.shape(k)[1];
     k = repeat_heads(b, k, times);
     v = repeat_heads(b, v, times);

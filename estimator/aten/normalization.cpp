@@ -76,11 +76,13 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
   const DType dtype = b.dtype(x);
   const std::int64_t columns = columns_of(shape, dimensions);
   const LayerNorm work{.rows = shape.elements() / columns, .columns = columns, .dtype = dtype};
-  if (!b.contiguous(x)) b.fail("expects a contiguous input, which rms_norm would copy");
+  TensorId rows = x;
+  if (copies(b) && !b.contiguous(x)) rows = b.emit("aten::clone", Copy{shape.elements()}, {x}, shape, dtype);
   const OutputSpec outputs[] = {{shape, dtype}, {rows_of(shape, dimensions), accumulate_type(dtype)}};
-  const std::vector<TensorId> results = b.emit_many("aten::_fused_rms_norm", work, {x}, outputs);
+  const std::vector<TensorId> results = b.emit_many("aten::_fused_rms_norm", work, {rows}, outputs);
   b.beside({weight});
   b.numbers({eps});
+  if (rows != x) b.hold({x});
   if (NodeBuilder node = b.node("FusedRmsNormBackward0", results[0], {x, weight}))
     layer_norm_backward(node, b, work, {x, weight, kNone}, std::span(results).subspan(1));
   return results[0];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -134,7 +135,9 @@ TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_plac
 
 TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place) {
   const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
+  // A quotient of integers, or with a fraction, is of torch's default type.
+  const bool fraction = op == Binary::div || std::floor(number) != number;
+  const DType dtype = fraction && !in_place && !is_floating(b.dtype(x)) ? DType::fp32 : b.dtype(x);
   const Elementwise work{shape.elements()};
   const TensorId y =
       in_place ? b.emit_in_place(names(op).in_place, work, {x}) : b.emit(names(op).op, work, {x}, shape, dtype);

@@ -30,11 +30,11 @@ Scripted scan(const Shape& shape, int dim, DType from, DType to, PyTorchVersion 
 
 }  // namespace
 
-TensorId cumsum(LayerBuilder& b, TensorId x, int dim) {
+TensorId cumsum(LayerBuilder& b, TensorId x, int dim, std::optional<DType> dtype) {
   x = b.autocast_fp32(x);
   const Shape shape = b.shape(x);
   const DType from = b.dtype(x);
-  const DType to = is_floating(from) ? from : DType::int64;
+  const DType to = dtype ? *dtype : is_floating(from) ? from : DType::int64;
   const TensorId y = b.emit("aten::cumsum", scan(shape, dim, from, to, b.run().pytorch), {x}, shape, to);
   b.numbers({static_cast<double>(dim)});
   if (NodeBuilder node = b.node("CumsumBackward0", y, {x})) {

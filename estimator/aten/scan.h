@@ -5,8 +5,9 @@
 
 namespace gpuplan::aten {
 
-/// x.cumsum(dim), of booleans and integers as int64 by a copy of x that is made after the result. One row alone is
-/// scanned by the whole device, with scratch. Under autocast in fp32. Backward: flip, cumsum, flip.
-TensorId cumsum(LayerBuilder& b, TensorId x, int dim);
+/// x.cumsum(dim, dtype), without a type of booleans and integers as int64; x of another type is copied to it after the
+/// result is there. One row alone is scanned by the whole device, with scratch. Under autocast in fp32. Backward: flip,
+/// cumsum, flip.
+TensorId cumsum(LayerBuilder& b, TensorId x, int dim, std::optional<DType> dtype = std::nullopt);
 
 }  // namespace gpuplan::aten

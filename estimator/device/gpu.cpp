@@ -1,6 +1,14 @@
 #include "estimator/device/gpu.h"
 
+#include <algorithm>
+
 namespace gpuplan {
+
+std::int64_t usable_bytes(const Gpu& gpu) {
+  constexpr std::int64_t kMostKept = std::int64_t{763} << 20;
+  if (gpu.cuda_total_bytes) return *gpu.cuda_total_bytes;
+  return gpu.memory_bytes - std::min(gpu.memory_bytes / 100 * 3, kMostKept);
+}
 
 Gpu assumed_gpu() {
   Gpu g;

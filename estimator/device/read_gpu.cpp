@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "estimator/device/read_datasheet.h"
 #include "estimator/device/read_measurements.h"
 #include "estimator/device/read_number.h"
 #include "estimator/integers.h"
@@ -71,6 +72,16 @@ std::vector<std::string> aliases_of(const YamlNode& map) {
   return aliases;
 }
 
+void read_memory(const YamlNode& map, Gpu& gpu) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  if (map.find("memory_mib") != nullptr || !gpu.datasheet) {
+    gpu.memory_bytes = checked_mul(int_at(map, "memory_mib"), kMiB);
+    return;
+  }
+  gpu.memory_assumed = true;
+  gpu.memory_bytes = static_cast<std::int64_t>(gpu.datasheet->memory_gib * 1024 * kLeastShareOfLabel) * kMiB;
+}
+
 /// "configs/gpus/h200.yaml" -> "h200".
 std::string stem_of(std::string_view path) {
   const auto slash = path.find_last_of("/\\");
@@ -84,10 +95,9 @@ Gpu read_gpu(const Source& source) {
   YamlArena arena;
   const YamlNode& map = parse_yaml(source, arena);
   expect_keys(map, kWhat,
-              {"title", "aliases", "architecture", "compute_capability", "sm_count", "max_threads_per_sm", "memory_mib",
-               "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits", "sm_clock_khz",
-               "memory_clock_khz", "source", "measured"});
-  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+              {"title", "aliases", "datasheet", "architecture", "compute_capability", "sm_count", "max_threads_per_sm",
+               "memory_mib", "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits",
+               "sm_clock_khz", "memory_clock_khz", "source", "measured"});
   Gpu gpu;
   gpu.name = stem_of(source.name);
   gpu.title = text_at(map, "title");
@@ -96,7 +106,8 @@ Gpu read_gpu(const Source& source) {
   read_compute_capability(map, gpu);
   gpu.sm_count = int_at(map, "sm_count");
   gpu.max_threads_per_sm = int_at(map, "max_threads_per_sm");
-  gpu.memory_bytes = checked_mul(int_at(map, "memory_mib"), kMiB);
+  if (const YamlNode* const sheet = map.find("datasheet")) gpu.datasheet = read_datasheet(*sheet);
+  read_memory(map, gpu);
   gpu.cuda_total_bytes = optional_bytes_at(map, "cuda_total_bytes");
   gpu.context_bytes = optional_bytes_at(map, "context_bytes");
   if (map.find("cuda_name") != nullptr) gpu.cuda_name = text_at(map, "cuda_name");

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/calendar.h"
 #include "estimator/device/measurement_words.h"
 #include "estimator/device/read_number.h"
 #include "estimator/spec/keys.h"
@@ -23,13 +24,7 @@ std::string text_of(const YamlNode& map, std::string_view key) {
 // YYYY-MM-DD.
 std::string date_of(const YamlNode& map) {
   std::string text = text_of(map, "date");
-  const auto number = [&](std::size_t from, std::size_t digits) {
-    if (text.find_first_not_of("0123456789", from) < from + digits) return std::int64_t{-1};
-    return decimal(text.substr(from, digits)).value_or(-1);
-  };
-  const bool is_date = text.size() == 10 && text[4] == '-' && text[7] == '-' && number(0, 4) >= 2000 &&
-                       number(5, 2) >= 1 && number(5, 2) <= 12 && number(8, 2) >= 1 && number(8, 2) <= 31;
-  if (!is_date) {
+  if (!day_of(text)) {
     const YamlNode& node = *map.find("date");
     throw Error("date is YYYY-MM-DD, not " + describe(node)).at(node.mark).label("such as 2026-11-21");
   }

@@ -4,19 +4,10 @@
 #include <span>
 
 #include "estimator/device/measurement_words.h"
+#include "estimator/device/read_datasheet.h"
 
 namespace gpuplan {
 namespace {
-
-// In double quotes, which YAML reads as JSON does. Control characters are in no file that was read.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out + '"';
-}
 
 std::string line(std::string_view key, const std::string& value) { return std::string(key) + ": " + value + "\n"; }
 
@@ -82,7 +73,7 @@ std::string convolution(std::span<const TimedConvolution> times) {
 }
 
 std::string measurements(const Measurements& m) {
-  return "measured:  # times in nanoseconds\n" + line("  date", m.date) + line("  with", quoted(m.with)) +
+  return "measured:  # times in nanoseconds\n" + line("  date", m.date) + line("  with", quoted_yaml(m.with)) +
          "  launch_ns: " + std::to_string(m.launch_ns) + "  # from one small kernel to the next\n" +
          bytes_table("  ", "copy", m.copy) + "  host_link:\n" +
          bytes_table("    ", "to_device_pageable", m.to_device_pageable) +
@@ -93,21 +84,32 @@ std::string measurements(const Measurements& m) {
 
 }  // namespace
 
+// Control characters are in no file that was read.
+std::string quoted_yaml(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + '"';
+}
+
 std::string gpu_yaml(const Gpu& gpu) {
   std::string aliases;
-  for (const std::string& alias : gpu.aliases) aliases += (aliases.empty() ? "" : ", ") + quoted(alias);
-  std::string out = line("title", quoted(gpu.title));
+  for (const std::string& alias : gpu.aliases) aliases += (aliases.empty() ? "" : ", ") + quoted_yaml(alias);
+  std::string out = line("title", quoted_yaml(gpu.title));
   if (!aliases.empty()) out += line("aliases", "[" + aliases + "]");
-  out += line("architecture", quoted(gpu.architecture));
+  out += line("architecture", quoted_yaml(gpu.architecture));
   out += line("compute_capability", std::to_string(gpu.capability_major) + "." + std::to_string(gpu.capability_minor));
   out += line("sm_count", std::to_string(gpu.sm_count));
   out += line("max_threads_per_sm", std::to_string(gpu.max_threads_per_sm));
-  out += line("memory_mib", std::to_string(gpu.memory_bytes >> 20));
+  if (!gpu.memory_assumed) out += line("memory_mib", std::to_string(gpu.memory_bytes >> 20));
   out += optional_line("cuda_total_bytes", gpu.cuda_total_bytes) + optional_line("context_bytes", gpu.context_bytes);
-  if (!gpu.cuda_name.empty()) out += line("cuda_name", quoted(gpu.cuda_name));
+  if (!gpu.cuda_name.empty()) out += line("cuda_name", quoted_yaml(gpu.cuda_name));
   out += optional_line("l2_cache_bytes", gpu.l2_cache_bytes) + optional_line("memory_bus_bits", gpu.memory_bus_bits);
   out += optional_line("sm_clock_khz", gpu.sm_clock_khz) + optional_line("memory_clock_khz", gpu.memory_clock_khz);
-  out += line("source", quoted(gpu.source));
+  out += line("source", quoted_yaml(gpu.source));
+  if (gpu.datasheet) out += datasheet_yaml(*gpu.datasheet);
   return gpu.measured ? out + measurements(*gpu.measured) : out;
 }
 

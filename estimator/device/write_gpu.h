@@ -7,6 +7,9 @@
 
 namespace gpuplan {
 
+/// In double quotes, which YAML reads as JSON does; line ends become spaces.
+std::string quoted_yaml(const std::string& text);
+
 /// read_gpu() makes the same Gpu of it, whose name is the file's.
 std::string gpu_yaml(const Gpu& gpu);
 

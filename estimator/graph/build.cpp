@@ -91,13 +91,12 @@ class Walker {
   };
   Stored stored() const { return {graph_.model_storage.size(), graph_.parameters.size()}; }
 
-  void order_construction(const std::string& path, const std::vector<std::string>& children, const Body& entries,
-                          Stored since) {
-    if (children.empty()) return;
+  void order_construction(const std::string& path, const EntryOrder& order, const Body& entries, Stored since) {
+    if (order.empty()) return;
     const Range parameters{static_cast<std::int32_t>(since.parameters),
                            static_cast<std::int32_t>(graph_.parameters.size())};
-    orders_.push_back({path, &children, parameters});
-    const std::vector<std::string> constructed = constructed_entries(children, entries);
+    if (!order.registered.empty()) orders_.push_back({path, &order.registered, parameters});
+    const std::vector<std::string> constructed = constructed_entries(order.made, entries);
     order_storage(graph_, since.storage, {path, &constructed, parameters});
   }
 
@@ -147,11 +146,22 @@ class Walker {
 
   TensorId resolve(Scope& scope, const Node& node, std::size_t i) {
     const std::string& name = node.from[i];
-    if (const auto* n = scope.find(name)) return latest(n->tensor);
+    if (const auto* n = scope.find(name)) return ran(latest(n->tensor), node, i);
     if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
-    if (const TensorId t = part(scope, name); t != kNone) return latest(t);
+    if (const TensorId t = part(scope, name); t != kNone) return ran(latest(t), node, i);
     throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
         .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
+        .context(node.where);
+  }
+
+  // The tensor that an entry's name stands for, unless that entry is of the other mode and has nothing to hand on.
+  TensorId ran(TensorId t, const Node& node, std::size_t i) const {
+    const auto after = std::ranges::upper_bound(not_run_, t, {}, &Range::begin);
+    if (t != kNone && (after == not_run_.begin() || t >= std::prev(after)->end)) return t;
+    const bool trains = run_.mode == Mode::train;
+    throw Error("the entry \"" + node.from[i] + "\" runs in " + (trains ? "inference" : "training") + " only")
+        .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
+        .help(trains ? "write when: infer here, too" : "write when: train here, too")
         .context(node.where);
   }
 
@@ -184,7 +194,24 @@ class Walker {
     } else {
       for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, inputs);
     }
+    if (node.when && *node.when != run_.mode) return left_out(node, path, inputs, x, scope, frozen);
     return entry_given(node, path, inputs, scope, frozen);
+  }
+
+  // An entry of the other mode: its weights are there, and it hands on what it was given.
+  TensorId left_out(const Node& node, const std::string& path, std::span<const TensorId> inputs, TensorId x,
+                    Scope& scope, bool frozen) {
+    const LayerWriter::Written before = layers_.written();
+    const std::size_t kept = kept_.size();
+    entry_given(node, path, inputs, scope, frozen);
+    layers_.drop_runs_since(before);
+    while (!not_run_.empty() && not_run_.back().begin >= static_cast<TensorId>(before.tensors)) not_run_.pop_back();
+    not_run_.push_back({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
+    kept_.resize(kept);
+    last_many_ = nullptr;
+    const TensorId y = inputs.empty() ? x : inputs.front();
+    if (!node.name.empty()) scope.name(join(path, node.name), y, nullptr);
+    return y;
   }
 
   TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
@@ -324,6 +351,7 @@ class Walker {
   LayerWriter layers_;
   const RunConfig& run_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
+  std::vector<Range> not_run_;  // tensors of entries of the other mode, in order
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false;

@@ -125,6 +125,11 @@ TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype,
   return t;
 }
 
+TensorId LayerBuilder::constant(const Shape& shape, DType dtype) {
+  graph_.model_storage.push_back(new_tensor(shape, dtype, Category::activations));
+  return graph_.model_storage.back();
+}
+
 void LayerBuilder::constructor_temporary(const Shape& shape, DType dtype) {
   graph_.model_storage.push_back(new_tensor(shape, dtype, Category::scratch));
 }
@@ -338,6 +343,10 @@ TensorId LayerBuilder::autocast_fp32(TensorId t) {
   if (!run_.autocast || t == kNone) return t;
   const DType from = dtype(t);
   return from == DType::fp16 || from == DType::bf16 ? cast(t, DType::fp32) : t;
+}
+
+void LayerBuilder::forget_cast(TensorId weight, TensorId first) {
+  if (const auto it = cast_cache_.find(weight); it != cast_cache_.end() && it->second >= first) cast_cache_.erase(it);
 }
 
 void LayerBuilder::end_autocast() {

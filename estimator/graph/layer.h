@@ -207,6 +207,8 @@ class LayerBuilder {
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
+  /// A tensor that the model's code made once and keeps, neither a parameter nor a registered buffer.
+  TensorId constant(const Shape& shape, DType dtype);
   /// The constructor moves these weights, made last, into one storage of so many bytes, each to its offset in elements;
   /// nothing where they are in one.
   void flatten(std::span<const TensorId> weights, std::span<const std::int64_t> offsets, std::int64_t bytes);
@@ -264,6 +266,8 @@ class LayerBuilder {
   TensorId cast(TensorId t, DType dtype);
   /// Autocast's context ends: its cache lets go.
   void end_autocast();
+  /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
+  void forget_cast(TensorId weight, TensorId first);
 
   /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
   NodeBuilder node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs);

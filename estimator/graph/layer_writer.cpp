@@ -104,6 +104,32 @@ void LayerWriter::frame_returns(std::span<const TensorId> held) {
   graph_.forward_ops.push_back(op);
 }
 
+LayerWriter::Written LayerWriter::written() const {
+  return {graph_.tensors.size(),          graph_.layers.size(),
+          graph_.forward_ops.size(),      graph_.nodes.size(),
+          graph_.checkpoints.size(),      graph_.replaced_buffers.size(),
+          graph_.kept_with_output.size(), graph_.autocast_casts.size()};
+}
+
+void LayerWriter::drop_runs_since(const Written& then) {
+  for (std::size_t i = then.ops; i < graph_.forward_ops.size(); ++i)
+    for (const TensorId t : graph_.at(graph_.forward_ops[i].reads)) {
+      if (static_cast<std::size_t>(t) >= then.tensors) continue;
+      Tensor& read = graph_.tensor(t);  // an operation in place made another tensor of it
+      if (read.replaced_by != kNone && static_cast<std::size_t>(read.replaced_by) >= then.tensors)
+        read.replaced_by = kNone;
+      builder_.forget_cast(t, static_cast<TensorId>(then.tensors));
+    }
+  graph_.forward_ops.resize(then.ops);
+  graph_.nodes.resize(then.nodes);
+  graph_.checkpoints.resize(then.checkpoints);
+  graph_.replaced_buffers.resize(then.replaced);
+  graph_.kept_with_output.resize(then.kept);
+  graph_.autocast_casts.resize(then.casts);
+  const auto end = static_cast<std::int32_t>(then.ops);
+  for (std::size_t i = then.layers; i < graph_.layers.size(); ++i) graph_.layers[i].ops = {end, end};
+}
+
 // A layer of several operations: the call holds its inputs while the later ones allocate.
 void LayerWriter::hold_inputs(LayerId id, std::span<const TensorId> inputs) {
   const std::vector<Op>& ops = graph_.forward_ops;

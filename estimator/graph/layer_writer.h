@@ -32,6 +32,13 @@ class LayerWriter {
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
   void end_autocast() { builder_.end_autocast(); }
+  /// How much the graph has: what is added after it can be dropped again.
+  struct Written {
+    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, casts;
+  };
+  Written written() const;
+  /// Takes back what was run since then; parameters and buffers stay.
+  void drop_runs_since(const Written& then);
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
 

@@ -42,7 +42,8 @@ void tell_bytes(const PlanParts& p, Report& r) {
   for (const TensorId t : p.graph.model_storage) {
     const Category category = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category;
     if (category == Category::kv_cache) continue;
-    if (category == Category::scratch) continue;  // constructed, and dropped for the weight it is tied to
+    if (category == Category::scratch) continue;      // constructed, and dropped for the weight it is tied to
+    if (category == Category::activations) continue;  // kept by the model's code
     const bool buffer = category == Category::buffers;
     (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
     (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);
@@ -261,7 +262,7 @@ void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
 
 std::int64_t usable_bytes(const Report& report) {
   if (!report.gpu || report.run.allocator != AllocatorKind::caching) return 0;
-  return report.gpu->cuda_total_bytes.value_or(report.gpu->memory_bytes);
+  return usable_bytes(*report.gpu);
 }
 
 WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limited) {

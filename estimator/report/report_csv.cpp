@@ -1,20 +1,9 @@
+#include "estimator/market/csv.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
 
 namespace {
-
-// RFC 4180: a field with a comma, quote or line end is quoted, quotes are doubled. A leading sign of a formula is kept
-// as it is: names come from the user's own file.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + "\"";
-}
 
 std::string join_shapes(const std::vector<Shape>& shapes) {
   std::string out;

@@ -13,9 +13,9 @@ constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
 
 // The words and marks of one screen, in the style asked for.
-class Screen {
+class Screen : public StyledScreen {
  public:
-  Screen(const Report& report, const TextStyle& style) : report_(report), style_(style) {}
+  Screen(const Report& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string extras() const;
@@ -28,13 +28,6 @@ class Screen {
   std::string next() const;
 
  private:
-  std::string bytes(std::int64_t n) const {
-    return style_.exact_bytes ? format_count(n) + " B" : format_bytes(n, style_.units);
-  }
-  std::string dot() const { return style_.unicode ? " · " : " | "; }
-  std::string paint(const char* code, const std::string& text) const {
-    return style_.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
-  }
   std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string part_label(Category category) const;
   std::string peak_place() const;
@@ -42,7 +35,6 @@ class Screen {
   std::string failing_place(const WithinMemory& w) const;
 
   const Report& report_;
-  const TextStyle& style_;
 };
 
 std::string Screen::headline() const {
@@ -249,8 +241,7 @@ std::string Screen::next() const {
 
 Verdict verdict(const Report& report) {
   if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
-  // What cudaMalloc can hand out, where it is known: the driver keeps some of what nvidia-smi shows.
-  const std::int64_t usable = report.gpu->cuda_total_bytes.value_or(report.gpu->memory_bytes);
+  const std::int64_t usable = usable_bytes(*report.gpu);
   const bool at_once = report.peak.device_bytes <= usable;
   const bool runs = at_once || (report.within_memory && report.within_memory->runs);
   return {.known = true, .fits = runs, .at_once = at_once, .usable_bytes = usable};

@@ -9,9 +9,9 @@ namespace {
 constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
 
-class Screen {
+class Screen : public StyledScreen {
  public:
-  Screen(const TraceReport& report, const TextStyle& style) : report_(report), style_(style) {}
+  Screen(const TraceReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string verdict() const;
@@ -19,18 +19,10 @@ class Screen {
   std::string facts() const;
 
  private:
-  std::string bytes(std::int64_t n) const {
-    return style_.exact_bytes ? format_count(n) + " B" : format_bytes(n, style_.units);
-  }
-  std::string dot() const { return style_.unicode ? " · " : " | "; }
-  std::string paint(const char* code, const std::string& text) const {
-    return style_.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
-  }
   std::string fit_words() const;
   std::string largest_words() const;
 
   const TraceReport& report_;
-  const TextStyle& style_;
 };
 
 std::string moment_text(const TraceMoment& at) {

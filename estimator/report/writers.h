@@ -9,20 +9,9 @@
 #include "estimator/report/format.h"
 #include "estimator/report/layer_table.h"
 #include "estimator/report/report.h"
+#include "estimator/report/text_style.h"
 
 namespace gpuplan {
-
-/// What the place that text goes to can show, and how much is wanted.
-struct TextStyle {
-  bool color = false;
-  bool unicode = true;
-  int width = 80;            // columns
-  bool interactive = false;  // a person at a terminal: bars, timeline, what to try next. Piped: plain rows.
-  bool exact_bytes = false;  // every amount in bytes
-  Units units = Units::iec;
-  bool verbose = false;  // phases, allocator
-  bool brief = false;    // the verdict only
-};
 
 /// A way to make a step that does not fit, fit: flags to add, and what is needed then.
 struct WayOut {

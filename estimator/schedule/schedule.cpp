@@ -89,6 +89,29 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   }
 }
 
+// What autograd saved for outputs that the loss does not depend on, as auxiliary logits: backward does not come there,
+// and the nodes live as long as the output object that holds their results.
+std::vector<BufferId> saved_beside_loss(const Graph& graph) {
+  std::vector<BufferId> saved;
+  const std::vector<char> reached = reached_nodes(graph);
+  std::vector<char> held(graph.nodes.size(), 0);
+  const auto hold = [&](TensorId t) {
+    const NodeId producer = graph.tensor(t).producer;
+    if (producer != kNone && reached[static_cast<std::size_t>(producer)] == 0)
+      held[static_cast<std::size_t>(producer)] = 1;
+  };
+  for (const TensorId t : graph.kept_with_output) hold(t);
+  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+    if (held[n] == 0) continue;
+    const AutogradNode& node = graph.nodes[n];
+    for (std::int32_t e = node.edges.begin; e < node.edges.end; ++e)
+      hold(graph.edges[static_cast<std::size_t>(e)].input);
+    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i)
+      saved.push_back(buffer_of(graph, graph.saved[static_cast<std::size_t>(i)]));
+  }
+  return saved;
+}
+
 // What the training loop's names keep alive beyond the operations that read it.
 void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, std::vector<char>& kept) {
   Schedule& s = writer.schedule();
@@ -104,12 +127,14 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     s.output = output;
     kept[static_cast<std::size_t>(output)] = 1;
   }
-  for (const TensorId t : graph.kept_with_output) {
-    const BufferId b = buffer_of(graph, t);
-    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
+  const auto keep_beside = [&](BufferId b) {
+    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) return;  // it has a name already
     s.beside_output.push_back(b);
     kept[static_cast<std::size_t>(b)] = 1;
-  }
+  };
+  for (const TensorId t : graph.kept_with_output) keep_beside(buffer_of(graph, t));
+  if (graph.loss != kNone && !graph.kept_with_output.empty())
+    for (const BufferId b : saved_beside_loss(graph)) keep_beside(b);
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);
     if (graph.model_loss != kNone && run.loop != Loop::loss_only) {

@@ -80,10 +80,15 @@ std::string call_text(const LayerCall& call) {
   return plain ? out : yaml_quoted(out);
 }
 
-std::string order_text(const std::vector<std::string>& names) {
+std::string names_text(const std::vector<std::string>& names) {
   std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "[" : ", ") + name;
-  return out + "]";
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return "[" + out + "]";
+}
+
+std::string order_text(const EntryOrder& order) {
+  if (order.made == order.registered) return names_text(order.made);
+  return "{made: " + names_text(order.made) + ", registered: " + names_text(order.registered) + "}";
 }
 
 class Writer {
@@ -107,7 +112,7 @@ class Writer {
  private:
   static bool is_simple(const Node& node) {
     return std::holds_alternative<LayerCall>(node.what) && node.from.empty() && node.tie.empty() && !node.frozen &&
-           !node.keep;
+           !node.keep && !node.when;
   }
 
   void node(const Node& node, int indent) {
@@ -128,6 +133,7 @@ class Writer {
     if (node.frozen) key(indent, "frozen: true");
     if (node.checkpoint) key(indent, "checkpoint: true");
     if (node.keep) key(indent, "keep: true");
+    if (node.when) key(indent, *node.when == Mode::train ? "when: train" : "when: infer");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);
   }
 
@@ -161,8 +167,8 @@ class Writer {
   }
 
   static bool is_entry_word(std::string_view name) {
-    constexpr std::array<std::string_view, 18> kWords = {
-        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie",
+    constexpr std::array<std::string_view, 19> kWords = {
+        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie", "when",
         "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop"};
     return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
   }

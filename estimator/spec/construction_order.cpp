@@ -26,12 +26,8 @@ bool begins(const std::string& path, const std::string& module) {
   return path == module || (path.starts_with(module) && path[module.size()] == '.');
 }
 
-}  // namespace
-
-std::vector<std::string> read_order(const YamlNode& node, const ListSyntax& layers) {
-  expect_list(node, "order");
-  std::vector<std::string> known;
-  collect(layers, known);
+std::vector<std::string> read_names(const YamlNode& node, const char* key, const std::vector<std::string>& known) {
+  expect_list(node, key);
   std::vector<std::string> order;
   for (const YamlNode* item : node.children) {
     std::string name = read_module_name(*item);
@@ -41,6 +37,23 @@ std::vector<std::string> read_order(const YamlNode& node, const ListSyntax& laye
       throw Error("there is no entry \"" + name + "\" here" + did_you_mean(name, known)).at(item->mark);
     order.push_back(std::move(name));
   }
+  return order;
+}
+
+}  // namespace
+
+EntryOrder read_order(const YamlNode& node, const ListSyntax& layers) {
+  std::vector<std::string> known;
+  collect(layers, known);
+  if (node.kind != YamlNode::Kind::map) {
+    const std::vector<std::string> names = read_names(node, "order", known);
+    return {names, names};
+  }
+  expect_keys(node, "order", {"made", "registered"});
+  EntryOrder order;
+  if (const YamlNode* made = node.find("made")) order.made = read_names(*made, "made", known);
+  if (const YamlNode* registered = node.find("registered"))
+    order.registered = read_names(*registered, "registered", known);
   return order;
 }
 

@@ -11,7 +11,8 @@ namespace {
 // What an entry can be; one of these keys at most.
 constexpr std::array<std::string_view, 5> kStructures = {"op", "block", "layers", "residual", "parallel"};
 // What any entry may have besides.
-constexpr std::array<std::string_view, 7> kModifiers = {"name", "if", "from", "tie", "frozen", "checkpoint", "keep"};
+constexpr std::array<std::string_view, 8> kModifiers = {"name",   "if",         "from", "tie",
+                                                        "frozen", "checkpoint", "keep", "when"};
 constexpr std::array<std::string_view, 6> kBlockKeys = {"repeat", "with", "first", "last", "order", "loop"};
 
 template <std::size_t N>
@@ -36,7 +37,7 @@ const YamlNode* structure_of(const YamlNode& map) {
 [[noreturn]] void refuse_entry_key(const YamlNode& key) {
   refuse_key(key, "an entry",
              {"name", "op", "block", "repeat", "with", "first", "last", "loop", "order", "layers", "residual",
-              "parallel", "if", "from", "tie", "frozen", "checkpoint", "keep"});
+              "parallel", "if", "from", "tie", "frozen", "checkpoint", "keep", "when"});
 }
 
 bool is_entry_word(std::string_view word) {
@@ -178,6 +179,11 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
   } else if (key.text == "keep") {
     once(entry.keep.has_value());
     entry.keep = Quantity::read(value, names_, "keep");
+  } else if (key.text == "when") {
+    once(entry.when.has_value());
+    if (value.kind != YamlNode::Kind::scalar || (value.text != "train" && value.text != "infer"))
+      throw Error("when is train or infer, not " + describe(value)).at(value.mark).label("expected train or infer");
+    entry.when = value.text == "train" ? Mode::train : Mode::infer;
   } else {
     once(entry.checkpoint.has_value());
     entry.checkpoint = Quantity::read(value, names_, "checkpoint");
@@ -204,7 +210,7 @@ CallSyntax EntryReader::operation(const YamlNode& map) const {
   for (std::size_t i = 0; i < map.children.size(); i += 2) {
     const YamlNode& key = *map.children[i];
     if (key.text == "op" || contains(kModifiers, key.text)) continue;
-    if (complete) refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep"});
+    if (complete) refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep", "when"});
     ArgumentSyntax argument;
     argument.name = read_identifier(key, "an argument");
     argument.name_mark = key.mark;

@@ -164,6 +164,7 @@ class Expander {
     node.frozen = syntax.frozen && syntax.frozen->boolean(frame.scope);
     node.checkpoint = syntax.checkpoint && syntax.checkpoint->boolean(frame.scope);
     node.keep = syntax.keep && syntax.keep->boolean(frame.scope);
+    node.when = syntax.when;
     for (std::size_t i = 0; i < syntax.from.size(); ++i)
       node.from.push_back(from(syntax.from[i], syntax.from_marks[i], space));
     node.from_marks = syntax.from_marks;

@@ -11,6 +11,7 @@
 
 #include "estimator/dtype.h"
 #include "estimator/error.h"
+#include "estimator/run_config.h"
 
 namespace gpuplan {
 
@@ -45,12 +46,19 @@ struct LayerCall {
 struct Node;
 using Body = std::vector<Node>;
 
+/// `order:`: names of entries; those that it does not name come after them.
+struct EntryOrder {
+  std::vector<std::string> made;        // as their weights get memory
+  std::vector<std::string> registered;  // as Module.parameters() has them; the same unless the spec says otherwise
+  bool empty() const { return made.empty() && registered.empty(); }
+};
+
 /// `{block: Name}`: a function call, one Python frame. What it was given stays referenced by the caller
 /// until it returns.
 struct Block {
   std::string block;  // name in `blocks:`
   Body body;
-  std::vector<std::string> order;  // names of entries in the order of their construction; the others come after them
+  EntryOrder order;
 };
 
 /// `{block: Name, repeat: n}`: an nn.Sequential whose items are call frames, named 0 .. n-1. Each is given the one
@@ -97,6 +105,8 @@ struct Node {
   bool frozen = false;
   bool checkpoint = false;
   bool keep = false;  // its result is a local variable of the block's function: alive until that returns
+  /// It runs in this mode only; in the other its weights are there and it hands on its first input.
+  std::optional<Mode> when;
   SourceMark mark;    // of the entry
   std::string where;  // "in layer1.1 (block Bottleneck, repeat 2 of 3)" for errors; empty at top level
   std::variant<LayerCall, Block, Repeat, Residual, Parallel> what;
@@ -133,7 +143,7 @@ struct Model {
   std::vector<Variable> vars;                          // after --set
   std::vector<Input> inputs;
   Body layers;
-  std::vector<std::string> order;  // as Block::order
+  EntryOrder order;
   std::optional<Lora> lora;
   LayerCall loss;  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
 };

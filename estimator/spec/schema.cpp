@@ -91,10 +91,17 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "list": {"type": "array", "items": {"$ref": "#/$defs/entry"}},
+    "names": {"type": "array", "items": {"$ref": "#/$defs/module_name"}},
     "order": {
-      "type": "array",
-      "items": {"$ref": "#/$defs/module_name"},
-      "description": "Entries in the order of their construction, where it is not the order they run in."
+      "description": "Entries in the order of their construction, where it is not the order they run in; made and registered where they are not registered in it.",
+      "anyOf": [
+        {"$ref": "#/$defs/names"},
+        {
+          "type": "object",
+          "additionalProperties": false,
+          "properties": {"made": {"$ref": "#/$defs/names"}, "registered": {"$ref": "#/$defs/names"}}
+        }
+      ]
     },
     "entry": {"anyOf": [{"$ref": "#/$defs/call"}, {"$ref": "#/$defs/structure"}, {"$ref": "#/$defs/named"}]},
     "named": {
@@ -113,7 +120,8 @@ constexpr std::string_view kModifiers = R"json(
         "tie": {"$ref": "#/$defs/module_name", "description": "Shares the weights of that layer."},
         "frozen": {"$ref": "#/$defs/flag", "description": "No gradient, no optimizer state."},
         "checkpoint": {"$ref": "#/$defs/flag", "description": "Activations computed again in the backward pass."},
-        "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."})json";
+        "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."},
+        "when": {"enum": ["train", "infer"], "description": "Runs in this mode only; its weights are there in both."})json";
 
 constexpr std::string_view kNamedTail = R"json(
       },

@@ -40,7 +40,7 @@ struct BlockCallSyntax {
 struct InlineBlockSyntax {
   std::string block;
   ListSyntax layers;
-  std::vector<std::string> order;
+  EntryOrder order;
 };
 
 /// `{layers: [...]}`: an nn.Sequential.
@@ -77,6 +77,7 @@ struct EntrySyntax {
   std::string tie;
   SourceMark tie_mark;
   std::optional<Quantity> frozen, checkpoint, keep;
+  std::optional<Mode> when;
   std::variant<CallSyntax, BlockCallSyntax, InlineBlockSyntax, SequentialSyntax, ResidualSyntax, ParallelSyntax> what;
 };
 
@@ -91,7 +92,7 @@ struct BlockSyntax {
   SourceMark mark;
   std::vector<ParamSyntax> params;
   ListSyntax layers;
-  std::vector<std::string> order;
+  EntryOrder order;
 };
 
 struct VariableSyntax {
@@ -124,7 +125,7 @@ struct SpecSyntax {
   std::vector<InputSyntax> inputs;
   std::vector<BlockSyntax> blocks;
   ListSyntax layers;
-  std::vector<std::string> order;
+  EntryOrder order;
   std::optional<LoraSyntax> lora;
   CallSyntax loss;
 };

@@ -28,5 +28,5 @@ expect() {
   shift 2
   "$@" >"$work/out" 2>"$work/err" </dev/null || actual=$?
   [ "$actual" -eq "$code" ] || fail "$*: exit $actual, not $code"
-  cat "$work/out" "$work/err" | grep -qE -- "$pattern" || fail "$*: no '$pattern'"
+  grep -qE -- "$pattern" "$work/out" "$work/err" || fail "$*: no '$pattern'"
 }

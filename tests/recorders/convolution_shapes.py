@@ -1,9 +1,11 @@
-"""Convolutions to record: python convolution_shapes.py zoo|models|unseen|random > SHAPES
+"""Convolutions to record: python convolution_shapes.py zoo|exported|models|unseen|random > SHAPES
 
 A line is n c h w k r s stride_h stride_w pad_h pad_w dilation_h dilation_w groups. zoo: those of our models at batches of powers of two;
+exported: likewise those of torchvision's models and of tests/torch/export_runs.txt, up to a batch of 256, at the size they are made for;
 models: those of torchvision's and timm's at several image sizes and batches, with a fifth of the models left out, which are `unseen`;
 random: plausible sizes, first layers and grouped ones in numbers, because they are many-sided and hold the largest tensors.
 """
+import pathlib
 import random
 import sys
 import warnings
@@ -11,6 +13,7 @@ import zlib
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 BATCHES = [1, 2, 3, 4, 6, 8, 8, 8, 12, 16, 16, 20, 24, 32, 32, 32, 48, 64, 64, 64, 96, 100, 128, 128, 256]
 SIZES = [32, 64, 96, 128, 160, 192, 256, 288, 320, 384, 512]
@@ -110,6 +113,39 @@ def zoo():
     for s in sorted(set(found)):
         c, h, w, k, stride = *s[:4], s[6]
         yield from ((n, *s) for n in (1 << i for i in range(11)) if n * max(c * h * w, k * (h // stride or 1) * (w // stride)) <= 1 << 31)
+
+
+class Convolutions(TorchDispatchMode):
+    """Every convolution that runs, also of functions and behind a padding of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.convolution.default and args[0].dim() == 4 and not args[6]:
+            x, weight, _, stride, padding, dilation, _, _, groups = args
+            self.found[(*x.shape[1:], weight.shape[0], *weight.shape[2:], *stride, *padding, *dilation, groups)] = None
+        return func(*args, **(kwargs or {}))
+
+
+def exported():
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "torch"))
+    import export_check
+    names = [f"{kind}:{n}" for kind in ("torchvision", "segmentation") for n in export_check.names_of(kind)]
+    names += [n for n in pathlib.Path(__file__).resolve().parents[1].joinpath("torch/export_runs.txt").read_text().split() if n not in names]
+    found = {}
+    for name in names:
+        kind, _, model = name.partition(":")
+        case = export_check.CASES[kind](model)
+        with Convolutions() as convolutions, torch.no_grad():
+            export_check.gpuplan_export.on_meta(case.model)(case.batch)
+        found.update(convolutions.found)
+    for s in sorted(found):
+        c, h, w, k, stride = *s[:4], s[6]
+        depthwise = s[-1] > 1 and s[-1] == c
+        if not depthwise:  # PyTorch's own kernel's, in NCHW
+            yield from ((n, *s) for n in (1 << i for i in range(9)) if n * max(c * h * w, k * (h // stride or 1) * (w // stride)) <= 1 << 31)
 
 
 def many_models():
@@ -221,7 +257,7 @@ def random_shapes():
 def main():
     warnings.simplefilter("ignore")
     random.seed(1)
-    for shape in {"zoo": zoo, "models": lambda: models(False), "unseen": lambda: models(True), "random": random_shapes}[sys.argv[1]]():
+    for shape in {"zoo": zoo, "exported": exported, "models": lambda: models(False), "unseen": lambda: models(True), "random": random_shapes}[sys.argv[1]]():
         print(*shape)
 
 

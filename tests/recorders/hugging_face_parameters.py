@@ -23,6 +23,9 @@ def build(path):
     with torch.device("meta"):
         model = getattr(transformers, name)(config)
     model.tie_weights()
+    if values["model_type"] == "t5" and values.get("tie_word_embeddings") is False:
+        # T5Config ties whatever the file says, and from_pretrained parts the two where a checkpoint has both.
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     return name, model
 
 

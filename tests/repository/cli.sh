@@ -64,6 +64,30 @@ expect 0 'Linear' explain layers
 expect 0 'Linear\(' explain Linear
 expect 0 'reserved' explain allocator
 expect 0 '^  t4 .* fp16, int8 and int4 on tensor cores' explain gpus
+expect 0 '^  l4 +NVIDIA L4 +8.9 +22,342 +300 +30.3 +60 +121 +242' gpus
+expect 0 '^NVIDIA H200 · Hopper · compute capability 9.0 · 132 SMs' gpus nvidia_h200
+expect 0 '^  rtx2080ti ' gpus turing
+expect 0 '"cuda_total_bytes": 150109945856' gpus h200 --format json
+expect 2 'no GPU is called "l44" — did you mean "l4' gpus l44
+expect 2 'leave out the name' gpus t4 --live
+export SOURCE_DATE_EPOCH=1795305600  # 2026-11-22: the age of prices
+expect 0 '^  aws +g6.xlarge +1  l4 .* 0.805 ' instances --gpu L4 --provider aws
+expect 0 'prices are older than 90 days' instances
+expect 0 '"schema": "gpuplan.instances/1"' instances --gpu t4 --format json
+expect 1 'no instance is like that' instances --gpu k80 --provider gcp
+expect 2 'did you mean "aws"' instances --provider awss
+expect 2 'did you mean "l4' instances --gpu l44
+expect 2 'price, gpu-price or name' instances --sort cost
+printf 'InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region\ng6.xlarge,L4,1,4,16,0.9,0.4,eu\n' \
+  >"$work/vms.csv"
+expect 2 'does not say whose it is' instances import "$work/vms.csv"
+expect 0 '^aws,g6.xlarge,l4,1,4,16,,,,0.9,0.4,eu,2026-11-20,' instances import "$work/vms.csv" --provider aws --date 2026-11-20
+expect 2 'YYYY-MM-DD' instances import "$work/vms.csv" --provider aws --date yesterday
+"$gpuplan" instances import "$work/vms.csv" --provider aws --date 2026-11-20 -o "$work/prices.csv" 2>"$work/err" ||
+  fail "a catalog is not written: $(cat "$work/err")"
+expect 0 ' 0.900 +0.400 +eu +2026-11-20' instances --prices "$work/prices.csv"
+expect 3 'is neither a catalog' instances import "$work/prices.csv" --provider aws
+unset SOURCE_DATE_EPOCH
 expect 0 'torch.autocast' explain precision
 expect 0 'micro-batches' explain saving
 expect 0 'prefill' explain generation
@@ -124,7 +148,7 @@ expect 0 'Params   124,439,808' "$work/gpt2" --batch 1
 expect 0 'Params   124,439,808' "$work/gpt2.yaml" --batch 1
 "$gpuplan" $hub/gpt2.json --canonical >"$work/imported" && "$gpuplan" "$work/gpt2.yaml" --canonical >"$work/written"
 cmp -s "$work/imported" "$work/written" || fail 'an import that is written is another model'
-"$gpuplan" - --batch 1 <$hub/gpt2.json | grep -q 'Params   124,439,808' || fail 'a config.json on standard input'
+"$gpuplan" - --batch 1 <$hub/gpt2.json | grep 'Params   124,439,808' >/dev/null || fail 'a config.json on standard input'
 expect 3 'unknown family "gptt2" — did you mean "gpt2"' <(sed 's/"gpt2"/"gptt2"/' $hub/gpt2.json)
 expect 3 'it has weights, and not what is computed' import <(printf 'PK\003\004')
 printf 'PK\003\004' >"$work/model.pt"
@@ -205,7 +229,7 @@ expect 2 'no command is called "nope"' help nope
 for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in check diff fit gpus instances sweep; do
+for later in check diff fit sweep; do
   expect 2 'not there yet' $later $model
 done
 
@@ -246,12 +270,12 @@ cmp -s "$work/1" "$work/2" || fail "standard input plans another model than the 
 # Plain text in a pipe; colour and ASCII on request.
 expect 0 $'\x1b' $model -b 2 --color always
 CLICOLOR_FORCE=1 expect 0 $'\x1b' $model -b 2
-"$gpuplan" $model -b 2 2>/dev/null | grep -q $'\x1b\\|█\\|next' && fail "bars, colour or suggestions in a pipe"
-"$gpuplan" $model -b 2 --ascii 2>/dev/null | LC_ALL=C grep -q '[^ -~]' && fail "--ascii prints something else"
-LC_ALL=C "$gpuplan" $model -b 2 2>/dev/null | LC_ALL=C grep -q '[^ -~]' && fail "the C locale gets something else than ASCII"
+"$gpuplan" $model -b 2 2>/dev/null | grep $'\x1b\\|█\\|next' >/dev/null && fail "bars, colour or suggestions in a pipe"
+"$gpuplan" $model -b 2 --ascii 2>/dev/null | LC_ALL=C grep '[^ -~]' >/dev/null && fail "--ascii prints something else"
+LC_ALL=C "$gpuplan" $model -b 2 2>/dev/null | LC_ALL=C grep '[^ -~]' >/dev/null && fail "the C locale gets something else than ASCII"
 
 # Warnings go to standard error, and nowhere with -q.
-"$gpuplan" $model -b 2 2>&1 >/dev/null | grep -q '^warning: no --gpu' || fail "no warning without --gpu"
+"$gpuplan" $model -b 2 2>&1 >/dev/null | grep '^warning: no --gpu' >/dev/null || fail "no warning without --gpu"
 [ -z "$("$gpuplan" $model -b 2 -q 2>&1 >/dev/null)" ] || fail "-q warns"
 
 # Completion scripts are scripts.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tools/gpuplan_export.py: what it writes has PyTorch's own counts of parameters, buffers and multiply-adds, to the unit
-# (export_check.py), and plans to what PyTorch allocates under `gpuplan shadow` (export_shadow.py). A sample; every model of
+# (export_check.py), and plans to what PyTorch allocates under `gpuplan shadow` (export_shadow.py, export_record.py) and to what
+# the zoo's specs do (export_zoo.py). A sample; every model of
 # torchvision and the list of timm's where GPUPLAN_TORCH is "all". GPUPLAN names the program; the interpreter is
 # python.bash's.
 set -uo pipefail
@@ -18,7 +19,8 @@ fail() {
 }
 
 counted=(torchvision:{resnet18,densenet121,mobilenet_v3_small,shufflenet_v2_x0_5,googlenet,swin_t,maxvit_t,vit_b_32}
-  segmentation:fcn_resnet50 timm:resnetv2_50 timm:deit_tiny_patch16_224)
+  segmentation:fcn_resnet50 timm:resnetv2_50 timm:deit_tiny_patch16_224 torchvision:swin_v2_t
+  backbone:fasterrcnn_mobilenet_v3_large_320_fpn timm:{efficientvit_m0,convnextv2_femto})
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then counted=(torchvision segmentation backbone timm); fi
 "$python" tests/torch/export_check.py --gpuplan "$gpuplan" --results "$work/counts" "${counted[@]}" || fail "counts"
 
@@ -30,6 +32,33 @@ for model in torchvision:resnet18 torchvision:swin_t torchvision:mnasnet0_5; do
   done
 done
 
+# Operators one at a time.
+operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head)
+if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
+"$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_operators.py --gpuplan "$gpuplan" "${operators[@]}" ||
+  fail "operators"
+
+# What the zoo has too plans to the same bytes; in this way a step is recorded for tests/exported.
+zoo=(resnet18 swin_t)
+if [ "${GPUPLAN_TORCH:-small}" = all ]; then zoo=(); fi
+"$python" tests/torch/export_zoo.py --gpuplan "$gpuplan" "${zoo[@]}" || fail "the zoo's models"
+"$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_record.py --runs "$work/runs.tsv" --specs "$work" \
+  torchvision:mnasnet0_5 || fail "recording"
+for run in $'\ttrain\tadam\t8' $'\tinfer\t-\t16'; do
+  diff <(grep -F "torchvision.mnasnet0_5	h200	full$run" tests/exported/h200.tsv) <(grep -F "$run" "$work/runs.tsv") ||
+    fail "torchvision:mnasnet0_5 is recorded otherwise"
+done
+cmp tests/exported/specs/torchvision.mnasnet0_5.yaml "$work/torchvision.mnasnet0_5.yaml" || fail "its spec is another one"
+
+# transformers' models with their own loss, and their step as PyTorch runs it.
+"$python" tests/torch/export_check.py --gpuplan "$gpuplan" --results "$work/counts" hf:{gpt2,small-bert,small-t5,small-vit,small-mixtral} ||
+  fail "counts of transformers' models"
+hugging_face=(small-llama small-gpt2 small-bert small-t5 small-mixtral)
+"$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" "${hugging_face[@]}" ||
+  fail "memory of transformers' models"
+"$python" tests/torch/export_hf.py --gpuplan "$gpuplan" --importer "${hugging_face[@]}" ||
+  fail "plans of transformers' models beside those of their config.json"
+
 # Every call that the catalog lacks is named with its line, and nothing is written.
 cat >"$work/unknown.py" <<'PYTHON'
 import torch
@@ -38,9 +67,9 @@ class Net(torch.nn.Module):
         y = torch.linalg.svd(x)[0]
         return torch.fft.fft(y).real
 PYTHON
-(cd "$work" && "$python" "$OLDPWD/tools/gpuplan_export.py" unknown:Net --input 4x4 -o unknown.yaml) 2>"$work/errors" &&
+PYTHONPATH=$work "$python" tools/gpuplan_export.py unknown:Net --input 4x4 -o "$work/unknown.yaml" 2>"$work/errors" &&
   fail "a model of unknown calls is exported"
-for line in 'unknown.py:4: svd' 'unknown.py:5: fft_fft'; do
+for line in 'unknown.py:4: linalg_svd' 'unknown.py:5: fft_fft'; do
   grep -q "$line" "$work/errors" || { fail "the error does not name $line"; cat "$work/errors"; }
 done
 [ ! -e "$work/unknown.yaml" ] || fail "a model of unknown calls leaves a file"

@@ -3,7 +3,7 @@
 
     python tests/torch/export_check.py --gpuplan build/gpuplan [--results DIR] [--again] MODEL...
 
-MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, or `torchvision`,
+MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, hf:NAME (export_hf.py), or `torchvision`,
 `segmentation`, ... for all of that kind. Parameters and buffers are counted from the model's tensors, multiply-adds of a
 forward by torch.utils.flop_counter, everything on the meta device. --results keeps a file for each model, so that a run
 that was stopped goes on where it was and several may share the folder; --again repeats those that failed. Exits with 1
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -75,6 +76,10 @@ def timm_case(name: str) -> Case:
 
 
 def names_of(kind: str) -> List[str]:
+    if kind == "hf":
+        import export_hf
+
+        return sorted(export_hf.SMALL) + sorted(p.stem for p in export_hf.CONFIGS.glob("*.json"))
     if kind == "timm":
         return TIMM.read_text().split()
     import torchvision
@@ -88,21 +93,38 @@ def names_of(kind: str) -> List[str]:
     raise SystemExit(f"unknown kind of models: {kind}")
 
 
+def hugging_face_case(name: str) -> Case:
+    import export_hf
+
+    return Case(*export_hf.case(name))
+
+
 CASES: Dict[str, Callable[[str], Case]] = {"torchvision": torchvision_case, "segmentation": segmentation_case,
-                                          "backbone": backbone_case, "timm": timm_case}
+                                          "backbone": backbone_case, "timm": timm_case, "hf": hugging_face_case}
 
 
 def storage_elements(tensors: Iterable[torch.Tensor]) -> int:
     return sum(t.numel() for t in {id(t): t for t in tensors}.values())
 
 
-def forward_macs(case: Case) -> int:
-    """Of one sample, by torch's counter; the model as it is trained."""
+def grouped_mm_flops(a_shape: Any, b_shape: Any, *args: Any, **kwargs: Any) -> int:
+    """[rows, k] of which each belongs to one of the matrices [n, k, m]."""
+    return 2 * a_shape[0] * a_shape[1] * b_shape[-1]
+
+
+# Operators of multiply-adds that the counter passes over.
+UNCOUNTED = {op: grouped_mm_flops for op in [getattr(torch.ops.aten, "_grouped_mm", None)] if op is not None}
+
+
+def expected_of(case: Case) -> Dict[str, int]:
+    """By torch's own tensors, and its counter for one sample; the model as it is trained. A model may give its buffers
+    their size in its first forward."""
     model = gpuplan_export.on_meta(case.model)
-    counter = FlopCounterMode(display=False)
+    counter = FlopCounterMode(display=False, custom_mapping=UNCOUNTED)
     with counter, torch.no_grad():
         (case.forward or gpuplan_export.call_on_batch)(model, gpuplan_export.batch_on_meta(case.batch, BATCH))
-    return counter.get_total_flops() // 2
+    return {"parameters": storage_elements(model.parameters()), "buffers": storage_elements(model.buffers()),
+            "macs": counter.get_total_flops() // 2}
 
 
 def planned(gpuplan: str, spec: Path) -> Dict[str, Any]:
@@ -120,8 +142,7 @@ def check(gpuplan: str, target: str, folder: Path) -> Dict[str, Any]:
     keywords = {k: v for k, v in (("forward", case.forward), ("loss", case.loss)) if v is not None}
     gpuplan_export.export(case.model, case.batch, str(spec), name=name.replace("/", "."), **keywords)
     plan = planned(gpuplan, spec)
-    expected = {"parameters": storage_elements(case.model.parameters()), "buffers": storage_elements(case.model.buffers()),
-                "macs": forward_macs(case)}
+    expected = expected_of(case)
     found = {"parameters": plan["model"]["parameters"], "buffers": plan["model"]["buffers"],
              "macs": plan["compute"]["forward_macs"]}
     return {"expected": expected, "found": found, "equal": expected == found, "lines": len(spec.read_text().splitlines())}
@@ -150,11 +171,23 @@ def line(target: str, result: Dict[str, Any]) -> str:
     return f"ok    {target}: " + ", ".join(f"{v:,} {k}" for k, v in result["found"].items())
 
 
+def row(target: str, result: Dict[str, Any]) -> str:
+    """PyTorch's counts, and whether the plan has them; of a refused model the last line of the error."""
+    if "error" in result:
+        causes = [re.sub(r"^.*?:\d+: ", "", text.strip()) for text in result["error"].splitlines()[1:]]
+        listed = "has no layer" in result["error"]
+        why = ", ".join(dict.fromkeys(causes)) if listed else result["error"].splitlines()[0].partition(": ")[2]
+        return "\t".join([target, "", "", "", "refused: " + why])
+    counts = [str(result["expected"][k]) for k in ("parameters", "buffers", "macs")]
+    return "\t".join([target] + counts + ["equal" if result["equal"] else "differs"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpuplan", default="build/gpuplan")
     parser.add_argument("--results", default="build-torch/export")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--table", help="writes a line for each model: name, parameters, buffers, multiply-adds, result")
     parser.add_argument("models", nargs="+")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -163,10 +196,14 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     targets = [t for m in options.models for t in ([m] if ":" in m else [f"{m}:{n}" for n in names_of(m)])]
     failed = 0
+    rows = ["model\tparameters\tbuffers\tmacs\tresult"]
     for target in targets:
         result = result_of(options.gpuplan, target, folder, options.again)
         failed += not result["equal"]
+        rows.append(row(target, result))
         print(line(target, result), flush=True)
+    if options.table:
+        Path(options.table).write_text("\n".join(rows) + "\n")
     print(f"{len(targets) - failed} of {len(targets)} equal")
     return int(failed > 0)
 

@@ -3,7 +3,7 @@
 
     gpuplan shadow --gpu h200 -q -- python export_shadow.py --gpuplan build/gpuplan [--batch N] [--infer] MODEL
 
-MODEL as for export_check.py. Compared are the bytes allocated and reserved after each phase of the third step, and the
+MODEL as for export_check.py; --scratch no-cudnn where `gpuplan shadow` was told so. Compared are the bytes allocated and reserved after each phase of the third step, and the
 peaks of the phase; what is requested is counted by memory_stats. Exits with 1 where a figure differs.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -28,15 +28,20 @@ FIGURES = {"requested_bytes": "requested_bytes.all.current", "allocated_bytes": 
            "peak_allocated_bytes": "allocated_bytes.all.peak", "peak_reserved_bytes": "reserved_bytes.all.peak"}
 
 
+OPTIMIZERS = {"sgd": lambda weights: torch.optim.SGD(weights, lr=0.1), "adam": torch.optim.Adam}
+
+
 class Phases:
     """Reads the allocator where a phase ends."""
 
     def __init__(self) -> None:
-        self.rows: Dict[str, Dict[str, int]] = {}
+        self.steps: List[Dict[str, Dict[str, int]]] = []
 
     def end(self, phase: str) -> None:
+        if phase == "start":
+            self.steps.append({})
         stats = torch.cuda.memory_stats()
-        self.rows[phase] = {name: stats[key] for name, key in FIGURES.items()}
+        self.steps[-1][phase] = {name: stats[key] for name, key in FIGURES.items()}
         torch.cuda.reset_peak_memory_stats()
 
 
@@ -44,8 +49,23 @@ def output_of(out: object) -> torch.Tensor:
     return export_check.gpuplan_export.flat_tensors(out)[0]
 
 
-def target_of(shape: torch.Size) -> torch.Tensor:
-    return torch.zeros(shape[:1] + shape[2:], dtype=torch.int64, device="cuda")
+def target_of(shape: torch.Size, device: str) -> torch.Tensor:
+    return torch.zeros(shape[:1] + shape[2:], dtype=torch.int64, device=device)
+
+
+def output_shape(case: export_check.Case) -> torch.Size:
+    with torch.no_grad():
+        return output_of(export_check.gpuplan_export.on_meta(case.model)(case.batch)).shape
+
+
+def export_trained(case: export_check.Case, spec: Path, name: str, construction: Optional[Any] = None) -> None:
+    """With its loss; targets are there before, as they come with the batch."""
+    exporter = export_check.gpuplan_export
+    case.model.train()
+    shape = output_shape(case)
+    targets = {n: target_of(torch.Size((n,) + tuple(shape[1:])), "meta") for n in exporter.TRACED_BATCHES}
+    exporter.export(case.model, case.batch, str(spec), name=name, construction=construction, loss=lambda model, out, batch:
+                    torch.nn.functional.cross_entropy(output_of(out), targets[len(batch)]))
 
 
 def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tensor, optimizer: torch.optim.Optimizer,
@@ -64,11 +84,10 @@ def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tenso
     phases.end("optimizer")
 
 
-def train(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
-    with torch.no_grad():
-        shape = output_of(export_check.gpuplan_export.on_meta(model)(batch.to("meta"))).shape
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    classes = target_of(shape)
+def train(model: torch.nn.Module, batch: torch.Tensor, shape: torch.Size, phases: Phases, optimizer_name: str) -> None:
+    """shape: of the output, of any batch."""
+    optimizer = OPTIMIZERS[optimizer_name](model.parameters())
+    classes = target_of(torch.Size((len(batch),) + tuple(shape[1:])), "cuda")
     for _ in range(3):
         train_step(model, batch, classes, optimizer, phases)
 
@@ -85,11 +104,15 @@ def infer(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
 
 def planned_phases(gpuplan: str, case: export_check.Case, options: argparse.Namespace) -> Dict[str, Dict[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
-        spec = str(Path(folder) / "model.yaml")
-        case.model.train(not options.infer)
-        export_check.gpuplan_export.export(case.model, case.batch, spec)
-        command = [gpuplan, spec, "--batch", str(options.batch), "--gpu", "h200", "--format", "json"]
-        command += ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
+        spec = Path(folder) / "model.yaml"
+        if options.infer:
+            case.model.eval()
+            export_check.gpuplan_export.export(case.model, case.batch, str(spec))
+        else:
+            export_trained(case, spec, "model")
+        command = [gpuplan, str(spec), "--batch", str(options.batch), "--gpu", "h200", "--format", "json",
+                   "--scratch", options.scratch]
+        command += ["--mode", "infer"] if options.infer else ["--opt", options.optimizer, "--loop", "function"]
         plan = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {p["phase"]: p for p in plan["phases"] if p["step"] == "steady"}
 
@@ -112,18 +135,24 @@ def main() -> int:
     parser.add_argument("--gpuplan", required=True)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--infer", action="store_true")
+    parser.add_argument("--optimizer", default="sgd", choices=sorted(OPTIMIZERS))
+    parser.add_argument("--scratch", default="full", choices=("full", "no-cudnn"))
     parser.add_argument("model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     kind, _, name = options.model.partition(":")
     case = export_check.CASES[kind](name)
     planned = planned_phases(options.gpuplan, case, options)
+    shape = output_shape(case)
     gc.disable()
     model = case.model.to_empty(device="cuda")
     batch = torch.zeros((options.batch,) + tuple(case.batch.shape[1:]), device="cuda")
     phases = Phases()
-    (infer if options.infer else train)(model, batch, phases)
-    wrong, count = differences(phases.rows, planned)
+    if options.infer:
+        infer(model, batch, phases)
+    else:
+        train(model, batch, shape, phases, options.optimizer)
+    wrong, count = differences(phases.steps[-1], planned)
     print(f"{options.model}{' infer' if options.infer else ''}: {count - len(wrong)} of {count} figures equal")
     for text in wrong:
         print("  " + text)

@@ -27,6 +27,30 @@ void set_blocks(SpecText& spec, const std::string& block, const std::string& fro
   spec.replace(written, wanted);
 }
 
+// "relu" as in T5, or "gated-gelu" as in T5 v1.1 and FLAN-T5: T5DenseGatedActDense holds both products until it
+// returns.
+void set_feed_forward(const Config& config, SpecText& spec) {
+  const std::string kind = config.word("feed_forward_proj", "relu");
+  if (kind == "relu") return;
+  if (kind != "gated-gelu")
+    throw config.wrong("feed_forward_proj", "feed forward layers of the kind \"" + kind + "\" are not modelled")
+        .help("those that are: relu, gated-gelu");
+  spec.replace("      - wi: Linear(_, $inner, bias=False)\n      - act: ReLU()\n",
+               "      - wi_0: Linear(_, $inner, bias=False)\n"
+               "      - {name: act, op: NewGELU(), keep: true}\n"
+               "      - {name: wi_1, op: \"Linear(_, $inner, bias=False)\", from: input, keep: true}\n"
+               "      - {name: gated, op: Mul(), from: [act, wi_1]}\n");
+}
+
+// "tie_word_embeddings": false says that the states are not scaled before the head. transformers 5 ties the head all
+// the same where it makes the weights; from_pretrained leaves it apart where the checkpoint has both, as those of
+// FLAN-T5 do.
+void set_head_apart(SpecText& spec) {
+  spec.replace("  - {name: sequence_output, op: Mul(0.04419417382415922), keep: true}  # 1 / sqrt(512)\n", "");
+  spec.replace("op: \"Linear(_, $vocabulary, bias=False)\", tie: shared}",
+               "op: \"Linear(_, $vocabulary, bias=False)\"}");
+}
+
 }  // namespace
 
 SpecText t5_spec(const Config& config) {
@@ -40,14 +64,12 @@ SpecText t5_spec(const Config& config) {
   constexpr std::int64_t kMostLayers = 1000;  // each is written down
   if (layers > kMostLayers) throw config.wrong("num_layers", "\"num_layers\" is above 1000");
   if (decoder_layers > kMostLayers) throw config.wrong("num_decoder_layers", "\"num_decoder_layers\" is above 1000");
-  if (!config.flag("tie_word_embeddings", true))
-    throw config.wrong("tie_word_embeddings", "a head with weights of its own is not modelled");
-  if (config.word("feed_forward_proj", "relu") != "relu")
-    throw config.wrong("feed_forward_proj", "of the feed forward layers only \"relu\" is modelled");
+  const bool tied = config.flag("tie_word_embeddings", true);
   SpecText spec = template_text("t5_small");
   spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(layers) + " and " +
                    std::to_string(decoder_layers) + " layers of " + std::to_string(heads) +
-                   " heads, one table for both stacks and the head.\nThe decoder's tokens are made of the labels, in " +
+                   " heads, one table for both stacks" + (tied ? " and the head" : "") +
+                   ".\nThe decoder's tokens are made of the labels, in " +
                    "inference the same input is its tokens. The first layer of a\nstack computes the bias of " +
                    "positions that all use, so it is written within the stack.\n");
   spec.set_name("t5");
@@ -62,8 +84,12 @@ SpecText t5_spec(const Config& config) {
   set_blocks(spec, "T5EncoderBlock", "block.0.layer.0.SelfAttention.relative_attention_bias, input", layers);
   set_blocks(spec, "T5DecoderBlock",
              "block.0.layer.0.SelfAttention.relative_attention_bias, mask, input.1, zeros, input", decoder_layers);
-  spec.replace("Mul(0.04419417382415922), keep: true}  # 1 / sqrt(512)",
-               "Mul(" + inverse_root(hidden) + "), keep: true}  # 1 / sqrt(" + std::to_string(hidden) + ")");
+  set_feed_forward(config, spec);
+  if (tied)
+    spec.replace("Mul(0.04419417382415922), keep: true}  # 1 / sqrt(512)",
+                 "Mul(" + inverse_root(hidden) + "), keep: true}  # 1 / sqrt(" + std::to_string(hidden) + ")");
+  else
+    set_head_apart(spec);
   const std::string dropout = config.share("dropout_rate", "0.1");
   spec.replace("Dropout(0.1)", "Dropout(" + dropout + ")");
   spec.replace("dropout=0.1", "dropout=" + dropout);

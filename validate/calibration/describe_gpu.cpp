@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "estimator/device/find_gpu.h"
 #include "estimator/error.h"
 #include "validate/calibration/calibration.h"
 
@@ -29,14 +30,26 @@ std::string architecture(int capability) {
   return std::string(name);
 }
 
+// What cudaDeviceProp says beside it, where the file says nothing.
+Gpu with_properties(Gpu gpu, const DeviceDescription& d) {
+  const auto fill = [](auto& known, auto value) {
+    if (!known && value > 0) known = value;
+  };
+  fill(gpu.l2_cache_bytes, d.l2_cache_bytes);
+  fill(gpu.memory_bus_bits, d.memory_bus_bits);
+  fill(gpu.sm_clock_khz, d.sm_clock_khz);
+  fill(gpu.memory_clock_khz, d.memory_clock_khz);
+  return gpu;
+}
+
 }  // namespace
 
 Gpu describe_gpu(Device& device, const std::vector<Gpu>& catalog) {
   const DeviceDescription d = device.description();
   if (d.name.empty() || d.sm_count <= 0) throw Error("the device does not say what it is", ErrorKind::environment);
-  const auto known =
-      std::ranges::find_if(catalog, [&](const Gpu& g) { return g.title == d.name || g.cuda_name == d.name; });
-  if (known != catalog.end()) return *known;
+  const auto named = std::ranges::find(catalog, d.name, &Gpu::cuda_name);
+  const Gpu* const known = named != catalog.end() ? &*named : find_gpu(catalog, d.name);
+  if (known != nullptr) return with_properties(*known, d);
   Gpu gpu;
   gpu.name = gpu.title = gpu.cuda_name = d.name;
   gpu.architecture = architecture(10 * d.compute_major + d.compute_minor);
@@ -46,13 +59,8 @@ Gpu describe_gpu(Device& device, const std::vector<Gpu>& catalog) {
   gpu.max_threads_per_sm = d.max_threads_per_sm;
   gpu.cuda_total_bytes = device.memory().total_bytes;
   gpu.memory_bytes = (*gpu.cuda_total_bytes + kMiB - 1) / kMiB * kMiB;
-  const auto positive = [](auto value) { return value > 0 ? std::optional(value) : std::nullopt; };
-  gpu.l2_cache_bytes = positive(d.l2_cache_bytes);
-  gpu.memory_bus_bits = positive(d.memory_bus_bits);
-  gpu.sm_clock_khz = positive(d.sm_clock_khz);
-  gpu.memory_clock_khz = positive(d.memory_clock_khz);
   gpu.source = "cudaDeviceProp; memory_mib is cuda_total_bytes, nvidia-smi's memory.total is larger";
-  return gpu;
+  return with_properties(std::move(gpu), d);
 }
 
 }  // namespace gpuplan

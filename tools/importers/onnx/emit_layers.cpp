@@ -12,9 +12,13 @@ std::string wish_of(const Emission& e, std::initializer_list<std::size_t> weight
   const auto of_weight = [&](std::size_t i) {
     return e.has(i) && e.in(i).initializer != kNone ? module_of_weight(e.graph().value(e.in(i).initializer).name) : "";
   };
+  // A tied weight is called by another module.
+  if (const std::size_t weight = weights.size() > 0 ? *weights.begin() : 0;
+      !e.node().module.empty() && e.has(weight) && e.in(weight).initializer != e.value(weight))
+    return module_of_node(e.node());
   if (weights.size() > 0)
     if (std::string module = of_weight(*weights.begin()); !module.empty()) return module;
-  if (std::string module = module_of_node(e.node().name); !module.empty()) return module;
+  if (std::string module = module_of_node(e.node()); !module.empty()) return module;
   for (const std::size_t i : weights)
     if (std::string module = of_weight(i); !module.empty()) return module;
   return e.wish();
@@ -224,6 +228,8 @@ void emit_rms_norm(Emission& e) {
   e.give(e.writer().add_with_weight(e.value(1), wish_of(e, {1}), call, {e.input(0)}));
 }
 
+void emit_normalize(Emission& e) { e.layer("Normalize(dim=" + std::to_string(e.integer("dim", 1)) + ")"); }
+
 // --- pooling --------------------------------------------------------------------------------------------------------
 
 // Before opset 10 there is no ceil_mode: exporters pad the ends by what the last windows lack.
@@ -317,6 +323,7 @@ std::vector<NamedEmitRule> layer_emitters() {
           {"GroupNormalization", emit_group_norm},
           {"InstanceNormalization", emit_instance_norm},
           {"RootMeanSquareNorm", emit_rms_norm},
+          {"Normalize", emit_normalize},
           {"MaxPool", emit_pool},
           {"AveragePool", emit_pool},
           {"GlobalAveragePool", emit_global_average_pool},

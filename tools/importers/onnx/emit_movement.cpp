@@ -66,6 +66,7 @@ int class_token(const Graph& graph, const Node& concat) {
   if (producer != kNone && graph.nodes[static_cast<std::size_t>(producer)].op == "Expand")
     v = graph.nodes[static_cast<std::size_t>(producer)].inputs.front();
   const Value& token = graph.value(v);
+  if (token.users.size() != 1 || graph.value(concat.inputs[0]).users.size() != 1) return kNone;  // read elsewhere, too
   const bool one = token.shape.size() == 3 && token.shape[0] == Extent(1) && token.shape[1] == Extent(1);
   return one && token.kind == ValueKind::weight && token.initializer == v ? v : kNone;
 }
@@ -159,7 +160,9 @@ void emit_slice(Emission& e) {
 
 void emit_embedding(Emission& e) {
   const Extents& table = e.shape(0);
-  const std::string module = module_of_weight(e.graph().value(e.in(0).initializer).name);
+  // Tied weights are called by one of their modules.
+  const std::string module =
+      e.node().module.empty() ? module_of_weight(e.graph().value(e.in(0).initializer).name) : module_of_node(e.node());
   const std::string from = e.input(1);
   e.give(e.writer().add_with_weight(e.value(0), module.empty() ? e.wish() : module,
                                     "Embedding(" + to_string(table[0]) + ", " + to_string(table[1]) + ")", {from}));
@@ -180,9 +183,42 @@ void emit_gather(Emission& e) {
   e.give(e.writer().add(e.wish(), "IndexSelect(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
 }
 
+// What is one for all of the batch is written without the batch: repeated for it.
+std::string for_the_batch(Emission& e, std::size_t i) {
+  const std::string name = e.input(i);
+  const Extents& shape = e.shape(i);
+  const auto batch = std::find_if(shape.begin(), shape.end(), [](const Extent& size) { return !size.fixed(); });
+  if (e.in(i).kind == ValueKind::data || batch == shape.end()) return name;
+  if (!(*batch == batch_extent())) e.fail("repeats to " + to_string(*batch) + ", a size that no layer makes");
+  std::string sizes;
+  for (auto size = shape.begin(); size != shape.end(); ++size)
+    sizes += (size == shape.begin() ? "" : ", ") + std::string(size == batch ? "_" : "-1");
+  return e.writer().add(name + "_expand", "Expand(" + sizes + ")", {name});
+}
+
 void emit_gather_elements(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
-  e.give(e.writer().add(e.wish(), "Gather(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
+  const std::string from = for_the_batch(e, 0);
+  e.give(e.writer().add(e.wish(), "Gather(" + std::to_string(axis) + ")", {from, for_the_batch(e, 1)}));
+}
+
+// x[index] of a table of rows: torch's index with one tensor.
+void emit_gather_nd(Emission& e) {
+  const Extents& index = e.shape(1);
+  if (e.shape(0).size() != 2 || e.integer("batch_dims", 0) != 0 || !(index.back() == Extent(1)) ||
+      e.in(1).kind != ValueKind::constant)
+    e.fail("an index of several dimensions, which no layer takes");
+  const Extents places(index.begin(), index.end() - 1);
+  const std::string table = e.input(0);
+  const std::string rows = e.writer().add(e.wish() + "_index", "Buffer(" + e.sizes(places) + ", dtype=int64)", {});
+  e.give(e.writer().add(e.wish(), "Index()", {table, rows}));
+}
+
+// Numbers written into a copy of a tensor. Code that writes into the tensor itself allocates nothing; which of the two
+// it was, a file does not say.
+void emit_scatter_nd(Emission& e) {
+  if (e.in(2).kind == ValueKind::data || e.in(1).kind == ValueKind::data) e.fail("writes what is computed");
+  e.layer("Clone()");
 }
 
 void emit_pad(Emission& e) {
@@ -257,6 +293,8 @@ std::vector<NamedEmitRule> movement_emitters() {
           {"Slice", emit_slice},
           {"Gather", emit_gather},
           {"GatherElements", emit_gather_elements},
+          {"GatherND", emit_gather_nd},
+          {"ScatterND", emit_scatter_nd},
           {"Pad", emit_pad},
           {"Resize", emit_resize},
           {"Upsample", emit_resize},

@@ -20,9 +20,9 @@ constexpr const char* kTanh = "Tanh()";
 constexpr const char* kHardswish = "Hardswish()";
 constexpr const char* kSilu = "SiLU()";
 constexpr const char* kNewGelu = "NewGELU()";
-constexpr const char* kNeg = "Scale(-1)";
-constexpr const char* kReciprocal = "Pow(-1)";
-constexpr const char* kSqrt = "Pow(0.5)";
+constexpr const char* kNeg = "Neg()";
+constexpr const char* kReciprocal = "Reciprocal()";
+constexpr const char* kSqrt = "Sqrt()";
 constexpr const char* kExp = "Exp()";
 constexpr const char* kLog = "Log()";
 constexpr const char* kAbs = "Abs()";
@@ -86,10 +86,7 @@ void emit_binary(Emission& e, const std::string& layer) {
   if (b && !grows) return e.layer(layer + "(other=" + to_text(*b) + ")");
   if (a && !grows && (layer == "Add" || layer == "Mul"))
     return e.give(e.writer().add(e.wish(), layer + "(other=" + to_text(*a) + ")", {e.input(1)}));
-  if (a && !grows && layer == "Sub") {
-    const std::string minus = e.writer().add(e.wish() + "_neg", kNeg, {e.input(1)});
-    return e.give(e.writer().add(e.wish(), "Add(other=" + to_text(*a) + ")", {minus}));
-  }
+  if (a && !grows && layer == "Sub") return e.give(e.writer().add(e.wish(), "RSub(" + to_text(*a) + ")", {e.input(1)}));
   if (a && !grows && layer == "Div") {
     const std::string inverse = e.writer().add(e.wish() + "_reciprocal", kReciprocal, {e.input(1)});
     return e.give(*a == 1 ? inverse : e.writer().add(e.wish(), "Scale(" + to_text(*a) + ")", {inverse}));
@@ -122,6 +119,8 @@ void emit_comparison(Emission& e, const std::string& layer) {
   e.layer(layer + "(" + to_text(*b) + ")");
 }
 void emit_equal(Emission& e) { emit_comparison(e, "Eq"); }
+void emit_not_equal(Emission& e) { emit_comparison(e, "Ne"); }  // fuse.h
+void emit_not(Emission& e) { e.layer("Eq(0)"); }                // a mask of the same size
 void emit_less(Emission& e) { emit_comparison(e, "Lt"); }
 void emit_less_or_equal(Emission& e) { emit_comparison(e, "Le"); }
 void emit_greater(Emission& e) { emit_comparison(e, "Gt"); }
@@ -143,6 +142,13 @@ void emit_cast(Emission& e) {
   const DType to = e.result().type;
   if (from == to || (is_floating(from) && is_floating(to))) return e.pass();
   e.layer("To(" + std::string(name_of(to)) + ")");
+}
+
+void emit_cumsum(Emission& e) {
+  const std::optional<double> axis = e.number(1);
+  if (!axis) e.fail("its axis is computed");
+  if (e.integer("exclusive", 0) != 0 || e.integer("reverse", 0) != 0) e.fail("no layer sums exclusively or backwards");
+  e.layer("Cumsum(" + std::to_string(e.axis(static_cast<std::int64_t>(*axis), e.shape().size())) + ")");
 }
 
 void emit_pass(Emission& e) { e.pass(); }
@@ -201,6 +207,9 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"Greater", emit_greater},
           {"GreaterOrEqual", emit_greater_or_equal},
           {"Equal", emit_equal},
+          {"NotEqual", emit_not_equal},
+          {"Not", emit_not},
+          {"CumSum", emit_cumsum},
           {"Where", emit_where},
           {"Cast", emit_cast},
           {"CastLike", emit_cast},

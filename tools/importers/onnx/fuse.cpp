@@ -53,6 +53,14 @@ int Pattern::beside_number(int n, double expected) const {
   return kNone;
 }
 
+Node fused_node(std::string op, std::vector<int> inputs, int output) {
+  Node n;
+  n.op = std::move(op);
+  n.inputs = std::move(inputs);
+  n.outputs = {output};
+  return n;
+}
+
 bool Pattern::replace(Node fused) {
   std::sort(nodes_.begin(), nodes_.end());
   nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
@@ -73,6 +81,7 @@ bool Pattern::replace(Node fused) {
     if (v != kNone) graph_.value(v).users.push_back(last);
   for (const int v : fused.outputs) graph_.value(v).producer = last;
   if (fused.name.empty()) fused.name = node(last).name;
+  if (fused.module.empty()) fused.module = node(last).module;
   graph_.nodes[static_cast<std::size_t>(last)] = std::move(fused);
   return true;
 }
@@ -106,8 +115,9 @@ void drop_casts(Graph& graph) {
 void fuse(Graph& graph) {
   drop_casts(graph);
   constexpr std::array kFusions = {
-      fuse_attention, fuse_stochastic_depth, fuse_layer_norm, fuse_rms_norm, fuse_group_norm,
-      fuse_gelu,      fuse_tanh_gelu,        fuse_hard_swish, fuse_gate,     fuse_linear};
+      fuse_attention,   fuse_stochastic_depth, fuse_layer_norm, fuse_rms_norm, fuse_normalize, fuse_group_norm,
+      fuse_gelu,        fuse_tanh_gelu,        fuse_hard_swish, fuse_gate,     fuse_linear,    fuse_not_equal,
+      fuse_strided_view};
   for (const auto& fusion : kFusions)
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       if (graph.nodes[i].gone) continue;

@@ -7,14 +7,6 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-Node fused_node(std::string op, std::vector<int> inputs, int output) {
-  Node n;
-  n.op = std::move(op);
-  n.inputs = std::move(inputs);
-  n.outputs = {output};
-  return n;
-}
-
 // The product of `gate` with x and one half, in any order: its value, or kNone.
 int half_product(Pattern& p, int gate, int x) {
   const int first = p.to(gate, "Mul");
@@ -82,13 +74,15 @@ int before_transpose(Pattern& p, int value) {
   return expected == p.value(value).shape ? p.input(split, 0) : kNone;
 }
 
-// The weights of attention behind the softmax: what guards rows without a key, and dropout.
-int softmax_of(Pattern& p, int weights) {
+// The weights of attention behind the softmax: what guards rows without a key, which only the newer exporter writes,
+// and dropout.
+int softmax_of(Pattern& p, int weights, bool& is_guarded) {
   if (const int dropout = p.from(weights, "Dropout"); dropout != kNone) weights = p.input(dropout, 0);
   if (const int guard = p.from(weights, "Where"); guard != kNone) {
     const int check = p.from(p.input(guard, 0), "IsNaN");
     if (check == kNone || !p.is_number(p.input(guard, 1), 0) || p.input(check, 0) != p.input(guard, 2)) return kNone;
     weights = p.input(guard, 2);
+    is_guarded = true;
   }
   return p.from(weights, "Softmax");
 }
@@ -169,6 +163,25 @@ bool fuse_hard_swish(Pattern& p, int clip) {
   return p.replace(fused_node("HardSwish", {x}, p.output(div)));
 }
 
+// x != number, which ONNX has no operator for.
+bool fuse_not_equal(Pattern& p, int inverted) {
+  if (p.node(inverted).op != "Not") return false;
+  p.remember(inverted);
+  const int equal = p.from(p.input(inverted, 0), "Equal");
+  if (equal == kNone || !p.number(p.input(equal, 1))) return false;
+  return p.replace(fused_node("NotEqual", {p.input(equal, 0), p.input(equal, 1)}, p.output(inverted)));
+}
+
+// Tensor.as_strided, which torch.onnx's newer exporter writes as a look-up in the flattened tensor: PyTorch's view of
+// the same shape that a mean over images in channels-last order ends with.
+bool fuse_strided_view(Pattern& p, int gather) {
+  if (p.node(gather).op != "Gather" || !p.node(gather).call.starts_with("aten.as_strided")) return false;
+  p.remember(gather);
+  const int flat = p.from(p.input(gather, 0), "Reshape");
+  if (flat == kNone || p.value(p.input(flat, 0)).shape != p.value(p.output(gather)).shape) return false;
+  return p.replace(fused_node("Identity", {p.input(flat, 0)}, p.output(gather)));
+}
+
 // torchvision's stochastic_depth: x times noise that is 0 or 1 / (1 - p), a number for each sample or for the batch.
 bool fuse_stochastic_depth(Pattern& p, int mul) {
   if (p.node(mul).op != "Mul") return false;
@@ -191,12 +204,13 @@ bool fuse_stochastic_depth(Pattern& p, int mul) {
   return false;
 }
 
-// F.scaled_dot_product_attention, which torch.onnx writes with both q and k scaled by the root of the scale. Attention
-// that Python code wrote out scales once; it stays the operators that it is in PyTorch.
+// F.scaled_dot_product_attention, which torch.onnx writes with both q and k scaled by the root of the scale, or neither
+// where the scale is 1. Attention that Python code wrote out scales once; it stays the operators that it is in PyTorch.
 bool fuse_attention(Pattern& p, int product) {
   if (p.node(product).op != "MatMul") return false;
   p.remember(product);
-  const int softmax = softmax_of(p, p.input(product, 0));
+  bool is_guarded = false;
+  const int softmax = softmax_of(p, p.input(product, 0), is_guarded);
   if (softmax == kNone) return false;
   int scores = p.input(softmax, 0);
   int mask = kNone;
@@ -208,8 +222,12 @@ bool fuse_attention(Pattern& p, int product) {
   }
   const int inner = p.from(scores, "MatMul");
   if (inner == kNone) return false;
-  const int q = scaled_by_constant(p, p.input(inner, 0));
-  const int turned = scaled_by_constant(p, p.input(inner, 1));
+  int q = scaled_by_constant(p, p.input(inner, 0));
+  int turned = scaled_by_constant(p, p.input(inner, 1));
+  if (is_guarded && q == kNone && turned == kNone) {
+    q = p.input(inner, 0);
+    turned = p.input(inner, 1);
+  }
   if (q == kNone || turned == kNone) return false;
   const int k = before_transpose(p, turned);
   const int v = p.input(product, 1);

@@ -6,14 +6,6 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-Node fused_node(std::string op, std::vector<int> inputs, int output) {
-  Node n;
-  n.op = std::move(op);
-  n.inputs = std::move(inputs);
-  n.outputs = {output};
-  return n;
-}
-
 void set_real(Node& node, const std::string& name, double value) {
   Attribute a;
   a.real = value;
@@ -103,6 +95,7 @@ bool fuse_linear(Pattern& p, int add) {
     if (p.value(bias).shape != Extents{p.value(weight).shape[1]} || p.value(bias).initializer == kNone) continue;
     Node linear = fused_node("Linear", {p.input(product, 0), weight, bias}, p.output(add));
     linear.name = p.node(product).name;
+    linear.module = p.node(product).module;
     return p.replace(std::move(linear));
   }
   return false;
@@ -172,6 +165,23 @@ bool fuse_rms_norm(Pattern& p, int scaled) {
   Node norm = fused_node("RootMeanSquareNorm", {input, weight}, p.output(scaled));
   set_real(norm, "epsilon", square->eps);
   return p.replace(std::move(norm));
+}
+
+// F.normalize: x / clip(|x|, eps), repeated to the shape of x.
+bool fuse_normalize(Pattern& p, int div) {
+  if (p.node(div).op != "Div") return false;
+  p.remember(div);
+  int norm = p.input(div, 1);
+  if (const int expand = p.from(norm, "Expand"); expand != kNone) norm = p.input(expand, 0);
+  const int clip = p.from(norm, "Clip");
+  const int length = clip == kNone ? kNone : p.from(p.input(clip, 0), "ReduceL2");
+  if (length == kNone || p.input(length, 0) != p.input(div, 0)) return false;
+  const std::vector<std::int64_t> axes = reduced_axes(p, length);
+  const auto keep = p.node(length).attributes.find("keepdims");
+  if (axes.size() != 1 || (keep != p.node(length).attributes.end() && keep->second.integer == 0)) return false;
+  Node normalize = fused_node("Normalize", {p.input(div, 0)}, p.output(div));
+  set_integer(normalize, "dim", axes.front());
+  return p.replace(std::move(normalize));
 }
 
 // nn.GroupNorm before opset 18: an instance norm of [N, groups, -1], and the weights of the channels.

@@ -66,7 +66,11 @@ struct Node {
   std::vector<int> inputs;  // values; kNone where an optional one is left out
   std::vector<int> outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
-  bool gone = false;  // folded, or part of another node
+  // What torch.onnx's newer exporter notes of the call in PyTorch that the node is part of.
+  std::string module;                 // "layer1.0.conv1"
+  std::string call;                   // "aten.linear.default"
+  std::vector<std::string> operands;  // the names that the call's tensors had
+  bool gone = false;                  // folded, or part of another node
   bool has_graph = false;
 };
 
@@ -80,7 +84,8 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> inputs;  // without the initializers
   std::vector<int> outputs;
-  std::vector<Variable> dimensions;  // the dynamic ones that were given a value
+  std::map<std::string, int, std::less<>> parameters;  // by the name in operands: initializers that the exporter noted
+  std::vector<Variable> dimensions;                    // the dynamic ones that were given a value
 
   Value& value(int i) { return values[static_cast<std::size_t>(i)]; }
   const Value& value(int i) const { return values[static_cast<std::size_t>(i)]; }
@@ -97,6 +102,17 @@ bool is_generated(std::string_view name);
 /// "node /layer1/conv (Conv)", for messages; control characters are left out.
 std::string describe(const Node& node);
 std::string printable(std::string_view text);
+
+/// Sets what the notes of a node (strip.h) say of it.
+void read_notes(std::string_view notes, Node& node);
+/// The text of one of the notes; empty: there is none.
+std::string_view note_of(std::string_view notes, std::string_view key);
+/// Of a file with notes: initializers without one are what the exporter made. They stay weights where a layer reads
+/// them as its weight, as those that were turned or that batch norms went into are; others are folded tables.
+void drop_folded_tables(Graph& graph, const std::vector<int>& without_note);
+/// Weights that the exporter turned and named anew, as what they were made of, where the file still has that: so tied
+/// weights are tied.
+void tie_turned_weights(Graph& graph);
 
 /// The graph of a serialized ModelProto, whose data may be stripped. `set` gives dynamic dimensions other than the
 /// batch their values. Throws Error: it is malformed, cyclic, names a value twice, or a dimension has no value.

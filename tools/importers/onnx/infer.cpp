@@ -11,8 +11,8 @@ constexpr std::size_t kMaxListed = 20;
 const std::unordered_map<std::string_view, InferRule>& rules() {
   static const std::unordered_map<std::string_view, InferRule> all = [] {
     std::unordered_map<std::string_view, InferRule> map;
-    for (const auto& list :
-         {pointwise_rules(), layer_rules(), constant_rules(), view_rules(), movement_rules(), reduction_rules()})
+    for (const auto& list : {pointwise_rules(), layer_rules(), constant_rules(), view_rules(), movement_rules(),
+                             reduction_rules(), einsum_rules()})
       for (const NamedRule& r : list) map.emplace(r.op, r.rule);
     return map;
   }();

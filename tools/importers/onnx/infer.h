@@ -75,6 +75,7 @@ std::vector<NamedRule> constant_rules();
 std::vector<NamedRule> view_rules();
 std::vector<NamedRule> movement_rules();
 std::vector<NamedRule> reduction_rules();
+std::vector<NamedRule> einsum_rules();
 
 /// The elements of `from` at these places, in this order; nothing where `from` has no content.
 std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places);

@@ -1,6 +1,7 @@
 #include "tools/importers/onnx/names.h"
 
 #include <algorithm>
+#include <array>
 
 #include "estimator/spec/limits.h"
 
@@ -44,7 +45,9 @@ std::string module_of_weight(std::string_view weight) {
   return as_module_name(weight);
 }
 
-std::string module_of_node(std::string_view node) {
+std::string module_of_node(const Node& of) {
+  if (!of.module.empty()) return as_module_name(of.module);
+  const std::string_view node = of.name;
   if (!node.starts_with("/")) return "";
   std::string path;
   std::string last;
@@ -66,7 +69,7 @@ std::string module_of_node(std::string_view node) {
 Modules::Modules(const Graph& graph) {
   for (const Node& n : graph.nodes) {
     if (n.gone) continue;
-    const std::string module = module_of_node(n.name);
+    const std::string module = module_of_node(n);
     ++nodes_[module];
     for (std::size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1))
       with_children_.insert(module.substr(0, dot));
@@ -74,7 +77,7 @@ Modules::Modules(const Graph& graph) {
 }
 
 std::string Modules::name_of(const Graph& graph, const Node& node) const {
-  const std::string module = module_of_node(node.name);
+  const std::string module = module_of_node(node);
   const std::string op = lower(node.op);
   if (!module.empty()) {
     const auto nodes = nodes_.find(module);
@@ -88,6 +91,17 @@ std::string Modules::name_of(const Graph& graph, const Node& node) const {
     if (!is_generated(result) && !as_module_name(result).empty()) return as_module_name(result);
   }
   return as_module_name(op).empty() ? "layer" : as_module_name(op);
+}
+
+bool is_number(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '_'; });
+}
+
+bool is_entry_word(std::string_view name) {
+  constexpr std::array<std::string_view, 18> kWords = {"name", "op",   "block", "repeat", "with",       "first",
+                                                       "last", "loop", "order", "layers", "residual",   "parallel",
+                                                       "if",   "from", "tie",   "frozen", "checkpoint", "keep"};
+  return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
 }
 
 std::string Names::take(std::string_view wish) {

@@ -13,9 +13,9 @@ namespace gpuplan::onnx_import {
 /// The module that a weight belongs to: "layer1.0.conv1" of "layer1.0.conv1.weight"; empty for a name made up.
 std::string module_of_weight(std::string_view weight);
 
-/// The module that a node was exported from, by torch.onnx's node names: "layer1.0" of "/layer1/layer1.0/Relu"; empty
-/// where it has none.
-std::string module_of_node(std::string_view node);
+/// The module that a node was exported from, by the exporter's notes or by torch.onnx's node names: "layer1.0" of
+/// "/layer1/layer1.0/Relu"; empty where it has none.
+std::string module_of_node(const Node& node);
 
 /// The modules that nodes come from.
 class Modules {
@@ -33,6 +33,11 @@ class Modules {
 
 /// Letters, digits, underscores and dots, as a spec's names are.
 std::string as_module_name(std::string_view text);
+
+/// True of digits, dots and underscores alone, which YAML takes for a number.
+bool is_number(std::string_view text);
+/// True of words of the format that a name would be taken for in the place of a key.
+bool is_entry_word(std::string_view name);
 
 /// Names that are in use, and new ones.
 class Names {

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,10 +44,14 @@ class Pattern {
   std::vector<int> nodes_;
 };
 
+/// For replace(): an operator of these values.
+Node fused_node(std::string op, std::vector<int> inputs, int output);
+
 /// By subject; each looks at one node as a part of its pattern, and is true where it replaced it.
 bool fuse_linear(Pattern& p, int node);
 bool fuse_layer_norm(Pattern& p, int node);
 bool fuse_rms_norm(Pattern& p, int node);
+bool fuse_normalize(Pattern& p, int node);
 bool fuse_group_norm(Pattern& p, int node);
 bool fuse_gelu(Pattern& p, int node);
 bool fuse_tanh_gelu(Pattern& p, int node);
@@ -54,5 +59,7 @@ bool fuse_gate(Pattern& p, int node);
 bool fuse_hard_swish(Pattern& p, int node);
 bool fuse_attention(Pattern& p, int node);
 bool fuse_stochastic_depth(Pattern& p, int node);
+bool fuse_not_equal(Pattern& p, int node);
+bool fuse_strided_view(Pattern& p, int node);
 
 }  // namespace gpuplan::onnx_import

@@ -4,6 +4,7 @@
 
 #include "onnx_schema/onnx.pb.h"
 #include "tools/importers/onnx/graph.h"
+#include "tools/importers/onnx/strip.h"
 #include "tools/importers/onnx/tensor_content.h"
 
 namespace gpuplan::onnx_import {
@@ -25,6 +26,8 @@ class Reader {
 
   void read(const GraphProto& proto) {
     graph_.name = proto.name();
+    for (const auto& info : proto.value_info())
+      if (!info.doc_string().empty()) notes_.try_emplace(info.name(), info.doc_string());
     for (const TensorProto& t : proto.initializer()) initializer(t);
     read_inputs(proto);
     for (const NodeProto& n : proto.node()) declare_outputs(n);
@@ -32,6 +35,8 @@ class Reader {
     for (const NodeProto& n : proto.node()) node(n);
     read_outputs(proto);
     sort_nodes();
+    drop_folded_tables(graph_, without_note_);
+    tie_turned_weights(graph_);
   }
 
  private:
@@ -74,12 +79,19 @@ class Reader {
     Value& v = graph_.value(index);
     v.initializer = index;
     const bool made_up = is_generated(v.name) && v.content && v.content->size() <= kMaxMadeUp;
-    if (is_floating(v.type) && !v.shape.empty() && !made_up && !is_table(v.name)) v.kind = ValueKind::weight;
+    const auto notes = notes_.find(v.name);
+    const std::string_view kind = notes == notes_.end() ? "" : note_of(notes->second, kKindNote);
+    if (kind == "PARAMETER") graph_.parameters.try_emplace(std::string(note_of(notes->second, kNameNote)), index);
+    if (!is_floating(v.type) || v.shape.empty() || kind == "BUFFER") return;
+    if (kind.empty() && notes_.empty() && (made_up || is_table(v.name))) return;
+    if (kind.empty() && !notes_.empty()) without_note_.push_back(index);
+    v.kind = ValueKind::weight;
   }
 
   // Buffers of floating point that modelling code registers; nothing in the file tells them from parameters.
   static bool is_table(std::string_view name) {
-    return name.ends_with("inv_freq") || name.ends_with("masked_bias") || name.ends_with("attn_mask");
+    return name.ends_with("inv_freq") || name.ends_with("masked_bias") || name.ends_with("attn_mask") ||
+           name.ends_with("relative_coords_table");
   }
 
   // --- inputs -----------------------------------------------------------------------------------------------------
@@ -152,6 +164,7 @@ class Reader {
     node.op = n.op_type();
     node.domain = n.domain() == "ai.onnx" ? "" : n.domain();
     node.name = n.name();
+    read_notes(n.doc_string(), node);
     const int index = static_cast<int>(graph_.nodes.size());
     for (const std::string& name : n.input()) {
       node.inputs.push_back(name.empty() ? kNone : find(name, "the " + describe(node)));
@@ -238,6 +251,8 @@ class Reader {
   Graph& graph_;
   const std::vector<Variable>& set_;
   std::unordered_map<std::string, int> names_;
+  std::unordered_map<std::string, std::string> notes_;  // of values
+  std::vector<int> without_note_;                       // initializers of a file that has notes
 };
 
 void check_opset(const ModelProto& model, Graph& graph) {

@@ -1,6 +1,8 @@
 #include "tools/importers/onnx/spec_writer.h"
+#include "estimator/number_text.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -12,7 +14,7 @@ constexpr std::size_t kMaxListed = 20;
 const std::unordered_map<std::string_view, EmitRule>& rules() {
   static const std::unordered_map<std::string_view, EmitRule> all = [] {
     std::unordered_map<std::string_view, EmitRule> map;
-    for (const auto& list : {layer_emitters(), pointwise_emitters(), movement_emitters()})
+    for (const auto& list : {layer_emitters(), pointwise_emitters(), movement_emitters(), einsum_emitters()})
       for (const NamedEmitRule& r : list) map.emplace(r.op, r.rule);
     return map;
   }();
@@ -60,19 +62,11 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-bool is_number(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '_'; });
-}
-
 }  // namespace
 
 bool has_layer(const Node& node) { return node.domain.empty() && rules().contains(node.op); }
 
-std::string to_text(double number) {
-  std::array<char, 32> text{};
-  const auto [end, problem] = std::to_chars(text.data(), text.data() + text.size(), number);
-  return problem == std::errc() ? std::string(text.data(), end) : "0";
-}
+std::string to_text(double number) { return number_text(number); }
 
 std::string to_text(float number) {
   std::array<char, 32> text{};
@@ -155,6 +149,7 @@ std::string SpecWriter::add_with_weight(int weight, std::string_view wish, const
   if (initializer == kNone) return name;
   const auto [first, fresh] = layer_of_.try_emplace(initializer, name);
   if (!fresh) entries_.back().tie = first->second;
+  if (call.starts_with("Embedding(")) embeddings_.insert(initializer);
   return name;
 }
 
@@ -186,9 +181,11 @@ std::string SpecWriter::weight(int value) {
   if (const auto layer = layer_of_.find(v.initializer); layer != layer_of_.end())
     throw Error(graph_.file + ": the weight \"" + printable(v.name) + "\" of " + layer->second +
                 " is read by another operator, too, which is not supported");
-  // What an exporter folded is no parameter: a table, a mask.
-  const bool folded = is_generated(v.name);
-  return add(folded ? "constant" : v.name, (folded ? "Buffer(" : "Parameter(") + list_text(sizes) + ")", {});
+  // What an exporter folded is a table or a mask; a vector is a parameter that it gave other dimensions.
+  const bool folded =
+      is_generated(v.name) && std::count_if(sizes.begin(), sizes.end(), [](std::int64_t n) { return n != 1; }) > 1;
+  return add(is_generated(v.name) ? (folded ? "constant" : "parameter") : v.name,
+             (folded ? "Buffer(" : "Parameter(") + list_text(sizes) + ")", {});
 }
 
 // What follows from the graph alone is a buffer; where it has the batch's size, it is alike for all of the batch.
@@ -218,36 +215,9 @@ void SpecWriter::write(const Node& node) {
 
 // --- text -----------------------------------------------------------------------------------------------------------
 
-std::string SpecWriter::comment() const {
-  std::string text =
-      "# Imported from " + printable(graph_.file) +
-      (graph_.producer == " " ? "" : ", which " + graph_.producer + " wrote") + " (ONNX, opset " +
-      std::to_string(graph_.opset) +
-      ").\n"
-      "# It is the graph of an inference: what its exporter left out or folded is not here, such as dropout and batch\n"
-      "# norms in evaluation. Training is modelled on what is left.\n";
-  for (const Variable& v : graph_.dimensions)
-    text += "# Sizes are for " + printable(v.name) + " = " + std::to_string(v.value) +
-            "; another one needs an import with --set " + printable(v.name) + "=N.\n";
-  return text;
-}
-
-std::string SpecWriter::header() {
-  std::string name = as_module_name(graph_.name);
-  std::replace(name.begin(), name.end(), '.', '_');
-  const std::size_t slash = graph_.file.rfind('/');
-  if (name.empty() || name == "main_graph" || name == "torch_jit" || name == "torch_jit_export" || name == "graph") {
-    name = as_module_name(graph_.file.substr(slash == std::string::npos ? 0 : slash + 1));
-    if (name.ends_with(".onnx")) name.resize(name.size() - 5);
-    std::replace(name.begin(), name.end(), '.', '_');
-  }
-  if (name.empty() || is_number(name)) name = "model_" + name;
-  return "gpuplan: 1\nname: " + name + "\n" + inputs_text_ + "layers:\n";
-}
-
 std::string SpecWriter::entry_text(const Entry& entry, const std::string& before) const {
   const bool chained = entry.from.empty() || (entry.from.size() == 1 && entry.from.front() == before);
-  if (chained && entry.tie.empty() && !entry.keep && !is_number(entry.name))
+  if (chained && entry.tie.empty() && !entry.keep && !is_number(entry.name) && !is_entry_word(entry.name))
     return "  - " + entry.name + ": " + entry.call + "\n";
   std::string text =
       "  - {name: " + (is_number(entry.name) ? quoted(entry.name) : entry.name) + ", op: " + quoted(entry.call);

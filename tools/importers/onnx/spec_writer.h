@@ -1,6 +1,8 @@
 // Writes a graph down as the entries of a spec, one for each operation.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,6 +56,7 @@ class SpecWriter {
   std::string constant(int value);
   std::string weight(int value);
   std::string comment() const;
+  std::string untied_note() const;
   std::string header();
   std::string entry_text(const Entry& entry, const std::string& before) const;
 
@@ -62,7 +65,8 @@ class SpecWriter {
   Names taken_;
   std::vector<Entry> entries_;
   std::unordered_map<int, std::string> names_of_;  // of values
-  std::unordered_map<int, std::string> layer_of_;  // of initializers: the first layer with that weight
+  std::map<int, std::string> layer_of_;            // of initializers: the first layer with that weight
+  std::set<int> embeddings_;                       // initializers that are tables
   std::string inputs_text_;
   std::string first_input_;
 };
@@ -101,6 +105,7 @@ struct NamedEmitRule {
 std::vector<NamedEmitRule> layer_emitters();
 std::vector<NamedEmitRule> pointwise_emitters();
 std::vector<NamedEmitRule> movement_emitters();
+std::vector<NamedEmitRule> einsum_emitters();
 
 /// "0.1", "1e-05", as the shortest text that reads back.
 std::string to_text(double number);

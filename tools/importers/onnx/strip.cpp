@@ -24,7 +24,18 @@ using google::protobuf::io::CodedOutputStream;
 
 constexpr int kMaxDepth = 32;  // graphs within attributes within nodes within graphs, ...
 
-enum class Message : std::uint8_t { none, model, graph, node, attribute, tensor, function, value_info };
+enum class Message : std::uint8_t {
+  none,
+  model,
+  graph,
+  node,
+  attribute,
+  tensor,
+  function,
+  value_info,
+  known_value,
+  note
+};
 
 struct Field {
   std::uint32_t number;
@@ -33,9 +44,14 @@ struct Field {
 
 // The fields that are kept, of each message (onnx.proto). Of a tensor's data, what is not too long.
 constexpr std::array<Field, 8> kModel = {{{1}, {2}, {3}, {4}, {5}, {7, Message::graph}, {8}, {25, Message::function}}};
-constexpr std::array<Field, 6> kGraph = {
-    {{1, Message::node}, {2}, {5, Message::tensor}, {11, Message::value_info}, {12, Message::value_info}, {15}}};
-constexpr std::array<Field, 6> kNode = {{{1}, {2}, {3}, {4}, {5, Message::attribute}, {7}}};
+constexpr std::array<Field, 7> kGraph = {{{1, Message::node},
+                                          {2},
+                                          {5, Message::tensor},
+                                          {11, Message::value_info},
+                                          {12, Message::value_info},
+                                          {13, Message::known_value},
+                                          {15}}};
+constexpr std::array<Field, 7> kNode = {{{1}, {2}, {3}, {4}, {5, Message::attribute}, {7}, {9, Message::note}}};
 constexpr std::array<Field, 13> kAttribute = {{{1},
                                                {2},
                                                {3},
@@ -52,6 +68,10 @@ constexpr std::array<Field, 13> kAttribute = {{{1},
 constexpr std::array<Field, 11> kTensor = {{{1}, {2}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {14}}};
 constexpr std::array<Field, 1> kFunction = {{{1}}};
 constexpr std::array<Field, 2> kValueInfo = {{{1}, {2}}};
+constexpr std::array<Field, 2> kKnownValue = {{{1}, {4, Message::note}}};  // a ValueInfoProto whose notes alone count
+constexpr std::array<Field, 2> kNote = {{{1}, {2}}};
+constexpr std::uint32_t kNodeDocumentation = 6;
+constexpr std::uint32_t kValueDocumentation = 3;
 
 const Field* find(Message message, std::uint32_t number) {
   const auto in = [&](const auto& fields) -> const Field* {
@@ -67,6 +87,8 @@ const Field* find(Message message, std::uint32_t number) {
     case Message::tensor: return in(kTensor);
     case Message::function: return in(kFunction);
     case Message::value_info: return in(kValueInfo);
+    case Message::known_value: return in(kKnownValue);
+    case Message::note: return in(kNote);
     case Message::none: break;
   }
   return nullptr;
@@ -105,6 +127,9 @@ class Stripper {
 
   // The fields of one message, to the limit that is pushed.
   void message(Message kind, std::string& out, int depth) {
+    std::string notes;
+    if (++messages_ > kMaxMessages)
+      throw Error(name_ + ": more than " + std::to_string(kMaxMessages) + " nodes, attributes and tensors");
     if (depth > kMaxDepth) broken("messages nested deeper than " + std::to_string(kMaxDepth) + " levels");
     for (;;) {
       const std::uint32_t tag = in_.ReadTag();
@@ -116,11 +141,32 @@ class Stripper {
         case varint: number_field(field, tag, out); break;
         case fixed64: bytes_field(field != nullptr, tag, 8, out); break;
         case fixed32: bytes_field(field != nullptr, tag, 4, out); break;
-        case delimited: delimited_field(kind, field, tag, out, depth); break;
+        case delimited:
+          delimited_field(kind, field, tag, field != nullptr && field->inner == Message::note ? notes : out, depth);
+          break;
         default: broken("a field of an unknown type");
       }
     }
     if (!in_.ConsumedEntireMessage()) broken("a field that does not end");
+    if (kind == Message::known_value && notes.find(kKindNote) == std::string::npos) out.clear();
+    if (notes.empty() || out.empty()) return;
+    append_delimited((kind == Message::node ? kNodeDocumentation : kValueDocumentation) << 3U | delimited, notes, out);
+  }
+
+  // A StringStringEntryProto (key 1, value 2) as text, where it is one of those that are read.
+  static std::string note(const std::string& entry) {
+    std::array<std::string, 2> parts;
+    CodedInputStream in(reinterpret_cast<const std::uint8_t*>(entry.data()), static_cast<int>(entry.size()));
+    for (std::uint32_t tag = in.ReadTag(); tag != 0; tag = in.ReadTag()) {
+      std::uint32_t length = 0;
+      const std::uint32_t number = tag >> 3U;
+      if ((tag & 7U) != delimited || number < 1 || number > 2 || !in.ReadVarint32(&length) ||
+          !in.ReadString(&parts[number - 1], static_cast<int>(length)))
+        return "";
+    }
+    for (const std::string_view wanted : {kScopesNote, kCallNote, kNameNote, kKindNote})
+      if (parts[0] == wanted) return parts[0] + "=" + parts[1] + kNoteEnd;
+    return "";
   }
 
   void number_field(const Field* field, std::uint32_t tag, std::string& out) {
@@ -147,17 +193,26 @@ class Stripper {
       broken("a length that does not end");
     if (in_.BytesUntilLimit() >= 0 && static_cast<int>(length) > in_.BytesUntilLimit())
       broken("a field longer than what it is part of");
-    if (field != nullptr && field->inner != Message::none) {
+    if (field != nullptr && field->inner == Message::note && length <= kMaxContentBytes) {
+      std::string entry;
+      if (!in_.ReadString(&entry, static_cast<int>(length))) broken("the file ends within a text");
+      const std::string text = note(entry);
+      charge(text.size());
+      out += text;
+      return;
+    }
+    if (field != nullptr && field->inner != Message::none && field->inner != Message::note) {
       std::string inner;
       const auto limit = in_.PushLimit(static_cast<int>(length));
       message(field->inner, inner, depth + 1);
       if (in_.BytesUntilLimit() != 0) broken("the file ends within a message");
       in_.PopLimit(limit);
-      append_delimited(tag, inner, out);
+      if (field->inner != Message::known_value || !inner.empty()) append_delimited(tag, inner, out);
       return;
     }
     const bool long_data = length > kMaxContentBytes;
-    if (field != nullptr && long_data && !is_data(kind, tag >> 3U) && kind != Message::attribute)
+    const bool is_note = field != nullptr && field->inner == Message::note;
+    if (field != nullptr && long_data && !is_note && !is_data(kind, tag >> 3U) && kind != Message::attribute)
       broken("a name or type of " + std::to_string(length) + " bytes");
     if (field == nullptr || long_data) {
       if (!in_.Skip(static_cast<int>(length))) broken("the file ends within a tensor's data");
@@ -185,6 +240,7 @@ class Stripper {
   std::string name_;
   std::size_t bytes_ = 0;
   std::size_t fields_ = 0;
+  std::size_t messages_ = 0;
 };
 
 class OpenFile {

@@ -38,6 +38,17 @@ T known_or(const std::optional<T>& figure, const std::optional<T>& other, const 
   return other.value_or(T{});
 }
 
+// Properties that a datasheet has too; the memory's bus and clock are on none.
+std::optional<std::int64_t> l2_cache_bytes(const Gpu& gpu) {
+  if (gpu.l2_cache_bytes || !gpu.datasheet || !gpu.datasheet->l2_mib) return gpu.l2_cache_bytes;
+  return static_cast<std::int64_t>(*gpu.datasheet->l2_mib * (1 << 20));
+}
+
+std::optional<int> sm_clock_khz(const Gpu& gpu) {
+  if (gpu.sm_clock_khz || !gpu.datasheet || !gpu.datasheet->boost_clock_mhz) return gpu.sm_clock_khz;
+  return *gpu.datasheet->boost_clock_mhz * 1000;
+}
+
 }  // namespace
 
 CapabilityLimits limits_of(int capability) {
@@ -46,7 +57,7 @@ CapabilityLimits limits_of(int capability) {
   return newer == kLimits.begin() ? kLimits.front() : *std::prev(newer);
 }
 
-std::int64_t capacity_of(const Gpu& gpu) { return gpu.cuda_total_bytes.value_or(gpu.memory_bytes); }
+std::int64_t capacity_of(const Gpu& gpu) { return usable_bytes(gpu); }
 
 DescribedGpu describe(const Gpu& gpu, const Gpu& stand_in) {
   DescribedGpu out;
@@ -66,9 +77,9 @@ DescribedGpu describe(const Gpu& gpu, const Gpu& stand_in) {
   d.reserved_shared_mem_per_block = limits.reserved_per_block;
   d.max_threads_per_multi_processor = gpu.max_threads_per_sm;
   d.max_blocks_per_multi_processor = limits.blocks_per_sm;
-  d.l2_cache_size = known(gpu.l2_cache_bytes, stand_in.l2_cache_bytes, "L2 cache");
+  d.l2_cache_size = known(l2_cache_bytes(gpu), stand_in.l2_cache_bytes, "L2 cache");
   d.memory_bus_width = known(gpu.memory_bus_bits, stand_in.memory_bus_bits, "memory bus");
-  d.clock_rate = known(gpu.sm_clock_khz, stand_in.sm_clock_khz, "clock");
+  d.clock_rate = known(sm_clock_khz(gpu), stand_in.sm_clock_khz, "clock");
   d.memory_clock_rate = known(gpu.memory_clock_khz, stand_in.memory_clock_khz, "memory clock");
   return out;
 }

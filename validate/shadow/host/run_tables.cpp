@@ -36,8 +36,8 @@ std::string ranks_table(const RunReport& report) {
 
 std::string fits_words(const RunReport& report) {
   std::string good, bad;
-  for (const FitRow& row : report.fits)
-    (row.fits ? good : bad) += ((row.fits ? good : bad).empty() ? "" : ", ") + row.gpu;
+  for (const std::string& name : fit_names(report, true)) good += (good.empty() ? "" : ", ") + name;
+  for (const std::string& name : fit_names(report, false)) bad += (bad.empty() ? "" : ", ") + name;
   return (good.empty() ? "" : "\nFits " + good + ".\n") + (bad.empty() ? "" : "\nDoes not fit " + bad + ".\n");
 }
 

@@ -13,9 +13,9 @@ namespace {
 constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
 
-class Screen {
+class Screen : public StyledScreen {
  public:
-  Screen(const RunReport& report, const TextStyle& style) : report_(report), style_(style) {}
+  Screen(const RunReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string trouble() const;
@@ -29,21 +29,14 @@ class Screen {
 
  private:
   const RankReport& rank() const { return report_.ranks[report_.fullest]; }
-  std::string bytes(std::int64_t n) const {
-    return style_.exact_bytes ? format_count(n) + " B" : format_bytes(n, style_.units);
-  }
-  std::string dot() const { return style_.unicode ? " · " : " | "; }
   std::string mark(bool good) const { return style_.unicode ? (good ? "✔ " : "✖ ") : (good ? "[ok] " : "[no] "); }
-  std::string paint(bool good, const std::string& text) const {
-    return style_.color ? std::string(good ? "\x1b[32m" : "\x1b[31m") + text + "\x1b[0m" : text;
-  }
+  std::string paint(bool good, const std::string& text) const { return StyledScreen::paint(good ? "32" : "31", text); }
   std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string fit_words() const;
   std::string runtime_words() const;
   std::string wrapped(const std::string& label, const std::vector<std::string>& words) const;
 
   const RunReport& report_;
-  const TextStyle& style_;
 };
 
 std::string Screen::headline() const {
@@ -224,8 +217,7 @@ std::string Screen::wrapped(const std::string& label, const std::vector<std::str
 }
 
 std::string Screen::fits() const {
-  std::vector<std::string> good, bad;
-  for (const FitRow& row : report_.fits) (row.fits ? good : bad).push_back(row.gpu);
+  const std::vector<std::string> good = fit_names(report_, true), bad = fit_names(report_, false);
   if (good.empty() && bad.empty()) return "";
   std::string out = "\n";
   if (!good.empty()) out += wrapped("fits", good);

@@ -69,9 +69,7 @@ std::string rank_words(const RankReport& rank) { return rank.rank < 0 ? "-" : st
 
 std::string out_of_memory_words(const RunReport& report, const TextStyle& style) {
   const OutOfMemory& oom = *report.out_of_memory;
-  const auto bytes = [&](std::int64_t n) {
-    return style.exact_bytes ? format_count(n) + " B" : format_bytes(n, style.units);
-  };
+  const auto bytes = [&](std::int64_t n) { return styled_bytes(n, style); };
   std::string out = "out of memory on " + report.gpu_title;
   if (report.ranks.size() > 1 && report.out_of_memory_rank >= 0)
     out += " in rank " + std::to_string(report.out_of_memory_rank);
@@ -97,6 +95,19 @@ std::string nothing_used_words(const RunReport& report) {
   const bool hidden = value.empty() || value == "-1" || value == "none" || value == "NoDevFiles";
   return std::string(report.torch.empty() ? "the command" : "the script") + " used no memory of the GPU" +
          (hidden ? ": CUDA_VISIBLE_DEVICES hides every GPU from it" : "");
+}
+
+std::vector<std::string> fit_names(const RunReport& report, bool fits) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> names;
+  for (const FitRow& row : report.fits)
+    if (row.fits == fits) names.push_back(row.gpu);
+  if (!fits) std::ranges::reverse(names);
+  if (names.size() <= kShown + 1) return names;
+  const std::string rest = std::to_string(names.size() - kShown) + (fits ? " larger ones" : " smaller ones");
+  names.resize(kShown);
+  names.push_back(rest);
+  return names;
 }
 
 }  // namespace gpuplan::shadow

@@ -28,4 +28,8 @@ std::string ending_words(const RunReport& report);
 /// Why there is nothing to report.
 std::string nothing_used_words(const RunReport& report);
 
+/// GPUs that a run fits, the smallest few and how many larger ones, or those that it does not fit: the largest few and
+/// how many smaller ones.
+std::vector<std::string> fit_names(const RunReport& report, bool fits);
+
 }  // namespace gpuplan::shadow

@@ -1,0 +1,166 @@
+#include "estimator/aten/indexing.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/aten/views.h"
+#include "estimator/integers.h"
+#include "estimator/memory/cub.h"
+
+namespace gpuplan::aten {
+namespace {
+
+struct Look {
+  Shape indices;  // broadcast
+  Shape out;
+  std::int64_t slice = 1;  // elements that one index stands for
+};
+
+Look look_of(const LayerBuilder& b, const Shape& in, std::span<const TensorId> indices, int dim) {
+  const int count = static_cast<int>(indices.size());
+  if (dim + count > in.rank())
+    b.fail(std::to_string(count) + " indices from dimension " + std::to_string(dim) + " on, the input is " +
+           to_string(in));
+  Look look;
+  look.indices = b.shape(indices[0]);
+  for (const TensorId i : indices) {
+    if (b.dtype(i) != DType::int64) b.fail("expects int64 indices, got " + std::string(name_of(b.dtype(i))));
+    look.indices = broadcast(b, look.indices, b.shape(i));
+  }
+  if (in.rank() - count + look.indices.rank() > Shape::kMaxRank)
+    b.fail("the index " + to_string(look.indices) + " has too many dimensions");
+  for (int d = 0; d < dim; ++d) look.out.push_back(in[d]);
+  for (const std::int64_t n : look.indices.sizes()) look.out.push_back(n);
+  for (int d = dim + count; d < in.rank(); ++d) look.out.push_back(in[d]);
+  look.slice = in.elements(dim + count, in.rank());
+  return look;
+}
+
+// Several indices that do not lie alike when they are expanded are each copied, for the kernel to step through them as
+// one (aten/src/ATen/native/TensorAdvancedIndexing.cpp, AdvancedIndex).
+std::vector<TensorId> alike(LayerBuilder& b, std::span<const TensorId> indices, const Shape& shape) {
+  std::vector<TensorId> wide;
+  bool same = true;
+  for (const TensorId i : indices) {
+    const Shape in = b.shape(i);
+    Strides strides;
+    for (int d = 0; d < shape.rank(); ++d) {
+      const int from = d - (shape.rank() - in.rank());
+      strides.set(d, from < 0 || in[from] != shape[d] ? 0 : b.strides(i)[from]);
+    }
+    wide.push_back(in == shape ? i : b.alias(i, shape, strides));
+    same = same && b.strides(wide.back()) == b.strides(wide.front());
+  }
+  if (same) return wide;
+  for (TensorId& i : wide)
+    if (!b.contiguous(i)) i = b.emit("aten::clone", Copy{shape.elements()}, {i}, shape, DType::int64);
+  return wide;
+}
+
+// index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): each index wrapped
+// and multiplied by its stride, later ones added to the first; a contiguous copy of values that are not; then the sort
+// with its two results and the range that it carries.
+void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const TensorId> indices, const Look& look) {
+  const std::int64_t n = look.indices.elements();
+  const OutputSpec line{look.indices, DType::int64};
+  Operand linear = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Operand wrapped = node.run_many("aten::remainder", Marker{}, {indices[i]}, std::span(&line, 1))[0];
+    const Operand stepped = node.run_many("aten::mul", Marker{}, {wrapped}, std::span(&line, 1))[0];
+    if (i == 0) linear = stepped;
+    if (i > 0) node.hold({linear, wrapped, stepped});
+  }
+  const Operand values = node.contiguous(node.grad());
+  const std::int64_t each = checked_mul(n, size_of(DType::int64));
+  const std::int64_t largest = std::max<std::int64_t>((node.shape(sum).elements() - 1) / look.slice, 1);
+  const Scripted sort{
+      .elementwise_flops = look.out.elements(),
+      .program = {each, each, each, cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch), -4, -3, -2, -1},
+      .actions = 8};
+  node.run_in_place("aten::_index_put_impl_", sort, {sum, values, indices[0]});
+  node.hold({values, linear});
+}
+
+Operand part_of(NodeBuilder& node, Operand whole, const Part& part) {
+  Shape shape = node.shape(whole);
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (part.size[d] == shape[d]) continue;
+    shape.set(d, part.size[d]);
+    whole = node.narrow(whole, shape, d, part.start[d]);
+  }
+  return whole;
+}
+
+std::string_view name_of(PartChange change) {
+  switch (change) {
+    case PartChange::copy: return "aten::copy_";
+    case PartChange::fill: return "aten::fill_";
+    case PartChange::add: return "aten::add_";
+    case PartChange::sub: return "aten::sub_";
+  }
+  return "";
+}
+
+}  // namespace
+
+TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, int dim) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Look look = look_of(b, in, indices, dim);
+  std::vector<TensorId> reads{x};
+  for (const TensorId i : alike(b, indices, look.indices)) reads.push_back(i);
+  const TensorId y = b.emit("aten::index", Copy{look.out.elements()}, reads, look.out, dtype);
+  if (dim > 0) b.numbers({static_cast<double>(dim)});
+  if (NodeBuilder node = b.node("IndexBackward0", y, {x})) {
+    for (const TensorId i : indices) node.save(i);
+    const Operand sum = node.run("aten::new_zeros", Fill{in.elements()}, {}, in, dtype);
+    put(node, b, sum, indices, look);
+    node.give(x, sum);
+  }
+  return y;
+}
+
+TensorId change_part(LayerBuilder& b, PartChange change, TensorId x, const Part& part, TensorId value, double number) {
+  const Shape in = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const std::int64_t elements = part.size.elements();
+  const bool wants = b.requires_grad(x) || (value != kNone && b.requires_grad(value));
+  const Strides lies = b.strides(x);
+  TensorId y = kNone;
+  if (value != kNone)
+    y = b.emit_in_place(name_of(change), Copy{elements}, {x, value});
+  else
+    y = b.emit_in_place(name_of(change), Fill{elements}, {x});
+  std::vector<double> numbers{number};
+  for (int d = 0; d < in.rank(); ++d)
+    if (part.size[d] != in[d])
+      numbers.insert(numbers.end(),
+                     {static_cast<double>(d), static_cast<double>(part.start[d]), static_cast<double>(part.size[d])});
+  b.numbers(numbers);
+  if (!wants) return y;
+  const std::vector<TensorId> inputs = value != kNone ? std::vector<TensorId>{x, value} : std::vector<TensorId>{x};
+  if (NodeBuilder node = b.node("CopySlices", std::span<const TensorId>(&y, 1), inputs)) {
+    const Operand whole =
+        node.run("aten::clone", Copy{in.elements()}, {node.grad()}, {in, dtype, Placing::given, lies});
+    const Operand changed = node.run("aten::clone", Copy{elements}, {part_of(node, whole, part)}, part.size, dtype);
+    if (change == PartChange::copy || change == PartChange::fill) {
+      const Operand zeros = node.run("aten::zeros_like", Fill{elements}, {}, part.size, dtype);
+      node.run_in_place("aten::copy_", Copy{elements}, {part_of(node, whole, part), zeros});
+    } else {
+      node.run_in_place("aten::copy_", Copy{elements}, {part_of(node, whole, part), changed});
+    }
+    node.hold({changed});
+    if (node.needs(x)) node.give(x, whole);
+    if (value != kNone && node.needs(value)) {
+      const Operand minus = change == PartChange::sub
+                                ? node.run("aten::neg", Elementwise{elements}, {changed}, part.size, dtype)
+                                : changed;
+      node.give(value, node.reshape(minus, b.shape(value)));
+    }
+  }
+  return y;
+}
+
+}  // namespace gpuplan::aten

@@ -1,0 +1,13 @@
+// Numbers in fields of a CSV file.
+#pragma once
+
+#include <optional>
+
+#include "estimator/market/csv.h"
+
+namespace gpuplan {
+
+/// A finite number above 0; nothing of an empty field. Throws Error, at the field, for anything else; `what` names it.
+std::optional<double> number_field(const CsvField& field, std::string_view what);
+
+}  // namespace gpuplan

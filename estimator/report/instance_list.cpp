@@ -1,0 +1,94 @@
+#include "estimator/report/instance_list.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "estimator/number_text.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using enum TextTable::Align;
+
+// "8", "0.125"
+std::string count_text(double count) { return number_text(count); }
+
+std::string memory_text(const Instance& i) { return i.host_memory_gib ? number_text(*i.host_memory_gib) : ""; }
+
+TextTable table_of(std::span<const Instance> instances) {
+  TextTable table({left, left, right, left, right, right, right, right, left, left});
+  table.row({"provider", "instance", "GPUs", "", "vCPUs", "GiB", "USD/h", "spot", "region", "price of"});
+  for (const Instance& i : instances)
+    table.row({i.provider, i.name, count_text(i.gpu_count), i.gpu, i.vcpus ? number_text(*i.vcpus) : "", memory_text(i),
+               format_usd(i.usd), format_usd(i.spot_usd), i.region, i.price_date});
+  return table;
+}
+
+// The age of what is older than kStalePriceDays.
+std::string stale(std::span<const Instance> instances, Day today) {
+  int prices = 0, old = 0;
+  Day oldest = today;
+  for (const Instance& i : instances) {
+    if (!i.usd && !i.spot_usd) continue;
+    ++prices;
+    const std::optional<Day> day = oldest_day(i.price_date);
+    if (!day || today - *day <= kStalePriceDays) continue;
+    ++old;
+    oldest = std::min(oldest, *day);
+  }
+  if (old == 0) return "";
+  return "  " + std::to_string(old) + " of " + std::to_string(prices) + " prices are older than " +
+         std::to_string(kStalePriceDays) + " days, the oldest " + std::to_string(today - oldest) +
+         " days: gpuplan instances import FILE refreshes them\n";
+}
+
+Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+std::string format_usd(const std::optional<double>& usd) {
+  if (!usd) return "";
+  char text[48];
+  std::snprintf(text, sizeof text, *usd < 10 ? "%.3f" : "%.2f", *usd);
+  for (char* c = text; *c != '\0'; ++c)
+    if (*c == ',') *c = '.';  // of a locale
+  return text;
+}
+
+std::string instance_list_text(std::span<const Instance> instances, Day today) {
+  return table_of(instances).text() + "  USD for an hour of the whole instance, Linux, on demand; empty: not found\n" +
+         stale(instances, today);
+}
+
+std::string instance_list_md(std::span<const Instance> instances) { return table_of(instances).markdown(); }
+
+std::string instance_list_json(std::span<const Instance> instances, Day today) {
+  Json list = Json::array();
+  for (const Instance& i : instances) {
+    const std::optional<Day> day = oldest_day(i.price_date);
+    list.push_back({{"provider", i.provider},
+                    {"name", i.name},
+                    {"gpu", i.gpu},
+                    {"gpu_count", i.gpu_count},
+                    {"vcpus", number(i.vcpus)},
+                    {"host_memory_gib", number(i.host_memory_gib)},
+                    {"local_ssd_gb", number(i.local_ssd_gb)},
+                    {"network_gbps", number(i.network_gbps)},
+                    {"interconnect", word(i.interconnect)},
+                    {"usd_per_hour", number(i.usd)},
+                    {"spot_usd_per_hour", number(i.spot_usd)},
+                    {"region", word(i.region)},
+                    {"price_date", word(i.price_date)},
+                    {"price_age_days", day ? Json(today - *day) : Json(nullptr)},
+                    {"pcie_width", number(i.pcie_width)},
+                    {"notes", word(i.notes)},
+                    {"source", word(i.source)}});
+  }
+  return Json{{"schema", "gpuplan.instances/1"}, {"instances", list}}.dump(2) + "\n";
+}
+
+}  // namespace gpuplan

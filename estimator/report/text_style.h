@@ -1,0 +1,43 @@
+// How text looks at the place that it goes to.
+#pragma once
+
+#include <string>
+
+#include "estimator/report/format.h"
+
+namespace gpuplan {
+
+/// What the place that text goes to can show, and how much is wanted.
+struct TextStyle {
+  bool color = false;
+  bool unicode = true;
+  int width = 80;            // columns
+  bool interactive = false;  // a person at a terminal: bars, timeline, what to try next. Piped: plain rows.
+  bool exact_bytes = false;  // every amount in bytes
+  Units units = Units::iec;
+  bool verbose = false;  // phases, allocator
+  bool brief = false;    // the verdict only
+};
+
+/// "1.51 GiB", or "1,621,426,176 B" where every amount is wanted in bytes.
+inline std::string styled_bytes(std::int64_t bytes, const TextStyle& style) {
+  return style.exact_bytes ? format_count(bytes) + " B" : format_bytes(bytes, style.units);
+}
+
+/// What the screens of reports have in common.
+class StyledScreen {
+ public:
+  explicit StyledScreen(const TextStyle& style) : style_(style) {}
+
+ protected:
+  std::string bytes(std::int64_t n) const { return styled_bytes(n, style_); }
+  std::string dot() const { return style_.unicode ? " · " : " | "; }
+  /// `code`: of ANSI's Select Graphic Rendition (ECMA-48 8.3.117): "1" bold, "32" green.
+  std::string paint(const char* code, const std::string& text) const {
+    return style_.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  }
+
+  const TextStyle& style_;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,76 @@
+// FloorDivide, Remainder, Not, RPow: arithmetic that a model's code does on positions and masks. No gradient.
+//
+// RPow is number ** x: the number becomes a tensor of 8 bytes on the device once the result is there
+// (aten/src/ATen/native/Pow.cpp, pow of a Scalar and a Tensor).
+
+#include <string>
+
+#include "estimator/aten/pointwise.h"
+#include "estimator/memory/reduction.h"
+
+namespace gpuplan::layers {
+namespace {
+
+TensorId without_gradient(const LayerBuilder& b) {
+  const TensorId x = b.input();
+  if (b.requires_grad(x)) b.fail("of a tensor that wants a gradient, which is not supported");
+  return x;
+}
+
+TensorId elementwise(LayerBuilder& b, std::string_view name) {
+  const TensorId x = without_gradient(b);
+  return aten::no_grad(b, name, std::span<const TensorId>(&x, 1), b.shape(x), b.dtype(x));
+}
+
+void lower_floor_divide(LayerBuilder& b) {
+  b.output(elementwise(b, "aten::floor_divide"));
+  b.numbers({b.real("other")});
+}
+
+void lower_remainder(LayerBuilder& b) {
+  b.output(elementwise(b, "aten::remainder"));
+  b.numbers({b.real("other")});
+}
+
+void lower_not(LayerBuilder& b) { b.output(elementwise(b, "aten::bitwise_not")); }
+
+void lower_rpow(LayerBuilder& b) {
+  const TensorId x = without_gradient(b);
+  const Scripted work{
+      .elementwise_flops = b.elements(x), .program = {kResultAllocation, size_of(DType::int64), -1}, .actions = 3};
+  b.output(b.emit("aten::pow", work, {x}, b.shape(x), b.dtype(x)));
+  b.numbers({b.real("base")});
+}
+
+LayerDef function(std::string_view name, std::string_view summary, std::vector<ParameterDef> parameters,
+                  void (*lower)(LayerBuilder&), std::string_view call) {
+  return {.name = name,
+          .summary = summary,
+          .math = "One tensor. No gradient.",
+          .parameters = std::move(parameters),
+          .indices = true,
+          .lower = lower,
+          .example = {.call = call,
+                      .input_shapes = {{4, 8, 14}},
+                      .input_dtype = DType::int64,
+                      .output_shape = {4, 8, 14},
+                      .derivation = "nothing is saved"}};
+}
+
+const ParameterDef kOther{"other", ParameterType::real, "", "the number"};
+
+const LayerDef kDefs[] = {
+    function("FloorDivide", "x // number", {kOther}, lower_floor_divide, "FloorDivide(2)"),
+    function("Remainder", "x % number", {kOther}, lower_remainder, "Remainder(2)"),
+    function("Not", "every bit, or boolean, inverted", {}, lower_not, "Not()"),
+    function("RPow", "a number to the power x", {{"base", ParameterType::real, "", "the number"}}, lower_rpow,
+             "RPow(10000)"),
+};
+
+const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3]};
+
+}  // namespace
+
+std::span<const LayerDef* const> integer_functions_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers

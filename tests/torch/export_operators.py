@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Small models of one operator each: a step as PyTorch runs it, beside the plan of the exported spec, to the byte:
+
+    gpuplan shadow --gpu h200 -q -- python export_operators.py --gpuplan build/gpuplan [NAME...]
+
+Compared are requested, allocated and reserved bytes and their peaks after each phase of the third training step and of
+an inference, as in export_shadow.py; the loss is the output's sum. Exits with 1 where a figure differs.
+"""
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Callable, Dict, List, Tuple
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import export_check  # noqa: E402
+import export_shadow  # noqa: E402
+
+BATCH = 8
+Operator = Callable[["Net", torch.Tensor], torch.Tensor]
+
+
+class Net(torch.nn.Module):
+    """The operator between two products with weights, so that its operand has a gradient and its result is read."""
+
+    def __init__(self, operator: Operator, size: Tuple[int, ...]):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(size))
+        self.table = torch.nn.Parameter(torch.ones(31, 41, 8))
+        self.gain = torch.nn.Parameter(torch.ones(size[0]))
+        self.factor = torch.nn.Parameter(torch.ones(()))
+        self.register_buffer("rows", torch.zeros(20, 30, dtype=torch.int64))
+        self.register_buffer("positions", torch.zeros(30, dtype=torch.int64))
+        self.operator = operator
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.operator(self, x * self.scale) * self.factor
+
+
+def add_to_part(net: Net, x: torch.Tensor) -> torch.Tensor:
+    y = x * net.scale
+    y[:, :, 1:] += x[:, :, 1:]
+    return y
+
+
+def set_part(net: Net, x: torch.Tensor) -> torch.Tensor:
+    y = x * net.scale
+    y[:, :, 1:, 2:] = x[:, :, 1:, 2:] * 3
+    return y
+
+
+def zero_part(net: Net, x: torch.Tensor) -> torch.Tensor:
+    y = x * net.scale
+    y[:, 16:32].zero_()
+    return y
+
+
+def grid(net: Net, x: torch.Tensor) -> torch.Tensor:
+    lines = [torch.arange(n, device=x.device, dtype=torch.float32) / n for n in x.shape[2:]]
+    return x + torch.stack(torch.meshgrid(lines, indexing="ij"), dim=-1).sum(-1)
+
+
+def normalized_response(net: Net, x: torch.Tensor) -> torch.Tensor:
+    norm = x.norm(p=2, dim=(2, 3), keepdim=True)
+    shape = (1, -1, 1, 1)
+    return x + torch.addcmul(net.gain.view(shape), net.gain.view(shape), x * (norm / (norm.mean(1, True) + 1e-6)))
+
+
+def batch_norm_of_weights(net: Net, x: torch.Tensor) -> torch.Tensor:
+    flat = x.reshape(1, x.shape[1], -1)
+    return F.batch_norm(flat, None, None, weight=net.gain * 2, training=True, momentum=0.0)
+
+
+def folded(net: Net, x: torch.Tensor) -> torch.Tensor:
+    return F.fold(F.unfold(x, 3, padding=1) * 2, (20, 24), 3, padding=1)
+
+
+def without_prefix(net: Net, x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x[:, :, :0], x[:, :, 0:] * 2], dim=2)
+
+
+def attention(net: Net, x: torch.Tensor) -> torch.Tensor:
+    heads = x.reshape(x.shape[0], 8, 160, 24)
+    key = heads.mean(1, keepdim=True)
+    return F.scaled_dot_product_attention(heads, key, key)
+
+
+def windowed_attention(net: Net, x: torch.Tensor) -> torch.Tensor:
+    heads = x.reshape(x.shape[0], 2, 4, 160, 24)
+    return F.scaled_dot_product_attention(heads, heads * 2, heads * 3)
+
+
+SIZE = (64, 20, 24)
+OPERATORS: Dict[str, Operator] = {
+    "index_rows": lambda net, x: x.mean() * net.table[:, 0][net.positions],
+    "index_columns": lambda net, x: x.mean() * net.table[0].t()[:, net.rows],
+    "index_two": lambda net, x: x.mean() * net.table[net.rows, net.rows],
+    "index_crossed": lambda net, x: x.mean() * net.table[net.positions[:, None], net.positions[None]],
+    "index_inner": lambda net, x: x[:, :, net.positions] * 2,
+    "index_permuted": lambda net, x: x[:, net.positions].permute(0, 2, 3, 1).contiguous(),
+    "index_list": lambda net, x: x[:, :, [0, 3, 5]],
+    "add_to_part": add_to_part,
+    "set_part": set_part,
+    "zero_part": zero_part,
+    "grid": grid,
+    "amax": lambda net, x: x.amax(dim=1, keepdim=True),
+    "amax_two": lambda net, x: x.amax(dim=(2, 3)),
+    "max": lambda net, x: x.max(2)[0],
+    "tile": lambda net, x: x.tile((1, 1, 2, 2)),
+    "repeat_new": lambda net, x: x.repeat(2, 1, 1, 1, 1),
+    "repeat_interleave": lambda net, x: x.repeat_interleave(3, dim=1),
+    "flip": lambda net, x: x.flip(-1),
+    "normalized_response": normalized_response,
+    "batch_norm_of_weights": batch_norm_of_weights,
+    "avg_pool1d": lambda net, x: F.avg_pool1d(x.flatten(2), 4, 4),
+    "bicubic": lambda net, x: F.interpolate(x, size=(14, 30), mode="bicubic", align_corners=False),
+    "bicubic_permuted": lambda net, x: F.interpolate(x.permute(0, 2, 3, 1), size=(14, 30), mode="bicubic").permute(0, 3, 1, 2).contiguous(),
+    "bilinear_antialiased": lambda net, x: F.interpolate(x, size=(14, 30), mode="bilinear", antialias=True),
+    "linear": lambda net, x: F.interpolate(x.flatten(2), size=(97,), mode="linear"),
+    "unfold_dimensions": lambda net, x: x.unfold(2, 12, 8).unfold(3, 12, 6).contiguous(),
+    "unfold": lambda net, x: F.unfold(x, 3, padding=1, stride=2),
+    "unfold_permuted": lambda net, x: F.unfold(x.transpose(2, 3), 3, padding=1).transpose(1, 2).contiguous(),
+    "fold": folded,
+    "reflection_pad": lambda net, x: F.pad(x, (1, 2, 1, 2), mode="reflect"),
+    "reflection_pad_permuted": lambda net, x: F.pad(x.transpose(2, 3), (1, 2, 1, 2), mode="reflect").transpose(2, 3).contiguous(),
+    "adaptive_max_pool": lambda net, x: F.adaptive_max_pool2d(x, (7, 7)),
+    "without_prefix": without_prefix,
+    "attention_of_one_key_head": attention,
+    "attention_of_five_dimensions": windowed_attention,
+    "cumsum": lambda net, x: x * torch.zeros(x.shape[2:], dtype=torch.bool, device=x.device).logical_not().cumsum(1, dtype=torch.float32),
+    "frequencies": lambda net, x: x * (10000 ** (2 * (torch.arange(24, device=x.device) // 2) / 24)),
+    "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
+}
+
+
+def planned(gpuplan: str, case: Tuple[torch.nn.Module, torch.Tensor], infer: bool) -> Dict[str, Dict[str, int]]:
+    model, batch = case
+    with tempfile.TemporaryDirectory() as folder:
+        spec = str(Path(folder) / "model.yaml")
+        loss = None if infer else (lambda model, out, batch: out.sum())
+        export_check.gpuplan_export.export(model, batch, spec, loss=loss)
+        command = [gpuplan, spec, "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
+        command += ["--mode", "infer"] if infer else ["--opt", "sgd", "--loop", "function"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout.startswith("{"):
+        raise RuntimeError(done.stderr)
+    return {p["phase"]: p for p in json.loads(done.stdout)["phases"] if p["step"] == "steady"}
+
+
+def train_step(model: torch.nn.Module, batch: torch.Tensor, optimizer: torch.optim.Optimizer,
+               phases: export_shadow.Phases) -> None:
+    optimizer.zero_grad()
+    phases.end("start")
+    out = model(batch)
+    phases.end("forward")
+    loss = out.sum()
+    phases.end("loss")
+    loss.backward()
+    phases.end("backward")
+    del out, loss
+    optimizer.step()
+    phases.end("optimizer")
+
+
+def measured(model: torch.nn.Module, batch: torch.Tensor, infer: bool) -> Dict[str, Dict[str, int]]:
+    phases = export_shadow.Phases()
+    if infer:
+        export_shadow.infer(model, batch, phases)
+        return phases.steps[-1]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        train_step(model, batch, optimizer, phases)
+    return phases.steps[-1]
+
+
+def compare(gpuplan: str, name: str, infer: bool) -> bool:
+    wanted = planned(gpuplan, (Net(OPERATORS[name], SIZE).train(not infer), torch.empty((2,) + SIZE)), infer)
+    torch.cuda.empty_cache()
+    model = Net(OPERATORS[name], SIZE).cuda()
+    found = measured(model, torch.zeros((BATCH,) + SIZE, device="cuda"), infer)
+    wrong, count = export_shadow.differences(found, wanted)
+    print(f"{'FAIL' if wrong else 'ok  '}  {name}{' infer' if infer else ''}: {count - len(wrong)} of {count} figures equal")
+    for text in wrong:
+        print("  " + text)
+    return not wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpuplan", required=True)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    gc.disable()
+    results: List[bool] = []
+    for name in options.names or OPERATORS:
+        for infer in (False, True):
+            try:
+                results.append(compare(options.gpuplan, name, infer))
+            except Exception as e:
+                print(f"FAIL  {name}: {type(e).__name__}: {e}")
+                results.append(False)
+            gc.collect()
+    print(f"{sum(results)} of {len(results)} runs equal")
+    return int(not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

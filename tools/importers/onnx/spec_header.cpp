@@ -1,0 +1,52 @@
+// What stands before the layers of a spec: where it comes from, and its inputs.
+#include <algorithm>
+
+#include "tools/importers/onnx/spec_writer.h"
+
+namespace gpuplan::onnx_import {
+
+// A matrix that the exporter turned and named anew, of an embedding's sizes: a head that may be tied. Whether its
+// numbers are the same is not looked at.
+std::string SpecWriter::untied_note() const {
+  std::string text;
+  for (const auto& [turned, head] : layer_of_)
+    for (const auto& [table, embedding] : layer_of_) {
+      const Value& weight = graph_.value(turned);
+      const Extents& sizes = graph_.value(table).shape;
+      const bool alike = sizes.size() == 2 && weight.shape == Extents{sizes[1], sizes[0]} && !(sizes[0] == sizes[1]);
+      if (!alike || !is_generated(weight.name) || !embeddings_.contains(table)) continue;
+      text += "# " + head + " has a weight of the sizes of " + embedding +
+              "'s, turned. If they are one weight in PyTorch, parameters count it\n"
+              "# twice: torch.onnx's older exporter keeps one with do_constant_folding=False.\n";
+    }
+  return text;
+}
+
+std::string SpecWriter::comment() const {
+  std::string text =
+      "# Imported from " + printable(graph_.file) +
+      (graph_.producer == " " ? "" : ", which " + graph_.producer + " wrote") + " (ONNX, opset " +
+      std::to_string(graph_.opset) +
+      ").\n"
+      "# It is the graph of an inference: what its exporter left out or folded is not here, such as dropout and batch\n"
+      "# norms in evaluation. Training is modelled on what is left.\n";
+  for (const Variable& v : graph_.dimensions)
+    text += "# Sizes are for " + printable(v.name) + " = " + std::to_string(v.value) +
+            "; another one needs an import with --set " + printable(v.name) + "=N.\n";
+  return text + untied_note();
+}
+
+std::string SpecWriter::header() {
+  std::string name = as_module_name(graph_.name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  const std::size_t slash = graph_.file.rfind('/');
+  if (name.empty() || name == "main_graph" || name == "torch_jit" || name == "torch_jit_export" || name == "graph") {
+    name = as_module_name(graph_.file.substr(slash == std::string::npos ? 0 : slash + 1));
+    if (name.ends_with(".onnx")) name.resize(name.size() - 5);
+    std::replace(name.begin(), name.end(), '.', '_');
+  }
+  if (name.empty() || is_number(name)) name = "model_" + name;
+  return "gpuplan: 1\nname: " + name + "\n" + inputs_text_ + "layers:\n";
+}
+
+}  // namespace gpuplan::onnx_import

@@ -1,0 +1,20 @@
+// The GPUs of this machine, as NVIDIA's management library lists them: what nvidia-smi shows. It comes with the driver
+// and is loaded when it is asked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gpuplan {
+
+struct LiveGpu {
+  std::string name;  // "Tesla T4"
+  std::int64_t total_bytes = 0, free_bytes = 0;
+};
+
+/// In NVML's order, which is that of the PCI bus and not always CUDA's. Throws Error (environment) where
+/// libnvidia-ml.so.1 is missing, cannot start, or knows no GPU.
+std::vector<LiveGpu> live_gpus();
+
+}  // namespace gpuplan
