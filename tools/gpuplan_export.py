@@ -127,7 +127,7 @@ def with_values(structure: Any, value_of: Callable[[torch.Tensor], Value]) -> An
 NN_LAYERS = {name: name for name in (
     "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose1d ConvTranspose2d Dropout Dropout2d "
     "ELU Embedding Flatten GELU GRU GroupNorm Hardsigmoid Hardswish InstanceNorm2d LSTM LayerNorm LeakyReLU Linear "
-    "LogSoftmax MaxPool2d MultiheadAttention RMSNorm RNN ReLU ReLU6 SiLU Sigmoid Softmax Tanh Unflatten Upsample "
+    "LogSoftmax MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SiLU Sigmoid Softmax Tanh Unflatten Upsample "
     "Identity").split()}
 # Modules of other packages, by where they are defined.
 OTHER_LAYERS = {
@@ -1474,6 +1474,18 @@ def write_max(w: Writer) -> None:
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise Unsupported("of everything, or of two tensors")
     w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("argmax", "argmin")
+def write_place(w: Writer) -> None:
+    dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
+    w.emit("ArgMax" if w.call.name == "argmax" else "ArgMin",
+           ([] if dim is None else [("", dim)]) + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("topk")
+def write_top_k(w: Writer) -> None:
+    w.emit("TopK", [("", w.argument(1, "k")), ("dim", w.argument(2, "dim", -1))], [w.x])
 
 
 @handles("norm", "linalg_vector_norm", "vector_norm")

@@ -37,6 +37,7 @@ class Net(torch.nn.Module):
         self.scale = torch.nn.Parameter(torch.ones(size))
         self.table = torch.nn.Parameter(torch.ones(31, 41, 8))
         self.gain = torch.nn.Parameter(torch.ones(size[0]))
+        self.slopes = torch.nn.PReLU(size[0])
         self.factor = torch.nn.Parameter(torch.ones(()))
         self.register_buffer("rows", torch.zeros(20, 30, dtype=torch.int64))
         self.register_buffer("positions", torch.zeros(30, dtype=torch.int64))
@@ -115,6 +116,10 @@ OPERATORS: Dict[str, Operator] = {
     "amax": lambda net, x: x.amax(dim=1, keepdim=True),
     "amax_two": lambda net, x: x.amax(dim=(2, 3)),
     "max": lambda net, x: x.max(2)[0],
+    "prelu": lambda net, x: net.slopes(x),
+    "argmax": lambda net, x: x * x.argmax(1, keepdim=True),
+    "argmin_all": lambda net, x: x * x.argmin(),
+    "topk": lambda net, x: x.topk(3, dim=2)[0],
     "tile": lambda net, x: x.tile((1, 1, 2, 2)),
     "repeat_new": lambda net, x: x.repeat(2, 1, 1, 1, 1),
     "repeat_interleave": lambda net, x: x.repeat_interleave(3, dim=1),
