@@ -258,13 +258,18 @@ def counts(model: nn.Module, inputs, path: Path) -> Dict[str, int]:
     for hook in hooks:
         hook.remove()
     used = {n: p for n, p in model.named_parameters() if p.untyped_storage()._cdata in reads.storages}
-    parameters = sum(p.numel() for p in used.values()) - absent(model, used, norms, path)
-    return {"parameters": parameters, "macs": counter.get_total_flops() // 2}
+    gone = absent(model, used, norms, path)
+    flops = counter.get_flop_counts()
+    root = type(model).__name__ + "."
+    folded = sum(sum(flops.get(root + name.rpartition(".")[0], {}).values()) for name in gone if name.endswith(".weight"))
+    return {"parameters": sum(p.numel() for p in used.values()) - sum(gone.values()),
+            "macs": (counter.get_total_flops() - folded) // 2}
 
 
-def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int], path: Path) -> int:
-    """Elements of the parameters that the exporter left out: of batch norms that it put into convolutions, and of what it
-    computed with, such as small tables of positions, of which no tensor with a made-up name has as many elements."""
+def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int], path: Path) -> Dict[str, int]:
+    """Elements of the parameters that the exporter left out, by name: of batch norms that it put into convolutions, and of
+    what it computed with, such as small tables of positions, of which no tensor with a made-up name has as many elements.
+    What it multiplied a matrix with itself is no product of the file."""
     import onnx
 
     graph = onnx.load(str(path), load_external_data=False).graph
@@ -274,7 +279,7 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
     # Vectors that only have other dimensions, such as scales of channels.
     weights |= {t.name for t in graph.initializer if math.prod(t.dims) == max(t.dims, default=0) > 64}
     others = [elements for name, elements in tensors.items() if name not in used and name in weights]
-    gone = sum(elements for name, elements in norms.items() if name not in tensors)
+    gone = {"norm " + name: elements for name, elements in norms.items() if name not in tensors}
     for name, parameter in used.items():
         module = modules[name.rpartition(".")[0]]
         if name in tensors or isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm)):
@@ -282,7 +287,7 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
         if parameter.numel() in others:
             others.remove(parameter.numel())
         else:
-            gone += parameter.numel()
+            gone[name] = parameter.numel()
     return gone
 
 

@@ -1,7 +1,7 @@
 // Layers with weights and windows.
 #include <algorithm>
 
-#include "tools/importers/onnx/spec_writer.h"
+#include "tools/importers/onnx/emit_window.h"
 
 namespace gpuplan::onnx_import {
 namespace {
@@ -33,63 +33,6 @@ void expect_weight(const Emission& e, std::size_t i) {
 // A constant of a made-up name in the place of a weight is a weight, too.
 int weight_of(const Emission& e, std::size_t i) { return e.value(i); }
 
-std::vector<std::int64_t> or_ones(std::vector<std::int64_t> given, std::size_t count) {
-  if (given.empty()) given.assign(count, 1);
-  return given;
-}
-
-// Paddings before and after each dimension; `SAME` computed as ONNX says.
-struct Paddings {
-  std::vector<std::int64_t> before, after;
-  bool symmetric() const { return before == after; }
-  bool none() const {
-    const auto zero = [](std::int64_t n) { return n == 0; };
-    return std::all_of(before.begin(), before.end(), zero) && std::all_of(after.begin(), after.end(), zero);
-  }
-};
-
-Paddings paddings(const Emission& e, const std::vector<std::int64_t>& kernel, const std::vector<std::int64_t>& strides,
-                  const std::vector<std::int64_t>& dilations) {
-  Paddings p;
-  const std::size_t count = kernel.size();
-  std::vector<std::int64_t> pads = e.integers("pads");
-  if (pads.empty()) pads.assign(2 * count, 0);
-  p.before.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(count));
-  p.after.assign(pads.begin() + static_cast<std::ptrdiff_t>(count), pads.end());
-  const std::string_view automatic = e.text("auto_pad", "NOTSET");
-  if (!automatic.starts_with("SAME")) return p;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t size = e.fixed(e.shape()[i + 2], "a padded size");
-    const std::int64_t all = std::max<std::int64_t>(
-        0, (ceil_div(size, strides[i]) - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - size);
-    p.before[i] = automatic == "SAME_LOWER" ? all - all / 2 : all / 2;
-    p.after[i] = all - p.before[i];
-  }
-  return p;
-}
-
-// Pad() of what torch.nn's layers cannot pad: unlike sides. Returns the input's name, and sets the paddings to 0.
-std::string padded_input(Emission& e, Paddings& p) {
-  if (p.symmetric()) return e.input(0);
-  std::vector<std::int64_t> pad;
-  for (std::size_t i = p.before.size(); i-- > 0;) pad.insert(pad.end(), {p.before[i], p.after[i]});
-  p.before.assign(p.before.size(), 0);
-  p.after = p.before;
-  return e.writer().add(e.wish() + "_pad", "Pad(" + list_text(pad) + ")", {e.input(0)});
-}
-
-std::string window_arguments(const std::vector<std::int64_t>& strides, const Paddings& p,
-                             const std::vector<std::int64_t>& dilations) {
-  const auto is = [](const std::vector<std::int64_t>& list, std::int64_t n) {
-    return std::all_of(list.begin(), list.end(), [&](std::int64_t i) { return i == n; });
-  };
-  std::string text;
-  if (!is(strides, 1)) text += ", stride=" + pair_text(strides);
-  if (!p.none()) text += ", padding=" + pair_text(p.before);
-  if (!is(dilations, 1)) text += ", dilation=" + pair_text(dilations);
-  return text;
-}
-
 std::vector<std::int64_t> spatial(const Emission& e, const Extents& weight) {
   std::vector<std::int64_t> kernel;
   for (std::size_t i = 2; i < weight.size(); ++i) kernel.push_back(e.fixed(weight[i], "a kernel"));
@@ -105,14 +48,11 @@ std::string dimensions(const Emission& e, std::string_view layer) {
 void emit_conv(Emission& e) {
   expect_weight(e, 1);
   const Extents& w = e.shape(1);
-  const std::vector<std::int64_t> kernel = spatial(e, w);
-  const std::vector<std::int64_t> strides = or_ones(e.integers("strides"), kernel.size());
-  const std::vector<std::int64_t> dilations = or_ones(e.integers("dilations"), kernel.size());
-  Paddings p = paddings(e, kernel, strides, dilations);
-  const std::string from = padded_input(e, p);
+  Windows windows = windows_of(e, spatial(e, w));
+  const std::string from = padded_input(e, windows);
   const std::int64_t groups = e.integer("group", 1);
   std::string call = dimensions(e, "Conv") + "(" + to_string(e.shape()[1]) + ", " + to_string(w[0]) + ", " +
-                     pair_text(kernel) + window_arguments(strides, p, dilations);
+                     pair_text(windows.kernel) + window_arguments(windows);
   if (groups != 1) call += ", groups=" + std::to_string(groups);
   if (!e.has(2)) call += ", bias=False";
   e.give(e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1, 2}), call + ")", {from}));
@@ -121,15 +61,14 @@ void emit_conv(Emission& e) {
 void emit_conv_transpose(Emission& e) {
   expect_weight(e, 1);
   const Extents& w = e.shape(1);
-  const std::vector<std::int64_t> kernel = spatial(e, w);
-  const std::vector<std::int64_t> strides = or_ones(e.integers("strides"), kernel.size());
-  const std::vector<std::int64_t> dilations = or_ones(e.integers("dilations"), kernel.size());
-  const Paddings p = paddings(e, kernel, strides, dilations);
-  if (!p.symmetric()) e.fail("its sides are padded differently, which no layer does");
+  const Windows windows = windows_of(e, spatial(e, w));
+  if (!windows.pads.symmetric()) e.fail("its sides are padded differently, which no layer does");
   const std::int64_t groups = e.integer("group", 1);
   std::string call = dimensions(e, "ConvTranspose") + "(" + to_string(w[0]) + ", " + to_string(w[1] * Extent(groups)) +
-                     ", " + pair_text(kernel) + window_arguments(strides, p, dilations);
-  if (const auto extra = e.integers("output_padding"); !extra.empty()) call += ", output_padding=" + pair_text(extra);
+                     ", " + pair_text(windows.kernel) + window_arguments(windows);
+  const auto extra = e.integers("output_padding");
+  if (std::any_of(extra.begin(), extra.end(), [](std::int64_t n) { return n != 0; }))
+    call += ", output_padding=" + pair_text(extra);
   if (groups != 1) call += ", groups=" + std::to_string(groups);
   if (!e.has(2)) call += ", bias=False";
   e.give(e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1, 2}), call + ")", {e.input(0)}));
@@ -142,10 +81,21 @@ void linear(Emission& e, const Extent& in, const Extent& out, bool bias) {
   e.give(e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1, 2}), call, {e.input(0)}));
 }
 
+// Two matrices of which the second is computed, as torch.mm and torch.addmm multiply them.
+void emit_product(Emission& e) {
+  std::vector<std::string> factors;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    factors.push_back(e.input(i));
+    if (e.integer(i == 0 ? "transA" : "transB", 0) != 0)
+      factors.back() = e.writer().add(e.wish() + "_turned", "Transpose(0, 1)", {factors.back()});
+  }
+  const std::string product = e.writer().add(e.wish(), "MatMul()", factors);
+  e.give(e.has(2) ? e.writer().add(e.wish() + "_sum", "Add()", {product, e.input(2)}) : product);
+}
+
 void emit_gemm(Emission& e) {
-  if (e.in(1).kind == ValueKind::data) e.fail("a product of two computed matrices with a sum is no layer");
-  if (e.integer("transA", 0) != 0 || e.real("alpha", 1) != 1 || (e.has(2) && e.real("beta", 1) != 1))
-    e.fail("factors, or a transposed input, are no linear layer");
+  if (e.real("alpha", 1) != 1 || (e.has(2) && e.real("beta", 1) != 1)) e.fail("its factors are no layer's");
+  if (e.in(1).kind == ValueKind::data || e.integer("transA", 0) != 0) return emit_product(e);
   const Extents& w = e.shape(1);
   const bool turned = e.integer("transB", 0) != 0;
   const Extent in = turned ? w[1] : w[0];
@@ -230,49 +180,11 @@ void emit_rms_norm(Emission& e) {
 
 void emit_normalize(Emission& e) { e.layer("Normalize(dim=" + std::to_string(e.integer("dim", 1)) + ")"); }
 
-// --- pooling --------------------------------------------------------------------------------------------------------
-
-// Before opset 10 there is no ceil_mode: exporters pad the ends by what the last windows lack.
-bool is_rounded_up(const Emission& e, const std::vector<std::int64_t>& kernel, const std::vector<std::int64_t>& strides,
-                   const Paddings& p) {
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const std::int64_t size = e.fixed(e.shape()[i + 2], "a pooled size");
-    const std::int64_t span = size + 2 * p.before[i] - kernel[i];
-    std::int64_t positions = ceil_div(span, strides[i]) + 1;
-    if ((positions - 1) * strides[i] >= size + p.before[i]) --positions;
-    if (span < 0 || p.after[i] < p.before[i] || !(e.result().shape[i + 2] == Extent(positions))) return false;
-  }
-  return true;
-}
-
-void emit_pool(Emission& e) {
-  const bool max = e.node().op == "MaxPool";
-  if (e.shape().size() != 4) e.fail("no pooling over " + to_string(e.shape()));
-  const std::vector<std::int64_t> kernel = e.integers("kernel_shape");
-  const std::vector<std::int64_t> strides = or_ones(e.integers("strides"), kernel.size());
-  const std::vector<std::int64_t> dilations = or_ones(e.integers("dilations"), kernel.size());
-  Paddings p = paddings(e, kernel, strides, dilations);
-  const bool counts = e.integer("count_include_pad", 0) != 0;
-  if (!p.symmetric() && !max && !counts)
-    e.fail("its sides are padded differently and not counted, which no layer does");
-  const bool rounds_up =
-      e.integer("ceil_mode", 0) != 0 || (max && !p.symmetric() && is_rounded_up(e, kernel, strides, p));
-  if (rounds_up) p.after = p.before;
-  if (!p.symmetric() && max) e.fail("its sides are padded differently, which no layer does");
-  const std::string from = padded_input(e, p);
-  std::string call = (max ? "MaxPool2d(" : "AvgPool2d(") + pair_text(kernel) + ", stride=" + pair_text(strides);
-  if (!p.none()) call += ", padding=" + pair_text(p.before);
-  if (max && pair_text(dilations) != "1") call += ", dilation=" + pair_text(dilations);
-  if (rounds_up) call += ", ceil_mode=True";
-  if (!max && !counts && !p.none()) call += ", count_include_pad=False";
-  e.give(e.writer().add(e.wish(), call + ")", {from}));
-}
-
-void emit_global_average_pool(Emission& e) {
-  if (e.shape().size() == 4) return e.layer("AdaptiveAvgPool2d(1)");
-  std::vector<std::int64_t> dims;
-  for (std::size_t i = 2; i < e.shape().size(); ++i) dims.push_back(static_cast<std::int64_t>(i));
-  e.layer("Mean(dim=" + list_text(dims) + ", keepdim=True)");
+// The slopes lie as [C, 1, 1], as they are spread over the input.
+void emit_prelu(Emission& e) {
+  expect_weight(e, 1);
+  const Extent slopes = product(e.shape(1));
+  e.give(e.writer().add_with_weight(e.value(1), wish_of(e, {1}), "PReLU(" + to_string(slopes) + ")", {e.input(0)}));
 }
 
 // --- recurrence -----------------------------------------------------------------------------------------------------
@@ -324,9 +236,7 @@ std::vector<NamedEmitRule> layer_emitters() {
           {"InstanceNormalization", emit_instance_norm},
           {"RootMeanSquareNorm", emit_rms_norm},
           {"Normalize", emit_normalize},
-          {"MaxPool", emit_pool},
-          {"AveragePool", emit_pool},
-          {"GlobalAveragePool", emit_global_average_pool},
+          {"PRelu", emit_prelu},
           {"LSTM", emit_recurrent},
           {"GRU", emit_recurrent},
           {"RNN", emit_recurrent},

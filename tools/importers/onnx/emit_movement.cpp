@@ -108,8 +108,7 @@ void emit_concat(Emission& e) {
     const Extents& x = e.shape(i);
     if (x[axis] == Extent(0)) continue;  // a cache that is still empty
     for (std::size_t d = 0; d < x.size(); ++d)
-      if (d != axis && (e.in(i).kind != ValueKind::data || !(x[d] == e.result().shape[d])) &&
-          !e.result().shape[d].fixed())
+      if (d != axis && !(x[d] == e.result().shape[d]))
         e.fail("joins what is one for all of the batch, which no layer does");
     from.push_back(e.input(i));
   }
@@ -130,127 +129,118 @@ void emit_split(Emission& e) {
   e.writer().give_parts(e.node().outputs, name);
 }
 
+// The positions of one axis that a Slice takes, in order.
+struct Taken {
+  std::int64_t axis, start, end, step;
+};
+
+// Positions `start`, `start + step`, ... of `size`, `count` of them.
+Taken taken(std::int64_t axis, std::int64_t start, std::int64_t step, std::int64_t size, std::int64_t count) {
+  if (start < 0) start += size;
+  if (step > 0) {
+    start = std::clamp<std::int64_t>(start, 0, size);
+    return {axis, start, std::min(size, start + count * step), step};
+  }
+  start = std::min(start, size - 1);
+  return {axis, start + (count - 1) * step, start + 1, step};
+}
+
+std::string sliced(Emission& e, std::string name, const Taken& t) {
+  const std::int64_t step = t.step < 0 ? -t.step : t.step;
+  name = e.writer().add(e.wish(),
+                        "Slice(" + std::to_string(t.axis) + ", " + std::to_string(t.start) + ", " +
+                            std::to_string(t.end) + (step == 1 ? ")" : ", " + std::to_string(step) + ")"),
+                        {name});
+  return t.step > 0 ? name : e.writer().add(e.wish() + "_flip", "Flip(" + std::to_string(t.axis) + ")", {name});
+}
+
+// torch has no steps backwards: Tensor.flip of a dimension is written so.
 void emit_slice(Emission& e) {
   const std::vector<std::int64_t> starts = e.numbers("starts", 1);
   const std::vector<std::int64_t> steps = e.numbers("steps", 4);
   std::vector<std::int64_t> axes = e.numbers("axes", 3);
   if (axes.empty())
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  for (const std::int64_t s : steps)
-    if (s < 1) e.fail("a step of " + std::to_string(s) + ", which no layer takes");
   std::string name = e.input(0);
+  std::vector<std::int64_t> flipped;
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = e.axis(axes[i], e.shape().size());
     const Extent& size = e.shape()[axis];
     const Extent& left = e.result().shape[axis];
+    const std::int64_t step = steps.empty() ? 1 : steps[i];
+    const auto dimension = static_cast<std::int64_t>(axis);
+    if (left == size && step < 0) flipped.push_back(dimension);
     if (left == size) continue;  // from the first to the last: of a size that may be the batch's
     const std::int64_t all = e.fixed(size, "a dimension that is cut");
-    const std::int64_t start = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + all : starts[i], 0, all);
-    const std::int64_t step = steps.empty() ? 1 : steps[i];
-    const std::int64_t end = std::min(all, start + e.fixed(left, "what is left") * step);
-    name = e.writer().add(e.wish(),
-                          "Slice(" + std::to_string(axis) + ", " + std::to_string(start) + ", " + std::to_string(end) +
-                              (step == 1 ? ")" : ", " + std::to_string(step) + ")"),
-                          {name});
+    name = sliced(e, name, taken(dimension, starts[i], step, all, e.fixed(left, "what is left")));
   }
+  if (!flipped.empty()) name = e.writer().add(e.wish(), "Flip(" + list_text(flipped) + ")", {name});
   e.give(name);
 }
 
-// --- looking up -----------------------------------------------------------------------------------------------------
-
-void emit_embedding(Emission& e) {
-  const Extents& table = e.shape(0);
-  // Tied weights are called by one of their modules.
-  const std::string module =
-      e.node().module.empty() ? module_of_weight(e.graph().value(e.in(0).initializer).name) : module_of_node(e.node());
-  const std::string from = e.input(1);
-  e.give(e.writer().add_with_weight(e.value(0), module.empty() ? e.wish() : module,
-                                    "Embedding(" + to_string(table[0]) + ", " + to_string(table[1]) + ")", {from}));
-}
-
-void emit_gather(Emission& e) {
-  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
-  const Value& table = e.in(0);
-  const Value& index = e.in(1);
-  if (index.shape.empty()) {
-    const std::optional<double> at = e.number(1);
-    if (!at) e.fail("its position is computed, which no layer takes");
-    const auto position = static_cast<std::int64_t>(*at);
-    return e.layer("Select(" + std::to_string(axis) + ", " + std::to_string(position) + ")");
+void emit_tile(Emission& e) {
+  if (same_shape(e)) return e.pass();
+  std::string times;
+  for (const Extent& n : e.content(1, "its repeats")) {
+    if (!n.fixed() && !(n == batch_extent())) e.fail("repeats " + to_string(n) + " times, which no layer does");
+    times += (times.empty() ? "" : ", ") + (n.fixed() ? to_string(n) : "_");
   }
-  if (table.kind == ValueKind::weight && table.shape.size() == 2 && axis == 0) return emit_embedding(e);
-  if (index.shape.size() != 1) e.fail("looks up several dimensions, which no layer does");
-  e.give(e.writer().add(e.wish(), "IndexSelect(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
+  e.layer("Repeat(" + times + ")");
 }
 
-// What is one for all of the batch is written without the batch: repeated for it.
-std::string for_the_batch(Emission& e, std::size_t i) {
-  const std::string name = e.input(i);
-  const Extents& shape = e.shape(i);
-  const auto batch = std::find_if(shape.begin(), shape.end(), [](const Extent& size) { return !size.fixed(); });
-  if (e.in(i).kind == ValueKind::data || batch == shape.end()) return name;
-  if (!(*batch == batch_extent())) e.fail("repeats to " + to_string(*batch) + ", a size that no layer makes");
-  std::string sizes;
-  for (auto size = shape.begin(); size != shape.end(); ++size)
-    sizes += (size == shape.begin() ? "" : ", ") + std::string(size == batch ? "_" : "-1");
-  return e.writer().add(name + "_expand", "Expand(" + sizes + ")", {name});
-}
+// --- sides and sizes -------------------------------------------------------------------------------------------------
 
-void emit_gather_elements(Emission& e) {
-  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
-  const std::string from = for_the_batch(e, 0);
-  e.give(e.writer().add(e.wish(), "Gather(" + std::to_string(axis) + ")", {from, for_the_batch(e, 1)}));
-}
-
-// x[index] of a table of rows: torch's index with one tensor.
-void emit_gather_nd(Emission& e) {
-  const Extents& index = e.shape(1);
-  if (e.shape(0).size() != 2 || e.integer("batch_dims", 0) != 0 || !(index.back() == Extent(1)) ||
-      e.in(1).kind != ValueKind::constant)
-    e.fail("an index of several dimensions, which no layer takes");
-  const Extents places(index.begin(), index.end() - 1);
-  const std::string table = e.input(0);
-  const std::string rows = e.writer().add(e.wish() + "_index", "Buffer(" + e.sizes(places) + ", dtype=int64)", {});
-  e.give(e.writer().add(e.wish(), "Index()", {table, rows}));
-}
-
-// Numbers written into a copy of a tensor. Code that writes into the tensor itself allocates nothing; which of the two
-// it was, a file does not say.
-void emit_scatter_nd(Emission& e) {
-  if (e.in(2).kind == ValueKind::data || e.in(1).kind == ValueKind::data) e.fail("writes what is computed");
-  e.layer("Clone()");
-}
-
-void emit_pad(Emission& e) {
-  if (e.text("mode", "constant") != "constant")
-    e.fail("padding by " + std::string(e.text("mode", "")) + " is no layer");
+// Sides before and after each dimension, the last dimension first, as torch's.
+std::vector<std::int64_t> sides(const Emission& e) {
   const std::vector<std::int64_t> pads = e.numbers("pads", 1);
   const std::size_t rank = e.shape().size();
   std::vector<std::int64_t> axes = e.has(3) ? e.numbers("axes", 3) : std::vector<std::int64_t>();
   if (axes.empty())
     for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
-  std::vector<std::int64_t> sides(2 * rank, 0);  // last dimension first, as torch's
+  std::vector<std::int64_t> all(2 * rank, 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t place = 2 * (rank - 1 - e.axis(axes[i], rank));
-    sides[place] = pads[i];
-    sides[place + 1] = pads[axes.size() + i];
+    all[place] = pads[i];
+    all[place + 1] = pads[axes.size() + i];
   }
-  while (sides.size() > 2 && sides.back() == 0 && sides[sides.size() - 2] == 0) sides.resize(sides.size() - 2);
+  while (all.size() > 2 && all.back() == 0 && all[all.size() - 2] == 0) all.resize(all.size() - 2);
+  return all;
+}
+
+void emit_pad(Emission& e) {
   if (same_shape(e)) return e.pass();
+  std::vector<std::int64_t> all = sides(e);
+  const std::string_view mode = e.text("mode", "constant");
+  if (mode == "reflect" && e.shape().size() == 4 && all.size() <= 4) {
+    all.resize(4, 0);
+    return e.layer("ReflectionPad2d(" + list_text(all) + ")");
+  }
+  if (mode != "constant") e.fail("no layer pads " + to_string(e.shape()) + " by " + std::string(mode));
   const double value = e.number(2).value_or(e.real("value", 0));
-  e.layer("Pad(" + list_text(sides) + (value == 0 ? "" : ", value=" + to_text(value)) + ")");
+  e.layer("Pad(" + list_text(all) + (value == 0 ? "" : ", value=" + to_text(value)) + ")");
+}
+
+// "nearest", "linear" and "cubic" of images, "linear" of sequences.
+std::string interpolation_mode(const Emission& e) {
+  const std::string_view mode = e.text("mode", "nearest");
+  const bool is_image = e.shape().size() == 4;
+  if (mode == "nearest" && is_image) return "";
+  if (mode == "linear") return is_image ? "bilinear" : "linear";
+  if (mode == "cubic" && is_image) return "bicubic";
+  e.fail("no layer resizes " + to_string(e.shape()) + " by " + std::string(mode));
 }
 
 void emit_resize(Emission& e) {
   const Extents& to = e.result().shape;
-  if (to.size() != 4 || !(to[0] == e.shape()[0]) || !(to[1] == e.shape()[1]))
-    e.fail("no layer resizes " + to_string(to));
-  const std::string_view mode = e.text("mode", "nearest");
-  if (mode != "nearest" && mode != "linear") e.fail("no layer resizes by " + std::string(mode));
-  std::string call = "Interpolate(size=[" + to_string(to[2]) + ", " + to_string(to[3]) + "]";
-  if (mode == "linear") {
+  if ((to.size() != 3 && to.size() != 4) || !(to[0] == e.shape()[0]) || !(to[1] == e.shape()[1]))
+    e.fail("no layer resizes to " + to_string(to));
+  std::vector<std::int64_t> size;
+  for (std::size_t i = 2; i < to.size(); ++i) size.push_back(e.fixed(to[i], "a size"));
+  std::string call = "Interpolate(size=" + (size.size() == 1 ? std::to_string(size[0]) : list_text(size));
+  if (const std::string mode = interpolation_mode(e); !mode.empty()) {
     const bool corners = e.text("coordinate_transformation_mode", "half_pixel") == "align_corners";
-    call += std::string(", mode='bilinear', align_corners=") + (corners ? "True" : "False");
+    call += ", mode='" + mode + "', align_corners=" + (corners ? "True" : "False");
+    if (e.integer("antialias", 0) != 0) call += ", antialias=True";
   }
   e.layer(call + ")");
 }
@@ -291,10 +281,7 @@ std::vector<NamedEmitRule> movement_emitters() {
           {"Concat", emit_concat},
           {"Split", emit_split},
           {"Slice", emit_slice},
-          {"Gather", emit_gather},
-          {"GatherElements", emit_gather_elements},
-          {"GatherND", emit_gather_nd},
-          {"ScatterND", emit_scatter_nd},
+          {"Tile", emit_tile},
           {"Pad", emit_pad},
           {"Resize", emit_resize},
           {"Upsample", emit_resize},

@@ -20,6 +20,8 @@ constexpr const char* kTanh = "Tanh()";
 constexpr const char* kHardswish = "Hardswish()";
 constexpr const char* kSilu = "SiLU()";
 constexpr const char* kNewGelu = "NewGELU()";
+constexpr const char* kNot = "Not()";
+constexpr const char* kRsqrt = "Rsqrt()";
 constexpr const char* kNeg = "Neg()";
 constexpr const char* kReciprocal = "Reciprocal()";
 constexpr const char* kSqrt = "Sqrt()";
@@ -33,6 +35,10 @@ constexpr const char* kMish = "Mish()";
 
 void emit_gelu(Emission& e) {
   e.layer(e.text("approximate", "none") == "tanh" ? "GELU(approximate='tanh')" : "GELU()");
+}
+void emit_swish(Emission& e) {
+  if (e.real("alpha", 1) != 1) e.fail("a slope of " + to_text(e.real("alpha", 1)) + " is not torch.nn's SiLU");
+  e.layer(kSilu);
 }
 void emit_leaky_relu(Emission& e) { e.layer("LeakyReLU(" + to_text(static_cast<float>(e.real("alpha", 0.01))) + ")"); }
 void emit_elu(Emission& e) { e.layer("ELU(" + to_text(static_cast<float>(e.real("alpha", 1))) + ")"); }
@@ -97,7 +103,29 @@ void emit_binary(Emission& e, const std::string& layer) {
 void emit_add(Emission& e) { emit_binary(e, "Add"); }
 void emit_sub(Emission& e) { emit_binary(e, "Sub"); }
 void emit_mul(Emission& e) { emit_binary(e, "Mul"); }
-void emit_div(Emission& e) { emit_binary(e, "Div"); }
+// A quotient of integers is an integer in ONNX: x // number.
+void emit_div(Emission& e) {
+  const std::optional<double> b = e.number(1);
+  if (b && !is_floating(e.in(0).type)) return e.layer("FloorDivide(" + to_text(*b) + ")");
+  emit_binary(e, "Div");
+}
+
+void emit_mod(Emission& e) {
+  const std::optional<double> b = e.number(1);
+  if (!b) e.fail("the remainder of a division by what is no number, which no layer computes");
+  e.layer("Remainder(" + to_text(*b) + ")");
+}
+
+// Max and Min of a tensor and a number, as torch.clamp of one bound is written.
+void emit_bound(Emission& e) {
+  const bool is_max = e.node().op == "Max";
+  const std::size_t tensor = e.inputs() == 2 && e.number(0) ? 1 : 0;
+  const std::optional<double> bound = e.inputs() == 2 ? e.number(1 - tensor) : std::nullopt;
+  if (!bound || e.shape(tensor) != e.result().shape) e.fail("compares several tensors, which no layer does");
+  if (is_max && *bound == 0 && is_floating(e.in(tensor).type))
+    return e.give(e.writer().add(e.wish(), kRelu, {e.input(tensor)}));
+  e.give(e.writer().add(e.wish(), (is_max ? "Clamp(min=" : "Clamp(max=") + to_text(*bound) + ")", {e.input(tensor)}));
+}
 
 void emit_sum(Emission& e) {
   std::string name = e.input(0);
@@ -107,6 +135,8 @@ void emit_sum(Emission& e) {
 
 void emit_pow(Emission& e) {
   const std::optional<double> exponent = e.number(1);
+  if (const std::optional<double> base = e.number(0); base && !exponent)
+    return e.give(e.writer().add(e.wish(), "RPow(" + to_text(*base) + ")", {e.input(1)}));
   if (!exponent) e.fail("its exponent is not one number");
   if (*exponent == 1) return e.pass();
   e.layer("Pow(" + to_text(*exponent) + ")");
@@ -120,7 +150,6 @@ void emit_comparison(Emission& e, const std::string& layer) {
 }
 void emit_equal(Emission& e) { emit_comparison(e, "Eq"); }
 void emit_not_equal(Emission& e) { emit_comparison(e, "Ne"); }  // fuse.h
-void emit_not(Emission& e) { e.layer("Eq(0)"); }                // a mask of the same size
 void emit_less(Emission& e) { emit_comparison(e, "Lt"); }
 void emit_less_or_equal(Emission& e) { emit_comparison(e, "Le"); }
 void emit_greater(Emission& e) { emit_comparison(e, "Gt"); }
@@ -144,29 +173,7 @@ void emit_cast(Emission& e) {
   e.layer("To(" + std::string(name_of(to)) + ")");
 }
 
-void emit_cumsum(Emission& e) {
-  const std::optional<double> axis = e.number(1);
-  if (!axis) e.fail("its axis is computed");
-  if (e.integer("exclusive", 0) != 0 || e.integer("reverse", 0) != 0) e.fail("no layer sums exclusively or backwards");
-  e.layer("Cumsum(" + std::to_string(e.axis(static_cast<std::int64_t>(*axis), e.shape().size())) + ")");
-}
-
 void emit_pass(Emission& e) { e.pass(); }
-
-// --- reductions -----------------------------------------------------------------------------------------------------
-
-void emit_reduce(Emission& e, const std::string& layer) {
-  std::vector<std::int64_t> dims;
-  for (const std::int64_t a : e.numbers("axes", 1))
-    dims.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
-  if (dims.empty() && e.integer("noop_with_empty_axes", 0) != 0) return e.pass();
-  const std::string keep = e.integer("keepdims", 1) != 0 ? "keepdim=True" : "";
-  if (dims.empty()) return e.layer(layer + "(" + keep + ")");
-  e.layer(layer + "(dim=" + list_text(dims) + (keep.empty() ? ")" : ", " + keep + ")"));
-}
-
-void emit_reduce_mean(Emission& e) { emit_reduce(e, "Mean"); }
-void emit_reduce_sum(Emission& e) { emit_reduce(e, "Sum"); }
 
 }  // namespace
 
@@ -176,6 +183,8 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"Tanh", emit_call<kTanh>},
           {"HardSwish", emit_call<kHardswish>},
           {"SiLU", emit_call<kSilu>},
+          {"Swish", emit_swish},
+          {"Rsqrt", emit_call<kRsqrt>},
           {"NewGELU", emit_call<kNewGelu>},
           {"Neg", emit_call<kNeg>},
           {"Reciprocal", emit_call<kReciprocal>},
@@ -192,6 +201,9 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"Sub", emit_sub},
           {"Mul", emit_mul},
           {"Div", emit_div},
+          {"Mod", emit_mod},
+          {"Max", emit_bound},
+          {"Min", emit_bound},
           {"Sum", emit_sum},
           {"Pow", emit_pow},
           {"Sqrt", emit_call<kSqrt>},
@@ -208,14 +220,11 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"GreaterOrEqual", emit_greater_or_equal},
           {"Equal", emit_equal},
           {"NotEqual", emit_not_equal},
-          {"Not", emit_not},
-          {"CumSum", emit_cumsum},
+          {"Not", emit_call<kNot>},
           {"Where", emit_where},
           {"Cast", emit_cast},
           {"CastLike", emit_cast},
-          {"Identity", emit_pass},
-          {"ReduceMean", emit_reduce_mean},
-          {"ReduceSum", emit_reduce_sum}};
+          {"Identity", emit_pass}};
 }
 
 }  // namespace gpuplan::onnx_import

@@ -61,7 +61,7 @@ Node fused_node(std::string op, std::vector<int> inputs, int output) {
   return n;
 }
 
-bool Pattern::replace(Node fused) {
+bool Pattern::replace(Node fused, bool at_first) {
   std::sort(nodes_.begin(), nodes_.end());
   nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
   const auto within = [&](int n) { return std::binary_search(nodes_.begin(), nodes_.end(), n); };
@@ -71,18 +71,18 @@ bool Pattern::replace(Node fused) {
       const Value& value = graph_.value(v);
       if (value.is_output || !std::all_of(value.users.begin(), value.users.end(), within)) return false;
     }
-  const int last = nodes_.back();
+  const int place = at_first ? nodes_.front() : nodes_.back();
   for (const int n : nodes_) {
     for (const int v : node(n).inputs)
       if (v != kNone) std::erase(graph_.value(v).users, n);
     graph_.nodes[static_cast<std::size_t>(n)].gone = true;
   }
   for (const int v : fused.inputs)
-    if (v != kNone) graph_.value(v).users.push_back(last);
-  for (const int v : fused.outputs) graph_.value(v).producer = last;
-  if (fused.name.empty()) fused.name = node(last).name;
-  if (fused.module.empty()) fused.module = node(last).module;
-  graph_.nodes[static_cast<std::size_t>(last)] = std::move(fused);
+    if (v != kNone) graph_.value(v).users.push_back(place);
+  for (const int v : fused.outputs) graph_.value(v).producer = place;
+  if (fused.name.empty()) fused.name = node(place).name;
+  if (fused.module.empty()) fused.module = node(place).module;
+  graph_.nodes[static_cast<std::size_t>(place)] = std::move(fused);
   return true;
 }
 
@@ -114,10 +114,14 @@ void drop_casts(Graph& graph) {
 
 void fuse(Graph& graph) {
   drop_casts(graph);
-  constexpr std::array kFusions = {
-      fuse_attention,   fuse_stochastic_depth, fuse_layer_norm, fuse_rms_norm, fuse_normalize, fuse_group_norm,
-      fuse_gelu,        fuse_tanh_gelu,        fuse_hard_swish, fuse_gate,     fuse_linear,    fuse_not_equal,
-      fuse_strided_view};
+  constexpr std::array kFusions = {fuse_attention,    fuse_stochastic_depth,
+                                   fuse_layer_norm,   fuse_rms_norm,
+                                   fuse_normalize,    fuse_group_norm,
+                                   fuse_gelu,         fuse_tanh_gelu,
+                                   fuse_hard_swish,   fuse_gate,
+                                   fuse_linear,       fuse_not_equal,
+                                   fuse_strided_view, fuse_rsqrt,
+                                   fuse_max};
   for (const auto& fusion : kFusions)
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       if (graph.nodes[i].gone) continue;

@@ -163,25 +163,6 @@ bool fuse_hard_swish(Pattern& p, int clip) {
   return p.replace(fused_node("HardSwish", {x}, p.output(div)));
 }
 
-// x != number, which ONNX has no operator for.
-bool fuse_not_equal(Pattern& p, int inverted) {
-  if (p.node(inverted).op != "Not") return false;
-  p.remember(inverted);
-  const int equal = p.from(p.input(inverted, 0), "Equal");
-  if (equal == kNone || !p.number(p.input(equal, 1))) return false;
-  return p.replace(fused_node("NotEqual", {p.input(equal, 0), p.input(equal, 1)}, p.output(inverted)));
-}
-
-// Tensor.as_strided, which torch.onnx's newer exporter writes as a look-up in the flattened tensor: PyTorch's view of
-// the same shape that a mean over images in channels-last order ends with.
-bool fuse_strided_view(Pattern& p, int gather) {
-  if (p.node(gather).op != "Gather" || !p.node(gather).call.starts_with("aten.as_strided")) return false;
-  p.remember(gather);
-  const int flat = p.from(p.input(gather, 0), "Reshape");
-  if (flat == kNone || p.value(p.input(flat, 0)).shape != p.value(p.output(gather)).shape) return false;
-  return p.replace(fused_node("Identity", {p.input(flat, 0)}, p.output(gather)));
-}
-
 // torchvision's stochastic_depth: x times noise that is 0 or 1 / (1 - p), a number for each sample or for the batch.
 bool fuse_stochastic_depth(Pattern& p, int mul) {
   if (p.node(mul).op != "Mul") return false;

@@ -36,8 +36,8 @@ class Pattern {
   void remember(int node) { nodes_.push_back(node); }
   void forget() { nodes_.clear(); }
   /// Puts `fused` in the place of the nodes that were remembered, where nothing else reads what is within them. It is
-  /// called by the name of the last of them. False where something does.
-  bool replace(Node fused);
+  /// called by the name of the last of them, in whose place it is, or of the first of them. False where something does.
+  bool replace(Node fused, bool at_first = false);
 
  private:
   Graph& graph_;
@@ -61,5 +61,7 @@ bool fuse_attention(Pattern& p, int node);
 bool fuse_stochastic_depth(Pattern& p, int node);
 bool fuse_not_equal(Pattern& p, int node);
 bool fuse_strided_view(Pattern& p, int node);
+bool fuse_rsqrt(Pattern& p, int node);
+bool fuse_max(Pattern& p, int node);
 
 }  // namespace gpuplan::onnx_import

@@ -14,7 +14,8 @@ constexpr std::size_t kMaxListed = 20;
 const std::unordered_map<std::string_view, EmitRule>& rules() {
   static const std::unordered_map<std::string_view, EmitRule> all = [] {
     std::unordered_map<std::string_view, EmitRule> map;
-    for (const auto& list : {layer_emitters(), pointwise_emitters(), movement_emitters(), einsum_emitters()})
+    for (const auto& list : {layer_emitters(), lookup_emitters(), pooling_emitters(), reduction_emitters(),
+                             pointwise_emitters(), movement_emitters(), einsum_emitters()})
       for (const NamedEmitRule& r : list) map.emplace(r.op, r.rule);
     return map;
   }();
@@ -51,6 +52,10 @@ void refuse_without_layer(const Graph& graph, const std::vector<char>& used) {
     if (nodes.size() > 1) list += " and " + std::to_string(nodes.size() - 1) + " more";
   }
   throw Error(graph.file + ": operators that no layer of gpuplan computes:" + list);
+}
+
+bool depends_on_batch(const Extents& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Extent& e) { return !e.fixed(); });
 }
 
 std::string quoted(const std::string& text) {
@@ -92,6 +97,45 @@ std::optional<double> Emission::number(std::size_t i) const {
   const Content& c = *in(i).content;
   if (c.real) return c.reals[0][0] == c.reals[0][1] ? std::optional<double>(c.reals[0][0]) : std::nullopt;
   return c.integers[0].fixed() ? std::optional<double>(static_cast<double>(c.integers[0].at[0])) : std::nullopt;
+}
+
+// Operators of which an operand may lack the batch that another one has.
+bool Emission::is_spread(std::size_t i) const {
+  constexpr std::array<std::string_view, 17> kSpreading = {"Add",
+                                                           "Sub",
+                                                           "Mul",
+                                                           "Div",
+                                                           "Mod",
+                                                           "Pow",
+                                                           "Max",
+                                                           "Min",
+                                                           "Sum",
+                                                           "Where",
+                                                           "Equal",
+                                                           "Less",
+                                                           "LessOrEqual",
+                                                           "Greater",
+                                                           "GreaterOrEqual",
+                                                           "And",
+                                                           "ScaledDotProductAttention"};
+  if (std::find(kSpreading.begin(), kSpreading.end(), node().op) == kSpreading.end()) return false;
+  const Extents& own = shape(i);
+  const auto has_batch = [&](std::size_t from_last, const Value& v) {
+    return v.kind == ValueKind::data && v.shape.size() > from_last &&
+           v.shape[v.shape.size() - 1 - from_last] == own[own.size() - 1 - from_last];
+  };
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    if (own[own.size() - 1 - d].fixed()) continue;
+    bool found = false;
+    for (std::size_t j = 0; j < inputs(); ++j) found = found || (j != i && has(j) && has_batch(d, in(j)));
+    if (!found) return false;
+  }
+  return true;
+}
+
+std::string Emission::input(std::size_t i) {
+  const bool is_one_for_all = in(i).kind == ValueKind::constant && depends_on_batch(in(i).shape);
+  return is_one_for_all && !is_spread(i) ? writer_.name_for_the_batch(value(i)) : writer_.name_of(value(i));
 }
 
 std::int64_t Emission::fixed(const Extent& e, std::string_view what) const {
@@ -167,6 +211,19 @@ std::string SpecWriter::name_of(int value) {
   std::string name = v.kind == ValueKind::weight ? weight(value) : constant(value);
   names_of_[value] = name;
   return name;
+}
+
+std::string SpecWriter::name_for_the_batch(int value) {
+  if (const auto found = repeated_.find(value); found != repeated_.end()) return found->second;
+  const std::string name = name_of(value);
+  std::string sizes;
+  for (const Extent& e : graph_.value(value).shape) {
+    if (!e.fixed() && !(e == batch_extent()))
+      throw Error("\"" + printable(graph_.value(value).name) + "\" is repeated to " + to_string(e) +
+                  ", a size that no layer makes");
+    sizes += (sizes.empty() ? "" : ", ") + std::string(e.fixed() ? "-1" : "_");
+  }
+  return repeated_[value] = add(name + "_expand", "Expand(" + sizes + ")", {name});
 }
 
 // A weight that is read by an operator itself: a parameter, and the views of it.

@@ -33,6 +33,8 @@ class SpecWriter {
   // --- for the rules
   /// An entry's name for this value, written first where it is a weight or constant that nothing has used yet.
   std::string name_of(int value);
+  /// The same of a constant, with the batch where its shape has it.
+  std::string name_for_the_batch(int value);
   /// Appends `NAME: CALL` and returns the name. `from`: names of entries.
   std::string add(std::string_view wish, const std::string& call, const std::vector<std::string>& from);
   /// As add(), of a layer whose weight is this value; one that has been used before is tied.
@@ -65,6 +67,7 @@ class SpecWriter {
   Names taken_;
   std::vector<Entry> entries_;
   std::unordered_map<int, std::string> names_of_;  // of values
+  std::unordered_map<int, std::string> repeated_;  // constants, repeated for the batch
   std::map<int, std::string> layer_of_;            // of initializers: the first layer with that weight
   std::set<int> embeddings_;                       // initializers that are tables
   std::string inputs_text_;
@@ -78,7 +81,9 @@ class Emission : public Inference {
 
   SpecWriter& writer() { return writer_; }
   int value(std::size_t i) const { return node().inputs[i]; }
-  std::string input(std::size_t i) { return writer_.name_of(node().inputs[i]); }
+  /// The entry that an operand is. A constant that is one for all of the batch is repeated for it, unless the operator
+  /// spreads it over another operand that has the batch.
+  std::string input(std::size_t i);
   const Value& result(std::size_t i = 0) const { return graph().value(node().outputs[i]); }
   std::string wish() const { return writer_.wish(node()); }
   /// The number that a constant of one element is; empty for anything else.
@@ -94,6 +99,8 @@ class Emission : public Inference {
   std::string sizes(const Extents& shape) const;
 
  private:
+  bool is_spread(std::size_t i) const;
+
   SpecWriter& writer_;
 };
 
@@ -103,6 +110,9 @@ struct NamedEmitRule {
   EmitRule rule;
 };
 std::vector<NamedEmitRule> layer_emitters();
+std::vector<NamedEmitRule> lookup_emitters();
+std::vector<NamedEmitRule> pooling_emitters();
+std::vector<NamedEmitRule> reduction_emitters();
 std::vector<NamedEmitRule> pointwise_emitters();
 std::vector<NamedEmitRule> movement_emitters();
 std::vector<NamedEmitRule> einsum_emitters();

@@ -1,0 +1,149 @@
+// Operators of torch.onnx as layers of the catalog: those that PyTorch exported one by one, and forms that only other
+// exporters write.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "onnx_schema/onnx.pb.h"
+#include "tests/onnx_files.h"
+#include "tools/importers/onnx/import_onnx.h"
+
+using namespace gpuplan;
+using namespace gpuplan::onnx_files;
+
+namespace {
+
+std::string shape_text(const Shape& shape) {
+  std::string text;
+  for (int d = 0; d < shape.rank(); ++d) text += (d > 0 ? "x" : "") + std::to_string(shape[d]);
+  return text;
+}
+
+// The shape of the entry of this output, by the output's name or its module's; empty where it has another name.
+std::string shape_of(const Report& report, const std::string& name) {
+  std::string found;
+  for (const LayerRow& row : report.layers)
+    for (const std::string& known : {name, "out_" + name, "out_" + name + "_sequences"})
+      if (row.name == known) found = shape_text(row.output_shape);
+  return found;
+}
+
+void set_attribute(onnx::NodeProto& node, const std::string& name, std::int64_t value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_i(value);
+}
+
+// The model of one input of these sizes behind the batch.
+onnx::ModelProto model_of(const std::vector<std::int64_t>& sizes) {
+  onnx::ModelProto model = small_model();
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim()->RemoveLast();
+  for (const std::int64_t n : sizes) shape.add_dim()->set_dim_value(n);
+  return model;
+}
+
+std::string spec_of_one(onnx::ModelProto model) { return spec_of(model.SerializeAsString()); }
+
+}  // namespace
+
+TEST_CASE("operators that torch.onnx writes are the layers that PyTorch's calls are, and have PyTorch's shapes") {
+  const std::string folder = std::string(GPUPLAN_SOURCE_DIR) + "/tests/onnx/";
+  std::ifstream table(folder + "operators.tsv");
+  REQUIRE(table);
+  std::string line;
+  std::getline(table, line);
+  std::getline(table, line);
+  std::map<std::string, std::pair<std::string, Report>> files;
+  for (const std::string exporter : {"dynamo", "script"}) {
+    std::vector<Variable> set;
+    const std::string path = folder + "operators_" + exporter + ".onnx";
+    files.emplace(exporter, std::pair(import_onnx(path, set), plan_onnx(path, 2)));
+  }
+  int shapes = 0;
+  while (std::getline(table, line)) {
+    std::istringstream row(line);
+    std::string exporter, name, shape, layer;
+    std::getline(row, exporter, '\t');
+    std::getline(row, name, '\t');
+    std::getline(row, shape, '\t');
+    std::getline(row, layer);
+    CAPTURE(exporter);
+    CAPTURE(name);
+    const auto& [spec, report] = files.at(exporter);
+    CHECK((contains(spec, ": " + layer + "\n") || contains(spec, "op: \"" + layer + "\"")));
+    const std::string found = shape_of(report, name);
+    if (found.empty()) continue;
+    CHECK_EQ(found, shape);
+    ++shapes;
+  }
+  CHECK_GE(shapes, 45);
+}
+
+TEST_CASE("a slice backwards is a slice and a flip") {
+  onnx::ModelProto model = model_of({10});
+  add_integers(model, "start", {7});
+  add_integers(model, "end", {1});
+  add_integers(model, "axis", {1});
+  add_integers(model, "step", {-2});
+  add_node(model, "Slice", {"x", "start", "end", "axis", "step"}, "y");
+  // x[:, 7:1:-2] of Python is positions 7, 5 and 3.
+  CHECK(contains(spec_of_one(model), ": Slice(1, 3, 8, 2)\n"));
+  CHECK(contains(spec_of_one(model), ": Flip(1)\n"));
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 4).layers.back().output_shape, Shape{4, 3});
+}
+
+TEST_CASE("pooling over whole images and over sequences is PyTorch's, over a dimension of 1") {
+  onnx::ModelProto image = model_of({6, 8, 10});
+  add_node(image, "GlobalMaxPool", {"x"}, "y");
+  CHECK(contains(spec_of_one(image), ": AdaptiveMaxPool2d(1)\n"));
+  onnx::ModelProto sequence = model_of({6, 10});
+  add_node(sequence, "GlobalAveragePool", {"x"}, "y");
+  const std::string spec = spec_of_one(sequence);
+  CHECK(contains(spec, ": Unsqueeze(2)\n"));
+  CHECK(contains(spec, ": AdaptiveAvgPool2d(1)\n"));
+  CHECK_EQ(plan_bytes(sequence.SerializeAsString(), 4).layers.back().output_shape, Shape{4, 6, 1});
+}
+
+TEST_CASE("a bound by Max or Min is a clamp") {
+  onnx::ModelProto model = small_model();
+  add_initializer(model, "low", {}).add_float_data(-1);
+  add_initializer(model, "zero", {}).add_float_data(0);
+  add_node(model, "Max", {"low", "x"}, "a");
+  add_node(model, "Min", {"a", "zero"}, "b");
+  add_node(model, "Max", {"b", "zero"}, "y");
+  const std::string spec = spec_of_one(model);
+  CHECK(contains(spec, ": Clamp(min=-1)\n"));
+  CHECK(contains(spec, ": Clamp(max=0)\n"));
+  CHECK(contains(spec, ": ReLU()\n"));
+}
+
+TEST_CASE("a product of computed matrices with a sum is torch.addmm's") {
+  onnx::ModelProto model = small_model();
+  add_initializer(model, "fc.weight", {8, 5});
+  add_node(model, "MatMul", {"x", "fc.weight"}, "a");
+  onnx::NodeProto& product = add_node(model, "Gemm", {"x", "a"}, "y");
+  set_attribute(product, "transA", 1);
+  // x^T [8, N] times a [N, 5]: 8 * 5 * N multiply-adds behind N * 8 * 5.
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 3).compute.forward_macs, 2 * 3 * 8 * 5);
+}
+
+TEST_CASE("a constant that only the batch gives its size has the batch in products") {
+  // As timm's edgenext makes positions for every image: ones of [N, 8] times a weight.
+  onnx::ModelProto model = small_model();
+  add_initializer(model, "fc.weight", {8, 5});
+  add_node(model, "Shape", {"x"}, "sizes");
+  add_node(model, "ConstantOfShape", {"sizes"}, "positions");
+  add_node(model, "MatMul", {"positions", "fc.weight"}, "a");
+  add_node(model, "MatMul", {"x", "fc.weight"}, "b");
+  add_node(model, "Add", {"a", "b"}, "y");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 3).compute.forward_macs, 2 * 3 * 8 * 5);
+  // Only where the operator does not spread it over what has the batch.
+  onnx::ModelProto sum = small_model();
+  add_node(sum, "Shape", {"x"}, "sizes");
+  add_node(sum, "ConstantOfShape", {"sizes"}, "positions");
+  add_node(sum, "Add", {"x", "positions"}, "y");
+  CHECK_FALSE(contains(spec_of_one(sum), "Expand("));
+}

@@ -1,0 +1,72 @@
+// Operators that fold dimensions away.
+#include "tools/importers/onnx/spec_writer.h"
+
+namespace gpuplan::onnx_import {
+namespace {
+
+void emit_reduce(Emission& e, const std::string& layer) {
+  std::vector<std::int64_t> dims;
+  for (const std::int64_t a : e.numbers("axes", 1))
+    dims.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
+  if (dims.empty() && e.integer("noop_with_empty_axes", 0) != 0) return e.pass();
+  const std::string keep = e.integer("keepdims", 1) != 0 ? "keepdim=True" : "";
+  if (dims.empty()) return e.layer(layer + "(" + keep + ")");
+  e.layer(layer + "(dim=" + list_text(dims) + (keep.empty() ? ")" : ", " + keep + ")"));
+}
+
+void emit_reduce_mean(Emission& e) { emit_reduce(e, "Mean"); }
+void emit_reduce_sum(Emission& e) { emit_reduce(e, "Sum"); }
+void emit_reduce_max(Emission& e) { emit_reduce(e, "AMax"); }
+void emit_reduce_min(Emission& e) { emit_reduce(e, "AMin"); }
+void emit_reduce_l2(Emission& e) { emit_reduce(e, "VectorNorm"); }
+
+// Tensor.max of a dimension (fuse.h): the values, and where they are.
+void emit_max_and_index(Emission& e) {
+  const std::string keep = e.integer("keepdims", 1) != 0 ? ", keepdim=True)" : ")";
+  const std::string name = e.writer().add(e.wish(), "Max(" + std::to_string(e.integer("axis", 0)) + keep, {e.input(0)});
+  e.writer().give_parts(e.node().outputs, name);
+}
+
+void emit_cumsum(Emission& e) {
+  const std::optional<double> axis = e.number(1);
+  if (!axis) e.fail("its axis is computed");
+  if (e.integer("exclusive", 0) != 0 || e.integer("reverse", 0) != 0) e.fail("no layer sums exclusively or backwards");
+  e.layer("Cumsum(" + std::to_string(e.axis(static_cast<std::int64_t>(*axis), e.shape().size())) + ")");
+}
+
+void emit_arg(Emission& e) {
+  const std::string keep = e.integer("keepdims", 1) != 0 ? ", keepdim=True)" : ")";
+  const std::size_t axis = e.axis(e.integer("axis", 0), e.shape().size());
+  e.layer((e.node().op == "ArgMax" ? "ArgMax(" : "ArgMin(") + std::to_string(axis) + keep);
+}
+
+void emit_top_k(Emission& e) {
+  const std::size_t axis = e.axis(e.integer("axis", -1), e.shape().size());
+  const std::string k = std::to_string(e.fixed(e.content(1, "how many it takes").front(), "how many it takes"));
+  const std::string name = e.writer().add(e.wish(), "TopK(" + k + ", dim=" + std::to_string(axis) + ")", {e.input(0)});
+  e.writer().give_parts(e.node().outputs, name);
+}
+
+// x / |x|, without the least length that F.normalize has.
+void emit_lp_normalization(Emission& e) {
+  if (e.integer("p", 2) != 2) e.fail("no layer normalises by a norm of order " + std::to_string(e.integer("p", 2)));
+  e.layer("Normalize(dim=" + std::to_string(e.axis(e.integer("axis", -1), e.shape().size())) + ")");
+}
+
+}  // namespace
+
+std::vector<NamedEmitRule> reduction_emitters() {
+  return {{"ReduceMean", emit_reduce_mean},
+          {"ReduceSum", emit_reduce_sum},
+          {"ReduceMax", emit_reduce_max},
+          {"ReduceMin", emit_reduce_min},
+          {"ReduceL2", emit_reduce_l2},
+          {"MaxAndIndex", emit_max_and_index},
+          {"ArgMax", emit_arg},
+          {"ArgMin", emit_arg},
+          {"TopK", emit_top_k},
+          {"CumSum", emit_cumsum},
+          {"LpNormalization", emit_lp_normalization}};
+}
+
+}  // namespace gpuplan::onnx_import
