@@ -74,6 +74,24 @@ class Encoder(nn.Module):
         return self.head(self.layers(self.embed(ids) + self.positions).mean(1))
 
 
+class Branches(nn.Module):
+    """An if, which the older exporter keeps of a scripted module: its condition follows from a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3)
+        self.large = nn.Linear(16, 12)
+        self.small = nn.Linear(12, 10)
+
+    def forward(self, x):
+        y = self.conv(x).mean((2, 3))
+        if x.shape[2] == 64:
+            y = self.large(y)
+        else:
+            y = torch.cat([y[:, :4], y[:, 8:]], 1)
+        return self.small(y)
+
+
 def torchvision_model(name):
     from torchvision import models
 
@@ -123,7 +141,7 @@ LLAMA = dict(SMALL, num_key_value_heads=2)
 GPT2 = dict(vocab_size=120, n_positions=32, n_embd=32, n_layer=2, n_head=4)
 
 # name: module, inputs, and how it is exported: train keeps batch norms and dropout, fold is constant folding,
-# fixed writes the batch down, dynamo is the exporter of PyTorch 2.5 and later.
+# fixed writes the batch down, script goes through torch.jit.script, dynamo is the exporter of PyTorch 2.5 and later.
 MODELS = {
     "alexnet": (torchvision_model("alexnet"), [torch.zeros(BATCH, 3, 224, 224)], {}),
     "resnet18_train": (torchvision_model("resnet18"), IMAGE, {"train": True}),
@@ -140,6 +158,7 @@ MODELS = {
     "vit_fixed": (small_vit, IMAGE, {"fixed": True}),
     "vit_dynamo": (small_vit, IMAGE, {"dynamo": True}),
     "segmenter": (Segmenter, IMAGE, {}),
+    "branches": (Branches, IMAGE, {"script": True}),
     "recurrent": (Recurrent, TOKENS, {}),
     "encoder_opset20": (Encoder, TOKENS, {"opset": 20}),
     "bert": (hugging_face("BertForSequenceClassification", ("BertConfig", SMALL)), TOKENS, {}),
@@ -159,8 +178,11 @@ def randomize(module):
             tensor.uniform_(0.5, 1.5)
 
 
-def export(module, inputs, path, train=False, fold=True, fixed=False, dynamo=False, opset=17, folds_norms=False):
+def export(module, inputs, path, train=False, fold=True, fixed=False, dynamo=False, opset=17, folds_norms=False,
+           script=False):
     module.train(train)
+    if script:
+        module = torch.jit.script(module)
     if dynamo:
         shapes = tuple({0: torch.export.Dim("batch", min=1, max=64)} for _ in inputs)
         torch.onnx.export(module, tuple(inputs), str(path), dynamo=True, opset_version=18, input_names=["input"],

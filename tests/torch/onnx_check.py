@@ -266,26 +266,33 @@ def counts(model: nn.Module, inputs, path: Path) -> Dict[str, int]:
             "macs": (counter.get_total_flops() - folded) // 2}
 
 
+def plain(sizes) -> Tuple[int, ...]:
+    """The sizes of a weight however it was turned, and whatever dimensions of 1 it was given."""
+    return tuple(sorted(n for n in sizes if n != 1))
+
+
 def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int], path: Path) -> Dict[str, int]:
     """Elements of the parameters that the exporter left out, by name: of batch norms that it put into convolutions, and of
-    what it computed with, such as small tables of positions, of which no tensor with a made-up name has as many elements.
-    What it multiplied a matrix with itself is no product of the file."""
+    what it computed with, such as small tables of positions, of which no tensor with a made-up name has the sizes. What it
+    multiplied a matrix with itself is no product of the file."""
     import onnx
 
     graph = onnx.load(str(path), load_external_data=False).graph
-    tensors = {t.name: math.prod(t.dims) for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
+    tensors = {t.name: plain(t.dims) for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
     modules = dict(model.named_modules())
-    weights = {name for node in graph.node if node.op_type in ("MatMul", "Gemm", "Conv", "ConvTranspose") for name in node.input}
+    products = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+    weights = {name for node in graph.node for name in node.input
+               if node.op_type in products or any("group_norm" in note.value for note in node.metadata_props)}
     # Vectors that only have other dimensions, such as scales of channels.
     weights |= {t.name for t in graph.initializer if math.prod(t.dims) == max(t.dims, default=0) > 64}
-    others = [elements for name, elements in tensors.items() if name not in used and name in weights]
+    others = [sizes for name, sizes in tensors.items() if name not in used and name in weights]
     gone = {"norm " + name: elements for name, elements in norms.items() if name not in tensors}
     for name, parameter in used.items():
         module = modules[name.rpartition(".")[0]]
         if name in tensors or isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm)):
             continue
-        if parameter.numel() in others:
-            others.remove(parameter.numel())
+        if plain(parameter.shape) in others:
+            others.remove(plain(parameter.shape))
         else:
             gone[name] = parameter.numel()
     return gone

@@ -59,6 +59,12 @@ struct Attribute {
   std::optional<Value> tensor;
 };
 
+/// A node of a branch of an If: it runs where this value is true, or where it is not.
+struct Guard {
+  int condition = kNone;
+  bool when = true;
+};
+
 struct Node {
   std::string op;      // "Conv"; what several nodes were fused to has a name of its own
   std::string domain;  // empty for ONNX's own
@@ -71,7 +77,8 @@ struct Node {
   std::string call;                   // "aten.linear.default"
   std::vector<std::string> operands;  // the names that the call's tensors had
   bool gone = false;                  // folded, or part of another node
-  bool has_graph = false;
+  std::vector<Guard> guards;          // of the branches that it lies in, the outermost first
+  bool is_choice = false;             // an If: its condition, and its result in each branch
 };
 
 struct Graph {
@@ -114,7 +121,12 @@ void drop_folded_tables(Graph& graph, const std::vector<int>& without_note);
 /// weights are tied.
 void tie_turned_weights(Graph& graph);
 
-/// The graph of a serialized ModelProto, whose data may be stripped. `set` gives dynamic dimensions other than the
+/// Nodes behind what they read; in the file's order where that is one. ONNX asks for it, not every writer does it.
+/// Throws Error: the graph is cyclic.
+void sort_nodes(Graph& graph);
+
+/// The graph of a serialized ModelProto, with the nodes of functions in the place of their calls, and those of both
+/// branches of an If before it, whose data may be stripped. `set` gives dynamic dimensions other than the
 /// batch their values. Throws Error: it is malformed, cyclic, names a value twice, or a dimension has no value.
 Graph read_graph(const std::string& model, const std::string& file, const std::vector<Variable>& set);
 

@@ -29,7 +29,7 @@ InferRule rule_of(const Node& node) {
 void refuse_unknown(const Graph& graph) {
   std::map<std::string, std::vector<std::string>> unknown;
   for (const Node& n : graph.nodes)
-    if (rule_of(n) == nullptr)
+    if (rule_of(n) == nullptr && !n.is_choice && n.guards.empty())
       unknown[printable((n.domain.empty() ? "" : n.domain + "::") + n.op)].push_back(printable(n.name));
   if (unknown.empty()) return;
   std::string list;
@@ -65,13 +65,49 @@ bool reads_only_shape(const Node& node) { return node.op == "Shape" || node.op =
 
 bool is_random(const Node& node) { return node.op.starts_with("Random") || node.op == "Bernoulli"; }
 
+// Whether the value is true. Throws Error: it is not known without running the model.
+bool is_true(const Graph& graph, int condition, const Node& node) {
+  const std::optional<Content>& c = graph.value(condition).content;
+  if (!c || c->size() != 1 || c->real || !c->integers[0].fixed())
+    throw Error(graph.file + ": the " + describe(node) + ": its condition (\"" +
+                printable(graph.value(condition).name) + "\") is not known without running the model");
+  return c->integers[0].at[0] != 0;
+}
+
+// A branch within one that is not taken has a condition that nothing computes.
+bool is_taken(const Graph& graph, const Node& node) {
+  for (const Guard& g : node.guards)
+    if (graph.value(g.condition).kind == ValueKind::unknown || is_true(graph, g.condition, node) != g.when)
+      return false;
+  return true;
+}
+
+// The node no longer reads its inputs.
+void release_inputs(Graph& graph, int index) {
+  for (const int v : graph.nodes[static_cast<std::size_t>(index)].inputs)
+    if (v != kNone) std::erase(graph.value(v).users, index);
+}
+
+// An If whose condition is known is its result in one branch.
+void choose(Graph& graph, int index) {
+  Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  const int chosen = node.inputs[is_true(graph, node.inputs[0], node) ? 1 : 2];
+  release_inputs(graph, index);
+  node.op = "Identity";
+  node.is_choice = false;
+  node.inputs = {chosen};
+  if (chosen != kNone) graph.value(chosen).users.push_back(index);
+}
+
 void infer_node(Graph& graph, Node& node) {
   for (const int v : node.inputs)
     if (v != kNone && graph.value(v).kind == ValueKind::unknown)
       throw Error(graph.file + ": the " + describe(node) + " reads a value that is not known");
   Inference view(graph, node);
+  const InferRule rule = rule_of(node);
+  if (rule == nullptr) view.fail("gpuplan does not know this operator");
   try {
-    rule_of(node)(view);
+    rule(view);
   } catch (const Error& error) {
     if (error.message().starts_with(graph.file)) throw;
     view.fail(error.message());
@@ -102,7 +138,17 @@ bool is_known(const Node& node) { return rule_of(node) != nullptr; }
 
 void infer(Graph& graph) {
   refuse_unknown(graph);
-  for (Node& node : graph.nodes) infer_node(graph, node);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    const int index = static_cast<int>(i);
+    if (!is_taken(graph, node)) {
+      release_inputs(graph, index);
+      node.gone = true;
+      continue;
+    }
+    if (node.is_choice) choose(graph, index);
+    infer_node(graph, node);
+  }
 }
 
 // --- what a rule sees -----------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,40 +12,61 @@ namespace gpuplan::onnx_import {
 namespace {
 
 using onnx::AttributeProto;
+using onnx::FunctionProto;
 using onnx::GraphProto;
 using onnx::ModelProto;
 using onnx::NodeProto;
 using onnx::TensorProto;
 
 constexpr std::int64_t kOldestOpset = 7;
-constexpr std::size_t kMaxShown = 200;
+constexpr int kMaxDepth = 32;           // functions that call each other, and branches within branches
 constexpr std::size_t kMaxMadeUp = 64;  // elements of a constant that was folded; larger ones are folded weights
+
+// The defaults of a function's attributes are in the place of a node (strip.h).
+bool is_defaults(const NodeProto& n) { return n.op_type() == kDefaultsNode; }
+
+// Where a name is looked up: the graph itself, a branch of an If, which sees what is around it, or a function's body.
+struct Scope {
+  const Scope* outer = nullptr;
+  std::unordered_map<std::string, int> names;  // kNone: an input that a call leaves out
+  std::vector<Guard> guards;
+  const std::map<std::string, Attribute, std::less<>>* attributes = nullptr;  // of the call of a function
+  const Node* call = nullptr;
+  int depth = 0;
+};
 
 class Reader {
  public:
   Reader(Graph& graph, const std::vector<Variable>& set) : graph_(graph), set_(set) {}
 
+  void read(const ModelProto& model) {
+    for (const FunctionProto& f : model.functions()) {
+      const bool fresh = functions_.try_emplace(f.domain() + "::" + f.name(), &f).second;
+      if (!fresh) refuse("two functions are named \"" + printable(f.domain() + "::" + f.name()) + "\"");
+    }
+    read(model.graph());
+  }
+
+ private:
   void read(const GraphProto& proto) {
     graph_.name = proto.name();
     for (const auto& info : proto.value_info())
       if (!info.doc_string().empty()) notes_.try_emplace(info.name(), info.doc_string());
-    for (const TensorProto& t : proto.initializer()) initializer(t);
+    for (const TensorProto& t : proto.initializer()) initializer(t, top_);
     read_inputs(proto);
-    for (const NodeProto& n : proto.node()) declare_outputs(n);
     graph_.nodes.reserve(static_cast<std::size_t>(proto.node_size()));
-    for (const NodeProto& n : proto.node()) node(n);
+    read_nodes(proto, top_);
     read_outputs(proto);
-    sort_nodes();
+    sort_nodes(graph_);
     drop_folded_tables(graph_, without_note_);
     tie_turned_weights(graph_);
   }
 
- private:
   [[noreturn]] void refuse(const std::string& what) const { throw Error(graph_.file + ": " + what); }
 
-  int declare(Value value, const std::string& what) {
+  int declare(Value value, const std::string& what, Scope& scope) {
     if (value.name.empty()) refuse(what + " has no name");
-    const auto [entry, fresh] = names_.try_emplace(value.name, static_cast<int>(graph_.values.size()));
+    const auto [entry, fresh] = scope.names.try_emplace(value.name, static_cast<int>(graph_.values.size()));
     if (!fresh) refuse("two values are named \"" + printable(value.name) + "\"; the second is " + what);
     return graph_.add(std::move(value));
   }
@@ -74,8 +96,8 @@ class Reader {
 
   // An initializer of floating point that has a name of its own, not one that an exporter made up for a folded
   // constant, is a weight of the model.
-  void initializer(const TensorProto& t) {
-    const int index = declare(tensor(t, "the initializer \"" + printable(t.name()) + "\""), "an initializer");
+  void initializer(const TensorProto& t, Scope& scope) {
+    const int index = declare(tensor(t, "the initializer \"" + printable(t.name()) + "\""), "an initializer", scope);
     Value& v = graph_.value(index);
     v.initializer = index;
     const bool made_up = is_generated(v.name) && v.content && v.content->size() <= kMaxMadeUp;
@@ -99,7 +121,7 @@ class Reader {
   void read_inputs(const GraphProto& proto) {
     std::string batch_name;
     for (const auto& info : proto.input()) {
-      if (names_.contains(info.name())) continue;  // opset 8 and before list initializers as inputs, too
+      if (top_.names.contains(info.name())) continue;  // opset 8 and before list initializers as inputs, too
       if (!info.type().has_tensor_type()) refuse("the input \"" + printable(info.name()) + "\" is not a tensor");
       const auto& type = info.type().tensor_type();
       const std::optional<DType> element = type_of(type.elem_type());
@@ -119,7 +141,7 @@ class Reader {
       v.shape.push_back(batch_extent());
       for (int i = 1; i < type.shape().dim_size(); ++i)
         v.shape.push_back(input_size(type.shape().dim(i), info.name(), i, batch_name));
-      graph_.inputs.push_back(declare(std::move(v), "an input"));
+      graph_.inputs.push_back(declare(std::move(v), "an input", top_));
     }
     if (graph_.inputs.empty()) refuse("the graph has no input");
   }
@@ -144,41 +166,72 @@ class Reader {
 
   // --- nodes ------------------------------------------------------------------------------------------------------
 
-  void declare_outputs(const NodeProto& n) {
-    for (const std::string& name : n.output()) {
-      if (name.empty()) continue;
-      Value v;
-      v.name = name;
-      declare(std::move(v), "an output of the node \"" + printable(n.name()) + "\"");
-    }
+  template <class Body>  // a graph, or a function
+  void read_nodes(const Body& body, Scope& scope) {
+    for (const NodeProto& n : body.node())
+      for (const std::string& name : n.output()) {
+        if (name.empty()) continue;
+        Value v;
+        v.name = name;
+        declare(std::move(v), "an output of the node \"" + printable(n.name()) + "\"", scope);
+      }
+    for (const NodeProto& n : body.node())
+      if (!is_defaults(n)) read_node(n, scope);
   }
 
-  int find(const std::string& name, const std::string& what) const {
-    const auto found = names_.find(name);
-    if (found == names_.end()) refuse(what + " reads \"" + printable(name) + "\", which nothing computes");
-    return found->second;
+  int find(const std::string& name, const std::string& what, const Scope& scope) const {
+    for (const Scope* s = &scope; s != nullptr; s = s->outer)
+      if (const auto found = s->names.find(name); found != s->names.end()) return found->second;
+    refuse(what + " reads \"" + printable(name) + "\", which nothing computes");
   }
 
-  void node(const NodeProto& n) {
+  // Functions within functions may be as many as a file's bytes to the power of their depth.
+  void charge(const NodeProto& n) {
+    bytes_ += n.ByteSizeLong();
+    if (++read_ > kMaxMessages || bytes_ > kMaxGraphBytes)
+      refuse("with its functions written out it has more than " + std::to_string(kMaxMessages) + " nodes, or " +
+             std::to_string(kMaxGraphBytes >> 20) + " MiB of them");
+  }
+
+  void read_node(const NodeProto& n, Scope& scope) {
+    charge(n);
     Node node;
     node.op = n.op_type();
     node.domain = n.domain() == "ai.onnx" ? "" : n.domain();
-    node.name = n.name();
+    node.name = scope.call != nullptr && !scope.call->name.empty() ? scope.call->name + "/" + n.name() : n.name();
     read_notes(n.doc_string(), node);
+    if (node.module.empty() && scope.call != nullptr) node.module = scope.call->module;
+    node.guards = scope.guards;
+    if (const auto f = functions_.find(n.domain() + "::" + n.op_type()); f != functions_.end())
+      return read_call(n, *f->second, std::move(node), scope);
+    if (node.domain.empty() && node.op == "If") return read_choice(n, std::move(node), scope);
+    for (const std::string& name : n.input())
+      node.inputs.push_back(name.empty() ? kNone : find(name, "the " + describe(node), scope));
+    for (const std::string& name : n.output())
+      node.outputs.push_back(name.empty() ? kNone : find(name, "the graph", scope));
+    read_attributes(n, node, scope);
+    add(std::move(node));
+  }
+
+  void add(Node node) {
     const int index = static_cast<int>(graph_.nodes.size());
-    for (const std::string& name : n.input()) {
-      node.inputs.push_back(name.empty() ? kNone : find(name, "the " + describe(node)));
-      if (node.inputs.back() != kNone) graph_.value(node.inputs.back()).users.push_back(index);
-    }
-    for (const std::string& name : n.output()) {
-      node.outputs.push_back(name.empty() ? kNone : find(name, "the graph"));
-      if (node.outputs.back() != kNone) graph_.value(node.outputs.back()).producer = index;
-    }
-    for (const AttributeProto& a : n.attribute()) {
-      node.has_graph = node.has_graph || a.has_g() || a.graphs_size() > 0;
-      node.attributes.try_emplace(a.name(), attribute(a, node));
-    }
+    for (const int v : node.inputs)
+      if (v != kNone) graph_.value(v).users.push_back(index);
+    for (const int v : node.outputs)
+      if (v != kNone) graph_.value(v).producer = index;
     graph_.nodes.push_back(std::move(node));
+  }
+
+  void read_attributes(const NodeProto& n, Node& node, const Scope& scope) const {
+    for (const AttributeProto& a : n.attribute()) {
+      if (a.ref_attr_name().empty()) {
+        node.attributes.try_emplace(a.name(), attribute(a, node));
+        continue;
+      }
+      if (scope.attributes == nullptr) refuse("the " + describe(node) + " takes an attribute of no function");
+      if (const auto given = scope.attributes->find(a.ref_attr_name()); given != scope.attributes->end())
+        node.attributes.try_emplace(a.name(), given->second);
+    }
   }
 
   Attribute attribute(const AttributeProto& a, const Node& node) const {
@@ -192,65 +245,91 @@ class Reader {
     return out;
   }
 
+  // The nodes of the function's body, for this call. A result of the body is passed on by an Identity.
+  void read_call(const NodeProto& n, const FunctionProto& f, Node call, const Scope& scope) {
+    if (n.input_size() > f.input_size() || n.output_size() > f.output_size())
+      refuse("the " + describe(call) + " has more operands or results than its function");
+    read_attributes(n, call, scope);
+    Scope body;
+    body.guards = scope.guards;
+    body.attributes = &call.attributes;
+    body.call = &call;
+    body.depth = deeper(call, scope);
+    for (int i = 0; i < f.input_size(); ++i) {
+      const bool given = i < n.input_size() && !n.input(i).empty();
+      body.names[f.input(i)] = given ? find(n.input(i), "the " + describe(call), scope) : kNone;
+    }
+    for (const NodeProto& inner : f.node())
+      if (is_defaults(inner))
+        for (const AttributeProto& a : inner.attribute()) call.attributes.try_emplace(a.name(), attribute(a, call));
+    read_nodes(f, body);
+    for (int i = 0; i < n.output_size(); ++i) {
+      if (n.output(i).empty()) continue;
+      Node result;
+      result.op = "Identity";
+      result.name = call.name;
+      result.module = call.module;
+      result.guards = scope.guards;
+      result.inputs = {find(f.output(i), "the function of the " + describe(call), body)};
+      result.outputs = {find(n.output(i), "the graph", scope)};
+      add(std::move(result));
+    }
+  }
+
+  // Both branches; which of them is taken is known once the condition is (infer.h).
+  void read_choice(const NodeProto& n, Node choice, const Scope& scope) {
+    if (n.input_size() != 1 || n.input(0).empty()) refuse("the " + describe(choice) + " has no condition");
+    const int condition = find(n.input(0), "the " + describe(choice), scope);
+    std::array<std::vector<int>, 2> results;
+    for (const bool when : {true, false}) {
+      const GraphProto* graph = nullptr;
+      for (const AttributeProto& a : n.attribute())
+        if (a.name() == (when ? "then_branch" : "else_branch") && a.has_g()) graph = &a.g();
+      if (graph == nullptr || graph->output_size() != n.output_size())
+        refuse("the " + describe(choice) + " has no branch of as many results as it has");
+      Scope branch;
+      branch.outer = &scope;
+      branch.guards = scope.guards;
+      branch.guards.push_back({condition, when});
+      branch.attributes = scope.attributes;
+      branch.call = scope.call;
+      branch.depth = deeper(choice, scope);
+      for (const TensorProto& t : graph->initializer()) initializer(t, branch);
+      read_nodes(*graph, branch);
+      for (const auto& info : graph->output())
+        results[when ? 0 : 1].push_back(find(info.name(), "a branch of the " + describe(choice), branch));
+    }
+    for (int i = 0; i < n.output_size(); ++i) {
+      if (n.output(i).empty()) continue;
+      Node one = choice;
+      one.is_choice = true;
+      const auto k = static_cast<std::size_t>(i);
+      one.inputs = {condition, results[0][k], results[1][k]};
+      one.outputs = {find(n.output(i), "the graph", scope)};
+      add(std::move(one));
+    }
+  }
+
+  int deeper(const Node& node, const Scope& scope) const {
+    if (scope.depth >= kMaxDepth)
+      refuse("the " + describe(node) + " lies in more than " + std::to_string(kMaxDepth) + " functions and branches");
+    return scope.depth + 1;
+  }
+
   void read_outputs(const GraphProto& proto) {
     for (const auto& info : proto.output()) {
-      graph_.outputs.push_back(find(info.name(), "the graph's output"));
+      graph_.outputs.push_back(find(info.name(), "the graph's output", top_));
       graph_.value(graph_.outputs.back()).is_output = true;
     }
     if (graph_.outputs.empty()) refuse("the graph has no output");
   }
 
-  // Nodes behind what they read; in the file's order where that is one. ONNX asks for it, not every writer does it.
-  void sort_nodes() {
-    std::vector<int> missing(graph_.nodes.size(), 0);
-    std::vector<int> order;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      for (const int v : graph_.nodes[i].inputs)
-        if (v != kNone && graph_.value(v).producer != kNone) ++missing[i];
-    // A heap by place in the file would keep its order in full; a queue keeps it where the file is in order already.
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (missing[i] == 0) order.push_back(static_cast<int>(i));
-    for (std::size_t next = 0; next < order.size(); ++next)
-      for (const int v : graph_.nodes[static_cast<std::size_t>(order[next])].outputs)
-        if (v != kNone)
-          for (const int user : graph_.value(v).users)
-            if (--missing[static_cast<std::size_t>(user)] == 0) order.push_back(user);
-    if (order.size() != graph_.nodes.size()) refuse_cycle(missing);
-    if (in_order()) return;
-    reorder(order);
-  }
-
-  bool in_order() const {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
-      for (const int v : graph_.nodes[i].inputs)
-        if (v != kNone && graph_.value(v).producer >= static_cast<int>(i)) return false;
-    return true;
-  }
-
-  [[noreturn]] void refuse_cycle(const std::vector<int>& missing) const {
-    const auto stuck = std::find_if(missing.begin(), missing.end(), [](int n) { return n > 0; });
-    refuse("the graph is cyclic: the " + describe(graph_.nodes[static_cast<std::size_t>(stuck - missing.begin())]) +
-           " waits for its own result");
-  }
-
-  void reorder(const std::vector<int>& order) {
-    std::vector<int> place(order.size());
-    std::vector<Node> nodes;
-    nodes.reserve(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-      nodes.push_back(std::move(graph_.nodes[static_cast<std::size_t>(order[i])]));
-    }
-    graph_.nodes = std::move(nodes);
-    for (Value& v : graph_.values) {
-      if (v.producer != kNone) v.producer = place[static_cast<std::size_t>(v.producer)];
-      for (int& user : v.users) user = place[static_cast<std::size_t>(user)];
-    }
-  }
-
   Graph& graph_;
   const std::vector<Variable>& set_;
-  std::unordered_map<std::string, int> names_;
+  Scope top_;
+  std::unordered_map<std::string, const FunctionProto*> functions_;
+  std::size_t read_ = 0;  // nodes, and their bytes
+  std::size_t bytes_ = 0;
   std::unordered_map<std::string, std::string> notes_;  // of values
   std::vector<int> without_note_;                       // initializers of a file that has notes
 };
@@ -268,26 +347,6 @@ void check_opset(const ModelProto& model, Graph& graph) {
 
 }  // namespace
 
-bool is_generated(std::string_view name) {
-  const bool number =
-      !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return number || name.starts_with("onnx::") || name.starts_with("/") || name.starts_with("val_") ||
-         name.starts_with("const") || name.find("Constant") != std::string_view::npos ||
-         name.find("_output_") != std::string_view::npos;
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, kMaxShown)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return text.size() > kMaxShown ? out + "..." : out;
-}
-
-std::string describe(const Node& node) {
-  const std::string op = printable((node.domain.empty() ? "" : node.domain + "::") + node.op);
-  if (!node.name.empty()) return "node " + printable(node.name) + " (" + op + ")";
-  return "unnamed node (" + op + ")";
-}
-
 Graph read_graph(const std::string& model, const std::string& file, const std::vector<Variable>& set) {
   ModelProto proto;
   if (!proto.ParseFromString(model)) throw Error(file + " is no ONNX model: its messages cannot be read");
@@ -298,7 +357,7 @@ Graph read_graph(const std::string& model, const std::string& file, const std::v
   graph.file = file;
   check_opset(proto, graph);
   graph.producer = printable(proto.producer_name() + " " + proto.producer_version());
-  Reader(graph, set).read(proto.graph());
+  Reader(graph, set).read(proto);
   return graph;
 }
 

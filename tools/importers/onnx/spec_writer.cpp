@@ -37,22 +37,36 @@ std::vector<char> used_nodes(const Graph& graph) {
   return used;
 }
 
-void refuse_without_layer(const Graph& graph, const std::vector<char>& used) {
-  std::map<std::string, std::vector<std::string>> unknown;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& n = graph.nodes[i];
-    if (used[i] != 0 && !n.gone && !has_layer(n)) unknown[printable(n.op)].push_back(printable(n.name));
+// What no layer computes: operators by their names, and nodes of the others, each with the reason.
+class Refused {
+ public:
+  void add_operator(const Node& n) { operators_[printable(n.op)].push_back(printable(n.name)); }
+  void add_node(const Error& error) {
+    if (count_++ < kMaxListed) nodes_.push_back(error);
   }
-  if (unknown.empty()) return;
-  std::string list;
-  std::size_t listed = 0;
-  for (const auto& [op, nodes] : unknown) {
-    if (++listed > kMaxListed) break;
-    list += "\n    " + op + ": " + (nodes.front().empty() ? "an unnamed node" : nodes.front());
-    if (nodes.size() > 1) list += " and " + std::to_string(nodes.size() - 1) + " more";
+
+  /// Throws Error that lists them, if there are any.
+  void refuse(const std::string& file) const {
+    if (operators_.empty() && nodes_.empty()) return;
+    if (operators_.empty() && nodes_.size() == 1) throw Error(nodes_.front());
+    std::vector<std::string> lines;
+    for (const auto& [op, nodes] : operators_)
+      lines.push_back(op + ": " + (nodes.front().empty() ? "an unnamed node" : nodes.front()) +
+                      (nodes.size() > 1 ? " and " + std::to_string(nodes.size() - 1) + " more" : ""));
+    for (const Error& e : nodes_)
+      lines.push_back(e.message().substr(e.message().starts_with(file) ? file.size() + 2 : 0));
+    std::string list;
+    for (std::size_t i = 0; i < std::min(lines.size(), kMaxListed); ++i) list += "\n    " + lines[i];
+    const std::size_t all = operators_.size() + count_;
+    if (all > kMaxListed) list += "\n    and " + std::to_string(all - kMaxListed) + " more";
+    throw Error(file + ": operators that no layer of gpuplan computes:" + list);
   }
-  throw Error(graph.file + ": operators that no layer of gpuplan computes:" + list);
-}
+
+ private:
+  std::map<std::string, std::vector<std::string>> operators_;
+  std::vector<Error> nodes_;  // the first
+  std::size_t count_ = 0;     // of all
+};
 
 bool depends_on_batch(const Extents& shape) {
   return std::any_of(shape.begin(), shape.end(), [](const Extent& e) { return !e.fixed(); });
@@ -260,6 +274,11 @@ std::string SpecWriter::constant(int value) {
   return add(wish.empty() ? "constant" : wish, "Buffer(" + list_text(sizes) + type + ")", {});
 }
 
+void SpecWriter::skip(const Node& node) {
+  for (const int v : node.outputs)
+    if (v != kNone) names_of_[v] = "skipped";
+}
+
 void SpecWriter::write(const Node& node) {
   Emission emission(*this, node);
   try {
@@ -312,10 +331,24 @@ std::string SpecWriter::text() {
 
 std::string write_spec(Graph& graph) {
   const std::vector<char> used = used_nodes(graph);
-  refuse_without_layer(graph, used);
   SpecWriter writer(graph);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (used[i] != 0 && !graph.nodes[i].gone) writer.write(graph.nodes[i]);
+  Refused refused;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (used[i] == 0 || node.gone) continue;
+    if (!has_layer(node)) {
+      refused.add_operator(node);
+      writer.skip(node);
+      continue;
+    }
+    try {
+      writer.write(node);
+    } catch (const Error& error) {
+      refused.add_node(error);
+      writer.skip(node);
+    }
+  }
+  refused.refuse(graph.file);
   return writer.text();
 }
 

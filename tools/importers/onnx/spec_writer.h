@@ -28,6 +28,8 @@ class SpecWriter {
   Graph& graph() { return graph_; }
   /// Writes one node that computes.
   void write(const Node& node);
+  /// Takes the results of a node that no layer computes for something, so that others can be looked at.
+  void skip(const Node& node);
   std::string text();
 
   // --- for the rules

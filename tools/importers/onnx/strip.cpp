@@ -66,7 +66,11 @@ constexpr std::array<Field, 13> kAttribute = {{{1},
                                                {20},
                                                {21}}};
 constexpr std::array<Field, 11> kTensor = {{{1}, {2}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {14}}};
-constexpr std::array<Field, 1> kFunction = {{{1}}};
+constexpr std::array<Field, 7> kFunction = {{{1}, {4}, {5}, {7, Message::node}, {9}, {10}, {11, Message::attribute}}};
+constexpr std::uint32_t kFunctionNode = 7;
+constexpr std::uint32_t kFunctionDefault = 11;
+constexpr std::uint32_t kNodeOperator = 4;
+constexpr std::uint32_t kNodeAttribute = 5;
 constexpr std::array<Field, 2> kValueInfo = {{{1}, {2}}};
 constexpr std::array<Field, 2> kKnownValue = {{{1}, {4, Message::note}}};  // a ValueInfoProto whose notes alone count
 constexpr std::array<Field, 2> kNote = {{{1}, {2}}};
@@ -207,6 +211,7 @@ class Stripper {
       message(field->inner, inner, depth + 1);
       if (in_.BytesUntilLimit() != 0) broken("the file ends within a message");
       in_.PopLimit(limit);
+      if (kind == Message::function && tag >> 3U == kFunctionDefault) return append_default(inner, out);
       if (field->inner != Message::known_value || !inner.empty()) append_delimited(tag, inner, out);
       return;
     }
@@ -221,6 +226,13 @@ class Stripper {
     std::string text;
     if (!in_.ReadString(&text, static_cast<int>(length))) broken("the file ends within a text");
     append_delimited(tag, text, out);
+  }
+
+  void append_default(const std::string& attribute, std::string& out) {
+    std::string node;
+    append_delimited(kNodeOperator << 3U | delimited, std::string(kDefaultsNode), node);
+    append_delimited(kNodeAttribute << 3U | delimited, attribute, node);
+    append_delimited(kFunctionNode << 3U | delimited, node, out);
   }
 
   void append_delimited(std::uint32_t tag, const std::string& text, std::string& out) {

@@ -20,6 +20,9 @@ constexpr std::string_view kScopesNote = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kCallNote = "pkg.torch.onnx.fx_node";
 constexpr std::string_view kNameNote = "pkg.torch.onnx.original_node_name";
 constexpr std::string_view kKindNote = "pkg.torch.export.graph_signature.InputSpec.kind";
+/// The operator of a node of a function whose attributes are the defaults of the function's: older schemas have no
+/// field for those.
+constexpr std::string_view kDefaultsNode = "gpuplan.defaults";
 constexpr char kNoteEnd = '\x1E';
 
 /// The serialized ModelProto in the file `path`, without the data of tensors above kMaxContentBytes, documentation, and
