@@ -36,7 +36,7 @@ void check_optimizer_in_backward(const RunConfig& run) {
 
 void set_precision(const RunOptions& o, RunConfig& run) {
   std::string word = o.precision, amp = o.amp;
-  if (word.starts_with("amp=")) {
+  if (word.starts_with("amp=") || word.starts_with("amp-")) {
     if (!amp.empty()) refuse("--precision " + word + " and --amp say the same twice");
     amp = word.substr(4);
     word.clear();

@@ -1,109 +1,13 @@
 #include "tools/planning.h"
 
-#include <algorithm>
-
-#include "estimator/device/arithmetic.h"
 #include "estimator/plan.h"
+#include "estimator/search/ways_out.h"
 #include "layers/catalog.h"
 #include "tools/output_options.h"
 #include "tools/trace_plan.h"
 #include "tools/words.h"
 
 namespace gpuplan {
-
-namespace {
-
-// The report of `run`, or nothing when it cannot be run at all.
-std::optional<Report> try_plan(const Planning& planning, const RunConfig& run) {
-  try {
-    return plan(planning.model, make_catalog(), run, &*planning.gpu);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-// What `run` needs on the device, or nothing when it cannot be run at all.
-std::optional<std::int64_t> needs(const Planning& planning, const RunConfig& run) {
-  const std::optional<Report> report = try_plan(planning, run);
-  return report ? std::optional(report->peak.device_bytes) : std::nullopt;
-}
-
-// The largest batch, in as many micro-batches, below the run's for which `good` holds; it does for `known_good`, or
-// that is 0. What a step needs grows with the batch, so halving the interval finds it.
-template <typename Good>
-std::int64_t largest_batch(const Planning& planning, std::int64_t known_good, Good&& good) {
-  RunConfig run = planning.run;
-  std::int64_t right = known_good / run.micro_batches, too_big = run.batch / run.micro_batches;
-  while (too_big - right > 1) {
-    const std::int64_t samples = right + (too_big - right) / 2;
-    run.batch = samples * run.micro_batches;
-    const std::optional<Report> report = try_plan(planning, run);
-    (report && good(*report) ? right : too_big) = samples;
-  }
-  return right * run.micro_batches;
-}
-
-WayOut way_with_batch(const Planning& planning, std::int64_t batch) {
-  RunConfig run = planning.run;
-  run.batch = batch;
-  const Report report = plan(planning.model, make_catalog(), run, &*planning.gpu);
-  return {.flags = "--batch " + std::to_string(batch),
-          .device_bytes = report.peak.device_bytes,
-          .retries = report.within_memory ? report.within_memory->retries : 0};
-}
-
-// The largest batch that fits, and the largest that runs at all where that is larger.
-std::vector<WayOut> smaller_batches(const Planning& planning) {
-  const std::int64_t fits = largest_batch(planning, 0, [](const Report& r) { return verdict(r).at_once; });
-  const std::int64_t runs = largest_batch(planning, fits, [](const Report& r) { return verdict(r).fits; });
-  std::vector<WayOut> ways;
-  if (fits > 0) ways.push_back(way_with_batch(planning, fits));
-  if (runs > fits) ways.push_back(way_with_batch(planning, runs));
-  return ways;
-}
-
-// The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
-std::optional<WayOut> more_micro_batches(const Planning& planning, std::int64_t usable_bytes) {
-  RunConfig run = planning.run;
-  if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
-  for (run.micro_batches = 2 * planning.run.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2) {
-    const std::optional<std::int64_t> bytes = needs(planning, run);
-    if (bytes && *bytes <= usable_bytes)
-      return WayOut{.flags = "--micro-batches " + std::to_string(run.micro_batches), .device_bytes = *bytes};
-  }
-  return std::nullopt;
-}
-
-std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, const Gpu& gpu) {
-  std::vector<std::pair<std::string, RunConfig>> list;
-  const auto add = [&](const char* flags, auto change) {
-    list.emplace_back(flags, run);
-    change(list.back().second);
-  };
-  if (run.precision == DType::fp32 || run.precision == DType::fp64) {
-    const bool bf16 = computes(gpu, Arithmetic::bf16);
-    if (run.mode == Mode::train && run.precision == DType::fp32 && !run.autocast)
-      add(bf16 ? "--amp bf16" : "--amp fp16", [bf16](RunConfig& r) { r.autocast = bf16 ? DType::bf16 : DType::fp16; });
-    add(bf16 ? "--precision bf16" : "--precision fp16", [bf16](RunConfig& r) {
-      r.precision = bf16 ? DType::bf16 : DType::fp16;
-      r.autocast.reset();
-    });
-  }
-  if (run.mode == Mode::train && run.checkpoint.kind != CheckpointConfig::Kind::block)
-    add("--checkpoint block", [](RunConfig& r) { r.checkpoint.kind = CheckpointConfig::Kind::block; });
-  if (run.mode == Mode::infer && run.weights == WeightFormat::as_computed)
-    add("--weights int8", [](RunConfig& r) { r.weights = WeightFormat::int8; });
-  if (run.mode == Mode::train && run.optimizer.impl == OptimizerImpl::foreach_)
-    add("--opt-impl for-loop", [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
-  if (run.mode == Mode::train && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
-    add("--opt sgd", [](RunConfig& r) {
-      r.optimizer = {.kind = OptimizerKind::sgd, .impl = r.optimizer.impl, .weight_decay = r.optimizer.weight_decay};
-    });
-  if (run.batch > 1 && run.micro_batches == 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
-  return list;
-}
-
-}  // namespace
 
 Planning prepare(const RunOptions& options) {
   refuse_learned_trace(options.model);
@@ -123,20 +27,8 @@ Report make_report(const Planning& planning) {
 }
 
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
-  const Verdict v = verdict(report);
-  if (!v.known || v.fits) return {};
-  std::vector<WayOut> fitting = smaller_batches(planning);
-  std::optional<WayOut> closest;
-  if (const std::optional<WayOut> micro = more_micro_batches(planning, v.usable_bytes)) fitting.push_back(*micro);
-  for (const auto& [flags, run] : changes(planning.run, *planning.gpu)) {
-    const std::optional<std::int64_t> bytes = needs(planning, run);
-    if (!bytes) continue;
-    const WayOut way{.flags = flags, .device_bytes = *bytes};
-    if (!closest || way.device_bytes < closest->device_bytes) closest = way;
-    if (way.device_bytes <= v.usable_bytes && flags != "--batch 1") fitting.push_back(way);
-  }
-  if (fitting.empty() && closest) fitting.push_back(*closest);
-  return fitting;
+  if (!planning.gpu) return {};
+  return ways_out(planning.model, make_catalog(), report, *planning.gpu);
 }
 
 bool show_warnings(const Report& report, bool quiet, bool strict) {

@@ -3,6 +3,8 @@
 #include <functional>
 #include <memory>
 
+#include "estimator/report/fit_table.h"
+#include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/schema.h"
 #include "layers/catalog.h"
@@ -27,12 +29,14 @@ std::vector<std::string> layer_names() {
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
   CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
-  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|shadow|validate");
+  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|fit|sweep|shadow|validate");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
                                              {{"model", [] { return model_json_schema(layer_names()); }},
                                               {"plan", plan_json_schema},
+                                              {"fit", fit_json_schema},
+                                              {"sweep", sweep_json_schema},
                                               {"shadow", shadow::run_json_schema},
                                               {"validate", validation_json_schema}});
     write_stdout(schema());

@@ -27,8 +27,21 @@ TextTable table_of(std::span<const Instance> instances) {
   return table;
 }
 
-// The age of what is older than kStalePriceDays.
-std::string stale(std::span<const Instance> instances, Day today) {
+Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+std::string format_usd(const std::optional<double>& usd) {
+  if (!usd) return "";
+  char text[48];
+  std::snprintf(text, sizeof text, *usd < 10 ? "%.3f" : "%.2f", *usd);
+  for (char* c = text; *c != '\0'; ++c)
+    if (*c == ',') *c = '.';  // of a locale
+  return text;
+}
+
+std::string stale_prices_text(std::span<const Instance> instances, Day today) {
   int prices = 0, old = 0;
   Day oldest = today;
   for (const Instance& i : instances) {
@@ -45,23 +58,9 @@ std::string stale(std::span<const Instance> instances, Day today) {
          " days: gpuplan instances import FILE refreshes them\n";
 }
 
-Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
-Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-}  // namespace
-
-std::string format_usd(const std::optional<double>& usd) {
-  if (!usd) return "";
-  char text[48];
-  std::snprintf(text, sizeof text, *usd < 10 ? "%.3f" : "%.2f", *usd);
-  for (char* c = text; *c != '\0'; ++c)
-    if (*c == ',') *c = '.';  // of a locale
-  return text;
-}
-
 std::string instance_list_text(std::span<const Instance> instances, Day today) {
   return table_of(instances).text() + "  USD for an hour of the whole instance, Linux, on demand; empty: not found\n" +
-         stale(instances, today);
+         stale_prices_text(instances, today);
 }
 
 std::string instance_list_md(std::span<const Instance> instances) { return table_of(instances).markdown(); }

@@ -10,15 +10,9 @@
 #include "estimator/report/layer_table.h"
 #include "estimator/report/report.h"
 #include "estimator/report/text_style.h"
+#include "estimator/search/ways_out.h"
 
 namespace gpuplan {
-
-/// A way to make a step that does not fit, fit: flags to add, and what is needed then.
-struct WayOut {
-  std::string flags;
-  std::int64_t device_bytes = 0;
-  std::int64_t retries = 0;  // it runs with less than that, PyTorch giving its cache back so often in three steps
-};
 
 /// The screen of `gpuplan plan`: verdict, what is alive at the peak, timeline, compute, parameters. The printed rows of
 /// each table sum to its printed total.

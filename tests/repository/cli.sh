@@ -229,9 +229,68 @@ expect 2 'no command is called "nope"' help nope
 for later in --zero=1 --gpus=8 '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in check diff fit sweep; do
+for later in check diff; do
   expect 2 'not there yet' $later $model
 done
+
+# Sweeps: a plan for every combination, in any number of parts.
+expect 0 '^ +batch +gpu +peak' sweep $model --over batch=1:4:x2 --over gpu=t4,l4
+expect 0 '^ +4 +l4 .* ✔ ' sweep $model --over batch=1:4:x2 --over gpu=t4,l4
+expect 0 '^0,2,adam,[0-9]+' sweep $model --over batch=2,4 --over opt=adam,sgd --format csv
+expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision=fp32,amp-bf16 --format jsonl
+expect 0 'gpuplan.sweep/1' schema sweep
+expect 0 'does not split into 2' sweep $model --over batch=1,2 --over micro-batches=1,2
+for part in 1 2 3; do
+  "$gpuplan" sweep $model --over batch=1:20 --shard $part/3 --format jsonl 2>"$work/err" || fail "shard $part"
+done | sort >"$work/parts"
+"$gpuplan" sweep $model --over batch=1:20 -j 3 -o "$work/all.jsonl" >/dev/null 2>"$work/err" || fail 'a sweep into a file'
+sort "$work/all.jsonl" | cmp -s - "$work/parts" || fail 'three shards are not the whole sweep'
+"$gpuplan" sweep $model --over batch=2,4 2>&1 >/dev/null | grep 'no --gpu.*(2 points)' >/dev/null || fail "a sweep's warnings"
+expect 2 'nothing is swept' sweep $model
+expect 2 'did you mean "batch"' sweep $model --over bach=1
+expect 2 'did you mean "adam"' sweep $model --over opt=sgd,adma
+expect 2 'did you mean "l4' sweep $model --over gpu=t4,l44
+expect 2 'a range is FROM:TO' sweep $model --over batch=1:x2
+expect 2 'contradict each other' sweep $model --over batch=1,2 --batch 3
+expect 2 'there are the shards 1/4 to 4/4' sweep $model --over batch=1,2 --shard 5/4
+expect 2 'put it into a file' sweep - --over set.classes=1,2
+expect 2 'no variable "nothing"' sweep $model --over set.nothing=1,2
+expect 3 'has no fp8 arithmetic' sweep $model --mode infer --over weights=fp8 --gpu a100-40gb
+expect 4 'cannot be written there' sweep $model --over batch=1 -o "$work/no/such/folder.jsonl"
+
+# Fits: 0 with the arguments alone under -q, 1 where nothing fits.
+export SOURCE_DATE_EPOCH=1795305600  # 2026-11-22
+expect 0 '^  t4 +15,095 +152 +14.7 GiB +128 ' fit zoo:resnet50 --opt adam --on t4,l4
+expect 0 '✔ the cheapest that fits' fit zoo:resnet50 --opt adam --on t4,l4 --provider aws,gcp
+expect 0 'prices are older than 90 days' fit zoo:resnet50 --opt adam --on t4
+expect 0 '^--batch 152 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q
+expect 0 '^--batch 100 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q --max-batch 100
+expect 0 '^--batch [0-9]+ --gpu 22GiB$' fit zoo:resnet50 -d '22 GiB' -q
+expect 0 '✔ fits NVIDIA T4' zoo:resnet50 --opt adam $("$gpuplan" fit zoo:resnet50 --opt adam -d t4 -q)
+expect 0 '^  too small: ' fit zoo:resnet50 --opt adam --batch 200
+expect 0 '"schema": "gpuplan.fit/1"' fit $model --on t4 --format json
+expect 0 '^t4,NVIDIA T4,' fit $model --on t4 --format csv
+expect 0 'gpuplan.fit/1' schema fit
+expect 1 '^  ✖ batch 64 needs 7.04 GiB, 4.04 GiB more' fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB'
+expect 1 '^    --gpu ' fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB'
+expect 1 '^  ✖ batch 2 needs [0-9]+ MiB, ' fit $model -d '400 MiB' # its batch norm wants two samples
+expect 1 'none of these is rented' fit $model --on t4 --budget 0.001usd/h
+"$gpuplan" fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB' -q >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] && [ ! -s "$work/out" ] || fail 'where nothing fits, -q prints something'
+expect 2 'no GPU is called "l44" — did you mean "l4' fit $model --on t4,l44
+expect 2 'names t4 twice' fit $model --on t4,tesla-t4
+expect 2 'take one of them' fit $model --on t4 --gpu l4
+expect 2 'did you mean "aws"' fit $model --on t4 --provider awss
+expect 2 'did you mean "us-east-1"' fit $model --on t4 --region us-east-2
+for amount in 0usd/h -1usd/h nanusd/h 5 5eur/h; do
+  expect 2 'expects US dollars an hour above 0' fit $model --on t4 --budget=$amount
+done
+expect 2 'is more than --max-batch' fit $model --on t4 --batch 5 --max-batch 4
+expect 2 'one word too many' fit $model other.yaml
+expect 3 'T4 has no bf16 arithmetic' fit $model --on t4,l4 --precision bf16
+printf 'provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date\naws,x,t4,1,%s,2026-11-01\n' 0 >"$work/free.csv"
+expect 3 'above 0' fit $model --on t4 --prices "$work/free.csv"
+unset SOURCE_DATE_EPOCH
 
 # Wrong input: 3.
 expect 3 'No such file' missing.yaml

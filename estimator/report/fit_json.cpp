@@ -1,0 +1,154 @@
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/fit_table.h"
+#include "estimator/report/run_names.h"
+
+namespace gpuplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json batch_json(const FittingBatch& batch) {
+  if (batch.samples == 0) return nullptr;
+  return {{"batch", batch.samples}, {"device_bytes", batch.bytes}};
+}
+
+Json instance_json(const FitRow& row, Day today) {
+  if (!row.instance) return nullptr;
+  const Instance& i = *row.instance;
+  const std::optional<Day> day = oldest_day(i.price_date);
+  return {{"provider", i.provider},
+          {"name", i.name},
+          {"gpu_count", i.gpu_count},
+          {"region", or_null(i.region)},
+          {"usd_per_hour", *row.usd},
+          {"price_date", i.price_date},
+          {"price_age_days", day ? Json(today - *day) : Json(nullptr)},
+          {"source", or_null(i.source)}};
+}
+
+Json row_json(const FitRow& row, Day today) {
+  return {{"gpu", row.gpu.name},
+          {"title", row.gpu.title},
+          {"usable_bytes", row.usable_bytes},
+          {"refused", or_null(row.refused)},
+          {"asked_device_bytes", row.asked_bytes > 0 ? Json(row.asked_bytes) : Json(nullptr)},
+          {"fits", row.fits},
+          {"largest", batch_json(row.largest)},
+          {"power_of_two", batch_json(row.power_of_two)},
+          {"instance", instance_json(row, today)}};
+}
+
+Json run_json(const RunConfig& run) {
+  const bool trains = run.mode == Mode::train;
+  return {{"mode", name_of(run.mode)},
+          {"precision", precision_text(run)},
+          {"amp", run.autocast ? Json(name_of(*run.autocast)) : Json(nullptr)},
+          {"optimizer", trains ? Json(name_of(run.optimizer)) : Json(nullptr)},
+          {"micro_batches", run.micro_batches},
+          {"checkpoint", checkpoint_text(run.checkpoint)},
+          {"pytorch", version_text(run.pytorch)}};
+}
+
+Json question_json(const FitQuestion& q) {
+  return {{"batch", q.batch ? Json(*q.batch) : Json(nullptr)},
+          {"most_samples", q.most},
+          {"most_usd_per_hour", q.most_usd ? Json(*q.most_usd) : Json(nullptr)},
+          {"spot", q.spot},
+          {"providers", q.providers},
+          {"region", or_null(q.region)}};
+}
+
+Json chosen_json(const FitReport& report) {
+  if (!report.fit.chosen) return nullptr;
+  const FitRow& row = report.fit.rows[*report.fit.chosen];
+  return {{"gpu", row.gpu.name},
+          {"batch", batch_of(row, report.question)},
+          {"arguments", arguments_of(row, report.question)},
+          {"why", report.fit.why}};
+}
+
+Json type(const char* name) { return {{"type", name}}; }
+Json nullable(const char* name) { return {{"type", {name, "null"}}}; }
+Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+
+Json object(Json properties, bool may_be_null = false) {
+  Json required = Json::array();
+  for (const auto& [key, value] : properties.items()) required.push_back(key);
+  return {{"type", may_be_null ? Json({"object", "null"}) : Json("object")},
+          {"required", std::move(required)},
+          {"properties", std::move(properties)}};
+}
+
+Json row_schema() {
+  const Json batch = object({{"batch", type("integer")}, {"device_bytes", type("integer")}}, true);
+  const Json instance = object({{"provider", type("string")},
+                                {"name", type("string")},
+                                {"gpu_count", type("number")},
+                                {"region", nullable("string")},
+                                {"usd_per_hour", type("number")},
+                                {"price_date", type("string")},
+                                {"price_age_days", nullable("integer")},
+                                {"source", nullable("string")}},
+                               true);
+  return object({{"gpu", type("string")},
+                 {"title", type("string")},
+                 {"usable_bytes", type("integer")},
+                 {"refused", nullable("string")},
+                 {"asked_device_bytes", nullable("integer")},
+                 {"fits", type("boolean")},
+                 {"largest", batch},
+                 {"power_of_two", batch},
+                 {"instance", instance}});
+}
+
+}  // namespace
+
+std::string fit_json(const FitReport& report, std::string_view version, Day today) {
+  Json json = {{"schema", "gpuplan.fit/1"},
+               {"tool", {{"name", "gpuplan"}, {"version", version}}},
+               {"model", {{"name", report.model}, {"file", report.file}}},
+               {"run", run_json(report.question.run)},
+               {"question", question_json(report.question)},
+               {"gpus", Json::array()},
+               {"chosen", chosen_json(report)},
+               {"ways_out", Json::array()}};
+  for (const FitRow& row : report.fit.rows) json["gpus"].push_back(row_json(row, today));
+  for (const WayOut& way : report.ways)
+    json["ways_out"].push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string fit_json_schema() {
+  const Json question = object({{"batch", nullable("integer")},
+                                {"most_samples", type("integer")},
+                                {"most_usd_per_hour", nullable("number")},
+                                {"spot", type("boolean")},
+                                {"providers", list_of(type("string"))},
+                                {"region", nullable("string")}});
+  const Json run = object({{"mode", type("string")},
+                           {"precision", type("string")},
+                           {"amp", nullable("string")},
+                           {"optimizer", nullable("string")},
+                           {"micro_batches", type("integer")},
+                           {"checkpoint", type("string")},
+                           {"pytorch", type("string")}});
+  const Json chosen = object(
+      {{"gpu", type("string")}, {"batch", type("integer")}, {"arguments", type("string")}, {"why", type("string")}},
+      true);
+  const Json way = object({{"flags", type("string")}, {"device_bytes", type("integer")}, {"retries", type("integer")}});
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan fit --format json"}};
+  schema.update(object({{"schema", {{"const", "gpuplan.fit/1"}}},
+                        {"tool", object({{"name", type("string")}, {"version", type("string")}})},
+                        {"model", object({{"name", type("string")}, {"file", type("string")}})},
+                        {"run", run},
+                        {"question", question},
+                        {"gpus", list_of(row_schema())},
+                        {"chosen", chosen},
+                        {"ways_out", list_of(way)}}));
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,203 @@
+#include "estimator/report/fit_table.h"
+
+#include <algorithm>
+
+#include "estimator/market/csv.h"
+#include "estimator/number_text.h"
+#include "estimator/report/instance_list.h"
+#include "estimator/report/run_names.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+namespace {
+
+using enum TextTable::Align;
+
+std::int64_t percent(std::int64_t part, std::int64_t whole) { return part / std::max<std::int64_t>(whole / 100, 1); }
+
+class Screen : public StyledScreen {
+ public:
+  Screen(const FitReport& report, const TextStyle& style)
+      : StyledScreen(style), report_(report), question_(report.question), rows_(report.fit.rows) {}
+
+  std::string headline() const;
+  TextTable table() const;
+  std::string left_out() const;
+  std::string prices(Day today) const;
+  std::string no_fit() const;
+
+ private:
+  bool shown(const FitRow& row) const { return !report_.all_gpus || (row.fits && row.refused.empty()); }
+  bool any(auto what) const {
+    return std::ranges::any_of(rows_, [&](const FitRow& row) { return shown(row) && what(row); });
+  }
+  std::string mark(bool good) const {
+    const char* const word = style_.unicode ? (good ? "✔" : "✖") : (good ? "[ok]" : "[no]");
+    return paint(good ? "32" : "31", word);
+  }
+  std::vector<std::string> heading() const;
+  std::vector<std::string> cells(const FitRow& row) const;
+  std::string batch_cell(const FittingBatch& batch) const {
+    return batch.samples > 0 ? format_count(batch.samples) : "-";
+  }
+
+  const FitReport& report_;
+  const FitQuestion& question_;
+  const std::vector<FitRow>& rows_;
+};
+
+std::string Screen::headline() const {
+  const RunConfig& run = question_.run;
+  std::string out = paint("1", report_.model) + dot() + std::string(name_of(run.mode));
+  if (question_.batch) out += dot() + "batch " + format_count(*question_.batch);
+  out += dot() + precision_words(run);
+  if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
+  out += dot() + "PyTorch " + version_text(run.pytorch);
+  for (const std::string& words : extra_words(run)) out += dot() + words;
+  return out + "\n\n";
+}
+
+std::vector<std::string> Screen::heading() const {
+  std::vector<std::string> words = {"GPU", "usable MiB"};
+  if (question_.batch) words.push_back("batch " + format_count(*question_.batch));
+  words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
+  if (any([](const FitRow& row) { return row.usd.has_value(); }))
+    words.insert(words.end(), {"USD/h", "instance", "price of"});
+  words.emplace_back("");
+  return words;
+}
+
+std::vector<std::string> Screen::cells(const FitRow& row) const {
+  std::vector<std::string> words = {row.gpu.name, format_count(row.usable_bytes >> 20)};
+  if (question_.batch)
+    words.push_back(row.asked_bytes > 0
+                        ? mark(row.fits) + " " + format_count(percent(row.asked_bytes, row.usable_bytes)) + " %"
+                        : mark(false));
+  for (const FittingBatch* batch : {&row.largest, &row.power_of_two}) {
+    words.push_back(batch_cell(*batch));
+    words.push_back(batch->samples > 0 ? bytes(batch->bytes) : "");
+  }
+  if (!any([](const FitRow& r) { return r.usd.has_value(); })) return words;
+  words.push_back(format_usd(row.usd));
+  if (!row.instance) return words;
+  const Instance& i = *row.instance;
+  words.push_back(i.provider + " " + i.name + (i.gpu_count > 1 ? " (" + number_text(i.gpu_count) + " GPUs)" : ""));
+  const std::optional<Day> day = oldest_day(i.price_date);
+  words.push_back(day ? date_text(*day) : "");
+  return words;
+}
+
+TextTable Screen::table() const {
+  const std::vector<std::string> names = heading();
+  std::vector<TextTable::Align> columns(names.size(), right);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (i == 0 || names[i] == "instance" || names[i] == "price of" || i + 1 == names.size()) columns[i] = left;
+  TextTable table(columns);
+  table.row(names);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!shown(rows_[i])) continue;
+    std::vector<std::string> row = cells(rows_[i]);
+    row.resize(names.size() - 1);
+    row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why : "");
+    table.row(row);
+  }
+  return table;
+}
+
+// Of the whole list only: those that a person named are rows or errors.
+std::string Screen::left_out() const {
+  if (!report_.all_gpus) return "";
+  std::string small, lacking;
+  for (const FitRow& row : rows_) {
+    if (shown(row)) continue;
+    std::string& list = row.refused.empty() ? small : lacking;
+    list += (list.empty() ? "" : ", ") + row.gpu.name;
+  }
+  std::string out;
+  if (!small.empty()) out += "  too small: " + small + "\n";
+  if (!lacking.empty()) out += "  without the arithmetic: " + lacking + "\n";
+  return out;
+}
+
+std::string Screen::prices(Day today) const {
+  std::vector<Instance> instances;
+  for (const FitRow& row : rows_)
+    if (row.instance && shown(row)) instances.push_back(*row.instance);
+  if (instances.empty()) return "";
+  return std::string("  USD for an hour of the whole instance, Linux, ") + (question_.spot ? "spot" : "on demand") +
+         "\n" + stale_prices_text(instances, today);
+}
+
+std::string Screen::no_fit() const {
+  if (report_.fit.chosen) return "";
+  if (std::ranges::any_of(rows_, &FitRow::fits))
+    return "  " + mark(false) + " it fits, but none of these is rented for what is asked\n";
+  std::string out;
+  if (report_.closest) {
+    const FitRow& row = rows_[*report_.closest];
+    const std::int64_t needs = question_.batch ? row.asked_bytes : row.largest.bytes;
+    const std::int64_t batch = question_.batch.value_or(row.largest.least);
+    out += "  " + mark(false) + " batch " + format_count(batch) + " needs " + bytes(needs) + ", " +
+           bytes(needs - row.usable_bytes) + " more than " + row.gpu.title + " has\n";
+  }
+  if (report_.ways.empty()) return out;
+  TextTable table({left, right, left});
+  bool helps = false;
+  for (const WayOut& way : report_.ways) {
+    const bool fits = way.retries > 0 || way.flags.starts_with("--gpu") ||
+                      (report_.closest && way.device_bytes <= rows_[*report_.closest].usable_bytes);
+    helps = helps || fits;
+    table.row({way.flags, bytes(way.device_bytes),
+               way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
+  }
+  return out + (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") +
+         table.text("    ");
+}
+
+std::string number(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }
+
+}  // namespace
+
+std::int64_t batch_of(const FitRow& row, const FitQuestion& question) {
+  return question.batch.value_or(row.largest.samples);
+}
+
+std::string arguments_of(const FitRow& row, const FitQuestion& question) {
+  std::string gpu = row.gpu.name;
+  std::erase(gpu, ' ');  // of a size
+  return "--batch " + std::to_string(batch_of(row, question)) + " --gpu " + gpu;
+}
+
+std::string fit_text(const FitReport& report, const TextStyle& style, Day today) {
+  const Screen screen(report, style);
+  std::string out = screen.headline();
+  const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
+  if (!none_shown) out += screen.table().text() + screen.left_out() + screen.prices(today);
+  const std::string no = screen.no_fit();
+  return out + (no.empty() || none_shown ? "" : "\n") + no;
+}
+
+std::string fit_md(const FitReport& report) { return Screen(report, {}).table().markdown(); }
+
+std::string fit_csv(const FitReport& report) {
+  std::string out =
+      "gpu,title,usable_bytes,refused,asked_bytes,fits,largest_batch,largest_device_bytes,power_of_two,"
+      "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,chosen\n";
+  for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
+    const FitRow& row = report.fit.rows[i];
+    out += csv_field(row.gpu.name) + "," + csv_field(row.gpu.title) + "," + std::to_string(row.usable_bytes) + "," +
+           csv_field(row.refused) + "," + number(row.asked_bytes) + (row.fits ? ",true," : ",false,") +
+           number(row.largest.samples) + "," + number(row.largest.bytes) + "," + number(row.power_of_two.samples) +
+           "," + number(row.power_of_two.bytes) + ",";
+    if (row.instance)
+      out += csv_field(row.instance->provider) + "," + csv_field(row.instance->name) + "," +
+             number_text(row.instance->gpu_count) + "," + csv_field(row.instance->region) + "," +
+             number_text(*row.usd) + "," + csv_field(row.instance->price_date);
+    else
+      out += ",,,,,";
+    out += report.fit.chosen == i ? ",true\n" : ",false\n";
+  }
+  return out;
+}
+
+}  // namespace gpuplan

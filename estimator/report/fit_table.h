@@ -1,0 +1,42 @@
+// Which GPUs a run fits, as tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/calendar.h"
+#include "estimator/report/text_style.h"
+#include "estimator/search/fit.h"
+#include "estimator/search/ways_out.h"
+
+namespace gpuplan {
+
+/// All that a page on a fit says.
+struct FitReport {
+  std::string model, file;
+  FitQuestion question;
+  Fit fit;
+  bool all_gpus = false;     // no GPU was named: those that do not fit, or lack an arithmetic, are listed by name only
+  std::vector<WayOut> ways;  // where nothing fits: for the step on `closest`
+  std::optional<std::size_t> closest;  // the row that lacks least
+};
+
+/// The batch to take on a row's GPU: the one asked for, or the largest.
+std::int64_t batch_of(const FitRow& row, const FitQuestion& question);
+/// "--batch 239 --gpu l4": what the row means to `gpuplan plan`, in words that a shell does not split.
+std::string arguments_of(const FitRow& row, const FitQuestion& question);
+
+/// A row for each GPU, what is chosen and why, how old the prices are on the day `today`; where nothing fits the
+/// changes that help.
+std::string fit_text(const FitReport& report, const TextStyle& style, Day today);
+std::string fit_md(const FitReport& report);
+/// The same figures, a GPU a line; unknown is empty.
+std::string fit_csv(const FitReport& report);
+/// gpuplan.fit/1 (fit_json_schema).
+std::string fit_json(const FitReport& report, std::string_view version, Day today);
+std::string fit_json_schema();
+
+}  // namespace gpuplan

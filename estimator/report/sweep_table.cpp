@@ -1,0 +1,163 @@
+#include "estimator/report/sweep_table.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "estimator/market/csv.h"
+#include "estimator/report/text_table.h"
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using enum TextTable::Align;
+
+std::string place(const SweepFigures& f) {
+  const std::string phase(name_of(f.phase));
+  return f.where.empty() || f.where == phase ? phase : phase + " of " + f.where;
+}
+
+// "✔ 52 %": of what the GPU has.
+std::string fit_words(const SweepFigures& f, const TextStyle& style) {
+  if (f.usable_bytes <= 0) return "";
+  const std::string mark = style.unicode ? (f.fits ? "✔" : "✖") : (f.fits ? "[ok]" : "[no]");
+  const std::int64_t percent = f.device_bytes / std::max<std::int64_t>(f.usable_bytes / 100, 1);
+  return mark + " " + format_count(percent) + " %" +
+         (f.fits && f.retries > 0 ? ", " + format_count(f.retries) + " retries" : "");
+}
+
+TextTable table_of(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
+  const bool limited =
+      std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->usable_bytes > 0; });
+  std::vector<TextTable::Align> columns(names.size(), right);
+  columns.insert(columns.end(), {right, right, right});
+  if (limited) columns.push_back(left);
+  columns.insert(columns.end(), {right, left});
+  TextTable table(columns);
+  std::vector<std::string> heading(names.begin(), names.end());
+  heading.insert(heading.end(), {"peak", "reserved", "needs"});
+  if (limited) heading.emplace_back("fits");
+  heading.insert(heading.end(), {"step", "peak at"});
+  table.row(heading);
+  for (const SweepRow& r : rows) {
+    std::vector<std::string> cells = r.values;
+    if (r.figures) {
+      const SweepFigures& f = *r.figures;
+      for (const std::int64_t n : {f.allocated_bytes, f.reserved_bytes, f.device_bytes})
+        cells.push_back(styled_bytes(n, style));
+      if (limited) cells.push_back(fit_words(f, style));
+      cells.insert(cells.end(), {format_flops(f.step_flops), place(f)});
+    } else {
+      cells.resize(columns.size() - 1);
+      cells.push_back(r.error);
+    }
+    table.row(cells);
+  }
+  return table;
+}
+
+Json line_of(std::span<const std::string> names, const SweepRow& r) {
+  Json over = Json::object();
+  for (std::size_t i = 0; i < names.size(); ++i) over[names[i]] = r.values[i];
+  Json line = {{"schema", "gpuplan.sweep/1"}, {"point", r.point}, {"over", over}};
+  const auto figure = [&](const auto& of) { return r.figures ? Json(of(*r.figures)) : Json(nullptr); };
+  line["peak_allocated_bytes"] = figure([](const SweepFigures& f) { return f.allocated_bytes; });
+  line["peak_reserved_bytes"] = figure([](const SweepFigures& f) { return f.reserved_bytes; });
+  line["device_bytes"] = figure([](const SweepFigures& f) { return f.device_bytes; });
+  const bool limited = r.figures && r.figures->usable_bytes > 0;
+  line["usable_bytes"] = limited ? Json(r.figures->usable_bytes) : Json(nullptr);
+  line["fits"] = limited ? Json(r.figures->fits) : Json(nullptr);
+  line["retries"] = figure([](const SweepFigures& f) { return f.retries; });
+  line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
+  line["where"] = figure([](const SweepFigures& f) { return f.where; });
+  line["step_flops"] = figure([](const SweepFigures& f) { return f.step_flops; });
+  line["error"] = r.error.empty() ? Json(nullptr) : Json(r.error);
+  return line;
+}
+
+}  // namespace
+
+SweepFigures sweep_figures(const Report& report) {
+  const Verdict v = verdict(report);
+  SweepFigures f;
+  f.allocated_bytes = report.peak.reading.allocated_bytes;
+  f.reserved_bytes = report.peak.reading.reserved_bytes;
+  f.device_bytes = report.peak.device_bytes;
+  f.usable_bytes = v.known ? v.usable_bytes : 0;
+  f.fits = v.fits;
+  f.retries = report.within_memory ? report.within_memory->retries : 0;
+  f.phase = report.peak.phase;
+  f.where = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
+  f.step_flops = report.compute.step_flops;
+  return f;
+}
+
+std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
+  return table_of(names, rows, style).text();
+}
+
+std::string sweep_md(std::span<const std::string> names, std::span<const SweepRow> rows) {
+  return table_of(names, rows, {}).markdown();
+}
+
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows) {
+  std::string out;
+  for (const SweepRow& r : rows) out += line_of(names, r).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out;
+}
+
+std::string sweep_json_schema() {
+  const Json integer = {{"type", {"integer", "null"}}}, text = {{"type", {"string", "null"}}};
+  const Json properties = {{"schema", {{"const", "gpuplan.sweep/1"}}},
+                           {"point", {{"type", "integer"}}},
+                           {"over", {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}}},
+                           {"peak_allocated_bytes", integer},
+                           {"peak_reserved_bytes", integer},
+                           {"device_bytes", integer},
+                           {"usable_bytes", integer},
+                           {"fits", {{"type", {"boolean", "null"}}}},
+                           {"retries", integer},
+                           {"phase", text},
+                           {"where", text},
+                           {"step_flops", integer},
+                           {"error", text}};
+  Json required = Json::array();
+  for (const auto& [key, value] : properties.items()) required.push_back(key);
+  return Json{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "a line of gpuplan sweep --format jsonl"},
+              {"type", "object"},
+              {"required", required},
+              {"properties", properties}}
+             .dump(2) +
+         "\n";
+}
+
+std::string sweep_csv_heading(std::span<const std::string> names) {
+  std::string out = "point";
+  for (const std::string& name : names) out += "," + csv_field(name);
+  return out +
+         ",peak_allocated_bytes,peak_reserved_bytes,device_bytes,usable_bytes,fits,retries,phase,where,step_flops,"
+         "error\n";
+}
+
+std::string sweep_csv_lines(std::span<const SweepRow> rows) {
+  std::string out;
+  for (const SweepRow& r : rows) {
+    out += std::to_string(r.point);
+    for (const std::string& value : r.values) out += "," + csv_field(value);
+    if (r.figures) {
+      const SweepFigures& f = *r.figures;
+      for (const std::int64_t n : {f.allocated_bytes, f.reserved_bytes, f.device_bytes}) out += "," + std::to_string(n);
+      const bool limited = f.usable_bytes > 0;
+      out += limited ? "," + std::to_string(f.usable_bytes) + (f.fits ? ",true," : ",false,") : ",,,";
+      out += std::to_string(f.retries) + "," + std::string(name_of(f.phase)) + "," + csv_field(f.where) + "," +
+             std::to_string(f.step_flops) + ",\n";
+    } else {
+      out += ",,,,,,,,,," + csv_field(r.error) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,44 @@
+// The points of a sweep as tables and lines.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "estimator/report/report.h"
+#include "estimator/report/text_style.h"
+
+namespace gpuplan {
+
+/// What a sweep keeps of a plan.
+struct SweepFigures {
+  std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // at the peak; device: all that is needed
+  std::int64_t usable_bytes = 0;                                           // of the GPU; 0: no limit is known
+  bool fits = true;                                                        // it runs; true without a limit
+  std::int64_t retries = 0;  // it runs by PyTorch giving its cache back so often in three steps
+  Phase phase = Phase::forward;
+  std::string where;            // the layer, or operation, of the peak
+  std::int64_t step_flops = 0;  // of matrix products and convolutions
+};
+SweepFigures sweep_figures(const Report& report);
+
+struct SweepRow {
+  std::int64_t point = 0;           // its number in the whole sweep, whatever the shard
+  std::vector<std::string> values;  // of the swept flags
+  std::optional<SweepFigures> figures;
+  std::string error;  // where there are none: why it cannot be run
+};
+
+/// A row a point; `names` are those of the swept flags.
+std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style);
+std::string sweep_md(std::span<const std::string> names, std::span<const SweepRow> rows);
+/// gpuplan.sweep/1: an object a line, of one point (sweep_json_schema).
+std::string sweep_json_lines(std::span<const std::string> names, std::span<const SweepRow> rows);
+std::string sweep_json_schema();
+/// RFC 4180; bytes as integers, empty where there is no figure.
+std::string sweep_csv_heading(std::span<const std::string> names);
+std::string sweep_csv_lines(std::span<const SweepRow> rows);
+
+}  // namespace gpuplan

@@ -1,0 +1,154 @@
+#include "estimator/search/fit.h"
+
+#include <algorithm>
+#include <map>
+
+#include "estimator/device/arithmetic.h"
+#include "estimator/error.h"
+#include "estimator/integers.h"
+#include "estimator/search/device_bytes.h"
+#include "estimator/search/workers.h"
+
+namespace gpuplan {
+namespace {
+
+// The plans of GPUs that reserve alike, each batch planned once.
+class Reservations {
+ public:
+  Reservations(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
+      : model_(model), catalog_(catalog), run_(run), gpu_(gpu) {}
+
+  // Of micro-batches of so many samples each; nothing where that cannot be run.
+  std::optional<std::int64_t> of(std::int64_t samples) {
+    const auto [at, is_new] = known_.try_emplace(samples);
+    if (is_new) {
+      try {
+        run_.batch = checked_mul(samples, run_.micro_batches);
+        at->second = reserved_bytes(model_, catalog_, run_, gpu_);
+      } catch (const Error& error) {
+        if (!refusal_) refusal_ = error;
+      }
+    }
+    return at->second;
+  }
+
+  // Why nothing can be run, where nothing can.
+  void throw_refusal() const {
+    const bool any = std::ranges::any_of(known_, [](const auto& entry) { return entry.second.has_value(); });
+    if (!any && refusal_) throw *refusal_;
+  }
+
+ private:
+  const Model& model_;
+  Catalog catalog_;
+  RunConfig run_;
+  const Gpu& gpu_;
+  std::map<std::int64_t, std::optional<std::int64_t>> known_;
+  std::optional<Error> refusal_;
+};
+
+// Samples of a micro-batch into those of the batch.
+FittingBatch whole(const FittingBatch& part, std::int64_t micro_batches) {
+  return {.samples = part.samples * micro_batches, .bytes = part.bytes, .least = part.least * micro_batches};
+}
+
+void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservations) {
+  const std::int64_t parts = question.run.micro_batches;
+  const std::int64_t context = context_bytes(question.run, row.gpu);
+  const NeedOfBatch need = [&](std::int64_t samples) -> std::optional<std::int64_t> {
+    const std::optional<std::int64_t> reserved = reservations.of(samples);
+    return reserved ? std::optional(*reserved + context) : std::nullopt;
+  };
+  const FittingBatch largest = largest_batch(need, row.usable_bytes, question.most / parts);
+  row.largest = whole(largest, parts);
+  row.power_of_two = whole(largest_power_of_two(need, row.usable_bytes, largest.samples), parts);
+  row.fits = row.largest.samples > 0;
+  if (question.batch) {
+    row.asked_bytes = need(*question.batch / parts).value_or(0);
+    row.fits = row.asked_bytes > 0 && row.asked_bytes <= row.usable_bytes;
+  }
+  reservations.throw_refusal();
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// A share of a GPU has a share of its memory, and is none of these.
+void find_instance(FitRow& row, const FitQuestion& question, std::span<const Instance> instances) {
+  for (const Instance& i : instances) {
+    const std::optional<double> price = question.spot ? i.spot_usd : i.usd;
+    if (i.gpu != row.gpu.name || i.gpu_count < 1 || !price) continue;
+    if (!question.providers.empty() && !contains(question.providers, i.provider)) continue;
+    if (!question.region.empty() && i.region != question.region) continue;
+    if (row.usd && *row.usd <= *price) continue;
+    row.instance = i;
+    row.usd = price;
+  }
+}
+
+bool within_budget(const FitRow& row, const FitQuestion& question) {
+  return !question.most_usd || (row.usd && *row.usd <= *question.most_usd);
+}
+
+// Where the user names a cloud or a budget, what has no price is no answer.
+void choose(Fit& fit, const FitQuestion& question) {
+  const bool needs_price =
+      question.most_usd || !question.providers.empty() || !question.region.empty() || question.spot;
+  const auto better = [](const FitRow& a, const FitRow& b) {
+    if (a.usd.has_value() != b.usd.has_value()) return a.usd.has_value();
+    if (a.usd && *a.usd != *b.usd) return *a.usd < *b.usd;
+    return a.usable_bytes < b.usable_bytes;
+  };
+  for (std::size_t i = 0; i < fit.rows.size(); ++i) {
+    const FitRow& row = fit.rows[i];
+    if (!row.fits || !within_budget(row, question) || (needs_price && !row.usd)) continue;
+    if (!fit.chosen || better(row, fit.rows[*fit.chosen])) fit.chosen = i;
+  }
+  if (!fit.chosen) return;
+  const bool priced = fit.rows[*fit.chosen].usd.has_value();
+  fit.why = fit.rows.size() == 1 ? "fits" : priced ? "the cheapest that fits" : "the smallest that fits";
+}
+
+// Those that share their plans, a worker's piece each.
+std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows) {
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto group = std::ranges::find_if(
+        groups, [&](const auto& members) { return reserve_alike(rows[members.front()].gpu, rows[i].gpu); });
+    group == groups.end() ? groups.push_back({i}) : group->push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
+             std::span<const Instance> instances, std::size_t threads) {
+  Fit fit;
+  for (const Gpu& gpu : gpus) {
+    FitRow row;
+    row.gpu = gpu;
+    row.usable_bytes = usable_bytes(gpu);
+    find_instance(row, question, instances);
+    try {
+      refuse_arithmetic(question.run, gpu);
+    } catch (const Error& error) {
+      row.refused = error.message();
+    }
+    if (const auto emulated = emulated_arithmetic(question.run, gpu); row.refused.empty() && !emulated.empty())
+      row.refused = emulated.front();
+    fit.rows.push_back(std::move(row));
+  }
+  std::vector<std::vector<std::size_t>> groups = alike(fit.rows);
+  for (auto& group : groups) std::erase_if(group, [&](std::size_t i) { return !fit.rows[i].refused.empty(); });
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
+  run_on_workers(groups.size(), threads, [&](std::size_t g) {
+    Reservations reservations(model, catalog, question.run, fit.rows[groups[g].front()].gpu);
+    for (const std::size_t i : groups[g]) fill_row(fit.rows[i], question, reservations);
+  });
+  choose(fit, question);
+  return fit;
+}
+
+}  // namespace gpuplan

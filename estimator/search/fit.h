@@ -1,0 +1,53 @@
+// Which GPUs a run fits, up to which batch, and what renting one costs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/layer.h"
+#include "estimator/market/instance.h"
+#include "estimator/run_config.h"
+#include "estimator/search/largest_batch.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+struct FitQuestion {
+  RunConfig run;                       // but for its batch
+  std::optional<std::int64_t> batch;   // one that has to fit; nothing: any
+  std::int64_t most = 1'000'000'000;   // samples of a batch
+  std::optional<double> most_usd;      // an hour of the instance
+  bool spot = false;                   // at the price of preemptible instances
+  std::vector<std::string> providers;  // none: all
+  std::string region;                  // "": all
+};
+
+/// What there is to say of one kind of GPU. A batch is a multiple of the run's micro-batches.
+struct FitRow {
+  Gpu gpu;
+  std::int64_t usable_bytes = 0;
+  std::string refused;               // why the run is none for this GPU; then there is nothing below but an instance
+  std::int64_t asked_bytes = 0;      // what the batch asked for needs; 0: none was, or it cannot be run
+  bool fits = false;                 // the batch asked for, or any
+  FittingBatch largest;              // see largest_batch.h
+  FittingBatch power_of_two;         // samples of a micro-batch are one
+  std::optional<Instance> instance;  // the cheapest with such a GPU, whole, that the question allows
+  std::optional<double> usd;         // an hour of it
+};
+
+struct Fit {
+  std::vector<FitRow> rows;           // a GPU each, in the order given
+  std::optional<std::size_t> chosen;  // the row to take: fits, and costs least; without prices the least memory
+  std::string why;                    // "the cheapest that fits"
+};
+
+/// Plans each GPU on `threads` threads. `instances`: what is rented. Throws Error where the run is refused whatever the
+/// batch and the GPU.
+Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
+             std::span<const Instance> instances, std::size_t threads);
+
+}  // namespace gpuplan

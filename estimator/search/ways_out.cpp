@@ -1,0 +1,148 @@
+#include "estimator/search/ways_out.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "estimator/device/arithmetic.h"
+#include "estimator/error.h"
+#include "estimator/plan.h"
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+namespace {
+
+// What does not fit.
+struct Case {
+  const Model& model;
+  Catalog catalog;
+  const RunConfig& run;
+  const Gpu& gpu;
+};
+
+// The report of `run`, or nothing when it cannot be run at all.
+std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
+  try {
+    return plan(c.model, c.catalog, run, &c.gpu);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// What `run` needs on the device, or nothing when it cannot be run at all.
+std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
+  const std::optional<Report> report = try_plan(c, run);
+  return report ? std::optional(report->peak.device_bytes) : std::nullopt;
+}
+
+// The largest batch, in as many micro-batches, below the run's for which `good` holds; it does for `known_good`, or
+// that is 0. What a step needs grows with the batch, so halving the interval finds it.
+template <typename Good>
+std::int64_t largest_batch(const Case& c, std::int64_t known_good, Good&& good) {
+  RunConfig run = c.run;
+  std::int64_t right = known_good / run.micro_batches, too_big = run.batch / run.micro_batches;
+  while (too_big - right > 1) {
+    const std::int64_t samples = right + (too_big - right) / 2;
+    run.batch = samples * run.micro_batches;
+    const std::optional<Report> report = try_plan(c, run);
+    (report && good(*report) ? right : too_big) = samples;
+  }
+  return right * run.micro_batches;
+}
+
+WayOut way_with_batch(const Case& c, std::int64_t batch) {
+  RunConfig run = c.run;
+  run.batch = batch;
+  const Report report = plan(c.model, c.catalog, run, &c.gpu);
+  return {.flags = "--batch " + std::to_string(batch),
+          .device_bytes = report.peak.device_bytes,
+          .retries = report.within_memory ? report.within_memory->retries : 0};
+}
+
+// The largest batch that fits, and the largest that runs at all where that is larger.
+std::vector<WayOut> smaller_batches(const Case& c) {
+  const std::int64_t fits = largest_batch(c, 0, [](const Report& r) { return verdict(r).at_once; });
+  const std::int64_t runs = largest_batch(c, fits, [](const Report& r) { return verdict(r).fits; });
+  std::vector<WayOut> ways;
+  if (fits > 0) ways.push_back(way_with_batch(c, fits));
+  if (runs > fits) ways.push_back(way_with_batch(c, runs));
+  return ways;
+}
+
+// The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
+std::optional<WayOut> more_micro_batches(const Case& c, std::int64_t usable_bytes) {
+  RunConfig run = c.run;
+  if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
+  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2) {
+    const std::optional<std::int64_t> bytes = needs(c, run);
+    if (bytes && *bytes <= usable_bytes)
+      return WayOut{.flags = "--micro-batches " + std::to_string(run.micro_batches), .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, const Gpu& gpu) {
+  std::vector<std::pair<std::string, RunConfig>> list;
+  const auto add = [&](const char* flags, auto change) {
+    list.emplace_back(flags, run);
+    change(list.back().second);
+  };
+  if (run.precision == DType::fp32 || run.precision == DType::fp64) {
+    const bool bf16 = computes(gpu, Arithmetic::bf16);
+    if (run.mode == Mode::train && run.precision == DType::fp32 && !run.autocast)
+      add(bf16 ? "--amp bf16" : "--amp fp16", [bf16](RunConfig& r) { r.autocast = bf16 ? DType::bf16 : DType::fp16; });
+    add(bf16 ? "--precision bf16" : "--precision fp16", [bf16](RunConfig& r) {
+      r.precision = bf16 ? DType::bf16 : DType::fp16;
+      r.autocast.reset();
+    });
+  }
+  if (run.mode == Mode::train && run.checkpoint.kind != CheckpointConfig::Kind::block)
+    add("--checkpoint block", [](RunConfig& r) { r.checkpoint.kind = CheckpointConfig::Kind::block; });
+  if (run.mode == Mode::infer && run.weights == WeightFormat::as_computed)
+    add("--weights int8", [](RunConfig& r) { r.weights = WeightFormat::int8; });
+  if (run.mode == Mode::train && run.optimizer.impl == OptimizerImpl::foreach_)
+    add("--opt-impl for-loop", [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
+  if (run.mode == Mode::train && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
+    add("--opt sgd", [](RunConfig& r) {
+      r.optimizer = {.kind = OptimizerKind::sgd, .impl = r.optimizer.impl, .weight_decay = r.optimizer.weight_decay};
+    });
+  if (run.batch > 1 && run.micro_batches == 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
+  return list;
+}
+
+// The one with the least memory, of those that nothing has to be emulated on.
+std::optional<WayOut> bigger_gpu(const Case& c, std::span<const Gpu> others) {
+  std::vector<Gpu> bigger;
+  for (const Gpu& other : others)
+    if (usable_bytes(other) > usable_bytes(c.gpu) && emulated_arithmetic(c.run, other).empty()) bigger.push_back(other);
+  std::ranges::stable_sort(bigger, {}, [](const Gpu& gpu) { return usable_bytes(gpu); });
+  for (const Gpu& gpu : bigger) {
+    const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, gpu}, c.run);
+    if (bytes && *bytes <= usable_bytes(gpu)) return WayOut{.flags = "--gpu " + gpu.name, .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
+                             std::span<const Gpu> others) {
+  const Verdict v = verdict(report);
+  if (!v.known || v.fits) return {};
+  const Case c{model, catalog, report.run, gpu};
+  std::vector<WayOut> fitting = smaller_batches(c);
+  std::optional<WayOut> closest;
+  if (const std::optional<WayOut> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);
+  for (const auto& [flags, run] : changes(c.run, gpu)) {
+    const std::optional<std::int64_t> bytes = needs(c, run);
+    if (!bytes) continue;
+    const WayOut way{.flags = flags, .device_bytes = *bytes};
+    if (!closest || way.device_bytes < closest->device_bytes) closest = way;
+    if (way.device_bytes <= v.usable_bytes && flags != "--batch 1") fitting.push_back(way);
+  }
+  if (const std::optional<WayOut> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
+  if (fitting.empty() && closest) fitting.push_back(*closest);
+  return fitting;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,30 @@
+// A step that does not fit: the changes to make it fit, each by itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/layer.h"
+#include "estimator/report/report.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+/// A way to make a step that does not fit, fit: flags to add, and what is needed then.
+struct WayOut {
+  std::string flags;
+  std::int64_t device_bytes = 0;
+  std::int64_t retries = 0;  // it runs with less than that, PyTorch giving its cache back so often in three steps
+};
+
+/// What is tried: the largest batch that fits and the largest that runs, micro-batches, half types, checkpointing of
+/// blocks, leaner optimizers, weights of 8 bits, and of `others` the smallest GPU that it fits as it is. Those that fit
+/// `gpu`; when none does, the change that comes closest. `report`: of the step on `gpu`, whose memory is known.
+std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
+                             std::span<const Gpu> others = {});
+
+}  // namespace gpuplan

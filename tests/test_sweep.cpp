@@ -1,0 +1,193 @@
+// gpuplan sweep's flags, points and rows; gpuplan fit's amounts, rows and JSON.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "estimator/report/fit_table.h"
+#include "estimator/report/sweep_table.h"
+#include "tests/json_schema.h"
+#include "tests/zoo_models.h"
+#include "tools/money.h"
+#include "tools/sweep_points.h"
+#include "tools/swept_flags.h"
+
+using namespace gpuplan;
+using gpuplan::tests::check_against;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string error_of(const auto& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+SweepPoints points(const Words& over) {
+  RunOptions base;
+  base.model = "zoo:resnet18";
+  std::vector<SweptFlag> flags;
+  for (const std::string& text : over) flags.push_back(read_swept_flag(text));
+  return SweepPoints(base, flags);
+}
+
+}  // namespace
+
+TEST_CASE("--over takes lists and ranges") {
+  CHECK_EQ(read_swept_flag("batch=8:512:x2").values, Words{"8", "16", "32", "64", "128", "256", "512"});
+  CHECK_EQ(read_swept_flag("batch=8:500:x2").values.back(), "256");
+  CHECK_EQ(read_swept_flag("batch=1,2:4,10:30:10").values, Words{"1", "2", "3", "4", "10", "20", "30"});
+  CHECK_EQ(read_swept_flag("precision=fp32,amp-bf16").values, Words{"fp32", "amp-bf16"});
+  CHECK_EQ(read_swept_flag("--dtype=fp16").name, "precision");
+  CHECK_EQ(read_swept_flag("gpu=22 GiB,l4").values, Words{"22 GiB", "l4"});
+  CHECK_EQ(read_swept_flag("set.classes=10:30:10").values, Words{"10", "20", "30"});
+  CHECK_EQ(read_swept_flag("alloc-conf=max_split_size_mb:64").values, Words{"max_split_size_mb:64"});
+  CHECK_EQ(read_swept_flag("batch=9223372036854775806:9223372036854775807").values.size(), 2);
+}
+
+TEST_CASE("--over says what is wrong with a list") {
+  const auto message = [](const std::string& text) { return error_of([&] { (void)read_swept_flag(text); }); };
+  CHECK(says(message("bach=1"), "did you mean \"batch\""));
+  CHECK(says(message("set.=1"), "no flag that can be swept"));
+  CHECK(says(message("batch"), "expects NAME=VALUES"));
+  CHECK(says(message("=1"), "expects NAME=VALUES"));
+  CHECK(says(message("batch="), "an empty value"));
+  CHECK(says(message("batch=1,,2"), "an empty value"));
+  CHECK(says(message("batch=1,2,1"), "the value 1 is there twice"));
+  CHECK(says(message("batch=1:4,2"), "the value 2 is there twice"));
+  CHECK(says(message("batch=4:1"), "begins above its end"));
+  for (const char* text : {"batch=1:9:0", "batch=1:9:x1", "batch=0:9:x2", "batch=1:9:-1"})
+    CHECK(says(message(text), "does not get from its begin to its end"));
+  for (const char* text : {"batch=a:9", "batch=1:", "batch=1:9:x", "batch=1:2:3:4", "batch=1.5:2"})
+    CHECK(says(message(text), "a range is FROM:TO"));
+  CHECK(says(message("batch=1:100001"), "more than 100,000 values"));
+}
+
+TEST_CASE("every part of a sweep is in one shard") {
+  CHECK(says(error_of([] { (void)read_shard("0/4"); }), "1/4 to 4/4"));
+  CHECK(says(error_of([] { (void)read_shard("5/4"); }), "1/4 to 4/4"));
+  for (const char* text : {"", "1", "1/0", "a/b", "1/", "/2", "1/2/3", "1.0/2", "-1/-2"})
+    CHECK(says(error_of([&] { (void)read_shard(text); }), "expects N/COUNT"));
+  std::set<std::size_t> seen;
+  for (int n = 1; n <= 5; ++n) {
+    const Shard shard = read_shard(std::to_string(n) + "/5");
+    for (std::size_t point = shard.number; point < 23; point += shard.count) CHECK(seen.insert(point).second);
+  }
+  CHECK_EQ(seen.size(), 23);
+}
+
+TEST_CASE("the last flag of a sweep changes fastest") {
+  SweepPoints sweep = points({"batch=1,2", "opt=sgd,adam,adagrad"});
+  CHECK_EQ(sweep.count(), 6);
+  CHECK_EQ(sweep.names(), Words{"batch", "opt"});
+  CHECK_EQ(sweep.plan_point(0).values, Words{"1", "sgd"});
+  CHECK_EQ(sweep.plan_point(1).values, Words{"1", "adam"});
+  CHECK_EQ(sweep.plan_point(5).values, Words{"2", "adagrad"});
+}
+
+TEST_CASE("a point of a sweep is a plan") {
+  SweepPoints sweep = points({"precision=amp-bf16,fp32", "gpu=t4,h200"});
+  RunConfig run;
+  const Report report = plan_zoo("resnet18", run, "h200");
+  const SweepRow row = sweep.plan_point(3);
+  REQUIRE(row.figures.has_value());
+  CHECK_EQ(row.figures->allocated_bytes, report.peak.reading.allocated_bytes);
+  CHECK_EQ(row.figures->reserved_bytes, report.peak.reading.reserved_bytes);
+  CHECK_EQ(row.figures->device_bytes, report.peak.device_bytes);
+  CHECK_EQ(row.figures->usable_bytes, usable_bytes(*report.gpu));
+  CHECK_EQ(row.figures->step_flops, report.compute.step_flops);
+  run.autocast = DType::bf16;
+  CHECK_EQ(sweep.plan_point(1).figures->device_bytes, plan_zoo("resnet18", run, "h200").peak.device_bytes);
+  CHECK(sweep.warnings().empty());
+  (void)sweep.plan_point(0);  // bf16 on a T4
+  REQUIRE_EQ(sweep.warnings().size(), 1);
+  CHECK(says(sweep.warnings().begin()->first, "T4 has no bf16 arithmetic"));
+}
+
+TEST_CASE("what some combination can use is a value, and the others say why they cannot") {
+  SweepPoints sweep = points({"batch=1,4", "micro-batches=1,2,4"});
+  CHECK(says(sweep.plan_point(1).error, "does not split into 2"));
+  CHECK_FALSE(sweep.plan_point(1).figures.has_value());
+  CHECK(sweep.plan_point(4).figures.has_value());
+  CHECK(says(error_of([] { (void)points({"batch=1,4", "micro-batches=1,3"}); }), "does not split into 3"));
+  CHECK(says(error_of([] { (void)points({"opt=adam,adma"}); }), "did you mean \"adam\""));
+  CHECK(says(error_of([] { (void)points({"gpu=t4,l44"}); }), "did you mean \"l4"));
+  CHECK(says(error_of([] { (void)points({"batch=1", "batch=2"}); }), "given twice"));
+  CHECK(says(error_of([] { (void)points({"dtype=fp32", "precision=fp16"}); }), "given twice"));
+}
+
+TEST_CASE("a variable of the model is swept too, and one that it has not is an error of the point") {
+  SweepPoints sweep = points({"set.classes=10,1000"});
+  CHECK_LT(sweep.plan_point(0).figures->allocated_bytes, sweep.plan_point(1).figures->allocated_bytes);
+  SweepPoints wrong = points({"set.clases=10"});
+  CHECK(says(wrong.plan_point(0).error, "no variable \"clases\""));
+  CHECK_THROWS_AS(wrong.throw_reason(0), Error);
+}
+
+TEST_CASE("lines of a sweep hold to their schema") {
+  SweepPoints sweep = points({"batch=1,4", "micro-batches=1,2"});
+  std::vector<SweepRow> rows;
+  for (std::size_t i = 0; i < sweep.count(); ++i) rows.push_back(sweep.plan_point(i));
+  const nlohmann::json schema = nlohmann::json::parse(sweep_json_schema());
+  std::istringstream lines(sweep_json_lines(sweep.names(), rows));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    nlohmann::json value = nlohmann::json::parse(line);
+    CHECK_EQ(value["over"].size(), 2);
+    nlohmann::json open = schema;
+    open["properties"].erase("over");
+    open["required"].erase(2);
+    value.erase("over");
+    check_against(open, value, "");
+  }
+  CHECK_EQ(count, 4);
+  // As many fields in every line as in the heading.
+  const auto commas = [](const std::string& text) { return std::count(text.begin(), text.end(), ','); };
+  const auto heading = commas(sweep_csv_heading(sweep.names()));
+  for (const SweepRow& row : rows) CHECK_EQ(commas(sweep_csv_lines({&row, 1})), heading);
+}
+
+TEST_CASE("a fit's JSON holds to its schema") {
+  FitReport report;
+  report.model = "net";
+  report.fit.rows.resize(2);
+  report.fit.rows[0].gpu.name = "t4";
+  report.fit.rows[0].fits = true;
+  report.fit.rows[0].largest = {152, 15'000'000'000, 1};
+  report.fit.rows[0].power_of_two = {128, 13'000'000'000, 1};
+  report.fit.rows[0].instance = Instance{};
+  report.fit.rows[0].instance->price_date = "2026-07-20";
+  report.fit.rows[0].usd = 0.526;
+  report.fit.rows[1].refused = "has no bf16";
+  const nlohmann::json schema = nlohmann::json::parse(fit_json_schema());
+  check_against(schema, nlohmann::json::parse(fit_json(report, "1", 0)), "");
+  report.fit.chosen = 0;
+  report.fit.why = "the cheapest that fits";
+  report.ways.push_back({.flags = "--batch 3", .device_bytes = 5, .retries = 0});
+  report.question.batch = 64;
+  report.question.most_usd = 0.5;
+  const nlohmann::json json = nlohmann::json::parse(fit_json(report, "1", 0));
+  check_against(schema, json, "");
+  CHECK_EQ(json["chosen"]["arguments"], "--batch 64 --gpu t4");
+  const std::string csv = fit_csv(report);
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) CHECK_EQ(std::count(line.begin(), line.end(), ','), 16);
+}
+
+TEST_CASE("a budget is dollars an hour") {
+  for (const char* text : {"5usd/h", "5 USD/h", "$5/h", "5.0usd/hour", "5 usd / h"})
+    CHECK_EQ(usd_per_hour("--budget", text), 5);
+  CHECK_EQ(usd_per_hour("--budget", "0.526usd/h"), 0.526);
+  for (const char* text : {"", "5", "5usd", "usd/h", "0usd/h", "-1usd/h", "nanusd/h", "infusd/h", "1e999usd/h",
+                           "5eur/h", "$5usd/h", "5usd/d", "5usd/h!", "0x5usd/h"})
+    CHECK(says(error_of([&] { (void)usd_per_hour("--budget", text); }), "expects US dollars an hour above 0"));
+}

@@ -1,0 +1,35 @@
+#include "tools/money.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "estimator/error.h"
+
+namespace gpuplan {
+
+double usd_per_hour(const std::string& flag, const std::string& text) {
+  const auto refused = [&](const std::string& why) {
+    return Error(flag + " expects US dollars an hour above 0, such as 5usd/h, not \"" + text + "\"" + why,
+                 ErrorKind::usage);
+  };
+  std::string words;
+  for (const char c : text)
+    if (c != ' ') words += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  std::string_view amount = words;
+  const bool sign = amount.starts_with('$');
+  if (sign) amount.remove_prefix(1);
+  double usd = 0;
+  const auto [end, problem] = std::from_chars(amount.data(), amount.data() + amount.size(), usd);
+  if (problem != std::errc()) throw refused("");
+  const std::string_view unit(end, static_cast<std::size_t>(amount.data() + amount.size() - end));
+  const bool currency = sign ? !unit.starts_with("usd") : unit.starts_with("usd");
+  const std::string_view per = currency && !sign ? unit.substr(3) : unit;
+  if (!currency || (per != "/h" && per != "/hour"))
+    throw refused(unit.empty() ? ": say the unit, as prices are by the hour" : "");
+  if (!std::isfinite(usd) || usd <= 0) throw refused("");
+  return usd;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,12 @@
+// Amounts of money as flags have them.
+#pragma once
+
+#include <string>
+
+namespace gpuplan {
+
+/// US dollars an hour, above 0: "5usd/h", "5 USD/h", "$5/h", "0.526usd/h". Throws Error (usage) for anything else, 0, a
+/// negative amount, NaN and other currencies among it.
+double usd_per_hour(const std::string& flag, const std::string& text);
+
+}  // namespace gpuplan

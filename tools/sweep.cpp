@@ -1,0 +1,155 @@
+// gpuplan sweep MODEL --over batch=8:512:x2 --over gpu=t4,l4: a plan for every combination of values.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "estimator/search/workers.h"
+#include "tools/commands.h"
+#include "tools/output_options.h"
+#include "tools/progress_line.h"
+#include "tools/sweep_points.h"
+#include "tools/trace_plan.h"
+#include "tools/words.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct SweepOptions {
+  RunOptions run;
+  OutputOptions output;
+  std::vector<std::string> over;
+  std::string shard, jobs;
+};
+
+// A sweep's JSON is an object a line, which has a name and an ending of its own.
+void take_json_lines(OutputOptions& output) {
+  if (output.format == "jsonl") output.format = "json";
+  for (std::string& file : output.files) {
+    if (file.starts_with("jsonl:")) file.erase(4, 1);
+    if (file.ends_with(".jsonl") && file.find(':') == std::string::npos) file.insert(0, "json:");
+  }
+}
+
+// "sweep [#####.....] 52 %  2,600 of 5,000, 3 s left"
+std::string progress_text(std::size_t done, std::size_t all, double seconds) {
+  constexpr std::size_t kColumns = 20;
+  std::string bar(done * kColumns / all, '#');
+  bar.resize(kColumns, '.');
+  const double left = seconds / static_cast<double>(std::max<std::size_t>(done, 1)) * static_cast<double>(all - done);
+  return "sweep [" + bar + "] " + std::to_string(done * 100 / all) + " %  " +
+         format_count(static_cast<std::int64_t>(done)) + " of " + format_count(static_cast<std::int64_t>(all)) + ", " +
+         format_count(static_cast<std::int64_t>(left) + 1) + " s left";
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepOptions& options, SweepPoints& points)
+      : options_(options), points_(points), names_(points.names()), format_(format_of(options.output)) {
+    const Shard shard = options.shard.empty() ? Shard{} : read_shard(options.shard);
+    constexpr std::size_t kMostPoints = 1'000'000;
+    first_ = shard.number;
+    stride_ = shard.count;
+    count_ = points.count() > first_ ? (points.count() - first_ - 1) / stride_ + 1 : 0;
+    if (count_ > kMostPoints)
+      throw Error("these are " + format_count(static_cast<std::int64_t>(count_)) + " plans, more than " +
+                      format_count(static_cast<std::int64_t>(kMostPoints)) + " at once",
+                  ErrorKind::usage)
+          .help("--shard 1/" + std::to_string(count_ / kMostPoints + 1) + " plans a part of them");
+  }
+
+  int run() {
+    const std::vector<OutputFile> files = files_of(options_.output);
+    refuse_unwritable(files);
+    plan_all();
+    show_warnings();
+    if (count_ == 0 && format_ == Format::csv) write_stdout(sweep_csv_heading(names_));
+    for (const OutputFile& file : files)
+      write_file(file.path, render(rows_, file.format, file_style(options_.output), true));
+    if (!streams()) write_stdout(render(rows_, format_, terminal_style(options_.output), true));
+    return 0;
+  }
+
+ private:
+  // Lines can be printed as they come.
+  bool streams() const { return format_ == Format::json || format_ == Format::csv; }
+
+  void plan_all() {
+    constexpr std::size_t kChunk = 4096;
+    const std::size_t threads =
+        options_.jobs.empty() ? cores() : static_cast<std::size_t>(whole_number("--jobs", options_.jobs, 1, 4096));
+    ProgressLine progress(!options_.output.quiet);
+    const auto started = std::chrono::steady_clock::now();
+    rows_.resize(count_);
+    for (std::size_t from = 0; from < count_; from += kChunk) {
+      const std::size_t n = std::min(kChunk, count_ - from);
+      run_on_workers(
+          n, threads, [&](std::size_t i) { rows_[from + i] = points_.plan_point(first_ + (from + i) * stride_); },
+          [&](std::size_t done) {
+            if (!progress.due()) return;
+            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
+            progress.show(progress_text(from + done, count_, passed.count()));
+          });
+      const std::span<const SweepRow> chunk = std::span(rows_).subspan(from, n);
+      if (from == 0 && std::ranges::none_of(chunk, [](const SweepRow& r) { return r.figures.has_value(); }))
+        points_.throw_reason(first_);
+      if (streams()) write_stdout(render(chunk, format_, {}, from == 0));
+    }
+  }
+
+  // Each once, whatever the number of points that it is about.
+  void show_warnings() const {
+    if (options_.output.quiet) return;
+    for (const auto& [warning, times] : points_.warnings())
+      write_stderr("warning: " + warning + " (" + format_count(times) + (times == 1 ? " point)\n" : " points)\n"));
+  }
+
+  std::string render(std::span<const SweepRow> rows, Format format, const TextStyle& style, bool heading) const {
+    switch (format) {
+      case Format::json: return sweep_json_lines(names_, rows);
+      case Format::csv: return (heading ? sweep_csv_heading(names_) : "") + sweep_csv_lines(rows);
+      case Format::md: return sweep_md(names_, rows);
+      case Format::table: break;
+    }
+    return sweep_text(names_, rows, style);
+  }
+
+  const SweepOptions& options_;
+  SweepPoints& points_;
+  std::vector<std::string> names_;
+  Format format_;
+  std::size_t first_ = 0, stride_ = 1, count_ = 0;
+  std::vector<SweepRow> rows_;
+};
+
+int run_sweep(const SweepOptions& options) {
+  refuse_learned_trace(options.run.model);
+  if (options.over.empty())
+    throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
+  std::vector<SweptFlag> flags;
+  for (const std::string& text : options.over) flags.push_back(read_swept_flag(text));
+  SweepPoints points(options.run, std::move(flags));
+  return Sweep(options, points).run();
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<SweepOptions>();
+  CLI::App* const command = app.add_subcommand("sweep", "A plan for every combination of flags' values");
+  add_run_options(*command, options->run);
+  command->add_option("--over", options->over, "Values of a flag, or of a variable as set.NAME; repeatable")
+      ->type_name("NAME=A,B,...|FROM:TO[:STEP|:xFACTOR]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--shard", options->shard, "Only this part of the points, as in 1/16")->type_name("N/COUNT");
+  command->add_option("-j,--jobs", options->jobs, "Threads (one a core)")->type_name("N");
+  add_output_options(*command, options->output);
+  command->callback([options, &exit_code] {
+    take_json_lines(options->output);
+    exit_code = run_sweep(*options);
+  });
+}
+
+}  // namespace gpuplan

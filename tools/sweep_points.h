@@ -1,0 +1,55 @@
+// The points of a sweep: every combination of the swept flags' values, the last flag's changing fastest.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "estimator/error.h"
+#include "estimator/report/sweep_table.h"
+#include "tools/run_options.h"
+#include "tools/swept_flags.h"
+
+namespace gpuplan {
+
+class SweepPoints {
+ public:
+  /// Throws Error (usage) for a flag that is given besides being swept, for values that no combination can use, and
+  /// for more points than can be counted.
+  SweepPoints(RunOptions base, std::vector<SweptFlag> flags);
+
+  std::size_t count() const { return count_; }
+  std::vector<std::string> names() const;
+  /// Plans a point. May be called by several threads at once. What cannot be planned has a reason; never throws Error.
+  SweepRow plan_point(std::size_t point);
+  /// What plans so far have warned of, and how many of them did.
+  const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
+  /// As the error that it is.
+  [[noreturn]] void throw_reason(std::size_t point);
+
+ private:
+  // A model that was read, or why it was not.
+  struct ReadModel {
+    std::shared_ptr<const Model> model;
+    std::optional<Error> error;
+  };
+
+  std::vector<std::string> values_of(std::size_t point) const;
+  RunOptions options_of(std::size_t point) const;
+  void refuse_given_flags() const;
+  void check_values(std::size_t flag) const;
+  void load_gpus();
+  std::shared_ptr<const Model> model_of(const RunOptions& options);
+  Report report_of(std::size_t point);
+
+  RunOptions base_;
+  std::vector<SweptFlag> flags_;
+  std::size_t count_ = 1;
+  std::map<std::string, Gpu> gpus_;  // by what --gpu calls them
+  std::mutex mutex_;                 // of what follows
+  std::map<std::string, ReadModel> models_;
+  std::map<std::string, std::int64_t> warnings_;
+};
+
+}  // namespace gpuplan
