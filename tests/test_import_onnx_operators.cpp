@@ -107,6 +107,31 @@ TEST_CASE("buffers and folded tables are no parameters where the file says what 
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 8);
 }
 
+TEST_CASE("a product with a buffer has no parameters") {
+  onnx::ModelProto model = small_model();
+  add_initializer(model, "first.weight", {8, 4});
+  add_initializer(model, "blur.filt", {4, 5});
+  add_node(model, "MatMul", {"x", "first.weight"}, "a");
+  add_node(model, "MatMul", {"a", "blur.filt"}, "y");
+  add_kind(model, "first.weight", "PARAMETER", "p_first_weight");
+  add_kind(model, "blur.filt", "BUFFER", "b_blur_filt");
+  const Report report = plan_bytes(model.SerializeAsString(), 3);
+  CHECK_EQ(report.model.parameters, 8 * 4);
+  CHECK_EQ(report.compute.forward_macs, 3 * (8 * 4 + 4 * 5));
+}
+
+TEST_CASE("a convolution with a buffer, as a blur's, has no parameters") {
+  onnx::ModelProto model = small_model();
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (const std::int64_t n : {7, 9}) shape.add_dim()->set_dim_value(n);
+  add_initializer(model, "blur.filt", {8, 1, 3, 3});
+  onnx::NodeProto& blur = add_node(model, "Conv", {"x", "blur.filt"}, "y");
+  add_attribute(blur, "group").set_i(8);
+  const Report report = plan_bytes(model.SerializeAsString(), 3);
+  CHECK_EQ(report.model.parameters, 0);
+  CHECK_EQ(report.compute.forward_macs, 3 * 8 * (5 * 7) * (3 * 3));
+}
+
 TEST_CASE("Einsum of two operands is one product") {
   // 3 samples of 8 numbers times 16 rows of 8.
   CHECK_EQ(plan_bytes(einsum("bi,oi->bo"), 3).compute.forward_macs, 3 * 8 * 16);

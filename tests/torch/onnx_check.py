@@ -291,8 +291,13 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
         module = modules[name.rpartition(".")[0]]
         if name in tensors or isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm)):
             continue
-        if plain(parameter.shape) in others:
-            others.remove(plain(parameter.shape))
+        whole = [plain(parameter.shape)]
+        rows = [plain(parameter.shape[1:])] * len(parameter) if parameter.dim() > 1 else whole
+        for pieces in (whole, rows):  # code that selects rows is folded to them
+            if all(others.count(piece) >= len(pieces) for piece in pieces):
+                for piece in pieces:
+                    others.remove(piece)
+                break
         else:
             gone[name] = parameter.numel()
     return gone

@@ -55,6 +55,8 @@ void emit_conv(Emission& e) {
                      pair_text(windows.kernel) + window_arguments(windows);
   if (groups != 1) call += ", groups=" + std::to_string(groups);
   if (!e.has(2)) call += ", bias=False";
+  // Code that convolves with a buffer, such as a blur's, hands it to F.conv2d.
+  if (e.in(1).is_buffer && !e.has(2)) return e.give(e.writer().add(e.wish(), call + ")", {from, e.input(1)}));
   e.give(e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1, 2}), call + ")", {from}));
 }
 
@@ -112,7 +114,7 @@ void emit_gemm(Emission& e) {
 }
 
 bool is_matrix_weight(const Emission& e) {
-  return e.in(1).kind != ValueKind::data && e.shape(1).size() == 2 && e.shape(0).size() >= 2;
+  return e.in(1).kind != ValueKind::data && !e.in(1).is_buffer && e.shape(1).size() == 2 && e.shape(0).size() >= 2;
 }
 
 void emit_matmul(Emission& e) {

@@ -90,7 +90,8 @@ bool fuse_linear(Pattern& p, int add) {
     const int bias = p.input(add, 1 - side);
     if (product == kNone || bias == kNone || p.value(bias).kind == ValueKind::data) continue;
     const int weight = p.input(product, 1);
-    if (p.value(weight).kind == ValueKind::data || p.value(weight).shape.size() != 2) continue;
+    if (p.value(weight).kind == ValueKind::data || p.value(weight).is_buffer || p.value(weight).shape.size() != 2)
+      continue;
     if (p.value(p.input(product, 0)).shape.size() < 2 || p.value(p.input(product, 0)).kind != ValueKind::data) continue;
     if (p.value(bias).shape != Extents{p.value(weight).shape[1]} || p.value(bias).initializer == kNone) continue;
     Node linear = fused_node("Linear", {p.input(product, 0), weight, bias}, p.output(add));

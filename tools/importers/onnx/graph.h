@@ -48,6 +48,7 @@ struct Value {
   int producer = kNone;            // the node
   std::vector<int> users;          // nodes, each as often as it reads the value
   bool is_output = false;
+  bool is_buffer = false;  // an initializer that the file says is none of the parameters
 };
 
 struct Attribute {

@@ -104,8 +104,9 @@ class Reader {
     const auto notes = notes_.find(v.name);
     const std::string_view kind = notes == notes_.end() ? "" : note_of(notes->second, kKindNote);
     if (kind == "PARAMETER") graph_.parameters.try_emplace(std::string(note_of(notes->second, kNameNote)), index);
-    if (!is_floating(v.type) || v.shape.empty() || kind == "BUFFER") return;
-    if (kind.empty() && notes_.empty() && (made_up || is_table(v.name))) return;
+    v.is_buffer = kind == "BUFFER" || (kind.empty() && notes_.empty() && is_table(v.name));
+    if (!is_floating(v.type) || v.shape.empty() || v.is_buffer) return;
+    if (kind.empty() && notes_.empty() && made_up) return;
     if (kind.empty() && !notes_.empty()) without_note_.push_back(index);
     v.kind = ValueKind::weight;
   }
@@ -113,7 +114,7 @@ class Reader {
   // Buffers of floating point that modelling code registers; nothing in the file tells them from parameters.
   static bool is_table(std::string_view name) {
     return name.ends_with("inv_freq") || name.ends_with("masked_bias") || name.ends_with("attn_mask") ||
-           name.ends_with("relative_coords_table");
+           name.ends_with("relative_coords_table") || name.ends_with(".filt");
   }
 
   // --- inputs -----------------------------------------------------------------------------------------------------
