@@ -38,18 +38,24 @@ class PlacedBlocks {
   }
   BlockId block_of(BufferId id) const { return id == kNone ? kNoBlock : blocks_[index(id)]; }
 
-  BlockId allocate_bytes(std::int64_t bytes, Category category) {
+  BlockId allocate_bytes(std::int64_t bytes, Category category, std::int64_t stream = 0) {
     // Beyond an exbibyte every answer is "no"; stopping there keeps every sum of sizes within 64 bits.
     constexpr std::int64_t kTooMuch = std::int64_t{1} << 60;
     if (bytes > kTooMuch || allocator_.reserved_bytes() > kTooMuch)
       throw Error("the step needs more than 1 EiB of memory");
-    const BlockId b = allocator_.allocate(bytes);
+    const BlockId b = allocate_on(stream, bytes);
     if (b == kOutOfMemory) throw NoRoom{};
     ++allocations_;
     if (b != kNoBlock) categories_[static_cast<std::size_t>(category)] += allocator_.charged_bytes(b);
     if (reporting_) note_peak(phase_, step_);
     if (follower_ != nullptr && b != kNoBlock) follower_->allocated(address(b), allocator_.charged_bytes(b));
     return b;
+  }
+
+  // Only PyTorch's allocator keeps the blocks of streams apart.
+  BlockId allocate_on(std::int64_t stream, std::int64_t bytes) {
+    if constexpr (requires { allocator_.allocate(bytes, stream); }) return allocator_.allocate(bytes, stream);
+    return allocator_.allocate(bytes);
   }
 
   void allocate(BufferId id) {

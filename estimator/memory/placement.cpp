@@ -8,8 +8,8 @@
 namespace gpuplan {
 
 Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                const RunConfig& run, const Gpu& gpu) {
-  const LoopParts parts{graph, passes, optimizer, run, gpu};
+                const RunConfig& run, const Gpu& gpu, const CollectiveMemory* collectives) {
+  const LoopParts parts{graph, passes, optimizer, run, gpu, collectives};
   switch (run.allocator) {
     case AllocatorKind::exact: {
       ExactAllocator exact;
@@ -34,7 +34,7 @@ LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<
                               const OptimizerWork& optimizer, const RunConfig& run, const Gpu& gpu) {
   ArithmeticSegments segments(bytes);
   CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
-  return TrainingLoop<CachingAllocator>(caching, {graph, passes, optimizer, run, gpu}).replay_within_limit();
+  return TrainingLoop<CachingAllocator>(caching, {graph, passes, optimizer, run, gpu, nullptr}).replay_within_limit();
 }
 
 }  // namespace gpuplan

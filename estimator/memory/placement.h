@@ -33,6 +33,8 @@ struct Placement {
   std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
 };
 
+struct CollectiveMemory;
+
 /// What becomes of the run on a device with `bytes` for segments: an allocator without room gives its cache back to the
 /// device and asks again before it raises torch.OutOfMemoryError.
 struct LimitedPlacement {
@@ -45,11 +47,12 @@ struct LimitedPlacement {
   std::size_t pass = 0;
 };
 
-/// `passes`: the schedule of a step, and where there are micro-batches that of all but the first.
+/// `passes`: the schedule of a step, and where there are micro-batches that of all but the first. `collectives`: what
+/// one rank of several allocates besides.
 /// Replays model construction and `steps` steps (the third is steady) under run.allocator and run.alloc_conf.
 /// Throws Error when sizes overflow.
 Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                const RunConfig& run, const Gpu& gpu);
+                const RunConfig& run, const Gpu& gpu, const CollectiveMemory* collectives = nullptr);
 
 /// The same under PyTorch's caching allocator, with `bytes` for its segments.
 LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<const Schedule> passes,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/memory/collective_memory.h"
 #include "estimator/memory/cudnn_rnn.h"
 #include "estimator/memory/placed_blocks.h"
 #include "estimator/optimizer/optimizer_work.h"
@@ -24,6 +25,7 @@ struct LoopParts {
   const OptimizerWork& optimizer;
   const RunConfig& run;
   const Gpu& gpu;
+  const CollectiveMemory* collectives = nullptr;  // of one rank of several
 };
 
 template <class Allocator>
@@ -38,7 +40,9 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
         optimizer_(parts.optimizer),
         run_(parts.run),
         gpu_(parts.gpu),
+        collectives_(parts.collectives),
         steps_(steps) {
+    if (collectives_ != nullptr) collective_blocks_.assign(index(collectives_->slots), {kNoBlock, Category::scratch});
     result_.timeline.reserve(passes_.back().steps.size() + kPhases);
     for (std::size_t i = 0; i < passes_.size(); ++i) find_phases(i);
   }
@@ -103,6 +107,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
       const bool weight = graph_.tensors[index(t)].trained;
       going = goes && !weight ? made : kNone;
       if (goes && weight) replaced.push_back(made);
+      run_construction_collectives(i + 1);
     }
     if (going != kNone) release(going);
     for (const BufferId b : replaced) release(b);
@@ -213,6 +218,47 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     for (const BufferId g : passes_.front().gradients) release(g);
     for (BlockId& g : fp32_gradients_) release_as(g, Category::gradients);
     fp32_gradients_.clear();
+    if (collectives_ != nullptr) run_collectives(collectives_->zero_grad);
+  }
+
+  // --- collectives ------------------------------------------------------------------------------------------------
+
+  void run_collectives(Range events) {
+    using Kind = CollectiveEvent::Kind;
+    for (std::int32_t i = events.begin; i < events.end; ++i) {
+      const CollectiveEvent& e = collectives_->events[index(i)];
+      if (e.kind == Kind::free_buffer) {
+        release(e.slot);
+        continue;
+      }
+      auto& [block, category] = collective_blocks_[index(e.slot)];
+      if (e.kind == Kind::free) {
+        release_as(block, category);
+      } else if (e.category != Category::scratch || run_.scratch != Scratch::none) {
+        block = allocate_bytes(e.bytes, e.category, e.stream);
+        category = e.category;
+      }
+    }
+  }
+
+  void run_construction_collectives(std::size_t made) {
+    if (collectives_ == nullptr) return;
+    for (const CollectivePoint& p : collectives_->construction)
+      if (index(p.step) == made) run_collectives(p.events);
+  }
+
+  // Those before step `i` of the phase.
+  void run_collectives_before(std::int32_t i) {
+    if (collectives_ == nullptr) return;
+    const auto& points = collectives_->points;
+    while (next_collective_ < points.size() && points[next_collective_].phase == phase_ &&
+           points[next_collective_].step <= i)
+      run_collectives(points[next_collective_++].events);
+  }
+
+  void begin_forward() {
+    next_collective_ = 0;
+    if (collectives_ != nullptr && ++forwards_ == 2) run_collectives(collectives_->second_forward);
   }
 
   void infer(bool result_is_held) {
@@ -230,6 +276,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     const BlockId held_output = block_of(s().output);
     const BlockId held_loss = block_of(s().loss);
     const BlockId held_model_loss = block_of(s().model_loss);
+    begin_forward();
     std::vector<BlockId> held_beside;
     for (const BufferId b : s().beside_output) held_beside.push_back(block_of(b));
     run_steps(Phase::forward);
@@ -288,6 +335,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
     const Schedule& schedule = s();
     for (std::int32_t i = range.begin; i < range.end; ++i) {
       const Step& step = schedule.steps[static_cast<std::size_t>(i)];
+      run_collectives_before(i);
       step_ = i;
       if (reporting_) step_peak_ = allocator_.allocated_bytes();
       if (step.what != nullptr) run_kernel(step);
@@ -297,6 +345,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
         replace();
       if (reporting_) result_.timeline.push_back({phase, allocator_.allocated_bytes(), step_peak_});
     }
+    run_collectives_before(range.end);
     next_replacement_ = next_update_ = 0;
     step_ = kNone;
   }
@@ -430,6 +479,7 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
   const OptimizerWork& optimizer_;
   const RunConfig& run_;
   const Gpu& gpu_;
+  const CollectiveMemory* collectives_;
   int steps_;
   std::vector<BlockId> slots_;    // of the optimizer's program
   std::vector<BlockId> scratch_;  // of the step's
@@ -437,7 +487,10 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
   std::vector<PlacedScratch> placed_scratch_;
   std::array<std::array<Range, kPhases>, 2> phase_steps_{};
   std::array<std::array<std::int64_t, kPhases>, 2> phase_kernels_{};
-  std::vector<BlockId> fp32_gradients_;  // of master weights
+  std::vector<BlockId> fp32_gradients_;                          // of master weights
+  std::vector<std::pair<BlockId, Category>> collective_blocks_;  // by slot
+  std::size_t next_collective_ = 0;
+  int forwards_ = 0;
   std::size_t next_replacement_ = 0, next_update_ = 0;
   bool updates_first_ = false;  // optimizers in backward have no states yet
   bool workspace_forward_ = false, workspace_backward_ = false, dropout_states_ = false;

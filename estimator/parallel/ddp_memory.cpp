@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <utility>
+
+#include "estimator/parallel/collective_writer.h"
+#include "estimator/parallel/data_parallel_memory.h"
+#include "estimator/parallel/ddp_buckets.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// torch/csrc/distributed/c10d/comm.cpp, broadcast_coalesced: tensors are copied into flat ones of up to so many bytes,
+// two of which are under way at a time.
+constexpr std::int64_t kBroadcastBytes = std::int64_t{250} << 20;
+constexpr std::size_t kBroadcastsAtOnce = 2;
+
+void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize> tensors) {
+  std::vector<std::int32_t> under_way;
+  for (const std::int64_t bytes : ddp_buckets(tensors, kBroadcastBytes, kBroadcastBytes)) {
+    under_way.push_back(writer.new_slot());
+    writer.allocate(under_way.back(), bytes, Category::gradients);
+    if (under_way.size() < kBroadcastsAtOnce) continue;
+    writer.free(under_way.front());
+    under_way.erase(under_way.begin());
+  }
+  for (const std::int32_t slot : under_way) writer.free(slot);
+}
+
+GradientSize size_of_tensor(const Graph& graph, TensorId t) {
+  return {graph.tensor(t).shape.elements(), graph.tensor(t).dtype};
+}
+
+std::vector<GradientSize> buffers_of(const Graph& graph) {
+  std::vector<GradientSize> buffers;
+  for (const TensorId t : graph.model_storage)
+    if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::buffers)
+      buffers.push_back(size_of_tensor(graph, t));
+  return buffers;
+}
+
+// The reducer takes what is trained (distributed.py, _build_params_for_reducer).
+std::vector<GradientSize> trained(const Graph& graph) {
+  std::vector<GradientSize> sizes;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) sizes.push_back(size_of_tensor(graph, p.tensor));
+  return sizes;
+}
+
+// In the order in which AccumulateGrad runs. A linear layer's bias comes before its weight, whose gradient still has to
+// go through TBackward0 (engine.cpp: AccumulateGrad first of all, then the nodes made last).
+std::vector<GradientSize> arrived(const Graph& graph, const Schedule& schedule, std::span<const std::int32_t> steps) {
+  std::vector<std::size_t> order(steps.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return steps[i]; });
+  const auto layer = [&](std::size_t i) { return graph.parameters[index(schedule.with_gradient[i])].layer; };
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+    const Step& step = schedule.steps[index(steps[order[i]])];
+    if (layer(order[i]) == layer(order[i + 1]) && std::holds_alternative<Gemm>(*step.what))
+      std::swap(order[i], order[i + 1]);
+  }
+  std::vector<GradientSize> sizes;
+  for (const std::size_t i : order)
+    sizes.push_back(size_of_tensor(graph, graph.parameters[index(schedule.with_gradient[i])].tensor));
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
+  std::vector<std::int32_t> last(schedule.buffers.size(), kNone);
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (step.phase != Phase::backward || step.what == nullptr) continue;
+    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+      last[index(schedule.allocated[index(k)])] = static_cast<std::int32_t>(i);
+    for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
+      last[index(schedule.reads[index(k)])] = static_cast<std::int32_t>(i);
+  }
+  std::vector<std::int32_t> steps;
+  for (const BufferId gradient : schedule.gradient_of) steps.push_back(last[index(gradient)]);
+  return steps;
+}
+
+CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  CollectiveWriter writer;
+  const std::vector<GradientSize> parameters = trained(graph);
+  const std::vector<GradientSize> buffers = buffers_of(graph);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+  std::int64_t all = 0;
+  for (const GradientSize& p : parameters) all += p.elements * size_of(p.dtype);
+
+  // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
+  const std::vector<std::int64_t> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);
+  const std::int64_t first_limit =
+      strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
+  const std::vector<std::int64_t> rebuilt =
+      ddp_buckets(arrived(graph, schedule, steps), first_limit, strategy.bucket_cap_bytes);
+  std::vector<std::int32_t> slots;
+  const auto allocate = [&](std::span<const std::int64_t> buckets) {
+    for (const std::int64_t bytes : buckets) {
+      slots.push_back(writer.new_slot());
+      writer.allocate(slots.back(), bytes, Category::gradients);
+    }
+  };
+  const Range construction = writer.written([&] {
+    std::vector<GradientSize> state;
+    for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_tensor(graph, p.tensor));
+    state.insert(state.end(), buffers.begin(), buffers.end());
+    broadcast_coalesced(writer, state);
+    allocate(first);
+  });
+  writer.memory().construction.push_back(
+      {Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), construction});
+  writer.memory().second_forward = writer.written([&] {
+    // reducer.cpp, sync_bucket_indices: what rank 0 saw, as int32: indices and a count, then sizes of buckets.
+    const std::int32_t indices = writer.new_slot(), sizes = writer.new_slot();
+    const auto count = static_cast<std::int64_t>(steps.size());
+    writer.allocate(indices, (count + 1) * 4, Category::gradients);
+    writer.allocate(sizes, static_cast<std::int64_t>(rebuilt.size()) * 4, Category::gradients);
+    writer.free(sizes);
+    writer.free(indices);
+    for (const std::int32_t slot : std::exchange(slots, {})) writer.free(slot);
+    allocate(rebuilt);
+  });
+  writer.at(Phase::forward, 0, [&] { broadcast_coalesced(writer, buffers); });
+  if (strategy.gradient_as_bucket_view)
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      writer.at(Phase::backward, steps[i] + 1, [&] { writer.free_buffer(schedule.gradient_of[i]); });
+  return writer.finish();
+}
+
+}  // namespace gpuplan

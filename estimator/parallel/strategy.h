@@ -1,0 +1,30 @@
+// How a training step is spread over several GPUs. Plain values with the defaults of the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpuplan {
+
+/// Who keeps what. ddp, zero1 and fsdp are PyTorch's own: DistributedDataParallel, the same with
+/// ZeroRedundancyOptimizer, and FSDP2 (fully_shard). zero2 and zero3 are stages of arXiv:1910.02054, as DeepSpeed
+/// does them.
+enum class DataParallel : std::uint8_t { none, ddp, zero1, zero2, zero3, fsdp };
+std::string_view name_of(DataParallel kind);
+
+struct Strategy {
+  DataParallel data = DataParallel::none;
+  std::int64_t gpus = 1;      // in all: data * tensor * pipeline
+  std::int64_t tensor = 1;    // Megatron's tensor parallelism within a layer
+  std::int64_t pipeline = 1;  // stages
+  std::int64_t rank = 0;      // among those of data parallelism
+  std::int64_t gpus_per_node = 8;
+  bool gradient_as_bucket_view = false;  // DDP's
+  std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
+  bool reshard_after_forward = true;  // fully_shard's, of all units but the root
+  std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
+  std::int64_t ranks() const { return gpus / (tensor * pipeline); }
+};
+
+}  // namespace gpuplan

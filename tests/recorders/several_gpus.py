@@ -1,0 +1,174 @@
+"""Records what one rank of several allocates: DistributedDataParallel and FSDP2 (fully_shard), phase by phase.
+
+Each run is one imagined rank; `gpuplan shadow` stands in for the GPU and for NCCL:
+
+    gpuplan shadow --gpu h200 --world 4 --rank 1 -- python several_gpus.py OUT.jsonl mlp fsdp2 adam 8
+
+A line of tests/parallel/recorded.jsonl is what it appends. The batch is one rank's. Readings, bytes: requested,
+allocated and reserved of torch.cuda.memory_stats(), live when a phase ends and the highest within it, of the first step
+and of the third. With TRACE=FILE in the environment it also writes every event of the allocator.
+
+FSDP2 is applied as PyTorch's tutorial does it: the model is made on `meta`, fully_shard is called on each block and then
+on the root, and to_empty() makes the shards on the GPU.
+"""
+import gc
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+KINDS = ("requested", "allocated", "reserved")
+REPORTED = {0: "first", 2: "steady"}
+
+
+def stat(which):
+    stats = torch.cuda.memory_stats()
+    return {kind: stats[f"{kind}_bytes.all.{which}"] for kind in KINDS}
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+    return model, [], (lambda b: (torch.zeros(b, 784), torch.zeros(b, dtype=torch.int64)))
+
+
+def uneven():
+    """Rows that no number of ranks divides, and fewer of them than there are ranks."""
+    model = nn.Sequential(nn.Linear(784, 515), nn.ReLU(), nn.Linear(515, 250), nn.ReLU(), nn.Linear(250, 3))
+    return model, [model[0], model[2]], (lambda b: (torch.zeros(b, 784), torch.zeros(b, dtype=torch.int64)))
+
+
+def resnet50():
+    import torchvision
+    model = torchvision.models.resnet50()
+    blocks = [block for name in ("layer1", "layer2", "layer3", "layer4") for block in getattr(model, name)]
+    return model, blocks, (lambda b: (torch.zeros(b, 3, 224, 224), torch.zeros(b, dtype=torch.int64)))
+
+
+def gpt2():
+    import transformers
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False))
+    return model, list(model.transformer.h), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
+
+
+MODELS = {"mlp": mlp, "uneven": uneven, "resnet50": resnet50, "gpt2": gpt2}
+
+
+def wrapped(name, kind, local_rank):
+    if kind.startswith("fsdp2"):
+        with torch.device("meta"):
+            model, blocks, batch = MODELS[name]()
+        reshard = kind != "fsdp2_keep"
+        for block in blocks:
+            fully_shard(block, reshard_after_forward=reshard)
+        fully_shard(model)
+        model.to_empty(device="cuda")
+        if hasattr(model, "tie_weights"):
+            model.tie_weights()
+        return model, batch
+    with torch.device("cuda"):
+        model, blocks, batch = MODELS[name]()
+    if kind == "single":
+        return model, batch
+    return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view=kind == "ddp_view"), batch
+
+
+def optimizer_of(model, name, kind):
+    classes = {"sgd": torch.optim.SGD, "momentum": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    more = {"momentum": 0.9} if name == "momentum" else {}
+    if kind == "zero1":
+        return ZeroRedundancyOptimizer(model.parameters(), classes[name], lr=1e-3, **more)
+    return classes[name](model.parameters(), lr=1e-3, **more)
+
+
+class Meter:
+    def __init__(self):
+        self.rows, self.on = {}, False
+
+    def __call__(self, phase):
+        if self.on:
+            self.rows[phase] = {"live": stat("current"), "peak": stat("peak")}
+            torch.cuda.reset_peak_memory_stats()
+        if self.marks is not None:
+            self.marks.append((phase, len(torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()])))
+
+    marks = None
+
+
+def main():
+    out, name, kind, opt, size = *sys.argv[1:5], int(sys.argv[5])
+    trace = os.environ.get("TRACE")
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    if trace:
+        torch.cuda.memory._record_memory_history(max_entries=1000000, context=None)
+    meter = Meter()
+    meter.marks = [] if trace else None
+    model, make_batch = wrapped(name, kind, local_rank)
+    built = stat("current")
+    optimizer = optimizer_of(model, opt, kind)
+    with torch.device("cuda"):
+        batch = make_batch(size)
+    meter("built")
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        meter("start")
+        if name == "gpt2":
+            output = model(input_ids=batch[0], labels=batch[0])
+            loss = output.loss
+            meter("forward")
+        else:
+            output = model(batch[0])
+            meter("forward")
+            loss = nn.functional.cross_entropy(output, batch[1])
+        meter("loss")
+        loss.backward()
+        meter("backward")
+        del output, loss
+        optimizer.step()
+        meter("optimizer")
+
+    steps = {}
+    for i in range(3):
+        meter.on = i in REPORTED
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        gc.collect()
+        if meter.on:
+            meter.rows["end"] = {"live": stat("current"), "peak": stat("peak")}
+            steps[REPORTED[i]] = meter.rows
+            meter.rows = {}
+    states = (optimizer.optim if kind == "zero1" else optimizer).state
+    local = lambda t: t.to_local() if hasattr(t, "to_local") else t
+    state_bytes = sum(local(t).nbytes for s in states.values() for t in s.values() if torch.is_tensor(t) and t.is_cuda)
+    line = {"model": name, "kind": kind, "optimizer": opt, "batch": size, "world": dist.get_world_size(),
+            "rank": dist.get_rank(), "torch": torch.__version__, "gpu": torch.cuda.get_device_name(),
+            "parameters": sum(local(p.data).nbytes for p in model.parameters()),
+            "optimizer_state": state_bytes, "model_bytes": built, **steps}
+    with open(out, "a") as file:
+        file.write(json.dumps(line) + "\n")
+    if trace:
+        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+        marks = {}
+        for phase, at in meter.marks:
+            marks.setdefault(at, []).append(phase)
+        with open(trace, "w") as file:
+            for i, e in enumerate(events):
+                for phase in marks.get(i, []):
+                    file.write(f"# {phase}\n")
+                file.write(f"{e['action']}\t{e['addr']:x}\t{e['size']}\t{e['stream']:x}\n")
+            for at in sorted(marks):
+                if at >= len(events):
+                    file.write("".join(f"# {phase}\n" for phase in marks[at]))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
