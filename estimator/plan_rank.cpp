@@ -8,6 +8,7 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/error.h"
 #include "estimator/graph/build.h"
+#include "estimator/integers.h"
 #include "estimator/memory/collective_memory.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
@@ -43,6 +44,13 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
     refuse("a batch of " + std::to_string(run.batch) + " is not shared by " + std::to_string(ranks) +
                " ranks in equal parts",
            "--batch is the whole step's; " + std::to_string((run.batch / ranks + 1) * ranks) + " is the next one");
+  const bool fsdp = strategy.data == DataParallel::fsdp;
+  if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
+    refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
+  if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
+    refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
+  if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
+    refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
   RunConfig own = run;
   own.batch = run.batch / ranks;
   return own;
@@ -116,10 +124,53 @@ void keep_shards(Graph& graph, const Strategy& strategy, std::vector<Schedule>& 
   }
 }
 
+// The parts of a peak on one GPU with the states of one rank in the place of all.
+void share_states(Report& report, const StateBytes& states) {
+  std::int64_t bytes = 0;
+  for (PeakPart& part : report.peak.parts) {
+    std::int64_t kept = part.bytes;
+    if (part.category == Category::parameters) kept = states.parameters;
+    if (part.category == Category::gradients) kept = std::min(states.gradients, part.bytes);
+    if (part.category == Category::optimizer_state) kept = states.optimizer_state;
+    if (kept != part.bytes) part.confidence = Confidence::modelled;
+    part.bytes = kept;
+    bytes += kept;
+  }
+  report.peak.reading = {bytes, bytes, bytes};
+  report.peak.device_bytes = checked_add(bytes, report.peak.context_bytes);
+  report.bytes.parameters = states.parameters;
+  report.bytes.gradients = states.gradients;
+  report.bytes.optimizer_state = states.optimizer_state;
+  report.phases.clear();
+  report.timeline.clear();
+  report.warnings.push_back(
+      "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top");
+}
+
+StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
+  std::vector<Shape> shapes;
+  std::int64_t elements = 0;
+  for (const ParameterTensor& p : graph.parameters) {
+    if (!p.trainable) continue;
+    shapes.push_back(graph.tensor(p.tensor).shape);
+    elements += shapes.back().elements();
+  }
+  const std::int64_t size = size_of(run.precision);
+  return state_bytes(shapes, {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, strategy);
+}
+
+std::int64_t allocated_states(const OptimizerWork& work) {
+  std::int64_t bytes = 0;
+  for (const OptimizerProgram* program : {&work.construction, &work.first})
+    for (const OptimizerEvent& e : program->events)
+      if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
+  return bytes;
+}
+
 }  // namespace
 
-Report plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
-                 const Gpu* named_gpu) {
+RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
+                   const Topology& topology, const Gpu* named_gpu) {
   if (named_gpu != nullptr) refuse_arithmetic(whole, *named_gpu);
   const RunConfig run = run_of_rank(whole, strategy);
   const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
@@ -129,26 +180,36 @@ Report plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, co
   passes.push_back(make_schedule(graph, run, gpu));
   if (run.micro_batches > 1) passes.push_back(make_schedule(graph, run, gpu, &passes.front()));
 
+  RankPlan planned;
+  planned.strategy = strategy;
+  std::vector<FsdpUnit> units;
   CollectiveMemory collectives;
+  const bool by_definition = strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3;
   if (strategy.data == DataParallel::fsdp) {
     order_by_module(graph);
-    const std::vector<FsdpUnit> units = fsdp_units(model, catalog, run, gpu, graph, passes.front(), strategy);
+    units = fsdp_units(model, catalog, run, gpu, graph, passes.front(), strategy);
     collectives = fsdp_memory(graph, passes.front(), units, strategy, gpu);
     keep_shards(graph, strategy, passes);
-  } else if (strategy.data != DataParallel::none) {
+  } else if (strategy.data != DataParallel::none && !by_definition) {
     collectives = ddp_memory(graph, passes.front(), strategy);
   }
+  planned.communication = communication(graph, units, strategy, run.micro_batches, topology);
+  planned.states = states_of(graph, run, allocated_states(optimizer_work(graph, passes.front(), run, gpu)), strategy);
   const Stepped stepped = stepped_by(graph, passes.front(), strategy);
   const OptimizerWork optimizer = optimizer_work(stepped.graph, stepped.schedule, run, gpu);
   Placement placement = place(graph, passes, optimizer, run, gpu, &collectives);
   const TensorLevels levels = tensor_levels(graph, passes, optimizer, run);
-  const PlanParts parts{model, graph, passes, optimizer, placement, levels};
-  Report r = make_report(parts, run, gpu);
+  Report& r = planned.report = make_report({model, graph, passes, optimizer, placement, levels}, run, gpu);
   r.phases = std::move(placement.phases);
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = gpu;
   r.warnings = warnings_about(model, graph, run, named_gpu);
-  return r;
+  if (by_definition) share_states(r, planned.states);
+  if (strategy.data == DataParallel::fsdp) {
+    r.bytes.parameters = planned.states.parameters;
+    r.bytes.gradients = planned.states.gradients;
+  }
+  return planned;
 }
 
 }  // namespace gpuplan

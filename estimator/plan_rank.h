@@ -1,16 +1,25 @@
 // The table of contents of several GPUs: one call from a model and a strategy to what one rank takes.
 #pragma once
 
+#include "estimator/parallel/communication.h"
 #include "estimator/parallel/strategy.h"
+#include "estimator/parallel/zero_states.h"
 #include "estimator/plan.h"
 
 namespace gpuplan {
 
-/// What `strategy.rank` of a data-parallel group takes, allocation by allocation: none, DDP, DDP with
-/// ZeroRedundancyOptimizer, and FSDP2. `run.batch` is the whole step's, of all ranks. Throws Error, of kind usage, for
-/// a batch that the ranks do not divide, and for what is not planned by allocation: other ways of sharing, and loops
-/// that PyTorch would not run so.
-Report plan_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
-                 const Gpu* gpu = nullptr);
+struct RankPlan {
+  Report report;      // of the rank; report.run.batch is its own
+  Strategy strategy;  // as asked for
+  StateBytes states;  // by the definition of the strategy (zero_states.h)
+  std::vector<CommunicationRow> communication;
+};
+
+/// What `strategy.rank` of a data-parallel group takes. none, DDP, DDP with ZeroRedundancyOptimizer and FSDP2 are
+/// planned allocation by allocation; zero2 and zero3 have their states by definition beside all else of one GPU's peak.
+/// `run.batch` is the whole step's, of all ranks. Throws Error, of kind usage, for a batch that the ranks do not
+/// divide, and for loops that are not planned with several GPUs.
+RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                   const Topology& topology, const Gpu* gpu = nullptr);
 
 }  // namespace gpuplan

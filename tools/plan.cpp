@@ -2,14 +2,18 @@
 #include "estimator/integers.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "estimator/report/count_as.h"
+#include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
+#include "layers/catalog.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/planning.h"
+#include "tools/several_gpus.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
 #include "tools/words.h"
@@ -21,6 +25,7 @@ namespace {
 struct PlanOptions {
   RunOptions run;
   OutputOptions output;
+  SeveralGpusOptions several;
   std::string count_as;
   bool canonical = false;
 
@@ -55,6 +60,42 @@ void refuse_model_flags(const PlanOptions& options) {
         ErrorKind::usage);
 }
 
+std::string render(const RankPlan& plan, Format format, const TextStyle& style, const PlanOptions& options) {
+  if (format == Format::json) return several_gpus_json(plan, kVersion);
+  const std::string text = render(plan.report, format, style, options, {});
+  return format == Format::table && !style.brief ? text + "\n" + several_gpus_text(plan, style) : text;
+}
+
+int print_stages(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
+                 const TextStyle& style) {
+  if (format != Format::table || !options.output.files.empty())
+    throw Error("stages are printed as a table only", ErrorKind::usage).help("leave out --format and -o");
+  RunConfig one = planning.run;
+  one.batch = 1;
+  one.micro_batches = 1;
+  const std::int64_t parameters = plan(planning.model, make_catalog(), one).model.parameters;
+  const Recompute recompute =
+      planning.run.checkpoint.kind == CheckpointConfig::Kind::block ? Recompute::full : Recompute::none;
+  const std::vector<StageRow> stages = plan_stages(transformer_of(planning.model, parameters, strategy), strategy,
+                                                   planning.run.batch, planning.run.micro_batches, recompute);
+  const std::int64_t usable = planning.gpu ? usable_bytes(*planning.gpu) : 0;
+  write_stdout(stages_text(stages, strategy, planning.run.micro_batches, usable, style));
+  const bool fits = std::ranges::all_of(stages, [&](const StageRow& r) { return r.bytes() <= usable; });
+  return usable == 0 || fits ? 0 : 1;
+}
+
+int plan_several(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
+                 const TextStyle& style, std::span<const OutputFile> files) {
+  if (strategy.tensor * strategy.pipeline > 1) return print_stages(options, planning, strategy, format, style);
+  const RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
+                                  topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
+  const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
+  for (const OutputFile& file : files)
+    write_file(file.path, render(plan, file.format, file_style(options.output), options));
+  write_stdout(render(plan, format, style, options));
+  return clean && verdict(plan.report).fits ? 0 : 1;
+}
+
 int run_plan(const PlanOptions& options) {
   if (is_learned_trace(options.run.model)) {
     refuse_model_flags(options);
@@ -66,11 +107,13 @@ int run_plan(const PlanOptions& options) {
   const TextStyle style = terminal_style(options.output);
   (void)layer_table_options(options.output, style.unicode);
   const std::optional<CountingTool> tool = counting_tool(options.count_as);
+  const std::optional<Strategy> strategy = strategy_of(options.several);
   const Planning planning = prepare(options.run);
   if (options.canonical) {
     write_stdout(canonical_yaml(planning.model));
     return 0;
   }
+  if (strategy) return plan_several(options, planning, *strategy, format, style, files);
   Report report = make_report(planning);
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
@@ -94,6 +137,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_flag("--canonical", options->canonical, "Prints the model with everything expanded, and stops");
   command->add_option("--count-as", options->count_as, "Also counts FLOPs as that tool does")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
+  add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_plan(*options); });

@@ -6,9 +6,10 @@ namespace gpuplan {
 
 const std::vector<LaterFlag>& later_flags() {
   static const std::vector<LaterFlag> flags = {
-      {"--margin", "a safety margin"},        {"--zero", "sharded training"},
-      {"--gpus", "training on several GPUs"}, {"--flop", "another FLOP convention (there is --count-as)"},
-      {"--exit-zero", "report-only runs"},    {"--no-config", "a configuration file"},
+      {"--margin", "a safety margin"},
+      {"--flop", "another FLOP convention (there is --count-as)"},
+      {"--exit-zero", "report-only runs"},
+      {"--no-config", "a configuration file"},
   };
   return flags;
 }

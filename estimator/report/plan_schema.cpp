@@ -109,6 +109,15 @@ Json tensor_peak_schema() {
       integers({"forward_bytes", "backward_bytes", "optimizer_bytes", "after_model_bytes", "end_of_forward_bytes"})));
 }
 
+Json parallel_schema() {
+  const Json row = object(with({{"what", kText}, {"collective", kText}, {"microseconds", or_null(kInteger)}},
+                               integers({"bytes", "sent_bytes"})));
+  return object(with({{"data", one_of({"none", "ddp", "zero1", "zero2", "zero3", "fsdp"})},
+                      {"bytes", object(integers({"parameters", "gradients", "optimizer_state"}))},
+                      {"communication", list_of(row)}},
+                     integers({"gpus", "rank", "batch"})));
+}
+
 Json top_level() {
   const Json number = {{"type", "number"}};
   return {
@@ -144,6 +153,8 @@ std::string plan_json_schema() {
   // Only there when asked for with --count-as.
   schema["properties"]["count_as"] =
       object({{"tool", kText}, {"unit", kText}, {"per_sample", kInteger}, {"batch", kInteger}});
+  // And with --gpus.
+  schema["properties"]["parallel"] = parallel_schema();
   return schema.dump(2) + "\n";
 }
 

@@ -60,6 +60,11 @@ MODELS = {"mlp": mlp, "uneven": uneven, "resnet50": resnet50, "gpt2": gpt2}
 
 
 def wrapped(name, kind, local_rank):
+    """`kind`: single, ddp, ddp_view, zero1, fsdp2 or fsdp2_keep; with _block behind it each block is checkpointed."""
+    if kind.endswith("_block"):
+        model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
+        getattr(model, "module", model).gradient_checkpointing_enable()
+        return model, batch
     if kind.startswith("fsdp2"):
         with torch.device("meta"):
             model, blocks, batch = MODELS[name]()

@@ -1,0 +1,91 @@
+#include "estimator/parallel/communication.h"
+
+#include <algorithm>
+#include <array>
+
+#include "estimator/parallel/shard_sizes.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::int64_t bytes_of(const Graph& graph, std::span<const std::int32_t> parameters, bool trained, std::int64_t ranks) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t p : parameters) {
+    const ParameterTensor& parameter = graph.parameters[index(p)];
+    const Tensor& t = graph.tensor(parameter.tensor);
+    if (trained && !parameter.trainable) continue;
+    bytes += (ranks == 0 ? t.shape.elements() : ranks * padded_shard_elements(t.shape, ranks)) * size_of(t.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view name_of(Collective collective) {
+  constexpr std::array<std::string_view, 5> names = {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "send"};
+  return names[static_cast<std::size_t>(collective)];
+}
+
+std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
+                                            const Strategy& strategy, std::int64_t micro_batches,
+                                            const Topology& topology) {
+  const std::int64_t ranks = strategy.ranks();
+  const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
+  std::vector<CommunicationRow> rows;
+  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes) {
+    if (bytes == 0 || ranks < 2) return;
+    CommunicationRow row{what, collective, bytes, 0, std::nullopt};
+    row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
+    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
+    rows.push_back(row);
+  };
+  std::vector<std::int32_t> all(graph.parameters.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
+  const std::int64_t parameters = bytes_of(graph, all, false, 0), gradients = bytes_of(graph, all, true, 0);
+  std::int64_t buffers = 0;
+  for (const TensorId t : graph.model_storage)
+    if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
+      buffers += b.bytes;
+
+  switch (strategy.data) {
+    case DataParallel::none: break;
+    case DataParallel::ddp:
+    case DataParallel::zero1:
+      add("buffers", Collective::broadcast, buffers * micro_batches);
+      add("gradients", Collective::all_reduce, gradients);
+      if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
+      break;
+    case DataParallel::zero2:
+      add("gradients", Collective::reduce_scatter, gradients);
+      add("parameters", Collective::all_gather, gradients);
+      break;
+    case DataParallel::zero3:
+      add("parameters, forward", Collective::all_gather, parameters * micro_batches);
+      add("parameters, backward", Collective::all_gather, parameters * micro_batches);
+      add("gradients", Collective::reduce_scatter, gradients * micro_batches);
+      break;
+    case DataParallel::fsdp: {
+      std::int64_t forward = 0, backward = 0, reduced = 0;
+      for (const FsdpUnit& unit : units) {
+        const std::int64_t whole = bytes_of(graph, unit.parameters, false, ranks);
+        forward += whole;
+        if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
+        reduced += bytes_of(graph, unit.parameters, true, ranks);
+      }
+      add("parameters, forward", Collective::all_gather, forward * micro_batches);
+      add("parameters, backward", Collective::all_gather, backward * micro_batches);
+      add("gradients", Collective::reduce_scatter, reduced * micro_batches);
+      break;
+    }
+  }
+  return rows;
+}
+
+double scaling_efficiency(double step_seconds, double communication_seconds, double hidden_by_seconds) {
+  const double shown = std::max(communication_seconds - hidden_by_seconds, 0.0);
+  return step_seconds / (step_seconds + shown);
+}
+
+}  // namespace gpuplan

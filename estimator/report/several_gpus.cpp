@@ -1,0 +1,108 @@
+#include "estimator/report/several_gpus.h"
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/text_table.h"
+#include "estimator/report/writers.h"
+
+namespace gpuplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e6)); }
+
+// "12.3 ms"
+std::string milliseconds(double seconds) { return format_tenths(in_tenths(microseconds(seconds), 1000)) + " ms"; }
+
+class Screen : public StyledScreen {
+ public:
+  Screen(const RankPlan& plan, const TextStyle& style) : StyledScreen(style), plan_(plan) {}
+
+  std::string text() const {
+    const Strategy& s = plan_.strategy;
+    std::string out = "  " + paint("1", std::string(title_of(s.data))) + dot() + "rank " + format_count(s.rank) +
+                      " of " + format_count(s.ranks()) + dot() + "batch " + format_count(plan_.report.run.batch) +
+                      " each, " + format_count(plan_.report.run.batch * s.ranks()) + " in all\n";
+    out += "  keeps    " + bytes(plan_.states.parameters) + " of parameters" + dot() + bytes(plan_.states.gradients) +
+           " of gradients" + dot() + bytes(plan_.states.optimizer_state) + " of optimizer state\n";
+    return out + sends();
+  }
+
+ private:
+  std::string sends() const {
+    constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
+    if (plan_.communication.empty()) return "";
+    TextTable table({kLeft, kLeft, kRight, kRight});
+    table.row({"a step sends", "", "a rank", "on the link"});
+    double all = 0;
+    bool known = true;
+    for (const CommunicationRow& row : plan_.communication) {
+      known = known && row.seconds.has_value();
+      all += row.seconds.value_or(0);
+      table.row({std::string(row.what), std::string(name_of(row.collective)), bytes(row.sent_bytes),
+                 row.seconds ? milliseconds(*row.seconds) : "not known"});
+    }
+    if (known) table.row({"in all, one after another", "", "", milliseconds(all)});
+    return "\n" + table.text() + (known ? "" : "  the link is not known: --gpu, and --network beyond a node\n");
+  }
+
+  const RankPlan& plan_;
+};
+
+}  // namespace
+
+std::string_view title_of(DataParallel kind) {
+  constexpr std::array<std::string_view, 6> titles = {"one GPU", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"};
+  return titles[static_cast<std::size_t>(kind)];
+}
+
+std::string several_gpus_text(const RankPlan& plan, const TextStyle& style) { return Screen(plan, style).text(); }
+
+std::string stages_text(std::span<const StageRow> stages, const Strategy& strategy, std::int64_t micro_batches,
+                        std::int64_t usable_bytes, const TextStyle& style) {
+  constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
+  const std::string dot = style.unicode ? " · " : " | ";
+  std::string out = "  tensor " + format_count(strategy.tensor) + dot + "pipeline " + format_count(strategy.pipeline) +
+                    dot + "data " + format_count(strategy.ranks()) + " of " + format_count(strategy.gpus) + " GPUs" +
+                    dot + format_count(micro_batches) + " micro-batches, idle " +
+                    format_tenths(in_tenths((strategy.pipeline - 1) * 100, micro_batches)) + " % of computing\n\n";
+  TextTable table({kRight, kRight, kRight, kRight, kRight, kRight, kLeft});
+  table.row({"stage", "parameters", "states", "in flight", "activations", "in all", ""});
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageRow& row = stages[i];
+    const bool fits = row.bytes() <= usable_bytes;
+    table.row({format_count(static_cast<std::int64_t>(i)), format_count(row.parameters),
+               styled_bytes(row.state_bytes, style), format_count(row.in_flight),
+               styled_bytes(row.activation_bytes, style), styled_bytes(row.bytes(), style),
+               usable_bytes == 0 ? "" : (fits ? "fits" : "does not fit")});
+  }
+  return out + table.text() +
+         "  of one rank, by Megatron-LM's formulas in mixed precision; CUDA context and caches come on top\n";
+}
+
+std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
+  Json json = Json::parse(report_json(plan.report, version));
+  const Strategy& s = plan.strategy;
+  Json rows = Json::array();
+  for (const CommunicationRow& row : plan.communication)
+    rows.push_back({{"what", row.what},
+                    {"collective", name_of(row.collective)},
+                    {"bytes", row.bytes},
+                    {"sent_bytes", row.sent_bytes},
+                    {"microseconds", row.seconds ? Json(microseconds(*row.seconds)) : Json(nullptr)}});
+  json["parallel"] = {{"data", name_of(s.data)},
+                      {"gpus", s.gpus},
+                      {"rank", s.rank},
+                      {"batch", plan.report.run.batch * s.ranks()},
+                      {"bytes",
+                       {{"parameters", plan.states.parameters},
+                        {"gradients", plan.states.gradients},
+                        {"optimizer_state", plan.states.optimizer_state}}},
+                      {"communication", std::move(rows)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,120 @@
+// What `gpuplan plan --gpus N` says: rows of communication, the JSON, stages, and what is refused.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "estimator/error.h"
+#include "estimator/report/several_gpus.h"
+#include "estimator/report/writers.h"
+#include "layers/catalog.h"
+#include "tests/json_schema.h"
+#include "tests/zoo_models.h"
+
+namespace gpuplan {
+namespace {
+
+RankPlan plan_of(const std::string& model, DataParallel data, std::int64_t gpus, const Topology& topology = {}) {
+  RunConfig run;
+  run.batch = 16;
+  run.optimizer.kind = OptimizerKind::adam;
+  Strategy s;
+  s.data = data;
+  s.gpus = gpus;
+  return plan_rank(zoo_model(model), make_catalog(), run, s, topology);
+}
+
+constexpr std::int64_t kBytes = 25'557'032 * 4;  // ResNet-50's parameters in fp32
+
+}  // namespace
+
+TEST_CASE("DDP sends 2 (n - 1) / n of the gradients, and the buffers") {
+  Topology nodes;
+  nodes.within_node = Link{100e9, 0};
+  const RankPlan plan = plan_of("resnet50", DataParallel::ddp, 4, nodes);
+  REQUIRE(plan.communication.size() == 2);
+  // 26,560 means and variances twice in fp32, 53 counters in int64.
+  CHECK(plan.communication[0].bytes == 2 * 26'560 * 4 + 53 * 8);
+  CHECK(plan.communication[1].bytes == kBytes);
+  CHECK(plan.communication[1].sent_bytes == kBytes * 3 / 2);
+  CHECK(*plan.communication[1].seconds == doctest::Approx(kBytes * 1.5 / 100e9));
+  CHECK(!plan_of("resnet50", DataParallel::ddp, 4).communication[1].seconds);
+}
+
+TEST_CASE("ZeRO's stages send as much as the paper says") {
+  // arXiv:1910.02054, section 7: 2 of the model with stages 1 and 2, 3 with stage 3; times (n - 1) / n.
+  const auto sent = [](DataParallel data) {
+    std::int64_t bytes = 0;
+    for (const CommunicationRow& row : plan_of("resnet50", data, 4).communication) bytes += row.sent_bytes;
+    return bytes;
+  };
+  CHECK(sent(DataParallel::zero2) == 2 * (kBytes * 3 / 4));
+  CHECK(sent(DataParallel::zero3) == 3 * (kBytes * 3 / 4));
+}
+
+TEST_CASE("ZeRO-2 and 3 have their states by definition, and all else of one GPU") {
+  const Report one = plan_of("resnet50", DataParallel::none, 4).report;
+  const RankPlan shared = plan_of("resnet50", DataParallel::zero3, 4);
+  const auto part = [](const Report& r, Category c) {
+    for (const PeakPart& p : r.peak.parts)
+      if (p.category == c) return p.bytes;
+    return std::int64_t{0};
+  };
+  CHECK(part(shared.report, Category::activations) == part(one, Category::activations));
+  CHECK(part(shared.report, Category::parameters) == shared.states.parameters);
+  CHECK(shared.states.optimizer_state == 2 * shared.states.parameters);
+  std::int64_t all = 0;
+  for (const PeakPart& p : shared.report.peak.parts) all += p.bytes;
+  CHECK(shared.report.peak.reading.allocated_bytes == all);
+}
+
+TEST_CASE("the JSON of several GPUs is the plan's with a key more, which the schema has") {
+  const RankPlan plan = plan_of("mlp", DataParallel::fsdp, 8);
+  const nlohmann::json json = nlohmann::json::parse(several_gpus_json(plan, "0.1.0"));
+  tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");
+  CHECK(json["parallel"]["data"] == "fsdp");
+  CHECK(json["parallel"]["gpus"] == 8);
+  CHECK(json["parallel"]["batch"] == 16);
+  CHECK(json["run"]["batch"] == 2);
+  CHECK(json["parallel"]["communication"][0]["microseconds"].is_null());
+}
+
+TEST_CASE("stages are those of a GPT, first and last different") {
+  const Model gpt2 = zoo_model("gpt2");
+  Strategy s;
+  s.data = DataParallel::ddp;
+  s.gpus = 16;
+  s.tensor = 2;
+  s.pipeline = 4;
+  const Transformer t = transformer_of(gpt2, 124'439'808, s);
+  CHECK(t.vocabulary == 50'432);  // 50,257 up to a multiple of 128 * 2
+  const std::vector<StageRow> rows = plan_stages(t, s, 64, 8, Recompute::none);
+  REQUIRE(rows.size() == 4);
+  // Three layers, half of each: 3 ((12 h^2 + 7 h) / 2 + 6 h), h = 768; the first with half of the words, all positions.
+  constexpr std::int64_t kLayers = 3 * ((12 * 768 * 768 + 7 * 768) / 2 + 6 * 768);
+  CHECK(rows[1].parameters == kLayers);
+  CHECK(rows[0].parameters == kLayers + 50'432 / 2 * 768 + 1024 * 768);
+  CHECK(rows[3].parameters == kLayers + 50'432 / 2 * 768 + 2 * 768);
+  CHECK(rows[1].state_bytes == 18 * kLayers);
+  CHECK(rows[0].in_flight == 4);
+  CHECK(rows[3].in_flight == 1);
+  s.data = DataParallel::zero1;  // two data-parallel ranks share twelve of the 18 bytes
+  CHECK(plan_stages(t, s, 64, 8, Recompute::none)[1].state_bytes == 12 * kLayers);
+  CHECK_THROWS_AS(transformer_of(zoo_model("llama3_8b"), 8'030'261'248, s), Error);
+  CHECK_THROWS_AS(plan_stages(t, s, 60, 8, Recompute::none), Error);
+}
+
+TEST_CASE("what is not planned with several GPUs is refused") {
+  CHECK_THROWS_AS(plan_of("resnet50", DataParallel::ddp, 3), Error);  // 16 samples
+  RunConfig run;
+  run.batch = 16;
+  run.micro_batches = 2;
+  Strategy s;
+  s.data = DataParallel::fsdp;
+  s.gpus = 4;
+  CHECK_THROWS_AS(plan_rank(zoo_model("mlp"), make_catalog(), run, s, {}), Error);
+  run.micro_batches = 1;
+  s.unit_glob = "nothing.*";
+  CHECK_THROWS_AS(plan_rank(zoo_model("mlp"), make_catalog(), run, s, {}), Error);
+}
+
+}  // namespace gpuplan

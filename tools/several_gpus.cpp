@@ -1,0 +1,92 @@
+#include "tools/several_gpus.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/words.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kMostGpus = 1 << 20;
+
+std::int64_t number_or(const char* flag, const std::string& text, std::int64_t fallback, std::int64_t least,
+                       std::int64_t most) {
+  return text.empty() ? fallback : whole_number(flag, text, least, most);
+}
+
+DataParallel kind_of(const std::string& word) {
+  return choose<DataParallel>("--zero", word,
+                              {{"0", DataParallel::ddp},
+                               {"ddp", DataParallel::ddp},
+                               {"1", DataParallel::zero1},
+                               {"2", DataParallel::zero2},
+                               {"3", DataParallel::zero3},
+                               {"fsdp", DataParallel::fsdp}});
+}
+
+void need_gpus(const SeveralGpusOptions& o) {
+  const std::pair<const char*, bool> flags[] = {
+      {"--zero", !o.zero.empty()},   {"--rank", !o.rank.empty()},        {"--network", !o.network.empty()},
+      {"--wrap", !o.wrap.empty()},   {"--bucket-view", o.bucket_view},   {"--tp", !o.tensor.empty()},
+      {"--pp", !o.pipeline.empty()}, {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + " is about several GPUs", ErrorKind::usage).help("--gpus 8, for example");
+}
+
+}  // namespace
+
+void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* text) {
+    command.add_option(name, value, text)->type_name(type)->group("Several GPUs");
+  };
+  add("--gpus", o.gpus, "N", "Plans one rank of so many; --batch is the whole step's");
+  add("--zero", o.zero, "0|1|2|3|ddp|fsdp",
+      "What ranks share: DDP (0, the default), ZeroRedundancyOptimizer (1), DeepSpeed's stages (2, 3), FSDP2");
+  add("--rank", o.rank, "N", "Which rank, 0 unless given; the last ones may have less");
+  add("--wrap", o.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
+  command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
+  command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
+  add("--tp", o.tensor, "N", "Ranks that share each layer of a GPT (Megatron-LM); prints what each stage takes");
+  add("--pp", o.pipeline, "N", "Stages of its layers, 1F1B over --micro-batches");
+  add("--gpus-per-node", o.gpus_per_node, "N", "GPUs that NVLink or PCIe connects, 8 unless given");
+  add("--network", o.network, "GBPS", "Of a node, Gbit/s in one direction, all its adapters together");
+}
+
+std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
+  if (o.gpus.empty()) {
+    need_gpus(o);
+    return std::nullopt;
+  }
+  Strategy s;
+  s.gpus = whole_number("--gpus", o.gpus, 1, kMostGpus);
+  s.data = o.zero.empty() ? DataParallel::ddp : kind_of(o.zero);
+  s.tensor = number_or("--tp", o.tensor, 1, 1, kMostGpus);
+  s.pipeline = number_or("--pp", o.pipeline, 1, 1, kMostGpus);
+  if (s.gpus % (s.tensor * s.pipeline) != 0)
+    throw Error(std::to_string(s.gpus) + " GPUs are not made of " + std::to_string(s.tensor) + " x " +
+                    std::to_string(s.pipeline),
+                ErrorKind::usage)
+        .help("--gpus is a multiple of --tp times --pp");
+  s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
+  s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);
+  s.unit_glob = o.wrap;
+  s.gradient_as_bucket_view = o.bucket_view;
+  s.reshard_after_forward = !o.keep_unsharded;
+  if (s.gradient_as_bucket_view && s.data != DataParallel::ddp && s.data != DataParallel::zero1)
+    throw Error("--bucket-view is DDP's", ErrorKind::usage);
+  if ((!o.wrap.empty() || o.keep_unsharded) && s.data != DataParallel::fsdp)
+    throw Error("--wrap and --no-reshard are FSDP2's", ErrorKind::usage).help("--zero fsdp");
+  return s;
+}
+
+Topology topology_of(const SeveralGpusOptions& o, const std::optional<Gpu>& gpu) {
+  Topology t;
+  t.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, t.gpus_per_node, 1, kMostGpus);
+  if (gpu) t.within_node = link_within_node(*gpu);
+  if (!o.network.empty())
+    t.between_nodes = Link{static_cast<double>(whole_number("--network", o.network, 1, 1'000'000)) * 1e9 / 8, 0};
+  return t;
+}
+
+}  // namespace gpuplan

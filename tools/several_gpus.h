@@ -1,0 +1,28 @@
+// The flags of plan that spread a step over several GPUs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "estimator/parallel/collectives.h"
+#include "estimator/parallel/strategy.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+/// Flags as written; empty: not given.
+struct SeveralGpusOptions {
+  std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap;
+  bool bucket_view = false, keep_unsharded = false;
+};
+
+void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& options);
+/// Nothing for one GPU. Throws Error (usage) for values that are not understood and for flags without --gpus.
+std::optional<Strategy> strategy_of(const SeveralGpusOptions& options);
+/// What connects the GPUs: NVLink or PCIe of `gpu` within a node, --network between them.
+Topology topology_of(const SeveralGpusOptions& options, const std::optional<Gpu>& gpu);
+
+}  // namespace gpuplan
