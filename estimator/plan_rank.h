@@ -1,19 +1,10 @@
 // The table of contents of several GPUs: one call from a model and a strategy to what one rank takes.
 #pragma once
 
-#include "estimator/parallel/communication.h"
-#include "estimator/parallel/strategy.h"
-#include "estimator/parallel/zero_states.h"
+#include "estimator/parallel/rank_plan.h"
 #include "estimator/plan.h"
 
 namespace gpuplan {
-
-struct RankPlan {
-  Report report;      // of the rank; report.run.batch is its own
-  Strategy strategy;  // as asked for
-  StateBytes states;  // by the definition of the strategy (zero_states.h)
-  std::vector<CommunicationRow> communication;
-};
 
 /// What `strategy.rank` of a data-parallel group takes. none, DDP, DDP with ZeroRedundancyOptimizer and FSDP2 are
 /// planned allocation by allocation; zero2 and zero3 have their states by definition beside all else of one GPU's peak.

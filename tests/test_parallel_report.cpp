@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "estimator/error.h"
+#include "estimator/plan_rank.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
 #include "layers/catalog.h"

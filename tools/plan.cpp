@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "estimator/plan_rank.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"

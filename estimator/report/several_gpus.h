@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/parallel/rank_plan.h"
 #include "estimator/parallel/stage_plan.h"
-#include "estimator/plan_rank.h"
 #include "estimator/report/text_style.h"
 
 namespace gpuplan {

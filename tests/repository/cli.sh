@@ -229,8 +229,8 @@ expect 2 'no command is called "nope"' help nope
 expect 2 'about several GPUs' $model -b 2 --zero 1
 expect 2 'in equal parts' $model -b 2 --gpus 3
 expect 2 'fsdp' $model -b 2 --gpus 2 --zero 4
-expect 0 'rank 1 of 2' $model -b 2 --gpus 2 --zero fsdp --rank 1
-expect 0 'all-reduce' $model -b 2 --gpus 2 --gpu h100
+expect 0 'rank 1 of 2' $model -b 8 --gpus 2 --zero fsdp --rank 1
+expect 0 'all-reduce' $model -b 8 --gpus 2 --gpu h100
 for later in '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done

@@ -1,0 +1,20 @@
+// What one rank of several takes, as values.
+#pragma once
+
+#include <vector>
+
+#include "estimator/parallel/communication.h"
+#include "estimator/parallel/strategy.h"
+#include "estimator/parallel/zero_states.h"
+#include "estimator/report/report.h"
+
+namespace gpuplan {
+
+struct RankPlan {
+  Report report;      // of the rank; report.run.batch is its own
+  Strategy strategy;  // as asked for
+  StateBytes states;  // by the definition of the strategy (zero_states.h)
+  std::vector<CommunicationRow> communication;
+};
+
+}  // namespace gpuplan
