@@ -1,15 +1,19 @@
 // gpuplan sweep's flags, points and rows; gpuplan fit's amounts, rows and JSON.
 #include <doctest/doctest.h>
 
+#include <yaml-cpp/yaml.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "estimator/report/fit_table.h"
+#include "estimator/report/rent_job.h"
 #include "estimator/report/sweep_table.h"
 #include "tests/json_schema.h"
 #include "tests/zoo_models.h"
 #include "tools/money.h"
+#include "tools/run_words.h"
 #include "tools/sweep_points.h"
 #include "tools/swept_flags.h"
 
@@ -190,4 +194,57 @@ TEST_CASE("a budget is dollars an hour") {
   for (const char* text : {"", "5", "5usd", "usd/h", "0usd/h", "-1usd/h", "nanusd/h", "infusd/h", "1e999usd/h",
                            "5eur/h", "$5usd/h", "5usd/d", "5usd/h!", "0x5usd/h"})
     CHECK(says(error_of([&] { (void)usd_per_hour("--budget", text); }), "expects US dollars an hour above 0"));
+}
+
+TEST_CASE("a job for SkyPilot is YAML with the instances in their order") {
+  RentJob job;
+  job.name = "my net";
+  job.model = "it's here/net.onnx";
+  job.needs_file = true;
+  job.flags = {"--batch", "64", "--set", "a=1;rm -rf /"};
+  job.gpu = "t4";
+  Instance aws;
+  aws.provider = "aws";
+  aws.name = "g4dn.xlarge";
+  aws.gpu = "t4";
+  aws.region = "us-east-1";
+  aws.usd = 0.526;
+  aws.price_date = "2026-07-20";
+  Instance gcp = aws, listed = aws;
+  gcp.provider = "gcp";
+  gcp.name = "n1-standard-4+1x-t4";
+  gcp.region = "us-central1";
+  listed.provider = "nebius";
+  listed.name = "per-GPU rate T4";
+  job.instances = {gcp, listed, aws};
+  const YAML::Node task = YAML::Load(sky_task(job));
+  CHECK_EQ(task["name"].as<std::string>(), "gpuplan-my-net");
+  const YAML::Node choices = task["resources"]["ordered"];
+  REQUIRE_EQ(choices.size(), 2);
+  CHECK_EQ(choices[0]["infra"].as<std::string>(), "gcp/us-central1");
+  CHECK_EQ(choices[0]["instance_type"].as<std::string>(), "n1-standard-4");
+  CHECK_EQ(choices[0]["accelerators"].as<std::string>(), "T4:1");
+  CHECK_EQ(choices[1]["instance_type"].as<std::string>(), "g4dn.xlarge");
+  CHECK_EQ(task["file_mounts"]["/tmp/gpuplan-model.onnx"].as<std::string>(), "it's here/net.onnx");
+  CHECK_EQ(task["run"].as<std::string>(),
+           "tools/run validate /tmp/gpuplan-model.onnx --batch 64 --set 'a=1;rm -rf /' -o validate.json\n");
+  CHECK_FALSE(task["resources"]["use_spot"]);
+  job.spot = true;
+  CHECK(YAML::Load(sky_task(job))["resources"]["use_spot"].as<bool>());
+  const std::string script = slurm_script(job);
+  CHECK(says(script, "#SBATCH --gres=gpu:t4:1\n"));
+  CHECK(says(script, "tools/run validate 'it'\\''s here/net.onnx' --batch 64 "));
+}
+
+TEST_CASE("the flags of a run come back as they were written") {
+  RunOptions options;
+  options.optimizer = "adam";
+  options.precision = "bf16";
+  options.batch = "3";
+  options.gpu = "t4";
+  options.set = {"classes=10"};
+  options.clip = "1.0";
+  options.optimizer_in_backward = true;
+  CHECK_EQ(run_words(options), Words{"--precision", "bf16", "--opt", "adam", "--set", "classes=10",
+                                     "--clip-grad-norm=1.0", "--optimizer-in-backward"});
 }

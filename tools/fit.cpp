@@ -4,9 +4,11 @@
 #include <cmath>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "estimator/plan.h"
 #include "estimator/report/fit_table.h"
+#include "estimator/report/rent_job.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
@@ -14,6 +16,7 @@
 #include "tools/money.h"
 #include "tools/output_options.h"
 #include "tools/run_options.h"
+#include "tools/run_words.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
 #include "tools/words.h"
@@ -26,7 +29,7 @@ struct FitOptions {
   RunOptions run;
   OutputOptions output;
   std::vector<std::string> on, providers;
-  std::string max_batch, region, budget, prices;
+  std::string max_batch, region, budget, prices, emit;
   bool spot = false;
 };
 
@@ -125,14 +128,20 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& gp
   report.ways = ways_out(model, make_catalog(), plan(model, make_catalog(), run, &gpu), gpu, gpus);
 }
 
-FitReport make_fit_report(const FitOptions& options) {
+// What the report is made of, besides.
+struct Answer {
+  FitReport report;
+  std::vector<Instance> instances;
+};
+
+Answer make_fit_report(const FitOptions& options) {
   refuse_learned_trace(options.run.model);
   FitReport report;
   report.question = question_of(options);
   const std::vector<Gpu> gpus = gpus_of(options);
   report.all_gpus = options.on.empty() && options.run.gpu.empty();
   const std::vector<Gpu> table = report.all_gpus ? gpus : gpu_table();
-  const std::vector<Instance> instances = load_instances(options.prices, table);
+  std::vector<Instance> instances = load_instances(options.prices, table);
   refuse_unknown_places(options, instances);
   const Model model = load_model(options.run);
   report.model = model.name;
@@ -141,7 +150,61 @@ FitReport make_fit_report(const FitOptions& options) {
   refuse_named(report);
   if (report.all_gpus) sort_by_price(report.fit);
   if (std::ranges::none_of(report.fit.rows, &FitRow::fits)) find_ways(report, model, table);
-  return report;
+  return {std::move(report), std::move(instances)};
+}
+
+// The batch that is validated fits all of these; the chosen GPU's come first, at one price each.
+std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chosen) {
+  constexpr std::size_t kMost = 8;
+  const FitQuestion& question = answer.report.question;
+  const std::int64_t batch = batch_of(chosen, question);
+  std::vector<Instance> list;
+  for (const FitRow& row : answer.report.fit.rows) {
+    if (row.largest.samples < batch || !row.fits) continue;
+    for (const Instance& i : rentable(row.gpu, question, answer.instances))
+      if (sky_rents(i) && (!question.most_usd || *price_of(i, question) <= *question.most_usd)) list.push_back(i);
+  }
+  std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
+  if (list.size() > kMost) list.resize(kMost);
+  return list;
+}
+
+enum class Engine : unsigned char { none, sky, slurm };
+
+Engine engine_of(const FitOptions& options) {
+  if (options.emit.empty()) return Engine::none;
+  const Engine engine = choose<Engine>("--emit", options.emit, {{"sky", Engine::sky}, {"slurm", Engine::slurm}});
+  if (!options.output.format.empty() || options.output.quiet)
+    throw Error("--emit writes a job: leave --format and -q out", ErrorKind::usage);
+  if (options.run.model == "-")
+    throw Error("--emit: a job cannot read this standard input; put the model into a file", ErrorKind::usage);
+  if (size_in_bytes(options.run.gpu))
+    throw Error("--emit: a job needs a kind of GPU, not a size", ErrorKind::usage).help("--on t4,l4, or all of them");
+  return engine;
+}
+
+int emit(const Answer& answer, const FitOptions& options, Engine engine) {
+  const FitReport& report = answer.report;
+  if (!report.fit.chosen) {
+    write_stderr(fit_text(report, terminal_style(options.output, 2), today()));
+    return 1;
+  }
+  const FitRow& chosen = report.fit.rows[*report.fit.chosen];
+  RentJob job;
+  job.name = report.model;
+  job.model = options.run.model;
+  job.needs_file = !job.model.starts_with("zoo:");
+  job.flags = {"--batch", std::to_string(batch_of(chosen, report.question))};
+  const std::vector<std::string> words = run_words(options.run);
+  job.flags.insert(job.flags.end(), words.begin(), words.end());
+  job.gpu = chosen.gpu.name;
+  job.spot = options.spot;
+  job.instances = instances_to_try(answer, chosen);
+  if (engine == Engine::sky && job.instances.empty())
+    throw Error("--emit sky: SkyPilot rents no instance of what fits here")
+        .help("take other --provider, --region or --on; gpuplan instances lists what is known");
+  write_stdout(engine == Engine::sky ? sky_task(job) : slurm_script(job));
+  return 0;
 }
 
 std::string render(const FitReport& report, Format format, const TextStyle& style) {
@@ -158,8 +221,11 @@ int run_fit(const FitOptions& options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
-  const FitReport report = make_fit_report(options);
+  const Engine engine = engine_of(options);
+  const Answer answer = make_fit_report(options);
+  const FitReport& report = answer.report;
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
+  if (engine != Engine::none) return emit(answer, options, engine);
   const std::optional<std::size_t> chosen = report.fit.chosen;
   if (!options.output.quiet || format != Format::table)
     write_stdout(render(report, format, style));
@@ -191,6 +257,8 @@ void add_fit_command(CLI::App& app, int& exit_code) {
   command->add_flag("--spot", options->spot, "At the price of preemptible instances")->group(question);
   add("--budget", options->budget, "AMOUNT", "An hour of the instance costs no more, as in 5usd/h");
   add("--prices", options->prices, "FILE", "Instances of this file, as gpuplan instances import writes it");
+  add("--emit", options->emit, "sky|slurm",
+      "Prints a job that validates the chosen one: SkyPilot's task, or sbatch's script");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_fit(*options); });
 }

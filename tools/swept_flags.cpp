@@ -181,6 +181,14 @@ std::string flag_value(const RunOptions& options, const std::string& name) {
   return there == copy.set.end() ? "" : there->substr(there->find('=') + 1);
 }
 
+std::vector<std::pair<std::string, std::string>> given_flags(const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const Flag& flag : kFlags)
+    if (find_flag(flag.name) == &flag && !(options.*flag.value).empty())
+      given.emplace_back(flag.name, options.*flag.value);
+  return given;
+}
+
 bool changes_model(const std::string& name) {
   const Flag* const flag = find_flag(name);
   return flag == nullptr || flag->of_model;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "estimator/device/arithmetic.h"
 #include "estimator/error.h"
@@ -74,19 +75,6 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// A share of a GPU has a share of its memory, and is none of these.
-void find_instance(FitRow& row, const FitQuestion& question, std::span<const Instance> instances) {
-  for (const Instance& i : instances) {
-    const std::optional<double> price = question.spot ? i.spot_usd : i.usd;
-    if (i.gpu != row.gpu.name || i.gpu_count < 1 || !price) continue;
-    if (!question.providers.empty() && !contains(question.providers, i.provider)) continue;
-    if (!question.region.empty() && i.region != question.region) continue;
-    if (row.usd && *row.usd <= *price) continue;
-    row.instance = i;
-    row.usd = price;
-  }
-}
-
 bool within_budget(const FitRow& row, const FitQuestion& question) {
   return !question.most_usd || (row.usd && *row.usd <= *question.most_usd);
 }
@@ -123,6 +111,23 @@ std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows) {
 
 }  // namespace
 
+std::optional<double> price_of(const Instance& instance, const FitQuestion& question) {
+  return question.spot ? instance.spot_usd : instance.usd;
+}
+
+// A share of a GPU has a share of its memory, and is none of these.
+std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances) {
+  std::vector<Instance> list;
+  for (const Instance& i : instances) {
+    if (i.gpu != gpu.name || i.gpu_count < 1 || !price_of(i, question)) continue;
+    if (!question.providers.empty() && !contains(question.providers, i.provider)) continue;
+    if (!question.region.empty() && i.region != question.region) continue;
+    list.push_back(i);
+  }
+  std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
+  return list;
+}
+
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
              std::span<const Instance> instances, std::size_t threads) {
   Fit fit;
@@ -130,7 +135,10 @@ Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, s
     FitRow row;
     row.gpu = gpu;
     row.usable_bytes = usable_bytes(gpu);
-    find_instance(row, question, instances);
+    if (std::vector<Instance> rented = rentable(gpu, question, instances); !rented.empty()) {
+      row.usd = price_of(rented.front(), question);
+      row.instance = std::move(rented.front());
+    }
     try {
       refuse_arithmetic(question.run, gpu);
     } catch (const Error& error) {

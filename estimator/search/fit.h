@@ -45,6 +45,12 @@ struct Fit {
   std::string why;                    // "the cheapest that fits"
 };
 
+/// The instances with such a GPU, a whole one at least, that the question allows, cheapest first; those without a price
+/// are none of them.
+std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances);
+/// An hour of it: on demand, or of a preemptible one where the question is about those.
+std::optional<double> price_of(const Instance& instance, const FitQuestion& question);
+
 /// Plans each GPU on `threads` threads. `instances`: what is rented. Throws Error where the run is refused whatever the
 /// batch and the GPU.
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,

@@ -290,6 +290,13 @@ expect 2 'did you mean "us-east-1"' fit $model --on t4 --region us-east-2
 for amount in 0usd/h -1usd/h nanusd/h 5 5eur/h; do
   expect 2 'expects US dollars an hour above 0' fit $model --on t4 --budget=$amount
 done
+expect 0 "^    - infra: 'aws/us-east-1'" fit zoo:resnet50 --opt adam --on t4 --provider aws --emit sky
+expect 0 'tools/run validate zoo:resnet50 --batch 152 --opt adam -o' fit zoo:resnet50 --opt adam --on t4 --emit sky
+expect 0 '^#SBATCH --gres=gpu:t4:1' fit zoo:resnet50 --opt adam --on t4 --emit slurm
+"$gpuplan" fit zoo:resnet50 --opt adam --on t4 --emit slurm | bash -n || fail 'a job for Slurm is no script'
+expect 2 'a kind of GPU, not a size' fit $model -d '22 GiB' --emit sky
+expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
+expect 3 'SkyPilot rents no instance' fit $model --on rtx2060 --emit sky
 expect 2 'is more than --max-batch' fit $model --on t4 --batch 5 --max-batch 4
 expect 2 'one word too many' fit $model other.yaml
 expect 3 'T4 has no bf16 arithmetic' fit $model --on t4,l4 --precision bf16
