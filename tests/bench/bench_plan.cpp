@@ -1,6 +1,6 @@
 // How long plans take. The guards are ratios between benchmarks of one run, so that they hold on any machine:
-//   a ResNet-50 step against a fixed piece of work (sorting), and time a layer at 100,000 layers against 10,000, of
-//   which neither fits a cache.
+//   a ResNet-50 step against a fixed piece of work (sorting), time a layer at 100,000 layers against 10,000, of which
+//   neither fits a cache, what a search asks of a step against its plan, and a fit on all GPUs against that many plans.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -10,8 +10,11 @@
 #include <sstream>
 
 #include "estimator/plan.h"
+#include "estimator/search/device_bytes.h"
+#include "estimator/search/fit.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/run_options.h"
 
 namespace {
 
@@ -76,12 +79,33 @@ void plan_deep(benchmark::State& state) {
 }
 BENCHMARK(plan_deep)->RangeMultiplier(10)->Range(100, 100'000)->Unit(benchmark::kMicrosecond)->Complexity();
 
+// What a search asks of a step, and nothing else of its plan.
+void reserve_zoo(benchmark::State& state) {
+  const Model model = read_model(zoo("resnet50"), {});
+  const RunConfig run = adam(64);
+  const Gpu gpu = assumed_gpu();
+  for (auto _ : state) benchmark::DoNotOptimize(reserved_bytes(model, make_catalog(), run, gpu));
+}
+BENCHMARK(reserve_zoo)->Unit(benchmark::kMicrosecond);
+
+// The largest batch of each GPU of the table, on one thread: `gpuplan fit zoo:resnet50 --opt adam`.
+void fit_all_gpus(benchmark::State& state) {
+  const Model model = read_model(zoo("resnet50"), {});
+  const std::vector<Gpu> gpus = gpu_table();
+  FitQuestion question;
+  question.run = adam(1);
+  for (auto _ : state) benchmark::DoNotOptimize(find_fit(model, make_catalog(), question, gpus, {}, 1));
+  state.counters["gpus"] = static_cast<double>(gpus.size());
+}
+BENCHMARK(fit_all_gpus)->Unit(benchmark::kMillisecond);
+
 // Keeps what was measured, so that main can compare it.
 class Collector : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& r : runs)
-      if (r.run_type == Run::RT_Iteration) microseconds[r.benchmark_name()] = r.GetAdjustedCPUTime();
+      if (r.run_type == Run::RT_Iteration)
+        microseconds[r.benchmark_name()] = r.cpu_accumulated_time / static_cast<double>(r.iterations) * 1e6;
     ConsoleReporter::ReportRuns(runs);
   }
   std::map<std::string, double> microseconds;
@@ -104,5 +128,9 @@ int main(int argc, char** argv) {
   bool ok = guard("ResNet-50 step against sorting 10,000 numbers", t["plan_zoo/resnet50"] / t["sorting"], 1.5);
   ok = guard("time a layer, 100,000 against 10,000 layers", t["plan_deep/100000"] / 10 / t["plan_deep/10000"], 3.0) &&
        ok;
+  ok = guard("what a search asks of a step, against its plan", t["reserve_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
+  // Some six plans for each GPU, and no more than eight.
+  const double plans = t["fit_all_gpus"] / t["reserve_zoo"] / static_cast<double>(gpu_table().size());
+  ok = guard("plans for each GPU of a fit", plans, 8.0) && ok;
   return ok ? 0 : 1;
 }
