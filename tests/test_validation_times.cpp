@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "estimator/time/work.h"
 #include "tests/host_device/clock_device.h"
 #include "tests/host_device/small_models.h"
 #include "tools/run_options.h"
-#include "validate/operation_work.h"
 #include "validate/step_times.h"
 
 namespace gpuplan {

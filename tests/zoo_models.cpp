@@ -22,7 +22,9 @@ std::shared_ptr<const Source> file(const std::string& path) {
   return source;
 }
 
-Model spec_model(const std::string& path, const std::vector<Variable>& set = {}) {
+}  // namespace
+
+Model model_in_file(const std::string& path, const std::vector<Variable>& set) {
   SpecOptions options;  // `extends: NAME` is a model of the zoo
   options.set = set;
   options.open = [](std::string_view name, std::string_view) {
@@ -31,9 +33,7 @@ Model spec_model(const std::string& path, const std::vector<Variable>& set = {})
   return read_model(file(std::string(GPUPLAN_SOURCE_DIR) + "/" + path + ".yaml"), options);
 }
 
-}  // namespace
-
-Model zoo_model(const std::string& name) { return spec_model("configs/models/" + name); }
+Model zoo_model(const std::string& name) { return model_in_file("configs/models/" + name); }
 
 Report plan_zoo(const std::string& name, const RunConfig& run, const std::string& gpu) {
   return plan_spec("configs/models/" + name, run, gpu);
@@ -41,7 +41,7 @@ Report plan_zoo(const std::string& name, const RunConfig& run, const std::string
 
 Report plan_spec(const std::string& path, const RunConfig& run, const std::string& gpu,
                  const std::vector<Variable>& set) {
-  const Model model = spec_model(path, set);
+  const Model model = model_in_file(path, set);
   if (gpu.empty()) return plan(model, make_catalog(), run);
   const Gpu device = read_gpu(*file(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/" + gpu + ".yaml"));
   return plan(model, make_catalog(), run, &device);

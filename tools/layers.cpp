@@ -15,6 +15,7 @@ namespace {
 struct LayersOptions {
   RunOptions run;
   OutputOptions output;
+  bool time = false;
 };
 
 std::string render(const Report& report, Format format, const LayerTableOptions& table) {
@@ -31,12 +32,19 @@ int run_layers(const LayersOptions& options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
-  const LayerTableOptions table = layer_table_options(options.output, style.unicode);
+  LayerTableOptions table = layer_table_options(options.output, style.unicode);
+  table.time = options.time;
   const Planning planning = prepare(options.run);
   const Report report = make_report(planning);
+  if (options.time && !report.time)
+    throw Error("--time: how long a step takes is known for a named GPU with published peaks", ErrorKind::usage)
+        .help("name one with --gpu; gpuplan gpus lists them");
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
-  for (const OutputFile& file : files)
-    write_file(file.path, render(report, file.format, layer_table_options(options.output, !options.output.ascii)));
+  for (const OutputFile& file : files) {
+    LayerTableOptions in_file = layer_table_options(options.output, !options.output.ascii);
+    in_file.time = options.time;
+    write_file(file.path, render(report, file.format, in_file));
+  }
   write_stdout(render(report, format, table));
   if (style.interactive && format == Format::table)
     write_stdout("  -n 0 shows every row, --depth 0 every level; for scripts: --format csv|json|md\n");
@@ -50,6 +58,7 @@ void add_layers_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("layers", "Which module costs what");
   add_run_options(*command, options->run);
   add_layer_options(*command, options->output);
+  command->add_flag("--time", options->time, "Each layer's time and what it waits for")->group("Layer table");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_layers(*options); });
 }

@@ -121,7 +121,7 @@ void add_layer_options(CLI::App& command, OutputOptions& o) {
   };
   add("--depth", o.depth, "N", "Levels of modules; 0: all (1)");
   add("-n,--rows", o.rows, "N", "Rows; 0: all (40)");
-  add("--sort", o.sort, "model|mem|params|flop|name", "Order of siblings (model)");
+  add("--sort", o.sort, "model|mem|params|flop|name|time", "Order of siblings (model)");
   add("--columns", o.columns, "A,B,...", "Columns, in this order");
 }
 
@@ -160,7 +160,8 @@ LayerTableOptions layer_table_options(const OutputOptions& o, bool unicode) {
                                     {"mem", LayerSort::memory},
                                     {"params", LayerSort::parameters},
                                     {"flop", LayerSort::flops},
-                                    {"name", LayerSort::name}});
+                                    {"name", LayerSort::name},
+                                    {"time", LayerSort::time}});
   Choices<LayerColumn> columns;
   for (std::size_t i = 0; i < layer_column_names().size(); ++i)
     columns.emplace_back(layer_column_names()[i], static_cast<LayerColumn>(i));

@@ -1,9 +1,12 @@
 #include "tools/planning.h"
 
 #include "estimator/plan.h"
+#include "estimator/report/time_text.h"
 #include "estimator/search/ways_out.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/output_options.h"
+#include "tools/run_values.h"
 #include "tools/trace_plan.h"
 #include "tools/words.h"
 
@@ -15,12 +18,20 @@ Planning prepare(const RunOptions& options) {
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);
   planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
+  planning.copy = choice_or<HostCopy>("--host-copy", options.host_copy, HostCopy::pageable,
+                                      {{"pageable", HostCopy::pageable},
+                                       {"pinned", HostCopy::pinned},
+                                       {"overlapped", HostCopy::overlapped},
+                                       {"none", HostCopy::none}});
   planning.model = load_model(options);
   return planning;
 }
 
 Report make_report(const Planning& planning) {
   Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+  if (planning.gpu && !planning.gpu_is_limit)
+    if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))
+      tell_time(*time, report);
   if (planning.gpu_is_limit)
     report.warnings.push_back("--gpu is only a limit: kernel choices and workspaces are those of an A100-class device");
   return report;

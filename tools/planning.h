@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "estimator/report/writers.h"
+#include "estimator/time/timing.h"
 #include "tools/run_options.h"
 
 namespace gpuplan {
@@ -14,6 +15,7 @@ struct Planning {
   RunConfig run;
   std::optional<Gpu> gpu;
   bool gpu_is_limit = false;  // --gpu was a size
+  HostCopy copy = HostCopy::pageable;
   Model model;
 };
 

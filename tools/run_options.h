@@ -20,7 +20,7 @@ struct RunOptions {
   std::string model;
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, alloc_conf, allocator, pytorch, step;
-  std::string amp, layout, attention, micro_batches, checkpoint, master, offload, weights;
+  std::string amp, layout, host_copy, attention, micro_batches, checkpoint, master, offload, weights;
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
   bool optimizer_in_backward = false;

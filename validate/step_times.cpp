@@ -5,7 +5,7 @@
 #include <map>
 
 #include "estimator/error.h"
-#include "validate/operation_work.h"
+#include "estimator/time/work.h"
 
 namespace gpuplan {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/time/peaks.h"
 #include "validate/executor/walk.h"
-#include "validate/roofline.h"
 
 namespace gpuplan {
 

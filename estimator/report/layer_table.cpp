@@ -15,13 +15,19 @@ bool is_training(const Report& report) { return report.run.mode == Mode::train; 
 // Inference saves nothing: what a layer costs is then its output.
 std::int64_t memory_of(const LayerTreeRow& row, bool training) { return training ? row.saved_bytes : row.output_bytes; }
 
+// What most of its time waits for.
+std::string bound_of(const LayerTreeRow& row) {
+  if (row.ns() == 0) return "";
+  return std::string(name_of(static_cast<Bound>(std::ranges::max_element(row.bound_ns) - row.bound_ns.begin())));
+}
+
 struct ColumnStyle {
   std::string_view word;
   TextTable::Align align;
 };
 constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
-constexpr std::array<ColumnStyle, 13> kColumns = {{{"module", kLeft},
+constexpr std::array<ColumnStyle, 17> kColumns = {{{"module", kLeft},
                                                    {"type", kLeft},
                                                    {"in", kLeft},
                                                    {"out", kLeft},
@@ -33,10 +39,16 @@ constexpr std::array<ColumnStyle, 13> kColumns = {{{"module", kLeft},
                                                    {"fwd", kRight},
                                                    {"bwd", kRight},
                                                    {"elementwise", kRight},
-                                                   {"yaml", kLeft}}};
+                                                   {"yaml", kLeft},
+                                                   {"fwd-time", kRight},
+                                                   {"bwd-time", kRight},
+                                                   {"time", kRight},
+                                                   {"bound", kLeft}}};
 
-std::vector<LayerColumn> usual_columns(bool training) {
+std::vector<LayerColumn> usual_columns(bool training, bool time) {
   using enum LayerColumn;
+  if (time && training) return {module, output_shape, forward_time, backward_time, time_share, bound, location};
+  if (time) return {module, output_shape, forward_time, time_share, bound, location};
   if (training) return {module, output_shape, parameters, saved, share, forward, location};
   return {module, output_shape, parameters, output, share, forward, location};
 }
@@ -77,9 +89,10 @@ class TableWriter {
   /// `rows` ends with the total, at depth 0.
   TableWriter(const std::vector<LayerTreeRow>& rows, const LayerTableOptions& options, bool training)
       : rows_(rows), options_(options), training_(training), columns_(options.columns) {
-    if (columns_.empty()) columns_ = usual_columns(training_);
+    if (columns_.empty()) columns_ = usual_columns(training_, options.time);
     const LayerTreeRow& total = rows.back();
     unit_ = column_unit(memory_of(total, training_), options.units);
+    time_unit_ = total.ns() < 10'000'000 ? 1'000 : 1'000'000;
     flop_unit_ = total.forward_macs < 500'000'000 ? 1'000'000 : 1'000'000'000;
   }
 
@@ -92,6 +105,8 @@ class TableWriter {
   std::vector<std::string> figures(std::int64_t unit, Key key) const;
   template <class Key>
   std::vector<std::string> bytes(Key key) const;
+  template <class Key>
+  std::vector<std::string> shares(Key key) const;
   template <class Word>
   std::vector<std::string> words(Word word) const;
   std::string sizes(const Shape& shape) const { return format_sizes(shape.sizes(), options_.unicode); }
@@ -101,18 +116,22 @@ class TableWriter {
   bool training_;
   std::vector<LayerColumn> columns_;
   ColumnUnit unit_;
-  std::int64_t flop_unit_ = 1;
+  std::int64_t flop_unit_ = 1, time_unit_ = 1;
 };
 
 std::string TableWriter::heading(LayerColumn column) const {
   const std::string unit = options_.exact_bytes ? "bytes" : std::string(unit_.name);
   const std::string flop = flop_unit_ == 1'000'000 ? "MFLOP" : "GFLOP";
+  const std::string time = time_unit_ == 1'000 ? "us" : "ms";
   switch (column) {
     case LayerColumn::input_shape: return "in shape";
     case LayerColumn::output_shape: return "out shape";
     case LayerColumn::saved: return "saved " + unit;
     case LayerColumn::output: return "output " + unit;
-    case LayerColumn::share: return "%";
+    case LayerColumn::share:
+    case LayerColumn::time_share: return "%";
+    case LayerColumn::forward_time: return "fwd " + time;
+    case LayerColumn::backward_time: return "bwd " + time;
     case LayerColumn::macs: return "MAC";
     case LayerColumn::forward: return "fwd " + flop;
     case LayerColumn::backward: return "bwd " + flop;
@@ -132,6 +151,13 @@ template <class Key>
 std::vector<std::string> TableWriter::bytes(Key key) const {
   if (!options_.exact_bytes) return figures(unit_.bytes, key);
   return words([&](const LayerTreeRow& row) { return format_count(key(row)); });
+}
+
+template <class Key>
+std::vector<std::string> TableWriter::shares(Key key) const {
+  std::vector<std::string> out;
+  for (const std::int64_t share : column_shares(rows_, key)) out.push_back(format_tenths(share));
+  return out;
 }
 
 template <class Word>
@@ -159,11 +185,11 @@ std::vector<std::string> TableWriter::cells(LayerColumn column) const {
     case LayerColumn::parameters: return words([](Row row) { return format_count(row.parameters); });
     case LayerColumn::saved: return bytes([](Row row) { return row.saved_bytes; });
     case LayerColumn::output: return bytes([](Row row) { return row.output_bytes; });
-    case LayerColumn::share: {
-      std::vector<std::string> out;
-      for (const std::int64_t share : column_shares(rows_, memory)) out.push_back(format_tenths(share));
-      return out;
-    }
+    case LayerColumn::share: return shares(memory);
+    case LayerColumn::forward_time: return figures(time_unit_, [](Row row) { return row.forward_ns; });
+    case LayerColumn::backward_time: return figures(time_unit_, [](Row row) { return row.backward_ns; });
+    case LayerColumn::time_share: return shares([](Row row) { return row.ns(); });
+    case LayerColumn::bound: return words([](Row row) { return bound_of(row); });
     case LayerColumn::macs: return words([](Row row) { return format_count(row.forward_macs); });
     case LayerColumn::forward: return figures(flop_unit_, [](Row row) { return checked_mul(2, row.forward_macs); });
     case LayerColumn::backward: return figures(flop_unit_, [](Row row) { return row.backward_flops; });
@@ -204,6 +230,9 @@ LayerTreeRow sum_top_level(const std::vector<LayerTreeRow>& rows, std::size_t fr
     sum.forward_macs = checked_add(sum.forward_macs, rows[i].forward_macs);
     sum.backward_flops = checked_add(sum.backward_flops, rows[i].backward_flops);
     sum.elementwise_flops = checked_add(sum.elementwise_flops, rows[i].elementwise_flops);
+    sum.forward_ns = checked_add(sum.forward_ns, rows[i].forward_ns);
+    sum.backward_ns = checked_add(sum.backward_ns, rows[i].backward_ns);
+    for (std::size_t b = 0; b < sum.bound_ns.size(); ++b) sum.bound_ns[b] += rows[i].bound_ns[b];
   }
   return sum;
 }

@@ -1,6 +1,7 @@
 // The layers of a report as a tree: a row for every module down to a depth, with the subtotals of what is below it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +12,7 @@
 
 namespace gpuplan {
 
-enum class LayerSort : std::uint8_t { model, memory, parameters, flops, name };
+enum class LayerSort : std::uint8_t { model, memory, parameters, flops, name, time };
 enum class LayerColumn : std::uint8_t {
   module,
   type,
@@ -25,7 +26,11 @@ enum class LayerColumn : std::uint8_t {
   forward,
   backward,
   elementwise,
-  location
+  location,
+  forward_time,
+  backward_time,
+  time_share,
+  bound
 };
 
 /// The words of --columns, in the order of LayerColumn.
@@ -36,6 +41,7 @@ struct LayerTableOptions {
   int max_rows = 40;  // 0: all
   LayerSort sort = LayerSort::model;
   std::vector<LayerColumn> columns = {};  // empty: the usual ones
+  bool time = false;                      // the usual ones of time; the report must have it
   bool unicode = true;
   bool exact_bytes = false;
   Units units = Units::iec;
@@ -50,6 +56,9 @@ struct LayerTreeRow {
   const LayerRow* last = nullptr;  // in order of execution; its output is the row's
   std::int64_t parameters = 0, saved_bytes = 0, output_bytes = 0;
   std::int64_t forward_macs = 0, backward_flops = 0, elementwise_flops = 0;
+  std::int64_t forward_ns = 0, backward_ns = 0;
+  std::array<std::int64_t, 3> bound_ns{};  // of its layers by what each waits for
+  std::int64_t ns() const { return forward_ns + backward_ns; }
 };
 
 /// Rows in the order they are printed: every module before its children, siblings sorted, down to options.depth. The

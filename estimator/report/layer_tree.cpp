@@ -25,6 +25,9 @@ void add(LayerTreeRow& to, const LayerRow& layer) {
   to.forward_macs = checked_add(to.forward_macs, layer.forward_macs);
   to.backward_flops = checked_add(to.backward_flops, layer.backward_flops);
   to.elementwise_flops = checked_add(to.elementwise_flops, layer.elementwise_flops);
+  to.forward_ns = checked_add(to.forward_ns, layer.forward_ns);
+  to.backward_ns = checked_add(to.backward_ns, layer.backward_ns);
+  to.bound_ns[static_cast<std::size_t>(layer.bound)] += layer.forward_ns + layer.backward_ns;
 }
 
 // Modules by full path, so that inserting a layer is a few look-ups.
@@ -76,6 +79,7 @@ void sort_modules(std::vector<std::unique_ptr<Module>>& modules, LayerSort sort,
     case LayerSort::memory: by([&](const LayerTreeRow& r) { return memory_of(r, training); }); break;
     case LayerSort::parameters: by([](const LayerTreeRow& r) { return r.parameters; }); break;
     case LayerSort::flops: by([](const LayerTreeRow& r) { return r.forward_macs; }); break;
+    case LayerSort::time: by([](const LayerTreeRow& r) { return r.ns(); }); break;
     case LayerSort::name:
       std::stable_sort(modules.begin(), modules.end(),
                        [](const auto& a, const auto& b) { return a->row.name < b->row.name; });

@@ -118,6 +118,20 @@ Json parallel_schema() {
                      integers({"gpus", "rank", "batch"})));
 }
 
+// Without a named GPU only the first two, null.
+Json time_schema(const Json& number) {
+  Json schema =
+      object({{"step_seconds", or_null(number)}, {"bound", {{"enum", {"compute", "memory", "launch", nullptr}}}}});
+  for (const char* key :
+       {"copy_seconds", "forward_seconds", "loss_seconds", "backward_seconds", "clip_seconds", "optimizer_seconds",
+        "compute_bound_seconds", "memory_bound_seconds", "waiting_for_host_seconds"})
+    schema["properties"][key] = number;
+  for (const char* key : {"samples", "tokens", "flops_per_second", "peak_flops_per_second"})
+    schema["properties"][key] = kInteger;
+  schema["properties"]["confidence"] = kText;
+  return schema;
+}
+
 Json top_level() {
   const Json number = {{"type", "number"}};
   return {
@@ -136,7 +150,7 @@ Json top_level() {
       {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",
                                    "optimizer_flops", "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},
       {"offload", object(integers({"to_host_bytes", "from_host_bytes"}))},
-      {"time", object({{"step_seconds", or_null(number)}, {"bound", or_null(kText)}})},
+      {"time", time_schema(number)},
       {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
       {"layers", list_of(layer_schema())},
       {"warnings", list_of(kText)}};

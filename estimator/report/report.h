@@ -13,6 +13,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/phase.h"
 #include "estimator/run_config.h"
+#include "estimator/time/timing.h"
 
 namespace gpuplan {
 
@@ -40,6 +41,8 @@ struct LayerRow {
   std::int64_t elementwise_flops = 0;  // forward
   std::int64_t saved_bytes = 0;        // storages first saved by autograd here
   std::int64_t output_bytes = 0;
+  std::int64_t forward_ns = 0, backward_ns = 0;  // where Report::time is known
+  Bound bound = Bound::launch;
 };
 
 struct ModuleBytes {  // alive at the peak, by top-level part of the path
@@ -95,6 +98,7 @@ struct Report {
     std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
   } peak;
   std::optional<WithinMemory> within_memory;  // where `peak` is more than the named GPU has
+  std::optional<StepTime> time;               // modelled, or from the GPU's own measurements; see tell_time()
   std::vector<PhaseRow> phases;
   struct {
     std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "estimator/report/run_names.h"
@@ -162,6 +163,29 @@ Json bytes_json(const Report& report) {
           {"kv_cache", bytes.kv_cache}};
 }
 
+// To a nanosecond: what is computed with floating point is the same text everywhere.
+double nanoseconds(double seconds) { return std::round(seconds * 1e9) / 1e9; }
+
+Json time_json(const std::optional<StepTime>& time) {
+  if (!time) return {{"step_seconds", nullptr}, {"bound", nullptr}};
+  return {{"step_seconds", nanoseconds(time->seconds())},
+          {"bound", std::string(name_of(time->bound))},
+          {"copy_seconds", nanoseconds(time->copy_seconds)},
+          {"forward_seconds", nanoseconds(time->forward_seconds)},
+          {"loss_seconds", nanoseconds(time->loss_seconds)},
+          {"backward_seconds", nanoseconds(time->backward_seconds)},
+          {"clip_seconds", nanoseconds(time->clip_seconds)},
+          {"optimizer_seconds", nanoseconds(time->optimizer_seconds)},
+          {"compute_bound_seconds", nanoseconds(time->compute_seconds)},
+          {"memory_bound_seconds", nanoseconds(time->memory_seconds)},
+          {"waiting_for_host_seconds", nanoseconds(time->waiting_seconds)},
+          {"samples", time->samples},
+          {"tokens", time->tokens},
+          {"flops_per_second", std::llround(time->flops_per_second)},
+          {"peak_flops_per_second", std::llround(time->peak_flops)},
+          {"confidence", time->measured ? "modelled from measurements" : "modelled"}};
+}
+
 }  // namespace
 
 std::string report_json(const Report& report, std::string_view version) {
@@ -176,7 +200,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["compute"] = compute_json(report);
   json["offload"] = {{"to_host_bytes", report.offload_bytes_to_host},
                      {"from_host_bytes", report.offload_bytes_from_host}};
-  json["time"] = {{"step_seconds", nullptr}, {"bound", nullptr}};
+  json["time"] = time_json(report.time);
   json["allocator"] = {{"segments", report.allocator.segments},
                        {"allocations", report.allocator.allocations},
                        {"inactive_split_bytes", report.allocator.inactive_split_bytes}};

@@ -2,6 +2,7 @@
 
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 #include "estimator/report/timeline.h"
 #include "estimator/report/writers.h"
 
@@ -189,6 +190,7 @@ std::string Screen::facts() const {
   const std::string step = report_.run.mode == Mode::train ? " per step" : " per batch";
   table.row({"Compute", format_flops(c.step_flops) + step + dot() + format_flops(c.forward_flops / batch) +
                             " per sample forward (1 MAC = 2 FLOP)"});
+  for (const auto& [word, text] : time_rows(report_, dot())) table.row({word, text});
   const auto& model = report_.model;
   if (c.recompute_flops > 0)
     table.row({"Again", format_flops(c.recompute_flops) + " computed again in backward" +

@@ -11,18 +11,11 @@
 
 #include "estimator/memory/placement.h"
 #include "estimator/memory/training_loop.h"
-#include "estimator/schedule/calls.h"
+#include "estimator/schedule/passes.h"
 #include "validate/executor/device.h"
 #include "validate/executor/watcher.h"
 
 namespace gpuplan {
-
-/// The schedules of a training step, as LoopParts has them, and what their steps are given.
-struct Passes {
-  std::vector<Schedule> schedules;
-  std::vector<Calls> calls;
-};
-Passes make_passes(const Graph& graph, const RunConfig& run, const Gpu& gpu);
 
 /// What is walked.
 struct Walk {

@@ -21,7 +21,10 @@ struct Peaks {
   double plain = 0;                               // fp32 on CUDA cores: what is not a product
   bool known() const { return bytes > 0 && plain > 0; }
 };
+/// At its highest clocks, where they are known; else rated_peaks().
 Peaks peaks_of(const Gpu& gpu);
+/// As published, at the clocks that the GPU is sold with, where there is a datasheet; else peaks_of().
+Peaks rated_peaks(const Gpu& gpu);
 
 /// What an operation has to compute and to move at least.
 struct Work {

@@ -1,4 +1,4 @@
-#include "validate/operation_work.h"
+#include "estimator/time/work.h"
 
 #include <algorithm>
 

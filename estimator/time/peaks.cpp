@@ -1,4 +1,4 @@
-#include "validate/roofline.h"
+#include "estimator/time/peaks.h"
 
 #include <algorithm>
 #include <array>
@@ -42,9 +42,18 @@ double product_rate(const Work& work, const Peaks& peaks) {
   }
 }
 
-}  // namespace
+Peaks peaks_of(const Datasheet& sheet) {
+  const auto flops = [&](Rate rate, double otherwise) { return sheet.rate(rate).value_or(otherwise / 1e12) * 1e12; };
+  Peaks peaks;
+  peaks.bytes = sheet.bandwidth_gb_s * 1e9;
+  peaks.plain = peaks.fp32 = flops(Rate::fp32, 0);
+  peaks.tf32 = flops(Rate::tf32, peaks.fp32);
+  peaks.half = flops(Rate::fp16_tensor, peaks.fp32);
+  peaks.fp64 = flops(Rate::fp64_tensor, flops(Rate::fp64, 0));
+  return peaks;
+}
 
-Peaks peaks_of(const Gpu& gpu) {
+Peaks peaks_by_clocks(const Gpu& gpu) {
   Peaks peaks;
   if (gpu.memory_bus_bits && gpu.memory_clock_khz)  // both edges of the clock move data
     peaks.bytes = 2.0 * 1000 * *gpu.memory_clock_khz * (*gpu.memory_bus_bits / 8.0);
@@ -58,6 +67,15 @@ Peaks peaks_of(const Gpu& gpu) {
   peaks.fp64 = flops(std::max(rates.tensor_fp64, rates.fp64));
   return peaks;
 }
+
+}  // namespace
+
+Peaks peaks_of(const Gpu& gpu) {
+  const Peaks peaks = peaks_by_clocks(gpu);
+  return peaks.known() || !gpu.datasheet ? peaks : peaks_of(*gpu.datasheet);
+}
+
+Peaks rated_peaks(const Gpu& gpu) { return gpu.datasheet ? peaks_of(*gpu.datasheet) : peaks_by_clocks(gpu); }
 
 double least_milliseconds(const Work& work, const Peaks& peaks) {
   if (!peaks.known()) return 0;

@@ -6,7 +6,7 @@
 #include "estimator/optimizer/optimizer_work.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/schedule.h"
-#include "validate/roofline.h"
+#include "estimator/time/peaks.h"
 
 namespace gpuplan {
 

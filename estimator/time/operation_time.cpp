@@ -1,0 +1,97 @@
+#include "estimator/time/operation_time.h"
+
+#include <algorithm>
+
+#include "estimator/time/measured_time.h"
+#include "estimator/time/product_time.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kTensorCoreChannels = 8;  // cuDNN's tensor core kernels take as many input channels at a time
+
+bool is_half(DType type) { return type == DType::fp16 || type == DType::bf16; }
+
+double backward_share(const Scripted& s, const TimeModel& model) {
+  return s.recompute_macs > 0 ? model.attention_backward : model.attention_forward;
+}
+
+struct ComputeSeconds {
+  const Work& work;
+  const Processor& on;
+
+  double operator()(const Gemm& g) const {
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    const ProductShape shape{real(g.batch), real(g.m), real(g.n), real(g.k)};
+    const double seconds = product_seconds(shape, units(product_rate(g.dtype, work.tf32, on)), 1, on.model);
+    return seconds * measured_share(g, work.tf32, on);
+  }
+  double operator()(const Convolution& c) const {
+    if (c.groups > 1 && c.groups == c.c) return depthwise();
+    ProductRate rate = product_rate(c.dtype, true, on);
+    if (is_half(c.dtype) && c.c / c.groups % kTensorCoreChannels != 0) rate = {on.peaks.fp32, false};
+    const bool winograd =
+        c.dtype == DType::fp32 && c.r == 3 && c.s == 3 && c.stride_h == 1 && c.stride_w == 1 && !rate.tensor_cores;
+    const double seconds = product_seconds(implicit_product(c), units(rate), share(c.pass), on.model);
+    return seconds / (winograd ? on.model.winograd : 1) * measured_share(c, on);
+  }
+  double operator()(const Scripted& s) const {
+    const ProductRate rate = product_rate(work.dtype, work.tf32, on);
+    return flops(rate.flops * backward_share(s, on.model));
+  }
+  double operator()(const Recurrence&) const {
+    return flops(product_rate(work.dtype, true, on).flops * on.model.recurrence);
+  }
+  template <class Other>
+  double operator()(const Other&) const {
+    return static_cast<double>(work.plain_flops) / on.peaks.plain;
+  }
+
+ private:
+  double flops(double rate) const { return static_cast<double>(work.product_flops) / rate; }
+  double depthwise() const {
+    return static_cast<double>(work.bytes) / (on.achieved_bytes() * on.model.depthwise_bandwidth) +
+           flops(on.peaks.fp32 * on.model.depthwise_compute);
+  }
+  double share(ConvolutionPass pass) const {
+    switch (pass) {
+      case ConvolutionPass::forward: return on.model.convolution_forward;
+      case ConvolutionPass::backward_data: return on.model.convolution_data;
+      case ConvolutionPass::backward_filter: break;
+    }
+    return on.model.convolution_filter;
+  }
+  ProductUnits units(const ProductRate& rate) const {
+    return {on.gpu.sm_count, rate.flops, on.achieved_bytes(), rate.tensor_cores};
+  }
+};
+
+double traffic(const Primitive& what, const Work& work, const TimeModel& model) {
+  const auto bytes = static_cast<double>(work.bytes);
+  const auto* norm = std::get_if<BatchNorm>(&what);
+  return norm != nullptr && norm->training ? bytes * model.batch_norm_passes : bytes;
+}
+
+}  // namespace
+
+ProductRate product_rate(DType type, bool tf32, const Processor& on) {
+  const Peaks& peaks = on.peaks;
+  const auto of = [&](double rate) { return ProductRate{rate, rate > peaks.fp32}; };
+  switch (type) {
+    case DType::fp64: return {peaks.fp64, false};
+    case DType::fp16: return of(peaks.half);
+    case DType::bf16: return of(on.gpu.capability_major >= 8 ? peaks.half : peaks.fp32);
+    default: return of(tf32 ? peaks.tf32 : peaks.fp32);
+  }
+}
+
+OperationTime operation_time(const Primitive& what, const Work& work, const Processor& on) {
+  OperationTime time;
+  time.compute_seconds = std::visit(ComputeSeconds{work, on}, what);
+  time.memory_seconds = traffic(what, work, on.model) / achieved_bandwidth(work.bytes, on);
+  time.seconds = std::max(time.compute_seconds, time.memory_seconds) +
+                 static_cast<double>(cost(what).kernels) * kernel_seconds(on);
+  return time;
+}
+
+}  // namespace gpuplan

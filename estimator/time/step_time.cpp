@@ -1,0 +1,216 @@
+#include "estimator/time/step_time.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "estimator/graph/build.h"
+#include "estimator/optimizer/optimizer_work.h"
+#include "estimator/schedule/passes.h"
+#include "estimator/time/measured_time.h"
+#include "estimator/time/operation_time.h"
+#include "estimator/time/queue.h"
+#include "estimator/time/work.h"
+
+namespace gpuplan {
+namespace {
+
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+struct HostCall {
+  const TimeModel& model;
+  double operator()(const Gemm&) const { return model.host_product; }
+  double operator()(const Convolution&) const { return model.host_product; }
+  double operator()(const Scripted&) const { return model.host_product; }
+  double operator()(const Recurrence&) const { return model.host_product; }
+  double operator()(const BatchNorm&) const { return model.host_norm; }
+  double operator()(const LayerNorm&) const { return model.host_norm; }
+  double operator()(const GroupNorm&) const { return model.host_norm; }
+  template <class Other>
+  double operator()(const Other&) const {
+    return model.host_other;
+  }
+};
+
+// Seconds by what the GPU waits for.
+using Shares = std::array<double, 3>;
+double& share(Shares& shares, Bound bound) { return shares[static_cast<std::size_t>(bound)]; }
+Bound largest(const Shares& shares) { return static_cast<Bound>(std::ranges::max_element(shares) - shares.begin()); }
+
+std::int64_t bytes_of(const Graph& graph, std::span<const TensorId> tensors) {
+  std::int64_t bytes = 0;
+  for (const TensorId t : tensors) bytes += graph.tensor(t).shape.elements() * size_of(graph.tensor(t).dtype);
+  return bytes;
+}
+
+class StepClock {
+ public:
+  StepClock(const Graph& graph, const RunConfig& run, const Processor& on, HostCopy copy)
+      : graph_(graph), run_(run), on_(on), copy_(copy), layer_shares_(graph.layers.size()) {
+    time_.layers.resize(graph.layers.size());
+    time_.measured = on.gpu.measured.has_value();
+    for (const ParameterTensor& p : graph.parameters)
+      if (p.trainable && p.layer != kNone) parameters_of_[p.layer] += 1;
+  }
+
+  StepTime run(const Passes& passes, const OptimizerWork& optimizer) {
+    for (std::int64_t i = 0; i < run_.micro_batches; ++i) {
+      const std::size_t pass = i == 0 ? 0 : passes.schedules.size() - 1;
+      copy_batch();
+      forward_and_backward(passes.schedules[pass], passes.calls[pass]);
+    }
+    if (run_.mode == Mode::train) update(passes.schedules.front(), optimizer);
+    finish();
+    return std::move(time_);
+  }
+
+ private:
+  // The GPU has done everything before `seconds`, which is what it took since the last row.
+  void close_row(double& seconds) {
+    seconds += queue_.gpu() - closed_;
+    closed_ = queue_.gpu();
+  }
+
+  void copy_batch() {
+    if (copy_ == HostCopy::none) return;
+    const std::int64_t bytes = bytes_of(graph_, graph_.inputs);
+    const double rate = host_bandwidth(bytes, copy_ != HostCopy::pageable, on_);
+    if (rate <= 0) return;
+    copied_ += static_cast<double>(bytes) / rate;
+    if (copy_ == HostCopy::overlapped) return;
+    queue_.launch(0, static_cast<double>(bytes) / rate);
+    if (copy_ == HostCopy::pageable) queue_.synchronize();
+    close_row(time_.copy_seconds);
+  }
+
+  void forward_and_backward(const Schedule& schedule, const Calls& calls) {
+    auto call = calls.calls.begin();
+    Phase phase = Phase::forward;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
+      const Step& step = schedule.steps[index(i)];
+      if (step.phase != phase) close_row(row_of(phase));
+      phase = step.phase;
+      while (call != calls.calls.end() && call->step < i) ++call;
+      if (step.what == nullptr || call == calls.calls.end() || call->step != i) continue;
+      operation(step, work_of(step, *call, calls, run_.tf32));
+    }
+    accumulations_.clear();
+    close_row(row_of(phase));
+  }
+
+  void operation(const Step& step, const Work& work) {
+    const OperationTime time = operation_time(*step.what, work, on_);
+    const double before = queue_.gpu();
+    const double waited = queue_.launch(host_call(step), time.seconds);
+    Shares shares{};
+    share(shares, Bound::launch) = waited;
+    share(shares, time.compute_seconds > time.memory_seconds ? Bound::compute : Bound::memory) = time.seconds;
+    add(shares_, shares);
+    if (!step.recompute) count_flops(*step.what, work);
+    if (step.layer == kNone) return;
+    add(layer_shares_[index(step.layer)], shares);
+    LayerTime& layer = time_.layers[index(step.layer)];
+    (step.phase == Phase::backward ? layer.backward_seconds : layer.forward_seconds) += queue_.gpu() - before;
+  }
+
+  double host_call(const Step& step) {
+    const TimeModel& m = on_.model;
+    if (step.phase != Phase::backward || step.recompute)
+      return std::visit(HostCall{m}, *step.what) * (run_.mode == Mode::train ? m.host_recording : 1);
+    // A layer's parameters get their gradients with its last node; when they do so makes no difference to the sum.
+    const auto parameters = step.layer == kNone ? parameters_of_.end() : parameters_of_.find(step.layer);
+    if (parameters == parameters_of_.end() || accumulations_[step.layer]) return m.host_backward;
+    accumulations_[step.layer] = true;
+    return m.host_backward + parameters->second * m.host_parameter;
+  }
+
+  void update(const Schedule& schedule, const OptimizerWork& optimizer) {
+    if (run_.clip_grad_norm) update_row(clip_work(schedule, optimizer), optimizer.clip.kernels, time_.clip_seconds);
+    std::int64_t kernels = optimizer.steady.kernels;
+    for (const OptimizerProgram& p : optimizer.steady_of) kernels += p.kernels;
+    update_row(update_work(graph_, schedule, optimizer), kernels, time_.optimizer_seconds);
+  }
+  void update_row(const Work& work, std::int64_t kernels, double& row) {
+    const auto count = static_cast<double>(std::max<std::int64_t>(kernels, 1));
+    const double moving = static_cast<double>(work.bytes) / achieved_bandwidth(work.bytes, on_);
+    for (std::int64_t i = 0; i < kernels; ++i) {
+      const double run = moving / count + kernel_seconds(on_);
+      share(shares_, Bound::launch) += queue_.launch(on_.model.host_optimizer_kernel, run);
+      share(shares_, Bound::memory) += run;
+    }
+    close_row(row);
+  }
+
+  void finish() {
+    const double hidden = time_.seconds();
+    if (copy_ == HostCopy::overlapped && copied_ > hidden) time_.copy_seconds = copied_ - hidden;
+    time_.compute_seconds = share(shares_, Bound::compute);
+    time_.memory_seconds = share(shares_, Bound::memory);
+    time_.waiting_seconds = share(shares_, Bound::launch);
+    time_.bound = largest(shares_);
+    for (std::size_t i = 0; i < time_.layers.size(); ++i) time_.layers[i].bound = largest(layer_shares_[i]);
+    time_.samples = run_.batch;
+    if (!graph_.inputs.empty()) {
+      const Tensor& input = graph_.tensor(graph_.inputs.front());
+      if (input.dtype == DType::int64 && input.shape.rank() == 2)
+        time_.tokens = input.shape.elements() * run_.micro_batches;
+    }
+    if (time_.seconds() > 0) time_.flops_per_second = static_cast<double>(flops_) / time_.seconds();
+    std::int64_t most = 0;
+    for (const auto& [rate, flops] : flops_at_)
+      if (flops > most) most = flops, time_.peak_flops = rate;
+  }
+
+  void count_flops(const Primitive& what, const Work& work) {
+    const std::int64_t flops = 2 * cost(what).macs;
+    if (flops == 0) return;
+    const bool tf32 = work.tf32 || std::holds_alternative<Convolution>(what);
+    flops_ += flops;
+    flops_at_[product_rate(work.dtype, tf32, on_).flops] += flops;
+  }
+  static void add(Shares& sum, const Shares& more) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  }
+  double& row_of(Phase phase) {
+    switch (phase) {
+      case Phase::loss: return time_.loss_seconds;
+      case Phase::backward: return time_.backward_seconds;
+      default: return time_.forward_seconds;
+    }
+  }
+
+  const Graph& graph_;
+  const RunConfig& run_;
+  const Processor& on_;
+  HostCopy copy_;
+  Queue queue_;
+  double closed_ = 0, copied_ = 0;
+  Shares shares_{};
+  std::vector<Shares> layer_shares_;
+  std::map<LayerId, int> parameters_of_;   // trainable ones
+  std::map<LayerId, bool> accumulations_;  // layers whose gradients this backward has accumulated
+  std::int64_t flops_ = 0;
+  std::map<double, std::int64_t> flops_at_;
+  StepTime time_;
+};
+
+}  // namespace
+
+std::string_view name_of(Bound bound) {
+  constexpr std::array<std::string_view, 3> kNames = {"compute", "memory", "launch"};
+  return kNames[static_cast<std::size_t>(bound)];
+}
+
+std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                                  HostCopy copy, const TimeModel& constants) {
+  if (run.offload_optimizer || run.offload_saved || !rated_peaks(gpu).known()) return std::nullopt;
+  const Processor processor = make_processor(gpu, constants);
+  const Graph graph = build_graph(model, catalog, run, gpu);
+  const Passes passes = make_passes(graph, run, gpu);
+  const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run, gpu);
+  return StepClock(graph, run, processor, copy).run(passes, optimizer);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,56 @@
+// How fast GPUs and hosts run PyTorch where nothing was measured on the GPU itself: the constants of the time model, as
+// values, so that a test can fit them again with one GPU left out (tests/test_time_model.cpp prints what that says of
+// their error).
+//
+// Where they come from:
+// - products: DeepBench's 800 matrix products and 1,371 convolutions on P100, GTX 1080 Ti and V100
+// (kernel_efficiency.csv
+//   of the tests, with sources), least absolute error of the logarithm;
+// - the host and the copies: 956 training and inference times of torchvision's models at batch 12 on six GPUs
+//   (cnn_step_times.csv), which were taken on hosts of 2018 to 2021;
+// - attention: FlashAttention-2 reaches 50 to 73 % of an A100's peak (Dao, arXiv:2307.08691, section 4).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace gpuplan {
+
+/// What a kernel of products computes at a time: rows and columns of the result a thread block.
+struct Tile {
+  std::int64_t rows, columns;
+};
+constexpr std::array<Tile, 6> kTiles = {{{256, 128}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {32, 32}}};
+using TileShares = std::array<double, kTiles.size()>;
+
+struct TimeModel {
+  // Share of a multiprocessor's peak that a thread block reaches in its main loop, by tile.
+  TileShares on_cuda_cores{0.89, 0.87, 0.77, 0.75, 0.56, 0.38};
+  TileShares on_tensor_cores{0.86, 0.84, 0.68, 0.61, 0.41, 0.41};
+  // Before and after its main loop a block takes as long as for so many steps of the contracted dimension.
+  double fill_on_cuda_cores = 47, fill_on_tensor_cores = 55;
+
+  // Of a convolution, the share of what the matrix product of its size reaches, by pass.
+  double convolution_forward = 0.95, convolution_data = 0.85, convolution_filter = 0.65;
+  double winograd = 1.95;  // gain of 3x3 with stride 1 in fp32 on CUDA cores; cuDNN has none for fp16 there
+  // Depthwise convolutions: of the achieved bandwidth, and of the CUDA cores' peak.
+  double depthwise_bandwidth = 0.5, depthwise_compute = 0.2;
+  double attention_forward = 0.6, attention_backward = 0.5;  // of the peak
+  double recurrence = 0.5;
+
+  double bandwidth = 0.75;       // of the memory's peak
+  double kernel_seconds = 5e-6;  // to start a kernel and to let it end
+  // A batch norm in training reads its input twice, and in backward both of its inputs.
+  double batch_norm_passes = 1.6;
+
+  // What the host needs to call an operation of the forward, seconds, and in training, with autograd recording, so many
+  // times that; to run a node of backward; to accumulate a parameter's gradient and reset it.
+  double host_product = 43e-6, host_norm = 64e-6, host_other = 26e-6;
+  double host_recording = 2.1, host_backward = 8e-6, host_parameter = 77e-6;
+  double host_optimizer_kernel = 10e-6;  // to prepare and launch one kernel of an optimizer
+
+  double pageable_bytes = 2.4e9;  // a second from memory that is not pinned
+  double link = 0.8;              // share of the host link's rate from pinned memory
+};
+
+}  // namespace gpuplan

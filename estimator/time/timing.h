@@ -1,0 +1,46 @@
+// The time of a step, as values.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace gpuplan {
+
+/// What a step, or a layer, waits for most: arithmetic, the GPU's memory, or the host that launches kernels.
+enum class Bound : std::uint8_t { compute, memory, launch };
+std::string_view name_of(Bound bound);
+
+/// How the batch comes to the GPU in every step.
+enum class HostCopy : std::uint8_t {
+  pageable,    // tensor.to("cuda"): the host waits
+  pinned,      // of pin_memory=True with non_blocking=True
+  overlapped,  // pinned, by another stream while the step before runs
+  none         // the batch is there already
+};
+
+struct LayerTime {
+  double forward_seconds = 0, backward_seconds = 0;  // of its kernels and of waiting for them; forward: also the loss
+  Bound bound = Bound::launch;
+  double seconds() const { return forward_seconds + backward_seconds; }
+};
+
+struct StepTime {
+  // These sum up to seconds(). What overlaps counts where the GPU waits for it.
+  double copy_seconds = 0, forward_seconds = 0, loss_seconds = 0, backward_seconds = 0, clip_seconds = 0,
+         optimizer_seconds = 0;
+  double seconds() const {
+    return copy_seconds + forward_seconds + loss_seconds + backward_seconds + clip_seconds + optimizer_seconds;
+  }
+  // Of the GPU's kernels, by what they wait for, and of the GPU waiting for the host. Copies are in none of them.
+  double compute_seconds = 0, memory_seconds = 0, waiting_seconds = 0;
+  Bound bound = Bound::launch;
+  std::int64_t samples = 0, tokens = 0;  // of a step; tokens: 0 where the input is none
+  double flops_per_second = 0;           // of products, without what is computed again
+  double peak_flops = 0;                 // of the type that most of them have
+  double mfu() const { return peak_flops > 0 ? flops_per_second / peak_flops : 0; }
+  bool measured = false;          // the GPU's own measurements were used
+  std::vector<LayerTime> layers;  // one a layer of the graph, in its order
+};
+
+}  // namespace gpuplan

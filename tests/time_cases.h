@@ -1,0 +1,46 @@
+// Measured times of steps and kernels (tests/times), and what the time model says of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+#include "estimator/time/time_model.h"
+
+namespace gpuplan {
+
+/// One row of tests/times/cnn_step_times.csv; of several with the same columns their geometric mean.
+struct MeasuredStep {
+  std::string gpu, model;
+  RunConfig run;  // batch 12, without an optimizer
+  double seconds = 0;
+};
+std::vector<MeasuredStep> measured_steps();
+/// Copy, forward, loss and backward.
+double predicted_seconds(const MeasuredStep& step, const TimeModel& model);
+
+/// One row of tests/times/kernels.csv, without those that store in fp16 and compute in fp32.
+struct MeasuredKernel {
+  std::string gpu;
+  Primitive what;
+  double seconds = 0;
+};
+std::vector<MeasuredKernel> measured_kernels();
+double predicted_seconds(const MeasuredKernel& kernel, const TimeModel& model);
+
+/// Of the absolute logarithms of predicted / measured.
+struct LogErrors {
+  double median = 0, worst_of_90_percent = 0, bias = 0, mean = 0;
+  double within_1_6 = 0;  // share of them
+};
+LogErrors log_errors(const std::vector<double>& predicted_over_measured);
+
+/// Kendall's tau-b of two orders: 1 where every pair is in the same order in both.
+double kendall_tau(const std::vector<double>& a, const std::vector<double>& b);
+
+/// The GPU of configs/gpus, or one that only these tables have.
+const Gpu& measured_gpu(const std::string& name);
+
+}  // namespace gpuplan
