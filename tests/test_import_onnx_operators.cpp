@@ -132,6 +132,19 @@ TEST_CASE("a convolution with a buffer, as a blur's, has no parameters") {
   CHECK_EQ(report.compute.forward_macs, 3 * 8 * (5 * 7) * (3 * 3));
 }
 
+TEST_CASE("a convolution with a weight that is computed reads it, as weight standardization has it") {
+  onnx::ModelProto model = small_model();
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (const std::int64_t n : {7, 9}) shape.add_dim()->set_dim_value(n);
+  add_initializer(model, "conv.weight", {5, 8, 3, 3});
+  add_initializer(model, "conv.bias", {5});
+  add_node(model, "Tanh", {"conv.weight"}, "weight");
+  add_node(model, "Conv", {"x", "weight", "conv.bias"}, "y");
+  const Report report = plan_bytes(model.SerializeAsString(), 2);
+  CHECK_EQ(report.model.parameters, 5 * 8 * 3 * 3 + 5);
+  CHECK_EQ(report.compute.forward_macs, 2 * 5 * 8 * (5 * 7) * (3 * 3));
+}
+
 TEST_CASE("Einsum of two operands is one product") {
   // 3 samples of 8 numbers times 16 rows of 8.
   CHECK_EQ(plan_bytes(einsum("bi,oi->bo"), 3).compute.forward_macs, 3 * 8 * 16);

@@ -20,7 +20,7 @@ else
     # All but those of the newer exporter, which needs onnxscript.
     mapfile -t names < <(tail -n +3 tests/onnx/expected.tsv | cut -f1 | grep -v dynamo)
   else
-    names=(alexnet resnet18_train mobilenet_v3_train vit segmenter recurrent gpt2)
+    names=(alexnet resnet18_train mobilenet_v3_train vit segmenter branches recurrent gpt2)
   fi
   "$python" tests/recorders/onnx_models.py check "$gpuplan" "${names[@]}" || status=1
   ran=1
@@ -41,6 +41,7 @@ elif [ "${GPUPLAN_TORCH:-small}" = all ]; then
   check --exporter script torchvision segmentation backbone hf
   ran=1
 else
+  "$python" tests/recorders/onnx_models.py check "$gpuplan" branches resnet18_dynamo vit_dynamo || status=1
   check --exporter dynamo hf:bert hf:llama hf:gpt2 torchvision:mobilenet_v3_small
   check --exporter script hf:t5 hf:roberta torchvision:swin_v2_t
   ran=1

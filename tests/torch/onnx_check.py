@@ -11,7 +11,7 @@ weights. The weights are random numbers, in eval mode; the batch is dynamic wher
 parameters are those that the forward reads, less what the exporters fold: a batch norm behind a convolution goes into its
 weight and bias, and small tables into what is computed of them. What torch.onnx does not export is no failure. --results keeps a file for each model, so that a run that
 was stopped goes on where it was; --again repeats those that failed, with the file of
-then, whose weights are taken out. Needs onnx, and onnxscript for dynamo. Exits with 1
+then, whose weights are taken out. A model that takes longer than --limit seconds is left out. Needs onnx, and onnxscript for dynamo. Exits with 1
 where a model differs or is not imported.
 """
 from __future__ import annotations
@@ -19,18 +19,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import gc
 import json
 import logging
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 from torch import nn
@@ -398,8 +399,12 @@ def file_name(target: str) -> str:
     return target.replace(":", ".").replace("/", ".")
 
 
+def result_file(options, target: str) -> Path:
+    return Path(options.results) / f"{file_name(target)}.{options.exporter}.json"
+
+
 def result_of(options, target: str) -> Dict[str, Any]:
-    file = Path(options.results) / f"{file_name(target)}.{options.exporter}.json"
+    file = result_file(options, target)
     stripped = file.with_suffix(".onnx")
     known: Dict[str, Any] = {}
     if file.exists():
@@ -417,6 +422,26 @@ def result_of(options, target: str) -> Dict[str, Any]:
         stripped.unlink()
     file.write_text(json.dumps({"model": target, "exporter": options.exporter, "torch": torch.__version__, **result}))
     return result
+
+
+def within(limit: float, options, target: str) -> Optional[Dict[str, Any]]:
+    """The result by a process of its own, which gives its memory back; nothing where it takes longer."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            result_of(options, target)
+        finally:
+            os._exit(0)
+    end = time.monotonic() + limit
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.1)
+    file = result_file(options, target)
+    return json.loads(file.read_text()) if file.exists() else {"equal": False, "error": "the process ended without a result"}
 
 
 def line(target: str, result: Dict[str, Any]) -> str:
@@ -457,6 +482,7 @@ def main() -> int:
     parser.add_argument("--exporter", choices=("dynamo", "script", "folded"), default="dynamo")
     parser.add_argument("--results", default="build-torch/onnx")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for a model")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("models", nargs="*")
     options = parser.parse_args()
@@ -472,13 +498,18 @@ def main() -> int:
     targets = [t for m in options.models for t in ([m] if ":" in m else [f"{m}:{n}" for n in names_of(m)])]
     failed = 0
     none = 0
+    late = 0
     for target in targets:
-        result = result_of(options, target)
+        result = within(options.limit, options, target)
+        if result is None:
+            late += 1
+            print(f"late  {target}: not done within {options.limit:.0f} s", flush=True)
+            continue
         none += "not_exported" in result
         failed += not result["equal"] and "not_exported" not in result
         print(line(target, result), flush=True)
-        gc.collect()
-    print(f"{len(targets) - failed - none} of {len(targets) - none} equal, {none} not exported by torch.onnx")
+    done = len(targets) - none - late
+    print(f"{done - failed} of {done} equal, {none} not exported by torch.onnx, {late} not done in time")
     return int(failed > 0)
 
 

@@ -46,7 +46,6 @@ std::string dimensions(const Emission& e, std::string_view layer) {
 }
 
 void emit_conv(Emission& e) {
-  expect_weight(e, 1);
   const Extents& w = e.shape(1);
   Windows windows = windows_of(e, spatial(e, w));
   const std::string from = padded_input(e, windows);
@@ -55,8 +54,12 @@ void emit_conv(Emission& e) {
                      pair_text(windows.kernel) + window_arguments(windows);
   if (groups != 1) call += ", groups=" + std::to_string(groups);
   if (!e.has(2)) call += ", bias=False";
-  // Code that convolves with a buffer, such as a blur's, hands it to F.conv2d.
-  if (e.in(1).is_buffer && !e.has(2)) return e.give(e.writer().add(e.wish(), call + ")", {from, e.input(1)}));
+  // Code that convolves with a buffer, as a blur does, or with a weight that it computes hands it to F.conv2d.
+  if (e.in(1).is_buffer || e.in(1).kind == ValueKind::data) {
+    std::vector<std::string> operands = {from, e.input(1)};
+    if (e.has(2)) operands.push_back(e.input(2));
+    return e.give(e.writer().add(e.wish(), call + ")", operands));
+  }
   e.give(e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1, 2}), call + ")", {from}));
 }
 
