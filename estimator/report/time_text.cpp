@@ -13,12 +13,14 @@ constexpr double kNotShown = 0.0005;  // of the step
 
 std::int64_t to_nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-// Three significant digits of a number from 1 to below 1000, from its thousandths.
+// Three significant digits of a number from 1 to below 1000, from its thousandths; two decimals below 1.
 std::string three_digits(std::int64_t thousandths) {
   const int decimals = thousandths < 9'995 ? 2 : thousandths < 99'950 ? 1 : 0;
   const std::int64_t step = decimals == 2 ? 10 : decimals == 1 ? 100 : 1000;
   const std::int64_t rounded = (thousandths + step / 2) / step;
   std::string text = std::to_string(rounded);
+  const auto least = static_cast<std::size_t>(decimals) + 1;
+  if (text.size() < least) text.insert(0, least - text.size(), '0');
   if (decimals > 0) text.insert(text.size() - static_cast<std::size_t>(decimals), ".");
   return text;
 }
