@@ -87,6 +87,21 @@ constexpr ExplainTopic kTopics[] = {
   --cache static                            allocated for prompt + generate tokens beforehand
   --cache paged                             in blocks of 16 tokens, as vLLM keeps them
 )"},
+    {"time", "how long a step takes, and what it waits for",
+     R"(time
+
+  The host calls one operation after another, and the GPU runs their kernels in that order: each when it was launched
+  and the one before is done.
+    compute  matrix products and convolutions take the tile, and the split of the contracted dimension, that is done
+             first; the multiprocessors compute one block each at a time, so a last wave that fills few of them costs as
+             much as a full one. Tensor cores where the GPU has them for the type; convolutions in fp32 use TF32
+    memory   every tensor that an operation reads or writes, once, at 75 % of the memory's peak
+    launch   where kernels are shorter than the host's calls, the GPU waits for the host
+  copy is the batch's way to the GPU: --host-copy pageable (tensor.to("cuda")), pinned (pin_memory=True and
+  non_blocking=True), overlapped (while the step before runs), none.
+  MFU is the model's FLOPs a second, without what is computed again, over the peak of the type that most of them have.
+  gpuplan calibrate measures a GPU; a plan for its file takes those measurements first.
+)"},
     {"loop", "when the output and the loss are let go",
      R"(the training loop
 
