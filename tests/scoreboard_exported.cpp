@@ -56,11 +56,8 @@ PhaseFigures read_figures(std::istringstream& fields) {
 class Plans {
  public:
   explicit Plans(std::string folder) : folder_(std::move(folder)) {}
-  // An inference is that of the model in eval mode, which has a spec of its own where it is written otherwise.
   Report plan(const Run& run) const {
-    const std::string spec = folder_ + "/specs/" + run.model();
-    const bool own = run.infers() && fs::exists(fs::path(GPUPLAN_SOURCE_DIR) / (spec + ".eval.yaml"));
-    return plan_spec(own ? spec + ".eval" : spec, config_of(run), run.gpu() == "a100" ? "a100-80gb" : run.gpu());
+    return plan_spec(folder_ + "/specs/" + run.model(), config_of(run), run.gpu() == "a100" ? "a100-80gb" : run.gpu());
   }
 
  private:

@@ -66,6 +66,59 @@ TEST_CASE("what ran in the other mode only cannot be used") {
   CHECK_NOTHROW(graph_in(Mode::train, kHead + made + "  - {op: Add(), from: [a, table]}\n"));  // a itself
 }
 
+// The chain's weights have the sizes that training gives them: a head of 8*3*3 features and one of 16 channels.
+TEST_CASE("entries of the other mode see each other's results") {
+  const std::string chain =
+      "  - {op: \"MaxPool2d(2)\", when: train}\n"
+      "  - {op: Flatten(), when: train}\n"
+      "  - {name: aux, op: \"Linear(_, 10)\", when: train}\n"
+      "  - {name: halves, op: \"Chunk(2, dim=1)\", when: train}\n"
+      "  - {name: last, op: \"Linear(_, 3)\", from: halves.1, when: train}\n";
+  const Graph infer = graph_in(Mode::infer, kHead + chain + kTail);
+  const Graph train = graph_in(Mode::train, kHead + chain + kTail);
+  const auto weights = [](const Graph& graph) {
+    std::vector<Shape> shapes;
+    for (const ParameterTensor& p : graph.parameters)
+      shapes.push_back(graph.tensors[static_cast<std::size_t>(p.tensor)].shape);
+    return shapes;
+  };
+  CHECK(weights(infer) == weights(train));
+  CHECK(weights(infer)[2] == Shape{10, 72});
+  CHECK(weights(infer)[4] == Shape{3, 5});
+  CHECK(infer.forward_ops.size() == graph_in(Mode::infer, kHead + kTail).forward_ops.size());
+}
+
+TEST_CASE("in the mode that does not run it every result of an entry is its first input") {
+  const std::string parts = "  - {name: parts, op: \"Chunk(2, dim=1)\", when: train}\n";
+  const std::string sum = "  - {op: Add(), from: [parts.0, parts.1]}\n";
+  const auto output = [&](Mode mode) {
+    const Graph graph = graph_in(mode, kHead + parts + sum);
+    return graph.tensors[static_cast<std::size_t>(graph.output)].shape;
+  };
+  CHECK(output(Mode::infer) == Shape{4, 8, 6, 6});
+  CHECK(output(Mode::train) == Shape{4, 4, 6, 6});
+  CHECK_THROWS_AS(graph_in(Mode::infer, kHead + parts + "  - {op: Identity(), from: parts.2}\n"), Error);
+}
+
+TEST_CASE("a constant of one mode is not there in the other") {
+  const std::string constant = "  - {name: table, op: \"Constant(1, 8, 6, 6)\", when: infer, from: a}\n";
+  const auto after_model = [&](Mode mode, const std::string& text) {
+    return plan(read_spec(text), make_catalog(), run_in(mode), nullptr).tensor_peak.after_model_bytes;
+  };
+  const std::string rest = "  - {op: Add(), from: [a, table]}\n  - Flatten()\n  - Linear(_, 4)\n";
+  const std::string without = "  - {op: Add(), from: [a, a]}\n  - Flatten()\n  - Linear(_, 4)\n";
+  CHECK(after_model(Mode::train, kHead + constant + rest) == after_model(Mode::train, kHead + without));
+}
+
+TEST_CASE("items of a sequence may be of one mode") {
+  const std::string items =
+      "  - features:\n      layers:\n        - {op: \"Conv2d(8, 6, 1)\", when: train}\n"
+      "        - {op: \"Conv2d(6, 8, 1)\", when: train}\n        - ReLU()\n";
+  CHECK(graph_in(Mode::infer, kHead + items).parameters.size() == 6);
+  CHECK(graph_in(Mode::infer, kHead + items).forward_ops.size() ==
+        graph_in(Mode::infer, kHead + "  - features:\n      layers:\n        - ReLU()\n").forward_ops.size());
+}
+
 TEST_CASE("when is train or infer") {
   CHECK(contains(error_of(kHead + "  - {op: ReLU(), when: eval}\n"), "when is train or infer"));
   CHECK(contains(error_of(kHead + "  - {op: ReLU(), when: train, when: infer}\n"), "when"));

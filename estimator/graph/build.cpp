@@ -52,7 +52,7 @@ class Walker {
     const TensorId first = scope.given().empty() ? kNone : scope.given().front();
     graph_.output = latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
-    compute_loss();
+    compute_loss(scope);
     order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
@@ -64,16 +64,25 @@ class Walker {
 
  private:
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
-  void compute_loss() {
+  void compute_loss(Scope& scope) {
     const bool trains = run_.mode == Mode::train;
-    const bool in_model = layers_.computes_own_loss(model_.loss);
+    const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
     if (trains && in_model) layers_.add_loss(model_.loss);
     layers_.frame_returns(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
-    if (trains && !in_model) layers_.add_loss(model_.loss);
+    if (trains && !in_model) compute_loss_of_output(scope);
     if (trains) layers_.end_autocast();
     if (trains && run_.micro_batches > 1) layers_.divide_loss(in_model);
+  }
+
+  void compute_loss_of_output(Scope& scope) {
+    if (model_.losses.empty()) return layers_.add_loss(model_.loss);
+    kept_.clear();
+    layers_.begin_losses();
+    const TensorId loss = latest(body(model_.losses, "", graph_.output, scope, false));
+    layers_.frame_returns(kept_);
+    layers_.end_losses(loss, model_.losses.back().mark);
   }
 
   // Adapters are added to the modules in the order of named_modules().
@@ -134,9 +143,24 @@ class Walker {
     return path.empty() ? name : name.empty() ? path : path + "." + name;
   }
 
+  // Which of two worlds: what runs in this mode, and what entries of the other mode see of each other. Those are built,
+  // too, for the sake of their weights.
+  enum class World : std::uint8_t { here, there };
+
+  // What `x` is after an entry, in both.
+  struct Current {
+    TensorId here = kNone, there = kNone;
+    TensorId in(World world) const { return world == World::here ? here : there; }
+  };
+
+  static const Scope::Result& in(World world, const Scope::Named& named) {
+    return world == World::here ? named.here : named.there;
+  }
+
   // "inputs" is all that the block was given, unless an entry is called so.
-  void resolve(Scope& scope, const Node& node, std::size_t i, std::vector<TensorId>& out) {
-    if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr) return out.push_back(resolve(scope, node, i));
+  void resolve(Scope& scope, const Node& node, std::size_t i, World world, std::vector<TensorId>& out) {
+    if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr)
+      return out.push_back(resolve(scope, node, i, world));
     for (const TensorId t : scope.given()) out.push_back(latest(t));
     if (out.size() > kMaxInputsOfEntry)
       throw Error("an entry takes more than " + std::to_string(kMaxInputsOfEntry) + " inputs")
@@ -144,20 +168,21 @@ class Walker {
           .context(node.where);
   }
 
-  TensorId resolve(Scope& scope, const Node& node, std::size_t i) {
+  TensorId resolve(Scope& scope, const Node& node, std::size_t i, World world) {
     const std::string& name = node.from[i];
-    if (const auto* n = scope.find(name)) return ran(latest(n->tensor), node, i);
+    if (const auto* n = scope.find(name)) return ran(latest(in(world, *n).tensor), node, i, world);
     if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
-    if (const TensorId t = part(scope, name); t != kNone) return ran(latest(t), node, i);
+    if (const TensorId t = part(scope, name, world); t != kNone) return ran(latest(t), node, i, world);
     throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
         .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
         .context(node.where);
   }
 
   // The tensor that an entry's name stands for, unless that entry is of the other mode and has nothing to hand on.
-  TensorId ran(TensorId t, const Node& node, std::size_t i) const {
+  TensorId ran(TensorId t, const Node& node, std::size_t i, World world) const {
     const auto after = std::ranges::upper_bound(not_run_, t, {}, &Range::begin);
-    if (t != kNone && (after == not_run_.begin() || t >= std::prev(after)->end)) return t;
+    const bool runs = world == World::there || leaves_out_ || after == not_run_.begin() || t >= std::prev(after)->end;
+    if (t != kNone && runs) return t;
     const bool trains = run_.mode == Mode::train;
     throw Error("the entry \"" + node.from[i] + "\" runs in " + (trains ? "inference" : "training") + " only")
         .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
@@ -166,52 +191,84 @@ class Walker {
   }
 
   // NAME.K: output K of an entry with several; kNone when it is not that.
-  static TensorId part(Scope& scope, const std::string& name) {
+  static TensorId part(Scope& scope, const std::string& name, World world) {
     const auto dot = name.rfind('.');
     if (dot == std::string::npos) return kNone;
     const auto* n = scope.find(name.substr(0, dot));
     const bool given = n == nullptr && name.starts_with("input.");
-    if (!given && (n == nullptr || n->many == nullptr)) return kNone;
-    const std::vector<TensorId>& outputs = given ? scope.given() : *n->many;
+    if (n == nullptr && !given) return kNone;
     std::size_t k = 0;
     const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), k);
-    if (error != std::errc{} || end != name.data() + name.size() || k >= outputs.size()) return kNone;
-    return outputs[k];
+    if (error != std::errc{} || end != name.data() + name.size()) return kNone;
+    if (!given && in(world, *n).handed_on && in(other(world), *n).many != nullptr)
+      return k < in(other(world), *n).many->size() ? in(world, *n).tensor : kNone;
+    const std::vector<TensorId>* outputs = given ? &scope.given() : in(world, *n).many;
+    return outputs != nullptr && k < outputs->size() ? (*outputs)[k] : kNone;
   }
+
+  static World other(World world) { return world == World::here ? World::there : World::here; }
 
   // --- structure --------------------------------------------------------------------------------------------------
 
   // Runs the entries of a list one after the other: `x = entry(x)`. Returns the last value.
   TensorId body(const Body& entries, const std::string& path, TensorId x, Scope& scope, bool frozen) {
-    for (const Node& node : entries) x = entry(node, path, x, scope, frozen);
-    return x;
+    Current current{x, x};
+    for (const Node& node : entries) current = entry(node, path, current, scope, frozen);
+    return current.here;
   }
 
-  TensorId entry(const Node& node, const std::string& path, TensorId x, Scope& scope, bool frozen) {
+  // `besides`: what an entry that names nothing is given with x.
+  std::vector<TensorId> inputs_of(const Node& node, const Current& x, Scope& scope, World world,
+                                  std::span<const TensorId> besides) {
     std::vector<TensorId> inputs;
     if (node.from.empty()) {
-      if (x != kNone) inputs.push_back(latest(x));
+      if (x.in(world) != kNone) inputs.push_back(latest(x.in(world)));
+      inputs.insert(inputs.end(), besides.begin(), besides.end());
     } else {
-      for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, inputs);
+      for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, world, inputs);
     }
-    if (node.when && *node.when != run_.mode) return left_out(node, path, inputs, x, scope, frozen);
-    return entry_given(node, path, inputs, scope, frozen);
+    return inputs;
+  }
+
+  // The result of an entry that does not run in a world: its first input, or x.
+  TensorId handed_on(const Node& node, const Current& x, Scope& scope, World world) {
+    if (!node.from.empty()) {
+      std::vector<TensorId> first;
+      resolve(scope, node, 0, world, first);
+      if (!first.empty()) return first.front();
+    }
+    return x.in(world) == kNone ? kNone : latest(x.in(world));
+  }
+
+  Current entry(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
+                std::span<const TensorId> besides = {}) {
+    if (node.when && *node.when != run_.mode) return left_out(node, path, x, scope, frozen, besides);
+    const std::vector<TensorId> inputs = inputs_of(node, x, scope, World::here, besides);
+    const Scope::Result there{node.when ? handed_on(node, x, scope, World::there) : kNone, nullptr,
+                              node.when.has_value()};
+    const TensorId y = entry_given(node, path, inputs, scope, frozen);
+    const Scope::Result here{y, last_many_};
+    if (!node.name.empty()) scope.name(join(path, node.name), here, node.when ? there : here);
+    return {y, node.when ? there.tensor : y};
   }
 
   // An entry of the other mode: its weights are there, and it hands on what it was given.
-  TensorId left_out(const Node& node, const std::string& path, std::span<const TensorId> inputs, TensorId x,
-                    Scope& scope, bool frozen) {
+  Current left_out(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
+                   std::span<const TensorId> besides) {
+    const TensorId y = handed_on(node, x, scope, World::here);
+    const std::vector<TensorId> inputs = inputs_of(node, x, scope, World::there, besides);
     const LayerWriter::Written before = layers_.written();
     const std::size_t kept = kept_.size();
-    entry_given(node, path, inputs, scope, frozen);
+    const bool within = std::exchange(leaves_out_, true);
+    const TensorId there = entry_given(node, path, inputs, scope, frozen);
+    leaves_out_ = within;
     layers_.drop_runs_since(before);
     while (!not_run_.empty() && not_run_.back().begin >= static_cast<TensorId>(before.tensors)) not_run_.pop_back();
     not_run_.push_back({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
+    if (!node.name.empty()) scope.name(join(path, node.name), {y, nullptr, true}, {there, last_many_});
     last_many_ = nullptr;
-    const TensorId y = inputs.empty() ? x : inputs.front();
-    if (!node.name.empty()) scope.name(join(path, node.name), y, nullptr);
-    return y;
+    return {y, there};
   }
 
   TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
@@ -221,7 +278,6 @@ class Walker {
     many_ = nullptr;
     const TensorId y =
         std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
-    if (!node.name.empty()) scope.name(here, y, many_);
     if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
     if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
     last_many_ = std::exchange(many_, nullptr);
@@ -261,20 +317,18 @@ class Walker {
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(inputs);
     // Each item is given the result of the one before, and all else that the sequence was given.
-    std::vector<TensorId> given(inputs.begin(), inputs.end());
+    Current x;
+    if (!inputs.empty()) x = {inputs.front(), inputs.front()};
+    const std::span<const TensorId> besides = inputs.empty() ? inputs : inputs.subspan(1);
     std::int64_t position = 0;
     for (const Node& item : sequence.items) {
       item_ = position++;
-      const TensorId y = item.from.empty() && given.size() > 1
-                             ? entry_given(item, path, given, scope, frozen)
-                             : entry(item, path, given.empty() ? kNone : given.front(), scope, frozen);
-      if (given.empty()) given.push_back(y);
-      given.front() = y;
+      x = entry(item, path, x, scope, frozen, besides);
       item_ = kNone;
     }
     if (!sequence.loop) layers_.frame_returns(inputs);
     if (checkpointed) end_checkpoint(part);
-    return given.empty() ? kNone : given.front();
+    return x.here;
   }
 
   // --- checkpoints ------------------------------------------------------------------------------------------------
@@ -355,6 +409,7 @@ class Walker {
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false;
+  bool leaves_out_ = false;                           // an entry of the other mode is built
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
   const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;

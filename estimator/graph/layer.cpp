@@ -177,8 +177,16 @@ void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string
 }
 
 TensorId LayerBuilder::target(const Shape& shape, DType dtype) {
+  if (const auto shared = targets_.find(call_.tied); shared != targets_.end()) {
+    const Tensor& t = graph_.tensor(shared->second);
+    if (t.shape != shape || t.dtype != dtype)
+      fail("its targets are " + to_string(shape) + " of " + std::string(name_of(dtype)) +
+           ", those that it shares are " + to_string(t.shape) + " of " + std::string(name_of(t.dtype)));
+    return targets_[call_.layer] = shared->second;
+  }
   const TensorId t = new_input(shape, dtype);
   graph_.inputs.push_back(t);
+  targets_[call_.layer] = t;
   return t;
 }
 

@@ -283,7 +283,7 @@ class LayerBuilder {
     const LayerCall* written = nullptr;  // must outlive lower()
     bool frozen = false;
     LayerId layer = kNone;
-    LayerId tied = kNone;  // the layer whose weights it shares
+    LayerId tied = kNone;  // the layer whose weights it shares, or the loss whose targets
   };
   /// Binds the arguments, lowers, and returns the outputs.
   const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
@@ -316,6 +316,7 @@ class LayerBuilder {
   std::vector<TensorId> outputs_;
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
+  std::unordered_map<LayerId, TensorId> targets_;      // of losses
 };
 
 }  // namespace gpuplan

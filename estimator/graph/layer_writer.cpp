@@ -21,10 +21,12 @@ TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dt
 
 const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const Node& node, const std::string& path,
                                               std::span<const TensorId> inputs, bool frozen) {
-  const LayerDef& def = definition(written, false);
+  const LayerDef* known = among_losses_ ? find_layer(catalog_, written.type) : nullptr;
+  const LayerDef& def = definition(written, known != nullptr && known->loss);
   LayerBuilder::Call call = begin(written, def, path);
+  layer(call.layer).module = !among_losses_;
   call.frozen = !def.adapter && (frozen || lora_.given());
-  if (!node.tie.empty()) call.tied = tied_layer(node, path);
+  if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
   try {
     const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
     const std::vector<TensorId>& outputs = builder_.lower(call, used);
@@ -80,6 +82,17 @@ void LayerWriter::add_loss(const LayerCall& written) {
   finish(call.layer, {&output, 1}, graph_.loss);
 }
 
+void LayerWriter::end_losses(TensorId loss, const SourceMark& mark) {
+  among_losses_ = false;
+  const Tensor& value = graph_.tensor(loss);
+  if (value.shape.rank() != 0 || !is_floating(value.dtype))
+    throw Error("the loss is one floating-point number, not " + to_string(value.shape) + " of " +
+                std::string(name_of(value.dtype)))
+        .at(mark)
+        .help("the last entry of loss: is what backward begins with");
+  graph_.loss = loss;
+}
+
 void LayerWriter::divide_loss(bool in_model) {
   const TensorId loss = graph_.loss;
   const Shape shape = graph_.tensor(loss).shape;
@@ -108,7 +121,8 @@ LayerWriter::Written LayerWriter::written() const {
   return {graph_.tensors.size(),          graph_.layers.size(),
           graph_.forward_ops.size(),      graph_.nodes.size(),
           graph_.checkpoints.size(),      graph_.replaced_buffers.size(),
-          graph_.kept_with_output.size(), graph_.autocast_casts.size()};
+          graph_.kept_with_output.size(), graph_.autocast_casts.size(),
+          graph_.model_storage.size()};
 }
 
 void LayerWriter::drop_runs_since(const Written& then) {
@@ -126,6 +140,11 @@ void LayerWriter::drop_runs_since(const Written& then) {
   graph_.replaced_buffers.resize(then.replaced);
   graph_.kept_with_output.resize(then.kept);
   graph_.autocast_casts.resize(then.casts);
+  const auto is_constant = [&](TensorId t) {
+    return graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category == Category::activations;
+  };
+  const auto made = graph_.model_storage.begin() + static_cast<std::ptrdiff_t>(then.storage);
+  graph_.model_storage.erase(std::remove_if(made, graph_.model_storage.end(), is_constant), graph_.model_storage.end());
   const auto end = static_cast<std::int32_t>(then.ops);
   for (std::size_t i = then.layers; i < graph_.layers.size(); ++i) graph_.layers[i].ops = {end, end};
 }
@@ -176,6 +195,19 @@ LayerId LayerWriter::tied_layer(const Node& node, const std::string& path) {
   for (const Layer& l : graph_.layers)
     if (l.parameters > 0) names.push_back(l.name);
   throw Error("there is no earlier layer \"" + node.tie + "\" with weights to share" + did_you_mean(node.tie, names))
+      .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
+      .context(node.where);
+}
+
+LayerId LayerWriter::loss_with_targets(const Node& node) const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
+    const LayerDef* def = find_layer(catalog_, graph_.layers[i].type);
+    if (def == nullptr || !def->loss) continue;
+    if (graph_.layers[i].name == node.tie) return static_cast<LayerId>(i);
+    names.push_back(graph_.layers[i].name);
+  }
+  throw Error("there is no earlier loss \"" + node.tie + "\" with targets to share" + did_you_mean(node.tie, names))
       .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
       .context(node.where);
 }

@@ -27,6 +27,10 @@ class LayerWriter {
   /// The functional op that joins a residual or parallel, as if it were written in the spec.
   TensorId join(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs);
   void add_loss(const LayerCall& call);
+  /// Between these, add() takes losses, too; one with `tie:` has the targets of that one. `loss`: what they came to, a
+  /// number.
+  void begin_losses() { among_losses_ = true; }
+  void end_losses(TensorId loss, const SourceMark& mark);
   /// Whether the model computes this loss within its forward.
   bool computes_own_loss(const LayerCall& call) const { return definition(call, true).in_model; }
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
@@ -34,10 +38,10 @@ class LayerWriter {
   void end_autocast() { builder_.end_autocast(); }
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
-    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, casts;
+    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, casts, storage;
   };
   Written written() const;
-  /// Takes back what was run since then; parameters and buffers stay.
+  /// Takes back what was run since then; parameters and buffers stay, constants go.
   void drop_runs_since(const Written& then);
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
@@ -48,6 +52,7 @@ class LayerWriter {
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
   LayerId tied_layer(const Node& node, const std::string& path);
+  LayerId loss_with_targets(const Node& node) const;
   const LayerDef& definition(const LayerCall& call, bool loss) const;
   Layer& layer(LayerId id) { return graph_.layers[static_cast<std::size_t>(id)]; }
 
@@ -56,6 +61,7 @@ class LayerWriter {
   const RunConfig& run_;
   LayerBuilder builder_;
   LoraTargets lora_;
+  bool among_losses_ = false;
   std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
   std::size_t listed_ = 0;

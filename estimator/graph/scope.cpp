@@ -4,11 +4,11 @@ namespace gpuplan {
 
 void Scope::give(std::string_view name, TensorId tensor) {
   given_.push_back(tensor);
-  named_.push_back({std::string(name), tensor, nullptr});
+  named_.push_back({std::string(name), {tensor}, {tensor}});
 }
 
-void Scope::name(std::string_view path, TensorId tensor, const std::vector<TensorId>* many) {
-  named_.push_back({std::string(path.substr(prefix_)), tensor, many});
+void Scope::name(std::string_view path, const Result& here, const Result& there) {
+  named_.push_back({std::string(path.substr(prefix_)), here, there});
 }
 
 const Scope::Named* Scope::find(const std::string& name) {

@@ -12,10 +12,16 @@ namespace gpuplan {
 
 class Scope {
  public:
-  struct Named {
-    std::string name;
+  /// What an entry's name stands for.
+  struct Result {
     TensorId tensor = kNone;
     const std::vector<TensorId>* many = nullptr;  // several outputs, or null
+    bool handed_on = false;                       // the entry is of the other mode: every output is `tensor`
+  };
+  struct Named {
+    std::string name;
+    Result here;   // in the run's mode
+    Result there;  // to entries that run in the other mode only
   };
 
   Scope() = default;
@@ -25,7 +31,7 @@ class Scope {
 
   void give(std::string_view name, TensorId tensor);
   /// Names the result of the entry at `path`, which begins with the block's.
-  void name(std::string_view path, TensorId tensor, const std::vector<TensorId>* many);
+  void name(std::string_view path, const Result& here, const Result& there);
 
   const std::vector<TensorId>& given() const { return given_; }
   /// The latest of that name, until the next is named; nullptr when there is none.

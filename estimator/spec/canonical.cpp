@@ -215,7 +215,10 @@ std::string canonical_yaml(const Model& model) {
   writer.list(0, "layers:", model.layers);
   if (!model.order.empty()) writer.line(0, "order: " + order_text(model.order));
   if (model.lora) writer.line(0, "lora: " + lora_text(*model.lora));
-  writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));
+  if (model.losses.empty())
+    writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));
+  else
+    writer.list(0, "loss:", model.losses);
   return std::move(writer).text();
 }
 

@@ -60,11 +60,15 @@ class Expander {
  public:
   Expander(const SpecSyntax& spec, std::vector<Scalar> vars) : spec_(spec), vars_(std::move(vars)) {}
 
-  Body model() {
+  void write(Model& model) {
     const Frame frame{"", "", &spec_.layers, {{}, vars_}};
     if (spec_.inputs.size() > 1 || spec_.inputs.front().name != "input")
       for (const InputSyntax& input : spec_.inputs) names_.declare(input.name, input.mark, Named::input);
-    return frame_body(frame);
+    Namespace space;
+    space.frame = &frame;
+    model.layers = list(spec_.layers, space);
+    collect_numbers(spec_.losses, frame.scope, space.taken);
+    model.losses = transparent_list(spec_.losses, space);
   }
 
  private:
@@ -383,11 +387,14 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   }
   const Scope scope{{}, vars};
   for (const InputSyntax& input : spec.inputs) model.inputs.push_back(evaluate_input(input, scope));
-  model.layers = Expander(spec, vars).model();
+  Expander(spec, vars).write(model);
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
   model.order = spec.order;
   if (spec.lora) model.lora = evaluate_lora(*spec.lora, scope);
-  model.loss = evaluate(spec.loss, scope);
+  if (spec.losses.entries.empty())
+    model.loss = evaluate(spec.loss, scope);
+  else if (model.losses.empty())
+    throw Error("every entry of the loss is left out by its `if`").at(spec.losses.mark);
   return model;
 }
 

@@ -146,6 +146,9 @@ struct Model {
   EntryOrder order;
   std::optional<Lora> lora;
   LayerCall loss;  // CrossEntropyLoss() when the spec has none; type "mean" for `loss: mean`
+  /// `loss:` as a list: entries after those of the model, which may name these, among them losses. The last one's
+  /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
+  Body losses;
 };
 
 }  // namespace gpuplan

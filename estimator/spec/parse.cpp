@@ -257,7 +257,14 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   if (spec.layers.entries.empty()) throw Error("a model without layers").at(spec.layers.mark);
   if (const YamlNode* order = document.find("order")) spec.order = read_order(*order, spec.layers);
   if (const YamlNode* lora = document.find("lora")) spec.lora = read_lora(*lora, names);
-  spec.loss = read_loss(document.find("loss"), reader);
+  const YamlNode* loss = document.find("loss");
+  if (loss != nullptr && loss->kind == YamlNode::Kind::list) {
+    spec.losses = reader.list(*loss, "loss");
+    if (spec.losses.entries.empty()) throw Error("a loss without entries").at(loss->mark);
+    spec.loss.mark = loss->mark;
+  } else {
+    spec.loss = read_loss(loss, reader);
+  }
   return spec;
 }
 

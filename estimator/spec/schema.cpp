@@ -62,8 +62,8 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "loss": {
-      "description": "A loss call, or mean. CrossEntropyLoss() where absent.",
-      "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}]
+      "description": "A loss call, or mean. CrossEntropyLoss() where absent. A list of entries, losses among them, that may name the model's: the last one's result is the loss; a loss with tie: has that one's targets.",
+      "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}, {"$ref": "#/$defs/list", "minItems": 1}]
     }
   },
   "$defs": {

@@ -128,6 +128,7 @@ struct SpecSyntax {
   EntryOrder order;
   std::optional<LoraSyntax> lora;
   CallSyntax loss;
+  ListSyntax losses;  // of `loss:` as a list of entries; empty otherwise
 };
 
 /// Checks a document, `extends:` already merged. Throws Error for an unknown key, a value of the wrong
