@@ -39,6 +39,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 FOREVER = sys.maxsize
+MODES = ("train", "eval")
 TRACED_BATCHES = (2, 3)  # sizes that the model runs with; nothing of them is written
 
 
@@ -277,6 +278,7 @@ class Recorder(TorchFunctionMode):
         self.loss: Optional[Value] = None
         self.loss_event = 0  # of the model's own
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
+        self.batch: List[Value] = []  # its tensors
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
     # last Value's death says.
@@ -412,7 +414,8 @@ def source_line() -> str:
 def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
     recorder = Recorder(model)
     recorder.top.inputs = unique([recorder.value_of(t) for t in flat_tensors(batch)])
-    for value in recorder.top.inputs:
+    recorder.batch = list(recorder.top.inputs)
+    for value in recorder.batch:
         value.kind = "input"
     recorder.input_names = input_names(batch, recorder)
     original = nn.Module.__call__
@@ -428,8 +431,8 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
             recorder.top.end = recorder.event
             recorder.top.results = unique([recorder.value_of(t) for t in flat_tensors(out)])
             steps = len(recorder.top.steps)
-            found = loss_of(out) if loss is None else loss(model, out, batch)
-            if loss is not None and not isinstance(found, torch.Tensor):
+            found = loss_of(out) if loss is None else None if loss is no_loss else loss(model, out, batch)
+            if loss not in (None, no_loss) and not isinstance(found, torch.Tensor):
                 raise ExportError(f"loss= returned {type(found).__name__}, expected a tensor")
             recorder.loss = None if found is None else recorder.value_of(found)
             recorder.loss_steps = recorder.top.steps[steps:]
@@ -608,6 +611,10 @@ def failing_line(error: Exception) -> str:
     return found
 
 
+def no_loss(*_: Any) -> None:
+    """Of the run in eval mode, where a loss is given."""
+
+
 def loss_of(out: Any) -> Optional[torch.Tensor]:
     """The loss that a model computed itself: transformers' outputs name it."""
     found = out.get("loss") if isinstance(out, dict) else getattr(out, "loss", None)
@@ -722,6 +729,9 @@ class Entry:
         self.tie = ""
         self.frozen = self.keep = self.has_weights = False
         self.view = False  # moves no data
+        self.weights: List[str] = []  # whose names it shares with others that have them
+        self.when = ""  # "train" or "infer" where the other mode does not run it
+        self.returns = False  # stands for a frame's return
 
 
 class Body:
@@ -732,13 +742,13 @@ class Body:
         self.inputs = list(frame.inputs)
         self.entries: List[Entry] = []
         self.defined: Dict[Value, List[Tuple[Entry, int]]] = {}  # in-place calls define a tensor again
+        self.loss_from: Optional[int] = None  # where the entries of the loss begin, in the model's own body
         self.names: Dict[str, int] = {}
         self.sequential = False
         self.holds: Dict[int, List[Value]] = {}  # after which entry what is let go
         self.made: List[str] = []  # entries as their weights get memory, where it is not as they run
         self.registered: List[str] = []  # and as Module.parameters() has them
         self.input_names: List[str] = []
-        self.starts_without_input = False
 
     def add(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -765,6 +775,24 @@ class Body:
         return name
 
 
+def constants_of_one_frame(run: Recorder) -> set:
+    """Tensors that no call of the run made and that the calls of one frame alone read."""
+    made = {v for call in flattened_calls(run.top.steps) for v in call.results} | set(run.top.inputs)
+    readers: Dict[Value, set] = {}
+
+    def visit(frame: Frame) -> None:
+        for step in frame.steps:
+            if isinstance(step, Frame):
+                visit(step)
+                continue
+            for value in flat_values((step.args, step.kwargs)):
+                if value not in made and value.kind == "activation" and value.weight is None:
+                    readers.setdefault(value, set()).add(id(frame))
+
+    visit(run.top)
+    return {value for value, frames in readers.items() if len(frames) == 1}
+
+
 def relative(path: str, frame_path: str) -> Optional[str]:
     """A module's path as seen from a frame; None for one outside of it."""
     if not frame_path:
@@ -775,8 +803,9 @@ def relative(path: str, frame_path: str) -> Optional[str]:
 class Lowering:
     """Turns a run into bodies. Collects what the catalog lacks."""
 
-    def __init__(self, model: nn.Module, run: Recorder):
+    def __init__(self, model: nn.Module, run: Recorder, local_constants: bool = False):
         self.model, self.run = model, run
+        self.local_constants = constants_of_one_frame(run) if local_constants else set()
         self.unknown: Dict[str, None] = {}
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
         self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
@@ -842,11 +871,9 @@ class Lowering:
             self.find(body, value)
         last = body.entries[-1]
         if len(results) == 1 and (not last.outputs or last.outputs[0] is not results[0]):
-            body.add(Entry("Identity", (), results, results))
-            body.entries[-1].view = True
+            add_return(body, "Identity", results, results)
         elif len(results) > 1 and last.outputs != results:
-            body.add(Entry("Return", (), results, results))
-            body.entries[-1].view = True
+            add_return(body, "Return", results, results)
 
     def find(self, body: Body, value: Value) -> None:
         """Makes a value known in a body: defined by an entry, given to it, or a weight of its own."""
@@ -856,7 +883,7 @@ class Lowering:
             rel = relative(value.weight, body.frame.path)
             if rel is not None and not self.is_leaf_weight(body, rel):
                 return self.add_weight(body, value, rel)
-        if body.frame is self.run.top:
+        if body.frame is self.run.top or value in self.local_constants:
             if value.kind == "activation":
                 self.constant(body, value)
             return
@@ -890,6 +917,7 @@ class Lowering:
         """The entry has these weights, or shares them with the one that had them first."""
         entry.has_weights = True
         entry.path = path
+        entry.weights = list(weights)
         parameters = [w for w in weights if w in self.trained]
         entry.frozen = bool(parameters) and not any(self.trained[w] for w in parameters)
         if parameters and not entry.frozen and not all(self.trained[w] for w in parameters):
@@ -953,6 +981,13 @@ class Lowering:
             handler(writer)
         except Unsupported as e:
             self.refuse(call, str(e))
+
+
+def add_return(body: Body, op: str, inputs: List[Value], outputs: List[Value]) -> Entry:
+    entry = Entry(op, (), inputs, outputs)
+    entry.view = entry.returns = True
+    body.add(entry)
+    return entry
 
 
 def module_inputs(call: Call) -> List[Value]:
@@ -1142,11 +1177,11 @@ def write_leaky_relu(w: Writer) -> None:
     w.emit("LeakyReLU", [("negative_slope", slope)] + flags, [w.x])
 
 
-@handles("dropout", "alpha_dropout")
+@handles("dropout", "alpha_dropout", "dropout2d")
 def write_dropout(w: Writer) -> None:
     p, training, inplace = w.argument(1, "p", 0.5), w.argument(2, "training", True), w.argument(3, "inplace", False)
     if training or w.results() != [w.x]:
-        w.emit("Dropout", [("p", p if training else 0.0)] + ([("inplace", True)] if inplace else []), [w.x])
+        w.emit("Dropout2d" if w.call.name == "dropout2d" else "Dropout", [("p", p if training else 0.0)] + ([("inplace", True)] if inplace else []), [w.x])
 
 
 @handles("softmax", "log_softmax")
@@ -2078,6 +2113,14 @@ def all_bodies(body: Body) -> Iterable[Body]:
             yield from all_bodies(entry.body)
 
 
+def last_seen(run: Recorder) -> Dict[int, int]:
+    """Of every storage, the last event of the forward that saw it alive."""
+    died: Dict[int, int] = {}
+    for value in run.every_value:
+        died[value.storage] = max(died.get(value.storage, 0), min(value.died, run.top.end))
+    return died
+
+
 def hold_what_python_holds(top: Body, run: Recorder) -> None:
     """Writes keep: and Rebind() where Python let go of a tensor later than its last use in the spec.
 
@@ -2096,9 +2139,7 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
                 allocating.append(entry.event)
     if run.loss_event:
         allocating.append(run.loss_event)
-    died: Dict[int, int] = {}
-    for value in run.every_value:
-        died[value.storage] = max(died.get(value.storage, 0), min(value.died, run.top.end))
+    died = last_seen(run)
     permanent = {v.storage for v in run.every_value if v.kind != "activation"} | {v.storage for v in run.top.results}
     permanent |= {v.storage for body in all_bodies(top) for e in body.entries if e.op == "KVCache" for v in e.outputs}
     for storage, used in last_use.items():
@@ -2135,6 +2176,378 @@ def hold(top: Body, storage: int, event: int) -> None:
         holder.keep = True
     else:
         body.holds.setdefault(at, []).append(value)
+
+
+# --- train and eval mode ----------------------------------------------------------------------------------------------
+
+# What training alone does and the plan of an inference leaves out by itself.
+OF_TRAINING = frozenset("Dropout Dropout2d StochasticDepth".split())
+# Weights that an entry only names: they are there in both modes.
+DECLARING = frozenset(["Parameter", "Buffer"])
+
+
+def alignment_key(entry: Entry) -> Any:
+    """Equal for what one mode runs and for its like in the other. Attention is told its dropout by the mode."""
+    if entry.body is not None:
+        return ("", type(entry.body.frame.module).__name__, entry.path, len(entry.outputs) > 0)
+    if entry.op in DECLARING:
+        return (entry.op, entry.path)
+    told = ("dropout_p", "dropout")
+    bare = Entry(entry.op, [(n, v) for n, v in entry.arguments if n not in told], [], [])
+    template = template_of(bare)
+    return (template.text, tuple(template.values), entry.path, len(entry.outputs))
+
+
+def common_subsequence(a: Sequence[Any], b: Sequence[Any]) -> List[Tuple[int, int]]:
+    """The positions of a longest common subsequence."""
+    start = 0
+    while start < min(len(a), len(b)) and a[start] == b[start]:
+        start += 1
+    end = 0
+    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
+        end += 1
+    rows, columns = len(a) - start - end, len(b) - start - end
+    length = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for i in reversed(range(rows)):
+        for j in reversed(range(columns)):
+            length[i][j] = 1 + length[i + 1][j + 1] if a[start + i] == b[start + j] else \
+                max(length[i + 1][j], length[i][j + 1])
+    pairs = [(i, i) for i in range(start)]
+    i = j = 0
+    while i < rows and j < columns:
+        if a[start + i] == b[start + j]:
+            pairs.append((start + i, start + j))
+            i, j = i + 1, j + 1
+        elif length[i + 1][j] >= length[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs + [(len(a) - k, len(b) - k) for k in range(end, 0, -1)]
+
+
+Pair = Tuple[Optional[Entry], Optional[Entry]]
+
+
+def aligned(a: List[Entry], b: List[Entry]) -> List[Pair]:
+    """The entries of both in one order; where neither has the other's, those of `a` first. Declared weights pair up
+    wherever they stand, before the first one that reads them."""
+    declared_a, declared_b = ({alignment_key(e): e for e in entries if e.op in DECLARING} for entries in (a, b))
+    rest_a, rest_b = ([e for e in entries if e.op not in DECLARING] for entries in (a, b))
+    done: set = set()
+    pairs: List[Pair] = []
+
+    def declare(entries: List[Entry], before: Optional[Entry]) -> None:
+        while entries and entries[0] is not before:
+            entry = entries.pop(0)
+            key = alignment_key(entry)
+            if entry.op in DECLARING and key not in done:
+                done.add(key)
+                pairs.append((declared_a.get(key), declared_b.get(key)))
+
+    left_a, left_b = list(a), list(b)
+    at_a = at_b = 0
+    keys_a, keys_b = [alignment_key(e) for e in rest_a], [alignment_key(e) for e in rest_b]
+    for i, j in common_subsequence(keys_a, keys_b) + [(len(rest_a), len(rest_b))]:
+        alone: List[Pair] = [(e, None) for e in rest_a[at_a:i]] + [(None, e) for e in rest_b[at_b:j]]
+        both: List[Pair] = [(rest_a[i], rest_b[j])] if i < len(rest_a) else []
+        for x, y in alone + both:
+            if x is not None:
+                declare(left_a, x)
+            if y is not None:
+                declare(left_b, y)
+            pairs.append((x, y))
+        at_a, at_b = i + 1, j + 1
+    declare(left_a, None)
+    declare(left_b, None)
+    return pairs
+
+
+class Rebound(NamedTuple):
+    """Tensors that a mode lets go after an entry."""
+    at: int
+    values: List[Value]
+    when: str
+
+
+class BothModes:
+    """Makes one body of those of a run in train mode and a run in eval mode: `when:` is on what one of them runs alone.
+
+    The tensors of the spec are those of train mode, and of eval mode those that it alone makes. An entry that a mode
+    does not run hands on its first input there, so that every tensor of the spec is some tensor in both."""
+
+    def __init__(self, died: Dict[int, int], died_in_infer: Dict[int, int]):
+        self.died, self.died_in_infer = died, died_in_infer  # by storage, the last event that saw it
+        self.infer_of: Dict[Value, Value] = {}  # what a tensor of the spec is in eval mode
+        self.train_of: Dict[Value, Value] = {}  # and in train mode, where it is not itself
+        self.known: Dict[Value, List[Value]] = {}  # of a tensor of eval mode, those of the spec that it was
+
+    def is_in_infer(self, value: Value, other: Value) -> None:
+        self.infer_of[value] = other
+        self.known.setdefault(other, []).append(value)
+
+    def in_train(self, value: Value) -> Value:
+        return self.train_of.get(value, value)
+
+    # --- one body
+
+    def merge(self, a: Body, b: Body) -> None:
+        """Writes b into a."""
+        pairs = aligned(without_return(a), without_return(b))
+        place = {id(e): i for i, e in enumerate(a.entries)}, {id(e): i for i, e in enumerate(b.entries)}
+        held, held_in_infer = ({i: values for i, values in body.holds.items()} for body in (a, b))
+        ends = last_allocation(a), last_allocation(b)
+        a.entries, a.defined, a.holds = [], {}, {}
+        for value in b.inputs:
+            if not any(self.infer_of.get(m) is value for m in a.inputs):
+                a.inputs.append(self.standing_for(a, value))
+        kept: List[Tuple[Entry, str]] = []
+        rebinds: List[Rebound] = []
+        now = (0, 0)  # the events of both runs that the spec has come to
+        for x, y in pairs:
+            now = tuple(max(n, e.event) if e is not None else n for n, e in zip(now, (x, y)))
+            entry = self.add(a, x, y)
+            kept += self.keeps(entry, x, y, ends)
+            rebinds += self.holds_of(a, now, held.get(place[0].get(id(x), -1), []),
+                                     held_in_infer.get(place[1].get(id(y), -1), []))
+        self.add_kept(a, kept, rebinds)
+        self.add_rebinds(a, rebinds)
+
+    def add(self, a: Body, x: Optional[Entry], y: Optional[Entry]) -> Entry:
+        if x is not None and y is not None:
+            self.run_by_both(a, x, y)
+            return x
+        if x is not None:
+            self.run_by_train(a, x)
+            return x
+        assert y is not None
+        self.run_by_infer(a, y)
+        return y
+
+    def run_by_both(self, a: Body, x: Entry, y: Entry) -> None:
+        if x.body is not None and y.body is not None:
+            self.merge(x.body, y.body)
+            x.outputs = self.finish(x.body, x.outputs, y.outputs)
+            x.inputs = x.body.inputs
+            for value in x.inputs:
+                self.show(a, value)
+        else:
+            x.inputs = [self.pick(a, t, e) for t, e in zip(x.inputs, y.inputs)]
+            for t, e in zip(x.outputs, y.outputs):
+                self.is_in_infer(t, e)
+        a.add(x)
+
+    def run_by_train(self, a: Body, x: Entry) -> None:
+        if x.op in DECLARING:
+            handed_on = x.outputs[0] if x.outputs else None
+        else:
+            x.when = "" if x.op in OF_TRAINING else "train"
+            given = x.inputs[0] if x.inputs else last_result(a)
+            handed_on = None if given is None else self.infer_of.get(given)
+        for value in x.outputs:
+            if handed_on is not None and not (value in x.inputs and value in self.infer_of):
+                self.is_in_infer(value, handed_on)
+        a.add(x)
+
+    def run_by_infer(self, a: Body, y: Entry) -> None:
+        inputs = [self.standing_for(a, e) for e in y.inputs]
+        replaced = {e: m for e, m in zip(y.inputs, inputs) if e is not m}
+        if y.body is not None:
+            replace_values(y.body, replaced)
+        y.inputs = inputs if y.body is None else y.body.inputs
+        y.outputs = [replaced.get(e, e) for e in y.outputs]
+        if y.op not in DECLARING:
+            y.when = "infer"
+        y.name = a.fresh_name(y.name) if y.name else ""
+        given = inputs[0] if inputs else last_result(a)
+        for value in y.outputs:
+            if value not in inputs:
+                self.is_in_infer(value, value)
+                if given is not None and y.op not in DECLARING:
+                    self.train_of[value] = self.in_train(given)
+        a.add(y)
+
+    # --- tensors
+
+    def show(self, body: Body, value: Value) -> None:
+        if value not in body.defined and value not in body.inputs:
+            body.inputs.append(value)
+
+    def standing_for(self, body: Body, value: Value) -> Value:
+        """A tensor of the spec that is this one in eval mode, best one that eval mode makes itself."""
+        candidates = [m for m in self.known.get(value, []) if self.infer_of[m] is value]
+        seen = [m for m in candidates if m in body.defined or m in body.inputs] or candidates
+        if not seen:
+            raise ExportError("what eval mode reads at one place is not what train mode has there. Export one mode: modes=('train',)")
+        best = [m for m in seen if not any(e.when == "train" for e, _ in body.defined.get(m, ()))] or seen
+        self.show(body, best[-1])
+        return best[-1]
+
+    def pick(self, body: Body, t: Value, e: Value) -> Value:
+        """A tensor of the spec that is `t` in train mode and `e` in eval mode."""
+        if self.infer_of.get(t) is e:
+            return t
+        for m in reversed(self.known.get(e, [])):
+            if (m in body.defined or m in body.inputs) and self.infer_of[m] is e and self.in_train(m) is t:
+                return m
+        made = body.defined.get(e, [])
+        if made and made[-1][0].when == "infer" and not made[-1][0].inputs:  # a constant hands on what it is told to
+            made[-1][0].inputs = [t]
+            self.train_of[e] = t
+            return e
+        return self.select(body, t, e)
+
+    def select(self, body: Body, t: Value, e: Value) -> Value:
+        """An entry that train mode runs, to hand both on, of which the second is wanted; eval mode has the first."""
+        entry = Entry("Return", (), [self.standing_for(body, e), t], [])
+        chosen, other = (object.__new__(Value) for _ in range(2))
+        for value in (chosen, other):
+            value.__dict__.update(vars(t))
+        entry.outputs = [other, chosen]
+        entry.view, entry.when = True, "train"
+        entry.name = body.fresh_name("of_mode")
+        self.is_in_infer(other, e)
+        self.is_in_infer(chosen, e)
+        self.train_of[chosen] = t
+        body.add(entry)
+        return chosen
+
+    # --- results
+
+    def finish(self, body: Body, results: List[Value], infer_results: List[Value]) -> List[Value]:
+        """The last entry is what the frame returned, in both modes."""
+        partners = self.partners(results, infer_results)
+        given = [t if partners[t] is None else self.pick(body, t, partners[t]) for t in results]  # type: ignore[arg-type]
+        more = [self.standing_for(body, e) for e in infer_results if e not in partners.values()]
+        wanted, last = results + more, body.entries[-1]
+        if len(wanted) == 1 and (last.outputs[:1] != given or given != wanted):
+            add_return(body, "Identity", given, wanted)
+        elif len(wanted) > 1 and (last.outputs != given + more or given != results):
+            add_return(body, "Return", given + more, wanted)
+        for t, e in partners.items():
+            if e is not None:
+                self.is_in_infer(t, e)
+        return wanted
+
+    def partners(self, results: List[Value], infer_results: List[Value]) -> Dict[Value, Optional[Value]]:
+        """The result in eval mode of each in train mode: the same tensor, else the next one that is no other's."""
+        found: Dict[Value, Optional[Value]] = {t: None for t in results}
+        left = list(infer_results)
+        for t in results:
+            if self.infer_of.get(t) in left:
+                found[t] = self.infer_of[t]
+                left.remove(self.infer_of[t])
+        for t in results:
+            if found[t] is None and left:
+                found[t] = left.pop(0)
+        return found
+
+    def returned(self, results: List[Value], body: Body, infer_results: List[Value]) -> List[Tuple[Value, str]]:
+        """What the output object names besides the output, and the mode where it is that of one."""
+        left = list(infer_results)
+        found: List[Tuple[Value, str]] = []
+        for value in results:
+            partner = self.infer_of.get(value)
+            found.append((value, "" if partner in left else "train"))
+            if partner in left:
+                left.remove(partner)
+        return found + [(self.standing_for(body, e), "infer") for e in left]
+
+    # --- lifetimes
+
+    def lives(self, value: Value, event: int) -> bool:
+        """Whether a tensor of the spec is alive in train mode after this."""
+        value = self.in_train(value)
+        return value.kind != "activation" or self.died.get(value.storage, FOREVER) >= event
+
+    def lives_in_infer(self, value: Value, event: int) -> bool:
+        known = self.infer_of.get(value, value)
+        return known.kind != "activation" or self.died_in_infer.get(known.storage, FOREVER) >= event
+
+    def keeps(self, entry: Entry, x: Optional[Entry], y: Optional[Entry], ends: Tuple[int, int]) -> List[Tuple[Entry, str]]:
+        """keep: stands where it is true of both modes; otherwise the entry and the mode that keeps its result."""
+        if entry.when or not any(e.keep for e in (x, y) if e is not None):
+            return []
+        in_train = x is not None and x.keep or all(self.lives(v, ends[0]) for v in entry.outputs)
+        in_infer = y is not None and y.keep or all(self.lives_in_infer(v, ends[1]) for v in entry.outputs)
+        entry.keep = in_train and in_infer
+        return [] if entry.keep else [(entry, "train" if in_train else "infer")]
+
+    def holds_of(self, a: Body, now: Tuple[int, ...], held: List[Value], held_in_infer: List[Value]) -> List[Rebound]:
+        """What is let go after the last entry: in both modes, or what one of them has let go before."""
+        at = len(a.entries) - 1
+        both = [v for v in held if self.lives_in_infer(v, now[1])]
+        storages = {self.infer_of[v].storage for v in both if v in self.infer_of}
+        infer = [self.standing_for(a, e) for e in held_in_infer if e.storage not in storages]
+        both += [m for m in infer if self.lives(m, now[0])]
+        if both:
+            a.holds[at] = both
+        alone = ([v for v in held if v not in both], "train"), ([m for m in infer if m not in both], "infer")
+        return [Rebound(at, values, when) for values, when in alone if values]
+
+    def add_kept(self, a: Body, kept: List[Tuple[Entry, str]], rebinds: List[Rebound]) -> None:
+        """What one mode keeps is held by a name until the frame's end."""
+        storages = {self.infer_of[v].storage for e in a.entries if e.keep for v in e.outputs if v in self.infer_of}
+        for when in ("train", "infer"):
+            values = [v for entry, mode in kept if mode == when for v in entry.outputs if v not in a.entries[-1].outputs]
+            if when == "infer":
+                values = [v for v in values if v not in self.infer_of or self.infer_of[v].storage not in storages]
+            if values:
+                rebinds.append(Rebound(len(a.entries) - 1, values, when))
+
+    @staticmethod
+    def add_rebinds(a: Body, rebinds: List[Rebound]) -> None:
+        for at, values, when in sorted(rebinds, key=lambda r: -r.at):
+            current = a.entries[at].outputs[0] if a.entries[at].outputs else a.inputs[0]
+            for group in reversed(list(Printer.chunks(values))):
+                entry = Entry("Rebind", (), [current] + group, [current])
+                entry.view, entry.when = True, when
+                a.entries.insert(at + 1, entry)
+                a.defined.setdefault(current, []).append((entry, 0))
+                a.holds = {i + (i > at): v for i, v in a.holds.items()}
+
+
+def without_return(body: Body) -> List[Entry]:
+    return [e for e in body.entries if not e.returns]
+
+
+def last_result(body: Body) -> Optional[Value]:
+    """What an entry that names nothing is given."""
+    if not body.entries:
+        return body.inputs[0] if body.inputs else None
+    return body.entries[-1].outputs[0] if body.entries[-1].outputs else None
+
+
+def last_allocation(body: Body) -> int:
+    return max((e.event for inner in all_bodies(body) for e in inner.entries if not e.view and e.body is None), default=0)
+
+
+def replace_values(body: Body, replaced: Dict[Value, Value]) -> None:
+    def of(values: List[Value]) -> List[Value]:
+        return [replaced.get(v, v) for v in values]
+
+    for inner in all_bodies(body):
+        inner.inputs = of(inner.inputs)
+        inner.defined = {replaced.get(v, v): d for v, d in inner.defined.items()}
+        inner.holds = {i: of(values) for i, values in inner.holds.items()}
+        for entry in inner.entries:
+            entry.inputs, entry.outputs = of(entry.inputs), of(entry.outputs)
+
+
+def tie_anew(top: Body) -> None:
+    """Weights that both modes read, each in an entry of its own, are those of the first."""
+    owners: Dict[str, str] = {}
+
+    def visit(body: Body) -> None:
+        for entry in body.entries:
+            if entry.weights:
+                shared = sorted({owners[w] for w in entry.weights if w in owners})
+                entry.tie = shared[0] if shared else ""
+                for weight in entry.weights:
+                    owners.setdefault(weight, entry.owner or entry.path)
+            if entry.body is not None:
+                visit(entry.body)
+
+    visit(top)
 
 
 # --- equal blocks -----------------------------------------------------------------------------------------------------
@@ -2235,7 +2648,7 @@ class Folder:
             references = tuple(self.reference(body, index, v, entry) for v in entry.inputs)
             held = tuple(self.reference(body, index, v, entry) for v in body.holds.get(i, ()))
             signature.append((template, entry.name, references, entry.keep, entry.tie, entry.frozen, held, child,
-                              len(entry.outputs)))
+                              len(entry.outputs), entry.when))
         key = tuple(signature)
         kinds = tuple(type(v) for v in vector)
         group = self.groups.setdefault((key, kinds), Group(type(body.frame.module).__name__))
@@ -2291,7 +2704,7 @@ def quoted(text: str) -> str:
 
 
 # Words of the grammar, which an entry can be called only by `name:`.
-STRUCTURE_WORDS = frozenset("name op block layers residual parallel if from tie frozen checkpoint keep order repeat loop with "
+STRUCTURE_WORDS = frozenset("name op block layers residual parallel if from tie frozen checkpoint keep when order repeat loop with "
                             "first last".split())
 
 
@@ -2307,6 +2720,7 @@ class Printer:
         self.printed: Dict[int, List[str]] = {}  # of a group
         self.defaults: Dict[int, Dict[str, Any]] = {}
         self.folded: Dict[Tuple[int, str], str] = {}  # of a body's entry that is part of a repeat, the repeat's name
+        self.loss_line = 0  # of the model's own body, the first one of the loss
 
     def blocks(self, top: Body) -> List[str]:
         lines: List[str] = []
@@ -2344,6 +2758,7 @@ class Printer:
         slot, current, i = start, body.inputs[0] if body.inputs else None, 0
         while i < len(body.entries):
             entry = body.entries[i]
+            self.loss_line = len(lines) if i == body.loss_from else self.loss_line
             count, folded = self.repeat(body, i, param_of, slot, names)
             origin = self.origin(body, entry, current, names)
             if count > 1:
@@ -2444,6 +2859,7 @@ class Printer:
     @staticmethod
     def flags(entry: Entry) -> List[str]:
         flags = ["keep: true"] if entry.keep else []
+        flags += [f"when: {entry.when}"] if entry.when else []
         flags += [f"tie: {entry.tie}"] if entry.tie else []
         return flags + (["frozen: true"] if entry.frozen else [])
 
@@ -2659,8 +3075,9 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
             entry.frozen = kind == "Parameter" and not tensor.requires_grad
             unused.append(entry)
     top.entries[:0] = unused
-    if unused:
-        top.starts_without_input = True
+    top.holds = {i + len(unused): values for i, values in top.holds.items()}
+    if top.loss_from is not None:
+        top.loss_from += len(unused)
 
 
 def input_names(batch: Any, run: Recorder) -> Dict[Value, str]:
@@ -2688,15 +3105,21 @@ def input_lines(run: Recorder) -> Tuple[List[str], List[str]]:
     return ["inputs:"] + [f"  {n}: {s}" for n, s in zip(names, shapes)], names
 
 
-def return_results(top: Body, lowering: Lowering, main: Optional[Value]) -> None:
+def return_results(top: Body, lowering: Lowering, main: Optional[Value], both: Optional[BothModes],
+                   infer_results: List[Value], infer_main: Optional[Value]) -> None:
     """The model's output is the last entry; what else its output object names lives as long."""
     results = top.frame.results
     main = main if main is not None else results[0]
     for value in results:
         lowering.find(top, value)
-        if value is not main:
-            top.add(Entry("ReturnedState", (), [value], [value]))
-            top.entries[-1].view = True
+    others = [(value, "") for value in results if value is not main]
+    if both is not None:
+        infer_main = infer_main if infer_main is not None else infer_results[0]
+        others = both.returned([v for v, _ in others], top, [e for e in infer_results if e is not infer_main])
+        main = both.pick(top, main, infer_main)
+    for value, when in others:
+        top.add(Entry("ReturnedState", (), [value], [value]))
+        top.entries[-1].view, top.entries[-1].when = True, when
     if top.entries[-1].outputs[:1] != [main] or len(top.entries[-1].outputs) != 1:
         top.add(Entry("Identity", (), [main], [main]))
         top.entries[-1].view = True
@@ -2712,14 +3135,6 @@ def unwrap(run: Recorder) -> None:
         run.top.module = run.model
 
 
-def top_body(lowering: Lowering, run: Recorder, main: Optional[Value]) -> Body:
-    """The model's own forward, with what the forward function does around it."""
-    top = lowering.lower(run.top)
-    if not top.entries and not lowering.unknown:
-        raise ExportError("the model runs no operation of torch")
-    return top
-
-
 # Calls that a loss makes of the output and the targets before it reads them.
 SHAPING = frozenset("view reshape flatten squeeze to float contiguous long __getitem__ permute transpose".split())
 # transformers' functions of its losses (loss/loss_utils.py), and the layer of each.
@@ -2731,35 +3146,103 @@ def flattened_calls(steps: Iterable[Any]) -> List[Call]:
     return [c for s in steps for c in ([s] if isinstance(s, Call) else flattened_calls(s.steps))]
 
 
-def loss_line(run: Recorder) -> Tuple[str, Optional[Value], List[Call]]:
-    """The loss as a layer of the catalog, the output that it reads, and what is done to the output before."""
+class LossText(NamedTuple):
+    """The loss as one layer of the catalog, or as calls of which each becomes an entry."""
+    line: str = ""
+    main: Optional[Value] = None  # the output that it reads
+    shaping: List[Call] = []  # what is done to the output before
+    calls: List[Call] = []
+
+
+def loss_text(run: Recorder) -> LossText:
     if run.loss is None:
-        return "", None, []
+        return LossText()
     calls = flattened_calls(run.loss_steps)
     if not any(run.loss in c.results for c in calls):
-        return own_loss(run) + ([],)
-    last = calls[-1]
-    of_model = set(run.top.results)
-    shaping: List[Call] = []
-    for call in calls[:-1]:
+        return LossText(*own_loss(run))
+    of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
+    targets = {v for v in run.batch if v not in of_model}
+    read: List[Call] = []
+    for call in calls:
         if any(v in of_model for v in flat_values((call.args, call.kwargs))):
-            shaping.append(call)
+            read.append(call)
             of_model.update(call.results)
-        elif call.name in LOSSES.values():
-            shaping.append(call)
-    line = call_of_loss(last)
-    if not line or any(c.name not in SHAPING for c in shaping):
-        raise ExportError("the loss is more than one call of a loss that gpuplan has, " + ", ".join(LOSSES) + ", mean or sum:\n" +
-                          "\n".join(f"  {c.source}: {c.name}" for c in calls))
-    return line, (flat_values(last.args) or flat_values(last.kwargs))[0], shaping
+        elif call.name not in SHAPING:
+            raise ExportError(f"{call.source}: {call.name} makes something of the loss's targets: make it before, in the batch")
+    drop_targets(run, calls, targets)
+    line = call_of_loss(calls[-1])
+    if line and all(c.name in SHAPING for c in read[:-1]):
+        return LossText(line, loss_call_operands(calls[-1])[0], read[:-1])
+    return LossText(calls=read)
+
+
+def loss_call_operands(call: Call) -> List[Value]:
+    return flat_values(call.args) + flat_values(call.kwargs)
+
+
+def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:
+    """What of the batch the loss alone reads comes with the loss."""
+    read = {v for call in calls for v in loss_call_operands(call)} & targets
+    rest = {v for s in run.top.steps for v in read_by(s)}
+    run.top.inputs = [v for v in run.top.inputs if v not in read or v in rest]
+
+
+def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[Call]) -> None:
+    """Losses of several outputs and what is made of them, after the model's own entries."""
+    top.loss_from = len(top.entries)
+    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING for v in c.results}
+    known: Dict[Any, str] = {}  # by targets, the first loss that has them
+    for call in calls:
+        if call.name not in LOSSES.values():
+            lowering.add_function(top, call)
+            continue
+        operands = loss_call_operands(call)
+        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call), operands[:1], call.results)
+        entry.event = call.event
+        entry.name = top.fresh_name("loss")
+        root: Any = operands[1] if len(operands) > 1 else None
+        while root in made_by:
+            root = flat_values((made_by[root].args, made_by[root].kwargs))[0]
+        key = (root, tuple(operands[1].shape)) if root is not None else None
+        if key in known:
+            entry.tie = known[key]
+        elif key is not None:
+            known[key] = entry.name
+        lowering.connect(top, entry)
+    last = top.entries[-1]
+    assert run.loss is not None
+    if len(top.entries) == top.loss_from or last.outputs[:1] != [run.loss]:
+        add_return(top, "Identity", [run.loss], [run.loss])
+    keep_locals_of_loss(top, run)
+
+
+def keep_locals_of_loss(top: Body, run: Recorder) -> None:
+    """Numbers that the loss's function named are there until it returns."""
+    entries = top.entries[top.loss_from:]
+    last_use = {v: e.event for e in entries for v in e.inputs + e.outputs}
+    died: Dict[int, int] = {}
+    for value in run.every_value:
+        died[value.storage] = max(died.get(value.storage, 0), value.died)
+    for entry in entries:
+        for value in entry.outputs:
+            later = [e.event for e in entries if not e.view and last_use[value] < e.event <= died.get(value.storage, 0)]
+            entry.keep = entry.keep or (bool(later) and value is not run.loss)
+
+
+# What a loss is told; weights of classes and the like are tensors, which no layer takes.
+LOSS_OPTIONS = {"reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100, "beta": 1.0, "delta": 1.0}
+
+
+def loss_arguments(call: Call) -> List[Tuple[str, Any]]:
+    if len(loss_call_operands(call)) > 2:
+        raise ExportError(f"{call.source}: {call.name} with weights: gpuplan has no layer for it")
+    return [(k, v) for k, v in call.kwargs.items() if k in LOSS_OPTIONS and v is not None and v != LOSS_OPTIONS[k]]
 
 
 def call_of_loss(call: Call) -> str:
     names = {v: k for k, v in LOSSES.items()}
     if call.name in names:
-        defaults = {"reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100, "beta": 1.0, "delta": 1.0}
-        arguments = [f"{k}={repr(v) if isinstance(v, str) else call_scalar(v)}" for k, v in call.kwargs.items()
-                     if k in defaults and v is not None and v != defaults[k]]
+        arguments = [f"{k}={repr(v) if isinstance(v, str) else call_scalar(v)}" for k, v in loss_arguments(call)]
         return f"{names[call.name]}({', '.join(arguments)})"
     if call.name in ("mean", "sum") and len(flat_values((call.args, call.kwargs))) == 1 and len(call.args) == 1:
         return f"{call.name}()"
@@ -2779,6 +3262,7 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     del steps[at]
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results if v not in read_by(s)}
     logits, labels = loss_operands(call, made_by)
+    steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results == [labels])]  # where it was
     drop_unused(run, made_by)
     rest = {v for s in steps for v in read_by(s)}
     line = line_of_own_loss(call, logits, labels, labels in rest)
@@ -2835,9 +3319,10 @@ def drop_unused(run: Recorder, made_by: Dict[Value, Call]) -> None:
         run.top.steps[:] = kept
 
 
-def header(model: nn.Module, name: str, mode: str) -> List[str]:
+def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
     count = sum(p.numel() for p in model.parameters())
-    return [f"# {type(model).__name__}: {count:,} parameters. Written by gpuplan_export.py from its run in {mode} mode,",
+    runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
+    return [f"# {type(model).__name__}: {count:,} parameters. Written by gpuplan_export.py from {runs},",
             f"# PyTorch {torch.__version__.split('+')[0]}.", "gpuplan: 1", f"name: {name}"]
 
 
@@ -2863,27 +3348,77 @@ def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     return runs[0]
 
 
+class Traced:
+    """The model as it runs in one mode."""
+
+    def __init__(self, model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], mode: str):
+        self.bare = on_meta(model)
+        if mode == "eval" or not model.training:
+            self.bare.train(mode == "train")
+        try:
+            with torch.set_grad_enabled(mode == "train"):
+                self.run = recorded_run(self.bare, batch, forward, loss)
+            unwrap(self.run)
+            self.loss = loss_text(self.run)
+        except ExportError as e:
+            raise ExportError(f"in {mode} mode: {e}") from e
+        for p, original in zip(self.bare.parameters(), model.parameters()):
+            p.requires_grad_(original.requires_grad)
+
+    def lower(self, local_constants: bool = False) -> Body:
+        self.lowering = Lowering(self.bare, self.run, local_constants)
+        self.top = self.lowering.lower(self.run.top)
+        if not self.top.entries and not self.lowering.unknown:
+            raise ExportError("the model runs no operation of torch")
+        return self.top
+
+
+def refuse_unknown(traced: Sequence[Traced]) -> None:
+    unknown = dict.fromkeys(u for t in traced for u in t.lowering.unknown)
+    if unknown:
+        raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in unknown))
+
+
+def in_both_modes(train: Traced, infer: Traced) -> BothModes:
+    """Writes what eval mode runs into the body of train mode."""
+    train.lower()
+    infer.lower(local_constants=not any(e.op == "Constant" for body in all_bodies(train.top) for e in body.entries))
+    refuse_unknown([train, infer])
+    for traced in (train, infer):
+        hold_what_python_holds(traced.top, traced.run)
+    both = BothModes(last_seen(train.run), last_seen(infer.run))
+    for t, e in zip(train.run.batch, infer.run.batch):
+        both.is_in_infer(t, e)
+    both.merge(train.top, infer.top)
+    if any(e.when == "infer" and e.weights for body in all_bodies(train.top) for e in body.entries):
+        tie_anew(train.top)
+    for name, path in infer.lowering.used.items():
+        train.lowering.used.setdefault(name, path)
+    return both
+
+
 def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable],
-             construction: Optional[Construction] = None) -> str:
+             construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
     """The spec of a model as text."""
-    bare = on_meta(model)
-    run = recorded_run(bare, batch, forward, loss)
-    unwrap(run)
-    line, main, shaping = loss_line(run)
-    for p, original in zip(bare.parameters(), model.parameters()):
-        p.requires_grad_(original.requires_grad)
-    lowering = Lowering(bare, run)
-    top = top_body(lowering, run, main)
-    for call in shaping:
+    traced = [Traced(model, batch, forward, loss if loss is None or mode == "train" or len(modes) == 1 else no_loss, mode)
+              for mode in modes]
+    first = traced[0]
+    both = in_both_modes(*traced) if len(traced) == 2 else None
+    if both is None:
+        first.lower()
+        refuse_unknown(traced)
+        hold_what_python_holds(first.top, first.run)
+    top, lowering, run, text = first.top, first.lowering, first.run, first.loss
+    for call in text.shaping:
         lowering.add_function(top, call)
-    return_results(top, lowering, main)
+    return_results(top, lowering, text.main, both, traced[-1].run.top.results, traced[-1].loss.main)
+    if text.calls:
+        add_loss_entries(top, lowering, run, text.calls)
+    refuse_unknown(traced)
     add_unused_weights(top, lowering)
-    if lowering.unknown:
-        raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in lowering.unknown))
     inputs, top.input_names = input_lines(run)
     name_ties(top)
-    hold_what_python_holds(top, run)
-    registered = moving_ranks(bare)
+    registered = moving_ranks(first.bare)
     made = construction.ranks(model) if construction else registered
     for body in all_bodies(top):
         for entry in body.entries:
@@ -2896,32 +3431,37 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     folder.fold(top)
     printer = Printer(folder)
     blocks = printer.blocks(top)
-    lines = header(model, name, "train" if model.training else "eval") + variables(top) + inputs
+    lines = header(model, name, modes) + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
-    lines += ["layers:"] + ["  " + text for text in entries]
+    of_loss = entries[printer.loss_line:] if text.calls else []
+    lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
     lines += construction.initialization(model) if construction else []
-    return "\n".join(lines + ([f"loss: {line}"] if line else [])) + "\n"
+    lines += [f"loss: {text.line}"] if text.line else []
+    lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
+    return "\n".join(lines) + "\n"
 
 
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",
            forward: Callable[[nn.Module, Any], Any] = call_on_batch,
            loss: Optional[Callable[[nn.Module, Any, Any], Any]] = None, name: str = "",
-           construction: Optional[Construction] = None) -> str:
+           construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
     """Writes the model's spec to `output` and returns it.
 
     batch: a tensor, or a tuple or dict of tensors, the first dimension of each being the batch. forward: how the model
     is called, on the batch where it is left out. loss: of the model, its output and the batch; its targets are not
     part of the spec's inputs. construction: how constructed() made it, for a model that is made on the GPU; without it
-    its weights lie as model.to("cuda") moves them. The model, which may be on any device, meta included, is not
-    changed."""
+    its weights lie as model.to("cuda") moves them. modes: ("train",) or ("eval",) for a model that does not run in the
+    other. The model, which may be on any device, meta included, and in any mode, is not changed."""
     if not isinstance(model, nn.Module):
         raise ExportError(f"the model is a {type(model).__name__}, expected a torch.nn.Module")
     if not flat_tensors(batch):
         raise ExportError("the batch has no tensors")
+    if tuple(modes) not in (MODES, MODES[:1], MODES[1:]):
+        raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
     name = name or os.path.splitext(os.path.basename(output))[0]
-    text = describe(model, batch, name, forward, loss, construction)
+    text = describe(model, batch, name, forward, loss, construction, modes)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
     return text
@@ -3077,7 +3617,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="of the callable, or of the config")
     parser.add_argument("--config", default="", metavar="FILE",
                         help="the config.json of a class of transformers, its folder, or a name that transformers finds")
-    parser.add_argument("--eval", action="store_true", help="run in eval mode")
+    parser.add_argument("--eval", action="store_true", help="follow the model in eval mode alone")
     parser.add_argument("--on-gpu", action="store_true",
                         help="the model is made on the GPU, as within torch.device('cuda'), not moved there")
     parser.add_argument("-o", "--output", default="model.yaml")
@@ -3088,8 +3628,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         model = built(options.model, options.arg, options.config, construction)
         if not isinstance(model, nn.Module):
             raise ExportError(f"{options.model} makes a {type(model).__name__}, expected a torch.nn.Module")
-        model.train(not options.eval)
-        export(model, batch, options.output, construction=construction)
+        model.train()
+        export(model, batch, options.output, construction=construction, modes=MODES[1:] if options.eval else MODES)
     except ExportError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

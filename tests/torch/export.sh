@@ -32,6 +32,15 @@ for model in torchvision:resnet18 torchvision:swin_t torchvision:mnasnet0_5; do
   done
 done
 
+# Models that run otherwise in eval mode, and losses of several outputs.
+modes=(nested functional googlenet levit_128s)
+if [ "${GPUPLAN_TORCH:-small}" = all ]; then modes=(); fi
+"$gpuplan" shadow --gpu h200 --scratch no-cudnn -q -- "$python" tests/torch/export_modes.py --gpuplan "$gpuplan" \
+  --scratch no-cudnn "${modes[@]}" || fail "train and eval mode"
+
+# Export, import, plan.
+"$python" tests/torch/export_round_trip.py --gpuplan "$gpuplan" || fail "the round trip"
+
 # Operators one at a time.
 operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
@@ -39,7 +48,7 @@ if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
   fail "operators"
 
 # What the zoo has too plans to the same bytes; in this way a step is recorded for tests/exported.
-zoo=(resnet18 swin_t)
+zoo=(resnet18 swin_t distilbert)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then zoo=(); fi
 "$python" tests/torch/export_zoo.py --gpuplan "$gpuplan" "${zoo[@]}" || fail "the zoo's models"
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_record.py --runs "$work/runs.tsv" --specs "$work" \

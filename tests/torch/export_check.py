@@ -5,9 +5,9 @@
 
 MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, hf:NAME (export_hf.py), or `torchvision`,
 `segmentation`, ... for all of that kind. Parameters and buffers are counted from the model's tensors, multiply-adds of a
-forward by torch.utils.flop_counter, everything on the meta device. --results keeps a file for each model, so that a run
-that was stopped goes on where it was and several may share the folder; --again repeats those that failed. Exits with 1
-where a model differs or is not exported.
+forward in train mode and of one in eval mode by torch.utils.flop_counter, everything on the meta device. --results keeps
+a file for each model, so that a run that was stopped goes on where it was and several may share the folder; --again
+repeats those that failed. Exits with 1 where a model differs or is not exported.
 """
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import gpuplan_export  # noqa: E402
 
 BATCH = 2
+COUNTS = ("parameters", "buffers", "macs", "eval_macs")
 # Input sizes other than 224 that torchvision's models are made for.
 SIZES = {"inception_v3": 299}
 TIMM = Path(__file__).with_name("export_timm.txt")
@@ -116,19 +117,24 @@ def grouped_mm_flops(a_shape: Any, b_shape: Any, *args: Any, **kwargs: Any) -> i
 UNCOUNTED = {op: grouped_mm_flops for op in [getattr(torch.ops.aten, "_grouped_mm", None)] if op is not None}
 
 
-def expected_of(case: Case) -> Dict[str, int]:
-    """By torch's own tensors, and its counter for one sample; the model as it is trained. A model may give its buffers
-    their size in its first forward."""
-    model = gpuplan_export.on_meta(case.model)
+def counts_of(model: torch.nn.Module, forward: Callable[[torch.nn.Module], Any]) -> Dict[str, int]:
+    """By torch's own tensors, and its counter of a forward. A model may give its buffers their size in its first forward."""
     counter = FlopCounterMode(display=False, custom_mapping=UNCOUNTED)
     with counter, torch.no_grad():
-        (case.forward or gpuplan_export.call_on_batch)(model, gpuplan_export.batch_on_meta(case.batch, BATCH))
+        forward(model)
     return {"parameters": storage_elements(model.parameters()), "buffers": storage_elements(model.buffers()),
             "macs": counter.get_total_flops() // 2}
 
 
-def planned(gpuplan: str, spec: Path) -> Dict[str, Any]:
-    command = [gpuplan, str(spec), "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
+def expected_of(case: Case) -> Dict[str, int]:
+    """Of both modes."""
+    batch, forward = gpuplan_export.batch_on_meta(case.batch, BATCH), case.forward or gpuplan_export.call_on_batch
+    counts = [counts_of(gpuplan_export.on_meta(case.model).train(trains), lambda model: forward(model, batch)) for trains in (True, False)]
+    return {**counts[0], "eval_macs": counts[1]["macs"]}
+
+
+def planned(gpuplan: str, spec: Path, mode: str) -> Dict[str, Any]:
+    command = [gpuplan, str(spec), "--batch", str(BATCH), "--gpu", "h200", "--mode", mode, "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout.startswith("{"):
         raise RuntimeError(done.stderr.strip())
@@ -141,10 +147,10 @@ def check(gpuplan: str, target: str, folder: Path) -> Dict[str, Any]:
     spec = folder / (target.replace(":", ".").replace("/", ".") + ".yaml")
     keywords = {k: v for k, v in (("forward", case.forward), ("loss", case.loss)) if v is not None}
     gpuplan_export.export(case.model, case.batch, str(spec), name=name.replace("/", "."), **keywords)
-    plan = planned(gpuplan, spec)
+    trained, inferred = planned(gpuplan, spec, "train"), planned(gpuplan, spec, "infer")
     expected = expected_of(case)
-    found = {"parameters": plan["model"]["parameters"], "buffers": plan["model"]["buffers"],
-             "macs": plan["compute"]["forward_macs"]}
+    found = {"parameters": trained["model"]["parameters"], "buffers": inferred["model"]["buffers"],
+             "macs": trained["compute"]["forward_macs"], "eval_macs": inferred["compute"]["forward_macs"]}
     return {"expected": expected, "found": found, "equal": expected == found, "lines": len(spec.read_text().splitlines())}
 
 
@@ -177,8 +183,8 @@ def row(target: str, result: Dict[str, Any]) -> str:
         causes = [re.sub(r"^.*?:\d+: ", "", text.strip()) for text in result["error"].splitlines()[1:]]
         listed = "has no layer" in result["error"]
         why = ", ".join(dict.fromkeys(causes)) if listed else result["error"].splitlines()[0].partition(": ")[2]
-        return "\t".join([target, "", "", "", "refused: " + why])
-    counts = [str(result["expected"][k]) for k in ("parameters", "buffers", "macs")]
+        return "\t".join([target] + [""] * len(COUNTS) + ["refused: " + why])
+    counts = [str(result["expected"][k]) for k in COUNTS]
     return "\t".join([target] + counts + ["equal" if result["equal"] else "differs"])
 
 
@@ -196,7 +202,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     targets = [t for m in options.models for t in ([m] if ":" in m else [f"{m}:{n}" for n in names_of(m)])]
     failed = 0
-    rows = ["model\tparameters\tbuffers\tmacs\tresult"]
+    rows = ["\t".join(["model", *COUNTS, "result"])]
     for target in targets:
         result = result_of(options.gpuplan, target, folder, options.again)
         failed += not result["equal"]

@@ -119,7 +119,6 @@ def planned(gpuplan: str, spec: str, flags: List[str]) -> Dict[str, Dict[str, in
 
 def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) -> Dict[str, Dict[str, int]]:
     cls, config, model = meta_model(name, **({"use_cache": False} if options.no_cache or options.importer else {}))
-    model.train(not options.infer)
     batch = batch_of(cls, config, 2, "meta")
     if options.infer and not cls.startswith(("T5", "Whisper")):
         del batch["labels"]

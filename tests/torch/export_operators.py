@@ -188,7 +188,7 @@ def measured(model: torch.nn.Module, batch: torch.Tensor, infer: bool) -> Dict[s
 
 
 def compare(gpuplan: str, name: str, infer: bool) -> bool:
-    wanted = planned(gpuplan, (Net(OPERATORS[name], SIZE).train(not infer), torch.empty((2,) + SIZE)), infer)
+    wanted = planned(gpuplan, (Net(OPERATORS[name], SIZE), torch.empty((2,) + SIZE)), infer)
     torch.cuda.empty_cache()
     model = Net(OPERATORS[name], SIZE).cuda()
     found = measured(model, torch.zeros((BATCH,) + SIZE, device="cuda"), infer)

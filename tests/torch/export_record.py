@@ -5,8 +5,8 @@
 
     python tests/torch/export_record.py --specs DIR MODEL...
 
-MODEL as for export_check.py; those of tests/exported are in export_runs.txt. --specs gets MODEL.yaml, the model as it is trained, with its loss, and MODEL.eval.yaml
-where an inference is written otherwise. --runs gets a line for each phase of the first and the third step of a run:
+MODEL as for export_check.py; those of tests/exported are in export_runs.txt. --specs gets MODEL.yaml, with the loss that
+the model is trained with. --runs gets a line for each phase of the first and the third step of a run:
 model, gpu, scratch, mode, optimizer, batch, step, phase, the bytes requested, allocated and reserved when the phase ends
 and the peaks within it (torch.cuda.memory_stats). A training step is that of export_shadow.py. Runs that ROWS.tsv has
 are not repeated; every run has a process of its own, so that it begins with an allocator that holds nothing.
@@ -53,22 +53,10 @@ def file_name(model: str) -> str:
     return model.replace(":", ".").replace("/", ".")
 
 
-def body(spec: str) -> str:
-    return "\n".join(line for line in spec.split("\n") if not line.startswith("#"))
-
-
-def write_specs(model: str, folder: Path) -> None:
+def write_spec(model: str, folder: Path) -> None:
     kind, _, name = model.partition(":")
     case = export_check.CASES[kind](name)
-    trained = folder / (file_name(model) + ".yaml")
-    inferred = folder / (file_name(model) + ".eval.yaml")
-    plain = name.replace("/", ".")
-    export_shadow.export_trained(case, trained, plain)
-    case.model.eval()
-    export_check.gpuplan_export.export(case.model, case.batch, str(inferred), name=plain)
-    with_loss = body(trained.read_text()).split("\nloss: ")[0].strip()
-    if body(inferred.read_text()).strip() == with_loss:
-        inferred.unlink()
+    export_shadow.export_trained(case, folder / (file_name(model) + ".yaml"), name.replace("/", "."))
 
 
 def record(model: str, run: Run, rows: Path) -> None:
@@ -125,7 +113,7 @@ def main() -> int:
     known = options.runs.read_text(encoding="utf-8") if options.runs else ""
     failed = 0
     for model in options.models:
-        if options.specs and not in_own_process(write_specs, model, options.specs):
+        if options.specs and not in_own_process(write_spec, model, options.specs):
             failed += 1
             continue
         for run in runs_of(model, options) if options.runs else []:

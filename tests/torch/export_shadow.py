@@ -105,11 +105,7 @@ def infer(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
 def planned_phases(gpuplan: str, case: export_check.Case, options: argparse.Namespace) -> Dict[str, Dict[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder) / "model.yaml"
-        if options.infer:
-            case.model.eval()
-            export_check.gpuplan_export.export(case.model, case.batch, str(spec))
-        else:
-            export_trained(case, spec, "model")
+        export_trained(case, spec, "model")
         command = [gpuplan, str(spec), "--batch", str(options.batch), "--gpu", "h200", "--format", "json",
                    "--scratch", options.scratch]
         command += ["--mode", "infer"] if options.infer else ["--opt", options.optimizer, "--loop", "function"]
