@@ -1835,6 +1835,10 @@ def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:
 
 @handles("zeros", "new_zeros", "zeros_like", "empty", "new_empty", "empty_like")
 def write_zeros(w: Writer) -> None:
+    sizes = w.results()[0].shape
+    if type(w.body.frame.module).__name__ == "T5Attention" and len(sizes) == 4 and w.call.name == "zeros":
+        # of the queries' type, which is autocast's where there is one
+        return w.emit("ZeroPositionBias", [("", n) for n in sizes[1:]], []) and None
     made_of_sizes(w, "Zeros", sizes_of_result(w))
 
 
@@ -3058,6 +3062,36 @@ class Construction:
         return [f"  - {{name: init, op: \"TruncNormalInit({', '.join(arguments)})\"}}"] if any(flags.values()) else []
 
 
+def put_first(top: Body, entries: List[Entry]) -> None:
+    top.entries[:0] = entries
+    top.holds = {i + len(entries): values for i, values in top.holds.items()}
+    if top.loss_from is not None:
+        top.loss_from += len(entries)
+
+
+def add_replaced_tables(top: Body, lowering: Lowering) -> None:
+    """Tables that no call reads, of which others have become the same parameter: each of those modules was constructed
+    with one of its own (T5's `shared`)."""
+    modules = dict(lowering.model.named_modules())
+    called = {e.owner or e.path for body in all_bodies(top) for e in body.entries if e.weights}
+    for name, _ in list(lowering.model.named_parameters()):
+        path = name.rpartition(".")[0]
+        sharing = [n for n, first in lowering.names_of_tied.items() if first == name and n != name]
+        if not isinstance(modules[path], nn.Embedding) or path in called or not sharing:
+            continue
+        table = modules[path]
+        entry = Entry("SharedEmbedding", [("", table.num_embeddings), ("", table.embedding_dim)], [], [])
+        entry.view = True
+        entry.name, owners = top.fresh_name(path), {lowering.used.get(name)}
+        lowering.used.pop(name, None)
+        lowering.own(entry, [name], path)
+        for body in all_bodies(top):
+            for other in body.entries:
+                if name in other.weights or other.tie and other.tie in owners:
+                    other.tie = path
+        put_first(top, [entry])
+
+
 def add_unused_weights(top: Body, lowering: Lowering) -> None:
     """Weights that no call reads take memory all the same."""
     unused: List[Entry] = []
@@ -3074,10 +3108,7 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
             entry.path = name
             entry.frozen = kind == "Parameter" and not tensor.requires_grad
             unused.append(entry)
-    top.entries[:0] = unused
-    top.holds = {i + len(unused): values for i, values in top.holds.items()}
-    if top.loss_from is not None:
-        top.loss_from += len(unused)
+    put_first(top, unused)
 
 
 def input_names(batch: Any, run: Recorder) -> Dict[Value, str]:
@@ -3415,6 +3446,8 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     if text.calls:
         add_loss_entries(top, lowering, run, text.calls)
     refuse_unknown(traced)
+    if construction:
+        add_replaced_tables(top, lowering)
     add_unused_weights(top, lowering)
     inputs, top.input_names = input_lines(run)
     name_ties(top)
