@@ -216,6 +216,32 @@ TEST_CASE("the cheapest that fits is chosen") {
   CHECK_FALSE(fit_of(question, names, instances).chosen.has_value());
 }
 
+TEST_CASE("where times are known, what costs least a sample is chosen") {
+  FitQuestion question;
+  question.run = adam();
+  question.batch = 100;
+  // 100 samples take 1, 0.4 and 0.39 s: at 1, 2 and 20 USD an hour the L4's cost least.
+  const StepSeconds seconds = [](const RunConfig& run, const Gpu& gpu) -> std::optional<double> {
+    CHECK_EQ(run.batch, 100);
+    if (gpu.name == "rtx4090") return std::nullopt;
+    return gpu.name == "t4" ? 1.0 : gpu.name == "l4" ? 0.4 : 0.39;
+  };
+  std::vector<Gpu> gpus;
+  for (const char* name : {"t4", "l4", "a100-40gb", "rtx4090"}) gpus.push_back(gpu_named(name));
+  const std::vector<Instance> instances = {rented("x", "t4", 1), rented("x", "l4", 2), rented("x", "a100-40gb", 20),
+                                           rented("x", "rtx4090", 0.5)};
+  const Fit fit = find_fit(zoo_model("resnet18"), make_catalog(), question, gpus, instances, 1, seconds);
+  REQUIRE(fit.chosen.has_value());
+  CHECK_EQ(*fit.chosen, 1);
+  CHECK_EQ(fit.why, "costs least a sample");
+  CHECK_EQ(*samples_per_second(fit.rows[1], question), doctest::Approx(250));
+  CHECK_EQ(*usd_per_million(fit.rows[1], question), doctest::Approx(2 * 4000 / 3600.0));  // a million takes 4,000 s
+  CHECK_FALSE(fit.rows[0].pareto);  // slower and dearer than the L4
+  CHECK(fit.rows[1].pareto);
+  CHECK(fit.rows[2].pareto);  // the fastest
+  CHECK_FALSE(fit.rows[3].pareto);
+}
+
 TEST_CASE("a GPU without the arithmetic is no answer") {
   FitQuestion question;
   question.run = adam();

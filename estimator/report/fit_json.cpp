@@ -29,7 +29,8 @@ Json instance_json(const FitRow& row, Day today) {
           {"source", or_null(i.source)}};
 }
 
-Json row_json(const FitRow& row, Day today) {
+Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
+  const auto number = [](const std::optional<double>& n) { return n ? Json(*n) : Json(nullptr); };
   return {{"gpu", row.gpu.name},
           {"title", row.gpu.title},
           {"usable_bytes", row.usable_bytes},
@@ -38,7 +39,11 @@ Json row_json(const FitRow& row, Day today) {
           {"fits", row.fits},
           {"largest", batch_json(row.largest)},
           {"power_of_two", batch_json(row.power_of_two)},
-          {"instance", instance_json(row, today)}};
+          {"instance", instance_json(row, today)},
+          {"step_seconds", number(row.step_seconds)},
+          {"samples_per_second", number(samples_per_second(row, question))},
+          {"usd_per_million_samples", number(usd_per_million(row, question))},
+          {"pareto", row.pareto}};
 }
 
 Json run_json(const RunConfig& run) {
@@ -101,7 +106,11 @@ Json row_schema() {
                  {"fits", type("boolean")},
                  {"largest", batch},
                  {"power_of_two", batch},
-                 {"instance", instance}});
+                 {"instance", instance},
+                 {"step_seconds", nullable("number")},
+                 {"samples_per_second", nullable("number")},
+                 {"usd_per_million_samples", nullable("number")},
+                 {"pareto", type("boolean")}});
 }
 
 }  // namespace
@@ -115,7 +124,7 @@ std::string fit_json(const FitReport& report, std::string_view version, Day toda
                {"gpus", Json::array()},
                {"chosen", chosen_json(report)},
                {"ways_out", Json::array()}};
-  for (const FitRow& row : report.fit.rows) json["gpus"].push_back(row_json(row, today));
+  for (const FitRow& row : report.fit.rows) json["gpus"].push_back(row_json(row, report.question, today));
   for (const WayOut& way : report.ways)
     json["ways_out"].push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -4,6 +4,7 @@
 
 #include "estimator/market/csv.h"
 #include "estimator/number_text.h"
+#include "estimator/report/gpu_list.h"
 #include "estimator/report/instance_list.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
@@ -35,6 +36,10 @@ class Screen : public StyledScreen {
     const char* const word = style_.unicode ? (good ? "✔" : "✖") : (good ? "[ok]" : "[no]");
     return paint(good ? "32" : "31", word);
   }
+  bool timed() const {
+    return any([](const FitRow& row) { return row.step_seconds.has_value(); });
+  }
+  std::string instance_cell(const FitRow& row) const;
   std::vector<std::string> heading() const;
   std::vector<std::string> cells(const FitRow& row) const;
   std::string batch_cell(const FittingBatch& batch) const {
@@ -63,6 +68,7 @@ std::vector<std::string> Screen::heading() const {
   words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
     words.insert(words.end(), {"USD/h", "instance", "price of"});
+  if (timed()) words.insert(words.end(), {"samples/s", "USD/1M"});
   words.emplace_back("");
   return words;
 }
@@ -77,14 +83,23 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
     words.push_back(batch_cell(*batch));
     words.push_back(batch->samples > 0 ? bytes(batch->bytes) : "");
   }
-  if (!any([](const FitRow& r) { return r.usd.has_value(); })) return words;
-  words.push_back(format_usd(row.usd));
-  if (!row.instance) return words;
-  const Instance& i = *row.instance;
-  words.push_back(i.provider + " " + i.name + (i.gpu_count > 1 ? " (" + number_text(i.gpu_count) + " GPUs)" : ""));
-  const std::optional<Day> day = oldest_day(i.price_date);
-  words.push_back(day ? date_text(*day) : "");
+  if (any([](const FitRow& r) { return r.usd.has_value(); })) {
+    words.push_back(format_usd(row.usd));
+    words.push_back(instance_cell(row));
+    const std::optional<Day> day = row.instance ? oldest_day(row.instance->price_date) : std::nullopt;
+    words.push_back(day ? date_text(*day) : "");
+  }
+  if (!timed()) return words;
+  const std::optional<double> speed = samples_per_second(row, question_);
+  words.push_back(speed ? format_rate(*speed) : "");
+  words.push_back(format_usd(usd_per_million(row, question_)));
   return words;
+}
+
+std::string Screen::instance_cell(const FitRow& row) const {
+  if (!row.instance) return "";
+  const Instance& i = *row.instance;
+  return i.provider + " " + i.name + (i.gpu_count > 1 ? " (" + number_text(i.gpu_count) + " GPUs)" : "");
 }
 
 TextTable Screen::table() const {
@@ -98,7 +113,9 @@ TextTable Screen::table() const {
     if (!shown(rows_[i])) continue;
     std::vector<std::string> row = cells(rows_[i]);
     row.resize(names.size() - 1);
-    row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why : "");
+    row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why
+                  : rows_[i].pareto       ? "faster for more money"
+                                          : "");
     table.row(row);
   }
   return table;
@@ -158,10 +175,6 @@ std::string number(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }
 
 }  // namespace
 
-std::int64_t batch_of(const FitRow& row, const FitQuestion& question) {
-  return question.batch.value_or(row.largest.samples);
-}
-
 std::string arguments_of(const FitRow& row, const FitQuestion& question) {
   std::string gpu = row.gpu.name;
   std::erase(gpu, ' ');  // of a size
@@ -182,7 +195,8 @@ std::string fit_md(const FitReport& report) { return Screen(report, {}).table().
 std::string fit_csv(const FitReport& report) {
   std::string out =
       "gpu,title,usable_bytes,refused,asked_bytes,fits,largest_batch,largest_device_bytes,power_of_two,"
-      "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,chosen\n";
+      "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,step_seconds,pareto,"
+      "chosen\n";
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
     const FitRow& row = report.fit.rows[i];
     out += csv_field(row.gpu.name) + "," + csv_field(row.gpu.title) + "," + std::to_string(row.usable_bytes) + "," +
@@ -195,6 +209,7 @@ std::string fit_csv(const FitReport& report) {
              number_text(*row.usd) + "," + csv_field(row.instance->price_date);
     else
       out += ",,,,,";
+    out += "," + (row.step_seconds ? number_text(*row.step_seconds) : "") + (row.pareto ? ",true" : ",false");
     out += report.fit.chosen == i ? ",true\n" : ",false\n";
   }
   return out;

@@ -24,8 +24,6 @@ struct FitReport {
   std::optional<std::size_t> closest;  // the row that lacks least
 };
 
-/// The batch to take on a row's GPU: the one asked for, or the largest.
-std::int64_t batch_of(const FitRow& row, const FitQuestion& question);
 /// "--batch 239 --gpu l4": what the row means to `gpuplan plan`, in words that a shell does not split.
 std::string arguments_of(const FitRow& row, const FitQuestion& question);
 

@@ -80,22 +80,51 @@ bool within_budget(const FitRow& row, const FitQuestion& question) {
 }
 
 // Where the user names a cloud or a budget, what has no price is no answer.
-void choose(Fit& fit, const FitQuestion& question) {
+bool may_be_chosen(const FitRow& row, const FitQuestion& question) {
   const bool needs_price =
       question.most_usd || !question.providers.empty() || !question.region.empty() || question.spot;
-  const auto better = [](const FitRow& a, const FitRow& b) {
-    if (a.usd.has_value() != b.usd.has_value()) return a.usd.has_value();
-    if (a.usd && *a.usd != *b.usd) return *a.usd < *b.usd;
-    return a.usable_bytes < b.usable_bytes;
-  };
-  for (std::size_t i = 0; i < fit.rows.size(); ++i) {
-    const FitRow& row = fit.rows[i];
-    if (!row.fits || !within_budget(row, question) || (needs_price && !row.usd)) continue;
-    if (!fit.chosen || better(row, fit.rows[*fit.chosen])) fit.chosen = i;
-  }
+  return row.fits && within_budget(row, question) && (!needs_price || row.usd);
+}
+
+// Known before unknown, and of what is known the least.
+int compare(const std::optional<double>& a, const std::optional<double>& b) {
+  if (a.has_value() != b.has_value()) return a.has_value() ? -1 : 1;
+  return !a || *a == *b ? 0 : *a < *b ? -1 : 1;
+}
+
+bool better(const FitRow& a, const FitRow& b, const FitQuestion& question) {
+  if (const int by_sample = compare(usd_per_million(a, question), usd_per_million(b, question)); by_sample != 0)
+    return by_sample < 0;
+  if (const int by_hour = compare(a.usd, b.usd); by_hour != 0) return by_hour < 0;
+  return a.usable_bytes < b.usable_bytes;
+}
+
+void choose(Fit& fit, const FitQuestion& question) {
+  for (std::size_t i = 0; i < fit.rows.size(); ++i)
+    if (may_be_chosen(fit.rows[i], question) && (!fit.chosen || better(fit.rows[i], fit.rows[*fit.chosen], question)))
+      fit.chosen = i;
   if (!fit.chosen) return;
-  const bool priced = fit.rows[*fit.chosen].usd.has_value();
-  fit.why = fit.rows.size() == 1 ? "fits" : priced ? "the cheapest that fits" : "the smallest that fits";
+  const FitRow& row = fit.rows[*fit.chosen];
+  fit.why = fit.rows.size() == 1             ? "fits"
+            : usd_per_million(row, question) ? "costs least a sample"
+            : row.usd                        ? "the cheapest that fits"
+                                             : "the smallest that fits";
+}
+
+// Time against money: what another row is as good at, and better at one, is no choice of anyone's.
+void mark_pareto(Fit& fit, const FitQuestion& question) {
+  const auto known = [&](const FitRow& row) {
+    return may_be_chosen(row, question) && usd_per_million(row, question).has_value();
+  };
+  for (FitRow& row : fit.rows) {
+    if (!known(row)) continue;
+    const double speed = *samples_per_second(row, question), usd = *usd_per_million(row, question);
+    row.pareto = std::ranges::none_of(fit.rows, [&](const FitRow& other) {
+      if (!known(other)) return false;
+      const double s = *samples_per_second(other, question), u = *usd_per_million(other, question);
+      return s >= speed && u <= usd && (s > speed || u < usd);
+    });
+  }
 }
 
 // Those that share their plans, a worker's piece each.
@@ -110,6 +139,21 @@ std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows) {
 }
 
 }  // namespace
+
+std::int64_t batch_of(const FitRow& row, const FitQuestion& question) {
+  return question.batch.value_or(row.largest.samples);
+}
+
+std::optional<double> samples_per_second(const FitRow& row, const FitQuestion& question) {
+  if (!row.step_seconds || *row.step_seconds <= 0) return std::nullopt;
+  return static_cast<double>(batch_of(row, question)) / *row.step_seconds;
+}
+
+std::optional<double> usd_per_million(const FitRow& row, const FitQuestion& question) {
+  const std::optional<double> speed = samples_per_second(row, question);
+  if (!speed || !row.usd) return std::nullopt;
+  return *row.usd / 3600 / *speed * 1e6;
+}
 
 std::optional<double> price_of(const Instance& instance, const FitQuestion& question) {
   return question.spot ? instance.spot_usd : instance.usd;
@@ -129,7 +173,7 @@ std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std:
 }
 
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
-             std::span<const Instance> instances, std::size_t threads) {
+             std::span<const Instance> instances, std::size_t threads, const StepSeconds& step_seconds) {
   Fit fit;
   for (const Gpu& gpu : gpus) {
     FitRow row;
@@ -153,9 +197,17 @@ Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, s
   std::erase_if(groups, [](const auto& group) { return group.empty(); });
   run_on_workers(groups.size(), threads, [&](std::size_t g) {
     Reservations reservations(model, catalog, question.run, fit.rows[groups[g].front()].gpu);
-    for (const std::size_t i : groups[g]) fill_row(fit.rows[i], question, reservations);
+    for (const std::size_t i : groups[g]) {
+      FitRow& row = fit.rows[i];
+      fill_row(row, question, reservations);
+      if (!step_seconds || !row.fits) continue;
+      RunConfig run = question.run;
+      run.batch = batch_of(row, question);
+      row.step_seconds = step_seconds(run, row.gpu);
+    }
   });
   choose(fit, question);
+  mark_pareto(fit, question);
   return fit;
 }
 
