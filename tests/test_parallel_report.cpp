@@ -7,6 +7,7 @@
 #include "estimator/plan_rank.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/gpus_needed.h"
 #include "layers/catalog.h"
 #include "tests/json_schema.h"
 #include "tests/zoo_models.h"
@@ -116,6 +117,22 @@ TEST_CASE("what is not planned with several GPUs is refused") {
   run.micro_batches = 1;
   s.unit_glob = "nothing.*";
   CHECK_THROWS_AS(plan_rank(zoo_model("mlp"), make_catalog(), run, s, {}), Error);
+}
+
+TEST_CASE("as many GPUs are needed as it takes for a rank's share to fit, and one fewer would not do") {
+  RunConfig run;
+  run.batch = 64;
+  run.optimizer.kind = OptimizerKind::adam;
+  const Gpu gpu = assumed_gpu();
+  const std::int64_t usable = std::int64_t{3} << 30;
+  const auto needed = gpus_needed(zoo_model("resnet50"), make_catalog(), run, DataParallel::ddp, gpu, usable);
+  REQUIRE(needed);
+  CHECK(needed->device_bytes <= usable);
+  Strategy s;
+  s.data = DataParallel::ddp;
+  s.gpus = needed->gpus / 2;
+  CHECK(plan_rank(zoo_model("resnet50"), make_catalog(), run, s, {}, &gpu).report.peak.device_bytes > usable);
+  CHECK(!gpus_needed(zoo_model("resnet50"), make_catalog(), run, DataParallel::ddp, gpu, 1 << 20));
 }
 
 }  // namespace gpuplan

@@ -8,6 +8,7 @@
 #include "estimator/error.h"
 #include "estimator/plan.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/gpus_needed.h"
 
 namespace gpuplan {
 namespace {
@@ -123,6 +124,19 @@ std::optional<WayOut> bigger_gpu(const Case& c, std::span<const Gpu> others) {
   return std::nullopt;
 }
 
+// As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer.
+void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<WayOut>& ways) {
+  if (c.run.mode != Mode::train) return;
+  const auto needed = [&](DataParallel kind) {
+    return gpus_needed(c.model, c.catalog, c.run, kind, c.gpu, usable_bytes);
+  };
+  const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp), fsdp = needed(DataParallel::fsdp);
+  if (fsdp && (!ddp || fsdp->gpus < ddp->gpus))
+    ways.push_back(
+        {.flags = "--gpus " + std::to_string(fsdp->gpus) + " --zero fsdp", .device_bytes = fsdp->device_bytes});
+  if (ddp) ways.push_back({.flags = "--gpus " + std::to_string(ddp->gpus), .device_bytes = ddp->device_bytes});
+}
+
 }  // namespace
 
 std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
@@ -140,6 +154,7 @@ std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& 
     if (!closest || way.device_bytes < closest->device_bytes) closest = way;
     if (way.device_bytes <= v.usable_bytes && flags != "--batch 1") fitting.push_back(way);
   }
+  add_more_gpus(c, v.usable_bytes, fitting);
   if (const std::optional<WayOut> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
   if (fitting.empty() && closest) fitting.push_back(*closest);
   return fitting;
