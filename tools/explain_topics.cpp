@@ -97,8 +97,8 @@ constexpr ExplainTopic kTopics[] = {
              much as a full one. Tensor cores where the GPU has them for the type; convolutions in fp32 use TF32
     memory   every tensor that an operation reads or writes, once, at 75 % of the memory's peak
     launch   where kernels are shorter than the host's calls, the GPU waits for the host
-  copy is the batch's way to the GPU: --host-copy pageable (tensor.to("cuda")), pinned (pin_memory=True and
-  non_blocking=True), overlapped (while the step before runs), none.
+  copy is the batch's way to the GPU: --host-copy pinned (pin_memory=True and non_blocking=True), pageable
+  (tensor.to("cuda")), overlapped (while the step before runs), none.
   MFU is the model's FLOPs a second, without what is computed again, over the peak of the type that most of them have.
   gpuplan calibrate measures a GPU; a plan for its file takes those measurements first.
 )"},

@@ -10,11 +10,13 @@
 #include "estimator/report/fit_table.h"
 #include "estimator/report/rent_job.h"
 #include "estimator/search/workers.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
 #include "tools/instance_input.h"
 #include "tools/money.h"
 #include "tools/output_options.h"
+#include "tools/planning.h"
 #include "tools/run_options.h"
 #include "tools/run_words.h"
 #include "tools/trace_plan.h"
@@ -29,7 +31,7 @@ struct FitOptions {
   RunOptions run;
   OutputOptions output;
   std::vector<std::string> on, providers;
-  std::string max_batch, region, budget, prices, emit;
+  std::string max_batch, region, budget, prices, emit, samples, epochs;
   bool spot = false;
 };
 
@@ -68,6 +70,11 @@ FitQuestion question_of(const FitOptions& options) {
   if (question.run.micro_batches > question.most)
     throw Error("--max-batch " + options.max_batch + " is less than a sample for each micro-batch", ErrorKind::usage);
   if (!options.budget.empty()) question.most_usd = usd_per_hour("--budget", options.budget);
+  if (!options.samples.empty()) question.samples = amount("--samples", options.samples);
+  if (!options.epochs.empty()) {
+    if (!question.samples) throw Error("--epochs says how often --samples are seen: give both", ErrorKind::usage);
+    question.epochs = amount("--epochs", options.epochs);
+  }
   question.spot = options.spot;
   question.providers = options.providers;
   question.region = options.region;
@@ -146,7 +153,12 @@ Answer make_fit_report(const FitOptions& options) {
   const Model model = load_model(options.run);
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
-  report.fit = find_fit(model, make_catalog(), report.question, gpus, instances, cores());
+  const HostCopy copy = host_copy(options.run);
+  const StepSeconds seconds = [&](const RunConfig& run, const Gpu& gpu) -> std::optional<double> {
+    const auto time = step_time(model, make_catalog(), run, gpu, copy);
+    return time ? std::optional(time->seconds()) : std::nullopt;
+  };
+  report.fit = find_fit(model, make_catalog(), report.question, gpus, instances, cores(), seconds);
   refuse_named(report);
   if (report.all_gpus) sort_by_price(report.fit);
   if (std::ranges::none_of(report.fit.rows, &FitRow::fits)) find_ways(report, model, table);
@@ -256,6 +268,8 @@ void add_fit_command(CLI::App& app, int& exit_code) {
   add("--region", options->region, "NAME", "Rented in this region");
   command->add_flag("--spot", options->spot, "At the price of preemptible instances")->group(question);
   add("--budget", options->budget, "AMOUNT", "An hour of the instance costs no more, as in 5usd/h");
+  add("--samples", options->samples, "N", "Of an epoch, as in 1.28M: how long it takes and what it costs");
+  add("--epochs", options->epochs, "N", "Of the run");
   add("--prices", options->prices, "FILE", "Instances of this file, as gpuplan instances import writes it");
   add("--emit", options->emit, "sky|slurm",
       "Prints a job that validates the chosen one: SkyPilot's task, or sbatch's script");

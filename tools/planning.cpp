@@ -12,17 +12,21 @@
 
 namespace gpuplan {
 
+HostCopy host_copy(const RunOptions& options) {
+  return choice_or<HostCopy>("--host-copy", options.host_copy, HostCopy::pinned,
+                             {{"pageable", HostCopy::pageable},
+                              {"pinned", HostCopy::pinned},
+                              {"overlapped", HostCopy::overlapped},
+                              {"none", HostCopy::none}});
+}
+
 Planning prepare(const RunOptions& options) {
   refuse_learned_trace(options.model);
   Planning planning;
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);
   planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
-  planning.copy = choice_or<HostCopy>("--host-copy", options.host_copy, HostCopy::pageable,
-                                      {{"pageable", HostCopy::pageable},
-                                       {"pinned", HostCopy::pinned},
-                                       {"overlapped", HostCopy::overlapped},
-                                       {"none", HostCopy::none}});
+  planning.copy = host_copy(options);
   planning.model = load_model(options);
   return planning;
 }

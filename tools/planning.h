@@ -15,10 +15,12 @@ struct Planning {
   RunConfig run;
   std::optional<Gpu> gpu;
   bool gpu_is_limit = false;  // --gpu was a size
-  HostCopy copy = HostCopy::pageable;
+  HostCopy copy = HostCopy::pinned;
   Model model;
 };
 
+/// --host-copy.
+HostCopy host_copy(const RunOptions& options);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
 Planning prepare(const RunOptions& options);
 Report make_report(const Planning& planning);

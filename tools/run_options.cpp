@@ -55,7 +55,7 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   const char* const device = "On what";
   add(device, "-d,--gpu,--device", o.gpu, "NAME|SIZE", "A GPU, a GPU file, or a ceiling such as \"22 GiB\"");
   add(device, "--runtime", o.runtime, "SIZE", "CUDA context and libraries (512 MiB, assumed)");
-  add(device, "--host-copy", o.host_copy, "pageable|pinned|overlapped|none", "How batches come to the GPU (pageable)");
+  add(device, "--host-copy", o.host_copy, "pageable|pinned|overlapped|none", "How batches come to the GPU (pinned)");
   add(device, "--pytorch", o.pytorch, "1.13|2.0|...|2.15", "Whose rules (2.15)");
   add(device, "--scratch", o.scratch, "full|no-cudnn|none", "Which kernel scratch counts (full)");
   add(device, "--allocator", o.allocator, "caching|exact|cudaMalloc", "Allocator model (caching)");

@@ -43,6 +43,8 @@ Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
           {"step_seconds", number(row.step_seconds)},
           {"samples_per_second", number(samples_per_second(row, question))},
           {"usd_per_million_samples", number(usd_per_million(row, question))},
+          {"epoch_seconds", number(epoch_seconds(row, question))},
+          {"usd_per_epoch", number(usd_for(row, epoch_seconds(row, question)))},
           {"pareto", row.pareto}};
 }
 
@@ -63,7 +65,9 @@ Json question_json(const FitQuestion& q) {
           {"most_usd_per_hour", q.most_usd ? Json(*q.most_usd) : Json(nullptr)},
           {"spot", q.spot},
           {"providers", q.providers},
-          {"region", or_null(q.region)}};
+          {"region", or_null(q.region)},
+          {"samples", q.samples ? Json(*q.samples) : Json(nullptr)},
+          {"epochs", q.epochs}};
 }
 
 Json chosen_json(const FitReport& report) {
@@ -110,6 +114,8 @@ Json row_schema() {
                  {"step_seconds", nullable("number")},
                  {"samples_per_second", nullable("number")},
                  {"usd_per_million_samples", nullable("number")},
+                 {"epoch_seconds", nullable("number")},
+                 {"usd_per_epoch", nullable("number")},
                  {"pareto", type("boolean")}});
 }
 
@@ -136,7 +142,9 @@ std::string fit_json_schema() {
                                 {"most_usd_per_hour", nullable("number")},
                                 {"spot", type("boolean")},
                                 {"providers", list_of(type("string"))},
-                                {"region", nullable("string")}});
+                                {"region", nullable("string")},
+                                {"samples", nullable("number")},
+                                {"epochs", type("number")}});
   const Json run = object({{"mode", type("string")},
                            {"precision", type("string")},
                            {"amp", nullable("string")},

@@ -8,6 +8,7 @@
 #include "estimator/report/instance_list.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 
 namespace gpuplan {
 namespace {
@@ -69,6 +70,8 @@ std::vector<std::string> Screen::heading() const {
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
     words.insert(words.end(), {"USD/h", "instance", "price of"});
   if (timed()) words.insert(words.end(), {"samples/s", "USD/1M"});
+  if (timed() && question_.samples) words.insert(words.end(), {"epoch", "USD/epoch"});
+  if (timed() && question_.samples && question_.epochs != 1) words.insert(words.end(), {"run", "USD/run"});
   words.emplace_back("");
   return words;
 }
@@ -93,6 +96,15 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
   const std::optional<double> speed = samples_per_second(row, question_);
   words.push_back(speed ? format_rate(*speed) : "");
   words.push_back(format_usd(usd_per_million(row, question_)));
+  if (!question_.samples) return words;
+  const std::optional<double> epoch = epoch_seconds(row, question_);
+  const auto add = [&](double times) {
+    const std::optional<double> seconds = epoch ? std::optional(times * *epoch) : std::nullopt;
+    words.push_back(seconds ? format_seconds(*seconds) : "");
+    words.push_back(format_usd(usd_for(row, seconds)));
+  };
+  add(1);
+  if (question_.epochs != 1) add(question_.epochs);
   return words;
 }
 
@@ -142,7 +154,7 @@ std::string Screen::prices(Day today) const {
     if (row.instance && shown(row)) instances.push_back(*row.instance);
   if (instances.empty()) return "";
   return std::string("  USD for an hour of the whole instance, Linux, ") + (question_.spot ? "spot" : "on demand") +
-         "\n" + stale_prices_text(instances, today);
+         (timed() ? "; times are modelled, of one GPU" : "") + "\n" + stale_prices_text(instances, today);
 }
 
 std::string Screen::no_fit() const {

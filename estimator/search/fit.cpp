@@ -149,10 +149,20 @@ std::optional<double> samples_per_second(const FitRow& row, const FitQuestion& q
   return static_cast<double>(batch_of(row, question)) / *row.step_seconds;
 }
 
+std::optional<double> usd_for(const FitRow& row, std::optional<double> seconds) {
+  if (!seconds || !row.usd) return std::nullopt;
+  return *row.usd / 3600 * *seconds;
+}
+
 std::optional<double> usd_per_million(const FitRow& row, const FitQuestion& question) {
   const std::optional<double> speed = samples_per_second(row, question);
-  if (!speed || !row.usd) return std::nullopt;
-  return *row.usd / 3600 / *speed * 1e6;
+  return usd_for(row, speed ? std::optional(1e6 / *speed) : std::nullopt);
+}
+
+std::optional<double> epoch_seconds(const FitRow& row, const FitQuestion& question) {
+  const std::optional<double> speed = samples_per_second(row, question);
+  if (!speed || !question.samples) return std::nullopt;
+  return *question.samples / *speed;
 }
 
 std::optional<double> price_of(const Instance& instance, const FitQuestion& question) {

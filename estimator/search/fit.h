@@ -28,6 +28,8 @@ struct FitQuestion {
   bool spot = false;                   // at the price of preemptible instances
   std::vector<std::string> providers;  // none: all
   std::string region;                  // "": all
+  std::optional<double> samples;       // of an epoch
+  double epochs = 1;
 };
 
 /// What there is to say of one kind of GPU. A batch is a multiple of the run's micro-batches.
@@ -51,6 +53,11 @@ std::int64_t batch_of(const FitRow& row, const FitQuestion& question);
 std::optional<double> samples_per_second(const FitRow& row, const FitQuestion& question);
 /// US dollars that a million samples cost; nothing where their time or the price is not known.
 std::optional<double> usd_per_million(const FitRow& row, const FitQuestion& question);
+
+/// Seconds of an epoch of so many samples; nothing where the question has none or the time is not known.
+std::optional<double> epoch_seconds(const FitRow& row, const FitQuestion& question);
+/// US dollars that an instance costs for so long; nothing where its price is not known.
+std::optional<double> usd_for(const FitRow& row, std::optional<double> seconds);
 
 struct Fit {
   std::vector<FitRow> rows;  // a GPU each, in the order given

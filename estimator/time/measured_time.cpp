@@ -162,9 +162,10 @@ double host_bandwidth(std::int64_t bytes, bool pinned, const Processor& on) {
     const auto& timed = pinned ? on.gpu.measured->to_device_pinned : on.gpu.measured->to_device_pageable;
     if (!timed.empty()) return static_cast<double>(bytes) / seconds_for(bytes, sorted(timed));
   }
-  if (!on.gpu.datasheet || !on.gpu.datasheet->host_link_gb_s) return 0;
-  const double link = *on.gpu.datasheet->host_link_gb_s * 1e9 * on.model.link;
-  return pinned ? link : std::min(link, on.model.pageable_bytes);
+  const bool known = on.gpu.datasheet && on.gpu.datasheet->host_link_gb_s;
+  const double link = known ? *on.gpu.datasheet->host_link_gb_s * 1e9 * on.model.link : 0;
+  if (pinned) return link;
+  return known ? std::min(link, on.model.pageable_bytes) : on.model.pageable_bytes;
 }
 
 }  // namespace gpuplan

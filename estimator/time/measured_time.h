@@ -16,7 +16,7 @@ double measured_share(const Convolution& convolution, const Processor& processor
 double achieved_bandwidth(std::int64_t bytes, const Processor& processor);
 /// From one kernel to the next beside what they do.
 double kernel_seconds(const Processor& processor);
-/// From the host's memory, bytes a second; 0: no link is known.
+/// From the host's memory, bytes a second; 0: from pinned memory, where no link is known.
 double host_bandwidth(std::int64_t bytes, bool pinned, const Processor& processor);
 
 }  // namespace gpuplan

@@ -77,7 +77,6 @@ class StepClock {
     if (copy_ == HostCopy::none) return;
     const std::int64_t bytes = bytes_of(graph_, graph_.inputs);
     const double rate = host_bandwidth(bytes, copy_ != HostCopy::pageable, on_);
-    if (rate <= 0) return;
     copied_ += static_cast<double>(bytes) / rate;
     if (copy_ == HostCopy::overlapped) return;
     queue_.launch(0, static_cast<double>(bytes) / rate);
@@ -207,6 +206,8 @@ std::optional<StepTime> step_time(const Model& model, Catalog catalog, const Run
                                   HostCopy copy, const TimeModel& constants) {
   if (run.offload_optimizer || run.offload_saved || !rated_peaks(gpu).known()) return std::nullopt;
   const Processor processor = make_processor(gpu, constants);
+  const bool pinned = copy == HostCopy::pinned || copy == HostCopy::overlapped;
+  if (pinned && host_bandwidth(1, true, processor) <= 0) return std::nullopt;
   const Graph graph = build_graph(model, catalog, run, gpu);
   const Passes passes = make_passes(graph, run, gpu);
   const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run, gpu);

@@ -14,9 +14,9 @@
 
 namespace gpuplan {
 
-/// Nothing where the GPU's peaks are not known, and for steps with tensors or an optimizer on the host. Throws as
-/// plan() does.
+/// Nothing where the GPU's peaks, or the link that pinned memory takes, are not known, and for steps with tensors or an
+/// optimizer on the host. Throws as plan() does.
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                  HostCopy copy = HostCopy::pageable, const TimeModel& constants = {});
+                                  HostCopy copy = HostCopy::pinned, const TimeModel& constants = {});
 
 }  // namespace gpuplan

@@ -14,7 +14,7 @@ std::string_view name_of(Bound bound);
 /// How the batch comes to the GPU in every step.
 enum class HostCopy : std::uint8_t {
   pageable,    // tensor.to("cuda"): the host waits
-  pinned,      // of pin_memory=True with non_blocking=True
+  pinned,      // of pin_memory=True with non_blocking=True, as PyTorch's ImageNet example does
   overlapped,  // pinned, by another stream while the step before runs
   none         // the batch is there already
 };

@@ -266,7 +266,16 @@ expect 4 'cannot be written there' sweep $model --over batch=1 -o "$work/no/such
 # Fits: 0 with the arguments alone under -q, 1 where nothing fits.
 export SOURCE_DATE_EPOCH=1795305600  # 2026-11-22
 expect 0 '^  t4 +15,095 +152 +14.7 GiB +128 ' fit zoo:resnet50 --opt adam --on t4,l4
-expect 0 '✔ the cheapest that fits' fit zoo:resnet50 --opt adam --on t4,l4 --provider aws,gcp
+expect 0 '✔ costs least a sample' fit zoo:resnet50 --opt adam --on t4,l4 --provider aws,gcp
+expect 0 ' USD/epoch +run +USD/run' fit zoo:resnet50 --opt adam --on t4,l4 --samples 1.28M --epochs 90
+expect 0 '"usd_per_epoch": [0-9]' fit zoo:resnet50 --opt adam --on t4,l4 --samples 1.28M --format json
+for amount in 0 -1 nan 1.28MM 1e30; do expect 2 '--samples expects an amount above 0' fit $model --on t4 --samples="$amount"; done
+expect 2 'give both' fit $model --on t4 --epochs 90
+expect 0 'samples/s' $model -b 64 --gpu t4
+expect 2 'known for a named GPU' layers $model -b 64 --time
+expect 0 '^  conv1 .* compute|^  conv1 .* memory' layers zoo:resnet50 -b 64 --gpu t4 --time
+expect 0 '"step_seconds": 0\.' $model -b 64 --gpu t4 --format json
+expect 2 '--host-copy' $model --gpu t4 --host-copy fast
 expect 0 'prices are older than 90 days' fit zoo:resnet50 --opt adam --on t4
 expect 0 '^--batch 152 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q
 expect 0 '^--batch 100 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q --max-batch 100
