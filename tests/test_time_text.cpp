@@ -40,7 +40,7 @@ TEST_CASE("times have three significant digits in the unit that reads best") {
   CHECK_EQ(format_seconds(120), "2.00 min");
   CHECK_EQ(format_seconds(2 * 3600), "2.00 h");
   CHECK_EQ(format_seconds(72 * 3600), "3.00 days");
-  CHECK_EQ(format_figure(0.4567), "457e-3");
+  CHECK_EQ(format_figure(0.4567), "0.46");
   CHECK_EQ(format_figure(99.96), "100");
   CHECK_EQ(format_figure(12'345.6), "12,346");
   CHECK_EQ(format_flops_per_second(18.9e12), "18.9 TFLOP/s");

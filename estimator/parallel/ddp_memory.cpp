@@ -87,8 +87,6 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
   const std::vector<GradientSize> parameters = trained(graph);
   const std::vector<GradientSize> buffers = buffers_of(graph);
   const std::vector<std::int32_t> steps = gradient_steps(schedule);
-  std::int64_t all = 0;
-  for (const GradientSize& p : parameters) all += p.elements * size_of(p.dtype);
 
   // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
   const std::vector<std::int64_t> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);

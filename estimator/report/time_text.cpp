@@ -59,8 +59,7 @@ std::string format_seconds(double seconds) {
 
 std::string format_figure(double amount) {
   if (amount >= 999.5) return format_count(std::llround(amount));
-  return amount >= 1 ? three_digits(std::llround(amount * 1000))
-                     : three_digits(std::llround(amount * 1000'000)) + "e-3";
+  return three_digits(std::llround(amount * 1000));
 }
 
 std::string format_flops_per_second(double flops) { return format_flops(std::llround(flops)) + "/s"; }

@@ -15,7 +15,7 @@ void tell_time(const StepTime& time, Report& report);
 
 /// "36.2 ms", "812 us", "4.10 s", "1.25 h": three significant digits.
 std::string format_seconds(double seconds);
-/// "332", "1,210", "0.45": three significant digits, or all of an amount of four and more.
+/// "332", "1,210", "0.46": three significant digits, all of an amount of four and more, two decimals below 1.
 std::string format_figure(double amount);
 /// "12.3 TFLOP/s".
 std::string format_flops_per_second(double flops);

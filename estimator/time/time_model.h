@@ -1,13 +1,11 @@
 // How fast GPUs and hosts run PyTorch where nothing was measured on the GPU itself: the constants of the time model, as
-// values, so that a test can fit them again with one GPU left out (tests/test_time_model.cpp prints what that says of
-// their error).
+// values, so that tests/time_fit_main.cpp can fit them again with one GPU left out (tests/times/RESULTS.md).
 //
 // Where they come from:
-// - products: DeepBench's 800 matrix products and 1,371 convolutions on P100, GTX 1080 Ti and V100
-// (kernel_efficiency.csv
-//   of the tests, with sources), least absolute error of the logarithm;
-// - the host and the copies: 956 training and inference times of torchvision's models at batch 12 on six GPUs
-//   (cnn_step_times.csv), which were taken on hosts of 2018 to 2021;
+// - products: DeepBench's 640 matrix products and 1,095 convolutions on P100, GTX 1080 Ti and V100
+//   (tests/times/kernels.csv, with their sources), least absolute error of the logarithm;
+// - the host and the copies: 584 training and inference times of torchvision's models at batch 12 on six GPUs
+//   (tests/times/cnn_step_times.csv), which were taken on hosts of 2018 to 2021;
 // - attention: FlashAttention-2 reaches 50 to 73 % of an A100's peak (Dao, arXiv:2307.08691, section 4).
 #pragma once
 
