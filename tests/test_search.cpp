@@ -275,7 +275,7 @@ TEST_CASE("a model that cannot be run is an error, not a batch of 0") {
 }
 
 TEST_CASE("workers do every piece once, on any number of threads") {
-  for (const std::size_t threads : {1, 2, 7}) {
+  for (const std::size_t threads : {1U, 2U, 7U}) {
     std::vector<std::atomic<int>> times(100);
     std::size_t last = 0;
     run_on_workers(

@@ -181,7 +181,7 @@ TEST_CASE("kernels that were measured on P100, GTX 1080 Ti and V100") {
   }
   CHECK_EQ(products.size(), 640);
   for (const auto& [gpu, ratios] : by_gpu) {
-    CAPTURE(gpu);
+    INFO(std::string(gpu));
     CHECK_LE(log_errors(ratios).median, std::log(1.25));
   }
   MESSAGE("matrix products: median " << percent(log_errors(products).median)

@@ -70,10 +70,13 @@ FitQuestion question_of(const FitOptions& options) {
   if (question.run.micro_batches > question.most)
     throw Error("--max-batch " + options.max_batch + " is less than a sample for each micro-batch", ErrorKind::usage);
   if (!options.budget.empty()) question.most_usd = usd_per_hour("--budget", options.budget);
-  if (!options.samples.empty()) question.samples = amount("--samples", options.samples);
+  if (!options.samples.empty()) question.samples = amount("--samples", options.samples, 1e12);
+  if (question.samples && question.run.generation.part != Generation::Part::none)
+    throw Error("--samples: a step of a generation makes a token of each sample, not samples", ErrorKind::usage)
+        .help("leave --phase out, or --samples");
   if (!options.epochs.empty()) {
     if (!question.samples) throw Error("--epochs says how often --samples are seen: give both", ErrorKind::usage);
-    question.epochs = amount("--epochs", options.epochs);
+    question.epochs = amount("--epochs", options.epochs, 1e6);
   }
   question.spot = options.spot;
   question.providers = options.providers;
@@ -83,7 +86,7 @@ FitQuestion question_of(const FitOptions& options) {
 
 void refuse_unknown(const char* flag, const std::string& word, std::vector<std::string> words) {
   std::ranges::sort(words);
-  words.erase(std::ranges::unique(words).begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());  // Clang 14 cannot use libstdc++'s ranges::unique
   if (std::ranges::find(words, word) == words.end()) throw unknown_word(flag, word, words);
 }
 

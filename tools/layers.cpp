@@ -28,6 +28,19 @@ std::string render(const Report& report, Format format, const LayerTableOptions&
   return report_layers(report, table);
 }
 
+// Times are asked for, and there are none.
+void refuse_unknown_time(const LayersOptions& options, const Planning& planning, const Report& report) {
+  const std::string flag = options.time ? "--time" : options.output.sort == "time" ? "--sort time" : "";
+  if (flag.empty() || report.time) return;
+  if (!planning.gpu || planning.gpu_is_limit)
+    throw Error(flag + ": how long a step takes is known for a named GPU with published peaks", ErrorKind::usage)
+        .help("name one with --gpu; gpuplan gpus lists them");
+  throw Error(flag + ": how long a step takes on " + planning.gpu->title +
+                  " is not known: its file lacks a rate, the bandwidth or the host link, or tensors wait on the host",
+              ErrorKind::usage)
+      .help("--host-copy none leaves the link out");
+}
+
 int run_layers(const LayersOptions& options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
@@ -36,9 +49,7 @@ int run_layers(const LayersOptions& options) {
   table.time = options.time;
   const Planning planning = prepare(options.run);
   const Report report = make_report(planning);
-  if (options.time && !report.time)
-    throw Error("--time: how long a step takes is known for a named GPU with published peaks", ErrorKind::usage)
-        .help("name one with --gpu; gpuplan gpus lists them");
+  refuse_unknown_time(options, planning, report);
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
   for (const OutputFile& file : files) {
     LayerTableOptions in_file = layer_table_options(options.output, !options.output.ascii);

@@ -32,12 +32,12 @@ double usd_per_hour(const std::string& flag, const std::string& text) {
   return usd;
 }
 
-double amount(const std::string& flag, const std::string& text) {
+double amount(const std::string& flag, const std::string& text, double most) {
   double value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const double times = unit.empty() ? 1 : unit == "K" || unit == "k" ? 1e3 : unit == "M" ? 1e6 : unit == "B" ? 1e9 : 0;
-  if (problem != std::errc() || times == 0 || !std::isfinite(value) || value <= 0 || value * times > 1e18)
+  if (problem != std::errc() || times == 0 || !std::isfinite(value) || value <= 0 || value * times > most)
     throw Error(flag + " expects an amount above 0, such as 50000 or 1.28M, not \"" + text + "\"", ErrorKind::usage);
   return value * times;
 }

@@ -9,8 +9,8 @@ namespace gpuplan {
 /// negative amount, NaN and other currencies among it.
 double usd_per_hour(const std::string& flag, const std::string& text);
 
-/// An amount above 0, with K, M or B for thousands, millions and billions: "1.28M", "50000", "90". Throws Error (usage)
-/// for anything else.
-double amount(const std::string& flag, const std::string& text);
+/// An amount above 0 and up to `most`, with K, M or B for thousands, millions and billions: "1.28M", "50000", "90".
+/// Throws Error (usage) for anything else.
+double amount(const std::string& flag, const std::string& text, double most);
 
 }  // namespace gpuplan

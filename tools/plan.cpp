@@ -71,6 +71,8 @@ int print_stages(const PlanOptions& options, const Planning& planning, const Str
                  const TextStyle& style) {
   if (format != Format::table || !options.output.files.empty())
     throw Error("stages are printed as a table only", ErrorKind::usage).help("leave out --format and -o");
+  if (planning.run.mode == Mode::infer)
+    throw Error("--tp and --pp are planned for training, not for --mode infer", ErrorKind::usage);
   RunConfig one = planning.run;
   one.batch = 1;
   one.micro_batches = 1;

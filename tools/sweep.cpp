@@ -92,7 +92,8 @@ class Sweep {
             progress.show(progress_text(from + done, count_, passed.count()));
           });
       const std::span<const SweepRow> chunk = std::span(rows_).subspan(from, n);
-      if (from == 0 && std::ranges::none_of(chunk, [](const SweepRow& r) { return r.figures.has_value(); }))
+      const bool all = n == count_;  // of more, others may follow that can be run
+      if (all && std::ranges::none_of(chunk, [](const SweepRow& r) { return r.figures.has_value(); }))
         points_.throw_reason(first_);
       if (streams()) write_stdout(render(chunk, format_, {}, from == 0));
     }
@@ -129,6 +130,8 @@ int run_sweep(const SweepOptions& options) {
     throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
   std::vector<SweptFlag> flags;
   for (const std::string& text : options.over) flags.push_back(read_swept_flag(text));
+  if (!options.run.host_copy.empty())
+    throw Error("--host-copy is about times, which sweep does not print: leave it out", ErrorKind::usage);
   SweepPoints points(options.run, std::move(flags));
   return Sweep(options, points).run();
 }

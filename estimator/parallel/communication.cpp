@@ -53,7 +53,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, std::span<const 
     case DataParallel::none: break;
     case DataParallel::ddp:
     case DataParallel::zero1:
-      add("buffers", Collective::broadcast, buffers * micro_batches);
+      add("buffers", Collective::broadcast, buffers);
       add("gradients", Collective::all_reduce, gradients);
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;

@@ -31,6 +31,8 @@ Json instance_json(const FitRow& row, Day today) {
 
 Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
   const auto number = [](const std::optional<double>& n) { return n ? Json(*n) : Json(nullptr); };
+  const std::optional<double> epoch = epoch_seconds(row, question);
+  const std::optional<double> run = epoch ? std::optional(*epoch * question.epochs) : std::nullopt;
   return {{"gpu", row.gpu.name},
           {"title", row.gpu.title},
           {"usable_bytes", row.usable_bytes},
@@ -43,8 +45,10 @@ Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
           {"step_seconds", number(row.step_seconds)},
           {"samples_per_second", number(samples_per_second(row, question))},
           {"usd_per_million_samples", number(usd_per_million(row, question))},
-          {"epoch_seconds", number(epoch_seconds(row, question))},
-          {"usd_per_epoch", number(usd_for(row, epoch_seconds(row, question)))},
+          {"epoch_seconds", number(epoch)},
+          {"usd_per_epoch", number(usd_for(row, epoch))},
+          {"run_seconds", number(run)},
+          {"usd_per_run", number(usd_for(row, run))},
           {"pareto", row.pareto}};
 }
 
@@ -116,6 +120,8 @@ Json row_schema() {
                  {"usd_per_million_samples", nullable("number")},
                  {"epoch_seconds", nullable("number")},
                  {"usd_per_epoch", nullable("number")},
+                 {"run_seconds", nullable("number")},
+                 {"usd_per_run", nullable("number")},
                  {"pareto", type("boolean")}});
 }
 

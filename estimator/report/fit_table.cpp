@@ -25,6 +25,7 @@ class Screen : public StyledScreen {
   std::string headline() const;
   TextTable table() const;
   std::string left_out() const;
+  std::string untimed() const;
   std::string prices(Day today) const;
   std::string no_fit() const;
 
@@ -69,7 +70,7 @@ std::vector<std::string> Screen::heading() const {
   words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
     words.insert(words.end(), {"USD/h", "instance", "price of"});
-  if (timed()) words.insert(words.end(), {"samples/s", "USD/1M"});
+  if (timed()) words.insert(words.end(), {"samples/s", "USD/1M samples"});
   if (timed() && question_.samples) words.insert(words.end(), {"epoch", "USD/epoch"});
   if (timed() && question_.samples && question_.epochs != 1) words.insert(words.end(), {"run", "USD/run"});
   words.emplace_back("");
@@ -148,6 +149,14 @@ std::string Screen::left_out() const {
   return out;
 }
 
+// What is not timed is no choice beside what is.
+std::string Screen::untimed() const {
+  std::string list;
+  for (const FitRow& row : rows_)
+    if (timed() && shown(row) && row.fits && !row.step_seconds) list += (list.empty() ? "" : ", ") + row.gpu.name;
+  return list.empty() ? "" : "  no time, so not compared: " + list + " (a rate or the host link is not known)\n";
+}
+
 std::string Screen::prices(Day today) const {
   std::vector<Instance> instances;
   for (const FitRow& row : rows_)
@@ -173,9 +182,7 @@ std::string Screen::no_fit() const {
   TextTable table({left, right, left});
   bool helps = false;
   for (const WayOut& way : report_.ways) {
-    const bool fits = way.retries > 0 || way.flags.starts_with("--gpu") ||
-                      (report_.closest && way.device_bytes <= rows_[*report_.closest].usable_bytes);
-    helps = helps || fits;
+    helps = helps || way.fits(report_.closest ? rows_[*report_.closest].usable_bytes : 0);
     table.row({way.flags, bytes(way.device_bytes),
                way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
   }
@@ -197,7 +204,7 @@ std::string fit_text(const FitReport& report, const TextStyle& style, Day today)
   const Screen screen(report, style);
   std::string out = screen.headline();
   const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
-  if (!none_shown) out += screen.table().text() + screen.left_out() + screen.prices(today);
+  if (!none_shown) out += screen.table().text() + screen.left_out() + screen.untimed() + screen.prices(today);
   const std::string no = screen.no_fit();
   return out + (no.empty() || none_shown ? "" : "\n") + no;
 }
@@ -207,8 +214,8 @@ std::string fit_md(const FitReport& report) { return Screen(report, {}).table().
 std::string fit_csv(const FitReport& report) {
   std::string out =
       "gpu,title,usable_bytes,refused,asked_bytes,fits,largest_batch,largest_device_bytes,power_of_two,"
-      "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,step_seconds,pareto,"
-      "chosen\n";
+      "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,batch,step_seconds,"
+      "samples_per_second,usd_per_million_samples,epoch_seconds,usd_per_epoch,run_seconds,usd_per_run,pareto,chosen\n";
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
     const FitRow& row = report.fit.rows[i];
     out += csv_field(row.gpu.name) + "," + csv_field(row.gpu.title) + "," + std::to_string(row.usable_bytes) + "," +
@@ -221,7 +228,14 @@ std::string fit_csv(const FitReport& report) {
              number_text(*row.usd) + "," + csv_field(row.instance->price_date);
     else
       out += ",,,,,";
-    out += "," + (row.step_seconds ? number_text(*row.step_seconds) : "") + (row.pareto ? ",true" : ",false");
+    out += "," + number(row.fits ? batch_of(row, report.question) : 0);
+    const std::optional<double> epoch = epoch_seconds(row, report.question);
+    const std::optional<double> run = epoch ? std::optional(*epoch * report.question.epochs) : std::nullopt;
+    for (const std::optional<double>& n :
+         {row.step_seconds, samples_per_second(row, report.question), usd_per_million(row, report.question), epoch,
+          usd_for(row, epoch), run, usd_for(row, run)})
+      out += "," + (n ? number_text(*n) : "");
+    out += row.pareto ? ",true" : ",false";
     out += report.fit.chosen == i ? ",true\n" : ",false\n";
   }
   return out;

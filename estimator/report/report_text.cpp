@@ -119,7 +119,9 @@ std::string Screen::ways_out(const std::vector<WayOut>& ways) const {
   for (const WayOut& way : ways)
     table.row({way.flags, bytes(way.device_bytes),
                way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
-  return "\n  any one of these fits\n" + table.text("    ");
+  const std::int64_t usable = verdict(report_).usable_bytes;
+  const bool helps = std::ranges::any_of(ways, [&](const WayOut& w) { return w.fits(usable); });
+  return (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") + table.text("    ");
 }
 
 // Eighths of a column in Unicode, whole columns in ASCII.

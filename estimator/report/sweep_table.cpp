@@ -38,7 +38,7 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   std::vector<std::string> heading(names.begin(), names.end());
   heading.insert(heading.end(), {"peak", "reserved", "needs"});
   if (limited) heading.emplace_back("fits");
-  heading.insert(heading.end(), {"step", "peak at"});
+  heading.insert(heading.end(), {"per step", "peak at"});
   table.row(heading);
   for (const SweepRow& r : rows) {
     std::vector<std::string> cells = r.values;

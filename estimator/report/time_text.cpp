@@ -28,6 +28,8 @@ std::string three_digits(std::int64_t thousandths) {
 std::string bound_words(const StepTime& time) {
   const double seconds = std::max(time.seconds(), 1e-12);
   const auto percent = [&](double part) { return std::to_string(std::llround(100 * part / seconds)) + " % "; };
+  if (time.copy_seconds > std::max({time.compute_seconds, time.memory_seconds, time.waiting_seconds}))
+    return percent(time.copy_seconds) + "copying the batch";
   switch (time.bound) {
     case Bound::compute: return percent(time.compute_seconds) + "in arithmetic";
     case Bound::memory: return percent(time.memory_seconds) + "in the GPU's memory";

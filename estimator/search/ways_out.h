@@ -19,6 +19,8 @@ struct WayOut {
   std::string flags;
   std::int64_t device_bytes = 0;
   std::int64_t retries = 0;  // it runs with less than that, PyTorch giving its cache back so often in three steps
+  /// On a device with so much memory, or on the larger one that it names.
+  bool fits(std::int64_t usable) const { return retries > 0 || flags.starts_with("--gpu ") || device_bytes <= usable; }
 };
 
 /// What is tried: the largest batch that fits and the largest that runs, micro-batches, half types, checkpointing of

@@ -42,14 +42,17 @@ double product_rate(const Work& work, const Peaks& peaks) {
   }
 }
 
-Peaks peaks_of(const Datasheet& sheet) {
+// What a sheet leaves out is to fp32 as the units are.
+Peaks peaks_of(const Datasheet& sheet, const Rates& units) {
   const auto flops = [&](Rate rate, double otherwise) { return sheet.rate(rate).value_or(otherwise / 1e12) * 1e12; };
   Peaks peaks;
   peaks.bytes = sheet.bandwidth_gb_s * 1e9;
   peaks.plain = peaks.fp32 = flops(Rate::fp32, 0);
-  peaks.tf32 = flops(Rate::tf32, peaks.fp32);
-  peaks.half = flops(Rate::fp16_tensor, peaks.fp32);
-  peaks.fp64 = flops(Rate::fp64_tensor, flops(Rate::fp64, 0));
+  const auto by_units = [&](int unit) { return peaks.fp32 * std::max(unit, units.fp32) / units.fp32; };
+  peaks.tf32 = flops(Rate::tf32, by_units(units.tensor_tf32));
+  peaks.half = flops(Rate::fp16_tensor, by_units(units.tensor_half));
+  const double fp64 = peaks.fp32 * std::max(units.fp64, units.tensor_fp64) / units.fp32;
+  peaks.fp64 = flops(Rate::fp64_tensor, flops(Rate::fp64, fp64));
   return peaks;
 }
 
@@ -72,10 +75,12 @@ Peaks peaks_by_clocks(const Gpu& gpu) {
 
 Peaks peaks_of(const Gpu& gpu) {
   const Peaks peaks = peaks_by_clocks(gpu);
-  return peaks.known() || !gpu.datasheet ? peaks : peaks_of(*gpu.datasheet);
+  return peaks.known() || !gpu.datasheet ? peaks : peaks_of(*gpu.datasheet, rates_of(gpu));
 }
 
-Peaks rated_peaks(const Gpu& gpu) { return gpu.datasheet ? peaks_of(*gpu.datasheet) : peaks_by_clocks(gpu); }
+Peaks rated_peaks(const Gpu& gpu) {
+  return gpu.datasheet ? peaks_of(*gpu.datasheet, rates_of(gpu)) : peaks_by_clocks(gpu);
+}
 
 double least_milliseconds(const Work& work, const Peaks& peaks) {
   if (!peaks.known()) return 0;

@@ -270,6 +270,10 @@ expect 0 '✔ costs least a sample' fit zoo:resnet50 --opt adam --on t4,l4 --pro
 expect 0 ' USD/epoch +run +USD/run' fit zoo:resnet50 --opt adam --on t4,l4 --samples 1.28M --epochs 90
 expect 0 '"usd_per_epoch": [0-9]' fit zoo:resnet50 --opt adam --on t4,l4 --samples 1.28M --format json
 for amount in 0 -1 nan 1.28MM 1e30; do expect 2 '--samples expects an amount above 0' fit $model --on t4 --samples="$amount"; done
+expect 2 'makes a token of each sample' fit zoo:gpt2 --mode infer --phase decode --prompt 64 --on t4 --samples 1M
+expect 1 'no single change fits; the closest' zoo:llama3_8b --gpu l4 -b 64 --precision bf16 --opt adamw
+expect 2 'NVIDIA B300 .*is not known' layers $model -b 64 --gpu b300 --time
+expect 0 'no time, so not compared: b300' fit $model --on b300,h100
 expect 2 'give both' fit $model --on t4 --epochs 90
 expect 0 'samples/s' $model -b 64 --gpu t4
 expect 2 'known for a named GPU' layers $model -b 64 --time
