@@ -58,7 +58,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, std::span<const 
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     case DataParallel::zero2:
-      add("gradients", Collective::reduce_scatter, gradients);
+      add("gradients", Collective::reduce_scatter, gradients * micro_batches);  // it keeps a part of them only
       add("parameters", Collective::all_gather, gradients);
       break;
     case DataParallel::zero3:
