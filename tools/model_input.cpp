@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "estimator/spec/read.h"
+#include "tools/commit_model.h"
 #include "tools/importers/import.h"
 #include "tools/read_source.h"
 #include "tools/run_values.h"
@@ -115,6 +116,20 @@ Model load_model(const RunOptions& options) {
   spec.open = open_extended;
   const std::shared_ptr<const Source> source = open_model(options.model, spec.set);
   return read_model(source, spec);
+}
+
+Model load_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options) {
+  SpecOptions spec;
+  spec.set = variables(options);
+  spec.open = [&files](std::string_view name, std::string_view relative_to) {
+    const bool in_zoo = name.starts_with(kZoo) || relative_to.starts_with(kZoo);
+    return in_zoo ? open_extended(name, relative_to) : files.open(name, relative_to);
+  };
+  const FileKind kind = recognise(file.source->text, file.path);
+  if (!is_text(kind))
+    throw Error(file.source->name + " is " + std::string(describe(kind)) + ", which is read from a file on disk only")
+        .help("compare plans that are saved: gpuplan plan MODEL --format json");
+  return read_model(spec_of_text(file.source, kind), spec);
 }
 
 }  // namespace gpuplan

@@ -1,0 +1,44 @@
+// The files of one commit, beside those of the working tree or of another commit that it is compared with.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "estimator/error.h"
+#include "tools/git/objects.h"
+
+namespace gpuplan::git {
+
+class CommitFiles {
+ public:
+  /// `commit`: the full id. `compared_with`: that of the other commit, empty for the working tree.
+  CommitFiles(std::filesystem::path repository, std::string commit, std::string compared_with = {});
+
+  const std::filesystem::path& repository() const { return repository_; }
+  const std::string& commit() const { return commit_; }
+
+  struct File {
+    std::string path;                      // in the commit: another than was asked for where it has been renamed since
+    std::shared_ptr<const Source> source;  // named "3f2c1ab:configs/gpt2.yaml", as git show takes it
+  };
+  /// The file that is called `path` on the other side: of that name, else the one that git says was renamed to it.
+  /// Nothing where it is new. Throws Error as Objects::file_at.
+  std::optional<File> find(const std::string& path);
+  /// SpecOptions::open of sources that find() gave: the file `name` as seen from that of the source `relative_to`, in
+  /// the same commit. Throws Error: there is none.
+  std::shared_ptr<const Source> open(std::string_view name, std::string_view relative_to);
+
+ private:
+  std::shared_ptr<const Source> read(const std::string& path);
+
+  std::filesystem::path repository_;
+  std::string commit_, compared_with_;
+  Objects objects_;
+  std::optional<std::map<std::string, std::string>> renames_;  // once they have been needed
+};
+
+}  // namespace gpuplan::git
