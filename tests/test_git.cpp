@@ -3,6 +3,7 @@
 #include <map>
 
 #include "estimator/error.h"
+#include "estimator/spec/read.h"
 #include "tests/git_repository.h"
 #include "tools/commit_model.h"
 #include "tools/git/base.h"
@@ -285,14 +286,18 @@ TEST_CASE("a model of a commit extends the files of that commit") {
   const std::string base = repository.commit("base");
   repository.write("base.yaml", "not a model");
   git::CommitFiles files(repository.top(), base);
-  const Model model = load_model_at(files, *files.find("models/m.yaml"), {});
+  const auto load = [&](const char* path, const RunOptions& options) {
+    const WrittenModel written = open_model_at(files, *files.find(path), options);
+    return read_model(written.source, written.options);
+  };
+  const Model model = load("models/m.yaml", {});
   CHECK_EQ(model.name, "m");
   CHECK_EQ(model.vars[0].value, 4);
   CHECK_EQ(model.sources[1]->name, base.substr(0, 7) + ":models/../base.yaml");
   RunOptions options;
   options.set = {"n=6"};
-  CHECK_EQ(load_model_at(files, *files.find("models/m.yaml"), options).vars[0].value, 6);
-  CHECK_EQ(load_model_at(files, *files.find("models/zoo.yaml"), {}).name, "z");
+  CHECK_EQ(load("models/m.yaml", options).vars[0].value, 6);
+  CHECK_EQ(load("models/zoo.yaml", {}).name, "z");
   const std::string place = base.substr(0, 7) + ":models/lost.yaml:2:";
-  CHECK(says(error_of([&] { load_model_at(files, *files.find("models/lost.yaml"), {}); }), place));
+  CHECK(says(error_of([&] { load("models/lost.yaml", {}); }), place));
 }

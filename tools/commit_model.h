@@ -1,14 +1,16 @@
-// Models as a commit of git has them.
+// Models before they are read, from disk and from commits: what read_model() and causes() take.
 #pragma once
 
-#include "estimator/spec/model.h"
+#include "estimator/compare/causes.h"
 #include "tools/git/commit_files.h"
 #include "tools/run_options.h"
 
 namespace gpuplan {
 
-/// What load_model() makes of a file, with `extends:` read from the same commit. The model named in `options` is not
-/// looked at. Throws Error: places are "3f2c1ab:configs/gpt2.yaml:6:8".
-Model load_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options);
+/// The model that `options` names, with its --set. Throws Error.
+WrittenModel open_model(const RunOptions& options);
+/// The same of a file as a commit has it, with what it extends from the same commit; the model named in `options` is
+/// not looked at, and `files` outlives the result. Throws Error: places are "3f2c1ab:configs/gpt2.yaml:6:8".
+WrittenModel open_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options);
 
 }  // namespace gpuplan

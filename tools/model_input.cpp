@@ -110,26 +110,32 @@ std::shared_ptr<const Source> open_model(const std::string& model, std::vector<V
   }
 }
 
-Model load_model(const RunOptions& options) {
-  SpecOptions spec;
-  spec.set = variables(options);
-  spec.open = open_extended;
-  const std::shared_ptr<const Source> source = open_model(options.model, spec.set);
-  return read_model(source, spec);
+WrittenModel open_model(const RunOptions& options) {
+  WrittenModel written;
+  written.options.set = variables(options);
+  written.options.open = open_extended;
+  written.source = open_model(options.model, written.options.set);
+  return written;
 }
 
-Model load_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options) {
-  SpecOptions spec;
-  spec.set = variables(options);
-  spec.open = [&files](std::string_view name, std::string_view relative_to) {
-    const bool in_zoo = name.starts_with(kZoo) || relative_to.starts_with(kZoo);
-    return in_zoo ? open_extended(name, relative_to) : files.open(name, relative_to);
-  };
+Model load_model(const RunOptions& options) {
+  const WrittenModel written = open_model(options);
+  return read_model(written.source, written.options);
+}
+
+WrittenModel open_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options) {
   const FileKind kind = recognise(file.source->text, file.path);
   if (!is_text(kind))
     throw Error(file.source->name + " is " + std::string(describe(kind)) + ", which is read from a file on disk only")
         .help("compare plans that are saved: gpuplan plan MODEL --format json");
-  return read_model(spec_of_text(file.source, kind), spec);
+  WrittenModel written;
+  written.source = spec_of_text(file.source, kind);
+  written.options.set = variables(options);
+  written.options.open = [&files](std::string_view name, std::string_view relative_to) {
+    const bool in_zoo = name.starts_with(kZoo) || relative_to.starts_with(kZoo);
+    return in_zoo ? open_extended(name, relative_to) : files.open(name, relative_to);
+  };
+  return written;
 }
 
 }  // namespace gpuplan

@@ -49,8 +49,6 @@ std::string module_name(const std::string& name) {
   return name.find_first_not_of("0123456789") == std::string::npos ? name : yaml_text(name);
 }
 
-std::string call_value(const Value& value);
-
 struct CallValue {
   std::string operator()(None) const { return "None"; }
   std::string operator()(Inferred) const { return "_"; }
@@ -60,19 +58,17 @@ struct CallValue {
   std::string operator()(const std::string& text) const { return is_plain_word(text) ? text : call_quoted(text); }
   std::string operator()(const std::vector<Value>& items) const {
     std::string out = "(";
-    for (std::size_t i = 0; i < items.size(); ++i) out += (i > 0 ? ", " : "") + call_value(items[i]);
+    for (std::size_t i = 0; i < items.size(); ++i) out += (i > 0 ? ", " : "") + value_text(items[i]);
     return out + (items.size() == 1 ? ",)" : ")");
   }
 };
-
-std::string call_value(const Value& value) { return std::visit(CallValue{}, value.as); }
 
 // A call as a YAML scalar: plain unless YAML would read it otherwise.
 std::string call_text(const LayerCall& call) {
   std::string out = call.type + "(";
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
     const Argument& a = call.arguments[i];
-    out += (i > 0 ? ", " : "") + (a.name.empty() ? "" : a.name + "=") + call_value(a.value);
+    out += (i > 0 ? ", " : "") + (a.name.empty() ? "" : a.name + "=") + value_text(a.value);
   }
   out += ")";
   const bool plain =
@@ -199,6 +195,8 @@ std::string lora_text(const Lora& lora) {
 }
 
 }  // namespace
+
+std::string value_text(const Value& value) { return std::visit(CallValue{}, value.as); }
 
 std::string canonical_yaml(const Model& model) {
   Writer writer;

@@ -44,6 +44,8 @@ class Expression {
 
   /// Throws Error on overflow, division by zero, or an operand of the wrong kind.
   Scalar evaluate(const Scope& scope) const { return evaluate(root_, scope); }
+  /// As a spec may write it, the same for any spacing and needless parentheses: "$c", "${4*c + 1}".
+  std::string text() const;
 
  private:
   friend class ExpressionReader;
@@ -80,6 +82,7 @@ class Expression {
 
   static Scalar evaluate(const Term& term, const Scope& scope);
   static Scalar compute(const Term& term, const Scope& scope);
+  static std::string text(const Term& term);
 
   Term root_;
 };
@@ -100,6 +103,8 @@ class Quantity {
   bool boolean(const Scope& scope) const;
 
   const SourceMark& mark() const { return mark_; }
+  /// As Expression::text; a constant as to_string.
+  std::string text() const;
 
  private:
   std::variant<Scalar, Expression> value_ = Scalar{std::int64_t{0}};

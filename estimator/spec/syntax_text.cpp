@@ -1,0 +1,56 @@
+// Syntax back as text, the same for every way to write it.
+#include "estimator/spec/syntax_text.h"
+#include "estimator/spec/canonical.h"
+
+namespace gpuplan {
+
+std::string Expression::text(const Term& term) {
+  switch (term.op) {
+    case Op::literal: return to_string(term.literal);
+    case Op::param:
+    case Op::var: return term.name;
+    case Op::negate: return "-" + text(term.operands[0]);
+    case Op::logical_not: return "not " + text(term.operands[0]);
+    case Op::minimum:
+    case Op::maximum: {
+      std::string list;
+      for (const Term& operand : term.operands) list += (list.empty() ? "" : ", ") + text(operand);
+      return (term.op == Op::minimum ? "min(" : "max(") + list + ")";
+    }
+    default: break;
+  }
+  // Which parentheses stood there is not kept; all that there could be decide the value as those did.
+  const auto operand = [](const Term& t) {
+    const bool compound = t.operands.size() > 1 && t.op != Op::minimum && t.op != Op::maximum;
+    return compound ? "(" + text(t) + ")" : text(t);
+  };
+  return operand(term.operands[0]) + " " + term.name + " " + operand(term.operands[1]);
+}
+
+std::string Expression::text() const {
+  const bool name = root_.op == Op::param || root_.op == Op::var;
+  return name ? "$" + root_.name : "${" + text(root_) + "}";
+}
+
+std::string Quantity::text() const {
+  if (const Scalar* constant = std::get_if<Scalar>(&value_)) return to_string(*constant);
+  return std::get<Expression>(value_).text();
+}
+
+std::string text_of(const ValueSyntax& value) {
+  if (const Value* constant = std::get_if<Value>(&value.as)) return value_text(*constant);
+  if (const Expression* expression = std::get_if<Expression>(&value.as)) return expression->text();
+  const auto& items = std::get<std::vector<ValueSyntax>>(value.as);
+  std::string list;
+  for (const ValueSyntax& item : items) list += (list.empty() ? "" : ", ") + text_of(item);
+  return "(" + list + (items.size() == 1 ? ",)" : ")");
+}
+
+std::string text_of(const CallSyntax& call) {
+  std::string list;
+  for (const ArgumentSyntax& argument : call.arguments)
+    list += (list.empty() ? "" : ", ") + (argument.name.empty() ? "" : argument.name + "=") + text_of(argument.value);
+  return call.type + "(" + list + ")";
+}
+
+}  // namespace gpuplan
