@@ -4,6 +4,8 @@
 #include <cctype>
 #include <numeric>
 
+#include "estimator/excerpt.h"
+
 namespace gpuplan {
 
 std::string_view Source::line(int n) const {
@@ -129,6 +131,14 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string best = nearest(word, candidates);
   return best.empty() ? "" : " — did you mean \"" + best + "\"?";
+}
+
+std::string printable_text(std::string_view text) { return harmless(std::string(text)); }
+
+std::string excerpt(const SourceMark& mark, std::string_view label) {
+  if (mark.line == 0 || mark.source == nullptr) return "";
+  const std::string report = Error("").at(mark).label(std::string(label)).render();
+  return report.substr(report.find('\n') + 1);
 }
 
 }  // namespace gpuplan

@@ -13,7 +13,7 @@ namespace gpuplan {
 namespace {
 
 // Subcommands of later releases. Their words are reserved: a file of that name is ./check.
-constexpr const char* kLaterCommands[] = {"check", "diff"};
+constexpr const char* kLaterCommands[] = {"diff"};
 
 constexpr const char* kShortHelp =
     "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
@@ -167,6 +167,7 @@ int run_command_line(std::vector<std::string> arguments) {
   app.add_flag("--version", version, "Prints the version");
   add_plan_command(app, exit_code);
   add_layers_command(app, exit_code);
+  add_check_command(app, exit_code);
   add_fit_command(app, exit_code);
   add_sweep_command(app, exit_code);
   add_gpus_command(app, exit_code);

@@ -13,6 +13,7 @@ namespace gpuplan {
 
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_layers_command(CLI::App& app, int& exit_code);
+void add_check_command(CLI::App& app, int& exit_code);
 void add_fit_command(CLI::App& app, int& exit_code);
 void add_sweep_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);

@@ -1,7 +1,11 @@
-// gpuplan init [MODEL]: a spec to go on from.
+// gpuplan init [MODEL]: a spec to go on from; with --budget a gpuplan.yaml.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <memory>
 
+#include "estimator/amount.h"
+#include "tools/check/settings.h"
+#include "tools/check/starter.h"
 #include "tools/commands.h"
 #include "tools/importers/spec_text.h"
 #include "tools/output_options.h"
@@ -38,8 +42,40 @@ loss: CrossEntropyLoss()  # of class numbers; `gpuplan explain layers` has the o
 )";
 
 struct InitOptions {
-  std::string model, file;
+  RunOptions run;
+  std::vector<std::string> more;
+  std::string file, headroom;
+  bool budget = false;
 };
+
+// "25%" in hundredths of a percent.
+std::int64_t headroom_of(const std::string& text) {
+  constexpr std::array<AmountUnit, 2> kPercent = {{{"%", 100}, {" %", 100}}};
+  if (text.empty()) return 2'500;
+  const std::optional<std::int64_t> hundredths = read_amount(text, kPercent);
+  if (!hundredths || *hundredths > 1'000'000)
+    throw Error("--headroom expects a percentage such as 25%, not \"" + text + "\"", ErrorKind::usage);
+  return *hundredths;
+}
+
+std::string budget_text(const InitOptions& options) {
+  std::vector<std::string> models = options.more;
+  if (options.run.model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan init --budget MODEL... -o gpuplan.yaml");
+  models.insert(models.begin(), options.run.model);
+  if (!options.file.empty() && exists(options.file))
+    throw Error(options.file + " is there already", ErrorKind::usage).help("gpuplan check --update raises its limits");
+  return starter_budget(models, options.run, headroom_of(options.headroom));
+}
+
+void refuse_budget_flags(const InitOptions& options) {
+  RunOptions flags = options.run;
+  flags.model.clear();
+  const std::vector<Setting> given = settings_of(flags);
+  const std::string flag = !given.empty() ? "--" + given.front().key : !options.headroom.empty() ? "--headroom" : "";
+  if (!flag.empty()) throw Error(flag + " belongs to --budget: a spec does not say how it is run", ErrorKind::usage);
+  if (!options.more.empty()) throw Error("one word too many: \"" + options.more.front() + "\"", ErrorKind::usage);
+}
 
 // A model of the zoo that extends another one is written out, so that its file stands alone.
 std::string spec_text(const std::string& model) {
@@ -51,7 +87,8 @@ std::string spec_text(const std::string& model) {
 
 int run_init(const InitOptions& options) {
   if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
-  const std::string text = spec_text(options.model);
+  if (!options.budget) refuse_budget_flags(options);
+  const std::string text = options.budget ? budget_text(options) : spec_text(options.run.model);
   if (options.file.empty())
     write_stdout(text);
   else
@@ -63,9 +100,12 @@ int run_init(const InitOptions& options) {
 
 void add_init_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<InitOptions>();
-  CLI::App* const command = app.add_subcommand("init", "A commented spec to go on from");
-  command->add_option("model", options->model, "What to begin with: zoo:NAME, or a file that import takes")
-      ->type_name("MODEL");
+  CLI::App* const command = app.add_subcommand("init", "A commented spec to go on from, or with --budget limits");
+  add_run_options(*command, options->run);
+  command->get_option("model")->description("What to begin with: zoo:NAME, or a file that import takes");
+  command->add_option("more", options->more, "With --budget: more models")->type_name("MODEL");
+  command->add_flag("--budget", options->budget, "A gpuplan.yaml with today's figures and headroom as limits");
+  command->add_option("--headroom", options->headroom, "Above today's peak (25%)")->type_name("PERCENT");
   command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
   command->callback([options, &exit_code] { exit_code = run_init(*options); });
 }

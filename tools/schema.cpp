@@ -3,11 +3,14 @@
 #include <functional>
 #include <memory>
 
+#include "estimator/budget/read_budget.h"
+#include "estimator/report/check_report.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/schema.h"
 #include "layers/catalog.h"
+#include "tools/check/settings.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/words.h"
@@ -29,12 +32,14 @@ std::vector<std::string> layer_names() {
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
   CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
-  command->add_option("of", *of, "Of what (model)")->type_name("model|plan|fit|sweep|shadow|validate");
+  command->add_option("of", *of, "Of what (model)")->type_name("model|budget|plan|check|fit|sweep|shadow|validate");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
                                              {{"model", [] { return model_json_schema(layer_names()); }},
+                                              {"budget", [] { return budget_json_schema(run_keys()); }},
                                               {"plan", plan_json_schema},
+                                              {"check", check_json_schema},
                                               {"fit", fit_json_schema},
                                               {"sweep", sweep_json_schema},
                                               {"shadow", shadow::run_json_schema},

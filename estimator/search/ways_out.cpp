@@ -9,6 +9,7 @@
 #include "estimator/plan.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/gpus_needed.h"
+#include "estimator/search/run_changes.h"
 
 namespace gpuplan {
 namespace {
@@ -82,35 +83,6 @@ std::optional<WayOut> more_micro_batches(const Case& c, std::int64_t usable_byte
   return std::nullopt;
 }
 
-std::vector<std::pair<std::string, RunConfig>> changes(const RunConfig& run, const Gpu& gpu) {
-  std::vector<std::pair<std::string, RunConfig>> list;
-  const auto add = [&](const char* flags, auto change) {
-    list.emplace_back(flags, run);
-    change(list.back().second);
-  };
-  if (run.precision == DType::fp32 || run.precision == DType::fp64) {
-    const bool bf16 = computes(gpu, Arithmetic::bf16);
-    if (run.mode == Mode::train && run.precision == DType::fp32 && !run.autocast)
-      add(bf16 ? "--amp bf16" : "--amp fp16", [bf16](RunConfig& r) { r.autocast = bf16 ? DType::bf16 : DType::fp16; });
-    add(bf16 ? "--precision bf16" : "--precision fp16", [bf16](RunConfig& r) {
-      r.precision = bf16 ? DType::bf16 : DType::fp16;
-      r.autocast.reset();
-    });
-  }
-  if (run.mode == Mode::train && run.checkpoint.kind != CheckpointConfig::Kind::block)
-    add("--checkpoint block", [](RunConfig& r) { r.checkpoint.kind = CheckpointConfig::Kind::block; });
-  if (run.mode == Mode::infer && run.weights == WeightFormat::as_computed)
-    add("--weights int8", [](RunConfig& r) { r.weights = WeightFormat::int8; });
-  if (run.mode == Mode::train && run.optimizer.impl == OptimizerImpl::foreach_)
-    add("--opt-impl for-loop", [](RunConfig& r) { r.optimizer.impl = OptimizerImpl::for_loop; });
-  if (run.mode == Mode::train && (run.optimizer.kind != OptimizerKind::sgd || run.optimizer.momentum))
-    add("--opt sgd", [](RunConfig& r) {
-      r.optimizer = {.kind = OptimizerKind::sgd, .impl = r.optimizer.impl, .weight_decay = r.optimizer.weight_decay};
-    });
-  if (run.batch > 1 && run.micro_batches == 1) add("--batch 1", [](RunConfig& r) { r.batch = 1; });
-  return list;
-}
-
 // The one with the least memory, of those that nothing has to be emulated on.
 std::optional<WayOut> bigger_gpu(const Case& c, std::span<const Gpu> others) {
   std::vector<Gpu> bigger;
@@ -147,7 +119,7 @@ std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& 
   std::vector<WayOut> fitting = smaller_batches(c);
   std::optional<WayOut> closest;
   if (const std::optional<WayOut> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);
-  for (const auto& [flags, run] : changes(c.run, gpu)) {
+  for (const auto& [flags, run] : run_changes(c.run, gpu)) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (!bytes) continue;
     const WayOut way{.flags = flags, .device_bytes = *bytes};

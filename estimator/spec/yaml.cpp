@@ -24,7 +24,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1)
-      throw Error("a second YAML document in the file").at(mark_of(mark)).label("a model spec is one document");
+      throw Error("a second YAML document in the file").at(mark_of(mark)).label("expected one document");
   }
   void OnDocumentEnd() override {}
 
@@ -266,7 +266,7 @@ Error syntax_error(const Source& source, const YAML::Exception& e) {
 
 }  // namespace
 
-const YamlNode& parse_yaml(const Source& source, YamlArena& arena) {
+const YamlNode& parse_yaml(const Source& source, YamlArena& arena, const DocumentWords& words) {
   check_yaml_text(source);
   TreeBuilder builder(source, arena);
   try {
@@ -279,11 +279,11 @@ const YamlNode& parse_yaml(const Source& source, YamlArena& arena) {
   }
   const YamlNode* root = builder.root();
   if (root == nullptr || root->kind == YamlNode::Kind::null)
-    throw Error(source.name + " is empty").help("a model spec has at least input: and layers:");
+    throw Error(source.name + " is empty").help(std::string(words.help));
   if (root->kind != YamlNode::Kind::map)
-    throw Error("a model spec is a map, not " + describe(*root))
+    throw Error(std::string(words.name) + " is a map, not " + describe(*root))
         .at(root->mark)
-        .help("it begins with gpuplan: 1, then name:, input: and layers:");
+        .help(std::string(words.help));
   return *root;
 }
 

@@ -36,8 +36,14 @@ struct YamlNode {
 /// Owns nodes; their addresses are stable.
 using YamlArena = std::deque<YamlNode>;
 
+/// What a file is, for messages.
+struct DocumentWords {
+  std::string_view name = "a model spec";
+  std::string_view help = "it begins with gpuplan: 1, then name:, input: and layers:";
+};
+
 /// The root of the only document in `source`, a map. Throws Error at the place that is wrong.
-const YamlNode& parse_yaml(const Source& source, YamlArena& arena);
+const YamlNode& parse_yaml(const Source& source, YamlArena& arena, const DocumentWords& words = {});
 
 /// "a list", "a map", "\"text\"", "nothing": for messages.
 std::string describe(const YamlNode& node);

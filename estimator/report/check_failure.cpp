@@ -1,0 +1,120 @@
+// What is said of a check that failed: the limit's line, the lines that changed, what is alive at the peak, ways out.
+#include <algorithm>
+#include <map>
+
+#include "estimator/excerpt.h"
+#include "estimator/report/check_report.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr auto kLeft = TextTable::Align::left;
+constexpr auto kRight = TextTable::Align::right;
+constexpr std::size_t kMostCauses = 8;
+constexpr std::size_t kMostModules = 4;
+
+std::string limit_label(const Assertion& a) {
+  switch (a.kind) {
+    case Assertion::Kind::max:
+    case Assertion::Kind::module: return "the limit";
+    case Assertion::Kind::min: return "the floor";
+    case Assertion::Kind::warn: return "warns from here on";
+    case Assertion::Kind::growth: return "the growth that is allowed";
+    case Assertion::Kind::fits: return "has to fit here";
+  }
+  return "";
+}
+
+std::string change_words(const CauseLine& cause, const TextStyle& style) {
+  const std::string arrow = style.unicode ? " → " : " -> ";
+  if (cause.from.empty()) return cause.what + (cause.to.empty() ? "" : ": " + cause.to) + " (new)";
+  if (cause.to.empty()) return cause.what + ": " + cause.from + " (gone)";
+  return cause.what + ": " + cause.from + arrow + cause.to;
+}
+
+std::string causes_text(const CheckResult& result, const TextStyle& style) {
+  if (result.causes.empty()) return "";
+  TextTable table({kLeft, kLeft, kLeft});
+  for (std::size_t i = 0; i < std::min(result.causes.size(), kMostCauses); ++i) {
+    const CauseLine& cause = result.causes[i];
+    const std::string place = cause.file + ":" + std::to_string(cause.line);
+    table.row({i == 0 ? "cause" : "", printable_text(place), printable_text(change_words(cause, style))});
+  }
+  std::string out = table.text();
+  if (result.causes.size() > kMostCauses)
+    out += "         and " + std::to_string(result.causes.size() - kMostCauses) + " more lines\n";
+  return out;
+}
+
+// Alive at the peak, with its growth where there is a base.
+std::string parts_text(const CheckResult& result, const TextStyle& style) {
+  std::map<Category, std::int64_t> before;
+  for (const PeakPart& part : result.base_parts) before[part.category] = part.bytes;
+  std::vector<PeakPart> parts = result.parts;
+  std::ranges::stable_sort(parts, [](const PeakPart& a, const PeakPart& b) { return a.bytes > b.bytes; });
+  std::erase_if(parts, [&](const PeakPart& p) { return p.bytes == 0 && before[p.category] == 0; });
+  if (parts.empty()) return "";
+  std::vector<std::int64_t> values;
+  for (const PeakPart& part : parts) values.push_back(part.bytes);
+  const std::vector<std::int64_t> shares = shares_per_mille(values);
+  TextTable table({kLeft, kRight, kRight, kLeft});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string label(name_of(parts[i].category));
+    std::ranges::replace(label, '_', ' ');
+    table.row({label, styled_bytes(parts[i].bytes, style), format_tenths(shares[i]) + " %",
+               result.base_parts.empty()
+                   ? ""
+                   : format_growth(Figure::peak, parts[i].bytes, before[parts[i].category], style)});
+  }
+  std::string out = "  alive at the peak";
+  if (!result.peak_place.empty()) out += " (" + printable_text(result.peak_place) + ")";
+  out += "\n" + table.text("    ");
+  std::string modules;
+  for (std::size_t i = 0; i < std::min(result.modules.size(), kMostModules); ++i)
+    modules += (i > 0 ? (style.unicode ? " · " : " | ") : "") + printable_text(result.modules[i].name) + " " +
+               styled_bytes(result.modules[i].bytes, style);
+  return modules.empty() ? out : out + "    most in  " + modules + "\n";
+}
+
+std::string ways_text(const CheckResult& result, const TextStyle& style) {
+  if (result.ways.empty()) return "";
+  TextTable table({kLeft, kRight});
+  for (const BudgetWay& way : result.ways)
+    table.row({printable_text(way.flags), format_amount(way.figure, way.value, style.units)});
+  const Assertion& broken = *lead(result);
+  return "  any one of these brings " + std::string(name_of(broken.figure)) + " under " +
+         format_amount(broken.figure, broken.limit, style.units) + "\n" + table.text("    ");
+}
+
+std::string notes_text(const CheckResult& result, const CheckReport& report) {
+  std::string out;
+  if (!result.check.message.empty())
+    out += "  note from " + printable_text(report.file) + ": \"" + printable_text(result.check.message) + "\"\n";
+  if (!result.check.owner.empty()) out += "  owner: " + printable_text(result.check.owner) + "\n";
+  const auto raisable = [](const Assertion& a) {
+    return a.state == State::fail &&
+           (a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::min || a.kind == Assertion::Kind::module);
+  };
+  if (!report.file.empty() && std::ranges::any_of(result.assertions, raisable))
+    out += "  accept on purpose: gpuplan check '" + printable_text(result.check.name) + "' --update\n";
+  return out;
+}
+
+}  // namespace
+
+std::string failure_text(const CheckResult& result, const CheckReport& report, const TextStyle& style) {
+  if (result.state == State::error) return result.error_report;
+  const Assertion* const first = lead(result);
+  // What the command line says needs no place.
+  const auto place = [&](const Assertion& a) { return report.file.empty() ? "" : excerpt(a.mark, limit_label(a)); };
+  std::string out = first != nullptr ? place(*first) : "";
+  for (const Assertion& a : result.assertions)
+    if (&a != first && (a.state == State::fail || a.state == State::warn))
+      out += "  also: " + printable_text(sentence(a, style.units)) + "\n" + place(a);
+  if (result.state == State::warn) return out + causes_text(result, style);
+  return out + causes_text(result, style) + parts_text(result, style) + ways_text(result, style) +
+         notes_text(result, report);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,71 @@
+// gpuplan check as OpenMetrics text (prometheus.io/docs/specs/om/open_metrics_spec), which GitLab compares between
+// branches.
+#include <array>
+
+#include "estimator/report/check_report.h"
+
+namespace gpuplan {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string label(const char* name, const std::string& value) {
+  return std::string(name) + "=\"" + escaped(value) + "\"";
+}
+
+struct Metric {
+  Figure figure;
+  const char* name;
+  const char* unit;  // the name ends in it; "" for none
+  const char* help;
+};
+constexpr std::array<Metric, 6> kMetrics = {
+    {{Figure::peak, "gpuplan_peak_bytes", "bytes", "Allocated memory at the peak of a step."},
+     {Figure::reserved, "gpuplan_reserved_bytes", "bytes", "Memory that PyTorch's allocator reserves."},
+     {Figure::device, "gpuplan_device_bytes", "bytes", "Reserved memory and the CUDA context."},
+     {Figure::saved, "gpuplan_saved_bytes", "bytes", "Memory that autograd keeps for backward."},
+     {Figure::params, "gpuplan_parameters", "", "Parameters of the model."},
+     {Figure::step_flop, "gpuplan_step_flops", "flops", "FLOPs of a step."}}};
+
+std::string head(const std::string& name, const std::string& unit, const std::string& help) {
+  return "# TYPE " + name + " gauge\n" + (unit.empty() ? "" : "# UNIT " + name + " " + unit + "\n") + "# HELP " + name +
+         " " + help + "\n";
+}
+
+}  // namespace
+
+std::string check_openmetrics(const CheckReport& report) {
+  std::string out;
+  for (const Metric& metric : kMetrics) {
+    std::string lines;
+    for (const CheckResult& result : report.results)
+      if (const auto& value = result.measured.figures[metric.figure])
+        lines +=
+            std::string(metric.name) + "{" + label("check", result.check.name) + "} " + std::to_string(*value) + "\n";
+    if (!lines.empty()) out += head(metric.name, metric.unit, metric.help) + lines;
+  }
+  std::string limits;
+  for (const CheckResult& result : report.results)
+    for (const Threshold& t : result.check.limits)
+      if (t.max && unit_of(t.figure) == Unit::bytes)
+        limits += "gpuplan_limit_bytes{" + label("check", result.check.name) + "," +
+                  label("figure", std::string(name_of(t.figure))) + "} " + std::to_string(t.max->amount) + "\n";
+  if (!limits.empty()) out += head("gpuplan_limit_bytes", "bytes", "The budget.") + limits;
+  out += head("gpuplan_broken", "", "1 where a check fails or cannot be planned.");
+  for (const CheckResult& result : report.results)
+    out += "gpuplan_broken{" + label("check", result.check.name) + "} " +
+           (result.state == State::fail || result.state == State::error ? "1" : "0") + "\n";
+  return out + "# EOF\n";
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,83 @@
+#include "estimator/search/ways_under.h"
+
+#include <optional>
+#include <utility>
+
+#include "estimator/error.h"
+#include "estimator/plan.h"
+#include "estimator/search/run_changes.h"
+
+namespace gpuplan {
+namespace {
+
+class Search {
+ public:
+  Search(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Ceiling& ceiling)
+      : model_(model), catalog_(catalog), run_(run), gpu_(gpu), ceiling_(ceiling) {}
+
+  std::vector<WayUnder> ways() {
+    smaller_batch();
+    more_micro_batches();
+    for (const RunChange& change : run_changes(run_, gpu_ != nullptr ? *gpu_ : assumed_gpu()))
+      if (change.flags != "--batch 1") add(change.flags, amount_of(change.run));
+    return std::move(ways_);
+  }
+
+ private:
+  // Nothing where it cannot be run at all.
+  std::optional<std::int64_t> amount_of(const RunConfig& run) const {
+    try {
+      return ceiling_.amount(plan(model_, catalog_, run, gpu_));
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  bool add(std::string flags, const std::optional<std::int64_t>& amount) {
+    const bool under = amount && *amount <= ceiling_.most;
+    if (under) ways_.push_back({.flags = std::move(flags), .amount = *amount});
+    return under;
+  }
+
+  // What a step takes grows with the batch, so halving the interval finds it.
+  void smaller_batch() {
+    RunConfig run = run_;
+    std::int64_t under = 0, above = run_.batch / run_.micro_batches;
+    std::optional<std::int64_t> amount;
+    while (above - under > 1) {
+      const std::int64_t samples = under + (above - under) / 2;
+      run.batch = samples * run_.micro_batches;
+      const std::optional<std::int64_t> needed = amount_of(run);
+      if (needed && *needed <= ceiling_.most) {
+        under = samples;
+        amount = needed;
+      } else {
+        above = samples;
+      }
+    }
+    add("--batch " + std::to_string(under * run_.micro_batches), amount);
+  }
+
+  void more_micro_batches() {
+    RunConfig run = run_;
+    if (run.mode != Mode::train || run.optimizer_in_backward) return;
+    for (run.micro_batches = 2 * run_.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2)
+      if (add("--micro-batches " + std::to_string(run.micro_batches), amount_of(run))) return;
+  }
+
+  const Model& model_;
+  Catalog catalog_;
+  const RunConfig& run_;
+  const Gpu* gpu_;
+  const Ceiling& ceiling_;
+  std::vector<WayUnder> ways_;
+};
+
+}  // namespace
+
+std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
+                                 const Ceiling& ceiling) {
+  return Search(model, catalog, run, gpu, ceiling).ways();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,33 @@
+// A figure that is above its limit: the changes of the run that get it under, each by itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/layer.h"
+#include "estimator/report/report.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+/// What has to get smaller, as a report has it, and to what.
+struct Ceiling {
+  std::function<std::int64_t(const Report&)> amount;
+  std::int64_t most = 0;
+};
+
+struct WayUnder {
+  std::string flags;
+  std::int64_t amount = 0;  // with them
+};
+
+/// Planned, each of them: the largest batch that is under the ceiling, the fewest micro-batches, and what of
+/// run_changes() helps. `gpu`: null for the device that is assumed without one. Empty where none does.
+std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
+                                 const Ceiling& ceiling);
+
+}  // namespace gpuplan

@@ -1,0 +1,250 @@
+#!/usr/bin/env bash
+# gpuplan check in real git repositories, as a pull request meets it. $GPUPLAN is the binary.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
+command -v git >/dev/null || { echo "no git"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NO_COLOR CLICOLOR_FORCE LC_ALL LC_CTYPE GITHUB_REF GITHUB_BASE_REF GITHUB_STEP_SUMMARY
+for name in $(env | grep -oE '^(GIT|CI)_?[A-Z_]*=' | tr -d =); do unset "$name"; done
+export LANG=C.UTF-8 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.org
+export GIT_AUTHOR_DATE='2026-11-01T00:00:00Z' GIT_COMMITTER_DATE='2026-11-01T00:00:00Z'
+export SOURCE_DATE_EPOCH=1795305600 # 2026-11-22
+status=0
+
+fail() {
+  echo "FAIL  $1"
+  status=1
+}
+
+# expect CODE PATTERN ARGUMENTS...: gpuplan check; the exit code, and a pattern of standard output, for codes above 1 of
+# both streams.
+expect() {
+  local code=$1 pattern=$2 actual
+  shift 2
+  "$gpuplan" check "$@" >"$work/out" 2>"$work/err" </dev/null
+  actual=$?
+  [ "$code" -le 1 ] || cat "$work/err" >>"$work/out"
+  [ "$actual" -eq "$code" ] || fail "check $*: exit $actual, not $code: $(tail -n 3 "$work/out" "$work/err")"
+  grep -qE -- "$pattern" "$work/out" || fail "check $*: no '$pattern' in $(cat "$work/out")"
+}
+absent() { ! grep -qE -- "$1" "$work/out" || fail "'$1' in $(cat "$work/out")"; }
+commit() { git add -A && git commit -qm "$1"; }
+
+# A net of 100 linear layers, each with a line of its own: 1,024 x 1,024.
+net() {
+  echo "gpuplan: 1"
+  echo "name: net"
+  echo "vars: {width: 1024}"
+  echo "input: {shape: [1024]}"
+  echo "layers:"
+  for i in $(seq 100); do echo "  - fc$i: Linear(_, 1024)"; done
+  echo "  - head: Linear(_, 10)"
+}
+
+new_repository() {
+  rm -rf "$work/repo" && mkdir -p "$work/repo/configs" && cd "$work/repo" && git init -q -b main
+  net >configs/net.yaml
+  cp "$root/configs/models/mlp.yaml" configs/
+  cat >gpuplan.yaml <<'END'
+gpuplan: 1
+defaults:
+  optimizer: adam
+  growth: {peak: {fail: {percent: 5, bytes: 16 MiB}, warn: {percent: 1}}}
+checks:
+  - name: mlp
+    model: configs/mlp.yaml
+    batch: 128
+    budget: {peak: 1 GiB}
+  - name: net
+    model: configs/net.yaml
+    batch: 64
+    budget:
+      peak: 2 GiB
+      params: {max: 110 M}
+END
+  commit one
+}
+
+# Pass. Nothing but the file is needed, from any folder below it.
+new_repository
+expect 0 '2 checks: 2 ok'
+cd configs && expect 0 '✔  net' && cd ..
+expect 0 '✔  net .*±0' --base main
+absent 'FAIL'
+"$gpuplan" check --base main >"$work/one" 2>&1
+LC_ALL=C.UTF-8 TZ=Asia/Kolkata "$gpuplan" check --base main >"$work/two" 2>&1
+cmp -s "$work/one" "$work/two" || fail "another time zone prints something else"
+cp -r "$work/repo" "$work/elsewhere" && (cd "$work/elsewhere" && "$gpuplan" check --base main >"$work/two" 2>&1)
+cmp -s "$work/one" "$work/two" || fail "another folder prints something else"
+rm -rf "$work/elsewhere"
+
+# Names and patterns.
+expect 0 '1 check: 1 ok' net
+expect 0 '2 checks: 2 ok' 'm*' net
+expect 3 'no check is called "nett" — did you mean "net"' nett
+expect 3 'limits of one model: gpuplan check configs/mlp.yaml --max-peak' configs/mlp.yaml
+
+# Over the budget, and why: the line of the one layer that changed.
+for layer in 1 37 100; do
+  sed -i "s/fc$layer: Linear(_, 1024)/fc$layer: Linear(_, 8192)/" configs/net.yaml
+  expect 1 "cause  configs/net.yaml:$((layer + 5)) .*1024 → 8192" --base main net
+  git checkout -q configs/net.yaml
+done
+sed -i 's/Linear(_, 1024)/Linear(_, 2048)/' configs/net.yaml
+expect 1 'peak .* over the budget of 2 GiB' --base main
+grep -qF -- '--> gpuplan.yaml:14:13' "$work/out" || fail "no place of the limit"
+grep -qE 'also: params 4[0-9]{2},[0-9]{3},[0-9]{3} is' "$work/out" || fail "the second limit is not named"
+expect 0 '2 failed|1 failed' --exit-zero
+
+git checkout -q configs/net.yaml
+
+# Each way out that is printed is under the limit when it is planned.
+"$gpuplan" check zoo:resnet50 -b 64 --opt adam --max-peak 4GiB --format json >"$work/json" 2>/dev/null
+python3 - "$work/json" "$gpuplan" <<'END' || fail "a way out does not help"
+import json, subprocess, sys
+check = json.load(open(sys.argv[1]))["checks"][0]
+assert len(check["ways_out"]) >= 3, check
+for way in check["ways_out"]:
+    given = {"--batch": "64", "--opt": "adam"}
+    flag, value = way["flags"].split()
+    given[flag] = value
+    words = [word for pair in given.items() for word in pair]
+    text = subprocess.run([sys.argv[2], "zoo:resnet50", *words, "--format", "json"], capture_output=True, text=True).stdout
+    assert json.loads(text)["peak"]["allocated_bytes"] == way["value"] <= 4 << 30, way
+END
+
+# Raised on purpose: in place, comments kept, the edit shown.
+sed -i 's/peak: 2 GiB/peak: 1 MiB  # small/' gpuplan.yaml
+expect 0 '\+       peak: [0-9]+ MiB  # small' --update
+expect 0 '2 checks: 2 ok'
+git diff --stat | grep -q '1 insertion' || fail "--update changed more than a line"
+git checkout -q gpuplan.yaml
+
+# Growth: above the percentage but not the bytes is a warning, above both a failure.
+sed -i 's/512/576/' configs/mlp.yaml
+expect 0 '!  mlp .*\+[0-9.]+ (KiB|MiB) \(\+[0-9.]+ %\)' --base main mlp
+sed -i 's/576/4096/' configs/mlp.yaml
+expect 1 'peak grew by' --base main mlp
+expect 0 '✔  mlp' mlp
+git checkout -q configs
+
+# Inherited: over the budget before, and not grown.
+sed -i 's/peak: 2 GiB/peak: 1 GiB/' gpuplan.yaml && commit smaller
+expect 1 '✖  net' --base HEAD
+sed -i 's/optimizer: adam/optimizer: adam\n  inherited: warn/' gpuplan.yaml
+expect 0 '!  net .*as at the base' --base HEAD
+sed -i 's/fc100: Linear(_, 1024)/fc100: Linear(_, 1100)/' configs/net.yaml
+expect 1 '✖  net' --base HEAD
+git checkout -q . && git reset -q --hard HEAD~1
+
+# A new model, one that has been renamed, one that is gone.
+cp configs/net.yaml configs/other.yaml
+printf '  - {name: other, model: configs/other.yaml, batch: 8, budget: {peak: 4 GiB}}\n' >>gpuplan.yaml
+expect 0 '✔  other .*new: no configs/other.yaml at' --base main
+git reset -q --hard && git mv configs/net.yaml configs/net2.yaml && sed -i 's/net.yaml/net2.yaml/' gpuplan.yaml
+expect 0 '✔  net .*was configs/net.yaml' --base main
+git reset -q --hard && git rm -q configs/net.yaml
+expect 3 'no such file: configs/net.yaml' --base main
+git reset -q --hard
+
+# A base that cannot be read is said, and nothing grows against it.
+echo 'layers: [' >configs/mlp.yaml && commit broken
+git checkout -q HEAD~1 configs/mlp.yaml
+expect 0 '✔  mlp .*the base cannot be planned: [0-9a-f]+:configs/mlp.yaml:' --base HEAD
+git reset -q --hard HEAD~1
+
+# The base of a pull request: the first parent of the merge, whatever main has got since.
+git checkout -qb topic && sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 1056)/' configs/net.yaml && commit topic
+git checkout -q main && sed -i 's/fc9: Linear(_, 1024)/fc9: Linear(_, 1536)/' configs/net.yaml && commit drift
+git checkout -q --detach main && git merge -q --no-edit topic
+GITHUB_REF=refs/pull/7/merge expect 0 "base $(git rev-parse main | cut -c1-9) .first parent of the pull-request merge" --base auto
+grep -qE '✔  net .*\(\+0\.[0-9] %\)' "$work/out" || fail "main's drift counts: $(grep net "$work/out")"
+git checkout -q topic
+expect 0 "base $(git rev-parse main~1 | cut -c1-9) .merge base" --base auto
+
+# A shallow clone has no base: exit 4 and what to change.
+git clone -q --depth 1 "file://$work/repo" "$work/shallow" 2>/dev/null
+(cd "$work/shallow" && GITHUB_BASE_REF=main "$gpuplan" check --base auto >"$work/out" 2>&1)
+[ $? -eq 4 ] || fail "a shallow clone: $(cat "$work/out")"
+grep -q 'fetch-depth' "$work/out" || fail "no way out of a shallow clone: $(cat "$work/out")"
+rm -rf "$work/shallow"
+
+# A base that was saved.
+new_repository
+expect 0 '2 ok' -o "$work/base.json"
+sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 32768)/' configs/net.yaml
+expect 1 'peak grew by' --base "$work/base.json" net
+git checkout -q configs
+
+# Mutes end.
+sed -i 's/    budget: {peak: 1 GiB}/    budget: {peak: 1 KiB}\n    skip_until: 2026-11-22\n    reason: "moving, see #1"/' gpuplan.yaml
+expect 0 'muted until 2026-11-22: moving, see #1'
+SOURCE_DATE_EPOCH=1795392000 expect 1 '✖  mlp .*its mute ended on 2026-11-22'
+git checkout -q gpuplan.yaml
+
+# Wrong input: exit 3, wrong flags: exit 2.
+expect 2 'is measured against a base' configs/mlp.yaml --max-peak 1GiB --max-growth 5%
+expect 2 'the batch|--batch' --batch 8
+expect 2 "option|may not|no commit|cannot be" --base=--output=/tmp/x
+expect 2 'no commit|nearest|did you mean|is not' --base no-such-branch
+expect 2 'an amount such as' configs/mlp.yaml --max-peak lots
+expect 1 'peak .* over the budget of 1MiB' configs/mlp.yaml -b 64 --max-peak 1MiB
+expect 0 '1 check: 1 ok' configs/mlp.yaml -b 64 --max-peak 1GiB --fits t4,l4
+printf 'gpuplan: 1\nchecks:\n  - {model: ../outside.yaml, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
+cp configs/mlp.yaml ../outside.yaml
+expect 3 'the model lies outside of'
+ln -s loop2 loop1 && ln -s loop1 loop2 && ln -s ../../outside.yaml configs/link.yaml
+sed -i 's|../outside.yaml|loop1|' gpuplan.yaml
+expect 3 'a loop of symbolic links'
+sed -i 's|loop1|configs/link.yaml|' gpuplan.yaml
+expect 3 'the model lies outside of'
+sed -i 's|configs/link.yaml|/etc/hostname|' gpuplan.yaml
+expect 3 'a path from gpuplan.yaml'
+printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: no, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
+expect 3 '--batch expects a whole number'
+grep -q 'gpuplan.yaml:3:38' "$work/out" || fail "a wrong flag has no place"
+printf 'gpuplan: 1\nchecks: []\n' >gpuplan.yaml
+expect 3 'no check is listed'
+rm gpuplan.yaml
+expect 3 'there is no gpuplan.yaml'
+mkdir "$work/bare" && cd "$work/bare"
+cp "$root/configs/models/mlp.yaml" .
+"$gpuplan" init --budget mlp.yaml -b 64 --opt adam -o gpuplan.yaml >"$work/out" 2>&1 || fail "init: $(cat "$work/out")"
+expect 0 '1 check: 1 ok'
+expect 4 'this is no git repository' --base auto
+
+# Every format at once, the same bytes when run again.
+cd "$work/repo" && git checkout -q . && sed -i 's/peak: 2 GiB/peak: 1 GiB/' gpuplan.yaml
+for run in one two; do
+  mkdir -p "$work/$run.d"
+  GITHUB_STEP_SUMMARY=$work/$run.d/summary.md "$gpuplan" check --base main --format github -o "$work/$run.d/summary.md" \
+    -o "$work/$run.d/c.json" -o "$work/$run.d/c.md" -o "$work/$run.d/c.xml" -o "$work/$run.d/c.sarif" \
+    -o "$work/$run.d/metrics.txt" -o "gitlab:$work/$run.d/quality" -o "$work/$run.d/c.txt" >"$work/$run.d/github" 2>/dev/null
+  [ $? -eq 1 ] || fail "all formats: not exit 1"
+done
+diff -r "$work/one.d" "$work/two.d" >/dev/null || fail "two runs differ"
+[ "$(tail -n 1 "$work/one.d/metrics.txt")" = '# EOF' ] || fail "OpenMetrics does not end"
+grep -q '^::error file=gpuplan.yaml,line=14,col=13,' "$work/one.d/github" || fail "no annotation"
+python3 - "$work/one.d" <<'END' || fail "a format cannot be read"
+import json, sys, xml.dom.minidom
+folder = sys.argv[1]
+suites = xml.dom.minidom.parse(folder + "/c.xml").documentElement
+assert suites.tagName == "testsuites" and suites.getAttribute("failures") == "1"
+cases = suites.getElementsByTagName("testcase")
+assert [c.getAttribute("name") for c in cases] == ["mlp", "net"] and cases[1].getElementsByTagName("failure")
+sarif = json.load(open(folder + "/c.sarif"))
+run = sarif["runs"][0]
+assert sarif["version"] == "2.1.0" and len(run["results"]) == 1
+ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+for result in run["results"]:
+    assert ids[result["ruleIndex"]] == result["ruleId"] and result["level"] in ("error", "warning", "note", "none")
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert region["startLine"] >= 1 and region["startColumn"] >= 1 and region["endColumn"] > region["startColumn"]
+assert json.load(open(folder + "/quality"))[0]["severity"] == "major"
+END
+exit $status

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The GitHub action, the GitLab job and the pre-commit hook, their commands run as the runners would. $GPUPLAN is the
+# binary that stands in for the one they build.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+[ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
+command -v git >/dev/null || { echo "no git"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for name in $(env | grep -oE '^(GIT|CI|GITHUB)_[A-Z_]*=' | tr -d =); do unset "$name"; done
+export LANG=C.UTF-8 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.org
+status=0
+fail() {
+  echo "FAIL  $1"
+  status=1
+}
+
+# A pull request that makes a model larger, merged by the CI system.
+mkdir -p "$work/repo/configs" && cd "$work/repo" && git init -q -b main
+cp "$root/configs/models/mlp.yaml" configs/
+printf 'gpuplan: 1\ndefaults: {growth: 5%%}\nchecks:\n  - {model: configs/mlp.yaml, batch: 128, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
+git add -A && git commit -qm one && git checkout -qb topic
+sed -i 's/512/4096/' configs/mlp.yaml && git commit -qam larger
+git checkout -q main && echo >README && git add README && git commit -qm drift
+git checkout -q --detach main && git merge -q --no-edit topic 2>/dev/null
+
+# GitHub: the action's step, with the runner's variables and files.
+mkdir "$work/temp" && : >"$work/summary" && : >"$work/outputs"
+step=$(sed -n "s/^ *run: '\(.*\)'$/\1/p" "$root/tools/action/action.yml")
+[ -n "$step" ] || fail "the action runs nothing"
+GITHUB_ACTION_PATH=$root/tools/action RUNNER_TEMP=$work/temp GITHUB_STEP_SUMMARY=$work/summary GPUPLAN=$gpuplan \
+  GITHUB_OUTPUT=$work/outputs GITHUB_REF=refs/pull/3/merge GPUPLAN_BASE=auto GPUPLAN_ARGUMENTS='mlp' \
+  bash -e -c "$step" >"$work/log" 2>"$work/err"
+[ $? -eq 1 ] || fail "the action: $(cat "$work/log" "$work/err")"
+grep -q '^::error file=configs/mlp.yaml,line=[0-9]*,title=gpuplan growth::' "$work/log" || fail "no annotation: $(cat "$work/log")"
+grep -q 'first parent of the pull-request merge' "$work/summary" || fail "no summary: $(cat "$work/summary")"
+for output in comment sarif junit; do
+  file=$(sed -n "s/^$output=//p" "$work/outputs")
+  [ -s "$file" ] || fail "the output $output names no file"
+done
+
+# GitLab: the job's script, in a merge request's pipeline.
+script=$(sed -n 's/^    - \.gpuplan\/tools\/run //p' "$root/tools/action/gitlab.yml")
+[ -n "$script" ] || fail "the job runs nothing"
+git checkout -q topic && git clone -q "$work/repo" "$work/clone" && cd "$work/clone"
+CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main CI_MERGE_REQUEST_EVENT_TYPE=detached bash -c "$gpuplan $script" >"$work/log" 2>&1
+[ $? -eq 1 ] || fail "the job: $(cat "$work/log")"
+for file in gpuplan.xml gpuplan-quality.json metrics.txt; do
+  [ -s "$file" ] || fail "the job leaves no $file"
+  grep -q "$file" "$root/tools/action/gitlab.yml" || fail "no report takes $file"
+done
+
+# pre-commit: the hook's entry, absolute limits only.
+cd "$work/repo"
+entry=$(sed -n 's/^  entry: tools\/run //p' "$root/.pre-commit-hooks.yaml")
+[ -n "$entry" ] || fail "the hook runs nothing"
+bash -c "$gpuplan $entry" >"$work/log" 2>&1 || fail "the hook: $(cat "$work/log")"
+sed -i 's/1 GiB/1 KiB/' gpuplan.yaml
+bash -c "$gpuplan $entry" >"$work/log" 2>&1
+[ $? -eq 1 ] || fail "the hook passes what is over its budget"
+exit $status

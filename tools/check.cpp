@@ -1,0 +1,284 @@
+// gpuplan check [NAME...]: whether the budgets of gpuplan.yaml are met.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "estimator/budget/read_budget.h"
+#include "estimator/graph/glob.h"
+#include "estimator/search/workers.h"
+#include "tools/check/budget_file.h"
+#include "tools/check/check_output.h"
+#include "tools/check/git_baseline.h"
+#include "tools/check/one_off.h"
+#include "tools/check/plan_check.h"
+#include "tools/check/settings.h"
+#include "tools/check/update.h"
+#include "tools/commands.h"
+#include "tools/git/repository.h"
+#include "tools/instance_input.h"
+#include "tools/progress_line.h"
+#include "tools/read_source.h"
+#include "tools/version.h"
+
+namespace gpuplan {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CheckOptions {
+  RunOptions run;
+  OutputOptions output;
+  LimitOptions limits;
+  std::vector<std::string> names;
+  std::string base, config;
+  bool update = false, exit_zero = false, no_base = false;
+};
+
+// Where the checks come from, and what their paths are relative to.
+struct Subject {
+  Budget budget;
+  std::string file;  // "" for a check of the command line
+  fs::path folder;   // of gpuplan.yaml, else the current one
+  std::optional<fs::path> repository;
+  const fs::path& top() const { return repository ? *repository : folder; }
+};
+
+std::string environment(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+Subject one_off(const CheckOptions& options) {
+  if (!options.names.empty())
+    throw Error("limits of the command line are for one model, not also for \"" + options.names.front() + "\"",
+                ErrorKind::usage);
+  if (options.run.model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan check FILE --max-peak 8GiB");
+  if (options.update || !options.config.empty())
+    throw Error(std::string(options.update ? "--update" : "--config") + " is about gpuplan.yaml: leave out --max-...",
+                ErrorKind::usage);
+  if (!options.limits.max_growth.empty() && options.base.empty())
+    throw Error("--max-growth is measured against a base: give --base too", ErrorKind::usage)
+        .help("--base auto, or a commit");
+  Subject subject;
+  subject.budget = one_off_budget(options.run, options.limits);
+  subject.folder = fs::current_path();
+  if (!options.base.empty()) subject.repository = git::repository_of(subject.folder);
+  return subject;
+}
+
+Error no_budget(const CheckOptions& options) {
+  const std::string& word = options.run.model;
+  Error error("there is no gpuplan.yaml here or in a folder above");
+  if (!word.empty() && exists(word))
+    return error.help("limits of one model: gpuplan check " + word + " --max-peak 8GiB");
+  return error.help("gpuplan init --budget MODEL writes one; without it: gpuplan check MODEL --max-peak 8GiB");
+}
+
+// Paths in gpuplan.yaml are relative to its folder: the rest of the command runs there, and says them so.
+Subject from_file(const CheckOptions& options) {
+  RunOptions flags = options.run;
+  flags.model.clear();
+  if (const std::vector<Setting> given = settings_of(flags); !given.empty())
+    throw Error("--" + given.front().key + " belongs to a check of the command line, with --max-peak or another limit",
+                ErrorKind::usage)
+        .help("the checks of gpuplan.yaml say it themselves: " + given.front().key + ": " + given.front().text);
+  Subject subject;
+  const fs::path here = fs::current_path();
+  // Without git there is no repository either, and nothing that needs one but --base.
+  try {
+    subject.repository = git::repository_of(options.config.empty() ? here : fs::absolute(options.config).parent_path());
+  } catch (const Error&) {
+    if (!options.base.empty()) throw;
+  }
+  const std::optional<fs::path> found =
+      options.config.empty() ? find_budget(here, subject.repository) : std::optional(fs::absolute(options.config));
+  if (!found) throw no_budget(options);
+  subject.file = found->filename().string();
+  subject.folder = found->parent_path();
+  std::error_code error;
+  fs::current_path(subject.folder, error);
+  if (error) throw Error("cannot enter " + subject.folder.string() + ": " + error.message(), ErrorKind::environment);
+  subject.folder = fs::canonical(subject.folder);
+  subject.budget = read_budget(read_file_source(subject.file), run_keys());
+  return subject;
+}
+
+// The checks that are named, or match a pattern; all without names.
+std::vector<const Check*> chosen(const Budget& budget, std::vector<std::string> names) {
+  std::vector<const Check*> checks;
+  if (names.empty()) {
+    for (const Check& check : budget.checks) checks.push_back(&check);
+    return checks;
+  }
+  std::vector<bool> used(names.size());
+  for (const Check& check : budget.checks) {
+    bool wanted = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool of_matrix = check.name.starts_with(names[i] + "[");
+      if (check.name != names[i] && !of_matrix && !matches_glob(check.name, names[i])) continue;
+      used[i] = wanted = true;
+    }
+    if (wanted) checks.push_back(&check);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (used[i]) continue;
+    std::vector<std::string> known;
+    for (const Check& check : budget.checks) known.push_back(check.name);
+    Error none("no check is called \"" + names[i] + "\"" + did_you_mean(names[i], known));
+    throw exists(names[i]) ? none.help("limits of one model: gpuplan check " + names[i] + " --max-peak 8GiB")
+                           : none.help("* stands for a part of a name");
+  }
+  return checks;
+}
+
+std::optional<Baseline> baseline_of(const CheckOptions& options, const Subject& subject) {
+  if (options.base.empty()) return std::nullopt;
+  if (options.base.ends_with(".json")) return saved_baseline(options.base, kVersion);
+  if (!subject.repository)
+    throw Error("--base " + options.base + ": this is no git repository", ErrorKind::environment)
+        .help("a file of gpuplan check -o base.json may be the base too");
+  return git_baseline(*subject.repository, subject.file, options.base, environment);
+}
+
+CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& subject, std::optional<Baseline>& base,
+                       bool quiet) {
+  CheckReport report;
+  report.file = subject.file;
+  report.today = today();
+  if (subject.repository && subject.folder != *subject.repository)
+    report.folder = subject.folder.lexically_relative(*subject.repository).generic_string() + "/";
+  if (base) {
+    report.base_commit = base->commit;
+    report.base_rule = base->rule;
+    report.warnings = base->warnings;
+  }
+  const bool foreign = subject.file.empty() && !base;  // a file of the command line may lie anywhere
+  CheckPlanner planner(foreign ? fs::path("/") : subject.top(), base ? &*base : nullptr, report.today);
+  report.results.resize(checks.size());
+  ProgressLine progress(!quiet);
+  run_on_workers(
+      checks.size(), cores(), [&](std::size_t i) { report.results[i] = planner.run(*checks[i]); },
+      [&](std::size_t done) {
+        if (progress.due()) progress.show("check " + std::to_string(done) + " of " + std::to_string(checks.size()));
+      });
+  std::map<std::string, std::int64_t> warnings;
+  for (const CheckResult& result : report.results)
+    for (const std::string& warning : result.warnings) ++warnings[warning];
+  for (const auto& [warning, times] : warnings)
+    report.warnings.push_back(warning + (times == 1 ? "" : " (" + format_count(times) + " checks)"));
+  return report;
+}
+
+// By way of a second file, so that an interruption leaves the old one.
+void replace_file(const fs::path& path, const std::string& text) {
+  const fs::path real = fs::canonical(path);
+  const fs::path next = real.string() + ".new";
+  write_file(next.string(), text);
+  std::error_code error;
+  fs::permissions(next, fs::status(real, error).permissions(), error);
+  fs::rename(next, real, error);
+  if (error) throw Error("cannot write " + path.string() + ": " + error.message(), ErrorKind::environment);
+}
+
+int update(const CheckReport& report, const Subject& subject) {
+  const BudgetUpdate update = update_limits(*subject.budget.source, report.results);
+  std::string text;
+  for (const LimitEdit& edit : update.edits)
+    text += subject.file + ":" + std::to_string(edit.line) + "\n  - " + edit.before + "\n  + " + edit.after + "\n";
+  if (!update.edits.empty()) replace_file(subject.folder / subject.file, update.text);
+  text += update.edits.empty() ? "no limit to change\n"
+                               : std::to_string(update.edits.size()) +
+                                     (update.edits.size() == 1 ? " line changed\n" : " lines changed\n");
+  if (update.left > 0)
+    text += std::to_string(update.left) + (update.left == 1 ? " check fails" : " checks fail") +
+            " for what --update does not change: growth, a GPU, a model that cannot be planned\n";
+  write_stdout(text);
+  if (report.worst() == State::error) return 3;
+  return update.left > 0 ? 1 : 0;
+}
+
+int exit_code_of(const CheckReport& report, const CheckOptions& options) {
+  const State worst = report.worst();
+  if (worst == State::error) return 3;
+  if (options.exit_zero) return 0;
+  const bool strict = options.run.strict && (worst == State::warn || !report.warnings.empty());
+  return worst == State::fail || strict ? 1 : 0;
+}
+
+int run_check(CheckOptions options) {
+  const CheckFormat format = check_format(options.output);
+  std::vector<CheckFile> files = check_files(options.output);
+  const TextStyle style = terminal_style(options.output);
+  std::vector<OutputFile> paths;
+  for (CheckFile& file : files) {
+    file.path = fs::absolute(file.path).string();
+    paths.push_back({.path = file.path});
+  }
+  refuse_unwritable(paths);
+  if (options.base.ends_with(".json")) options.base = fs::absolute(options.base).string();
+  if (options.no_base && !options.base.empty())
+    throw Error("--base and --no-base contradict each other", ErrorKind::usage);
+  const bool of_line = options.limits.any();
+  const Subject subject = of_line ? one_off(options) : from_file(options);
+  std::vector<std::string> names = options.names;
+  if (!of_line && !options.run.model.empty()) names.insert(names.begin(), options.run.model);
+  const std::vector<const Check*> checks = chosen(subject.budget, std::move(names));
+  std::optional<Baseline> base = baseline_of(options, subject);
+  const CheckReport report = run_checks(checks, subject, base, options.output.quiet);
+  if (options.update) return update(report, subject);
+  if (!options.output.quiet)
+    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
+  for (const CheckFile& file : files) write_check_file(file, render(report, file.format, file_style(options.output)));
+  // GitHub's log shows both: commands become annotations, the screen stays readable.
+  if (format == CheckFormat::github) write_stderr(check_text(report, terminal_style(options.output, 2)));
+  write_stdout(render(report, format, style));
+  return exit_code_of(report, options);
+}
+
+void add_limits(CLI::App& command, LimitOptions& limits) {
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    command.add_option(names, value, text)->type_name(type)->group("Limits, of one model and without gpuplan.yaml");
+  };
+  add("--max-peak", limits.max_peak, "SIZE", "Of allocated memory: --max-peak 8GiB");
+  add("--max-reserved", limits.max_reserved, "SIZE", "Of memory that PyTorch reserves");
+  add("--max-device", limits.max_device, "SIZE", "Of device memory in all");
+  add("--max-params", limits.max_params, "N", "Of parameters: --max-params 26M");
+  add("--max-flop", limits.max_flop, "FLOP", "Of a step: --max-flop 2TFLOP");
+  add("--max-time", limits.max_time, "TIME", "Of a step on --gpu: --max-time 120ms");
+  add("--max-cost", limits.max_cost, "PRICE", "Of a million samples on --gpu: --max-cost '0.5 USD/Msample'");
+  add("--max-growth", limits.max_growth, "PERCENT|SIZE", "Of the peak against --base: --max-growth 5%");
+  command.add_option("--fits", limits.fits, "GPUs that the step has to fit on")
+      ->type_name("GPU,...")
+      ->delimiter(',')
+      ->group("Limits, of one model and without gpuplan.yaml");
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<CheckOptions>();
+  CLI::App* const command = app.add_subcommand("check", "Whether the budgets of gpuplan.yaml are met; exit 1 when not");
+  add_run_options(*command, options->run);
+  command->get_option("model")->description("Names of checks, * for a part of one; with --max-... a model");
+  command->add_option("names", options->names, "More of them")->type_name("NAME");
+  command->add_option("--base", options->base, "What growth is measured against (nothing)")
+      ->type_name("auto|REF|FILE.json");
+  command->add_flag("--no-base", options->no_base, "Absolute limits only, as without --base");
+  command->add_option("--config", options->config, "The budget file (gpuplan.yaml, here or in a folder above)")
+      ->type_name("FILE");
+  command->add_flag("--update", options->update, "Raises the limits that are broken, and shows the edit");
+  command->add_flag("--exit-zero", options->exit_zero, "Exit 0 also where a budget is broken");
+  add_limits(*command, options->limits);
+  add_output_options(*command, options->output);
+  command->get_option("--format")->type_name("table|json|md|github|gitlab|junit|sarif|openmetrics");
+  command->callback([options, &exit_code] { exit_code = run_check(*options); });
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,36 @@
+// What checks are compared with: the same files at a commit, or the figures that an earlier run wrote.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/budget/judge.h"
+#include "estimator/compare/causes.h"
+#include "estimator/report/check_report.h"
+
+namespace gpuplan {
+
+/// One check as the base has it.
+struct BaseCheck {
+  std::string note;  // why there is nothing, or what is another than now: "new", "was configs/old.yaml"
+  // Of a commit: the check with the run flags of that time, and its model.
+  std::optional<Check> check;
+  std::optional<WrittenModel> model;
+  // Of a file: the figures themselves.
+  std::optional<Measured> measured;
+};
+
+struct Baseline {
+  std::string commit;  // full id; "" of a file
+  std::string rule;    // "merge base of origin/main"; of a file its name and what wrote it
+  std::vector<std::string> warnings;
+  /// Called by one thread at a time, which then reads the model too. Throws Error where the base has none to read.
+  std::function<BaseCheck(const Check& head)> find;
+};
+
+/// Of a file that `gpuplan check --format json` wrote; `version` is this program's. Throws Error: it is no such file.
+Baseline saved_baseline(const std::string& path, std::string_view version);
+
+}  // namespace gpuplan

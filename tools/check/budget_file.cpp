@@ -1,0 +1,59 @@
+#include "tools/check/budget_file.h"
+
+#include <system_error>
+
+#include "tools/read_source.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+bool is_within(const fs::path& path, const fs::path& folder) {
+  const fs::path relative = path.lexically_relative(folder);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+Error refusal(const std::string& message, const Check& check) { return Error(message).at(check.model_mark); }
+
+}  // namespace
+
+std::optional<fs::path> find_budget(const fs::path& start, const std::optional<fs::path>& top) {
+  for (fs::path folder = start;; folder = folder.parent_path()) {
+    const fs::path yaml = folder / "gpuplan.yaml", yml = folder / "gpuplan.yml";
+    if (is_file(yaml) && is_file(yml))
+      throw Error(folder.string() + " has a gpuplan.yaml and a gpuplan.yml: which one is meant?").help("--config FILE");
+    if (is_file(yaml)) return yaml;
+    if (is_file(yml)) return yml;
+    if (folder == folder.root_path() || (top && folder == *top)) return std::nullopt;
+  }
+}
+
+void refuse_foreign_model(const Check& check, const fs::path& top) {
+  if (check.model == "-") throw refusal("a check's model is a file, not standard input", check);
+  if (check.model.starts_with("zoo:")) return;
+  const fs::path model(check.model);
+  if (model.is_absolute())
+    throw refusal("a check's model is a path from gpuplan.yaml's folder, not " + check.model, check)
+        .label("another machine has no such folder");
+  std::error_code error;
+  const fs::path real = fs::canonical(model, error);
+  if (error == std::errc::too_many_symbolic_link_levels)
+    throw refusal("a loop of symbolic links: " + check.model, check);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
+    Error none = refusal("no such file: " + check.model, check);
+    for (const std::string& name : zoo_names())
+      if (model.stem() == name) none.help("a model of the zoo is written zoo:" + name);
+    throw none;
+  }
+  if (error) throw refusal("cannot read " + check.model + ": " + error.message(), check);
+  if (!is_within(real, top))
+    throw refusal("the model lies outside of " + top.string(), check).label("a path within the repository");
+}
+
+}  // namespace gpuplan

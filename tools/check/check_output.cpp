@@ -1,0 +1,81 @@
+#include "tools/check/check_output.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "tools/version.h"
+#include "tools/words.h"
+
+namespace gpuplan {
+namespace {
+
+// A comment holds 65,536 characters, and so fits wherever Markdown of a job goes.
+constexpr std::size_t kMostOfComment = 65'536;
+
+const Choices<CheckFormat>& formats() {
+  static const Choices<CheckFormat> words = {
+      {"table", CheckFormat::table},   {"json", CheckFormat::json},
+      {"md", CheckFormat::md},         {"github", CheckFormat::github},
+      {"gitlab", CheckFormat::gitlab}, {"junit", CheckFormat::junit},
+      {"sarif", CheckFormat::sarif},   {"openmetrics", CheckFormat::openmetrics}};
+  return words;
+}
+
+const Choices<CheckFormat>& endings() {
+  static const Choices<CheckFormat> words = {{".json", CheckFormat::json},   {".md", CheckFormat::md},
+                                             {".txt", CheckFormat::table},   {".xml", CheckFormat::junit},
+                                             {".sarif", CheckFormat::sarif}, {".prom", CheckFormat::openmetrics}};
+  return words;
+}
+
+CheckFile file_of(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  for (const auto& [word, format] : formats())
+    if (colon != std::string::npos && text.substr(0, colon) == word)
+      return {.format = format, .path = text.substr(colon + 1)};
+  const std::string name = text.substr(text.find_last_of('/') + 1);
+  if (name == "metrics.txt") return {.format = CheckFormat::openmetrics, .path = text};  // as GitLab's pages call it
+  for (const auto& [ending, format] : endings())
+    if (name.ends_with(ending) && name.size() > ending.size()) return {.format = format, .path = text};
+  throw Error("-o " + text + ": no format ends like that", ErrorKind::usage)
+      .help("endings are .json, .md, .txt, .xml (JUnit), .sarif and .prom; or name the format: -o junit:" + text);
+}
+
+}  // namespace
+
+CheckFormat check_format(const OutputOptions& options) {
+  return options.format.empty() ? CheckFormat::table : choose<CheckFormat>("--format", options.format, formats());
+}
+
+std::vector<CheckFile> check_files(const OutputOptions& options) {
+  std::vector<CheckFile> files;
+  for (const std::string& text : options.files) {
+    files.push_back(file_of(text));
+    if (files.back().path.empty()) throw Error("-o " + text + ": no file is named", ErrorKind::usage);
+  }
+  return files;
+}
+
+std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style) {
+  switch (format) {
+    case CheckFormat::table: return check_text(report, style);
+    case CheckFormat::json: return check_json(report, kVersion);
+    case CheckFormat::md: return check_md(report, kVersion, kMostOfComment);
+    case CheckFormat::github: return check_github(report);
+    case CheckFormat::gitlab: return check_gitlab(report);
+    case CheckFormat::junit: return check_junit(report);
+    case CheckFormat::sarif: return check_sarif(report, kVersion);
+    case CheckFormat::openmetrics: return check_openmetrics(report);
+  }
+  return "";
+}
+
+void write_check_file(const CheckFile& file, const std::string& text) {
+  const char* const summary = std::getenv("GITHUB_STEP_SUMMARY");
+  if (summary == nullptr || file.path != summary) return write_file(file.path, text);
+  std::ofstream stream(file.path, std::ios::app | std::ios::binary);
+  if (!(stream << text << std::flush)) throw Error("cannot write " + file.path, ErrorKind::environment);
+}
+
+}  // namespace gpuplan

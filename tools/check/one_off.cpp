@@ -1,0 +1,67 @@
+#include "tools/check/one_off.h"
+
+#include <array>
+#include <utility>
+
+#include "estimator/budget/read_budget.h"
+#include "tools/check/settings.h"
+
+namespace gpuplan {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> given(const LimitOptions& limits) {
+  const std::array<std::pair<const char*, const std::string*>, 8> all = {{{"peak", &limits.max_peak},
+                                                                          {"reserved", &limits.max_reserved},
+                                                                          {"device", &limits.max_device},
+                                                                          {"params", &limits.max_params},
+                                                                          {"step_flop", &limits.max_flop},
+                                                                          {"step_time", &limits.max_time},
+                                                                          {"cost", &limits.max_cost},
+                                                                          {"growth", &limits.max_growth}}};
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& [name, text] : all)
+    if (!text->empty()) list.emplace_back(name, *text);
+  for (const std::string& gpu : limits.fits) list.emplace_back("fits", gpu);
+  return list;
+}
+
+// In double quotes, as YAML reads them.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+bool LimitOptions::any() const { return !given(*this).empty(); }
+
+// Limits are read where gpuplan.yaml's are, out of a file that is made for them.
+Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
+  std::string budget, fits, growth;
+  for (const auto& [name, text] : given(limits)) {
+    if (name == "fits")
+      fits += (fits.empty() ? "" : ", ") + quoted(text);
+    else if (name == "growth")
+      growth = "    growth: " + quoted(text) + "\n";
+    else
+      budget += "      " + name + ": " + quoted(text) + "\n";
+  }
+  if (!fits.empty()) budget += "      fits: [" + fits + "]\n";
+  const auto source = std::make_shared<Source>();
+  source->name = "command line";
+  source->text = "gpuplan: 1\nchecks:\n  - model: " + quoted(run.model) + "\n" + growth +
+                 (budget.empty() ? "" : "    budget:\n" + budget);
+  try {
+    Budget one = read_budget(source, run_keys());
+    for (Check& check : one.checks) check.settings = settings_of(run);
+    return one;
+  } catch (const Error& error) {
+    throw Error(error.message(), ErrorKind::usage);
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,48 @@
+// One check of gpuplan.yaml: planned, measured, judged.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/market/instance.h"
+#include "estimator/report/check_report.h"
+#include "tools/check/baseline.h"
+#include "tools/planning.h"
+
+namespace gpuplan {
+
+/// What the checks of one run share; used by several threads at once.
+class CheckPlanner {
+ public:
+  /// `base`: null without one. Both have to outlive the planner.
+  CheckPlanner(std::filesystem::path top, Baseline* base, Day today);
+
+  /// Never throws Error: what cannot be planned has the state error, and why.
+  CheckResult run(const Check& check);
+
+ private:
+  struct Side;  // a model planned as the check says
+  Planning prepare(const Check& check, const RunOptions& options);
+  Side plan_head(const Check& check, CheckResult& result);
+  std::optional<Side> plan_base(const Check& check, CheckResult& result, std::optional<Measured>& saved);
+  std::vector<FitsFigures> plan_fits(const Check& check, const Side& head, const Side* base);
+  void add_causes(const Side& head, const Side& base, CheckResult& result);
+  void explain(const Side& head, CheckResult& result);
+  std::string add_cost(const Check& check, Side& side);
+  Gpu gpu_of(const std::string& text);
+  const std::vector<Instance>& instances();
+
+  std::filesystem::path top_;
+  Baseline* base_;
+  Day today_;
+  std::mutex mutex_;  // of what follows
+  std::map<std::string, Gpu> gpus_;
+  std::optional<std::vector<Instance>> instances_;
+};
+
+}  // namespace gpuplan

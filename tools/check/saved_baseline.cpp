@@ -1,0 +1,26 @@
+#include "estimator/report/read_check.h"
+#include "tools/check/baseline.h"
+#include "tools/read_source.h"
+
+namespace gpuplan {
+
+Baseline saved_baseline(const std::string& path, std::string_view version) {
+  const auto saved = std::make_shared<const SavedChecks>(read_saved_checks(*read_file_source(path)));
+  Baseline baseline;
+  baseline.rule = path + ", gpuplan " + saved->version;
+  if (saved->version != version)
+    baseline.warnings.push_back(path + " was written by gpuplan " + saved->version + ", this is " +
+                                std::string(version) + ": what differs may be the program and not the model");
+  baseline.find = [saved](const Check& head) {
+    BaseCheck base;
+    const auto at = saved->by_name.find(head.name);
+    if (at == saved->by_name.end())
+      base.note = "new: not in the base";
+    else
+      base.measured = at->second;
+    return base;
+  };
+  return baseline;
+}
+
+}  // namespace gpuplan

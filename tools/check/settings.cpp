@@ -1,0 +1,90 @@
+#include "tools/check/settings.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tools/read_source.h"
+#include "tools/swept_flags.h"
+
+namespace gpuplan {
+namespace {
+
+// Flags that are given or not; the first two may have a number too.
+constexpr std::string_view kSwitches[] = {"clip-grad-norm", "weight-decay", "optimizer-in-backward"};
+constexpr std::string_view kWords[] = {"offload", "host-copy"};
+
+std::string switched(const Setting& setting) {
+  if (setting.text == "true" || setting.text == "True") return "true";
+  if (setting.text == "false" || setting.text == "False") return "";
+  if (setting.key == "clip-grad-norm" || setting.key == "weight-decay") return setting.text;
+  throw Error(setting.key + " is true or false, not \"" + setting.text + "\"").at(setting.mark);
+}
+
+void apply(const Setting& setting, RunOptions& options) {
+  if (setting.key == "clip-grad-norm")
+    options.clip = switched(setting);
+  else if (setting.key == "weight-decay")
+    options.weight_decay = switched(setting);
+  else if (setting.key == "optimizer-in-backward")
+    options.optimizer_in_backward = !switched(setting).empty();
+  else if (setting.key == "offload")
+    options.offload = setting.text;
+  else if (setting.key == "host-copy")
+    options.host_copy = setting.text;
+  else
+    set_flag(options, setting.key, setting.text);
+}
+
+// The flag that a message is about: "--batch expects ...".
+const Setting* setting_of(const std::string& message, const Check& check) {
+  for (auto s = check.settings.rbegin(); s != check.settings.rend(); ++s) {
+    const std::size_t at = message.find("--" + s->key);
+    const std::size_t end = at + 2 + s->key.size();
+    if (at != std::string::npos && (end == message.size() || message[end] == ' ' || message[end] == ':')) return &*s;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+RunKeys run_keys() {
+  RunKeys keys = swept_names();
+  keys.insert(keys.end(), std::begin(kSwitches), std::end(kSwitches));
+  keys.insert(keys.end(), std::begin(kWords), std::end(kWords));
+  return keys;
+}
+
+RunOptions options_of(const Check& check) {
+  RunOptions options;
+  for (const Setting& setting : check.settings) apply(setting, options);
+  return options;
+}
+
+std::vector<Setting> settings_of(const RunOptions& options) {
+  std::vector<Setting> settings;
+  const auto add = [&](std::string key, std::string text) {
+    if (!text.empty()) settings.push_back({.key = std::move(key), .text = std::move(text), .key_mark = {}, .mark = {}});
+  };
+  for (const auto& [name, value] : given_flags(options)) add(name, value);
+  for (const std::string& text : options.set) {
+    const Variable v = read_variable(text);
+    add("set." + v.name, std::to_string(v.value));
+  }
+  add("clip-grad-norm", options.clip);
+  add("weight-decay", options.weight_decay);
+  add("optimizer-in-backward", options.optimizer_in_backward ? "true" : "");
+  add("offload", options.offload);
+  add("host-copy", options.host_copy);
+  return settings;
+}
+
+RunConfig run_of(const Check& check, const RunOptions& options) {
+  try {
+    return run_config(options);
+  } catch (const Error& error) {
+    const Setting* const setting = setting_of(error.message(), check);
+    throw Error(error).at(setting != nullptr ? setting->mark : check.mark);
+  }
+}
+
+}  // namespace gpuplan

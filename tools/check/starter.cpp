@@ -1,0 +1,78 @@
+#include "tools/check/starter.h"
+
+#include <algorithm>
+
+#include "estimator/budget/read_budget.h"
+#include "estimator/budget/rounded_amount.h"
+#include "estimator/integers.h"
+#include "estimator/report/format.h"
+#include "tools/check/settings.h"
+#include "tools/planning.h"
+
+namespace gpuplan {
+namespace {
+
+// As YAML has to have it: plain where that reads as itself.
+std::string scalar(const std::string& text) {
+  const bool plain = !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '/';
+  });
+  if (plain) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string with_underscores(std::string key) {
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+// The unit in which an amount has one to four digits before the point.
+std::string_view unit_for(std::int64_t bytes) {
+  return bytes < std::int64_t{10} << 20 ? " KiB" : bytes < std::int64_t{1} << 30 ? " MiB" : " GiB";
+}
+
+std::string defaults_of(const RunOptions& run) {
+  std::string text, set;
+  for (const Setting& s : settings_of(run)) {
+    if (s.key.starts_with("set."))
+      set += (set.empty() ? "" : ", ") + s.key.substr(4) + ": " + s.text;
+    else
+      text += "  " + with_underscores(s.key) + ": " + scalar(s.text) + "\n";
+  }
+  if (!set.empty()) text += "  set: {" + set + "}\n";
+  return text;
+}
+
+}  // namespace
+
+std::string starter_budget(const std::vector<std::string>& models, const RunOptions& run, std::int64_t headroom) {
+  std::string text =
+      "# Limits on what a step takes, for `gpuplan check`. `gpuplan schema budget` prints what there is.\ngpuplan: 1\n"
+      "defaults:\n" +
+      defaults_of(run) +
+      "  # Against a base (--base auto) a peak may grow by 5 % or by 256 MiB, whichever is more.\n"
+      "  growth: {peak: {fail: {percent: 5, bytes: 256 MiB}, warn: {percent: 1}}}\n"
+      "  inherited: warn  # what the base breaks as much already is not this change's doing\nchecks:\n";
+  for (const std::string& model : models) {
+    RunOptions options = run;
+    options.model = model;
+    const Report report = make_report(prepare(options));
+    const std::int64_t peak = report.peak.reading.allocated_bytes;
+    const std::int64_t limit = checked_add(peak, peak / 10'000 * headroom);
+    text += "  - model: " + scalar(model) +
+            "\n    budget:\n      peak: " + rounded_amount(limit, Unit::bytes, unit_for(limit), Rounding::up) + "  # " +
+            format_bytes(peak) + " today\n" + "      params: {max: " + std::to_string(report.model.parameters) + "}\n";
+  }
+  // What is written is read again, so that it cannot be wrong.
+  const auto source = std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = text});
+  (void)read_budget(source, run_keys());
+  return text;
+}
+
+}  // namespace gpuplan
