@@ -60,4 +60,9 @@ std::optional<std::int64_t> read_amount(std::string_view text, std::span<const A
   }
 }
 
+std::int64_t share_of(std::int64_t amount, std::int64_t hundredths) {
+  constexpr std::int64_t kWhole = 10'000;
+  return checked_add(checked_mul(amount / kWhole, hundredths), amount % kWhole * hundredths / kWhole);
+}
+
 }  // namespace gpuplan

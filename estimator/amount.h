@@ -22,4 +22,7 @@ std::span<const AmountUnit> byte_units();
 /// 12 digits, 6 after the point, with one of the units. "0" needs none. Throws Error (usage) where it exceeds 64 bits.
 std::optional<std::int64_t> read_amount(std::string_view text, std::span<const AmountUnit> units);
 
+/// So many hundredths of a percent of an amount, rounded down. Throws Error on overflow.
+std::int64_t share_of(std::int64_t amount, std::int64_t hundredths);
+
 }  // namespace gpuplan

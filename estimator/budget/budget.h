@@ -32,7 +32,7 @@ struct Threshold {
 };
 
 /// Growth against the base that is too much: more than all that is said. At least one of the two is there.
-struct GrowthLimit {
+struct GrowthBound {
   std::optional<std::int64_t> hundredths;  // of a percent of the base
   std::optional<std::int64_t> amount;      // in the smallest unit of its figure
   SourceMark mark;
@@ -40,7 +40,7 @@ struct GrowthLimit {
 
 struct Growth {
   Figure figure = Figure::peak;
-  std::optional<GrowthLimit> fail, warn;
+  std::optional<GrowthBound> fail, warn;
 };
 
 /// Limits for each module that a pattern matches (* within a name, ** across them).

@@ -37,7 +37,7 @@ std::span<const AmountUnit> units_of(Unit unit);
 std::string_view example_of(Unit unit);
 
 /// The figures of one plan; absent where they are not known.
-struct Figures {
+struct FigureValues {
   std::array<std::optional<std::int64_t>, kFigures> values;
   std::optional<std::int64_t>& operator[](Figure f) { return values[static_cast<std::size_t>(f)]; }
   const std::optional<std::int64_t>& operator[](Figure f) const { return values[static_cast<std::size_t>(f)]; }

@@ -10,12 +10,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kWhole = 10'000;  // 100 % in hundredths of a percent
-
-std::int64_t share_of(std::int64_t amount, std::int64_t hundredths) {
-  return checked_add(checked_mul(amount / kWhole, hundredths), amount % kWhole * hundredths / kWhole);
-}
-
 State state_of_level(Level level) {
   switch (level) {
     case Level::off: return State::ok;
@@ -29,7 +23,7 @@ class Judge {
  public:
   Judge(const Check& check, std::vector<Assertion>& out) : check_(check), out_(out) {}
 
-  void thresholds(const std::vector<Threshold>& limits, const Figures& head, const Figures* base,
+  void thresholds(const std::vector<Threshold>& limits, const FigureValues& head, const FigureValues* base,
                   const std::string& module) {
     for (const Threshold& t : limits) {
       const Limit& any = t.max ? *t.max : t.min ? *t.min : *t.warn;
@@ -45,7 +39,7 @@ class Judge {
     }
   }
 
-  void growth(const Figures& head, const Figures& base) {
+  void growth(const FigureValues& head, const FigureValues& base) {
     for (const Growth& g : check_.growth) {
       const std::optional<std::int64_t>& before = base[g.figure];
       if (!before) continue;  // a figure that the base has not, as a time without a GPU
@@ -123,7 +117,7 @@ class Judge {
   }
 
   // The largest value that breaks not all of what the limit says.
-  static std::int64_t allowed(const GrowthLimit& limit, std::int64_t base) {
+  static std::int64_t allowed(const GrowthBound& limit, std::int64_t base) {
     std::int64_t most = base;
     if (limit.hundredths) most = std::max(most, checked_add(base, share_of(base, *limit.hundredths)));
     if (limit.amount) most = std::max(most, checked_add(base, *limit.amount));
@@ -137,7 +131,7 @@ class Judge {
     return text + " %";
   }
 
-  void add_growth(Figure figure, const GrowthLimit& limit, std::int64_t value, std::int64_t base, State state) {
+  void add_growth(Figure figure, const GrowthBound& limit, std::int64_t value, std::int64_t base, State state) {
     Assertion a;
     a.kind = Assertion::Kind::growth;
     a.state = state;
@@ -171,8 +165,8 @@ std::string_view name_of(Assertion::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Figures figures_of(const Report& report) {
-  Figures f;
+FigureValues figure_values(const Report& report) {
+  FigureValues f;
   f[Figure::peak] = report.peak.reading.allocated_bytes;
   f[Figure::reserved] = report.peak.reading.reserved_bytes;
   f[Figure::device] = report.peak.device_bytes;
@@ -197,7 +191,7 @@ std::vector<ModuleFigures> matching_modules(const Report& report, const std::str
         modules.push_back({.path = path, .figures = {}});
       }
       if (at->second == std::string::npos) continue;
-      Figures& f = modules[at->second].figures;
+      FigureValues& f = modules[at->second].figures;
       add(f[Figure::saved], row.saved_bytes);
       add(f[Figure::params], row.parameters);
       add(f[Figure::step_flop], checked_add(checked_mul(2, row.forward_macs), row.backward_flops));
@@ -207,7 +201,7 @@ std::vector<ModuleFigures> matching_modules(const Report& report, const std::str
 }
 
 Measured measure(const Report& report, const Check& check) {
-  Measured measured{.figures = figures_of(report), .modules = {}};
+  Measured measured{.figures = figure_values(report), .modules = {}};
   for (const ModuleBudget& budget : check.modules) measured.modules.push_back(matching_modules(report, budget.pattern));
   return measured;
 }

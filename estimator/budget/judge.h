@@ -43,17 +43,17 @@ struct FitsFigures {
 /// A module that a pattern of the check matches, and what its layers take together.
 struct ModuleFigures {
   std::string path;
-  Figures figures;
+  FigureValues figures;
 };
 
 /// The figures that a report has; time where Report::time is known, never a cost.
-Figures figures_of(const Report& report);
+FigureValues figure_values(const Report& report);
 /// The modules of the report (every prefix of a layer's path, and the layers) that match, in order of the model.
 std::vector<ModuleFigures> matching_modules(const Report& report, const std::string& pattern);
 
 /// What is judged of one side.
 struct Measured {
-  Figures figures;
+  FigureValues figures;
   std::vector<std::vector<ModuleFigures>> modules;  // for each of Check::modules
 };
 Measured measure(const Report& report, const Check& check);

@@ -44,10 +44,6 @@ Limit read_limit(const YamlNode& node, Unit unit, const std::string& what) {
   return {.amount = *amount, .text = text, .mark = node.mark};
 }
 
-std::int64_t share_of(std::int64_t amount, std::int64_t hundredths) {
-  return amount / kWhole * hundredths + amount % kWhole * hundredths / kWhole;
-}
-
 // An amount, or a share of the limit above it.
 Limit read_warning(const YamlNode& node, const Threshold& threshold, const std::string& what) {
   const std::string& text = text_of(node, what);
@@ -58,8 +54,8 @@ Limit read_warning(const YamlNode& node, const Threshold& threshold, const std::
   return {.amount = share_of(threshold.max->amount, share), .text = text, .mark = node.mark};
 }
 
-GrowthLimit read_growth_limit(const YamlNode& node, Figure figure) {
-  GrowthLimit limit;
+GrowthBound read_growth_limit(const YamlNode& node, Figure figure) {
+  GrowthBound limit;
   limit.mark = node.mark;
   if (node.kind == YamlNode::Kind::scalar) {
     if (node.text.ends_with('%'))

@@ -17,7 +17,7 @@ std::string place(const SourceMark& mark) {
          std::to_string(mark.column);
 }
 
-Json figures_json(const Figures& figures) {
+Json figures_json(const FigureValues& figures) {
   Json json = Json::object();
   for (std::size_t i = 0; i < kFigureKeys.size(); ++i) json[kFigureKeys[i]] = or_null(figures.values[i]);
   return json;

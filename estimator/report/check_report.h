@@ -32,7 +32,7 @@ struct CheckResult {
   State state = State::ok;
   std::vector<Assertion> assertions;
   Measured measured;
-  std::optional<Figures> base;
+  std::optional<FigureValues> base;
   std::string base_note;   // "new: not there at the base", "configs/old.yaml at the base"
   std::string run;         // "train, batch 64, fp32, adam"
   std::string peak_place;  // "backward of lm_head"

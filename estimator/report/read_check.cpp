@@ -9,8 +9,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-Figures read_figures(const Json& json) {
-  Figures figures;
+FigureValues read_figures(const Json& json) {
+  FigureValues figures;
   for (std::size_t i = 0; i < kFigureKeys.size(); ++i) {
     const auto at = json.find(kFigureKeys[i]);
     if (at != json.end() && at->is_number_integer()) figures.values[i] = at->get<std::int64_t>();

@@ -8,8 +8,8 @@
 #include "estimator/error.h"
 #include "estimator/plan.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/changed_runs.h"
 #include "estimator/search/gpus_needed.h"
-#include "estimator/search/run_changes.h"
 
 namespace gpuplan {
 namespace {
@@ -119,7 +119,7 @@ std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& 
   std::vector<WayOut> fitting = smaller_batches(c);
   std::optional<WayOut> closest;
   if (const std::optional<WayOut> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);
-  for (const auto& [flags, run] : run_changes(c.run, gpu)) {
+  for (const auto& [flags, run] : changed_runs(c.run, gpu)) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (!bytes) continue;
     const WayOut way{.flags = flags, .device_bytes = *bytes};

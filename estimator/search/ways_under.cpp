@@ -5,7 +5,7 @@
 
 #include "estimator/error.h"
 #include "estimator/plan.h"
-#include "estimator/search/run_changes.h"
+#include "estimator/search/changed_runs.h"
 
 namespace gpuplan {
 namespace {
@@ -18,7 +18,7 @@ class Search {
   std::vector<WayUnder> ways() {
     smaller_batch();
     more_micro_batches();
-    for (const RunChange& change : run_changes(run_, gpu_ != nullptr ? *gpu_ : assumed_gpu()))
+    for (const ChangedRun& change : changed_runs(run_, gpu_ != nullptr ? *gpu_ : assumed_gpu()))
       if (change.flags != "--batch 1") add(change.flags, amount_of(change.run));
     return std::move(ways_);
   }

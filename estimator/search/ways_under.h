@@ -26,7 +26,7 @@ struct WayUnder {
 };
 
 /// Planned, each of them: the largest batch that is under the ceiling, the fewest micro-batches, and what of
-/// run_changes() helps. `gpu`: null for the device that is assumed without one. Empty where none does.
+/// changed_runs() helps. `gpu`: null for the device that is assumed without one. Empty where none does.
 std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
                                  const Ceiling& ceiling);
 

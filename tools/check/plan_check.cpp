@@ -233,7 +233,8 @@ void CheckPlanner::explain(const Side& head, CheckResult& result) {
   const bool above = broken.kind == Assertion::Kind::max || broken.kind == Assertion::Kind::growth ||
                      broken.kind == Assertion::Kind::fits;
   if (!above || unit_of(broken.figure) != Unit::bytes) return;
-  const Ceiling ceiling{.amount = [&](const Report& r) { return *figures_of(r)[broken.figure]; }, .most = broken.limit};
+  const Ceiling ceiling{.amount = [&](const Report& r) { return *figure_values(r)[broken.figure]; },
+                        .most = broken.limit};
   std::optional<Gpu> gpu = head.planning.gpu;
   for (const FitsOn& on : result.check.fits)
     if (broken.kind == Assertion::Kind::fits && on.mark.line == broken.mark.line &&

@@ -1,11 +1,11 @@
-#include "estimator/search/run_changes.h"
+#include "estimator/search/changed_runs.h"
 
 #include "estimator/device/arithmetic.h"
 
 namespace gpuplan {
 
-std::vector<RunChange> run_changes(const RunConfig& run, const Gpu& gpu) {
-  std::vector<RunChange> list;
+std::vector<ChangedRun> changed_runs(const RunConfig& run, const Gpu& gpu) {
+  std::vector<ChangedRun> list;
   const auto add = [&](const char* flags, auto change) {
     list.push_back({flags, run});
     change(list.back().run);
