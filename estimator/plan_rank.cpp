@@ -12,12 +12,11 @@
 #include "estimator/memory/collective_memory.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
-#include "estimator/optimizer/optimizer_work.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/report/make_report.h"
-#include "estimator/schedule/schedule.h"
+#include "estimator/step_parts.h"
 #include "estimator/warnings.h"
 
 namespace gpuplan {
@@ -167,44 +166,74 @@ std::int64_t allocated_states(const OptimizerWork& work) {
   return bytes;
 }
 
+// What a rank runs, before anything of it is placed.
+struct RankParts {
+  RunConfig run;  // its own
+  Gpu gpu;
+  Graph graph;
+  std::vector<Schedule> passes;
+  std::vector<FsdpUnit> units;
+  CollectiveMemory collectives;
+  OptimizerWork optimizer;
+  StateBytes states;
+
+  Placement placed() const { return place(graph, passes, optimizer, run, gpu, &collectives); }
+};
+
+// Their states are shared by definition, beside all else of one GPU.
+bool by_definition(const Strategy& strategy) {
+  return strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3;
+}
+
+RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
+                    const Gpu* named_gpu) {
+  if (named_gpu != nullptr) refuse_arithmetic(whole, *named_gpu);
+  RankParts rank;
+  rank.run = run_of_rank(whole, strategy);
+  rank.gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
+  rank.graph = build_graph(model, catalog, rank.run, rank.gpu);
+  rank.passes = make_schedules(rank.graph, rank.run, rank.gpu);
+  const Schedule& schedule = rank.passes.front();
+  if (strategy.data == DataParallel::fsdp) {
+    order_by_module(rank.graph);
+    rank.units = fsdp_units(model, catalog, rank.run, rank.gpu, rank.graph, schedule, strategy);
+    rank.collectives = fsdp_memory(rank.graph, schedule, rank.units, strategy, rank.gpu);
+    keep_shards(rank.graph, strategy, rank.passes);
+  } else if (strategy.data != DataParallel::none && !by_definition(strategy)) {
+    rank.collectives = ddp_memory(rank.graph, schedule, strategy);
+  }
+  const OptimizerWork of_all = optimizer_work(rank.graph, schedule, rank.run, rank.gpu);
+  rank.states = states_of(rank.graph, rank.run, allocated_states(of_all), strategy);
+  const Stepped stepped = stepped_by(rank.graph, schedule, strategy);
+  rank.optimizer = optimizer_work(stepped.graph, stepped.schedule, rank.run, rank.gpu);
+  return rank;
+}
+
 }  // namespace
+
+std::int64_t rank_reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                                 const Gpu& gpu) {
+  if (by_definition(strategy))
+    return plan_rank(model, catalog, run, strategy, {}, &gpu).report.peak.reading.reserved_bytes;
+  return make_rank(model, catalog, run, strategy, &gpu).placed().peak.reserved_bytes;
+}
 
 RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
                    const Topology& topology, const Gpu* named_gpu) {
-  if (named_gpu != nullptr) refuse_arithmetic(whole, *named_gpu);
-  const RunConfig run = run_of_rank(whole, strategy);
-  const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
-  Graph graph = build_graph(model, catalog, run, gpu);
-  std::vector<Schedule> passes;
-  passes.reserve(2);
-  passes.push_back(make_schedule(graph, run, gpu));
-  if (run.micro_batches > 1) passes.push_back(make_schedule(graph, run, gpu, &passes.front()));
-
+  const RankParts rank = make_rank(model, catalog, whole, strategy, named_gpu);
   RankPlan planned;
   planned.strategy = strategy;
-  std::vector<FsdpUnit> units;
-  CollectiveMemory collectives;
-  const bool by_definition = strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3;
-  if (strategy.data == DataParallel::fsdp) {
-    order_by_module(graph);
-    units = fsdp_units(model, catalog, run, gpu, graph, passes.front(), strategy);
-    collectives = fsdp_memory(graph, passes.front(), units, strategy, gpu);
-    keep_shards(graph, strategy, passes);
-  } else if (strategy.data != DataParallel::none && !by_definition) {
-    collectives = ddp_memory(graph, passes.front(), strategy);
-  }
-  planned.communication = communication(graph, units, strategy, run.micro_batches, topology);
-  planned.states = states_of(graph, run, allocated_states(optimizer_work(graph, passes.front(), run, gpu)), strategy);
-  const Stepped stepped = stepped_by(graph, passes.front(), strategy);
-  const OptimizerWork optimizer = optimizer_work(stepped.graph, stepped.schedule, run, gpu);
-  Placement placement = place(graph, passes, optimizer, run, gpu, &collectives);
-  const TensorLevels levels = tensor_levels(graph, passes, optimizer, run);
-  Report& r = planned.report = make_report({model, graph, passes, optimizer, placement, levels}, run, gpu);
+  planned.states = rank.states;
+  planned.communication = communication(rank.graph, rank.units, strategy, rank.run.micro_batches, topology);
+  Placement placement = rank.placed();
+  const TensorLevels levels = tensor_levels(rank.graph, rank.passes, rank.optimizer, rank.run);
+  Report& r = planned.report =
+      make_report({model, rank.graph, rank.passes, rank.optimizer, placement, levels}, rank.run, rank.gpu);
   r.phases = std::move(placement.phases);
   r.timeline = std::move(placement.timeline);
-  if (named_gpu != nullptr) r.gpu = gpu;
-  r.warnings = warnings_about(model, graph, run, named_gpu);
-  if (by_definition) share_states(r, planned.states);
+  if (named_gpu != nullptr) r.gpu = rank.gpu;
+  r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
+  if (by_definition(strategy)) share_states(r, planned.states);
   if (strategy.data == DataParallel::fsdp) {
     r.bytes.parameters = planned.states.parameters;
     r.bytes.gradients = planned.states.gradients;

@@ -12,5 +12,8 @@ namespace gpuplan {
 /// divide, and for loops that are not planned with several GPUs.
 RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
                    const Topology& topology, const Gpu* gpu = nullptr);
+/// plan_rank(...).report.peak.reading.reserved_bytes, for a search that asks for little else.
+std::int64_t rank_reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                                 const Gpu& gpu);
 
 }  // namespace gpuplan
