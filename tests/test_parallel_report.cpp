@@ -125,14 +125,16 @@ TEST_CASE("as many GPUs are needed as it takes for a rank's share to fit, and on
   run.optimizer.kind = OptimizerKind::adam;
   const Gpu gpu = assumed_gpu();
   const std::int64_t usable = std::int64_t{3} << 30;
-  const auto needed = gpus_needed(zoo_model("resnet50"), make_catalog(), run, DataParallel::ddp, gpu, usable);
-  REQUIRE(needed);
-  CHECK(needed->device_bytes <= usable);
   Strategy s;
   s.data = DataParallel::ddp;
+  s.gpus = 2;
+  const auto needed = gpus_needed(zoo_model("resnet50"), make_catalog(), run, s, gpu, usable);
+  REQUIRE(needed);
+  CHECK(needed->device_bytes <= usable);
+  CHECK(needed->batch == 64);
   s.gpus = needed->gpus / 2;
   CHECK(plan_rank(zoo_model("resnet50"), make_catalog(), run, s, {}, &gpu).report.peak.device_bytes > usable);
-  CHECK(!gpus_needed(zoo_model("resnet50"), make_catalog(), run, DataParallel::ddp, gpu, 1 << 20));
+  CHECK(!gpus_needed(zoo_model("resnet50"), make_catalog(), run, s, gpu, 1 << 20));
 }
 
 }  // namespace gpuplan

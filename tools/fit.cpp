@@ -3,21 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "estimator/plan.h"
+#include "estimator/plan_rank.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/rent_job.h"
+#include "estimator/search/offers.h"
+#include "estimator/search/pace.h"
 #include "estimator/search/workers.h"
-#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
+#include "tools/fit_options.h"
 #include "tools/instance_input.h"
-#include "tools/money.h"
-#include "tools/output_options.h"
 #include "tools/planning.h"
-#include "tools/run_options.h"
 #include "tools/run_words.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
@@ -26,79 +27,6 @@
 namespace gpuplan {
 
 namespace {
-
-struct FitOptions {
-  RunOptions run;
-  OutputOptions output;
-  std::vector<std::string> on, providers;
-  std::string max_batch, region, budget, prices, emit, samples, epochs;
-  bool spot = false;
-};
-
-// The GPUs that --on or --gpu name, as it names them; of the table all.
-std::vector<Gpu> gpus_of(const FitOptions& options) {
-  if (!options.on.empty() && !options.run.gpu.empty())
-    throw Error("--on and --gpu both say on what: take one of them", ErrorKind::usage);
-  std::vector<std::string> names = options.on;
-  if (!options.run.gpu.empty()) names.push_back(options.run.gpu);
-  if (names.empty()) return gpu_table();
-  std::vector<Gpu> gpus;
-  for (const std::string& name : names) {
-    RunOptions run;
-    run.gpu = name;
-    gpus.push_back(*load_gpu(run));
-    const auto same = [&](const Gpu& other) { return other.name == gpus.back().name; };
-    if (std::ranges::count_if(gpus, same) > 1)
-      throw Error("--on names " + gpus.back().name + " twice", ErrorKind::usage);
-    if (usable_bytes(gpus.back()) <= 0)
-      throw Error("how much memory " + gpus.back().title + " has is not known: its file says no memory_bytes");
-  }
-  return gpus;
-}
-
-FitQuestion question_of(const FitOptions& options) {
-  FitQuestion question;
-  RunOptions run = options.run;
-  if (run.batch.empty()) run.batch = run.micro_batches;  // the smallest that splits into them
-  question.run = run_config(run);
-  if (question.run.allocator != AllocatorKind::caching)
-    throw Error("--allocator: what fits is asked of PyTorch's caching allocator", ErrorKind::usage);
-  if (!options.run.batch.empty()) question.batch = question.run.batch;
-  if (!options.max_batch.empty()) question.most = whole_number("--max-batch", options.max_batch, 1, question.most);
-  if (question.batch && *question.batch > question.most)
-    throw Error("--batch " + options.run.batch + " is more than --max-batch " + options.max_batch, ErrorKind::usage);
-  if (question.run.micro_batches > question.most)
-    throw Error("--max-batch " + options.max_batch + " is less than a sample for each micro-batch", ErrorKind::usage);
-  if (!options.budget.empty()) question.most_usd = usd_per_hour("--budget", options.budget);
-  if (!options.samples.empty()) question.samples = amount("--samples", options.samples, 1e12);
-  if (question.samples && question.run.generation.part != Generation::Part::none)
-    throw Error("--samples: a step of a generation makes a token of each sample, not samples", ErrorKind::usage)
-        .help("leave --phase out, or --samples");
-  if (!options.epochs.empty()) {
-    if (!question.samples) throw Error("--epochs says how often --samples are seen: give both", ErrorKind::usage);
-    question.epochs = amount("--epochs", options.epochs, 1e6);
-  }
-  question.spot = options.spot;
-  question.providers = options.providers;
-  question.region = options.region;
-  return question;
-}
-
-void refuse_unknown(const char* flag, const std::string& word, std::vector<std::string> words) {
-  std::ranges::sort(words);
-  words.erase(std::unique(words.begin(), words.end()), words.end());  // Clang 14 cannot use libstdc++'s ranges::unique
-  if (std::ranges::find(words, word) == words.end()) throw unknown_word(flag, word, words);
-}
-
-void refuse_unknown_places(const FitOptions& options, const std::vector<Instance>& instances) {
-  std::vector<std::string> providers, regions;
-  for (const Instance& i : instances) {
-    providers.push_back(i.provider);
-    if (!i.region.empty()) regions.push_back(i.region);
-  }
-  for (const std::string& provider : options.providers) refuse_unknown("--provider", provider, providers);
-  if (!options.region.empty()) refuse_unknown("--region", options.region, regions);
-}
 
 // A GPU that the user names has to have the arithmetic; of the whole table those that do not are left out.
 void refuse_named(const FitReport& report) {
@@ -110,32 +38,50 @@ void refuse_named(const FitReport& report) {
 
 // What most people look for stands first: what fits, at its price.
 void sort_by_price(Fit& fit) {
-  const auto key = [](const FitRow& row) {
+  std::vector<std::size_t> order(fit.rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    const FitRow& row = fit.rows[i];
     return std::tuple(!row.fits, row.usd.value_or(HUGE_VAL), row.usable_bytes);
-  };
-  const std::string chosen = fit.chosen ? fit.rows[*fit.chosen].gpu.name : "";
-  std::ranges::stable_sort(fit.rows, {}, key);
-  for (std::size_t i = 0; i < fit.rows.size(); ++i)
-    if (fit.rows[i].gpu.name == chosen) fit.chosen = i;
+  });
+  std::vector<FitRow> sorted;
+  std::optional<std::size_t> chosen;
+  for (const std::size_t i : order) {
+    if (fit.chosen == i) chosen = sorted.size();
+    sorted.push_back(std::move(fit.rows[i]));
+  }
+  fit.rows = std::move(sorted);
+  fit.chosen = chosen;
+}
+
+// With what may be taken of its memory as all there is.
+Gpu within_limit(Gpu gpu, const FitQuestion& question) {
+  gpu.cuda_total_bytes = limit_bytes(gpu, question);
+  return gpu;
 }
 
 // Where nothing fits: the GPU that lacks least, and the changes that help there.
-void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& gpus) {
+void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& table) {
+  const FitQuestion& question = report.question;
   std::int64_t least = 0;
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
     const FitRow& row = report.fit.rows[i];
-    const std::int64_t needs = report.question.batch ? row.asked_bytes : row.largest.bytes;
-    const std::int64_t lacks = needs - row.usable_bytes;
+    const std::int64_t needs = question.batch ? row.asked_bytes : row.largest.bytes;
+    const std::int64_t lacks = needs - row.limit_bytes;
     if (!row.refused.empty() || needs == 0 || (report.closest && lacks >= least)) continue;
     report.closest = i;
     least = lacks;
   }
   if (!report.closest) return;
-  RunConfig run = report.question.run;
   const FitRow& row = report.fit.rows[*report.closest];
-  if (!report.question.batch) run.batch = row.largest.least;
-  const Gpu& gpu = row.gpu;
-  report.ways = ways_out(model, make_catalog(), plan(model, make_catalog(), run, &gpu), gpu, gpus);
+  RunConfig run = question.run;
+  run.batch = question.batch.value_or(row.largest.least);
+  const Gpu gpu = within_limit(row.gpu, question);
+  std::vector<Gpu> others;
+  for (const Gpu& other : table) others.push_back(within_limit(other, question));
+  const Report step = row.strategy.gpus > 1 ? plan_rank(model, make_catalog(), run, row.strategy, {}, &gpu).report
+                                            : plan(model, make_catalog(), run, &gpu);
+  report.ways = ways_out(model, make_catalog(), step, gpu, others, row.strategy);
 }
 
 // What the report is made of, besides.
@@ -144,12 +90,30 @@ struct Answer {
   std::vector<Instance> instances;
 };
 
+bool fits_any(const Fit& fit) { return std::ranges::any_of(fit.rows, &FitRow::fits); }
+
+// Nobody asked for several GPUs, and one is not enough: the instances that have several are asked.
+void try_several(FitReport& report, const auto& fit_of) {
+  FitQuestion several = report.question;
+  several.gpus.clear();
+  several.uses_idle = false;
+  try {
+    Fit fit = fit_of(several);
+    if (!fits_any(fit)) return;
+    report.fit = std::move(fit);
+  } catch (const Error&) {
+    return;  // the run is none for several
+  }
+  report.question = several;
+  report.one_is_not_enough = true;
+}
+
 Answer make_fit_report(const FitOptions& options) {
   refuse_learned_trace(options.run.model);
   FitReport report;
   report.question = question_of(options);
   const std::vector<Gpu> gpus = gpus_of(options);
-  report.all_gpus = options.on.empty() && options.run.gpu.empty();
+  report.all_gpus = options.all_gpus();
   const std::vector<Gpu> table = report.all_gpus ? gpus : gpu_table();
   std::vector<Instance> instances = load_instances(options.prices, table);
   refuse_unknown_places(options, instances);
@@ -157,14 +121,19 @@ Answer make_fit_report(const FitOptions& options) {
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
   const HostCopy copy = host_copy(options.run);
-  const StepSeconds seconds = [&](const RunConfig& run, const Gpu& gpu) -> std::optional<double> {
-    const auto time = step_time(model, make_catalog(), run, gpu, copy);
-    return time ? std::optional(time->seconds()) : std::nullopt;
+  const PaceOfStep pace = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+                              const Topology& topology) {
+    return pace_of_step(model, make_catalog(), run, gpu, strategy, topology, copy);
   };
-  report.fit = find_fit(model, make_catalog(), report.question, gpus, instances, cores(), seconds);
+  const auto fit_of = [&](const FitQuestion& question) {
+    return find_fit(model, make_catalog(), question, gpus, instances, cores(), pace);
+  };
+  report.fit = fit_of(report.question);
   refuse_named(report);
+  if (!fits_any(report.fit) && options.gpus.empty() && report.question.run.mode == Mode::train)
+    try_several(report, fit_of);
   if (report.all_gpus) sort_by_price(report.fit);
-  if (std::ranges::none_of(report.fit.rows, &FitRow::fits)) find_ways(report, model, table);
+  if (!fits_any(report.fit)) find_ways(report, model, table);
   return {std::move(report), std::move(instances)};
 }
 
@@ -175,7 +144,7 @@ std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chose
   const std::int64_t batch = batch_of(chosen, question);
   std::vector<Instance> list;
   for (const FitRow& row : answer.report.fit.rows) {
-    if (row.largest.samples < batch || !row.fits) continue;
+    if (row.largest.samples < batch || !row.fits || row.strategy.gpus > 1) continue;
     for (const Instance& i : rentable(row.gpu, question, answer.instances))
       if (sky_rents(i) && (!question.most_usd || *price_of(i, question) <= *question.most_usd)) list.push_back(i);
   }
@@ -205,6 +174,11 @@ int emit(const Answer& answer, const FitOptions& options, Engine engine) {
     return 1;
   }
   const FitRow& chosen = report.fit.rows[*report.fit.chosen];
+  if (chosen.strategy.gpus > 1)
+    throw Error("--emit: gpuplan validate, which the job runs, is of one GPU, and " +
+                    std::to_string(chosen.strategy.gpus) + " are needed",
+                ErrorKind::usage)
+        .help("leave --gpus out, or take a smaller --batch");
   RentJob job;
   job.name = report.model;
   job.model = options.run.model;
@@ -254,29 +228,7 @@ int run_fit(const FitOptions& options) {
 void add_fit_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FitOptions>();
   CLI::App* const command = app.add_subcommand("fit", "The largest batch of each GPU, its price, and which to take");
-  add_run_options(*command, options->run);
-  const char* const question = "What is asked";
-  command->add_option("--on", options->on, "Of these GPUs, with commas (all)")
-      ->delimiter(',')
-      ->type_name("GPU")
-      ->group(question);
-  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
-    command->add_option(names, value, text)->type_name(type)->group(question);
-  };
-  add("--max-batch", options->max_batch, "N", "No larger batch than this");
-  command->add_option("--provider", options->providers, "Rented from this cloud; several with commas")
-      ->delimiter(',')
-      ->type_name("NAME")
-      ->group(question);
-  add("--region", options->region, "NAME", "Rented in this region");
-  command->add_flag("--spot", options->spot, "At the price of preemptible instances")->group(question);
-  add("--budget", options->budget, "AMOUNT", "An hour of the instance costs no more, as in 5usd/h");
-  add("--samples", options->samples, "N", "Of an epoch, as in 1.28M: how long it takes and what it costs");
-  add("--epochs", options->epochs, "N", "Of the run");
-  add("--prices", options->prices, "FILE", "Instances of this file, as gpuplan instances import writes it");
-  add("--emit", options->emit, "sky|slurm",
-      "Prints a job that validates the chosen one: SkyPilot's task, or sbatch's script");
-  add_output_options(*command, options->output);
+  add_fit_options(*command, *options);
   command->callback([options, &exit_code] { exit_code = run_fit(*options); });
 }
 

@@ -6,7 +6,7 @@ namespace gpuplan {
 
 const std::vector<LaterFlag>& later_flags() {
   static const std::vector<LaterFlag> flags = {
-      {"--margin", "a safety margin"},
+      {"--margin", "a safety margin of other commands than fit"},
       {"--flop", "another FLOP convention (there is --count-as)"},
       {"--exit-zero", "report-only runs"},
       {"--no-config", "a configuration file"},

@@ -7,21 +7,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kMostGpus = 1 << 20;
-
 std::int64_t number_or(const char* flag, const std::string& text, std::int64_t fallback, std::int64_t least,
                        std::int64_t most) {
   return text.empty() ? fallback : whole_number(flag, text, least, most);
-}
-
-DataParallel kind_of(const std::string& word) {
-  return choose<DataParallel>("--zero", word,
-                              {{"0", DataParallel::ddp},
-                               {"ddp", DataParallel::ddp},
-                               {"1", DataParallel::zero1},
-                               {"2", DataParallel::zero2},
-                               {"3", DataParallel::zero3},
-                               {"fsdp", DataParallel::fsdp}});
 }
 
 void need_gpus(const SeveralGpusOptions& o) {
@@ -35,6 +23,16 @@ void need_gpus(const SeveralGpusOptions& o) {
 }
 
 }  // namespace
+
+DataParallel data_parallel_kind(const std::string& word) {
+  return choose<DataParallel>("--zero", word,
+                              {{"0", DataParallel::ddp},
+                               {"ddp", DataParallel::ddp},
+                               {"1", DataParallel::zero1},
+                               {"2", DataParallel::zero2},
+                               {"3", DataParallel::zero3},
+                               {"fsdp", DataParallel::fsdp}});
+}
 
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   const auto add = [&](const char* name, std::string& value, const char* type, const char* text) {
@@ -60,7 +58,7 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   }
   Strategy s;
   s.gpus = whole_number("--gpus", o.gpus, 1, kMostGpus);
-  s.data = o.zero.empty() ? DataParallel::ddp : kind_of(o.zero);
+  s.data = o.zero.empty() ? DataParallel::ddp : data_parallel_kind(o.zero);
   s.tensor = number_or("--tp", o.tensor, 1, 1, kMostGpus);
   s.pipeline = number_or("--pp", o.pipeline, 1, 1, kMostGpus);
   if (s.gpus % (s.tensor * s.pipeline) != 0)

@@ -1,6 +1,7 @@
 // The flags of plan that spread a step over several GPUs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,11 @@ struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap;
   bool bucket_view = false, keep_unsharded = false;
 };
+
+/// The word of --zero.
+DataParallel data_parallel_kind(const std::string& word);
+/// How many GPUs a step may be spread over.
+constexpr std::int64_t kMostGpus = 1 << 20;
 
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& options);
 /// Nothing for one GPU. Throws Error (usage) for values that are not understood and for flags without --gpus.

@@ -1,14 +1,17 @@
 #include "estimator/report/fit_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "estimator/market/csv.h"
 #include "estimator/number_text.h"
 #include "estimator/report/gpu_list.h"
 #include "estimator/report/instance_list.h"
 #include "estimator/report/run_names.h"
+#include "estimator/report/several_gpus.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
+#include "estimator/search/device_bytes.h"
 
 namespace gpuplan {
 namespace {
@@ -26,6 +29,7 @@ class Screen : public StyledScreen {
   TextTable table() const;
   std::string left_out() const;
   std::string untimed() const;
+  std::string limit() const;
   std::string prices(Day today) const;
   std::string no_fit() const;
 
@@ -41,7 +45,18 @@ class Screen : public StyledScreen {
   bool timed() const {
     return any([](const FitRow& row) { return row.step_seconds.has_value(); });
   }
+  bool shared() const {
+    return any([](const FitRow& row) { return row.strategy.gpus > 1; });
+  }
+  // "l4", "8 × l4"
+  std::string gpu_cell(const FitRow& row) const {
+    const std::int64_t n = row.strategy.gpus;
+    return (n > 1 ? format_count(n) + (style_.unicode ? " × " : " x ") : "") + row.gpu.name;
+  }
   std::string instance_cell(const FitRow& row) const;
+  std::string margin_words() const {
+    return question_.margin > 0 ? " beside the margin of " + number_text(100 * question_.margin) + " %" : "";
+  }
   std::vector<std::string> heading() const;
   std::vector<std::string> cells(const FitRow& row) const;
   std::string batch_cell(const FittingBatch& batch) const {
@@ -61,16 +76,20 @@ std::string Screen::headline() const {
   if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
   out += dot() + "PyTorch " + version_text(run.pytorch);
   for (const std::string& words : extra_words(run)) out += dot() + words;
+  if (report_.one_is_not_enough) out += "\n  one GPU is not enough: these share the batch in equal parts";
   return out + "\n\n";
 }
 
 std::vector<std::string> Screen::heading() const {
   std::vector<std::string> words = {"GPU", "usable MiB"};
+  if (shared()) words.insert(words.begin() + 1, "shared by");
   if (question_.batch) words.push_back("batch " + format_count(*question_.batch));
   words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
     words.insert(words.end(), {"USD/h", "instance", "price of"});
-  if (timed()) words.insert(words.end(), {"samples/s", "USD/1M samples"});
+  if (timed()) words.emplace_back("samples/s");
+  if (timed() && shared()) words.emplace_back("scaling");
+  if (timed()) words.emplace_back("USD/1M samples");
   if (timed() && question_.samples) words.insert(words.end(), {"epoch", "USD/epoch"});
   if (timed() && question_.samples && question_.epochs != 1) words.insert(words.end(), {"run", "USD/run"});
   words.emplace_back("");
@@ -78,7 +97,9 @@ std::vector<std::string> Screen::heading() const {
 }
 
 std::vector<std::string> Screen::cells(const FitRow& row) const {
-  std::vector<std::string> words = {row.gpu.name, format_count(row.usable_bytes >> 20)};
+  std::vector<std::string> words = {gpu_cell(row), format_count(row.usable_bytes >> 20)};
+  if (shared())
+    words.insert(words.begin() + 1, row.strategy.gpus > 1 ? std::string(title_of(row.strategy.data)) : std::string());
   if (question_.batch)
     words.push_back(row.asked_bytes > 0
                         ? mark(row.fits) + " " + format_count(percent(row.asked_bytes, row.usable_bytes)) + " %"
@@ -96,6 +117,7 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
   if (!timed()) return words;
   const std::optional<double> speed = samples_per_second(row, question_);
   words.push_back(speed ? format_rate(*speed) : "");
+  if (shared()) words.push_back(row.efficiency ? format_count(std::llround(100 * *row.efficiency)) + " %" : "");
   words.push_back(format_usd(usd_per_million(row, question_)));
   if (!question_.samples) return words;
   const std::optional<double> epoch = epoch_seconds(row, question_);
@@ -109,17 +131,23 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
   return words;
 }
 
+// "aws g5.xlarge", "aws p5.48xlarge (8 GPUs, 7 idle)", "2 × aws p5.48xlarge (16 GPUs)"
 std::string Screen::instance_cell(const FitRow& row) const {
   if (!row.instance) return "";
   const Instance& i = *row.instance;
-  return i.provider + " " + i.name + (i.gpu_count > 1 ? " (" + number_text(i.gpu_count) + " GPUs)" : "");
+  const std::int64_t idle = row.idle_gpus(), all = row.strategy.gpus + idle;
+  std::string words = i.provider + " " + i.name;
+  if (row.instances > 1) words.insert(0, format_count(row.instances) + (style_.unicode ? " × " : " x "));
+  if (all > 1) words += " (" + format_count(all) + " GPUs" + (idle > 0 ? ", " + format_count(idle) + " idle)" : ")");
+  return words;
 }
 
 TextTable Screen::table() const {
   const std::vector<std::string> names = heading();
   std::vector<TextTable::Align> columns(names.size(), right);
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (i == 0 || names[i] == "instance" || names[i] == "price of" || i + 1 == names.size()) columns[i] = left;
+    if (i == 0 || names[i] == "shared by" || names[i] == "instance" || names[i] == "price of" || i + 1 == names.size())
+      columns[i] = left;
   TextTable table(columns);
   table.row(names);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -137,9 +165,13 @@ TextTable Screen::table() const {
 // Of the whole list only: those that a person named are rows or errors.
 std::string Screen::left_out() const {
   if (!report_.all_gpus) return "";
+  std::vector<std::string> seen;
+  for (const FitRow& row : rows_)
+    if (shown(row)) seen.push_back(row.gpu.name);
   std::string small, lacking;
   for (const FitRow& row : rows_) {
-    if (shown(row)) continue;
+    if (std::ranges::find(seen, row.gpu.name) != seen.end()) continue;
+    seen.push_back(row.gpu.name);
     std::string& list = row.refused.empty() ? small : lacking;
     list += (list.empty() ? "" : ", ") + row.gpu.name;
   }
@@ -153,8 +185,25 @@ std::string Screen::left_out() const {
 std::string Screen::untimed() const {
   std::string list;
   for (const FitRow& row : rows_)
-    if (timed() && shown(row) && row.fits && !row.step_seconds) list += (list.empty() ? "" : ", ") + row.gpu.name;
-  return list.empty() ? "" : "  no time, so not compared: " + list + " (a rate or the host link is not known)\n";
+    if (timed() && shown(row) && row.fits && !row.step_seconds) list += (list.empty() ? "" : ", ") + gpu_cell(row);
+  return list.empty() ? "" : "  no time, so not compared: " + list + " (a rate or a link is not known)\n";
+}
+
+// What a figure of `needs` is, and what it may be.
+std::string Screen::limit() const {
+  std::optional<std::int64_t> context;
+  bool alike = true;
+  for (const FitRow& row : rows_) {
+    if (!shown(row)) continue;
+    const std::int64_t bytes = context_bytes(question_.run, row.gpu);
+    alike = alike && context.value_or(bytes) == bytes;
+    context = bytes;
+  }
+  const char* const at_most = style_.unicode ? " ≤ usable" : " <= usable";
+  std::string out = "  needs = reserved + " + (context && alike ? bytes(*context) + " of" : std::string("its")) +
+                    " CUDA context" + at_most;
+  if (question_.margin > 0) out += (style_.unicode ? " × " : " x ") + number_text(100 - 100 * question_.margin) + " %";
+  return out + dot() + "--runtime and --margin change that\n";
 }
 
 std::string Screen::prices(Day today) const {
@@ -162,8 +211,13 @@ std::string Screen::prices(Day today) const {
   for (const FitRow& row : rows_)
     if (row.instance && shown(row)) instances.push_back(*row.instance);
   if (instances.empty()) return "";
-  return std::string("  USD for an hour of the whole instance, Linux, ") + (question_.spot ? "spot" : "on demand") +
-         (timed() ? "; times are modelled, of one GPU" : "") + "\n" + stale_prices_text(instances, today);
+  const bool idle = any([](const FitRow& row) { return row.idle_gpus() > 0; });
+  return std::string("  USD for an hour of whole instances, Linux, ") + (question_.spot ? "spot" : "on demand") +
+         (timed() ? "; times are modelled" : "") + "\n" +
+         (idle ? std::string("  idle GPUs are paid for, too") +
+                     (question_.gpus.empty() ? "\n" : ": --gpus any has rows that use them\n")
+               : "") +
+         stale_prices_text(instances, today);
 }
 
 std::string Screen::no_fit() const {
@@ -176,13 +230,14 @@ std::string Screen::no_fit() const {
     const std::int64_t needs = question_.batch ? row.asked_bytes : row.largest.bytes;
     const std::int64_t batch = question_.batch.value_or(row.largest.least);
     out += "  " + mark(false) + " batch " + format_count(batch) + " needs " + bytes(needs) + ", " +
-           bytes(needs - row.usable_bytes) + " more than " + row.gpu.title + " has\n";
+           bytes(needs - row.limit_bytes) + " more than " + row.gpu.title + " has" + margin_words() +
+           (row.strategy.gpus > 1 ? ", on each of " + format_count(row.strategy.gpus) : "") + "\n";
   }
   if (report_.ways.empty()) return out;
   TextTable table({left, right, left});
   bool helps = false;
   for (const WayOut& way : report_.ways) {
-    helps = helps || way.fits(report_.closest ? rows_[*report_.closest].usable_bytes : 0);
+    helps = helps || way.fits(report_.closest ? rows_[*report_.closest].limit_bytes : 0);
     table.row({way.flags, bytes(way.device_bytes),
                way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
   }
@@ -197,14 +252,26 @@ std::string number(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }
 std::string arguments_of(const FitRow& row, const FitQuestion& question) {
   std::string gpu = row.gpu.name;
   std::erase(gpu, ' ');  // of a size
-  return "--batch " + std::to_string(batch_of(row, question)) + " --gpu " + gpu;
+  std::string words = "--batch " + std::to_string(batch_of(row, question)) + " --gpu " + gpu;
+  if (row.strategy.gpus == 1) return words;
+  words += " --gpus " + std::to_string(row.strategy.gpus);
+  switch (row.strategy.data) {
+    case DataParallel::zero1: return words + " --zero 1";
+    case DataParallel::zero2: return words + " --zero 2";
+    case DataParallel::zero3: return words + " --zero 3";
+    case DataParallel::fsdp: return words + " --zero fsdp";
+    case DataParallel::none:
+    case DataParallel::ddp: break;
+  }
+  return words;
 }
 
 std::string fit_text(const FitReport& report, const TextStyle& style, Day today) {
   const Screen screen(report, style);
   std::string out = screen.headline();
   const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
-  if (!none_shown) out += screen.table().text() + screen.left_out() + screen.untimed() + screen.prices(today);
+  if (!none_shown)
+    out += screen.table().text() + screen.left_out() + screen.untimed() + screen.limit() + screen.prices(today);
   const std::string no = screen.no_fit();
   return out + (no.empty() || none_shown ? "" : "\n") + no;
 }
@@ -215,7 +282,9 @@ std::string fit_csv(const FitReport& report) {
   std::string out =
       "gpu,title,usable_bytes,refused,asked_bytes,fits,largest_batch,largest_device_bytes,power_of_two,"
       "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,batch,step_seconds,"
-      "samples_per_second,usd_per_million_samples,epoch_seconds,usd_per_epoch,run_seconds,usd_per_run,pareto,chosen\n";
+      "samples_per_second,usd_per_million_samples,epoch_seconds,usd_per_epoch,run_seconds,usd_per_run,pareto,chosen,"
+      "gpus,data_parallel,instances,idle_gpus,limit_bytes,"
+      "scaling_efficiency\n";
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
     const FitRow& row = report.fit.rows[i];
     out += csv_field(row.gpu.name) + "," + csv_field(row.gpu.title) + "," + std::to_string(row.usable_bytes) + "," +
@@ -236,7 +305,11 @@ std::string fit_csv(const FitReport& report) {
           usd_for(row, epoch), run, usd_for(row, run)})
       out += "," + (n ? number_text(*n) : "");
     out += row.pareto ? ",true" : ",false";
-    out += report.fit.chosen == i ? ",true\n" : ",false\n";
+    out += report.fit.chosen == i ? ",true," : ",false,";
+    out += std::to_string(row.strategy.gpus) + "," +
+           (row.strategy.gpus > 1 ? std::string(name_of(row.strategy.data)) : "") + "," +
+           (row.instance ? std::to_string(row.instances) + "," + std::to_string(row.idle_gpus()) : ",") + "," +
+           std::to_string(row.limit_bytes) + "," + (row.efficiency ? number_text(*row.efficiency) : "") + "\n";
   }
   return out;
 }

@@ -19,12 +19,14 @@ struct FitReport {
   std::string model, file;
   FitQuestion question;
   Fit fit;
-  bool all_gpus = false;     // no GPU was named: those that do not fit, or lack an arithmetic, are listed by name only
-  std::vector<WayOut> ways;  // where nothing fits: for the step on `closest`
+  bool all_gpus = false;  // no GPU was named: those that do not fit, or lack an arithmetic, are listed by name only
+  bool one_is_not_enough = false;      // so that several were asked, though the question had not
+  std::vector<WayOut> ways;            // where nothing fits: for the step on `closest`
   std::optional<std::size_t> closest;  // the row that lacks least
 };
 
-/// "--batch 239 --gpu l4": what the row means to `gpuplan plan`, in words that a shell does not split.
+/// "--batch 239 --gpu l4", "--batch 64 --gpu h100 --gpus 8 --zero fsdp": what the row means to `gpuplan plan`, in words
+/// that a shell does not split.
 std::string arguments_of(const FitRow& row, const FitQuestion& question);
 
 /// A row for each GPU, what is chosen and why, how old the prices are on the day `today`; where nothing fits the

@@ -7,7 +7,10 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/error.h"
 #include "estimator/integers.h"
+#include "estimator/plan_rank.h"
 #include "estimator/search/device_bytes.h"
+#include "estimator/search/fit_choice.h"
+#include "estimator/search/offers.h"
 #include "estimator/search/workers.h"
 
 namespace gpuplan {
@@ -16,16 +19,16 @@ namespace {
 // The plans of GPUs that reserve alike, each batch planned once.
 class Reservations {
  public:
-  Reservations(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
-      : model_(model), catalog_(catalog), run_(run), gpu_(gpu) {}
+  Reservations(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy, const Gpu& gpu)
+      : model_(model), catalog_(catalog), run_(run), strategy_(strategy), gpu_(gpu) {}
 
-  // Of micro-batches of so many samples each; nothing where that cannot be run.
+  // Of micro-batches of so many samples each, on every GPU; nothing where that cannot be run.
   std::optional<std::int64_t> of(std::int64_t samples) {
     const auto [at, is_new] = known_.try_emplace(samples);
     if (is_new) {
       try {
-        run_.batch = checked_mul(samples, run_.micro_batches);
-        at->second = reserved_bytes(model_, catalog_, run_, gpu_);
+        run_.batch = checked_mul(checked_mul(samples, run_.micro_batches), strategy_.gpus);
+        at->second = reserved();
       } catch (const Error& error) {
         if (!refusal_) refusal_ = error;
       }
@@ -40,185 +43,194 @@ class Reservations {
   }
 
  private:
+  std::int64_t reserved() const {
+    if (strategy_.data == DataParallel::none) return reserved_bytes(model_, catalog_, run_, gpu_);
+    return rank_reserved_bytes(model_, catalog_, run_, strategy_, gpu_);
+  }
+
   const Model& model_;
   Catalog catalog_;
   RunConfig run_;
+  Strategy strategy_;
   const Gpu& gpu_;
   std::map<std::int64_t, std::optional<std::int64_t>> known_;
   std::optional<Error> refusal_;
 };
 
-// Samples of a micro-batch into those of the batch.
-FittingBatch whole(const FittingBatch& part, std::int64_t micro_batches) {
-  return {.samples = part.samples * micro_batches, .bytes = part.bytes, .least = part.least * micro_batches};
+// Samples of a micro-batch of one GPU into those of the batch.
+FittingBatch whole(const FittingBatch& part, std::int64_t parts) {
+  return {.samples = part.samples * parts, .bytes = part.bytes, .least = part.least * parts};
 }
 
 void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservations) {
-  const std::int64_t parts = question.run.micro_batches;
+  const std::int64_t parts = checked_mul(question.run.micro_batches, row.strategy.gpus);
   const std::int64_t context = context_bytes(question.run, row.gpu);
   const NeedOfBatch need = [&](std::int64_t samples) -> std::optional<std::int64_t> {
     const std::optional<std::int64_t> reserved = reservations.of(samples);
     return reserved ? std::optional(*reserved + context) : std::nullopt;
   };
-  const FittingBatch largest = largest_batch(need, row.usable_bytes, question.most / parts);
+  const FittingBatch largest = largest_batch(need, row.limit_bytes, question.most / parts);
   row.largest = whole(largest, parts);
-  row.power_of_two = whole(largest_power_of_two(need, row.usable_bytes, largest.samples), parts);
+  row.power_of_two = whole(largest_power_of_two(need, row.limit_bytes, largest.samples), parts);
   row.fits = row.largest.samples > 0;
   if (question.batch) {
-    row.asked_bytes = need(*question.batch / parts).value_or(0);
-    row.fits = row.asked_bytes > 0 && row.asked_bytes <= row.usable_bytes;
+    row.asked_bytes = *question.batch % parts == 0 ? need(*question.batch / parts).value_or(0) : 0;
+    row.fits = row.asked_bytes > 0 && row.asked_bytes <= row.limit_bytes;
   }
   reservations.throw_refusal();
 }
 
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::ranges::find(words, word) != words.end();
+// Rows whose plans are the same, of which each batch is planned once. DDP takes as much on every GPU however many there
+// are (ddp_memory.cpp).
+bool plan_alike(const FitRow& a, const FitRow& b) {
+  if (a.strategy.data != b.strategy.data || !reserve_alike(a.gpu, b.gpu)) return false;
+  return a.strategy.gpus == b.strategy.gpus || a.strategy.data == DataParallel::ddp;
 }
 
-bool within_budget(const FitRow& row, const FitQuestion& question) {
-  return !question.most_usd || (row.usd && *row.usd <= *question.most_usd);
-}
-
-// Where the user names a cloud or a budget, what has no price is no answer.
-bool may_be_chosen(const FitRow& row, const FitQuestion& question) {
-  const bool needs_price =
-      question.most_usd || !question.providers.empty() || !question.region.empty() || question.spot;
-  return row.fits && within_budget(row, question) && (!needs_price || row.usd);
-}
-
-// Known before unknown, and of what is known the least.
-int compare(const std::optional<double>& a, const std::optional<double>& b) {
-  if (a.has_value() != b.has_value()) return a.has_value() ? -1 : 1;
-  return !a || *a == *b ? 0 : *a < *b ? -1 : 1;
-}
-
-bool better(const FitRow& a, const FitRow& b, const FitQuestion& question) {
-  if (const int by_sample = compare(usd_per_million(a, question), usd_per_million(b, question)); by_sample != 0)
-    return by_sample < 0;
-  if (const int by_hour = compare(a.usd, b.usd); by_hour != 0) return by_hour < 0;
-  return a.usable_bytes < b.usable_bytes;
-}
-
-void choose(Fit& fit, const FitQuestion& question) {
-  for (std::size_t i = 0; i < fit.rows.size(); ++i)
-    if (may_be_chosen(fit.rows[i], question) && (!fit.chosen || better(fit.rows[i], fit.rows[*fit.chosen], question)))
-      fit.chosen = i;
-  if (!fit.chosen) return;
-  const FitRow& row = fit.rows[*fit.chosen];
-  fit.why = fit.rows.size() == 1             ? "fits"
-            : usd_per_million(row, question) ? "costs least a sample"
-            : row.usd                        ? "the cheapest that fits"
-                                             : "the smallest that fits";
-}
-
-// Time against money: what another row is as good at, and better at one, is no choice of anyone's.
-void mark_pareto(Fit& fit, const FitQuestion& question) {
-  const auto known = [&](const FitRow& row) {
-    return may_be_chosen(row, question) && usd_per_million(row, question).has_value();
-  };
-  for (FitRow& row : fit.rows) {
-    if (!known(row)) continue;
-    const double speed = *samples_per_second(row, question), usd = *usd_per_million(row, question);
-    row.pareto = std::ranges::none_of(fit.rows, [&](const FitRow& other) {
-      if (!known(other)) return false;
-      const double s = *samples_per_second(other, question), u = *usd_per_million(other, question);
-      return s >= speed && u <= usd && (s > speed || u < usd);
-    });
-  }
-}
-
-// Those that share their plans, a worker's piece each.
-std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows) {
+std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows, const auto& wanted) {
   std::vector<std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto group = std::ranges::find_if(
-        groups, [&](const auto& members) { return reserve_alike(rows[members.front()].gpu, rows[i].gpu); });
+    if (!rows[i].refused.empty() || !wanted(rows[i])) continue;
+    const auto group =
+        std::ranges::find_if(groups, [&](const auto& members) { return plan_alike(rows[members.front()], rows[i]); });
     group == groups.end() ? groups.push_back({i}) : group->push_back(i);
   }
   return groups;
 }
 
-}  // namespace
+class Finder {
+ public:
+  Finder(const Model& model, Catalog catalog, const FitQuestion& question, std::size_t threads)
+      : model_(model), catalog_(catalog), question_(question), threads_(threads) {}
 
-std::int64_t batch_of(const FitRow& row, const FitQuestion& question) {
-  return question.batch.value_or(row.largest.samples);
-}
-
-std::optional<double> samples_per_second(const FitRow& row, const FitQuestion& question) {
-  if (!row.step_seconds || *row.step_seconds <= 0) return std::nullopt;
-  return static_cast<double>(batch_of(row, question)) / *row.step_seconds;
-}
-
-std::optional<double> usd_for(const FitRow& row, std::optional<double> seconds) {
-  if (!seconds || !row.usd) return std::nullopt;
-  return *row.usd / 3600 * *seconds;
-}
-
-std::optional<double> usd_per_million(const FitRow& row, const FitQuestion& question) {
-  const std::optional<double> speed = samples_per_second(row, question);
-  return usd_for(row, speed ? std::optional(1e6 / *speed) : std::nullopt);
-}
-
-std::optional<double> epoch_seconds(const FitRow& row, const FitQuestion& question) {
-  const std::optional<double> speed = samples_per_second(row, question);
-  if (!speed || !question.samples) return std::nullopt;
-  return *question.samples / *speed;
-}
-
-std::optional<double> price_of(const Instance& instance, const FitQuestion& question) {
-  return question.spot ? instance.spot_usd : instance.usd;
-}
-
-// A share of a GPU has a share of its memory, and is none of these.
-std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances) {
-  std::vector<Instance> list;
-  for (const Instance& i : instances) {
-    if (i.gpu != gpu.name || i.gpu_count < 1 || !price_of(i, question)) continue;
-    if (!question.providers.empty() && !contains(question.providers, i.provider)) continue;
-    if (!question.region.empty() && i.region != question.region) continue;
-    list.push_back(i);
+  void add_rows(const Gpu& gpu, std::span<const Instance> instances) {
+    const std::vector<Instance> rented = rentable(gpu, question_, instances);
+    for (const std::int64_t gpus : question_.gpus.empty() ? counts_offered(rented) : question_.gpus) {
+      if (question_.gpus.empty() && !shares_batch(gpus)) continue;
+      const std::optional<Offer> offer = cheapest_offer(rented, gpus, question_);
+      add_rows(gpu, gpus, offer);
+      const bool idle = offer && offer->gpus() > gpus;
+      if (idle && question_.uses_idle && shares_batch(offer->gpus())) add_rows(gpu, offer->gpus(), offer);
+    }
   }
-  std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
-  return list;
-}
 
-Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
-             std::span<const Instance> instances, std::size_t threads, const StepSeconds& step_seconds) {
-  Fit fit;
-  for (const Gpu& gpu : gpus) {
+  bool shares_batch(std::int64_t gpus) const {
+    return !question_.batch || *question_.batch % checked_mul(question_.run.micro_batches, gpus) == 0;
+  }
+
+  void plan_rows() {
+    plan(alike(fit_.rows, [](const FitRow&) { return true; }), fit_.rows);
+    std::erase_if(fit_.rows, [](const FitRow& row) { return row.strategy.gpus == 0; });
+    if (question_.kinds.empty()) plan_as_fsdp();
+  }
+
+  void time_rows(const PaceOfStep& pace) {
+    if (!pace) return;
+    run_on_workers(fit_.rows.size(), threads_, [&](std::size_t i) {
+      FitRow& row = fit_.rows[i];
+      if (!row.fits) return;
+      RunConfig run = question_.run;
+      run.batch = batch_of(row, question_);
+      std::optional<Offer> offer;
+      if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
+      const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
+      const std::optional<StepPace> of_step = pace(run, row.gpu, row.strategy, topology);
+      if (!of_step) return;
+      row.step_seconds = of_step->seconds;
+      if (row.strategy.gpus > 1 && of_step->seconds > 0) row.efficiency = of_step->alone_seconds / of_step->seconds;
+    });
+  }
+
+  Fit& fit() { return fit_; }
+
+ private:
+  void add_rows(const Gpu& gpu, std::int64_t gpus, const std::optional<Offer>& offer) {
+    FitRow row = row_of(gpu);
+    row.strategy.gpus = gpus;
+    if (offer) {
+      row.instance = offer->instance;
+      row.instances = offer->count;
+      row.usd = offer->usd;
+    }
+    std::vector<DataParallel> kinds = question_.kinds;
+    if (kinds.empty()) kinds = {DataParallel::ddp};
+    if (gpus == 1) kinds = {DataParallel::none};
+    for (const DataParallel kind : kinds) {
+      row.strategy.data = kind;
+      fit_.rows.push_back(row);
+    }
+  }
+
+  FitRow row_of(const Gpu& gpu) const {
     FitRow row;
     row.gpu = gpu;
+    row.strategy = question_.strategy;
     row.usable_bytes = usable_bytes(gpu);
-    if (std::vector<Instance> rented = rentable(gpu, question, instances); !rented.empty()) {
-      row.usd = price_of(rented.front(), question);
-      row.instance = std::move(rented.front());
-    }
+    row.limit_bytes = limit_bytes(gpu, question_);
     try {
-      refuse_arithmetic(question.run, gpu);
+      refuse_arithmetic(question_.run, gpu);
     } catch (const Error& error) {
       row.refused = error.message();
     }
-    if (const auto emulated = emulated_arithmetic(question.run, gpu); row.refused.empty() && !emulated.empty())
+    if (const auto emulated = emulated_arithmetic(question_.run, gpu); row.refused.empty() && !emulated.empty())
       row.refused = emulated.front();
-    fit.rows.push_back(std::move(row));
+    return row;
   }
-  std::vector<std::vector<std::size_t>> groups = alike(fit.rows);
-  for (auto& group : groups) std::erase_if(group, [&](std::size_t i) { return !fit.rows[i].refused.empty(); });
-  std::erase_if(groups, [](const auto& group) { return group.empty(); });
-  run_on_workers(groups.size(), threads, [&](std::size_t g) {
-    Reservations reservations(model, catalog, question.run, fit.rows[groups[g].front()].gpu);
-    for (const std::size_t i : groups[g]) {
-      FitRow& row = fit.rows[i];
-      fill_row(row, question, reservations);
-      if (!step_seconds || !row.fits) continue;
-      RunConfig run = question.run;
-      run.batch = batch_of(row, question);
-      row.step_seconds = step_seconds(run, row.gpu);
+
+  void plan(const std::vector<std::vector<std::size_t>>& groups, std::vector<FitRow>& rows) const {
+    run_on_workers(groups.size(), threads_, [&](std::size_t g) {
+      const FitRow& first = rows[groups[g].front()];
+      Reservations reservations(model_, catalog_, question_.run, first.strategy, first.gpu);
+      try {
+        for (const std::size_t i : groups[g]) fill_row(rows[i], question_, reservations);
+      } catch (const Error&) {
+        if (!question_.uses_idle || first.strategy.gpus == 1) throw;
+        for (const std::size_t i : groups[g]) rows[i].strategy.gpus = 0;  // nobody asked for these
+      }
+    });
+  }
+
+  // Nobody said how several GPUs share a step: what DDP is too large for may fit in shards.
+  void plan_as_fsdp() {
+    std::vector<FitRow> rows = fit_.rows;
+    for (FitRow& row : rows) row.strategy.data = DataParallel::fsdp;
+    try {
+      plan(alike(rows, [&](const FitRow& row) { return row.strategy.gpus > 1 && !row.fits; }), rows);
+    } catch (const Error&) {
+      return;  // a loop that FSDP2 is not planned with
     }
-  });
-  choose(fit, question);
-  mark_pareto(fit, question);
-  return fit;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows[i].strategy.gpus > 1 && !fit_.rows[i].fits && fit_.rows[i].refused.empty()) fit_.rows[i] = rows[i];
+  }
+
+  const Model& model_;
+  Catalog catalog_;
+  const FitQuestion& question_;
+  std::size_t threads_;
+  Fit fit_;
+};
+
+void refuse_unshared(const FitQuestion& question, const Finder& finder) {
+  if (question.gpus.empty() || std::ranges::any_of(question.gpus, [&](auto n) { return finder.shares_batch(n); }))
+    return;
+  const std::int64_t parts = checked_mul(question.run.micro_batches, question.gpus.front());
+  throw Error("a batch of " + std::to_string(*question.batch) + " is not shared by " +
+                  std::to_string(question.gpus.front()) + " GPUs in equal parts",
+              ErrorKind::usage)
+      .help("--batch is the whole step's; " + std::to_string(round_up(*question.batch, parts)) + " is the next one");
+}
+
+}  // namespace
+
+Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
+             std::span<const Instance> instances, std::size_t threads, const PaceOfStep& pace) {
+  Finder finder(model, catalog, question, threads);
+  refuse_unshared(question, finder);
+  for (const Gpu& gpu : gpus) finder.add_rows(gpu, instances);
+  finder.plan_rows();
+  finder.time_rows(pace);
+  choose(finder.fit(), question);
+  return std::move(finder.fit());
 }
 
 }  // namespace gpuplan

@@ -1,4 +1,4 @@
-// Which GPUs a run fits, up to which batch, and what renting one costs.
+// Which GPUs a run fits, up to which batch, and what renting them costs.
 #pragma once
 
 #include <cstdint>
@@ -11,70 +11,72 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
 #include "estimator/market/instance.h"
-#include "estimator/run_config.h"
+#include "estimator/parallel/collectives.h"
+#include "estimator/search/fit_question.h"
 #include "estimator/search/largest_batch.h"
 #include "estimator/spec/model.h"
 
 namespace gpuplan {
 
-/// Seconds of a step of that run on that GPU; nothing where they are not known.
-using StepSeconds = std::function<std::optional<double>(const RunConfig& run, const Gpu& gpu)>;
-
-struct FitQuestion {
-  RunConfig run;                       // but for its batch
-  std::optional<std::int64_t> batch;   // one that has to fit; nothing: any
-  std::int64_t most = 1'000'000'000;   // samples of a batch
-  std::optional<double> most_usd;      // an hour of the instance
-  bool spot = false;                   // at the price of preemptible instances
-  std::vector<std::string> providers;  // none: all
-  std::string region;                  // "": all
-  std::optional<double> samples;       // of an epoch
-  double epochs = 1;
+/// How long a step takes.
+struct StepPace {
+  double seconds = 0;
+  double alone_seconds = 0;  // of a GPU that has nothing to send
 };
+/// Of that run, whose batch is the whole step's, on GPUs that share it; nothing where it is not known.
+using PaceOfStep = std::function<std::optional<StepPace>(const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+                                                         const Topology& topology)>;
 
-/// What there is to say of one kind of GPU. A batch is a multiple of the run's micro-batches.
+/// What there is to say of some GPUs of a kind. A batch is the whole step's, of all of them: a multiple of the GPUs
+/// times the run's micro-batches. Bytes are those of one GPU.
 struct FitRow {
   Gpu gpu;
+  Strategy strategy;  // Strategy::gpus of them; DataParallel::none of one
   std::int64_t usable_bytes = 0;
+  std::int64_t limit_bytes = 0;        // what may be taken of it
   std::string refused;                 // why the run is none for this GPU; then there is nothing below but an instance
   std::int64_t asked_bytes = 0;        // what the batch asked for needs; 0: none was, or it cannot be run
   bool fits = false;                   // the batch asked for, or any
   FittingBatch largest;                // see largest_batch.h
-  FittingBatch power_of_two;           // samples of a micro-batch are one
-  std::optional<Instance> instance;    // the cheapest with such a GPU, whole, that the question allows
-  std::optional<double> usd;           // an hour of it
+  FittingBatch power_of_two;           // samples of a micro-batch of one GPU are one
+  std::optional<Instance> instance;    // the cheapest with so many of them that the question allows
+  std::int64_t instances = 1;          // how many of it, each rented whole
+  std::optional<double> usd;           // an hour of all
   std::optional<double> step_seconds;  // of the batch asked for, or of the largest
+  std::optional<double> efficiency;    // of several: a GPU's speed over that of one that sends nothing
   bool pareto = false;  // no other row that may be chosen is as fast a sample and as cheap, and better in one
+
+  /// GPUs that are paid for and not used.
+  std::int64_t idle_gpus() const {
+    return instance ? instances * static_cast<std::int64_t>(instance->gpu_count) - strategy.gpus : 0;
+  }
 };
 
-/// The batch to take on a row's GPU: the one asked for, or the largest.
+/// What the question's margin leaves of a GPU's memory.
+std::int64_t limit_bytes(const Gpu& gpu, const FitQuestion& question);
+
+/// The batch to take on a row's GPUs: the one asked for, or the largest.
 std::int64_t batch_of(const FitRow& row, const FitQuestion& question);
-/// Of that batch; nothing where its time is not known.
+/// Of that batch, all GPUs together; nothing where its time is not known.
 std::optional<double> samples_per_second(const FitRow& row, const FitQuestion& question);
 /// US dollars that a million samples cost; nothing where their time or the price is not known.
 std::optional<double> usd_per_million(const FitRow& row, const FitQuestion& question);
 
 /// Seconds of an epoch of so many samples; nothing where the question has none or the time is not known.
 std::optional<double> epoch_seconds(const FitRow& row, const FitQuestion& question);
-/// US dollars that an instance costs for so long; nothing where its price is not known.
+/// US dollars that the row's instances cost for so long; nothing where their price is not known.
 std::optional<double> usd_for(const FitRow& row, std::optional<double> seconds);
 
 struct Fit {
-  std::vector<FitRow> rows;  // a GPU each, in the order given
+  std::vector<FitRow> rows;  // of each GPU, in the order given, those of FitQuestion::gpus and kinds
   std::optional<std::size_t>
       chosen;       // the row to take: fits, and costs least a sample, or an hour where times are not known
   std::string why;  // "the cheapest that fits"
 };
 
-/// The instances with such a GPU, a whole one at least, that the question allows, cheapest first; those without a price
-/// are none of them.
-std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances);
-/// An hour of it: on demand, or of a preemptible one where the question is about those.
-std::optional<double> price_of(const Instance& instance, const FitQuestion& question);
-
-/// Plans each GPU on `threads` threads. `instances`: what is rented. Throws Error where the run is refused whatever the
-/// batch and the GPU.
+/// Plans each row on `threads` threads. `instances`: what is rented. Throws Error where the run is refused whatever the
+/// batch and the GPU, or its batch is not shared in equal parts by any of FitQuestion::gpus.
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
-             std::span<const Instance> instances, std::size_t threads, const StepSeconds& step_seconds = {});
+             std::span<const Instance> instances, std::size_t threads, const PaceOfStep& pace = {});
 
 }  // namespace gpuplan

@@ -1,19 +1,24 @@
 #include "estimator/search/gpus_needed.h"
 
+#include <algorithm>
+
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/plan_rank.h"
 
 namespace gpuplan {
 
-std::optional<GpusNeeded> gpus_needed(const Model& model, Catalog catalog, const RunConfig& run, DataParallel kind,
+std::optional<GpusNeeded> gpus_needed(const Model& model, Catalog catalog, const RunConfig& run, Strategy strategy,
                                       const Gpu& gpu, std::int64_t usable_bytes, std::int64_t most) {
-  Strategy strategy;
-  strategy.data = kind;
-  for (strategy.gpus = 2; strategy.gpus <= most && run.batch % strategy.gpus == 0; strategy.gpus *= 2) {
+  RunConfig whole = run;
+  const bool one_each = run.batch <= checked_mul(strategy.gpus, run.micro_batches);
+  for (; strategy.gpus <= most; strategy.gpus *= 2) {
+    const std::int64_t parts = checked_mul(strategy.gpus, run.micro_batches);
+    if (one_each) whole.batch = std::max(whole.batch, parts);
+    if (whole.batch % parts != 0) return std::nullopt;
     try {
-      const RankPlan plan = plan_rank(model, catalog, run, strategy, {}, &gpu);
-      const std::int64_t bytes = plan.report.peak.device_bytes;
-      if (bytes <= usable_bytes) return GpusNeeded{strategy.gpus, bytes};
+      const std::int64_t bytes = plan_rank(model, catalog, whole, strategy, {}, &gpu).report.peak.device_bytes;
+      if (bytes <= usable_bytes) return GpusNeeded{strategy.gpus, bytes, whole.batch};
     } catch (const Error&) {  // not planned with several GPUs, or a batch too small for the model
       return std::nullopt;
     }

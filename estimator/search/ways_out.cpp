@@ -7,6 +7,7 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/error.h"
 #include "estimator/plan.h"
+#include "estimator/plan_rank.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/search/gpus_needed.h"
@@ -18,13 +19,17 @@ namespace {
 struct Case {
   const Model& model;
   Catalog catalog;
-  const RunConfig& run;
+  const RunConfig& run;  // of all GPUs together
   const Gpu& gpu;
+  const Strategy& strategy;
+  // What a batch is a multiple of.
+  std::int64_t parts() const { return run.micro_batches * strategy.gpus; }
 };
 
 // The report of `run`, or nothing when it cannot be run at all.
 std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
   try {
+    if (c.strategy.gpus > 1) return plan_rank(c.model, c.catalog, run, c.strategy, {}, &c.gpu).report;
     return plan(c.model, c.catalog, run, &c.gpu);
   } catch (const Error&) {
     return std::nullopt;
@@ -42,20 +47,20 @@ std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
 template <typename Good>
 std::int64_t largest_batch(const Case& c, std::int64_t known_good, Good&& good) {
   RunConfig run = c.run;
-  std::int64_t right = known_good / run.micro_batches, too_big = run.batch / run.micro_batches;
+  std::int64_t right = known_good / c.parts(), too_big = run.batch / c.parts();
   while (too_big - right > 1) {
     const std::int64_t samples = right + (too_big - right) / 2;
-    run.batch = samples * run.micro_batches;
+    run.batch = samples * c.parts();
     const std::optional<Report> report = try_plan(c, run);
     (report && good(*report) ? right : too_big) = samples;
   }
-  return right * run.micro_batches;
+  return right * c.parts();
 }
 
 WayOut way_with_batch(const Case& c, std::int64_t batch) {
   RunConfig run = c.run;
   run.batch = batch;
-  const Report report = plan(c.model, c.catalog, run, &c.gpu);
+  const Report report = try_plan(c, run).value();
   return {.flags = "--batch " + std::to_string(batch),
           .device_bytes = report.peak.device_bytes,
           .retries = report.within_memory ? report.within_memory->retries : 0};
@@ -75,7 +80,8 @@ std::vector<WayOut> smaller_batches(const Case& c) {
 std::optional<WayOut> more_micro_batches(const Case& c, std::int64_t usable_bytes) {
   RunConfig run = c.run;
   if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
-  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2) {
+  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.gpus) == 0;
+       run.micro_batches *= 2) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (bytes && *bytes <= usable_bytes)
       return WayOut{.flags = "--micro-batches " + std::to_string(run.micro_batches), .device_bytes = *bytes};
@@ -90,32 +96,41 @@ std::optional<WayOut> bigger_gpu(const Case& c, std::span<const Gpu> others) {
     if (usable_bytes(other) > usable_bytes(c.gpu) && emulated_arithmetic(c.run, other).empty()) bigger.push_back(other);
   std::ranges::stable_sort(bigger, {}, [](const Gpu& gpu) { return usable_bytes(gpu); });
   for (const Gpu& gpu : bigger) {
-    const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, gpu}, c.run);
+    const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, gpu, c.strategy}, c.run);
     if (bytes && *bytes <= usable_bytes(gpu)) return WayOut{.flags = "--gpu " + gpu.name, .device_bytes = *bytes};
   }
   return std::nullopt;
 }
 
-// As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer.
+// As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer. Of
+// several the same number may do under FSDP2.
 void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<WayOut>& ways) {
   if (c.run.mode != Mode::train) return;
   const auto needed = [&](DataParallel kind) {
-    return gpus_needed(c.model, c.catalog, c.run, kind, c.gpu, usable_bytes);
+    Strategy strategy = c.strategy;
+    strategy.data = kind;
+    const bool as_many = c.strategy.gpus > 1 && c.strategy.data != kind;
+    if (!as_many) strategy.gpus = 2 * c.strategy.gpus;
+    return gpus_needed(c.model, c.catalog, c.run, strategy, c.gpu, usable_bytes);
   };
   const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp), fsdp = needed(DataParallel::fsdp);
-  if (fsdp && (!ddp || fsdp->gpus < ddp->gpus))
-    ways.push_back(
-        {.flags = "--gpus " + std::to_string(fsdp->gpus) + " --zero fsdp", .device_bytes = fsdp->device_bytes});
-  if (ddp) ways.push_back({.flags = "--gpus " + std::to_string(ddp->gpus), .device_bytes = ddp->device_bytes});
+  const auto add = [&](const GpusNeeded& n, const char* kind) {
+    const std::string batch = n.batch != c.run.batch ? " --batch " + std::to_string(n.batch) : "";
+    ways.push_back({.flags = "--gpus " + std::to_string(n.gpus) + kind + batch, .device_bytes = n.device_bytes});
+  };
+  if (fsdp && (!ddp || fsdp->gpus < ddp->gpus)) add(*fsdp, " --zero fsdp");
+  if (ddp) add(*ddp, "");
 }
 
 }  // namespace
 
 std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
-                             std::span<const Gpu> others) {
+                             std::span<const Gpu> others, const Strategy& strategy) {
   const Verdict v = verdict(report);
   if (!v.known || v.fits) return {};
-  const Case c{model, catalog, report.run, gpu};
+  RunConfig whole = report.run;
+  whole.batch *= strategy.gpus;
+  const Case c{model, catalog, whole, gpu, strategy};
   std::vector<WayOut> fitting = smaller_batches(c);
   std::optional<WayOut> closest;
   if (const std::optional<WayOut> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);

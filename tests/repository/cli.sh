@@ -308,6 +308,23 @@ expect 0 'tools/run validate zoo:resnet50 --batch 152 --opt adam -o' fit zoo:res
 expect 0 '^#SBATCH --gres=gpu:t4:1' fit zoo:resnet50 --opt adam --on t4 --emit slurm
 "$gpuplan" fit zoo:resnet50 --opt adam --on t4 --emit slurm | bash -n || fail 'a job for Slurm is no script'
 expect 2 'a kind of GPU, not a size' fit $model -d '22 GiB' --emit sky
+expect 0 '^  8 × l4 +DDP ' fit zoo:resnet50 --opt adam --on l4 --gpus 1,8
+expect 0 '^  4 × l4 +FSDP2 ' fit zoo:resnet50 --opt adam --on l4 --gpus 4 --zero ddp,fsdp
+expect 0 '^--batch [0-9]+ --gpu h100 --gpus 8 --zero fsdp$' fit zoo:resnet50 --opt adam --on h100 --gpus 8 --zero fsdp -q
+expect 0 '^  16 × h100 .* 2 × ' fit zoo:resnet50 --opt adam --on h100 --gpus 16 --network 3200
+expect 0 'one GPU is not enough' fit zoo:llama3_8b --opt adamw --precision bf16 --on h100
+expect 0 'idle GPUs are paid for' fit zoo:resnet50 --opt adam --on h200 --provider aws
+expect 0 ' fits NVIDIA H100' zoo:llama3_8b --opt adamw --precision bf16 $("$gpuplan" fit zoo:llama3_8b --opt adamw --precision bf16 --on h100 -q)
+expect 0 'usable × 95 %' fit zoo:resnet50 --opt adam --on t4 --margin 5%
+expect 0 '^--batch 1[0-4][0-9] --gpu t4$' fit zoo:resnet50 --opt adam --on t4 --margin 5% -q
+for margin in 5 100% -1% nan% 5%% ''; do expect 2 '--margin' fit $model --on t4 --margin="$margin"; done
+expect 2 '104 is the next one' fit $model --on t4 --gpus 8 --batch 100
+expect 2 'any stands alone' fit $model --on t4 --gpus 1,any
+expect 2 '--gpus has 2 twice' fit $model --on t4 --gpus 2,2
+expect 2 'is about several GPUs' fit $model --on t4 --zero fsdp
+expect 2 'did you mean "fsdp"' fit $model --on t4 --gpus 2 --zero fdsp
+expect 2 'planned for training' fit $model --on t4 --gpus 2 --mode infer
+expect 2 'leave --gpus out' fit $model --on t4 --gpus 2 --emit slurm
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
 expect 3 'SkyPilot rents no instance' fit $model --on rtx2060 --emit sky
 expect 2 'is more than --max-batch' fit $model --on t4 --batch 5 --max-batch 4

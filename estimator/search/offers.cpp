@@ -1,0 +1,76 @@
+#include "estimator/search/offers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpuplan {
+namespace {
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::int64_t whole_gpus(const Instance& instance) { return static_cast<std::int64_t>(instance.gpu_count); }
+
+std::optional<Link> pcie_link(const Gpu& gpu, const Instance& instance) {
+  if (!gpu.datasheet || !gpu.datasheet->host_link_gb_s) return std::nullopt;
+  double rate = *gpu.datasheet->host_link_gb_s * 1e9;
+  const std::optional<int> lanes = gpu.datasheet->pcie_lanes;
+  if (instance.pcie_width && lanes && *lanes > 0) rate *= std::min(1.0, 1.0 * *instance.pcie_width / *lanes);
+  return Link{rate, 0};
+}
+
+}  // namespace
+
+std::optional<double> price_of(const Instance& instance, const FitQuestion& question) {
+  return question.spot ? instance.spot_usd : instance.usd;
+}
+
+// A share of a GPU has a share of its memory, and is none of these.
+std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances) {
+  std::vector<Instance> list;
+  for (const Instance& i : instances) {
+    if (i.gpu != gpu.name || i.gpu_count < 1 || !price_of(i, question)) continue;
+    if (!question.providers.empty() && !contains(question.providers, i.provider)) continue;
+    if (!question.region.empty() && i.region != question.region) continue;
+    list.push_back(i);
+  }
+  std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
+  return list;
+}
+
+std::optional<Offer> cheapest_offer(std::span<const Instance> rented, std::int64_t gpus, const FitQuestion& question) {
+  std::int64_t most = 0;
+  for (const Instance& i : rented) most = std::max(most, whole_gpus(i));
+  const std::int64_t each = std::min(gpus, most);
+  if (each < gpus && each < 2) return std::nullopt;
+  std::optional<Offer> cheapest;
+  for (const Instance& i : rented) {
+    if (whole_gpus(i) < each) continue;
+    const std::int64_t count = (gpus + whole_gpus(i) - 1) / whole_gpus(i);
+    const double usd = static_cast<double>(count) * *price_of(i, question);
+    if (!cheapest || usd < cheapest->usd) cheapest = Offer{i, count, usd};
+  }
+  return cheapest;
+}
+
+std::vector<std::int64_t> counts_offered(std::span<const Instance> rented) {
+  std::vector<std::int64_t> counts = {1};
+  for (const Instance& i : rented) counts.push_back(whole_gpus(i));
+  std::ranges::sort(counts);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question) {
+  Topology t;
+  t.gpus_per_node = offer != nullptr ? whole_gpus(offer->instance) : question.strategy.gpus_per_node;
+  t.within_node = offer != nullptr && offer->instance.interconnect == "pcie" ? pcie_link(gpu, offer->instance)
+                                                                             : link_within_node(gpu);
+  std::optional<double> gbps = question.network_gbps;
+  if (!gbps && offer != nullptr) gbps = offer->instance.network_gbps;
+  if (gbps) t.between_nodes = Link{*gbps * 1e9 / 8, 0};
+  return t;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,42 @@
+// Which instances have so many GPUs of a kind, what renting them costs, and what connects the GPUs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/market/instance.h"
+#include "estimator/parallel/collectives.h"
+#include "estimator/search/fit_question.h"
+
+namespace gpuplan {
+
+/// Instances that are rented together, each whole.
+struct Offer {
+  Instance instance;
+  std::int64_t count = 1;  // of them
+  double usd = 0;          // an hour of all
+  std::int64_t gpus() const { return count * static_cast<std::int64_t>(instance.gpu_count); }
+};
+
+/// An hour of it: on demand, or of a preemptible one where the question is about those.
+std::optional<double> price_of(const Instance& instance, const FitQuestion& question);
+
+/// The instances with such a GPU, a whole one at least, that the question allows, cheapest first; those without a price
+/// are none of them.
+std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances);
+
+/// The cheapest with `gpus` of them. Of `rented`, what rentable() says: one instance where any has so many, else
+/// several of those that have most, which have at least two: GPUs sold one by one are not said to be connected.
+std::optional<Offer> cheapest_offer(std::span<const Instance> rented, std::int64_t gpus, const FitQuestion& question);
+
+/// How many GPUs those instances have, ascending, and 1.
+std::vector<std::int64_t> counts_offered(std::span<const Instance> rented);
+
+/// What connects the GPUs of an offer; without one, of a node of the user's own. An instance says whether NVLink does,
+/// and how many PCIe lanes a GPU has where that was measured.
+Topology topology_of(const Gpu& gpu, const Offer* offer, const FitQuestion& question);
+
+}  // namespace gpuplan

@@ -1,0 +1,39 @@
+// The flags of `gpuplan fit`, as the question that they ask.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "estimator/market/instance.h"
+#include "estimator/search/fit_question.h"
+#include "tools/output_options.h"
+#include "tools/run_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+/// Flags as written; empty: not given.
+struct FitOptions {
+  RunOptions run;
+  OutputOptions output;
+  std::vector<std::string> on, providers, gpus, zero;
+  std::string max_batch, margin, region, budget, prices, emit, samples, epochs, network, wrap;
+  bool spot = false;
+
+  /// No GPU is named: all of the table are asked.
+  bool all_gpus() const { return on.empty() && run.gpu.empty(); }
+};
+
+void add_fit_options(CLI::App& command, FitOptions& options);
+/// The GPUs that --on or --gpu name, as it names them; of the table all. Throws Error for one that is named twice, is
+/// not known, or has no known memory.
+std::vector<Gpu> gpus_of(const FitOptions& options);
+/// Throws Error (usage) for values that are not understood and flags that contradict each other.
+FitQuestion question_of(const FitOptions& options);
+/// Throws Error (usage) for a provider or a region that no instance has.
+void refuse_unknown_places(const FitOptions& options, const std::vector<Instance>& instances);
+
+}  // namespace gpuplan
