@@ -10,6 +10,7 @@
 
 #include "estimator/aten/attention.h"
 #include "estimator/aten/eager_attention.h"
+#include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 
@@ -63,7 +64,7 @@ void lower_attention(LayerBuilder& b) {
   for (int i = 0; i < 3; ++i)
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0);
-  const bool masked = b.input_count() == 4 && b.dtype(b.input(3)) != DType::int64;  // CausalMask may make none
+  const bool masked = b.input_count() == 4 && aten::is_attention_mask(b, b.input(3));
   const TensorId mask = masked ? b.input(3) : kNone;
   const bool eager = b.run().attention == Attention::eager;
   const std::int64_t times = eager || mask != kNone ? groups(b, q, b.input(1)) : 1;

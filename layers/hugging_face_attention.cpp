@@ -10,6 +10,7 @@
 
 #include "estimator/aten/attention.h"
 #include "estimator/aten/eager_attention.h"
+#include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
@@ -37,8 +38,7 @@ void lower(LayerBuilder& b) {
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
   TensorId mask = b.input_count() == 4 ? b.input(3) : kNone;
-  // CausalMask and BidirectionalMask hand on positions or tokens where they make no mask.
-  const bool unmasked = mask != kNone && b.dtype(mask) == DType::int64;
+  const bool unmasked = mask != kNone && !aten::is_attention_mask(b, mask);
   if (unmasked) mask = kNone;
   if (eager(b, softmax))
     return b.output(aten::eager_attention(b, {.query = q,

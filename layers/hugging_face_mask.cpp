@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "estimator/aten/pointwise.h"
+#include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/scan.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
@@ -16,16 +16,12 @@
 namespace gpuplan::layers {
 namespace {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers = {}) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
-}
-
-TensorId arange(LayerBuilder& b, std::int64_t end) { return make(b, "aten::arange", {}, {end}, DType::int64, {0}); }
-// arange(end) + offset
-TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
-  return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64, {0});
-}
+using aten::arange;
+using aten::as_column;
+using aten::as_row;
+using aten::Compared;
+using aten::make;
+using aten::shifted_arange;
 
 void lower_positions(LayerBuilder& b) {
   const std::int64_t tokens = b.size("tokens");
@@ -63,48 +59,10 @@ TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
   return numbers;
 }
 
-// table[batch_index, token_index]: index tensors that do not have the broadcast shape are copied to it first.
-TensorId looked_up(LayerBuilder& b, TensorId table, TensorId batch_index, TensorId token_index, const Sizes& n) {
-  std::vector<OutputSpec> made(n.batch > 1 || b.before(kTransformers5) ? 3 : 2, {n.each(), DType::int64});
-  return b.emit_many("aten::index", Copy{n.each().elements()}, {table, batch_index, token_index}, made).back();
-}
-
-// What a query and a key are compared by.
-struct Compared {
-  TensorId query = kNone, key = kNone;
-};
-
 Compared looked_up(LayerBuilder& b, TensorId table, const Sizes& n, TensorId batch, const Compared& index) {
-  const TensorId query = looked_up(b, table, batch, index.query, n);
-  return {query, looked_up(b, table, batch, index.key, n)};
-}
-
-// [..., tokens] as [..., tokens, 1] and as [..., 1, tokens], of as many dimensions as `to`.
-TensorId as_row(LayerBuilder& b, TensorId t, const Shape& to) {
-  const Shape from = b.shape(t);
-  Shape shape;
-  Strides strides;
-  const std::int64_t rows = from.rank() > 1 ? from[0] : 1;
-  for (int i = 0; i < to.rank(); ++i) {
-    shape.push_back(i == 0 && to.rank() > 2 ? rows : i + 1 == to.rank() ? from[-1] : 1);
-    strides.set(i, i + 1 == to.rank() ? 1 : from[-1]);
-  }
-  return b.alias(t, shape, strides);
-}
-TensorId as_column(LayerBuilder& b, TensorId t, const Shape& to) {
-  return aten::transpose(b, as_row(b, t, to), -2, -1);
-}
-
-// and_masks(sliding_window_overlay, causal_mask_function): not later, and within the window where there is one.
-TensorId past(LayerBuilder& b, Compared c, const Shape& shape, std::int64_t window) {
-  c = {as_column(b, c.query, shape), as_row(b, c.key, shape)};
-  if (window == 0) return make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
-  const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
-  const TensorId first = make(b, "aten::sub", {c.query}, b.shape(c.query), DType::int64, {static_cast<double>(window)});
-  const TensorId within = make(b, "aten::gt", {c.key, first}, shape, DType::boolean);
-  const TensorId all = make(b, "aten::__and__", {ones, within}, shape, DType::boolean);
-  const TensorId earlier = make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
-  return make(b, "aten::__and__", {all, earlier}, shape, DType::boolean);
+  const bool both = n.batch > 1 || b.before(kTransformers5);
+  const TensorId query = aten::looked_up(b, table, batch, index.query, n.each(), both);
+  return {query, aten::looked_up(b, table, batch, index.key, n.each(), both)};
 }
 
 // transformers 5, sdpa_mask: the conditions one after the other, broadcast. Without packed sequences (`numbers` is
@@ -123,11 +81,11 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
              DType::boolean);
     const TensorId first = make(b, "aten::__and__", {ones, same}, n.square(), DType::boolean);
     const Compared position = looked_up(b, positions, n, batch, index);
-    const TensorId second = past(b, position, n.square(), window);
+    const TensorId second = aten::not_later(b, position, n.square(), window);
     b.hold({position.query, position.key});
     mask = make(b, "aten::__and__", {first, second}, n.square(), DType::boolean);
   } else {
-    mask = past(b, index, {1, 1, n.tokens, n.tokens}, window);
+    mask = aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window);
   }
   b.hold({batch, head, index.query, index.key});
   return mask;
@@ -140,7 +98,7 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId head = arange(b, 1);
   const TensorId ones = make(b, "aten::new_ones", {}, {n.tokens}, DType::boolean);
   const Shape square{n.tokens, n.tokens};
-  const TensorId causal = past(b, {positions, key}, square, window);
+  const TensorId causal = aten::not_later(b, {positions, key}, square, window);
   const TensorId first = make(b, "aten::__and__", {ones, causal}, square, DType::boolean);
   const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
   const TensorId same =
@@ -149,16 +107,6 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId mask = make(b, "aten::__and__", {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
-}
-
-// eager_mask: 0 where attended, the least number elsewhere.
-TensorId numeric_mask(LayerBuilder& b, TensorId mask, const Sizes& n) {
-  const DType dtype = b.run().precision;
-  const TensorId zero = make(b, "aten::zeros", {}, {}, dtype);
-  const OutputSpec results[] = {{Shape{}, dtype}, {n.square(), dtype}};  // torch.where makes a tensor of its number
-  const TensorId y = b.emit_many("aten::where", Elementwise{n.square().elements()}, {mask, zero}, results)[1];
-  b.numbers({lowest(dtype), 2});
-  return y;
 }
 
 void lower_mask(LayerBuilder& b) {
@@ -177,7 +125,7 @@ void lower_mask(LayerBuilder& b) {
   if (!packed && !eager && reaches_all) return b.output(positions);
   TensorId mask = old ? boolean_mask_of_4(b, positions, numbers, n, window)
                       : boolean_mask(b, positions, packed ? numbers : kNone, n, window);
-  if (eager) mask = numeric_mask(b, mask, n);
+  if (eager) mask = aten::as_numbers(b, mask, n.square());
   if (packed) b.hold({numbers});
   b.output(mask);
 }

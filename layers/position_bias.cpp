@@ -12,6 +12,7 @@
 #include "estimator/aten/attention.h"
 #include "estimator/aten/embedding.h"
 #include "estimator/aten/linear.h"
+#include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
@@ -19,11 +20,7 @@
 namespace gpuplan::layers {
 namespace {
 
-// One pointwise kernel of integers or fp32, without a gradient.
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers = {}) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
-}
+using aten::make;
 
 constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which T5's configurations leave as it is
 
@@ -88,25 +85,39 @@ void lower_zeros(LayerBuilder& b) {
   b.output(b.emit("aten::zeros", Fill{shape.elements()}, {}, shape, b.autocast().value_or(b.run().precision)));
 }
 
-// torch.where(arange[:, None] >= arange[None, :], bias, number).contiguous(): the number becomes a tensor on the
-// device.
-TensorId causal_mask(LayerBuilder& b, TensorId bias, std::int64_t queries, std::int64_t keys) {
-  const TensorId q = make(b, "aten::arange", {}, {queries}, DType::int64, {0});
-  const TensorId k = make(b, "aten::arange", {}, {keys}, DType::int64, {0});
-  const TensorId past = make(b, "aten::ge", {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
-  const Shape shape = b.shape(bias);
+// torch.where(mask, bias, number).contiguous(): the number becomes a tensor on the device.
+TensorId masked(LayerBuilder& b, TensorId mask, TensorId bias) {
+  const Shape shape = aten::broadcast(b, b.shape(mask), b.shape(bias));
   const DType dtype = b.dtype(bias);
   const Elementwise each{shape.elements()};
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
-  const TensorId y = b.emit_many("aten::where", each, {past, bias}, results)[1];
+  const TensorId y = b.emit_many("aten::where", each, {mask, bias}, results)[1];
   b.numbers({lowest(dtype), 2});
   if (NodeBuilder node = b.node("WhereBackward0", y, {bias})) {
-    node.give(bias, node.run_many("aten::where", each, {past, node.grad()}, results)[1]);
+    node.give(bias, node.run_many("aten::where", each, {mask, node.grad()}, results)[1]);
     node.numbers({0, 2});
   }
-  const TensorId mask = aten::contiguous(b, y);
-  b.hold({past, y});
-  return mask;
+  const TensorId contiguous = aten::contiguous(b, y);
+  b.hold({y});
+  return contiguous;
+}
+
+// arange[:, None] >= arange[None, :], [1, 1, queries, keys].
+TensorId causal_condition(LayerBuilder& b, std::int64_t queries, std::int64_t keys) {
+  const TensorId q = aten::arange(b, queries);
+  const TensorId k = aten::arange(b, keys);
+  const TensorId past = make(b, "aten::ge", {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
+  return b.alias(past, {1, 1, queries, keys}, contiguous_strides({1, 1, queries, keys}));
+}
+
+// create_position_bias_mask: the mask, or a causal one, chosen against the least number; the bias itself without one.
+TensorId combined(LayerBuilder& b, TensorId mask, bool causal, TensorId bias, std::int64_t queries, std::int64_t keys) {
+  if (mask != kNone) return masked(b, mask, bias);
+  if (!causal) return aten::contiguous(b, bias);
+  const TensorId past = causal_condition(b, queries, keys);
+  const TensorId y = masked(b, past, bias);
+  b.hold({past});
+  return y;
 }
 
 struct Operands {
@@ -131,11 +142,11 @@ void lower_attention(LayerBuilder& b) {
     if (b.shape(b.input(i)).rank() != 4)
       b.fail("expects queries, keys and values [batch, heads, tokens, head] and a bias [1, heads, queries, keys]");
   Operands of{b.input(0), b.input(1), b.input(2), b.input(3), b.input_count() == 5 ? b.input(4) : kNone};
-  if (of.mask != kNone && b.dtype(of.mask) == DType::int64) of.mask = kNone;  // CausalMask made none
+  if (of.mask != kNone && !aten::is_attention_mask(b, of.mask)) of.mask = kNone;
   if (b.run().attention == Attention::eager) return b.output(eager(b, of, p));
   const std::int64_t queries = b.shape(of.q)[2];
-  const TensorId mask = b.boolean("causal") && queries > 1 ? causal_mask(b, of.bias, queries, b.shape(of.k)[2])
-                                                           : aten::contiguous(b, of.bias);
+  const bool causal = b.boolean("causal") && queries > 1;
+  const TensorId mask = combined(b, of.mask, causal, of.bias, queries, b.shape(of.k)[2]);
   const TensorId y = aten::scaled_dot_product_attention(
       b, {.query = of.q, .key = of.k, .value = of.v, .mask = mask, .dropout = b.training() ? p : 0});
   b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));

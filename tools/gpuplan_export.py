@@ -523,7 +523,9 @@ def turns_as_llama(function: Callable) -> bool:
         and "float()" not in source and "x1 = x[..., : x.shape[-1] // 2]" in half and "torch.cat((-x2, x1), dim=-1)" in half
 
 
-MASKS = frozenset(["create_causal_mask", "create_sliding_window_causal_mask"])
+# Functions of transformers.masking_utils; whether they return a mask depends on the values of tensors.
+CAUSAL_MASKS = frozenset(["create_causal_mask", "create_sliding_window_causal_mask"])
+MASKS = CAUSAL_MASKS | {"create_bidirectional_mask"}
 
 
 def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -532,13 +534,34 @@ def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> An
         return original(*args, **kwargs)
     given = inspect.signature(original).bind(*args, **kwargs).arguments
     embeddings = given.get("inputs_embeds", given.get("input_embeds"))
-    if given.get("attention_mask") is not None:
-        raise ExportError(f"{source_line()}: {name}: whether an attention_mask leads to a mask depends on its values. "
-                          "Leave it out of the batch: sequences are then taken to be of full length.")
+    padding = given.get("attention_mask")
+    if padding is not None and padding.dim() != 2:
+        return original(*args, **kwargs)  # it is the mask
+    if padding is not None:
+        refuse_other_masks(name, given)
+        return torch.ones(padding.shape[0], 1, embeddings.shape[1], padding.shape[1], dtype=torch.bool, device="meta")
+    if not masks_later_keys(name, given.get("config")):
+        return original(*args, **kwargs)  # nothing is masked
     window = getattr(given.get("config"), "sliding_window", None) if name != "create_causal_mask" else None
     if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window):
         return None  # nothing is computed: attention is called as causal
     return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=torch.bool, device="meta")
+
+
+def masks_later_keys(name: str, config: Any) -> bool:
+    return name in CAUSAL_MASKS and getattr(config, "is_causal", True)
+
+
+def refuse_other_masks(name: str, given: Dict[str, Any]) -> None:
+    """An attention_mask with what the layer AttentionMask does not have."""
+    version = getattr(sys.modules.get("transformers"), "__version__", "5")
+    if int(version.split(".")[0]) < 5:
+        raise ExportError(f"{source_line()}: {name}: the masks that transformers {version} makes of an attention_mask are not "
+                          "known, those of transformers 5 are. Leave it out of the batch: sequences are then taken to be of "
+                          "full length.")
+    others = [n for n in ("or_mask_function", "and_mask_function", "block_sequence_ids") if given.get(n) is not None]
+    if others:
+        raise ExportError(f"{source_line()}: {name}: with {others[0]}, which no layer does")
 
 
 @contextlib.contextmanager
@@ -2030,11 +2053,22 @@ def write_add_in_place(w: Writer) -> None:
 # --- functions of transformers
 
 
-@handles("create_causal_mask", "create_sliding_window_causal_mask")
-def write_causal_mask(w: Writer) -> None:
-    if not w.results():
+@handles("create_causal_mask", "create_sliding_window_causal_mask", "create_bidirectional_mask")
+def write_mask(w: Writer) -> None:
+    padding, embeddings = w.kwargs.get("attention_mask"), w.kwargs.get("inputs_embeds", w.kwargs.get("input_embeds"))
+    if not w.results() or w.results() == [padding]:
         return
-    embeddings = w.kwargs.get("inputs_embeds", w.kwargs.get("input_embeds"))
+    causal = masks_later_keys(w.call.name, w.kwargs["config"])
+    window = getattr(w.kwargs["config"], "sliding_window", None) if "sliding_window" in w.call.name and causal else None
+    reach: List[Tuple[str, Any]] = [("sliding_window", window)] if window else []
+    if padding is not None:
+        arguments = [] if causal else [("causal", False)]
+        w.emit("AttentionMask", arguments + [("padded", Variable("padded == 1"))] + reach, [embeddings, padding])
+    else:
+        write_causal_mask(w, embeddings, reach)
+
+
+def write_causal_mask(w: Writer, embeddings: Value, reach: List[Tuple[str, Any]]) -> None:
     positions = w.kwargs.get("position_ids")
     arguments: List[Tuple[str, Any]] = []
     if w.kwargs["cached"] or positions is None:
@@ -2042,12 +2076,9 @@ def write_causal_mask(w: Writer) -> None:
         arguments.append(("given_positions", False))
     else:
         arguments.append(("packed", Variable("packed == 1")))
-    window = getattr(w.kwargs["config"], "sliding_window", None)
-    if w.call.name == "create_sliding_window_causal_mask" and window:
-        arguments.append(("sliding_window", window))
     if positions is None:
         positions = next(v for v in w.body.frame.inputs if v.dtype == torch.int64 and len(v.shape) == 2)
-    w.emit("CausalMask", arguments, [embeddings, positions])
+    w.emit("CausalMask", arguments + reach, [embeddings, positions])
 
 
 @handles("apply_rotary_pos_emb")
@@ -3357,11 +3388,14 @@ def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
             f"# PyTorch {torch.__version__.split('+')[0]}.", "gpuplan: 1", f"name: {name}"]
 
 
+# The variables that expressions of the spec read.
+VARIABLES = {"packed": "0: sequences are not packed, so SDPA kernels get no mask",
+             "padded": "0: no token is padding, so the attention_mask leads to no mask for SDPA kernels"}
+
+
 def variables(top: Body) -> List[str]:
-    used = {a.expression for body in all_bodies(top) for e in body.entries for _, a in e.arguments if isinstance(a, Variable)}
-    if not used:
-        return []
-    return ["vars:", "  packed: 1  # 0: sequences are not packed, so SDPA kernels get no mask"]
+    used = {a.expression.split()[0] for body in all_bodies(top) for e in body.entries for _, a in e.arguments if isinstance(a, Variable)}
+    return ["vars:"] + [f"  {name}: 1  # {meaning}" for name, meaning in VARIABLES.items() if name in used] if used else []
 
 
 def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:

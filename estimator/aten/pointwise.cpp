@@ -217,8 +217,16 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
   // Autocast asks sum, which it runs in fp32, for a result of that type: the kernel reads the half one
   // (autocast_mode.h, AT_FORALL_FP32_SET_OPT_DTYPE). mean is on none of its lists.
   const bool half = dtype == DType::fp16 || dtype == DType::bf16;
-  const DType result = !mean && half && b.autocast() ? DType::fp32 : dtype;
-  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = result, .mean = mean};
+  // Sums of booleans and of narrow integers are int64, of a copy (aten/src/ATen/native/ReduceOpsUtils.h,
+  // make_reduction_from_out_ty).
+  const bool counts = !mean && !is_floating(dtype);
+  const DType result = counts ? DType::int64 : !mean && half && b.autocast() ? DType::fp32 : dtype;
+  const Reduction work{.shape = in,
+                       .reduced = mask,
+                       .input = counts ? DType::int64 : dtype,
+                       .output = result,
+                       .mean = mean,
+                       .converts = counts && dtype != DType::int64};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), result);
   b.numbers({static_cast<double>(mask)});
   const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")

@@ -83,7 +83,8 @@ struct Reduction {
   unsigned reduced = 0;
   DType input = DType::fp32;
   DType output = DType::fp32;
-  bool mean = false;  // mean, norm and the like read 16-bit inputs in narrower vectors than sum
+  bool mean = false;      // mean, norm and the like read 16-bit inputs in narrower vectors than sum
+  bool converts = false;  // what is reduced has another type and is copied to `input` once the result is there
 };
 
 /// The same reduction of a tensor with these strides, its dimensions in the order of its memory, as TensorIterator

@@ -57,8 +57,11 @@ class Appender {
   }
 
   void operator()(const Reduction& r) const {
-    append(reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
-                             r.mean ? ReductionKind::mean : ReductionKind::sum));
+    const ScratchProgram program = reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
+                                                     r.mean ? ReductionKind::mean : ReductionKind::sum);
+    if (!r.converts) return append(program);
+    after(checked_mul(r.shape.elements(), size_of(r.input)));
+    for (const std::int64_t action : program) program_.push_back(action < 0 ? action - 1 : action);
   }
 
   void operator()(const BatchNorm& b) const {

@@ -65,6 +65,11 @@ cmp tests/exported/specs/torchvision.mnasnet0_5.yaml "$work/torchvision.mnasnet0
 hugging_face=(small-llama small-gpt2 small-bert small-t5 small-mixtral)
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" "${hugging_face[@]}" ||
   fail "memory of transformers' models"
+for options in "" "--unpadded"; do
+  # shellcheck disable=SC2086
+  "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" --mask $options \
+    "${hugging_face[@]}" || fail "memory of transformers' models with an attention_mask $options"
+done
 "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" --importer "${hugging_face[@]}" ||
   fail "plans of transformers' models beside those of their config.json"
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """transformers' models for export_check.py, and their memory beside PyTorch's:
 
-    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache] NAME...
+    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache] [--mask [--unpadded]] NAME...
     python tests/torch/export_hf.py --gpuplan build/gpuplan --importer NAME...
 
 NAME: a model of SMALL, made here with sizes that a laptop runs, or a file of tests/huggingface without its .json. The
 loss is the model's own. Under `gpuplan shadow` the third step's bytes requested, allocated and reserved, live and at
 their peaks, are compared in every phase; --no-cache is use_cache=False, where transformers looks for packed sequences,
-finds them in the shadow's zeros and makes a mask. --importer compares the plan of the exported model with that of its
+finds them in the shadow's zeros and makes a mask; --mask gives the models an attention_mask and token types too, as a
+tokenizer does, whose zeros are padding; --unpadded plans with padded=0 and answers transformers that nothing is. --record adds
+the spec and PyTorch's figures to a folder, as tests/exported/masks has them. --importer compares the plan of the exported model with that of its
 config.json, phase by phase. Exits with 1 where a figure differs.
 """
 from __future__ import annotations
@@ -77,7 +79,17 @@ def config_of(name: str, **options: Any) -> Tuple[str, Any]:
     return cls, getattr(transformers, cls).config_class.from_dict(values)
 
 
-def batch_of(cls: str, config: Any, samples: int, device: str, seq: int = 64) -> Dict[str, torch.Tensor]:
+def batch_of(cls: str, config: Any, samples: int, device: str, mask: bool = False, seq: int = 64) -> Dict[str, torch.Tensor]:
+    batch = unmasked_batch(cls, config, samples, device, seq)
+    if mask:
+        ids = batch["input_ids"]
+        batch["attention_mask"] = torch.zeros_like(ids)
+        if cls.startswith("Bert"):
+            batch["token_type_ids"] = torch.zeros_like(ids)
+    return batch
+
+
+def unmasked_batch(cls: str, config: Any, samples: int, device: str, seq: int) -> Dict[str, torch.Tensor]:
     def tokens(count: int) -> torch.Tensor:
         return torch.zeros(samples, count, dtype=torch.int64, device=device)
 
@@ -119,12 +131,22 @@ def planned(gpuplan: str, spec: str, flags: List[str]) -> Dict[str, Dict[str, in
 
 def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) -> Dict[str, Dict[str, int]]:
     cls, config, model = meta_model(name, **({"use_cache": False} if options.no_cache or options.importer else {}))
-    batch = batch_of(cls, config, 2, "meta")
+    batch = batch_of(cls, config, 2, "meta", options.mask)
     if options.infer and not cls.startswith(("T5", "Whisper")):
         del batch["labels"]
     spec = str(Path(folder) / "model.yaml")
-    gpuplan_export.export(model, batch, spec)
-    return planned(gpuplan, spec, ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"])
+    gpuplan_export.export(model, batch, spec, name=name)
+    flags = ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
+    return planned(gpuplan, spec, flags + (["--set", "padded=0"] if options.unpadded else []))
+
+
+def answer_unpadded() -> None:
+    """transformers reads in the shadow's zeros that tokens are padding. It runs what it does to know, and is told otherwise."""
+    from transformers import masking_utils
+
+    is_full, skips = masking_utils.fast_all, masking_utils._ignore_bidirectional_mask_sdpa
+    masking_utils.fast_all = lambda mask: is_full(mask) is not None
+    masking_utils._ignore_bidirectional_mask_sdpa = lambda *arguments: skips(*arguments) is not None
 
 
 def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]]:
@@ -133,10 +155,12 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     from export_shadow import FIGURES
 
     cls, config = config_of(name, **({"use_cache": False} if options.no_cache else {}))
+    if options.unpadded:
+        answer_unpadded()
     gc.collect()  # what other models left
     torch.cuda.empty_cache()
     model = getattr(transformers, cls)(config).train(not options.infer).to("cuda")
-    batch = batch_of(cls, config, BATCH, "cuda")
+    batch = batch_of(cls, config, BATCH, "cuda", options.mask)
     if options.infer:
         batch.pop("labels")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -171,6 +195,18 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     return rows
 
 
+def recorded(name: str, options: argparse.Namespace, spec: Path, figures: Dict[str, Dict[str, int]]) -> None:
+    """Adds the spec and the figures to --record."""
+    mode, padded = "infer" if options.infer else "train", "0" if options.unpadded else "1"
+    file, rows = name + "-infer" * options.infer + "-no-cache" * options.no_cache, options.record / "h200.tsv"
+    (options.record / f"{file}.yaml").write_text(spec.read_text())
+    lines = rows.read_text().splitlines() if rows.exists() else ["\t".join(["spec", "mode", "padded", "phase", *figures["start"]])]
+    run = f"{file}\t{mode}\t{padded}\t"
+    lines = [line for line in lines if not line.startswith(run)]
+    lines += [run + "\t".join([phase, *map(str, values.values())]) for phase, values in figures.items()]
+    rows.write_text("\n".join(lines) + "\n")
+
+
 def differences(expected: Dict[str, Dict[str, int]], found: Dict[str, Dict[str, int]], whose: str) -> Tuple[List[str], int]:
     wrong, count = [], 0
     for phase, figures in expected.items():
@@ -200,6 +236,9 @@ def main() -> int:
     parser.add_argument("--gpuplan", required=True)
     parser.add_argument("--infer", action="store_true")
     parser.add_argument("--no-cache", action="store_true")
+    parser.add_argument("--mask", action="store_true")
+    parser.add_argument("--unpadded", action="store_true")
+    parser.add_argument("--record", type=Path)
     parser.add_argument("--importer", action="store_true")
     parser.add_argument("models", nargs="+")
     options = parser.parse_args()
@@ -210,9 +249,12 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             plan = exported(options.gpuplan, name, options, folder)
             expected = imported(options.gpuplan, name, options, folder) if options.importer else measured(name, options)
+            if options.record:
+                recorded(name, options, Path(folder) / "model.yaml", expected)
         wrong, count = differences(expected, plan, "the config's" if options.importer else "PyTorch")
         failed += bool(wrong)
-        print(f"hf:{name}{' infer' if options.infer else ''}{' no cache' if options.no_cache else ''}: "
+        print(f"hf:{name}{' infer' if options.infer else ''}{' no cache' if options.no_cache else ''}"
+              f"{' attention_mask' if options.mask else ''}{' unpadded' if options.unpadded else ''}: "
               f"{count - len(wrong)} of {count} figures equal", *wrong, sep="\n  ", flush=True)
     return int(failed > 0)
 
