@@ -12,15 +12,13 @@ namespace gpuplan {
 
 namespace {
 
-// Subcommands of later releases. Their words are reserved: a file of that name is ./check.
-constexpr const char* kLaterCommands[] = {"diff"};
-
 constexpr const char* kShortHelp =
     "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
     "\n"
     "  gpuplan resnet50.yaml --batch 64 --opt adam       peak, and what is alive there\n"
     "  gpuplan zoo:resnet50 --batch 64 --gpu t4          whether it fits; exit 1 when not\n"
     "  gpuplan layers resnet50.yaml --sort mem           which module costs what\n"
+    "  gpuplan check --base auto                         whether the budgets of gpuplan.yaml are met\n"
     "\n"
     "all flags: gpuplan plan --help; the other commands: gpuplan --help\n";
 
@@ -29,12 +27,6 @@ std::vector<std::string> command_names(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   return names;
-}
-
-void refuse_later_command(const std::string& word) {
-  if (std::find(std::begin(kLaterCommands), std::end(kLaterCommands), word) == std::end(kLaterCommands)) return;
-  Error error("gpuplan " + word + " is not there yet", ErrorKind::usage);
-  throw error.help("a file of that name is written ./" + word);
 }
 
 // "gpuplan plna resnet50.yaml": a word that is nearly a command, and no file.
@@ -72,7 +64,6 @@ std::vector<std::string> with_command(std::vector<std::string> arguments, const 
   const std::string first = arguments.empty() ? "" : arguments[0];
   if (std::find(names.begin(), names.end(), first) != names.end()) return arguments;
   if (first == "--help" || first == "--version") return arguments;
-  refuse_later_command(first);
   refuse_misspelt_command(first, names);
   arguments.insert(arguments.begin(), "plan");
   return arguments;
@@ -86,6 +77,21 @@ std::vector<std::string> take_command(std::vector<std::string>& arguments) {
   std::vector<std::string> words(dashes + 1, arguments.end());
   arguments.erase(dashes, arguments.end());
   return words;
+}
+
+// `gpuplan diff main -- MODEL [flags]`: the word behind -- is the model; flags may follow it.
+std::optional<std::string> take_model(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "diff") return std::nullopt;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes == arguments.end()) return std::nullopt;
+  if (dashes + 1 == arguments.end())
+    throw Error("no model behind --", ErrorKind::usage).help("for example: gpuplan diff main -- model.yaml -b 8");
+  std::string model = *(dashes + 1);
+  const auto more = dashes + 2;
+  if (more != arguments.end() && !more->starts_with("-"))
+    throw Error("one word too many: \"" + *more + "\"", ErrorKind::usage).help("one model stands behind --");
+  arguments.erase(dashes, dashes + 2);
+  return model;
 }
 
 // The subcommand that was being read.
@@ -158,6 +164,7 @@ int exit_code_of(const Error& error) {
 int run_command_line(std::vector<std::string> arguments) {
   int exit_code = 0;
   std::vector<std::string> words = take_command(arguments);
+  std::optional<std::string> model = take_model(arguments);
   CLI::App app(
       "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
       "gpuplan");
@@ -169,6 +176,7 @@ int run_command_line(std::vector<std::string> arguments) {
   add_layers_command(app, exit_code);
   add_check_command(app, exit_code);
   add_fit_command(app, exit_code);
+  add_diff_command(app, exit_code, std::move(model));
   add_sweep_command(app, exit_code);
   add_gpus_command(app, exit_code);
   add_instances_command(app, exit_code);

@@ -2,6 +2,7 @@
 // no.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ void add_plan_command(CLI::App& app, int& exit_code);
 void add_layers_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_fit_command(CLI::App& app, int& exit_code);
+/// `model`: what stands behind the first --.
+void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> model);
 void add_sweep_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
 void add_instances_command(CLI::App& app, int& exit_code);

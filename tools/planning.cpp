@@ -20,13 +20,18 @@ HostCopy host_copy(const RunOptions& options) {
                               {"none", HostCopy::none}});
 }
 
-Planning prepare(const RunOptions& options) {
-  refuse_learned_trace(options.model);
+Planning prepare_run(const RunOptions& options) {
   Planning planning;
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);
   planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
   planning.copy = host_copy(options);
+  return planning;
+}
+
+Planning prepare(const RunOptions& options) {
+  refuse_learned_trace(options.model);
+  Planning planning = prepare_run(options);
   planning.model = load_model(options);
   return planning;
 }

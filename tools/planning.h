@@ -23,6 +23,8 @@ struct Planning {
 HostCopy host_copy(const RunOptions& options);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
 Planning prepare(const RunOptions& options);
+/// The same without a model, which is then read by someone else.
+Planning prepare_run(const RunOptions& options);
 Report make_report(const Planning& planning);
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.

@@ -5,6 +5,7 @@
 
 #include "estimator/budget/read_budget.h"
 #include "estimator/report/check_report.h"
+#include "estimator/report/diff_report.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
@@ -32,7 +33,8 @@ std::vector<std::string> layer_names() {
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
   CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
-  command->add_option("of", *of, "Of what (model)")->type_name("model|budget|plan|check|fit|sweep|shadow|validate");
+  command->add_option("of", *of, "Of what (model)")
+      ->type_name("model|budget|plan|check|diff|fit|sweep|shadow|validate");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
@@ -40,6 +42,7 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"budget", [] { return budget_json_schema(run_keys()); }},
                                               {"plan", plan_json_schema},
                                               {"check", check_json_schema},
+                                              {"diff", diff_json_schema},
                                               {"fit", fit_json_schema},
                                               {"sweep", sweep_json_schema},
                                               {"shadow", shadow::run_json_schema},

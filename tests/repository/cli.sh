@@ -234,9 +234,6 @@ expect 0 'all-reduce' $model -b 8 --gpus 2 --gpu h100
 for later in '--format=html' '-oreport.html'; do
   expect 2 'not there yet' $model -b 2 "$later"
 done
-for later in diff; do
-  expect 2 'not there yet' $later $model
-done
 
 # Sweeps: a plan for every combination, in any number of parts.
 expect 0 '^ +batch +gpu +peak' sweep $model --over batch=1:4:x2 --over gpu=t4,l4

@@ -1,0 +1,95 @@
+#include "estimator/compare/differences.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "estimator/integers.h"
+
+namespace gpuplan {
+
+namespace {
+
+// Amounts are not negative (what is left over of a sum may be), so a difference fits; it is checked all the same.
+std::vector<Change> changes(const std::vector<Amount>& base, const std::vector<Amount>& now) {
+  std::vector<Change> list;
+  std::map<std::string, std::size_t> places;
+  const auto place_of = [&](const std::string& name) -> Change& {
+    const auto [place, added] = places.emplace(name, list.size());
+    if (added) list.push_back({name, 0, 0});
+    return list[place->second];
+  };
+  for (const Amount& amount : now) place_of(amount.name).now = amount.value;
+  for (const Amount& amount : base) place_of(amount.name).base = amount.value;
+  std::erase_if(list, [](const Change& change) { return change.base == change.now; });
+  for (const Change& change : list) (void)checked_add(change.now, checked_mul(change.base, -1));
+  std::ranges::stable_sort(list, std::greater<>(),
+                           [](const Change& change) { return std::max(change.delta(), -change.delta()); });
+  return list;
+}
+
+}  // namespace
+
+std::string_view name_of(Metric metric) {
+  switch (metric) {
+    case Metric::peak: return "peak";
+    case Metric::reserved: return "reserved";
+    case Metric::device: return "device";
+    case Metric::parameters: return "params";
+    case Metric::step_flops: return "flop";
+    case Metric::step_time: return "seconds";
+  }
+  return "";
+}
+
+std::optional<std::int64_t> value_of(const Figures& figures, Metric metric) {
+  switch (metric) {
+    case Metric::peak: return figures.allocated_bytes;
+    case Metric::reserved: return figures.reserved_bytes;
+    case Metric::device: return figures.device_bytes;
+    case Metric::parameters: return figures.parameters;
+    case Metric::step_flops: return figures.step_flops;
+    case Metric::step_time: return figures.step_nanoseconds;
+  }
+  return std::nullopt;
+}
+
+bool Differences::any() const {
+  return std::ranges::any_of(totals, [](const Difference& d) { return d.total.base != d.total.now; });
+}
+
+Differences differences(const Figures& base, const Figures& now) {
+  Differences d;
+  for (const Metric metric : kMetrics) {
+    const std::optional<std::int64_t> before = value_of(base, metric), after = value_of(now, metric);
+    if (before && after) d.totals.push_back({metric, {std::string(name_of(metric)), *before, *after}});
+  }
+  d.categories = changes(base.categories, now.categories);
+  d.modules = changes(base.modules, now.modules);
+  if (base.parameters && now.parameters) d.module_parameters = changes(base.module_parameters, now.module_parameters);
+  if (base.step_flops && now.step_flops) d.module_flops = changes(base.module_flops, now.module_flops);
+  return d;
+}
+
+std::vector<RunChange> run_changes(const Figures& base, const Figures& now) {
+  std::vector<RunChange> list;
+  for (const auto& [name, value] : now.run)
+    for (const auto& [other, before] : base.run)
+      if (name == other && value != before) list.push_back({name, before, value});
+  return list;
+}
+
+std::optional<std::int64_t> per_mille(const Change& change) {
+  if (change.base == 0) return std::nullopt;
+  const std::int64_t base = std::max(change.base, -change.base);
+  const std::int64_t delta = std::max(change.delta(), -change.delta());
+  const std::int64_t rest = delta % base;
+  // Beyond a few petabytes the product would not fit, and the digits that the quotient loses are not shown.
+  const bool fits = base <= std::numeric_limits<std::int64_t>::max() / 4000;
+  const std::int64_t part = fits ? (2 * rest * 1000 + base) / (2 * base) : (rest + base / 2000) / (base / 1000);
+  const std::int64_t tenths = checked_add(checked_mul(delta / base, 1000), part);
+  return change.delta() < 0 ? -tenths : tenths;
+}
+
+}  // namespace gpuplan

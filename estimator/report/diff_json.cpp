@@ -1,0 +1,162 @@
+#include <nlohmann/json.hpp>
+
+#include "estimator/report/diff_report.h"
+
+namespace gpuplan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json side_json(const DiffSide& side) {
+  return {{"name", side.name},
+          {"commit", or_null(side.commit)},
+          {"rule", or_null(side.rule)},
+          {"file", or_null(side.file)},
+          {"missing", !side.figures.has_value()}};
+}
+
+Json change_json(const Change& change) {
+  const std::optional<std::int64_t> tenths = per_mille(change);
+  return {{"base", change.base},
+          {"now", change.now},
+          {"delta", change.delta()},
+          {"delta_per_mille", tenths ? Json(*tenths) : Json(nullptr)}};
+}
+
+Json rows_json(const std::vector<Change>& changes) {
+  Json list = Json::array();
+  for (const Change& change : changes) {
+    Json row = {{"name", change.name}};
+    row.update(change_json(change));
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+Json totals_json(const DiffReport& report) {
+  Json list = Json::array();
+  for (const Metric metric : kMetrics) {
+    const auto value = [&](const DiffSide& side) {
+      const auto amount = side.figures ? value_of(*side.figures, metric) : std::nullopt;
+      return amount ? Json(*amount) : Json(nullptr);
+    };
+    Json row = {{"metric", name_of(metric)}, {"unit", unit_of(metric)}};
+    Json figures = {
+        {"base", value(report.base)}, {"now", value(report.now)}, {"delta", nullptr}, {"delta_per_mille", nullptr}};
+    if (figures["base"].is_null() && figures["now"].is_null()) continue;
+    if (report.differences)
+      for (const Difference& d : report.differences->totals)
+        if (d.metric == metric) figures = change_json(d.total);
+    row.update(figures);
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+Json place_json(const Place& place) {
+  if (place.line == 0) return nullptr;
+  return {{"file", place.file}, {"line", place.line}, {"column", place.column}};
+}
+
+Json causes_json(const DiffReport& report) {
+  if (!report.causes_known) return nullptr;
+  static constexpr const char* kKinds[] = {"changed", "added", "removed", "moved"};
+  Json list = Json::array();
+  for (const Cause& cause : report.causes)
+    list.push_back({{"kind", kKinds[static_cast<int>(cause.kind)]},
+                    {"what", cause.what},
+                    {"from", or_null(cause.from)},
+                    {"to", or_null(cause.to)},
+                    {"at", place_json(cause.at)},
+                    {"was_at", place_json(cause.was)}});
+  return list;
+}
+
+// Every key is always there; more may be added, so unknown ones are allowed.
+Json object(Json properties) {
+  Json required = Json::array();
+  for (const auto& [key, value] : properties.items()) required.push_back(key);
+  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
+}
+
+Json typed(std::initializer_list<const char*> types) {
+  return types.size() == 1 ? Json{{"type", *types.begin()}} : Json{{"type", types}};
+}
+
+Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+
+Json with(Json properties, const Json& more) {
+  for (const auto& [key, value] : more.items()) properties[key] = value;
+  return properties;
+}
+
+}  // namespace
+
+std::string diff_json(const DiffReport& report, std::string_view version) {
+  static const Differences kNothing;
+  const Differences& d = report.differences ? *report.differences : kNothing;
+  Json limits = Json::array(), run = Json::array();
+  for (const DiffReport::LimitVerdict& v : report.limits)
+    limits.push_back({{"limit", v.limit.text}, {"metric", name_of(v.limit.metric)}, {"exceeded", v.exceeded}});
+  for (const RunChange& c : report.run_changes) run.push_back({{"name", c.name}, {"base", c.base}, {"now", c.now}});
+  const Json json = {{"schema", "gpuplan.diff/1"},
+                     {"tool", {{"name", "gpuplan"}, {"version", version}}},
+                     {"base", side_json(report.base)},
+                     {"now", side_json(report.now)},
+                     {"differs", report.differs()},
+                     {"totals", totals_json(report)},
+                     {"peak_bytes_by_category", rows_json(d.categories)},
+                     {"peak_bytes_by_module", rows_json(d.modules)},
+                     {"parameters_by_module", rows_json(d.module_parameters)},
+                     {"flops_by_module", rows_json(d.module_flops)},
+                     {"causes", causes_json(report)},
+                     {"run_changes", std::move(run)},
+                     {"limits", std::move(limits)},
+                     {"warnings", report.warnings}};
+  // Names of files need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string diff_json_schema() {
+  const Json text = typed({"string"}), text_or_null = typed({"string", "null"}), integer = typed({"integer"});
+  const Json integer_or_null = typed({"integer", "null"}), boolean = typed({"boolean"});
+  const Json side = object(
+      {{"name", text}, {"commit", text_or_null}, {"rule", text_or_null}, {"file", text_or_null}, {"missing", boolean}});
+  const Json change = {{"base", integer_or_null},
+                       {"now", integer_or_null},
+                       {"delta", integer_or_null},
+                       {"delta_per_mille", integer_or_null}};
+  const Json rows = list_of(object(with({{"name", text}}, change)));
+  Json place = object({{"file", text}, {"line", integer}, {"column", integer}});
+  place["type"] = {"object", "null"};
+  Json causes = list_of(object({{"kind", {{"enum", {"changed", "added", "removed", "moved"}}}},
+                                {"what", text},
+                                {"from", text_or_null},
+                                {"to", text_or_null},
+                                {"at", place},
+                                {"was_at", place}}));
+  causes["type"] = {"array", "null"};
+  const Json metrics = {{"enum", {"peak", "reserved", "device", "params", "flop", "seconds"}}};
+  const Json units = {{"enum", {"bytes", "elements", "FLOP", "nanoseconds"}}};
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan.diff/1"}};
+  schema.update(object({{"schema", {{"const", "gpuplan.diff/1"}}},
+                        {"tool", object({{"name", text}, {"version", text}})},
+                        {"base", side},
+                        {"now", side},
+                        {"differs", boolean},
+                        {"totals", list_of(object(with({{"metric", metrics}, {"unit", units}}, change)))},
+                        {"peak_bytes_by_category", rows},
+                        {"peak_bytes_by_module", rows},
+                        {"parameters_by_module", rows},
+                        {"flops_by_module", rows},
+                        {"causes", causes},
+                        {"run_changes", list_of(object({{"name", text}, {"base", text}, {"now", text}}))},
+                        {"limits", list_of(object({{"limit", text}, {"metric", metrics}, {"exceeded", boolean}}))},
+                        {"warnings", list_of(text)}}));
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace gpuplan

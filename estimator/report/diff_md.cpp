@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "estimator/report/change_text.h"
+#include "estimator/report/diff_report.h"
+#include "estimator/report/escape.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr auto kLeft = TextTable::Align::left;
+constexpr auto kRight = TextTable::Align::right;
+constexpr std::size_t kMostRows = 20;  // of a list: a comment on GitHub has 65,536 characters at most
+
+std::string side_text(const DiffSide& side) {
+  const std::string name = side.commit.empty() ? markdown_text(side.name) : markdown_code(side.name);
+  return side.rule.empty() ? name : name + " (" + side.rule + ")";
+}
+
+std::string bytes_table(const std::string& title, const std::vector<Change>& changes, const Change& total,
+                        const TextStyle& style) {
+  if (changes.empty()) return "";
+  const std::vector<Change> list = largest_of(changes, kMostRows);
+  const ByteColumn column = byte_column(list, total, style);
+  TextTable table({kRight, kRight, kLeft});
+  table.row({"Δ " + column.unit, "Δ %", title});
+  for (std::size_t i = 0; i < list.size(); ++i)
+    table.row({column.rows[i], percent_text(list[i]), markdown_text(list[i].name)});
+  table.row({"**" + column.total + "**", percent_text(total), "**total**"});
+  return table.markdown() + "\n";
+}
+
+std::string reasons(const DiffReport& report) {
+  std::string out;
+  for (const RunChange& c : report.run_changes)
+    out += "**Run** " + markdown_text(c.name + ": " + c.base + " → " + c.now) + "\n\n";
+  const std::size_t shown = std::min(report.causes.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::string place = place_text(report.causes[i]);
+    out += "**Cause** " + markdown_code(place.empty() ? "--set" : place) + " " +
+           markdown_code(cause_text(report.causes[i], true)) + "\n\n";
+  }
+  if (shown < report.causes.size()) out += "and " + std::to_string(report.causes.size() - shown) + " more\n\n";
+  return out;
+}
+
+}  // namespace
+
+std::string diff_md(const DiffReport& report, const TextStyle& style) {
+  const std::string& file = report.now.file.empty() ? report.base.file : report.now.file;
+  std::string out = "### " + markdown_text(file) + ": ";
+  if (!report.differences) {
+    const bool is_new = !report.base.figures;
+    const Figures& figures = *(is_new ? report.now : report.base).figures;
+    return out + (is_new ? "new model, peak " : "deleted model, peak was ") +
+           amount_text(Metric::peak, figures.allocated_bytes, style) + "\n\n" + side_text(report.base) + " → " +
+           side_text(report.now) + "\n";
+  }
+  const Differences& d = *report.differences;
+  const Change& peak = d.totals.front().total;
+  out += "peak " + change_text(Metric::peak, peak, style) + "\n\n" + side_text(report.base) + " → " +
+         side_text(report.now) + "\n\n";
+  TextTable totals({kLeft, kRight, kRight, kRight, kRight});
+  totals.row({"", "base", "now", "Δ", "Δ %"});
+  for (const Difference& t : d.totals)
+    totals.row({label_of(t.metric), amount_text(t.metric, t.total.base, style),
+                amount_text(t.metric, t.total.now, style), delta_text(t.metric, t.total.delta(), style),
+                percent_text(t.total)});
+  out += totals.markdown() + "\n";
+  for (const DiffReport::LimitVerdict& v : report.limits)
+    out += std::string(v.exceeded ? "❌ " : "✅ ") + markdown_code(v.limit.text) + ": " +
+           change_text(v.limit.metric, v.change, style) + "\n\n";
+  out += reasons(report);
+  std::vector<Change> categories = d.categories;
+  for (Change& c : categories) c.name = category_words(c.name);
+  const std::string tables = bytes_table("alive at the peak", categories, peak, style) +
+                             bytes_table("alive at the peak, by module", d.modules, peak, style);
+  return tables.empty() ? out
+                        : out + "<details><summary>What is alive at the peak</summary>\n\n" + tables + "</details>\n";
+}
+
+}  // namespace gpuplan

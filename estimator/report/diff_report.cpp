@@ -1,0 +1,56 @@
+#include "estimator/report/diff_report.h"
+
+#include <algorithm>
+
+#include "estimator/market/csv.h"
+#include "estimator/report/escape.h"
+
+namespace gpuplan {
+
+bool DiffReport::within_limits() const { return std::ranges::none_of(limits, &LimitVerdict::exceeded); }
+
+std::string_view unit_of(Metric metric) {
+  switch (metric) {
+    case Metric::peak:
+    case Metric::reserved:
+    case Metric::device: return "bytes";
+    case Metric::parameters: return "elements";
+    case Metric::step_flops: return "FLOP";
+    case Metric::step_time: return "nanoseconds";
+  }
+  return "";
+}
+
+std::string cause_text(const Cause& cause, bool unicode) {
+  const std::string what = one_line(cause.what), from = one_line(cause.from), to = one_line(cause.to);
+  switch (cause.kind) {
+    case Cause::Kind::changed: return what + ": " + from + (unicode ? " → " : " -> ") + to;
+    case Cause::Kind::added: return what + ": added" + (to.empty() ? "" : ", " + to);
+    case Cause::Kind::removed: return what + ": removed" + (from.empty() ? "" : ", was " + from);
+    case Cause::Kind::moved: return what + ": moved";
+  }
+  return what;
+}
+
+std::string place_text(const Cause& cause) {
+  // What is gone has a place in the base only.
+  const Place& place = cause.kind == Cause::Kind::removed && cause.was.line > 0 ? cause.was : cause.at;
+  return place.line == 0 ? "" : one_line(place.file) + ":" + std::to_string(place.line);
+}
+
+std::string diff_csv(const DiffReport& report) {
+  std::string out = "section,name,unit,base,now,delta\n";
+  const auto line = [&](std::string_view section, std::string_view unit, const Change& c) {
+    out += std::string(section) + "," + csv_field(c.name) + "," + std::string(unit) + "," + std::to_string(c.base) +
+           "," + std::to_string(c.now) + "," + std::to_string(c.delta()) + "\n";
+  };
+  if (!report.differences) return out;
+  for (const Difference& d : report.differences->totals) line("total", unit_of(d.metric), d.total);
+  for (const Change& c : report.differences->categories) line("peak by category", "bytes", c);
+  for (const Change& c : report.differences->modules) line("peak by module", "bytes", c);
+  for (const Change& c : report.differences->module_parameters) line("params by module", "elements", c);
+  for (const Change& c : report.differences->module_flops) line("flop by module", "FLOP", c);
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,59 @@
+// What `gpuplan diff` says, as values and in each format. The JSON contract (gpuplan.diff/1) is these structs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/compare/causes.h"
+#include "estimator/compare/differences.h"
+#include "estimator/compare/growth_limit.h"
+#include "estimator/report/text_style.h"
+
+namespace gpuplan {
+
+/// One of the two plans.
+struct DiffSide {
+  std::string name;    // "3f2c1ab", "working tree", "old.json"
+  std::string commit;  // the full id; empty where it is none
+  std::string rule;    // why this one: "merge base of origin/main"; empty where it was named
+  std::string file;    // of the model, or the saved plan; another than the other side's where it was renamed
+  std::optional<Figures> figures;  // none: there is no such model on this side
+};
+
+struct DiffReport {
+  DiffSide base, now;
+  std::optional<Differences> differences;  // where both sides have figures
+  std::vector<Cause> causes;
+  bool causes_known = false;  // not of plans that were saved, which have no text
+  std::vector<RunChange> run_changes;
+  struct LimitVerdict {
+    GrowthLimit limit;
+    Change change;
+    bool exceeded = false;
+  };
+  std::vector<LimitVerdict> limits;
+  std::vector<std::string> warnings;
+
+  /// Whether a figure differs, or one side has none.
+  bool differs() const { return !differences || differences->any(); }
+  bool within_limits() const;
+};
+
+std::string diff_text(const DiffReport& report, const TextStyle& style);
+std::string diff_md(const DiffReport& report, const TextStyle& style);
+/// section,name,base,now,delta: integers, bytes, FLOPs, elements and nanoseconds.
+std::string diff_csv(const DiffReport& report);
+std::string diff_json(const DiffReport& report, std::string_view version);
+/// The JSON Schema of diff_json.
+std::string diff_json_schema();
+
+/// "bytes", "elements", "FLOP", "nanoseconds": of a metric in JSON.
+std::string_view unit_of(Metric metric);
+/// "vars.seq: 1024 → 1536", "layers.drop: added, Dropout(0.1)": a cause without its place.
+std::string cause_text(const Cause& cause, bool unicode);
+/// "configs/gpt2.yaml:6"; empty where there is no place.
+std::string place_text(const Cause& cause);
+
+}  // namespace gpuplan

@@ -1,0 +1,160 @@
+#include <algorithm>
+
+#include "estimator/report/change_text.h"
+#include "estimator/report/diff_report.h"
+#include "estimator/report/escape.h"
+#include "estimator/report/text_table.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr auto kLeft = TextTable::Align::left;
+constexpr auto kRight = TextTable::Align::right;
+constexpr std::size_t kShownRows = 12;  // of one table; -v shows all
+
+class Screen : public StyledScreen {
+ public:
+  Screen(const DiffReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+
+  std::string headline() const;
+  std::string missing() const;
+  std::string totals() const;
+  std::string rows(const std::string& title, const std::vector<Change>& changes, const Change& total) const;
+  std::string counts(const std::string& title, Metric metric, const std::vector<Change>& changes,
+                     const Change& total) const;
+  std::string tables() const;
+  std::string reasons() const;
+  std::string limits() const;
+
+ private:
+  std::string arrow() const { return style_.unicode ? " → " : " -> "; }
+  std::string side(const DiffSide& side) const {
+    const std::string name = one_line(side.name);
+    return side.rule.empty() ? name : name + " (" + side.rule + ")";
+  }
+  std::vector<Change> shown(const std::vector<Change>& changes) const {
+    return style_.verbose ? changes : largest_of(changes, kShownRows);
+  }
+
+  const DiffReport& report_;
+};
+
+std::string Screen::headline() const {
+  const DiffSide& now = report_.now;
+  std::string out = "base " + side(report_.base) + arrow() + side(now) + "\n";
+  const std::string file = one_line(now.file.empty() ? report_.base.file : now.file);
+  if (file != now.name) out += file;
+  if (!report_.base.file.empty() && !now.file.empty() && report_.base.file != now.file && !now.commit.empty())
+    out += " (was " + one_line(report_.base.file) + ")";
+  const Figures* const figures = now.figures ? &*now.figures : report_.base.figures ? &*report_.base.figures : nullptr;
+  if (figures == nullptr) return out + "\n";
+  for (const auto& [name, value] : figures->run) {
+    if (value.empty() || (name == "gpu" && value == "none")) continue;
+    const std::string words = name == "batch" ? "batch " + value : name == "pytorch" ? "PyTorch " + value : value;
+    out += (out.ends_with('\n') ? "" : dot()) + one_line(words);
+  }
+  return out + "\n";
+}
+
+// Only one side has the model.
+std::string Screen::missing() const {
+  const bool is_new = !report_.base.figures;
+  const DiffSide& without = is_new ? report_.base : report_.now;
+  const DiffSide& with = is_new ? report_.now : report_.base;
+  std::string out = "\n  " + paint("1", is_new ? "new model" : "deleted model") + dot() + "there is no " +
+                    one_line(with.file) + (without.commit.empty() ? " in the " : " at ") + one_line(without.name) +
+                    "\n\n";
+  TextTable table({kLeft, kRight});
+  for (const Metric metric : kMetrics)
+    if (const std::optional<std::int64_t> value = value_of(*with.figures, metric))
+      table.row({label_of(metric), amount_text(metric, *value, style_)});
+  return out + table.text();
+}
+
+std::string Screen::totals() const {
+  TextTable table({kLeft, kRight, kLeft, kRight, kRight, kRight});
+  for (const Difference& d : report_.differences->totals)
+    table.row({label_of(d.metric), amount_text(d.metric, d.total.base, style_), style_.unicode ? "→" : "->",
+               amount_text(d.metric, d.total.now, style_), delta_text(d.metric, d.total.delta(), style_),
+               percent_text(d.total)});
+  return "\n" + table.text();
+}
+
+std::string Screen::rows(const std::string& title, const std::vector<Change>& changes, const Change& total) const {
+  if (changes.empty()) return "";
+  const std::vector<Change> list = shown(changes);
+  const ByteColumn column = byte_column(list, total, style_);
+  const std::string delta = style_.unicode ? "Δ " : "+/- ";
+  TextTable table({kRight, kRight, kLeft});
+  table.row({delta + column.unit, delta + "%", title});
+  for (std::size_t i = 0; i < list.size(); ++i)
+    table.row({column.rows[i], percent_text(list[i]), one_line(list[i].name)});
+  table.row({column.total, percent_text(total), "TOTAL"});
+  return "\n" + table.text();
+}
+
+std::string Screen::counts(const std::string& title, Metric metric, const std::vector<Change>& changes,
+                           const Change& total) const {
+  if (changes.empty()) return "";
+  const std::string delta = style_.unicode ? "Δ" : "+/-";
+  TextTable table({kRight, kRight, kLeft});
+  table.row({delta, delta + " %", title});
+  for (const Change& c : shown(changes))
+    table.row({delta_text(metric, c.delta(), style_), percent_text(c), one_line(c.name)});
+  table.row({delta_text(metric, total.delta(), style_), percent_text(total), "TOTAL"});
+  return "\n" + table.text();
+}
+
+std::string Screen::tables() const {
+  const Differences& d = *report_.differences;
+  const auto total = [&](Metric metric) {
+    const auto found = std::ranges::find(d.totals, metric, &Difference::metric);
+    return found == d.totals.end() ? Change{} : found->total;
+  };
+  std::vector<Change> categories = d.categories;
+  for (Change& c : categories) c.name = category_words(c.name);
+  return rows("alive at the peak", categories, total(Metric::peak)) +
+         rows("alive at the peak, by module", d.modules, total(Metric::peak)) +
+         counts("params, by module", Metric::parameters, d.module_parameters, total(Metric::parameters)) +
+         (style_.verbose ? counts("step FLOP, by module", Metric::step_flops, d.module_flops, total(Metric::step_flops))
+                         : "");
+}
+
+std::string Screen::reasons() const {
+  TextTable table({kLeft, kLeft, kLeft});
+  for (const RunChange& c : report_.run_changes)
+    table.row({"run", one_line(c.name), one_line(c.base) + arrow() + one_line(c.now)});
+  const std::size_t most = style_.verbose ? report_.causes.size() : std::min(report_.causes.size(), kShownRows);
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::string place = place_text(report_.causes[i]);
+    table.row({"cause", place.empty() ? "--set" : place, cause_text(report_.causes[i], style_.unicode)});
+  }
+  std::string out = table.text();
+  if (most < report_.causes.size())
+    out += "  and " + std::to_string(report_.causes.size() - most) + " more: -v shows all\n";
+  if (report_.causes_known && report_.causes.empty() && report_.run_changes.empty() && report_.differences)
+    out += "  the models are the same once resolved\n";
+  return out.empty() ? "" : "\n" + out;
+}
+
+std::string Screen::limits() const {
+  std::string out;
+  for (const DiffReport::LimitVerdict& v : report_.limits) {
+    const std::string mark = style_.unicode ? (v.exceeded ? "✖ " : "✔ ") : v.exceeded ? "[no] " : "[ok] ";
+    out += "  " + paint(v.exceeded ? "31" : "32", mark + one_line(v.limit.text)) +
+           (v.exceeded ? " is exceeded: " : ": ") + change_text(v.limit.metric, v.change, style_) + "\n";
+  }
+  return out.empty() ? "" : "\n" + out;
+}
+
+}  // namespace
+
+std::string diff_text(const DiffReport& report, const TextStyle& style) {
+  const Screen screen(report, style);
+  if (!report.differences) return screen.headline() + screen.missing();
+  if (style.brief) return screen.totals().substr(1) + screen.limits();
+  return screen.headline() + screen.totals() + screen.tables() + screen.reasons() + screen.limits();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,50 @@
+#include "estimator/report/escape.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace gpuplan {
+
+std::string one_line(std::string_view text) {
+  std::string out(text);
+  std::ranges::replace_if(
+      out, [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return out;
+}
+
+// https://github.github.com/gfm/#backslash-escapes: a backslash takes the meaning of any ASCII punctuation. A mention
+// is none where its @ is an entity: https://github.github.com/gfm/#entity-and-numeric-character-references.
+std::string markdown_text(std::string_view text) {
+  constexpr std::string_view kMarkup = "\\`*_{}[]()#+!~$";
+  std::string out;
+  for (const char c : one_line(text)) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '@')
+      out += "&#64;";
+    else {
+      if (kMarkup.find(c) != std::string_view::npos) out += '\\';
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The fence is longer than any run of backticks within: https://github.github.com/gfm/#code-spans. A pipe would end the
+// cell of a table all the same, and is escaped by who writes the table.
+std::string markdown_code(std::string_view text) {
+  const std::string line = one_line(text);
+  std::size_t longest = 0, run = 0;
+  for (const char c : line) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`'), space(longest > 0 || line.empty() ? " " : "");
+  return fence + space + line + space + fence;
+}
+
+}  // namespace gpuplan
