@@ -36,12 +36,46 @@ void set_attribute(onnx::NodeProto& node, const std::string& name, std::int64_t 
   attribute.set_i(value);
 }
 
+void set_axes(onnx::NodeProto& node) {
+  onnx::AttributeProto& axes = *node.add_attribute();
+  axes.set_name("axes");
+  axes.add_ints(0);
+  axes.add_ints(2);
+}
+
 // The model of one input of these sizes behind the batch.
 onnx::ModelProto model_of(const std::vector<std::int64_t>& sizes) {
   onnx::ModelProto model = small_model();
   auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
   shape.mutable_dim()->RemoveLast();
   for (const std::int64_t n : sizes) shape.add_dim()->set_dim_value(n);
+  return model;
+}
+
+// x [batch, 3, 8, 8] by a convolution whose weight is standardised: F.batch_norm(weight.reshape(1, 16, 27), None, None,
+// weight=gain, bias=None, training=True), as timm's StdConv2d is; zeros of this name stand for the bias.
+onnx::ModelProto standardised_model(const std::string& bias) {
+  onnx::ModelProto model = model_of({3, 8, 8});
+  add_initializer(model, "conv.weight", {16, 3, 3, 3});
+  add_initializer(model, "conv.gain", {16});
+  onnx::TensorProto& zeros = add_initializer(model, bias, {16});
+  for (int i = 0; i < 16; ++i) zeros.add_float_data(0);
+  add_integers(model, "sizes", {1, 16, 27});
+  add_integers(model, "back", {16, 3, 3, 3});
+  add_node(model, "Reshape", {"conv.weight", "sizes"}, "w");
+  for (const char* name : {"mean", "middle"}) {
+    onnx::NodeProto& node = add_node(model, "ReduceMean", {"w"}, name);
+    set_axes(node);
+    set_attribute(node, "keepdims", std::string(name) == "middle" ? 1 : 0);
+  }
+  add_node(model, "Sub", {"w", "middle"}, "distance");
+  add_node(model, "Mul", {"distance", "distance"}, "square");
+  onnx::NodeProto& variance = add_node(model, "ReduceMean", {"square"}, "variance");
+  set_axes(variance);
+  set_attribute(variance, "keepdims", 0);
+  add_node(model, "BatchNormalization", {"w", "conv.gain", bias, "mean", "variance"}, "normed");
+  add_node(model, "Reshape", {"normed", "back"}, "weight");
+  add_node(model, "Conv", {"x", "weight"}, "y");
   return model;
 }
 
@@ -146,4 +180,15 @@ TEST_CASE("a constant that only the batch gives its size has the batch in produc
   add_node(sum, "ConstantOfShape", {"sizes"}, "positions");
   add_node(sum, "Add", {"x", "positions"}, "y");
   CHECK_FALSE(contains(spec_of_one(sum), "Expand("));
+}
+
+TEST_CASE("batch norm by the statistics of its input is one layer, without the bias that it was not given") {
+  const std::string spec = spec_of_one(standardised_model("val_7"));
+  CHECK_MESSAGE(contains(spec, "BatchNorm1d(16, track_running_stats=False)"), spec);
+  CHECK_FALSE(contains(spec, "Mean("));
+  const auto parameters = [](const char* bias) {
+    return plan_bytes(standardised_model(bias).SerializeAsString(), 2).model.parameters;
+  };
+  CHECK_EQ(parameters("val_7"), 16 * 3 * 3 * 3 + 16);
+  CHECK_EQ(parameters("conv.bias"), 16 * 3 * 3 * 3 + 16 + 16);
 }

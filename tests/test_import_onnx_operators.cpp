@@ -107,6 +107,15 @@ TEST_CASE("buffers and folded tables are no parameters where the file says what 
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 8);
 }
 
+TEST_CASE("a number is a parameter where the file says so") {
+  onnx::ModelProto model = small_model();
+  add_real(model, "gain", 0.5F);
+  add_node(model, "Mul", {"x", "gain"}, "y");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 0);
+  add_kind(model, "gain", "PARAMETER", "p_gain");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 1);
+}
+
 TEST_CASE("a product with a buffer has no parameters") {
   onnx::ModelProto model = small_model();
   add_initializer(model, "first.weight", {8, 4});

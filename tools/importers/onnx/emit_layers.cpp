@@ -149,6 +149,18 @@ void emit_batch_norm(Emission& e) {
       e.writer().add_with_weight(e.value(is_trained(e, 1) ? 1 : 3), wish_of(e, {1, 2, 3}), call + ")", {e.input(0)}));
 }
 
+// Of F.batch_norm without running statistics (fuse.h): its weights are what the model's code hands it.
+void emit_batch_statistics(Emission& e) {
+  const std::size_t rank = e.shape().size();
+  if (rank < 2 || rank > 4) e.fail("no batch norm over " + to_string(e.shape()));
+  const std::string call = (rank == 4 ? "BatchNorm2d(" : "BatchNorm1d(") + to_string(e.shape()[1]) + epsilon(e, 1e-5) +
+                           (e.has(1) ? "" : ", affine=False") + ", track_running_stats=False)";
+  std::vector<std::string> operands = {e.input(0)};
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+    if (e.has(i)) operands.push_back(e.input(i));
+  e.give(e.writer().add(e.wish(), call, operands));
+}
+
 void emit_layer_norm(Emission& e) {
   const Extents& x = e.shape();
   const std::size_t axis = e.axis(e.integer("axis", -1), x.size());
@@ -236,6 +248,7 @@ std::vector<NamedEmitRule> layer_emitters() {
           {"MatMul", emit_matmul},
           {"Linear", emit_linear},
           {"BatchNormalization", emit_batch_norm},
+          {"BatchStatisticsNorm", emit_batch_statistics},
           {"LayerNormalization", emit_layer_norm},
           {"GroupNormalization", emit_group_norm},
           {"InstanceNormalization", emit_instance_norm},

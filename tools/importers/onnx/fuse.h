@@ -6,8 +6,8 @@
 namespace gpuplan::onnx_import {
 
 /// Replaces the nodes of known patterns by one node each, at the place of the last of them: Linear, LayerNormalization,
-/// GroupNormalization, RootMeanSquareNorm, Gelu, NewGELU, SiLU, HardSwish, ScaledDotProductAttention. What other nodes
-/// read stays computed.
+/// GroupNormalization, BatchStatisticsNorm, RootMeanSquareNorm, Gelu, NewGELU, SiLU, HardSwish,
+/// ScaledDotProductAttention. What other nodes read stays computed.
 void fuse(Graph& graph);
 
 }  // namespace gpuplan::onnx_import

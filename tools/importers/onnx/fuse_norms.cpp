@@ -1,4 +1,5 @@
 // Linear layers and normalisation.
+#include <algorithm>
 #include <numeric>
 
 #include "tools/importers/onnx/pattern.h"
@@ -76,6 +77,27 @@ std::optional<MeanSquare> mean_square(Pattern& p, int root_input) {
     m.of = p.input(mul, 0);
   }
   return m.of == kNone ? std::nullopt : std::optional<MeanSquare>(m);
+}
+
+// Whether F.batch_norm was given the weight (1) or bias (2). torch.onnx writes ones or zeros where it was not; its
+// newer exporter, whose vectors lie in another file, notes the call.
+bool is_given(Pattern& p, int norm, std::size_t i) {
+  const Node& node = p.node(norm);
+  if (node.call.starts_with("aten._native_batch_norm_legit")) return i < node.operands.size();
+  const Value& value = p.value(p.input(norm, i));
+  const std::optional<Content>& content = value.content;
+  if (!is_generated(value.name) || !content || !content->real) return true;
+  const double otherwise = i == 1 ? 1 : 0;
+  return !std::all_of(content->reals.begin(), content->reals.end(), [&](const Real& r) { return r[0] == otherwise; });
+}
+
+bool reduces_all_but_channels(Pattern& p, int node) {
+  std::vector<std::int64_t> axes = reduced_axes(p, node);
+  std::sort(axes.begin(), axes.end());
+  std::vector<std::int64_t> wanted(p.value(p.input(node, 0)).shape.size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  std::erase(wanted, 1);
+  return axes == wanted;
 }
 
 }  // namespace
@@ -183,6 +205,33 @@ bool fuse_normalize(Pattern& p, int div) {
   Node normalize = fused_node("Normalize", {p.input(div, 0)}, p.output(div));
   set_integer(normalize, "dim", axes.front());
   return p.replace(std::move(normalize));
+}
+
+// F.batch_norm without running statistics, which standardised weights are made with: BatchNormalization by the mean of
+// its input and the mean of the squared distances from it.
+bool fuse_batch_statistics(Pattern& p, int norm) {
+  if (p.node(norm).op != "BatchNormalization" || p.node(norm).outputs.size() != 1) return false;
+  p.remember(norm);
+  const int x = p.input(norm, 0);
+  const int mean = p.from(p.input(norm, 3), "ReduceMean");
+  const int variance = p.from(p.input(norm, 4), "ReduceMean");
+  const int square = variance == kNone ? kNone : p.from(p.input(variance, 0), "Mul");
+  if (mean == kNone || square == kNone || p.input(square, 0) != p.input(square, 1)) return false;
+  const int distance = p.from(p.input(square, 0), "Sub");
+  const int subtracted = distance == kNone ? kNone : p.from(p.input(distance, 1), "ReduceMean");
+  if (subtracted == kNone || p.input(distance, 0) != x) return false;
+  for (const int reduction : {mean, subtracted})
+    if (p.input(reduction, 0) != x) return false;
+  for (const int reduction : {mean, variance, subtracted})
+    if (!reduces_all_but_channels(p, reduction)) return false;
+  std::vector<int> inputs = {x};
+  const bool shifted = is_given(p, norm, 2);
+  if (shifted || is_given(p, norm, 1)) inputs.push_back(p.input(norm, 1));
+  if (shifted) inputs.push_back(p.input(norm, 2));
+  Node fused = fused_node("BatchStatisticsNorm", std::move(inputs), p.output(norm));
+  const auto eps = p.node(norm).attributes.find("epsilon");
+  if (eps != p.node(norm).attributes.end()) fused.attributes["epsilon"] = eps->second;
+  return p.replace(std::move(fused));
 }
 
 // nn.GroupNorm before opset 18: an instance norm of [N, groups, -1], and the weights of the channels.

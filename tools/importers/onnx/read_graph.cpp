@@ -105,7 +105,7 @@ class Reader {
     const std::string_view kind = notes == notes_.end() ? "" : note_of(notes->second, kKindNote);
     if (kind == "PARAMETER") graph_.parameters.try_emplace(std::string(note_of(notes->second, kNameNote)), index);
     v.is_buffer = kind == "BUFFER" || (kind.empty() && notes_.empty() && is_table(v.name));
-    if (!is_floating(v.type) || v.shape.empty() || v.is_buffer) return;
+    if (!is_floating(v.type) || v.is_buffer || (v.shape.empty() && kind != "PARAMETER")) return;
     if (kind.empty() && notes_.empty() && made_up) return;
     if (kind.empty() && !notes_.empty()) without_note_.push_back(index);
     v.kind = ValueKind::weight;
