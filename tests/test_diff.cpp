@@ -85,9 +85,10 @@ DiffReport example() {
   now.module_flops[0].value = 8'220'000'000'000;
   now.module_flops[1].value = 3'060'000'000'000;
   DiffReport report;
-  report.base = {"3f2c1ab", "3f2c1ab7d3b4f6a0c9e8d7f6a5b4c3d2e1f00112", "merge base of origin/main",
-                 "configs/gpt2.yaml", base};
-  report.now = {"working tree", "", "", "configs/gpt2.yaml", now};
+  report.base = {
+      "3f2c1ab", "3f2c1ab7d3b4f6a0c9e8d7f6a5b4c3d2e1f00112", "merge base of origin/main", "configs/gpt2.yaml", false,
+      base};
+  report.now = {"working tree", "", "", "configs/gpt2.yaml", false, now};
   report.differences = differences(base, now);
   report.causes_known = true;
   report.causes = {{Cause::Kind::changed,
@@ -329,6 +330,10 @@ TEST_CASE("hostile names stay names in every format") {
   CHECK(says(md, "&lt;img src=x&gt;&#64;me \\[y\\]\\(z\\)"));
   CHECK(says(md, "`` a?b?[31m|`x`<img src=x>@me [y](z)?::error:::6 ``"));
   CHECK_EQ(nlohmann::json::parse(diff_json(report, "0"))["now"]["file"], hostile);
+  report.base.renamed = true;
+  report.base.rule = "to`p`ic";
+  CHECK(says(diff_md(report, {}), "(to\\`p\\`ic), then `` a?b?[31m"));
+  CHECK(says(diff_text(report, {}), " (a?b?[31m|`x`<img src=x>@me [y](z)?::error:: at 3f2c1ab)"));
   CHECK_EQ(markdown_code("a``b"), "``` a``b ```");
   CHECK_EQ(markdown_code("plain"), "`plain`");
 }

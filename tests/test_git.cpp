@@ -201,6 +201,8 @@ TEST_CASE("a shallow clone without the base is an error that says what to fetch"
   CHECK_EQ(git::find_base(two.top(), "auto", github).commit, pr.b);
 
   const GitRepository topic(pr.repository, {"--depth=1", "--branch=topic"});
+  // As git leaves it where origin's own HEAD is on that branch or on none: with it as the base nothing would differ.
+  topic.git({"symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/topic"});
   const std::optional<Error> no_branch = error_of([&] { git::find_base(topic.top(), "auto", with({})); });
   CHECK(says(no_branch, "fetch-depth: 0"));
   CHECK(no_branch->kind() == ErrorKind::environment);

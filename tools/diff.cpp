@@ -99,6 +99,8 @@ int run_diff(const DiffOptions& options) {
   plan_side(sides.base, run, warnings);
   plan_side(sides.now, run, warnings);
   DiffReport report = compare(std::move(sides), limits);
+  if (!report.differences && !limits.empty())
+    warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);
   if (!options.output.quiet)
     for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");

@@ -127,9 +127,11 @@ class GitSides {
   // The model as the side's commit has it, under the name that it had there.
   void read(OpenSide& open, const std::string& compared_with) {
     open.files = std::make_shared<git::CommitFiles>(repository(), open.side.commit, compared_with);
-    const auto file = open.files->find(git::path_in_repository(repository(), model_));
+    const std::string path = git::path_in_repository(repository(), model_);
+    const auto file = open.files->find(path);
     if (!file) return;
     open.side.file = file->path;
+    open.side.renamed = file->path != path;
     open.written = open_model_at(*open.files, *file, run_);
   }
 

@@ -11,11 +11,8 @@ using Json = nlohmann::ordered_json;
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json side_json(const DiffSide& side) {
-  return {{"name", side.name},
-          {"commit", or_null(side.commit)},
-          {"rule", or_null(side.rule)},
-          {"file", or_null(side.file)},
-          {"missing", !side.figures.has_value()}};
+  return {{"name", side.name},          {"commit", or_null(side.commit)}, {"rule", or_null(side.rule)},
+          {"file", or_null(side.file)}, {"renamed", side.renamed},        {"missing", !side.figures.has_value()}};
 }
 
 Json change_json(const Change& change) {
@@ -123,8 +120,12 @@ std::string diff_json(const DiffReport& report, std::string_view version) {
 std::string diff_json_schema() {
   const Json text = typed({"string"}), text_or_null = typed({"string", "null"}), integer = typed({"integer"});
   const Json integer_or_null = typed({"integer", "null"}), boolean = typed({"boolean"});
-  const Json side = object(
-      {{"name", text}, {"commit", text_or_null}, {"rule", text_or_null}, {"file", text_or_null}, {"missing", boolean}});
+  const Json side = object({{"name", text},
+                            {"commit", text_or_null},
+                            {"rule", text_or_null},
+                            {"file", text_or_null},
+                            {"renamed", boolean},
+                            {"missing", boolean}});
   const Json change = {{"base", integer_or_null},
                        {"now", integer_or_null},
                        {"delta", integer_or_null},

@@ -15,7 +15,8 @@ constexpr std::size_t kMostRows = 20;  // of a list: a comment on GitHub has 65,
 
 std::string side_text(const DiffSide& side) {
   const std::string name = side.commit.empty() ? markdown_text(side.name) : markdown_code(side.name);
-  return side.rule.empty() ? name : name + " (" + side.rule + ")";
+  const std::string file = side.renamed ? ", then " + markdown_code(side.file) : "";
+  return name + (side.rule.empty() ? "" : " (" + markdown_text(side.rule) + ")") + file;
 }
 
 std::string bytes_table(const std::string& title, const std::vector<Change>& changes, const Change& total,

@@ -15,10 +15,11 @@ namespace gpuplan {
 
 /// One of the two plans.
 struct DiffSide {
-  std::string name;    // "3f2c1ab", "working tree", "old.json"
-  std::string commit;  // the full id; empty where it is none
-  std::string rule;    // why this one: "merge base of origin/main"; empty where it was named
-  std::string file;    // of the model, or the saved plan; another than the other side's where it was renamed
+  std::string name;                // "3f2c1ab", "working tree", "old.json"
+  std::string commit;              // the full id; empty where it is none
+  std::string rule;                // why this one: "merge base of origin/main"; empty where it was named
+  std::string file;                // of the model, or the saved plan
+  bool renamed = false;            // it has another name on the other side
   std::optional<Figures> figures;  // none: there is no such model on this side
 };
 

@@ -45,8 +45,7 @@ std::string Screen::headline() const {
   std::string out = "base " + side(report_.base) + arrow() + side(now) + "\n";
   const std::string file = one_line(now.file.empty() ? report_.base.file : now.file);
   if (file != now.name) out += file;
-  if (!report_.base.file.empty() && !now.file.empty() && report_.base.file != now.file && !now.commit.empty())
-    out += " (was " + one_line(report_.base.file) + ")";
+  if (report_.base.renamed) out += " (" + one_line(report_.base.file) + " at " + report_.base.name + ")";
   const Figures* const figures = now.figures ? &*now.figures : report_.base.figures ? &*report_.base.figures : nullptr;
   if (figures == nullptr) return out + "\n";
   for (const auto& [name, value] : figures->run) {

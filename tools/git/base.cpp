@@ -64,11 +64,17 @@ std::string target_branch(const Environment& environment) {
   return "";
 }
 
+// `git clone --depth 1 --branch topic` follows that branch only, and has origin/HEAD point to it as if it were origin's
+// default: git-clone(1), --single-branch.
+bool follows_all_branches(const fs::path& repository) {
+  return run(repository, {"config", "--get-all", "remote.origin.fetch"}).output.find('*') != std::string::npos;
+}
+
 // The branches that HEAD may go to where nothing says which, the likeliest first.
 std::vector<std::string> default_branches(const fs::path& repository) {
   std::vector<std::string> names;
   const Result head = run(repository, {"symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"});
-  if (head.status == 0) names.push_back(head.line());
+  if (head.status == 0 && follows_all_branches(repository)) names.push_back(head.line());
   for (const char* folder : {"refs/remotes/origin/", "refs/heads/"})
     for (const char* name : {"main", "master"}) names.push_back(std::string(folder) + name);
   return names;
