@@ -88,19 +88,6 @@ std::vector<std::int64_t> values_of(const RunOptions& o, const LearnedTrace& tra
   return values;
 }
 
-Source read_trace_file(const std::string& path) {
-  std::error_code problem;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, problem);
-  if (problem) throw Error("cannot read " + path + ": " + problem.message());
-  if (bytes > kMaxTraceBytes) throw Error(path + ": a trace of more than 256 MiB");
-  std::ifstream file(path, std::ios::binary);
-  Source source{path, std::string(bytes, '\0')};
-  file.read(source.text.data(), static_cast<std::streamsize>(bytes));
-  source.text.resize(static_cast<std::size_t>(file.gcount()));
-  if (source.text.empty()) throw Error("cannot read " + path);
-  return source;
-}
-
 std::int64_t size_of_runtime(const std::string& text) {
   if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return *bytes;
   throw Error("--runtime expects a size with its unit, such as \"512 MiB\", not \"" + text + "\"", ErrorKind::usage);
@@ -174,6 +161,36 @@ void refuse_learned_trace(const std::string& model) {
   if (is_learned_trace(model))
     throw Error(model + " is a trace of gpuplan shadow --learn: it has allocations and no layers", ErrorKind::usage)
         .help("gpuplan plan " + model + " takes it");
+}
+
+Source read_trace_file(const std::string& path) {
+  std::error_code problem;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, problem);
+  if (problem) throw Error("cannot read " + path + ": " + problem.message());
+  if (bytes > kMaxTraceBytes) throw Error(path + ": a trace of more than 256 MiB");
+  std::ifstream file(path, std::ios::binary);
+  Source source{path, std::string(bytes, '\0')};
+  file.read(source.text.data(), static_cast<std::streamsize>(bytes));
+  source.text.resize(static_cast<std::size_t>(file.gcount()));
+  if (source.text.empty()) throw Error("cannot read " + path);
+  return source;
+}
+
+bool is_trace_text(std::string_view text) {
+  return text.starts_with(kTraceFirstLine.substr(0, kTraceFirstLine.find(' ')));
+}
+
+TraceFigures trace_figures(const Source& source, const RunOptions& run) {
+  const LearnedTrace trace = read_learned_trace(source);
+  refuse_recorded_flags(run, trace);
+  refuse_other_variables(run, trace);
+  TraceReport report;
+  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
+  report.plan = plan_trace(trace, values_of(run, trace),
+                           parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf));
+  return {.allocated_bytes = report.plan.peak.allocated_bytes,
+          .reserved_bytes = report.plan.peak.reserved_bytes,
+          .device_bytes = report.device_bytes()};
 }
 
 int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {

@@ -218,8 +218,30 @@ cp "$root/configs/models/mlp.yaml" .
 expect 0 '1 check: 1 ok'
 expect 4 'this is no git repository' --base auto
 
+# Recordings: a learned trace, a saved plan. They have figures and no layers.
+new_repository
+cp "$root/tests/learned/resnet50.trace" configs/
+"$gpuplan" configs/mlp.yaml -b 128 --format json >configs/saved.json 2>/dev/null
+cat >gpuplan.yaml <<'END'
+gpuplan: 1
+checks:
+  - {name: learned, model: configs/resnet50.trace, batch: 64, budget: {peak: 100 GiB, fits: h200}}
+  - {name: saved, model: configs/saved.json, budget: {peak: 1 GiB, params: {min: 500 k, max: 600 k}}}
+END
+commit recordings
+expect 0 '2 checks: 2 ok' --base HEAD
+sed -i 's/"allocated_bytes": [0-9]*/"allocated_bytes": 999999999/' configs/saved.json
+sed -i 's/batch: 64/batch: 80/; s/100 GiB/1 GiB/; s/budget: {peak: 1 GiB, params/growth: 5%, budget: {peak: 1 GiB, params/' gpuplan.yaml
+expect 1 '✖  learned .*\(\+[0-9.]+ %\)' --base HEAD
+grep -qE '✖  saved +954 MiB' "$work/out" || fail "the saved plan's growth passes: $(grep saved "$work/out")"
+sed -i 's/peak: 1 GiB, params/modules: {"*": {saved: 1 GiB}}, params/' gpuplan.yaml
+expect 3 'is a recording: it has no modules' saved
+sed -i 's/batch: 80/optimizer: adam/' gpuplan.yaml
+expect 3 'a trace is of one run as it was' learned
+git checkout -q .
+
 # Every format at once, the same bytes when run again.
-cd "$work/repo" && git checkout -q . && sed -i 's/peak: 2 GiB/peak: 1 GiB/' gpuplan.yaml
+new_repository && sed -i 's/peak: 2 GiB/peak: 1 GiB/' gpuplan.yaml
 for run in one two; do
   mkdir -p "$work/$run.d"
   GITHUB_STEP_SUMMARY=$work/$run.d/summary.md "$gpuplan" check --base main --format github -o "$work/$run.d/summary.md" \

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "estimator/budget/read_budget.h"
+#include "tools/check/recorded.h"
 #include "tools/check/settings.h"
 #include "tools/commit_model.h"
 #include "tools/git/commit.h"
@@ -51,6 +52,10 @@ class CommitChecks {
     }
     if (file->path != path) base.note = "was " + file->path;
     if (model != head.model) base.note = "was " + model;
+    if (is_recorded(file->source->text)) {
+      base.measured = recorded_figures(*file->source, options);
+      return base;
+    }
     base.model = open_model_at(files_, *file, options);
     return base;
   }

@@ -12,6 +12,7 @@
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/check/budget_file.h"
+#include "tools/check/recorded.h"
 #include "tools/check/settings.h"
 #include "tools/commit_model.h"
 #include "tools/instance_input.h"
@@ -103,6 +104,10 @@ CheckResult CheckPlanner::run(const Check& check) {
   result.check = check;
   try {
     refuse_foreign_model(check, top_);
+    if (is_recorded_file(check.model)) {
+      judge_recorded(check, result);
+      return result;
+    }
     const Side head = plan_head(check, result);
     std::optional<Measured> saved;
     const std::optional<Side> base = base_ != nullptr ? plan_base(check, result, saved) : std::nullopt;
@@ -119,6 +124,40 @@ CheckResult CheckPlanner::run(const Check& check) {
     result.error_report = error.render();
   }
   return result;
+}
+
+// A recording has figures, and no model that could be planned otherwise.
+void CheckPlanner::judge_recorded(const Check& check, CheckResult& result) {
+  const RunOptions options = options_of(check);
+  if (!check.modules.empty()) throw Error(check.model + " is a recording: it has no modules").at(check.modules[0].mark);
+  try {
+    result.measured = recorded_figures(read_recorded(check.model), options);
+  } catch (const Error& error) {
+    throw Error(error).at(check.model_mark);
+  }
+  std::optional<Measured> before;
+  if (base_ != nullptr) {
+    try {
+      const std::lock_guard lock(mutex_);
+      BaseCheck base = base_->find(check);
+      result.base_note = base.note;
+      before = std::move(base.measured);
+    } catch (const Error& error) {
+      result.base_note = "the base cannot be read: " + one_line(error);
+    }
+  }
+  if (before) result.base = before->figures;
+  std::vector<FitsFigures> fits;
+  for (const FitsOn& on : check.fits) {
+    const Gpu gpu = gpu_at(on);
+    fits.push_back({.title = gpu.title,
+                    .device_bytes = *result.measured.figures[Figure::device],
+                    .usable_bytes = usable_bytes(gpu),
+                    .mark = on.mark,
+                    .base_bytes = before ? before->figures[Figure::device] : std::nullopt});
+  }
+  result.assertions = judge(check, result.measured, before ? &*before : nullptr, fits);
+  result.state = state_of(check, result.assertions, today_);
 }
 
 // All of it but the model.
@@ -196,14 +235,13 @@ std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Side&
   };
   std::vector<FitsFigures> fits;
   for (const FitsOn& on : check.fits) {
+    const Gpu gpu = gpu_at(on);
     try {
-      const Gpu gpu = gpu_of(on.gpu);
       FitsFigures figures{.title = gpu.title,
                           .device_bytes = device_bytes(head.planning, gpu),
                           .usable_bytes = usable_bytes(gpu),
                           .mark = on.mark,
                           .base_bytes = {}};
-      if (figures.usable_bytes <= 0) throw Error("how much memory " + gpu.title + " has is not known");
       if (base != nullptr) figures.base_bytes = device_bytes(base->planning, gpu);
       fits.push_back(std::move(figures));
     } catch (const Error& error) {
@@ -260,6 +298,16 @@ std::string CheckPlanner::add_cost(const Check& check, Side& side) {
   side.measured.figures[Figure::cost] = std::llround(usd_of_one(*cheapest) * hours_a_sample * 1e12);
   return cheapest->provider + " " + cheapest->name + ", " + format_figure(usd_of_one(*cheapest)) + " USD/h a GPU, " +
          cheapest->price_date;
+}
+
+Gpu CheckPlanner::gpu_at(const FitsOn& on) {
+  try {
+    Gpu gpu = gpu_of(on.gpu);
+    if (usable_bytes(gpu) <= 0) throw Error("how much memory " + gpu.title + " has is not known");
+    return gpu;
+  } catch (const Error& error) {
+    throw Error(error).at(on.mark);
+  }
 }
 
 Gpu CheckPlanner::gpu_of(const std::string& text) {

@@ -27,6 +27,7 @@ class CheckPlanner {
 
  private:
   struct Side;  // a model planned as the check says
+  void judge_recorded(const Check& check, CheckResult& result);
   Planning prepare(const Check& check, const RunOptions& options);
   Side plan_head(const Check& check, CheckResult& result);
   std::optional<Side> plan_base(const Check& check, CheckResult& result, std::optional<Measured>& saved);
@@ -34,6 +35,7 @@ class CheckPlanner {
   void add_causes(const Side& head, const Side& base, CheckResult& result);
   void explain(const Side& head, CheckResult& result);
   std::string add_cost(const Check& check, Side& side);
+  Gpu gpu_at(const FitsOn& on);
   Gpu gpu_of(const std::string& text);
   const std::vector<Instance>& instances();
 

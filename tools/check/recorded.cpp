@@ -1,0 +1,55 @@
+#include "tools/check/recorded.h"
+
+#include <filesystem>
+
+#include "estimator/report/read_figures.h"
+#include "tools/check/settings.h"
+#include "tools/read_source.h"
+#include "tools/trace_plan.h"
+
+namespace gpuplan {
+namespace {
+
+void refuse_flags(const Source& source, const RunOptions& run) {
+  RunOptions flags = run;
+  flags.model.clear();
+  if (const std::vector<Setting> given = settings_of(flags); !given.empty())
+    throw Error(given.front().key + ": " + source.name + " is of one run as it was").help("leave it out of the check");
+}
+
+}  // namespace
+
+bool is_recorded(std::string_view start) { return is_trace_text(start) || is_saved_plan(std::string(start)); }
+
+bool is_recorded_file(const std::string& path) {
+  std::error_code ignored;
+  constexpr std::size_t kStart = 4096;  // the schema is the first key
+  return std::filesystem::is_regular_file(path, ignored) && is_recorded(read_start(path, kStart));
+}
+
+Source read_recorded(const std::string& path) {
+  return is_learned_trace(path) ? read_trace_file(path) : *read_file_source(path);
+}
+
+Measured recorded_figures(const Source& source, const RunOptions& run) {
+  Measured measured;
+  FigureValues& figures = measured.figures;
+  if (is_trace_text(source.text)) {
+    const TraceFigures trace = trace_figures(source, run);
+    figures[Figure::peak] = trace.allocated_bytes;
+    figures[Figure::reserved] = trace.reserved_bytes;
+    figures[Figure::device] = trace.device_bytes;
+    return measured;
+  }
+  refuse_flags(source, run);
+  const Figures saved = read_figures(source).figures;
+  figures[Figure::peak] = saved.allocated_bytes;
+  figures[Figure::reserved] = saved.reserved_bytes;
+  figures[Figure::device] = saved.device_bytes;
+  figures[Figure::params] = saved.parameters;
+  figures[Figure::step_flop] = saved.step_flops;
+  figures[Figure::step_time] = saved.step_nanoseconds;
+  return measured;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,24 @@
+// Models of checks that are recordings: saved plans, reports of gpuplan shadow and learned traces. They have figures
+// and no layers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "estimator/budget/judge.h"
+#include "tools/run_options.h"
+
+namespace gpuplan {
+
+/// Whether a file's text is one, by its beginning.
+bool is_recorded(std::string_view start);
+/// Whether the file that a check names is one.
+bool is_recorded_file(const std::string& path);
+
+/// Its figures. A learned trace is planned at the values that `run` gives; a saved plan or report is of one run, so
+/// that flags are refused. Throws Error.
+Measured recorded_figures(const Source& source, const RunOptions& run);
+/// The text of the file that a check names.
+Source read_recorded(const std::string& path);
+
+}  // namespace gpuplan
