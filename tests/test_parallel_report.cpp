@@ -10,6 +10,7 @@
 #include "estimator/search/gpus_needed.h"
 #include "layers/catalog.h"
 #include "tests/json_schema.h"
+#include "tests/test_spec.h"
 #include "tests/zoo_models.h"
 
 namespace gpuplan {
@@ -135,6 +136,32 @@ TEST_CASE("as many GPUs are needed as it takes for a rank's share to fit, and on
   s.gpus = needed->gpus / 2;
   CHECK(plan_rank(zoo_model("resnet50"), make_catalog(), run, s, {}, &gpu).report.peak.device_bytes > usable);
   CHECK(!gpus_needed(zoo_model("resnet50"), make_catalog(), run, s, gpu, 1 << 20));
+}
+
+// A buffer of 64 MiB beside 32 MiB of parameters. distributed.py sends buffers where require_forward_param_sync is set,
+// which the forward of a micro-batch under no_sync() clears.
+TEST_CASE("DDP sends buffers, and makes its buckets anew, before the first micro-batch only") {
+  const Model model = testing::read_spec(
+      "gpuplan: 1\ninput: {shape: [1024]}\nlayers:\n"
+      "  - {name: table, op: \"Buffer([4096, 4096])\"}\n"
+      "  - {name: up, op: \"Linear(1024, 4096, bias=False)\", from: [input]}\n"
+      "  - down: Linear(4096, 1024, bias=False)\nloss: mean\n");
+  Strategy s;
+  s.data = DataParallel::ddp;
+  s.gpus = 2;
+  const auto forward_peak = [&](std::int64_t micro_batches, bool first) {
+    RunConfig run;
+    run.batch = 4 * micro_batches;
+    run.micro_batches = micro_batches;
+    const RankPlan plan = plan_rank(model, make_catalog(), run, s, {});
+    for (const PhaseRow& r : plan.report.phases)
+      if (r.phase == Phase::forward && r.steady != first) return r.peak.requested_bytes - r.live.requested_bytes;
+    return std::int64_t{-1};
+  };
+  constexpr std::int64_t kTable = std::int64_t{64} << 20;
+  CHECK_GE(forward_peak(1, false), kTable - (std::int64_t{1} << 20));
+  CHECK_LT(forward_peak(2, false), kTable / 2);  // the row is the last micro-batch's
+  CHECK_LT(forward_peak(2, true), kTable / 2);
 }
 
 }  // namespace gpuplan

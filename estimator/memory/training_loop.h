@@ -256,9 +256,14 @@ class TrainingLoop : private PlacedBlocks<Allocator> {
       run_collectives(points[next_collective_++].events);
   }
 
+  // Buffers are sent, and buckets made anew, before the first micro-batch only: the forward before one of the others
+  // was under no_sync() (distributed.py, require_forward_param_sync), and so was its backward, whose gradients the
+  // reducer does not see (reducer.cpp, expect_autograd_hooks_).
   void begin_forward() {
-    next_collective_ = 0;
-    if (collectives_ != nullptr && ++forwards_ == 2) run_collectives(collectives_->second_forward);
+    if (collectives_ == nullptr) return;
+    const bool first_micro_batch = pass_ == 0;
+    next_collective_ = first_micro_batch ? 0 : collectives_->points.size();
+    if (first_micro_batch && ++forwards_ == 2) run_collectives(collectives_->second_forward);
   }
 
   void infer(bool result_is_held) {
