@@ -14,6 +14,7 @@
 #include "estimator/memory/tensor_peak.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/fsdp_units.h"
+#include "estimator/parallel/rank_share.h"
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
@@ -29,68 +30,6 @@ std::string_view name_of(DataParallel kind) {
 namespace {
 
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-void refuse(std::string message, std::string help) {
-  Error error(std::move(message), ErrorKind::usage);
-  error.help(std::move(help));
-  throw error;
-}
-
-RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
-  const std::int64_t ranks = strategy.ranks();
-  if (run.mode == Mode::infer) refuse("several GPUs are planned for training", "leave out --mode infer");
-  if (run.batch % ranks != 0)
-    refuse("a batch of " + std::to_string(run.batch) + " is not shared by " + std::to_string(ranks) +
-               " ranks in equal parts",
-           "--batch is the whole step's; " + std::to_string((run.batch / ranks + 1) * ranks) + " is the next one");
-  const bool fsdp = strategy.data == DataParallel::fsdp;
-  if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
-    refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
-  if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
-    refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
-  if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
-    refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
-  RunConfig own = run;
-  own.batch = run.batch / ranks;
-  return own;
-}
-
-// What the optimizer of the rank steps: the parameters it owns, or its shards.
-struct Stepped {
-  Graph graph;
-  Schedule schedule;  // only what optimizer_work reads
-};
-
-Stepped stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
-  Stepped s{graph, {}};
-  s.schedule.with_gradient = schedule.with_gradient;
-  const std::int64_t ranks = strategy.ranks();
-  if (strategy.data == DataParallel::fsdp) {
-    for (const ParameterTensor& p : s.graph.parameters) {
-      Tensor& t = s.graph.tensor(p.tensor);
-      t.shape = shard_of(t.shape, ranks, strategy.rank);
-    }
-  } else if (strategy.data == DataParallel::zero1) {
-    std::vector<std::int64_t> elements;
-    std::vector<std::int32_t> trained;
-    for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
-      if (!graph.parameters[i].trainable) continue;
-      trained.push_back(static_cast<std::int32_t>(i));
-      elements.push_back(graph.tensor(graph.parameters[i].tensor).shape.elements());
-    }
-    s.schedule.with_gradient.clear();
-    std::vector<char> owned(graph.parameters.size(), 0);
-    for (const std::int32_t i : parameters_of_rank(elements, ranks, strategy.rank)) {
-      const std::int32_t parameter = trained[index(i)];
-      owned[index(parameter)] = 1;
-      if (std::ranges::find(schedule.with_gradient, parameter) != schedule.with_gradient.end())
-        s.schedule.with_gradient.push_back(parameter);
-    }
-    for (std::size_t i = 0; i < s.graph.parameters.size(); ++i)
-      if (owned[i] == 0) s.graph.parameters[i].trainable = false;
-  }
-  return s;
-}
 
 // to_empty() goes through the modules in the order of their registration, which is that of model.parameters(); a
 // constructor may have made some of them earlier. A module's buffers come after its parameters.
@@ -204,7 +143,7 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
   }
   const OptimizerWork of_all = optimizer_work(rank.graph, schedule, rank.run, rank.gpu);
   rank.states = states_of(rank.graph, rank.run, allocated_states(of_all), strategy);
-  const Stepped stepped = stepped_by(rank.graph, schedule, strategy);
+  const SteppedShare stepped = stepped_by(rank.graph, schedule, strategy);
   rank.optimizer = optimizer_work(stepped.graph, stepped.schedule, rank.run, rank.gpu);
   return rank;
 }
@@ -224,7 +163,8 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   RankPlan planned;
   planned.strategy = strategy;
   planned.states = rank.states;
-  planned.communication = communication(rank.graph, rank.units, strategy, rank.run.micro_batches, topology);
+  planned.communication =
+      communication(rank.graph, rank.passes.front(), rank.units, strategy, rank.run.micro_batches, topology);
   Placement placement = rank.placed();
   const TensorLevels levels = tensor_levels(rank.graph, rank.passes, rank.optimizer, rank.run);
   Report& r = planned.report =

@@ -64,7 +64,7 @@ TEST_CASE("columns are chosen by name and order") {
   std::string heading;
   std::getline(lines, heading);
   CHECK_EQ(heading, "        MAC  module  bwd MFLOP");
-  CHECK_EQ(layer_column_names().size(), 17);
+  CHECK_EQ(layer_column_names().size(), 19);
 }
 
 TEST_CASE("inference shows outputs, nothing is saved") {

@@ -30,16 +30,26 @@ Source without_comments(const std::string& path) {
   return source;
 }
 
-// NVIDIA's page of TITAN Xp: 3,840 cores (30 SMs of 128), 1582 MHz boost, 547.7 GB/s, 12 GB.
-Gpu titan_xp() {
+// Cards that only these tables have, by NVIDIA's pages of them.
+struct Card {
+  const char* name;
+  int major, minor, multiprocessors;
+  double boost_ghz, bandwidth_gb_s, memory_gib;
+};
+constexpr Card kCards[] = {{"titan-xp", 6, 1, 30, 1.582, 547.7, 12},
+                           {"titan-x-pascal", 6, 1, 28, 1.531, 480, 12},
+                           {"gtx1080", 6, 1, 20, 1.733, 320, 8},
+                           {"titan-x-maxwell", 5, 2, 24, 1.075, 336.5, 12}};
+
+Gpu gpu_of(const Card& card) {
   Gpu gpu;
-  gpu.name = "titan-xp";
-  gpu.capability_major = 6, gpu.capability_minor = 1;
-  gpu.sm_count = 30;
+  gpu.name = card.name;
+  gpu.capability_major = card.major, gpu.capability_minor = card.minor;
+  gpu.sm_count = card.multiprocessors;
   Datasheet sheet;
-  sheet.memory_gib = 12;
-  sheet.bandwidth_gb_s = 547.7;
-  sheet.teraflops[static_cast<std::size_t>(Rate::fp32)] = 2 * 3840 * 1.582e-3;
+  sheet.memory_gib = card.memory_gib;
+  sheet.bandwidth_gb_s = card.bandwidth_gb_s;
+  sheet.teraflops[static_cast<std::size_t>(Rate::fp32)] = 2e-3 * 128 * card.multiprocessors * card.boost_ghz;
   sheet.host_link_gb_s = 15.75;  // PCIe 3.0 x16
   gpu.datasheet = sheet;
   return gpu;
@@ -88,6 +98,8 @@ Primitive primitive_of(const CsvTable& table, std::size_t row) {
   c.stride_h = number("stride_h"), c.stride_w = number("stride_w"), c.dtype = type;
   c.p = (c.h + 2 * c.pad_h - c.r) / c.stride_h + 1;
   c.q = (c.w + 2 * c.pad_w - c.s) / c.stride_w + 1;
+  // NCHW, as all of them; but what cuDNN 7 converted is in the shares of convolutions, which come from these times.
+  c.channels_last = type == DType::fp16;
   return c;
 }
 
@@ -111,11 +123,10 @@ Work work_of_kernel(const Primitive& what) {
 const Gpu& measured_gpu(const std::string& name) {
   static std::map<std::string, Gpu> read;
   auto at = read.find(name);
-  if (at == read.end())
-    at = read.emplace(name,
-                      name == "titan-xp" ? titan_xp() : read_gpu(without_comments("configs/gpus/" + name + ".yaml")))
-             .first;
-  return at->second;
+  if (at != read.end()) return at->second;
+  for (const Card& card : kCards)
+    if (name == card.name) return read.emplace(name, gpu_of(card)).first->second;
+  return read.emplace(name, read_gpu(without_comments("configs/gpus/" + name + ".yaml"))).first->second;
 }
 
 std::vector<MeasuredStep> measured_steps() {
@@ -141,6 +152,82 @@ double predicted_seconds(const MeasuredStep& step, const TimeModel& model) {
   const auto time =
       step_time(model_named(step.model), make_catalog(), step.run, measured_gpu(step.gpu), HostCopy::pageable, model);
   return time.value().seconds() - time->optimizer_seconds;
+}
+
+std::vector<MeasuredStep> torch7_steps() {
+  const CsvTable table(without_comments("tests/times/cnn_step_times_torch7.csv"));
+  std::vector<MeasuredStep> steps;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const auto seconds = [&](const char* column) { return std::stod(table.at(i, column).text) / 1000; };
+    MeasuredStep step{table.at(i, "gpu").text, table.at(i, "model").text, run_of("train", "fp32"),
+                      seconds("forward_ms") + seconds("backward_ms")};
+    step.run.batch = 16;
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+std::vector<MeasuredStep> nvidia_steps() {
+  const CsvTable table(without_comments("tests/times/nvidia_resnet50.csv"));
+  std::vector<MeasuredStep> steps;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const std::string& mode = table.at(i, "mode").text;
+    MeasuredStep step{table.at(i, "gpu").text, "resnet50", run_of(mode, "fp32"), 0};
+    step.run.batch = std::stoll(table.at(i, "batch").text);
+    step.run.tf32 = true;
+    if (table.at(i, "precision").text == "amp") {
+      step.run.autocast = DType::fp16;
+      step.run.layout = MemoryFormat::channels_last;
+    }
+    step.run.optimizer.kind = mode == "train" ? OptimizerKind::sgd : OptimizerKind::none;
+    step.run.optimizer.momentum = mode == "train";
+    step.seconds = static_cast<double>(step.run.batch) / std::stod(table.at(i, "images_per_second").text);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+double predicted_seconds_of_nvidia(const MeasuredStep& step, const TimeModel& model) {
+  const auto time =
+      step_time(model_named(step.model), make_catalog(), step.run, measured_gpu(step.gpu), HostCopy::overlapped, model);
+  return time.value().seconds();
+}
+
+double predicted_seconds_of_torch7(const MeasuredStep& step, TimeModel model) {
+  model.host_product = model.host_norm = model.host_other = model.host_backward = model.host_parameter = 0;
+  const auto time =
+      step_time(model_named(step.model), make_catalog(), step.run, measured_gpu(step.gpu), HostCopy::none, model);
+  return time.value().forward_seconds + time->backward_seconds;
+}
+
+std::vector<MeasuredPair> unaligned_pairs() {
+  const CsvTable table(without_comments("tests/times/unaligned.csv"));
+  std::vector<MeasuredPair> pairs;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const auto number = [&](const char* column) { return std::stoll(table.at(i, column).text); };
+    const auto gemm = [&](const std::string& which) {
+      Gemm g;
+      g.dtype = table.at(i, "precision").text == "bf16" ? DType::bf16 : DType::fp16;
+      g.batch = number("batch"), g.m = number((which + "_m").c_str()), g.n = number((which + "_n").c_str());
+      g.k = number((which + "_k").c_str());
+      return g;
+    };
+    pairs.push_back(
+        {table.at(i, "gpu").text, gemm("unaligned"), gemm("aligned"), std::stod(table.at(i, "share").text)});
+  }
+  return pairs;
+}
+
+double predicted_share(const MeasuredPair& pair, const TimeModel& model) {
+  const Processor on = make_processor(measured_gpu(pair.gpu), model);
+  const auto flops_per_second = [&](const Gemm& gemm, bool aligned) {
+    Work work = work_of_kernel(gemm);
+    work.product_flops = 2 * cost(Primitive(gemm)).macs;
+    work.bytes *= gemm.batch;
+    work.aligned = aligned;
+    return static_cast<double>(work.product_flops) / operation_time(gemm, work, on).seconds;
+  };
+  return flops_per_second(pair.unaligned, false) / flops_per_second(pair.aligned, true);
 }
 
 std::vector<MeasuredKernel> measured_kernels() {

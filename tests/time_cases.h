@@ -21,6 +21,24 @@ std::vector<MeasuredStep> measured_steps();
 /// Copy, forward, loss and backward.
 double predicted_seconds(const MeasuredStep& step, const TimeModel& model);
 
+/// One row of tests/times/cnn_step_times_torch7.csv: batch 16, forward and backward.
+std::vector<MeasuredStep> torch7_steps();
+/// Of the GPU alone: Lua's calls are not PyTorch's, and at that batch nobody waits for them.
+double predicted_seconds_of_torch7(const MeasuredStep& step, TimeModel model);
+
+/// One row of tests/times/nvidia_resnet50.csv, and the whole step; batches come to the GPU on a stream of their own.
+std::vector<MeasuredStep> nvidia_steps();
+double predicted_seconds_of_nvidia(const MeasuredStep& step, const TimeModel& model);
+
+/// One row of tests/times/unaligned.csv: two products of about the same size.
+struct MeasuredPair {
+  std::string gpu;
+  Gemm unaligned, aligned;
+  double share = 1;  // of the aligned one's FLOP/s that the other one reached
+};
+std::vector<MeasuredPair> unaligned_pairs();
+double predicted_share(const MeasuredPair& pair, const TimeModel& model);
+
 /// One row of tests/times/kernels.csv, without those that store in fp16 and compute in fp32.
 struct MeasuredKernel {
   std::string gpu;

@@ -77,7 +77,7 @@ int main(int count, char** arguments) {
   const Constant kernels[] = {&M::convolution_forward, &M::convolution_data,   &M::convolution_filter,  &M::winograd,
                               &M::kernel_seconds,      &M::fill_on_cuda_cores, &M::fill_on_tensor_cores};
   hold_out("kernels", measured_kernels(), kernels, rounds);
-  const Constant host[] = {&M::host_product,  &M::host_norm,      &M::host_other,    &M::host_recording,
-                           &M::host_backward, &M::host_parameter, &M::pageable_bytes};
+  const Constant host[] = {&M::host_product,  &M::host_norm,      &M::host_other,     &M::host_recording,
+                           &M::host_backward, &M::host_parameter, &M::pageable_bytes, &M::layout_passes};
   hold_out("steps", measured_steps(), host, rounds);
 }

@@ -8,8 +8,11 @@
 #include "estimator/plan_rank.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
+#include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
+#include "estimator/time/step_time.h"
+#include "estimator/time_rank.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
@@ -87,11 +90,20 @@ int print_stages(const PlanOptions& options, const Planning& planning, const Str
   return usable == 0 || fits ? 0 : 1;
 }
 
+void tell_rank_time(const Planning& planning, RankPlan& plan) {
+  plan.time = time_rank(planning.model, make_catalog(), planning.run, plan.strategy, plan.communication, *planning.gpu,
+                        planning.copy);
+  if (plan.time) return tell_time(plan.time->step, plan.report);
+  const std::string why = why_no_time(planning.run, *planning.gpu, planning.copy);
+  plan.report.no_time = why.empty() ? "the link between the GPUs is not, see below" : why;
+}
+
 int plan_several(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
                  const TextStyle& style, std::span<const OutputFile> files) {
   if (strategy.tensor * strategy.pipeline > 1) return print_stages(options, planning, strategy, format, style);
-  const RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
-                                  topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
+  RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
+                            topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
+  if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
   const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
   for (const OutputFile& file : files)
     write_file(file.path, render(plan, file.format, file_style(options.output), options));

@@ -38,9 +38,11 @@ Planning prepare(const RunOptions& options) {
 
 Report make_report(const Planning& planning) {
   Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
-  if (planning.gpu && !planning.gpu_is_limit)
+  if (planning.gpu && !planning.gpu_is_limit) {
+    report.no_time = why_no_time(planning.run, *planning.gpu, planning.copy);
     if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))
       tell_time(*time, report);
+  }
   if (planning.gpu_is_limit)
     report.warnings.push_back("--gpu is only a limit: kernel choices and workspaces are those of an A100-class device");
   return report;

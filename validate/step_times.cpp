@@ -150,7 +150,7 @@ class TimeTables {
   void add_update(const Timed& what, const Readings& readings) {
     const Schedule& schedule = walk_.parts.passes.front();
     const bool clips = what.part == OptimizerPart::clip;
-    const Work work = clips ? clip_work(schedule, walk_.parts.optimizer)
+    const Work work = clips ? clip_work(walk_.parts.graph, schedule, walk_.parts.optimizer)
                             : update_work(walk_.parts.graph, schedule, walk_.parts.optimizer);
     if (clips || what.part == OptimizerPart::step)
       add_to_all(kOptimizer, "optimizer", clips ? "clip_grad_norm_" : "optimizer.step", 2, readings, work);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
@@ -21,6 +22,22 @@ std::int64_t bytes_of(const Graph& graph, std::span<const std::int32_t> paramete
   return bytes;
 }
 
+// DeepSpeed's defaults, elements.
+constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'000'000;
+
+// See CommunicationRow.
+struct Hidden {
+  std::optional<Phase> beside;
+  std::int64_t alone_bytes = 0;
+  double share = 1;
+};
+
+std::int64_t largest_parameter_type(const Graph& graph) {
+  std::int64_t size = 0;
+  for (const ParameterTensor& p : graph.parameters) size = std::max(size, size_of(graph.tensor(p.tensor).dtype));
+  return size;
+}
+
 }  // namespace
 
 std::string_view name_of(Collective collective) {
@@ -28,15 +45,16 @@ std::string_view name_of(Collective collective) {
   return names[static_cast<std::size_t>(collective)];
 }
 
-std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
-                                            const Strategy& strategy, std::int64_t micro_batches,
-                                            const Topology& topology) {
+std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
+                                            std::span<const FsdpUnit> units, const Strategy& strategy,
+                                            std::int64_t micro_batches, const Topology& topology) {
   const std::int64_t ranks = strategy.ranks();
   const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
   std::vector<CommunicationRow> rows;
-  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes) {
+  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
     if (bytes == 0 || ranks < 2) return;
-    CommunicationRow row{what, collective, bytes, 0, std::nullopt};
+    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0, hidden.share};
+    row.alone_bytes = std::min(bytes, hidden.alone_bytes);
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
     rows.push_back(row);
@@ -52,40 +70,43 @@ std::vector<CommunicationRow> communication(const Graph& graph, std::span<const 
   switch (strategy.data) {
     case DataParallel::none: break;
     case DataParallel::ddp:
-    case DataParallel::zero1:
+    case DataParallel::zero1: {
+      const std::vector<std::int64_t> buckets = gradient_buckets(graph, schedule, strategy);
       add("buffers", Collective::broadcast, buffers);
-      add("gradients", Collective::all_reduce, gradients);
+      add("gradients", Collective::all_reduce, gradients,
+          {Phase::backward, buckets.empty() ? 0 : buckets.back(), 1.0 / static_cast<double>(micro_batches)});
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
+    }
     case DataParallel::zero2:
       add("gradients", Collective::reduce_scatter, gradients * micro_batches);  // it keeps a part of them only
       add("parameters", Collective::all_gather, gradients);
       break;
-    case DataParallel::zero3:
-      add("parameters, forward", Collective::all_gather, parameters * micro_batches);
-      add("parameters, backward", Collective::all_gather, parameters * micro_batches);
-      add("gradients", Collective::reduce_scatter, gradients * micro_batches);
+    case DataParallel::zero3: {
+      const std::int64_t type = largest_parameter_type(graph) * micro_batches;
+      const Hidden ahead{Phase::forward, kPrefetchedElements * type, 1};
+      add("parameters, forward", Collective::all_gather, parameters * micro_batches, ahead);
+      add("parameters, backward", Collective::all_gather, parameters * micro_batches, {Phase::backward, 0, 1});
+      add("gradients", Collective::reduce_scatter, gradients * micro_batches,
+          {Phase::backward, kReducedElements * type, 1});
       break;
+    }
     case DataParallel::fsdp: {
-      std::int64_t forward = 0, backward = 0, reduced = 0;
+      std::int64_t forward = 0, backward = 0, reduced = 0, root = 0, root_reduced = 0;
       for (const FsdpUnit& unit : units) {
         const std::int64_t whole = bytes_of(graph, unit.parameters, false, ranks);
         forward += whole;
         if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
         reduced += bytes_of(graph, unit.parameters, true, ranks);
+        if (unit.path.empty()) root = whole, root_reduced = bytes_of(graph, unit.parameters, true, ranks);
       }
-      add("parameters, forward", Collective::all_gather, forward * micro_batches);
-      add("parameters, backward", Collective::all_gather, backward * micro_batches);
-      add("gradients", Collective::reduce_scatter, reduced * micro_batches);
+      add("parameters, forward", Collective::all_gather, forward * micro_batches, {Phase::forward, root, 1});
+      add("parameters, backward", Collective::all_gather, backward * micro_batches, {Phase::backward, 0, 1});
+      add("gradients", Collective::reduce_scatter, reduced * micro_batches, {Phase::backward, root_reduced, 1});
       break;
     }
   }
   return rows;
-}
-
-double scaling_efficiency(double step_seconds, double communication_seconds, double hidden_by_seconds) {
-  const double shown = std::max(communication_seconds - hidden_by_seconds, 0.0);
-  return step_seconds / (step_seconds + shown);
 }
 
 }  // namespace gpuplan

@@ -11,6 +11,8 @@
 #include "estimator/parallel/collectives.h"
 #include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/strategy.h"
+#include "estimator/phase.h"
+#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 
@@ -20,18 +22,27 @@ struct CommunicationRow {
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received
   std::optional<double> seconds;  // of all of them one after another; nothing where the link is not known
+  // What it runs beside, on a stream of its own; nothing: the GPU waits for all of it. `alone_bytes` of it come before
+  // or after everything that could hide them, and of the phase's time the rest may take no more than `beside_share`.
+  std::optional<Phase> beside = std::nullopt;
+  std::int64_t alone_bytes = 0;
+  double beside_share = 1;
 };
 std::string_view name_of(Collective collective);
 
-/// Rows of a step. DDP, ZeRO-1 and 2 reduce once a step (with no_sync() for all micro-batches but the last), FSDP2 and
-/// ZeRO-3 gather and reduce with every micro-batch. ZeRO-1 (ZeroRedundancyOptimizer) sends each updated parameter from
-/// its owner. `units`: FSDP2's.
-std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
-                                            const Strategy& strategy, std::int64_t micro_batches,
-                                            const Topology& topology);
-
-/// Step time on one GPU over what it takes per GPU with `communication_seconds` of sending, of which backward, that
-/// long, hides all but the last part where it can: 1 is perfect. Nothing is hidden beyond `hidden_by_seconds`.
-double scaling_efficiency(double step_seconds, double communication_seconds, double hidden_by_seconds);
+/// Rows of a step. DDP, also with ZeRO-1, reduces once a step (with no_sync() for all micro-batches but the last) and
+/// sends buffers once, before the first micro-batch: the forward after one under no_sync() does not
+/// (distributed.py, require_forward_param_sync). ZeRO-2, whose ranks keep a part of the gradients only, reduces those
+/// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch. ZeRO-1 (ZeroRedundancyOptimizer)
+/// sends each updated parameter from its owner. `units`: FSDP2's.
+///
+/// What hides it: DDP's buckets go while backward computes the gradients of the next ones, the last bucket after it.
+/// FSDP2 gathers ahead and reduces behind; the root's parameters are gathered before anything runs, and its gradients
+/// reduced after everything. DeepSpeed's stage 2 does not overlap by default, stage 3 does (overlap_comm), in buckets
+/// of 5e7 elements that are gathered ahead and of 5e8 that are reduced (stage3_prefetch_bucket_size,
+/// reduce_bucket_size). Buffers and ZeRO-1's parameters are waited for.
+std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
+                                            std::span<const FsdpUnit> units, const Strategy& strategy,
+                                            std::int64_t micro_batches, const Topology& topology);
 
 }  // namespace gpuplan

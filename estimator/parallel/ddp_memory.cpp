@@ -82,6 +82,12 @@ std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
   return steps;
 }
 
+std::vector<std::int64_t> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  const std::int64_t first_limit =
+      strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
+  return ddp_buckets(arrived(graph, schedule, gradient_steps(schedule)), first_limit, strategy.bucket_cap_bytes);
+}
+
 CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   CollectiveWriter writer;
   const std::vector<GradientSize> parameters = trained(graph);
@@ -90,10 +96,7 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
 
   // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
   const std::vector<std::int64_t> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);
-  const std::int64_t first_limit =
-      strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
-  const std::vector<std::int64_t> rebuilt =
-      ddp_buckets(arrived(graph, schedule, steps), first_limit, strategy.bucket_cap_bytes);
+  const std::vector<std::int64_t> rebuilt = gradient_buckets(graph, schedule, strategy);
   std::vector<std::int32_t> slots;
   const auto allocate = [&](std::span<const std::int64_t> buckets) {
     for (const std::int64_t bytes : buckets) {

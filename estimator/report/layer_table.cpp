@@ -5,6 +5,7 @@
 
 #include "estimator/integers.h"
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 
 namespace gpuplan {
 
@@ -21,13 +22,24 @@ std::string bound_of(const LayerTreeRow& row) {
   return std::string(name_of(static_cast<Bound>(std::ranges::max_element(row.bound_ns) - row.bound_ns.begin())));
 }
 
+std::string intensity_of(const LayerTreeRow& row) {
+  if (row.work_flops == 0 || row.work_bytes == 0) return "";
+  return format_figure(static_cast<double>(row.work_flops) / static_cast<double>(row.work_bytes));
+}
+
+// While its kernels run.
+std::string rate_of(const LayerTreeRow& row) {
+  if (row.work_flops == 0 || row.busy_ns == 0) return "";
+  return format_flops_per_second(static_cast<double>(row.work_flops) / (1e-9 * static_cast<double>(row.busy_ns)));
+}
+
 struct ColumnStyle {
   std::string_view word;
   TextTable::Align align;
 };
 constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
-constexpr std::array<ColumnStyle, 17> kColumns = {{{"module", kLeft},
+constexpr std::array<ColumnStyle, 19> kColumns = {{{"module", kLeft},
                                                    {"type", kLeft},
                                                    {"in", kLeft},
                                                    {"out", kLeft},
@@ -43,12 +55,15 @@ constexpr std::array<ColumnStyle, 17> kColumns = {{{"module", kLeft},
                                                    {"fwd-time", kRight},
                                                    {"bwd-time", kRight},
                                                    {"time", kRight},
-                                                   {"bound", kLeft}}};
+                                                   {"bound", kLeft},
+                                                   {"intensity", kRight},
+                                                   {"rate", kRight}}};
 
 std::vector<LayerColumn> usual_columns(bool training, bool time) {
   using enum LayerColumn;
-  if (time && training) return {module, output_shape, forward_time, backward_time, time_share, bound, location};
-  if (time) return {module, output_shape, forward_time, time_share, bound, location};
+  if (time && training)
+    return {module, output_shape, forward_time, backward_time, time_share, bound, intensity, rate, location};
+  if (time) return {module, output_shape, forward_time, time_share, bound, intensity, rate, location};
   if (training) return {module, output_shape, parameters, saved, share, forward, location};
   return {module, output_shape, parameters, output, share, forward, location};
 }
@@ -136,6 +151,8 @@ std::string TableWriter::heading(LayerColumn column) const {
     case LayerColumn::forward: return "fwd " + flop;
     case LayerColumn::backward: return "bwd " + flop;
     case LayerColumn::elementwise: return "elementwise " + flop;
+    case LayerColumn::intensity: return "FLOP/byte";
+    case LayerColumn::rate: return "a second";
     default: return std::string(kColumns[static_cast<std::size_t>(column)].word);
   }
 }
@@ -190,6 +207,8 @@ std::vector<std::string> TableWriter::cells(LayerColumn column) const {
     case LayerColumn::backward_time: return figures(time_unit_, [](Row row) { return row.backward_ns; });
     case LayerColumn::time_share: return shares([](Row row) { return row.ns(); });
     case LayerColumn::bound: return words([](Row row) { return bound_of(row); });
+    case LayerColumn::intensity: return words([](Row row) { return intensity_of(row); });
+    case LayerColumn::rate: return words([](Row row) { return rate_of(row); });
     case LayerColumn::macs: return words([](Row row) { return format_count(row.forward_macs); });
     case LayerColumn::forward: return figures(flop_unit_, [](Row row) { return checked_mul(2, row.forward_macs); });
     case LayerColumn::backward: return figures(flop_unit_, [](Row row) { return row.backward_flops; });
@@ -232,6 +251,9 @@ LayerTreeRow sum_top_level(const std::vector<LayerTreeRow>& rows, std::size_t fr
     sum.elementwise_flops = checked_add(sum.elementwise_flops, rows[i].elementwise_flops);
     sum.forward_ns = checked_add(sum.forward_ns, rows[i].forward_ns);
     sum.backward_ns = checked_add(sum.backward_ns, rows[i].backward_ns);
+    sum.busy_ns = checked_add(sum.busy_ns, rows[i].busy_ns);
+    sum.work_flops = checked_add(sum.work_flops, rows[i].work_flops);
+    sum.work_bytes = checked_add(sum.work_bytes, rows[i].work_bytes);
     for (std::size_t b = 0; b < sum.bound_ns.size(); ++b) sum.bound_ns[b] += rows[i].bound_ns[b];
   }
   return sum;

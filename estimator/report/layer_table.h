@@ -30,7 +30,9 @@ enum class LayerColumn : std::uint8_t {
   forward_time,
   backward_time,
   time_share,
-  bound
+  bound,
+  intensity,
+  rate
 };
 
 /// The words of --columns, in the order of LayerColumn.
@@ -56,7 +58,8 @@ struct LayerTreeRow {
   const LayerRow* last = nullptr;  // in order of execution; its output is the row's
   std::int64_t parameters = 0, saved_bytes = 0, output_bytes = 0;
   std::int64_t forward_macs = 0, backward_flops = 0, elementwise_flops = 0;
-  std::int64_t forward_ns = 0, backward_ns = 0;
+  std::int64_t forward_ns = 0, backward_ns = 0, busy_ns = 0;
+  std::int64_t work_flops = 0, work_bytes = 0;
   std::array<std::int64_t, 3> bound_ns{};  // of its layers by what each waits for
   std::int64_t ns() const { return forward_ns + backward_ns; }
 };

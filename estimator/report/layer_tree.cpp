@@ -27,6 +27,9 @@ void add(LayerTreeRow& to, const LayerRow& layer) {
   to.elementwise_flops = checked_add(to.elementwise_flops, layer.elementwise_flops);
   to.forward_ns = checked_add(to.forward_ns, layer.forward_ns);
   to.backward_ns = checked_add(to.backward_ns, layer.backward_ns);
+  to.busy_ns = checked_add(to.busy_ns, layer.busy_ns);
+  to.work_flops = checked_add(to.work_flops, layer.work_flops);
+  to.work_bytes = checked_add(to.work_bytes, layer.work_bytes);
   to.bound_ns[static_cast<std::size_t>(layer.bound)] += layer.forward_ns + layer.backward_ns;
 }
 

@@ -9,6 +9,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const Json kInteger = {{"type", "integer"}};
+const Json kNumber = {{"type", "number"}};
 const Json kText = {{"type", "string"}};
 
 Json or_null(Json type) {
@@ -89,12 +90,23 @@ Json within_memory_schema() {
   return or_null(object({{"runs", {{"type", "boolean"}}}, {"retries", kInteger}, {"out_of_memory", or_null(failure)}}));
 }
 
+// Null where times are not known.
+Json layer_time_schema() {
+  return or_null(
+      object(with(integers({"flops", "bytes_moved"}), {{"forward_seconds", kNumber},
+                                                       {"backward_seconds", kNumber},
+                                                       {"busy_seconds", kNumber},
+                                                       {"flops_per_byte", kNumber},
+                                                       {"bound", one_of({"compute", "memory", "launch"})}})));
+}
+
 Json layer_schema() {
   const Json sizes = list_of(kInteger);
-  return object(
+  return object(with(
       with({{"name", kText}, {"type", kText}, {"at", kText}, {"input_shapes", list_of(sizes)}, {"output_shape", sizes}},
            integers({"parameters", "forward_macs", "backward_flops", "recompute_flops", "elementwise_flops",
-                     "saved_bytes", "output_bytes"})));
+                     "saved_bytes", "output_bytes"})),
+      {{"time", layer_time_schema()}}));
 }
 
 Json phase_row_schema() {
@@ -110,30 +122,39 @@ Json tensor_peak_schema() {
 }
 
 Json parallel_schema() {
-  const Json row = object(with({{"what", kText}, {"collective", kText}, {"microseconds", or_null(kInteger)}},
+  const Json row = object(with({{"what", kText},
+                                {"collective", kText},
+                                {"microseconds", or_null(kInteger)},
+                                {"exposed_microseconds", or_null(kInteger)}},
                                integers({"bytes", "sent_bytes"})));
+  const Json time = object({{"step_seconds", kNumber},
+                            {"one_gpu_seconds", kNumber},
+                            {"samples_per_second", kNumber},
+                            {"scaling_efficiency", kNumber}});
   return object(with({{"data", one_of({"none", "ddp", "zero1", "zero2", "zero3", "fsdp"})},
                       {"bytes", object(integers({"parameters", "gradients", "optimizer_state"}))},
-                      {"communication", list_of(row)}},
+                      {"communication", list_of(row)},
+                      {"time", or_null(time)}},
                      integers({"gpus", "rank", "batch"})));
 }
 
-// Without a named GPU only the first two, null.
+// Without a named GPU only the first two, null; `why_not` where it was named and its time is not known.
 Json time_schema(const Json& number) {
   Json schema =
       object({{"step_seconds", or_null(number)}, {"bound", {{"enum", {"compute", "memory", "launch", nullptr}}}}});
   for (const char* key :
        {"copy_seconds", "forward_seconds", "loss_seconds", "backward_seconds", "clip_seconds", "optimizer_seconds",
-        "compute_bound_seconds", "memory_bound_seconds", "waiting_for_host_seconds"})
+        "communication_seconds", "compute_bound_seconds", "memory_bound_seconds", "waiting_for_host_seconds"})
     schema["properties"][key] = number;
-  for (const char* key : {"samples", "tokens", "flops_per_second", "peak_flops_per_second"})
+  for (const char* key : {"samples", "tokens", "flops_per_second", "peak_flops_per_second", "bytes_per_second"})
     schema["properties"][key] = kInteger;
-  schema["properties"]["confidence"] = kText;
+  schema["properties"]["roofs"] =
+      list_of(object({{"type", kText}, {"flops_per_second", kInteger}, {"ridge_flops_per_byte", number}}));
+  schema["properties"]["confidence"] = schema["properties"]["why_not"] = kText;
   return schema;
 }
 
 Json top_level() {
-  const Json number = {{"type", "number"}};
   return {
       {"schema", {{"const", "gpuplan.plan/1"}}},
       {"tool", object({{"name", kText}, {"version", kText}})},
@@ -150,7 +171,7 @@ Json top_level() {
       {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",
                                    "optimizer_flops", "step_flops", "elementwise_flops", "bytes_moved", "per_mac"}))},
       {"offload", object(integers({"to_host_bytes", "from_host_bytes"}))},
-      {"time", time_schema(number)},
+      {"time", time_schema(kNumber)},
       {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
       {"layers", list_of(layer_schema())},
       {"warnings", list_of(kText)}};
@@ -167,6 +188,14 @@ std::string plan_json_schema() {
   // Only there when asked for with --count-as.
   schema["properties"]["count_as"] =
       object({{"tool", kText}, {"unit", kText}, {"per_sample", kInteger}, {"batch", kInteger}});
+  // With `layers --time`.
+  schema["properties"]["advice"] = list_of(object({{"kind", one_of({"precision", "layout", "shape", "batch"})},
+                                                   {"change", kText},
+                                                   {"reason", kText},
+                                                   {"step_seconds", kNumber},
+                                                   {"gain", kNumber},
+                                                   {"device_bytes", kInteger},
+                                                   {"fits", {{"type", "boolean"}}}}));
   // And with --gpus.
   schema["properties"]["parallel"] = parallel_schema();
   return schema.dump(2) + "\n";

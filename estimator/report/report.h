@@ -13,6 +13,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/phase.h"
 #include "estimator/run_config.h"
+#include "estimator/time/advice.h"
 #include "estimator/time/timing.h"
 
 namespace gpuplan {
@@ -41,8 +42,10 @@ struct LayerRow {
   std::int64_t elementwise_flops = 0;  // forward
   std::int64_t saved_bytes = 0;        // storages first saved by autograd here
   std::int64_t output_bytes = 0;
-  std::int64_t forward_ns = 0, backward_ns = 0;  // where Report::time is known
+  // Where Report::time is known; see LayerTime.
+  std::int64_t forward_ns = 0, backward_ns = 0, busy_ns = 0;
   Bound bound = Bound::launch;
+  std::int64_t work_flops = 0, work_bytes = 0;
 };
 
 struct ModuleBytes {  // alive at the peak, by top-level part of the path
@@ -99,6 +102,8 @@ struct Report {
   } peak;
   std::optional<WithinMemory> within_memory;  // where `peak` is more than the named GPU has
   std::optional<StepTime> time;               // modelled, or from the GPU's own measurements; see tell_time()
+  std::string no_time;                        // why a named GPU has none
+  std::optional<std::vector<Advice>> advice;  // what would make the step faster, where that was asked for
   std::vector<PhaseRow> phases;
   struct {
     std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "estimator/report/advice_text.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/writers.h"
 
@@ -127,7 +128,25 @@ Json compute_json(const Report& report) {
           {"per_mac", 2}};
 }
 
-Json layer_json(const LayerRow& layer) {
+// To a nanosecond: what is computed with floating point is the same text everywhere.
+double nanoseconds(double seconds) { return std::round(seconds * 1e9) / 1e9; }
+
+// Null where times are not known. The arithmetic and the traffic are of forward and backward, by what kernels do.
+Json layer_time_json(const Report& report, const LayerRow& layer) {
+  if (!report.time) return nullptr;
+  const auto ratio = [](std::int64_t a, std::int64_t b) {
+    return b == 0 ? 0.0 : std::round(1000 * static_cast<double>(a) / static_cast<double>(b)) / 1000;
+  };
+  return {{"forward_seconds", nanoseconds(1e-9 * static_cast<double>(layer.forward_ns))},
+          {"backward_seconds", nanoseconds(1e-9 * static_cast<double>(layer.backward_ns))},
+          {"busy_seconds", nanoseconds(1e-9 * static_cast<double>(layer.busy_ns))},
+          {"bound", name_of(layer.bound)},
+          {"flops", layer.work_flops},
+          {"bytes_moved", layer.work_bytes},
+          {"flops_per_byte", ratio(layer.work_flops, layer.work_bytes)}};
+}
+
+Json layer_json(const Report& report, const LayerRow& layer) {
   Json inputs = Json::array();
   for (const Shape& shape : layer.input_shapes) inputs.push_back(sizes_of(shape));
   return {{"name", layer.name},
@@ -141,7 +160,8 @@ Json layer_json(const LayerRow& layer) {
           {"recompute_flops", layer.recompute_flops},
           {"elementwise_flops", layer.elementwise_flops},
           {"saved_bytes", layer.saved_bytes},
-          {"output_bytes", layer.output_bytes}};
+          {"output_bytes", layer.output_bytes},
+          {"time", layer_time_json(report, layer)}};
 }
 
 Json model_json(const Report& report) {
@@ -163,11 +183,21 @@ Json bytes_json(const Report& report) {
           {"kv_cache", bytes.kv_cache}};
 }
 
-// To a nanosecond: what is computed with floating point is the same text everywhere.
-double nanoseconds(double seconds) { return std::round(seconds * 1e9) / 1e9; }
+Json roofs_json(const StepTime& time) {
+  Json roofs = Json::array();
+  for (const Roof& roof : time.roofs)
+    roofs.push_back({{"type", roof.name},
+                     {"flops_per_second", std::llround(roof.flops_per_second)},
+                     {"ridge_flops_per_byte", std::round(1000 * roof.flops_per_second / time.peak_bytes) / 1000}});
+  return roofs;
+}
 
-Json time_json(const std::optional<StepTime>& time) {
-  if (!time) return {{"step_seconds", nullptr}, {"bound", nullptr}};
+Json time_json(const std::optional<StepTime>& time, const std::string& why_not) {
+  if (!time) {
+    Json json = {{"step_seconds", nullptr}, {"bound", nullptr}};
+    if (!why_not.empty()) json["why_not"] = why_not;
+    return json;
+  }
   return {{"step_seconds", nanoseconds(time->seconds())},
           {"bound", std::string(name_of(time->bound))},
           {"copy_seconds", nanoseconds(time->copy_seconds)},
@@ -176,6 +206,7 @@ Json time_json(const std::optional<StepTime>& time) {
           {"backward_seconds", nanoseconds(time->backward_seconds)},
           {"clip_seconds", nanoseconds(time->clip_seconds)},
           {"optimizer_seconds", nanoseconds(time->optimizer_seconds)},
+          {"communication_seconds", nanoseconds(time->communication_seconds)},
           {"compute_bound_seconds", nanoseconds(time->compute_seconds)},
           {"memory_bound_seconds", nanoseconds(time->memory_seconds)},
           {"waiting_for_host_seconds", nanoseconds(time->waiting_seconds)},
@@ -183,7 +214,22 @@ Json time_json(const std::optional<StepTime>& time) {
           {"tokens", time->tokens},
           {"flops_per_second", std::llround(time->flops_per_second)},
           {"peak_flops_per_second", std::llround(time->peak_flops)},
+          {"bytes_per_second", std::llround(time->peak_bytes)},
+          {"roofs", roofs_json(*time)},
           {"confidence", time->measured ? "modelled from measurements" : "modelled"}};
+}
+
+Json advice_json(const std::vector<Advice>& advice) {
+  Json list = Json::array();
+  for (const Advice& a : advice)
+    list.push_back({{"kind", name_of(a.kind)},
+                    {"change", a.change},
+                    {"reason", a.reason},
+                    {"step_seconds", nanoseconds(a.step_seconds)},
+                    {"gain", std::round(1000 * a.gain) / 1000},
+                    {"device_bytes", a.device_bytes},
+                    {"fits", a.fits}});
+  return list;
 }
 
 }  // namespace
@@ -200,7 +246,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["compute"] = compute_json(report);
   json["offload"] = {{"to_host_bytes", report.offload_bytes_to_host},
                      {"from_host_bytes", report.offload_bytes_from_host}};
-  json["time"] = time_json(report.time);
+  json["time"] = time_json(report.time, report.no_time);
   json["allocator"] = {{"segments", report.allocator.segments},
                        {"allocations", report.allocator.allocations},
                        {"inactive_split_bytes", report.allocator.inactive_split_bytes}};
@@ -209,8 +255,9 @@ std::string report_json(const Report& report, std::string_view version) {
                         {"unit", report.count_as.unit},
                         {"per_sample", report.count_as.per_sample},
                         {"batch", report.count_as.batch}};
+  if (report.advice) json["advice"] = advice_json(*report.advice);
   json["layers"] = Json::array();
-  for (const LayerRow& layer : report.layers) json["layers"].push_back(layer_json(layer));
+  for (const LayerRow& layer : report.layers) json["layers"].push_back(layer_json(report, layer));
   json["warnings"] = report.warnings;
   // A name may hold bytes that are not UTF-8; JSON cannot, and a report must not fail over them.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -14,8 +15,16 @@ using Json = nlohmann::ordered_json;
 
 std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e6)); }
 
-// "12.3 ms"
-std::string milliseconds(double seconds) { return format_tenths(in_tenths(microseconds(seconds), 1000)) + " ms"; }
+// Null where it is not known. Rounded: the same text everywhere.
+Json scaling_json(const RankPlan& plan) {
+  if (!plan.time || plan.time->step.seconds() <= 0) return nullptr;
+  const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
+  const double samples = static_cast<double>(plan.report.run.batch * plan.strategy.ranks());
+  return {{"step_seconds", rounded(plan.time->step.seconds(), 1e9)},
+          {"one_gpu_seconds", rounded(plan.time->alone_seconds, 1e9)},
+          {"samples_per_second", rounded(samples / plan.time->step.seconds(), 1e3)},
+          {"scaling_efficiency", rounded(plan.time->efficiency(), 1e4)}};
+}
 
 class Screen : public StyledScreen {
  public:
@@ -28,24 +37,43 @@ class Screen : public StyledScreen {
                       " each, " + format_count(plan_.report.run.batch * s.ranks()) + " in all\n";
     out += "  keeps    " + bytes(plan_.states.parameters) + " of parameters" + dot() + bytes(plan_.states.gradients) +
            " of gradients" + dot() + bytes(plan_.states.optimizer_state) + " of optimizer state\n";
-    return out + sends();
+    return out + scales() + sends();
   }
 
  private:
+  // What the GPUs do together, and what of their throughput is left.
+  std::string scales() const {
+    if (!plan_.time || plan_.time->step.seconds() <= 0) return "";
+    const RankTime& time = *plan_.time;
+    const double samples = static_cast<double>(plan_.report.run.batch * plan_.strategy.ranks());
+    return "  scales   " + format_figure(samples / time.step.seconds()) + " samples/s on all" + dot() +
+           format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
+           "alone with its batch a GPU takes " + format_seconds(time.alone_seconds) +
+           (time.efficiency() > 1 ? ", stepping the whole optimizer" : "") + "\n";
+  }
+
   std::string sends() const {
     constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
     if (plan_.communication.empty()) return "";
-    TextTable table({kLeft, kLeft, kRight, kRight});
-    table.row({"a step sends", "", "a rank", "on the link"});
+    TextTable table({kLeft, kLeft, kRight, kRight, kRight});
+    std::vector<std::string> heads = {"a step sends", "", "a rank", "on the link"};
+    if (plan_.time) heads.emplace_back("waited for");
+    table.row(heads);
     double all = 0;
     bool known = true;
-    for (const CommunicationRow& row : plan_.communication) {
+    for (std::size_t i = 0; i < plan_.communication.size(); ++i) {
+      const CommunicationRow& row = plan_.communication[i];
       known = known && row.seconds.has_value();
       all += row.seconds.value_or(0);
-      table.row({std::string(row.what), std::string(name_of(row.collective)), bytes(row.sent_bytes),
-                 row.seconds ? milliseconds(*row.seconds) : "not known"});
+      std::vector<std::string> cells = {std::string(row.what), std::string(name_of(row.collective)),
+                                        bytes(row.sent_bytes),
+                                        row.seconds ? format_seconds(*row.seconds) : "not known"};
+      if (plan_.time) cells.push_back(format_seconds(plan_.time->exposed[i]));
+      table.row(cells);
     }
-    if (known) table.row({"in all, one after another", "", "", milliseconds(all)});
+    std::vector<std::string> sum = {"in all, one after another", "", "", format_seconds(all)};
+    if (plan_.time) sum.push_back(format_seconds(plan_.time->step.communication_seconds));
+    if (known) table.row(sum);
     return "\n" + table.text() + (known ? "" : "  the link is not known: --gpu, and --network beyond a node\n");
   }
 
@@ -87,12 +115,15 @@ std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
   Json json = Json::parse(report_json(plan.report, version));
   const Strategy& s = plan.strategy;
   Json rows = Json::array();
-  for (const CommunicationRow& row : plan.communication)
+  for (std::size_t i = 0; i < plan.communication.size(); ++i) {
+    const CommunicationRow& row = plan.communication[i];
     rows.push_back({{"what", row.what},
                     {"collective", name_of(row.collective)},
                     {"bytes", row.bytes},
                     {"sent_bytes", row.sent_bytes},
-                    {"microseconds", row.seconds ? Json(microseconds(*row.seconds)) : Json(nullptr)}});
+                    {"microseconds", row.seconds ? Json(microseconds(*row.seconds)) : Json(nullptr)},
+                    {"exposed_microseconds", plan.time ? Json(microseconds(plan.time->exposed[i])) : Json(nullptr)}});
+  }
   json["parallel"] = {{"data", name_of(s.data)},
                       {"gpus", s.gpus},
                       {"rank", s.rank},
@@ -101,7 +132,8 @@ std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
                        {{"parameters", plan.states.parameters},
                         {"gradients", plan.states.gradients},
                         {"optimizer_state", plan.states.optimizer_state}}},
-                      {"communication", std::move(rows)}};
+                      {"communication", std::move(rows)},
+                      {"time", scaling_json(plan)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "estimator/report/format.h"
+#include "estimator/report/writers.h"
 
 namespace gpuplan {
 namespace {
@@ -28,8 +29,10 @@ std::string three_digits(std::int64_t thousandths) {
 std::string bound_words(const StepTime& time) {
   const double seconds = std::max(time.seconds(), 1e-12);
   const auto percent = [&](double part) { return std::to_string(std::llround(100 * part / seconds)) + " % "; };
-  if (time.copy_seconds > std::max({time.compute_seconds, time.memory_seconds, time.waiting_seconds}))
-    return percent(time.copy_seconds) + "copying the batch";
+  const double most = std::max({time.compute_seconds, time.memory_seconds, time.waiting_seconds});
+  if (time.communication_seconds > std::max(most, time.copy_seconds))
+    return percent(time.communication_seconds) + "waiting for other GPUs";
+  if (time.copy_seconds > most) return percent(time.copy_seconds) + "copying the batch";
   switch (time.bound) {
     case Bound::compute: return percent(time.compute_seconds) + "in arithmetic";
     case Bound::memory: return percent(time.memory_seconds) + "in the GPU's memory";
@@ -46,6 +49,9 @@ void tell_time(const StepTime& time, Report& report) {
     report.layers[i].forward_ns = to_nanoseconds(time.layers[i].forward_seconds);
     report.layers[i].backward_ns = to_nanoseconds(time.layers[i].backward_seconds);
     report.layers[i].bound = time.layers[i].bound;
+    report.layers[i].busy_ns = to_nanoseconds(time.layers[i].busy_seconds);
+    report.layers[i].work_flops = time.layers[i].flops;
+    report.layers[i].work_bytes = time.layers[i].bytes;
   }
 }
 
@@ -67,16 +73,27 @@ std::string format_figure(double amount) {
 std::string format_flops_per_second(double flops) { return format_flops(std::llround(flops)) + "/s"; }
 
 std::vector<std::array<std::string, 2>> time_rows(const Report& report, const std::string& dot) {
+  if (!report.no_time.empty()) return {{"Time", "not known: " + report.no_time}};
   if (!report.time || report.time->seconds() <= 0) return {};
   const StepTime& t = *report.time;
-  const std::string per = report.run.mode == Mode::train ? " per step" : " per batch";
-  std::string line = format_seconds(t.seconds()) + per + dot +
-                     format_figure(static_cast<double>(t.samples) / t.seconds()) + " samples/s";
-  if (t.tokens > 0) line += dot + format_figure(static_cast<double>(t.tokens) / t.seconds()) + " tokens/s";
+  // A step of decoding makes one token of each sample.
+  const bool decodes = report.run.generation.part == Generation::Part::decode;
+  const std::string per = report.run.mode == Mode::train ? " per step" : decodes ? " per token" : " per batch";
+  const auto rate = [&](std::int64_t amount) { return format_figure(static_cast<double>(amount) / t.seconds()); };
+  const Verdict fit = verdict(report);
+  std::string line = format_seconds(t.seconds()) + per + (fit.known && !fit.fits ? ", if it fitted" : "");
+  const std::string each = t.communication_seconds > 0 ? " a GPU" : "";
+  line += dot + rate(t.samples) + (decodes ? " tokens/s" : " samples/s");
+  if (t.tokens > 0 && !decodes) line += dot + rate(t.tokens) + " tokens/s";
+  line += each;
   line += dot + bound_words(t) + dot + (t.measured ? "from this GPU's measurements" : "modelled");
-  const std::pair<const char*, double> parts[] = {{"copy", t.copy_seconds}, {"forward", t.forward_seconds},
-                                                  {"loss", t.loss_seconds}, {"backward", t.backward_seconds},
-                                                  {"clip", t.clip_seconds}, {"optimizer", t.optimizer_seconds}};
+  const std::pair<const char*, double> parts[] = {{"copy", t.copy_seconds},
+                                                  {"forward", t.forward_seconds},
+                                                  {"loss", t.loss_seconds},
+                                                  {"backward", t.backward_seconds},
+                                                  {"clip", t.clip_seconds},
+                                                  {"optimizer", t.optimizer_seconds},
+                                                  {"communication", t.communication_seconds}};
   std::string rows;
   for (const auto& [name, seconds] : parts)
     if (seconds > kNotShown * t.seconds()) rows += (rows.empty() ? "" : dot) + name + " " + format_seconds(seconds);

@@ -79,8 +79,8 @@ double log_ratio(const Primitive& what, const Work& work, std::int64_t nanosecon
 MeasuredProduct compared(const TimedGemm& t, const Processor& on) {
   const DType type = dtype_of(t.type);
   const Gemm gemm{.batch = 1, .m = t.m, .n = t.n, .k = t.k, .bias_epilogue = false, .dtype = type};
-  const Work work{2 * t.m * t.n * t.k, 0, (t.m * t.k + t.k * t.n + t.m * t.n) * size_of(type), type,
-                  t.type == ProductType::tf32};
+  const Work work{2 * t.m * t.n * t.k,         0,   (t.m * t.k + t.k * t.n + t.m * t.n) * size_of(type), type,
+                  t.type == ProductType::tf32, true};
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   return {t.type, std::nullopt, false, log_sizes({1, real(t.m), real(t.n), real(t.k)}),
           log_ratio(gemm, work, t.nanoseconds, on)};
@@ -93,7 +93,7 @@ MeasuredProduct compared(const TimedConvolution& t, const Processor& on) {
   c.p = (t.h + 2 * t.padding - t.r) / t.stride + 1, c.q = (t.w + 2 * t.padding - t.s) / t.stride + 1;
   c.dtype = dtype_of(t.type), c.channels_last = t.layout == MemoryFormat::channels_last;
   const std::int64_t elements = t.n * t.c * t.h * t.w + t.k * t.c * t.r * t.s + t.n * t.k * c.p * c.q;
-  const Work work{2 * macs(c), 0, elements * size_of(c.dtype), c.dtype, t.type == ProductType::tf32};
+  const Work work{2 * macs(c), 0, elements * size_of(c.dtype), c.dtype, t.type == ProductType::tf32, true};
   return {t.type, t.pass, c.channels_last, log_sizes(implicit_product(c)), log_ratio(c, work, t.nanoseconds, on)};
 }
 

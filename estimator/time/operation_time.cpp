@@ -23,7 +23,10 @@ struct ComputeSeconds {
   double operator()(const Gemm& g) const {
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };
     const ProductShape shape{real(g.batch), real(g.m), real(g.n), real(g.k)};
-    const double seconds = product_seconds(shape, units(product_rate(g.dtype, work.tf32, on)), 1, on.model);
+    ProductRate rate = product_rate(g.dtype, work.tf32, on);
+    if (rate.tensor_cores && !work.aligned)
+      rate.flops = std::min(rate.flops, rate_of_units(on.gpu, on.model.unaligned_multiply_adds));
+    const double seconds = product_seconds(shape, units(rate), 1, on.model);
     return seconds * measured_share(g, work.tf32, on);
   }
   double operator()(const Convolution& c) const {
@@ -33,7 +36,10 @@ struct ComputeSeconds {
     const bool winograd =
         c.dtype == DType::fp32 && c.r == 3 && c.s == 3 && c.stride_h == 1 && c.stride_w == 1 && !rate.tensor_cores;
     const double seconds = product_seconds(implicit_product(c), units(rate), share(c.pass), on.model);
-    return seconds / (winograd ? on.model.winograd : 1) * measured_share(c, on);
+    const bool converts = rate.tensor_cores && !c.channels_last;
+    const double converting =
+        converts ? on.model.layout_passes * static_cast<double>(work.bytes) / achieved_bandwidth(work.bytes, on) : 0;
+    return (seconds / (winograd ? on.model.winograd : 1) + converting) * measured_share(c, on);
   }
   double operator()(const Scripted& s) const {
     const ProductRate rate = product_rate(work.dtype, work.tf32, on);

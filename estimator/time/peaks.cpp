@@ -82,6 +82,10 @@ Peaks rated_peaks(const Gpu& gpu) {
   return gpu.datasheet ? peaks_of(*gpu.datasheet, rates_of(gpu)) : peaks_by_clocks(gpu);
 }
 
+double rate_of_units(const Gpu& gpu, double multiply_adds) {
+  return rated_peaks(gpu).plain * multiply_adds / rates_of(gpu).fp32;
+}
+
 double least_milliseconds(const Work& work, const Peaks& peaks) {
   if (!peaks.known()) return 0;
   const auto seconds = [](std::int64_t amount, double rate) { return static_cast<double>(amount) / rate; };

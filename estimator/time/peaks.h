@@ -26,6 +26,9 @@ Peaks peaks_of(const Gpu& gpu);
 /// As published, at the clocks that the GPU is sold with, where there is a datasheet; else peaks_of().
 Peaks rated_peaks(const Gpu& gpu);
 
+/// FLOP/s of so many multiply-adds a clock and multiprocessor, at the clocks of rated_peaks(); 0: not known.
+double rate_of_units(const Gpu& gpu, double multiply_adds);
+
 /// What an operation has to compute and to move at least.
 struct Work {
   std::int64_t product_flops = 0;  // of matrix products and convolutions, two a multiply-add
@@ -33,6 +36,8 @@ struct Work {
   std::int64_t bytes = 0;          // of each tensor that it reads or writes, once
   DType dtype = DType::fp32;       // of the products
   bool tf32 = false;
+  // Rows of each factor of a product begin at multiples of 16 bytes, which tensor cores' kernels load at a time.
+  bool aligned = true;
 };
 
 /// 0 where the peaks are not known.

@@ -7,12 +7,10 @@
 #include <utility>
 
 #include "estimator/graph/build.h"
-#include "estimator/optimizer/optimizer_work.h"
-#include "estimator/schedule/passes.h"
+#include "estimator/integers.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/operation_time.h"
 #include "estimator/time/queue.h"
-#include "estimator/time/work.h"
 
 namespace gpuplan {
 namespace {
@@ -57,13 +55,16 @@ class StepClock {
       if (p.trainable && p.layer != kNone) parameters_of_[p.layer] += 1;
   }
 
-  StepTime run(const Passes& passes, const OptimizerWork& optimizer) {
+  StepTime run(const Passes& passes, const StepUpdate& update) {
     for (std::int64_t i = 0; i < run_.micro_batches; ++i) {
       const std::size_t pass = i == 0 ? 0 : passes.schedules.size() - 1;
       copy_batch();
       forward_and_backward(passes.schedules[pass], passes.calls[pass]);
     }
-    if (run_.mode == Mode::train) update(passes.schedules.front(), optimizer);
+    if (run_.mode == Mode::train) {
+      if (run_.clip_grad_norm) update_row(update.clip, update.clip_kernels, time_.clip_seconds);
+      update_row(update.step, update.kernels, time_.optimizer_seconds);
+    }
     finish();
     return std::move(time_);
   }
@@ -113,6 +114,9 @@ class StepClock {
     if (step.layer == kNone) return;
     add(layer_shares_[index(step.layer)], shares);
     LayerTime& layer = time_.layers[index(step.layer)];
+    layer.flops = checked_add(layer.flops, checked_add(work.product_flops, work.plain_flops));
+    layer.bytes = checked_add(layer.bytes, work.bytes);
+    layer.busy_seconds += time.seconds;
     (step.phase == Phase::backward ? layer.backward_seconds : layer.forward_seconds) += queue_.gpu() - before;
   }
 
@@ -127,12 +131,6 @@ class StepClock {
     return m.host_backward + parameters->second * m.host_parameter;
   }
 
-  void update(const Schedule& schedule, const OptimizerWork& optimizer) {
-    if (run_.clip_grad_norm) update_row(clip_work(schedule, optimizer), optimizer.clip.kernels, time_.clip_seconds);
-    std::int64_t kernels = optimizer.steady.kernels;
-    for (const OptimizerProgram& p : optimizer.steady_of) kernels += p.kernels;
-    update_row(update_work(graph_, schedule, optimizer), kernels, time_.optimizer_seconds);
-  }
   void update_row(const Work& work, std::int64_t kernels, double& row) {
     const auto count = static_cast<double>(std::max<std::int64_t>(kernels, 1));
     const double moving = static_cast<double>(work.bytes) / achieved_bandwidth(work.bytes, on_);
@@ -159,9 +157,20 @@ class StepClock {
         time_.tokens = input.shape.elements() * run_.micro_batches;
     }
     if (time_.seconds() > 0) time_.flops_per_second = static_cast<double>(flops_) / time_.seconds();
+    find_roofs();
+  }
+
+  void find_roofs() {
     std::int64_t most = 0;
-    for (const auto& [rate, flops] : flops_at_)
-      if (flops > most) most = flops, time_.peak_flops = rate;
+    for (const auto& [roof, flops] : flops_at_) {
+      time_.roofs.push_back(roof);
+      if (flops > most) most = flops, time_.peak_flops = roof.flops_per_second;
+    }
+    const Roof plain{name_of(DType::fp32), on_.peaks.plain};
+    if (std::ranges::find(time_.roofs, plain.flops_per_second, &Roof::flops_per_second) == time_.roofs.end())
+      time_.roofs.push_back(plain);
+    std::ranges::sort(time_.roofs, std::ranges::greater{}, &Roof::flops_per_second);
+    time_.peak_bytes = on_.peaks.bytes;
   }
 
   void count_flops(const Primitive& what, const Work& work) {
@@ -169,7 +178,11 @@ class StepClock {
     if (flops == 0) return;
     const bool tf32 = work.tf32 || std::holds_alternative<Convolution>(what);
     flops_ += flops;
-    flops_at_[product_rate(work.dtype, tf32, on_).flops] += flops;
+    const ProductRate rate = product_rate(work.dtype, tf32, on_);
+    const bool as_tf32 = work.dtype == DType::fp32 && rate.tensor_cores;
+    const auto at = std::ranges::find(flops_at_, rate.flops, [](const auto& f) { return f.first.flops_per_second; });
+    if (at != flops_at_.end()) return void(at->second += flops);
+    flops_at_.push_back({Roof{as_tf32 ? "tf32" : name_of(work.dtype), rate.flops}, flops});
   }
   static void add(Shares& sum, const Shares& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
@@ -193,7 +206,7 @@ class StepClock {
   std::map<LayerId, int> parameters_of_;   // trainable ones
   std::map<LayerId, bool> accumulations_;  // layers whose gradients this backward has accumulated
   std::int64_t flops_ = 0;
-  std::map<double, std::int64_t> flops_at_;
+  std::vector<std::pair<Roof, std::int64_t>> flops_at_;  // of products, by what they run at
   StepTime time_;
 };
 
@@ -204,17 +217,40 @@ std::string_view name_of(Bound bound) {
   return kNames[static_cast<std::size_t>(bound)];
 }
 
+StepUpdate step_update(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
+  StepUpdate update{update_work(graph, schedule, optimizer), clip_work(graph, schedule, optimizer),
+                    optimizer.steady.kernels, optimizer.clip.kernels};
+  for (const OptimizerProgram& p : optimizer.steady_of) update.kernels += p.kernels;
+  return update;
+}
+
+std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy) {
+  if (run.offload_optimizer || run.offload_saved) return "what waits on the host is not timed";
+  const Peaks peaks = rated_peaks(gpu);
+  if (peaks.plain <= 0) return "the GPU's data have no rate of fp32";
+  if (peaks.bytes <= 0) return "the GPU's data have no bandwidth of its memory";
+  const bool pinned = copy == HostCopy::pinned || copy == HostCopy::overlapped;
+  const TimeModel model;
+  if (pinned && host_bandwidth(1, true, make_processor(gpu, model)) <= 0)
+    return "the GPU's data have no link to the host; --host-copy none leaves it out";
+  return "";
+}
+
+std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
+                                  const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
+  if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
+  const Processor processor = make_processor(gpu, constants);
+  const StepTime time = StepClock(graph, run, processor, copy).run(passes, update);
+  return time.seconds() < kLongest ? std::optional(time) : std::nullopt;
+}
+
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                   HostCopy copy, const TimeModel& constants) {
-  if (run.offload_optimizer || run.offload_saved || !rated_peaks(gpu).known()) return std::nullopt;
-  const Processor processor = make_processor(gpu, constants);
-  const bool pinned = copy == HostCopy::pinned || copy == HostCopy::overlapped;
-  if (pinned && host_bandwidth(1, true, processor) <= 0) return std::nullopt;
+  if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
   const Graph graph = build_graph(model, catalog, run, gpu);
   const Passes passes = make_passes(graph, run, gpu);
   const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run, gpu);
-  const StepTime time = StepClock(graph, run, processor, copy).run(passes, optimizer);
-  return time.seconds() < kLongest ? std::optional(time) : std::nullopt;
+  return step_time(graph, passes, step_update(graph, passes.schedules.front(), optimizer), run, gpu, copy, constants);
 }
 
 }  // namespace gpuplan

@@ -4,19 +4,38 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
 #include "estimator/run_config.h"
+#include "estimator/schedule/passes.h"
 #include "estimator/spec/model.h"
 #include "estimator/time/time_model.h"
 #include "estimator/time/timing.h"
+#include "estimator/time/work.h"
 
 namespace gpuplan {
 
-/// Nothing where the GPU's peaks, or the link that pinned memory takes, are not known, and for steps with tensors or an
-/// optimizer on the host. Throws as plan() does.
+/// Nothing where why_no_time() says something, and for a step of more than a billion seconds. Throws as plan() does.
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                   HostCopy copy = HostCopy::pinned, const TimeModel& constants = {});
+
+/// Why the time of such a step is not known: the GPU's peaks, or the link that pinned memory takes, are not, or tensors
+/// or an optimizer are on the host. Empty where it is.
+std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy);
+
+/// What runs after backward.
+struct StepUpdate {
+  Work step, clip;  // optimizer.step(), clip_grad_norm_()
+  std::int64_t kernels = 0, clip_kernels = 0;
+};
+/// Of the parameters that `schedule` has gradients of, in `graph`.
+StepUpdate step_update(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
+
+/// The same of a step that was scheduled already, with another update: one rank of several has a part of it.
+std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
+                                  const RunConfig& run, const Gpu& gpu, HostCopy copy = HostCopy::pinned,
+                                  const TimeModel& constants = {});
 
 }  // namespace gpuplan

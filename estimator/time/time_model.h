@@ -6,6 +6,8 @@
 //   (tests/times/kernels.csv, with their sources), least absolute error of the logarithm;
 // - the host and the copies: 584 training and inference times of torchvision's models at batch 12 on six GPUs
 //   (tests/times/cnn_step_times.csv), which were taken on hosts of 2018 to 2021;
+// - products whose rows are not multiples of 16 bytes: seven published pairs, of an A100, an H100 and an
+//   RTX 4090 (tests/times/unaligned.csv, with their sources);
 // - attention: FlashAttention-2 reaches 50 to 73 % of an A100's peak (Dao, arXiv:2307.08691, section 4).
 #pragma once
 
@@ -27,6 +29,19 @@ struct TimeModel {
   TileShares on_tensor_cores{0.86, 0.84, 0.68, 0.61, 0.41, 0.41};
   // Before and after its main loop a block takes as long as for so many steps of the contracted dimension.
   double fill_on_cuda_cores = 47, fill_on_tensor_cores = 55;
+
+  // Multiply-adds a clock and multiprocessor on tensor cores, at most, of a product whose factors' rows do not begin at
+  // multiples of 16 bytes: its kernels load fewer bytes at a time, and from Hopper on they are Ampere's, for tensor
+  // maps want such rows (CUDA Driver API, cuTensorMapEncodeTiled). Since cuBLAS 11 they run on tensor cores at all
+  // (NVIDIA's "Matrix Multiplication Background User's Guide", table 1). Measured of fp16 and bf16; TF32 is taken to be
+  // alike.
+  double unaligned_multiply_adds = 420;
+
+  // cuDNN's kernels for tensor cores take images with their channels last; of others it makes copies, which take as
+  // long as so many passes over image, filter and result (two, were nothing of it hidden). Fitted with the host;
+  // ResNet-50's published gains of channels_last are 22 % (PyTorch's tutorial, V100) and about 30 % (Composer's method
+  // card, V100 and A100), with this it is 28 % on a V100.
+  double layout_passes = 1.5;
 
   // Of a convolution, the share of what the matrix product of its size reaches, by pass.
   double convolution_forward = 0.95, convolution_data = 0.85, convolution_filter = 0.65;

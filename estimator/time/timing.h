@@ -22,15 +22,26 @@ enum class HostCopy : std::uint8_t {
 struct LayerTime {
   double forward_seconds = 0, backward_seconds = 0;  // of its kernels and of waiting for them; forward: also the loss
   Bound bound = Bound::launch;
+  // What its kernels do in a step, forward and backward: arithmetic of every kind, and what they move at least.
+  std::int64_t flops = 0, bytes = 0;
+  double busy_seconds = 0;  // of its kernels, without waiting for the host
   double seconds() const { return forward_seconds + backward_seconds; }
+};
+
+/// What arithmetic of one kind does at most on a GPU, as it is sold.
+struct Roof {
+  std::string_view name;  // "bf16", "tf32", "fp32"
+  double flops_per_second = 0;
 };
 
 struct StepTime {
   // These sum up to seconds(). What overlaps counts where the GPU waits for it.
   double copy_seconds = 0, forward_seconds = 0, loss_seconds = 0, backward_seconds = 0, clip_seconds = 0,
          optimizer_seconds = 0;
+  double communication_seconds = 0;  // of one GPU of several, where nothing hides it
   double seconds() const {
-    return copy_seconds + forward_seconds + loss_seconds + backward_seconds + clip_seconds + optimizer_seconds;
+    return copy_seconds + forward_seconds + loss_seconds + backward_seconds + clip_seconds + optimizer_seconds +
+           communication_seconds;
   }
   // Of the GPU's kernels, by what they wait for, and of the GPU waiting for the host. Copies are in none of them.
   double compute_seconds = 0, memory_seconds = 0, waiting_seconds = 0;
@@ -39,6 +50,8 @@ struct StepTime {
   double flops_per_second = 0;           // of products, without what is computed again
   double peak_flops = 0;                 // of the type that most of them have
   double mfu() const { return peak_flops > 0 ? flops_per_second / peak_flops : 0; }
+  std::vector<Roof> roofs;        // of the types that the step computes in, and of CUDA cores in fp32; highest first
+  double peak_bytes = 0;          // a second, of the GPU's memory
   bool measured = false;          // the GPU's own measurements were used
   std::vector<LayerTime> layers;  // one a layer of the graph, in its order
 };

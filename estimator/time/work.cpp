@@ -60,10 +60,30 @@ std::int64_t operand_bytes(const Primitive& what, const KernelCall& call, const 
   return bytes;
 }
 
-std::int64_t gradient_bytes(const Schedule& schedule) {
+// Of the parameters with a gradient, which is as large.
+std::int64_t trained_bytes(const Graph& graph, const Schedule& schedule) {
   std::int64_t bytes = 0;
-  for (const BufferId b : schedule.gradients) bytes += schedule.buffers[static_cast<std::size_t>(b)].bytes;
+  for (const std::int32_t i : schedule.with_gradient) {
+    const Tensor& t = graph.tensor(graph.parameters[static_cast<std::size_t>(i)].tensor);
+    bytes += t.shape.elements() * size_of(t.dtype);
+  }
   return bytes;
+}
+
+constexpr std::int64_t kVector = 16;  // bytes
+
+// One dimension of a factor is contiguous; the other's stride is what every row, or column, begins at a multiple of.
+bool has_aligned_rows(const OperandView& view) {
+  if (view.buffer == kNone || view.shape.rank() < 2) return true;
+  for (int i = view.shape.rank() - 2; i < view.shape.rank(); ++i)
+    if (view.shape[i] > 1 && view.strides[i] > 1 && view.strides[i] * size_of(view.dtype) % kVector != 0) return false;
+  return view.offset * size_of(view.dtype) % kVector == 0;
+}
+
+bool has_aligned_factors(const Primitive& what, const KernelCall& call, const Calls& calls) {
+  const auto reads = calls.at(call.reads);
+  return !std::holds_alternative<Gemm>(what) ||
+         std::ranges::all_of(reads.first(std::min<std::size_t>(reads.size(), 2)), has_aligned_rows);
 }
 
 }  // namespace
@@ -72,29 +92,30 @@ std::string_view class_name(const Primitive& what) { return std::visit(ClassName
 
 Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32) {
   const Cost c = cost(*step.what);
-  return {2 * (c.macs + c.recompute_macs), c.elementwise_flops, operand_bytes(*step.what, call, calls),
-          product_type(*step.what, call, calls), tf32};
+  return {2 * (c.macs + c.recompute_macs),
+          c.elementwise_flops,
+          operand_bytes(*step.what, call, calls),
+          product_type(*step.what, call, calls),
+          tf32,
+          has_aligned_factors(*step.what, call, calls)};
 }
 
 Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
-  std::int64_t parameters = 0, states = 0;
-  for (const std::int32_t i : schedule.with_gradient) {
-    const Tensor& t = graph.tensor(graph.parameters[static_cast<std::size_t>(i)].tensor);
-    parameters += t.shape.elements() * size_of(t.dtype);
-  }
+  const std::int64_t parameters = trained_bytes(graph, schedule);
+  std::int64_t states = 0;
   for (const auto* program : {&optimizer.construction, &optimizer.first})
     for (const OptimizerEvent& e : program->events)
       if (e.kind == OptimizerEvent::Kind::alloc_state) states += e.bytes;
   Work work;
   work.plain_flops = optimizer.steady.elementwise_flops;
-  work.bytes = 2 * parameters + gradient_bytes(schedule) + 2 * states;
+  work.bytes = 3 * parameters + 2 * states;
   return work;
 }
 
-Work clip_work(const Schedule& schedule, const OptimizerWork& optimizer) {
+Work clip_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
   Work work;
   work.plain_flops = optimizer.clip.elementwise_flops;
-  work.bytes = 3 * gradient_bytes(schedule);
+  work.bytes = 3 * trained_bytes(graph, schedule);
   return work;
 }
 

@@ -21,6 +21,6 @@ Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool 
 /// One optimizer.step(): reads parameters, gradients and states, writes parameters and states.
 Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
 /// clip_grad_norm_: reads the gradients for their norm, then scales them.
-Work clip_work(const Schedule& schedule, const OptimizerWork& optimizer);
+Work clip_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
 
 }  // namespace gpuplan

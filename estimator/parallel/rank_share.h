@@ -1,0 +1,23 @@
+// What of a step is one rank's: its part of the batch, and what its optimizer steps.
+#pragma once
+
+#include "estimator/graph/graph.h"
+#include "estimator/parallel/strategy.h"
+#include "estimator/run_config.h"
+#include "estimator/schedule/schedule.h"
+
+namespace gpuplan {
+
+/// `run` with the rank's part of the batch. Throws Error, of kind usage, for a batch that the ranks do not divide, and
+/// for loops that are not planned with several GPUs.
+RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
+
+/// What the optimizer of the rank steps: the parameters it owns, or its shards. With ZeRO-2 and 3, whose optimizer is
+/// not PyTorch's, all of them.
+struct SteppedShare {
+  Graph graph;
+  Schedule schedule;  // only what optimizer_work and step_update read
+};
+SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+
+}  // namespace gpuplan

@@ -1,0 +1,272 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "estimator/report/roofline.h"
+#include "estimator/report/roofline_axes.h"
+#include "estimator/report/time_text.h"
+#include "estimator/report/xml_text.h"
+
+namespace gpuplan {
+namespace {
+
+// In units of the file's own coordinates, about a pixel each.
+constexpr double kLeft = 96, kTop = 84, kWidth = 620, kHeight = 440, kLegend = kLeft + kWidth + 32, kLine = 19;
+constexpr double kLegendWidth = 372;
+constexpr double kLetter = 7.5;  // how wide one is at 12 units
+constexpr double kLeastRadius = 3.5, kMostRadius = 15;
+
+// Colours that people with any colour vision tell apart (Okabe, Ito, 2008), one a type of layer by its share of the
+// time; every further type has the last.
+constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                      "#e69f00", "#56b4e9", "#8a8a8a"};
+
+constexpr std::string_view kStyle = R"(<style>
+  svg { --ground: #ffffff; --ink: #1f2328; --faint: #d9dee3; --soft: #59636e; }
+  @media (prefers-color-scheme: dark) { svg { --ground: #0d1117; --ink: #e6edf3; --faint: #30363d; --soft: #9198a1; } }
+  .ground { fill: var(--ground); }
+  text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: var(--ink); }
+  .title { font-size: 17px; font-weight: 600; }
+  .soft { fill: var(--soft); }
+  .mark { font-weight: 700; text-anchor: middle; paint-order: stroke; stroke: var(--ground); stroke-width: 3px; }
+  .end { text-anchor: end; }
+  .middle { text-anchor: middle; }
+  .grid { stroke: var(--faint); stroke-width: 1; }
+  .roof { fill: none; stroke: var(--ink); stroke-width: 2; stroke-linejoin: round; }
+  .lower { stroke-dasharray: 5 4; stroke: var(--soft); stroke-width: 1.5; }
+  .point { fill-opacity: 0.75; stroke: var(--ground); stroke-width: 1; }
+  .point:hover { fill-opacity: 1; stroke: var(--ink); stroke-width: 2; }
+</style>
+)";
+
+// To a tenth, the same text in every locale.
+std::string number(double value) {
+  const std::int64_t tenths = std::llround(value * 10);
+  return (tenths < 0 ? "-" : "") + std::to_string(std::abs(tenths) / 10) +
+         (tenths % 10 != 0 ? "." + std::to_string(std::abs(tenths) % 10) : "");
+}
+
+struct Box {
+  double x = 0, y = 0, width = 0, height = 0;
+  bool meets(const Box& o) const {
+    return x < o.x + o.width && o.x < x + width && y < o.y + o.height && o.y < y + height;
+  }
+};
+
+std::string shortened(std::string_view text, std::size_t columns) {
+  if (display_width(text) <= columns) return std::string(text);
+  std::string out;
+  std::size_t seen = 0;
+  for (const char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    if (begins && ++seen > columns - 1) break;
+    out += c;
+  }
+  return out + "…";
+}
+
+class Drawing {
+ public:
+  Drawing(const Roofline& roofline, std::size_t marked)
+      : r_(roofline),
+        marked_(std::min(marked, roofline.points.size())),
+        x_(axes_of(roofline).intensity),
+        y_(axes_of(roofline).rate) {
+    for (const RooflinePoint& p : r_.points)
+      if (std::ranges::find(types_, p.type) == types_.end()) types_.push_back(p.type);
+  }
+
+  std::string svg() {
+    const double shown = static_cast<double>(marked_ + types_.size()) + 4;
+    const double height = std::max(kTop + kHeight + 64, kTop + shown * kLine + 24);
+    const double width = kLegend + kLegendWidth;
+    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " +
+                      number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) + "</title>\n";
+    out += kStyle;
+    out += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
+    out += text(kLeft, 34, "title", shortened("Roofline of " + r_.model, 90));
+    out += text(kLeft, 56, "soft",
+                shortened(r_.run + " on " + r_.gpu + ". A point is what a layer does in a step, " +
+                              "larger the more time it takes.",
+                          130));
+    return out + grid() + roofs() + points() + legend() + "</svg>\n";
+  }
+
+ private:
+  double x(double intensity) const { return kLeft + kWidth * x_.part(intensity); }
+  double y(double flops) const { return kTop + kHeight * (1 - y_.part(flops)); }
+
+  static std::string text(double x, double y, std::string_view of_class, std::string_view words) {
+    return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"" + std::string(of_class) + "\">" +
+           xml_text(words) + "</text>\n";
+  }
+  static std::string line(double x1, double y1, double x2, double y2) {
+    return "<line class=\"grid\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" +
+           number(y2) + "\"/>\n";
+  }
+
+  std::string grid() const {
+    std::string out;
+    for (int d = 0; d <= x_.decades; ++d) {
+      const double at = kLeft + kWidth * d / x_.decades;
+      out += line(at, kTop, at, kTop + kHeight);
+      out += text(at, kTop + kHeight + 18, "soft middle", name_of_decade(x_.first + d));
+    }
+    for (int d = 0; d <= y_.decades; ++d) {
+      const double at = kTop + kHeight * (1 - static_cast<double>(d) / y_.decades);
+      out += line(kLeft, at, kLeft + kWidth, at);
+      out += text(kLeft - 8, at + 4, "soft end", rate_of_decade(y_.first + d));
+    }
+    return out + text(kLeft + kWidth / 2, kTop + kHeight + 42, "middle",
+                      "arithmetic intensity, FLOP a byte of the GPU's memory");
+  }
+
+  // From where the slope enters the plot to its right end.
+  std::string roofs() {
+    std::string out;
+    const double right = x_.end();
+    for (const Roof& roof : r_.roofs) {
+      const bool highest = &roof == &r_.roofs.front();
+      const double ridge = r_.ridge(roof);
+      std::string path = "M";
+      if (highest) {
+        const double from = std::max(x_.begin(), y_.begin() / r_.peak_bytes);
+        path += number(x(from)) + " " + number(y(from * r_.peak_bytes)) + " L";
+      }
+      path += number(x(ridge)) + " " + number(y(roof.flops_per_second)) + " L" + number(x(right)) + " " +
+              number(y(roof.flops_per_second));
+      out += "<path class=\"roof" + std::string(highest ? "" : " lower") + "\" d=\"" + path + "\"/>\n";
+      const std::string name = std::string(roof.name) + " " + format_flops_per_second(roof.flops_per_second);
+      const double width = kLetter * static_cast<double>(name.size());
+      const Box box{kLeft + kWidth - width - 6, y(roof.flops_per_second) - 18, width, 14};
+      taken_.push_back(box);
+      out += text(kLeft + kWidth - 6, box.y + 12, "end", name);
+    }
+    return out + slope_name();
+  }
+
+  // Along the slope, in the middle of what is seen of it.
+  std::string slope_name() {
+    const Roof& highest = r_.roofs.front();
+    const double from = std::max(x_.begin(), y_.begin() / r_.peak_bytes);
+    const double middle = std::sqrt(from * r_.ridge(highest));
+    const double angle = std::atan2(kHeight / y_.decades, kWidth / x_.decades) * 180 / 3.14159265358979;
+    const double at_x = x(middle), at_y = y(middle * r_.peak_bytes);
+    const std::string words = "memory " + format_bytes(std::llround(r_.peak_bytes), Units::si) + "/s";
+    return "<text class=\"middle\" transform=\"translate(" + number(at_x) + " " + number(at_y) + ") rotate(" +
+           number(-angle) + ")\" dy=\"-7\">" + xml_text(words) + "</text>\n";
+  }
+
+  static double radius(const RooflinePoint& p) {
+    return std::clamp(kMostRadius * std::sqrt(static_cast<double>(p.per_mille) / 250), kLeastRadius, kMostRadius);
+  }
+  std::string_view colour(std::string_view type) const {
+    const auto at = static_cast<std::size_t>(std::ranges::find(types_, type) - types_.begin());
+    return kColours[std::min(at, kColours.size() - 1)];
+  }
+  static std::string words(const RooflinePoint& p) {
+    return p.name + (p.layers > 1 ? " × " + format_count(p.layers) : "");
+  }
+
+  Box box_of(const RooflinePoint& p) const {
+    const double r = radius(p) - 1;
+    return {x(p.intensity) - r, y(p.flops_per_second) - r, 2 * r, 2 * r};
+  }
+
+  std::string points() {
+    std::string out, marks;
+    for (const RooflinePoint& p : r_.points) {
+      const double at_x = x(p.intensity), at_y = y(p.flops_per_second), r = radius(p);
+      out +=
+          "<circle class=\"point\" cx=\"" + number(at_x) + "\" cy=\"" + number(at_y) + "\" r=\"" + number(r) +
+          "\" fill=\"" + std::string(colour(p.type)) + "\"><title>" +
+          xml_text(words(p) + ", " + std::string(p.type) + ": " + format_figure(p.intensity) + " FLOP a byte, " +
+                   format_flops_per_second(p.flops_per_second) + ", " + format_tenths(p.per_mille) + " % of the time") +
+          "</title></circle>\n";
+    }
+    for (std::size_t i = 0; i < marked_; ++i) marks += mark(r_.points[i], point_mark(i));
+    return out + marks;
+  }
+
+  // Whether a letter can be there: over nothing that is written, and not in another layer's circle.
+  bool is_free(const Box& box, const RooflinePoint& own) const {
+    const bool inside =
+        box.x > kLeft && box.x + box.width < kLeft + kWidth && box.y > kTop - 14 && box.y + box.height < kTop + kHeight;
+    return inside && std::ranges::none_of(taken_, [&](const Box& b) { return b.meets(box); }) &&
+           std::ranges::none_of(std::span(r_.points).first(marked_),
+                                [&](const RooflinePoint& p) { return &p != &own && box_of(p).meets(box); });
+  }
+
+  // In the circle where it is large enough, else beside it, with a line to it from far.
+  std::string mark(const RooflinePoint& p, const std::string& letter) {
+    if (letter.empty()) return "";
+    const double at_x = x(p.intensity), at_y = y(p.flops_per_second), r = radius(p);
+    std::optional<Box> found;
+    double away = 0;
+    for (double distance = r >= 9 ? 0 : r + 8; distance < 90 && !found; distance += 6)
+      for (int turn = 0; turn < 12 && !found; ++turn) {
+        const double angle = turn * 3.14159265358979 / 6;
+        const Box box{at_x + distance * std::cos(angle) - 5, at_y - distance * std::sin(angle) - 6, 10, 12};
+        if (is_free(box, p)) found = box, away = distance;
+      }
+    if (!found) return "";
+    taken_.push_back(*found);
+    const double mark_x = found->x + 5, mark_y = found->y + 6;
+    std::string out;
+    if (away > r + 12) out += line(at_x, at_y, mark_x, mark_y);
+    return out + text(mark_x, mark_y + 4, "mark", letter);
+  }
+
+  // Of a long name the end is left out, never how many layers it stands for.
+  static std::string shortened_words(const RooflinePoint& p, std::size_t columns) {
+    const std::string whole = words(p), times = whole.substr(p.name.size());
+    return shortened(p.name, columns - std::min(columns - 1, display_width(times))) + times;
+  }
+
+  std::string legend() const {
+    double at = kTop + 6;
+    std::string out = text(kLegend, at, "soft", "layer") +
+                      text(kLegend + kLegendWidth - 96, at, "soft end", "of its roof") +
+                      text(kLegend + kLegendWidth - 20, at, "soft end", "of the time");
+    for (std::size_t i = 0; i < marked_; ++i) {
+      const RooflinePoint& p = r_.points[i];
+      at += kLine;
+      out += "<g><title>" + xml_text(words(p)) + "</title>";
+      out += text(kLegend + 4, at, "mark", point_mark(i)) + text(kLegend + 18, at, "", shortened_words(p, 29));
+      out += text(kLegend + kLegendWidth - 96, at, "end",
+                  format_figure(100 * p.flops_per_second / r_.roof(p.intensity)) + " %");
+      out += text(kLegend + kLegendWidth - 20, at, "end", format_tenths(p.per_mille) + " %") + "</g>\n";
+    }
+    at += 10;
+    for (std::size_t i = 0; i < std::min(types_.size(), kColours.size()); ++i) {
+      at += kLine;
+      const bool rest = i + 1 == kColours.size() && types_.size() > kColours.size();
+      out += "<circle class=\"point\" cx=\"" + number(kLegend + 4) + "\" cy=\"" + number(at - 4) +
+             "\" r=\"5\" fill=\"" + std::string(kColours[i]) + "\"/>" +
+             text(kLegend + 18, at, "", rest ? "other layers" : shortened(types_[i], 40));
+    }
+    if (r_.without > 0)
+      out += text(kLegend, at + kLine + 4, "soft",
+                  format_count(r_.without) + (r_.without == 1 ? " layer computes nothing" : " layers compute nothing"));
+    return out;
+  }
+
+  const Roofline& r_;
+  std::size_t marked_;
+  std::vector<std::string_view> types_;  // by their point with the most time
+  LogAxis x_, y_;
+  std::vector<Box> taken_;
+};
+
+}  // namespace
+
+std::string roofline_svg(const Roofline& roofline, std::size_t marked) {
+  if (roofline.points.empty())
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 400 40\"><text x=\"12\" y=\"24\">no layer computes "
+           "anything</text></svg>\n";
+  return Drawing(roofline, marked).svg();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,136 @@
+#include "estimator/search/speed_advice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "estimator/device/arithmetic.h"
+#include "estimator/error.h"
+#include "estimator/graph/build.h"
+#include "estimator/integers.h"
+#include "estimator/plan.h"
+#include "estimator/report/writers.h"
+#include "estimator/search/aligned_sizes.h"
+#include "estimator/time/step_time.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr double kLeastGain = 1.01, kLeastGainOfBatch = 1.1;
+constexpr std::size_t kMostSizes = 3;  // that are tried
+
+class Adviser {
+ public:
+  Adviser(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, HostCopy copy, const StepTime& now,
+          const TimeModel& constants)
+      : model_(model), catalog_(catalog), run_(run), gpu_(gpu), copy_(copy), now_(now), constants_(constants) {}
+
+  std::vector<Advice> advice() {
+    precision();
+    layout();
+    shapes();
+    batch();
+    std::ranges::stable_sort(found_, std::ranges::greater{}, &Advice::gain);
+    return std::move(found_);
+  }
+
+ private:
+  static double seconds_a_sample(const StepTime& time) {
+    return time.seconds() / static_cast<double>(std::max<std::int64_t>(time.samples, 1));
+  }
+
+  // A change that cannot be planned is none.
+  void try_change(const Model& model, const RunConfig& run, Advice advice, double least_gain = kLeastGain) {
+    try {
+      const auto time = step_time(model, catalog_, run, gpu_, copy_, constants_);
+      if (!time || time->seconds() <= 0) return;
+      advice.step_seconds = time->seconds();
+      advice.gain = seconds_a_sample(now_) / seconds_a_sample(*time);
+      if (advice.gain < least_gain) return;
+      const Report report = plan(model, catalog_, run, &gpu_);
+      const Verdict v = verdict(report);
+      advice.device_bytes = report.peak.device_bytes;
+      advice.fits = !v.known || v.fits;
+      found_.push_back(std::move(advice));
+    } catch (const Error&) {
+    }
+  }
+
+  void precision() {
+    if (run_.precision != DType::fp32 || run_.autocast || run_.weights != WeightFormat::as_computed) return;
+    RunConfig changed = run_;
+    if (!run_.tf32 && on_tensor_cores(gpu_, Arithmetic::tf32)) {
+      changed.tf32 = true;
+      try_change(model_, changed,
+                 {Advice::Kind::precision, "--precision tf32", "matrix products in fp32 leave the tensor cores idle"});
+      changed.tf32 = false;
+    }
+    // bf16 needs no GradScaler; fp16 is what GPUs without it have.
+    const bool bf16 = on_tensor_cores(gpu_, Arithmetic::bf16);
+    if (!bf16 && !on_tensor_cores(gpu_, Arithmetic::fp16)) return;
+    const DType type = bf16 ? DType::bf16 : DType::fp16;
+    const std::string word(name_of(type));
+    const bool training = run_.mode == Mode::train;
+    if (training)
+      changed.autocast = type;
+    else
+      changed.precision = type;
+    try_change(model_, changed,
+               {Advice::Kind::precision, (training ? "--amp " : "--precision ") + word,
+                "tensor cores are faster in " + word + ", and half as much is moved"});
+  }
+
+  void layout() {
+    if (run_.layout != MemoryFormat::contiguous) return;
+    RunConfig changed = run_;
+    changed.layout = MemoryFormat::channels_last;
+    try_change(
+        model_, changed,
+        {Advice::Kind::layout, "--layout nhwc", "cuDNN's tensor core kernels convert images from NCHW and back"});
+  }
+
+  void shapes() {
+    const Graph graph = build_graph(model_, catalog_, run_, gpu_);
+    const std::vector<UnalignedSize> sizes = unaligned_sizes(make_passes(graph, run_, gpu_));
+    for (std::size_t i = 0; i < std::min(sizes.size(), kMostSizes); ++i) {
+      const std::size_t before = found_.size();
+      for (const std::int64_t multiple : {std::int64_t{8}, std::int64_t{64}}) {
+        const std::int64_t size = sizes[i].size, larger = checked_mul((size + multiple - 1) / multiple, multiple);
+        if (larger == size) continue;
+        try_change(with_size(model_, size, larger), run_,
+                   {Advice::Kind::shape, size_change(model_, size, larger),
+                    "rows of " + std::to_string(size) + " elements are no multiple of 16 bytes"});
+      }
+      // Of the two the better one.
+      if (found_.size() == before + 2)
+        found_.erase(found_[before].gain >= found_[before + 1].gain ? found_.end() - 1 : found_.end() - 2);
+    }
+  }
+
+  void batch() {
+    if (now_.bound == Bound::compute) return;
+    RunConfig changed = run_;
+    changed.batch = checked_mul(run_.batch, 2);
+    const std::string reason = now_.bound == Bound::launch ? "kernels are shorter than the host takes to launch them"
+                                                           : "the step waits for the GPU's memory";
+    try_change(model_, changed, {Advice::Kind::batch, "--batch " + std::to_string(changed.batch), reason},
+               kLeastGainOfBatch);
+  }
+
+  const Model& model_;
+  Catalog catalog_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  HostCopy copy_;
+  const StepTime& now_;
+  const TimeModel& constants_;
+  std::vector<Advice> found_;
+};
+
+}  // namespace
+
+std::vector<Advice> speed_advice(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                                 HostCopy copy, const StepTime& now, const TimeModel& constants) {
+  return Adviser(model, catalog, run, gpu, copy, now, constants).advice();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,45 @@
+#include "estimator/time_rank.h"
+
+#include <algorithm>
+
+#include "estimator/graph/build.h"
+#include "estimator/optimizer/optimizer_work.h"
+#include "estimator/parallel/rank_share.h"
+#include "estimator/time/step_time.h"
+
+namespace gpuplan {
+namespace {
+
+StepUpdate update_of(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu) {
+  return step_update(graph, schedule, optimizer_work(graph, schedule, run, gpu));
+}
+
+StepUpdate update_of_rank(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu,
+                          const Strategy& strategy) {
+  const SteppedShare own = stepped_by(graph, schedule, strategy);
+  StepUpdate update = update_of(own.graph, own.schedule, run, gpu);
+  if (strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3)
+    for (Work* work : {&update.step, &update.clip}) work->bytes /= strategy.ranks();
+  return update;
+}
+
+}  // namespace
+
+std::optional<RankTime> time_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
+                                  std::span<const CommunicationRow> communication, const Gpu& gpu, HostCopy copy,
+                                  const TimeModel& constants) {
+  if (!why_no_time(whole, gpu, copy).empty() ||
+      !std::ranges::all_of(communication, [](const CommunicationRow& row) { return row.seconds.has_value(); }))
+    return std::nullopt;
+  const RunConfig run = run_of_rank(whole, strategy);
+  const Graph graph = build_graph(model, catalog, run, gpu);
+  const Passes passes = make_passes(graph, run, gpu);
+  const Schedule& first = passes.schedules.front();
+  const auto own =
+      step_time(graph, passes, update_of_rank(graph, first, run, gpu, strategy), run, gpu, copy, constants);
+  const auto alone = step_time(graph, passes, update_of(graph, first, run, gpu), run, gpu, copy, constants);
+  if (!own || !alone) return std::nullopt;
+  return rank_time(communication, *own, alone->seconds());
+}
+
+}  // namespace gpuplan

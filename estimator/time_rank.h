@@ -1,0 +1,23 @@
+// The table of contents of a rank's time, as plan_rank.h is of its memory.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "estimator/graph/layer.h"
+#include "estimator/parallel/rank_time.h"
+#include "estimator/parallel/strategy.h"
+#include "estimator/run_config.h"
+#include "estimator/spec/model.h"
+#include "estimator/time/time_model.h"
+
+namespace gpuplan {
+
+/// How long a step of `strategy.rank` takes; `run.batch` is the whole step's. Nothing where why_no_time() says
+/// something or the link is not known. ZeRO-2 and 3 step 1 / n of everything. What copying gathered parameters out of
+/// buffers and gradients into them costs is not in it.
+std::optional<RankTime> time_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                                  std::span<const CommunicationRow> communication, const Gpu& gpu, HostCopy copy,
+                                  const TimeModel& constants = {});
+
+}  // namespace gpuplan

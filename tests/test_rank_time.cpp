@@ -1,0 +1,172 @@
+// How long a step takes on one of several GPUs: what is hidden, what is waited for, and what of the throughput is left.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "estimator/graph/build.h"
+#include "estimator/parallel/data_parallel_memory.h"
+#include "estimator/parallel/rank_time.h"
+#include "estimator/plan_rank.h"
+#include "estimator/report/several_gpus.h"
+#include "estimator/report/time_text.h"
+#include "estimator/report/writers.h"
+#include "estimator/time/step_time.h"
+#include "estimator/time_rank.h"
+#include "layers/catalog.h"
+#include "tests/json_schema.h"
+#include "tests/test_spec.h"
+#include "tests/time_cases.h"
+#include "tests/zoo_models.h"
+
+namespace gpuplan {
+namespace {
+
+using testing::contains;
+
+CommunicationRow row(double seconds, std::int64_t bytes, std::optional<Phase> beside = std::nullopt,
+                     std::int64_t alone = 0, double share = 1) {
+  CommunicationRow r;
+  r.what = "gradients";
+  r.bytes = bytes;
+  r.seconds = seconds;
+  r.beside = beside;
+  r.alone_bytes = alone;
+  r.beside_share = share;
+  return r;
+}
+
+StepTime step_of(double forward, double backward) {
+  StepTime time;
+  time.forward_seconds = forward;
+  time.backward_seconds = backward;
+  return time;
+}
+
+struct Case {
+  Model model = zoo_model("resnet50");
+  RunConfig run;
+  Strategy strategy;
+  Topology topology;
+
+  Case(DataParallel data, std::int64_t gpus) {
+    run.batch = 512;
+    run.optimizer.kind = OptimizerKind::adam;
+    strategy.data = data;
+    strategy.gpus = gpus;
+    topology.gpus_per_node = gpus;
+    topology.within_node = Link{10e9, 0};
+  }
+  RankPlan planned() const {
+    RankPlan plan = plan_rank(model, make_catalog(), run, strategy, topology, &gpu());
+    plan.time = time_rank(model, make_catalog(), run, strategy, plan.communication, gpu(), HostCopy::none);
+    return plan;
+  }
+  static const Gpu& gpu() { return measured_gpu("a100-40gb"); }
+};
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+}  // namespace
+
+TEST_CASE("what runs beside a phase is hidden by it, but for what comes before or after everything") {
+  // 10 s, of which a tenth is alone. Backward of 6 s hides 6 of the 9 others; one of 20 s hides all of them.
+  const std::vector<CommunicationRow> gradients = {row(10, 100, Phase::backward, 10)};
+  CHECK_EQ(exposed_seconds(gradients, step_of(1, 6))[0], doctest::Approx(4));
+  CHECK_EQ(exposed_seconds(gradients, step_of(1, 20))[0], doctest::Approx(1));
+  // The last of four micro-batches only: 2 of 8 s.
+  CHECK_EQ(exposed_seconds({{row(10, 100, Phase::backward, 10, 0.25)}}, step_of(1, 8))[0], doctest::Approx(8));
+  // Nothing hides what the GPU waits for.
+  CHECK_EQ(exposed_seconds({{row(3, 100)}}, step_of(100, 100))[0], doctest::Approx(3));
+}
+
+TEST_CASE("rows beside the same phase share its time") {
+  const std::vector<double> exposed = exposed_seconds(
+      {{row(4, 100, Phase::backward), row(5, 100, Phase::backward), row(2, 100, Phase::forward)}}, step_of(1, 6));
+  CHECK_EQ(exposed[0], doctest::Approx(0));  // 4 of 6
+  CHECK_EQ(exposed[1], doctest::Approx(3));  // 2 are left for 5
+  CHECK_EQ(exposed[2], doctest::Approx(1));
+}
+
+TEST_CASE("communication is a row of the step, and the efficiency is what is left of the throughput") {
+  const RankTime time = rank_time({{row(10, 100, Phase::backward, 10)}}, step_of(2, 6), 8);
+  CHECK_EQ(time.step.communication_seconds, doctest::Approx(4));
+  CHECK_EQ(time.step.seconds(), doctest::Approx(12));
+  CHECK_EQ(time.efficiency(), doctest::Approx(8.0 / 12));
+}
+
+TEST_CASE("DDP sends its last bucket alone; buckets hold every gradient once") {
+  const Case c(DataParallel::ddp, 8);
+  RunConfig run = c.run;
+  run.batch = 64;
+  const Graph graph = build_graph(c.model, make_catalog(), run, Case::gpu());
+  const Schedule schedule = make_schedule(graph, run, Case::gpu());
+  const std::vector<std::int64_t> buckets = gradient_buckets(graph, schedule, c.strategy);
+  CHECK_EQ(std::accumulate(buckets.begin(), buckets.end(), std::int64_t{0}), 25'557'032 * 4);
+  const RankPlan plan = c.planned();
+  REQUIRE_EQ(plan.communication.size(), 2);
+  CHECK_EQ(plan.communication[1].alone_bytes, buckets.back());
+  REQUIRE(plan.time);
+  // 2 * 7 / 8 of the bytes over 10 GB/s: 17.9 ms, which backward hides but for the last bucket; the buffers as they
+  // are.
+  const double last = 1.75 * static_cast<double>(buckets.back()) / 10e9;
+  CHECK_EQ(plan.time->exposed[1], doctest::Approx(last));
+  CHECK_EQ(plan.time->exposed[0], doctest::Approx(*plan.communication[0].seconds));
+  const auto one = step_time(c.model, make_catalog(), run, Case::gpu(), HostCopy::none);
+  CHECK_EQ(plan.time->alone_seconds, doctest::Approx(one->seconds()));
+  CHECK_EQ(plan.time->step.seconds(), doctest::Approx(one->seconds() + sum(plan.time->exposed)));
+  CHECK_LT(plan.time->efficiency(), 1);
+}
+
+TEST_CASE("a link that is slower than backward shows") {
+  Case c(DataParallel::ddp, 8);
+  c.topology.within_node = Link{1e9, 0};  // 179 ms of gradients, more than backward
+  const RankPlan plan = c.planned();
+  const StepTime& step = plan.time->step;
+  CHECK_EQ(plan.time->exposed[1], doctest::Approx(1.75 * 25'557'032 * 4 / 1e9 - step.backward_seconds));
+  c.topology.within_node.reset();
+  CHECK_FALSE(c.planned().time);
+}
+
+TEST_CASE("ranks that share the optimizer step a part of it") {
+  const RankPlan ddp = Case(DataParallel::ddp, 8).planned(), zero1 = Case(DataParallel::zero1, 8).planned(),
+                 zero3 = Case(DataParallel::zero3, 8).planned(), fsdp = Case(DataParallel::fsdp, 8).planned();
+  for (const RankPlan* plan : {&zero1, &zero3, &fsdp}) {
+    REQUIRE(plan->time);
+    CHECK_LT(plan->time->step.optimizer_seconds, ddp.time->step.optimizer_seconds);
+    CHECK_EQ(plan->time->alone_seconds, doctest::Approx(ddp.time->alone_seconds));
+    CHECK_EQ(plan->time->step.communication_seconds, doctest::Approx(sum(plan->time->exposed)));
+  }
+  // ZeroRedundancyOptimizer's parameters are waited for.
+  CHECK_EQ(zero1.time->exposed[2], doctest::Approx(25'557'032 * 4 / 10e9));
+}
+
+TEST_CASE("FSDP2's root is gathered before and reduced after everything else") {
+  const RankPlan plan = Case(DataParallel::fsdp, 8).planned();
+  REQUIRE_EQ(plan.communication.size(), 3);
+  // conv1, bn1 and fc are in no block: 9,408 + 128 + 2,049,000, each padded to shards of equal rows.
+  const double root = static_cast<double>(plan.communication[0].alone_bytes);
+  CHECK_GE(root, 4 * (9'408 + 128 + 2'049'000));
+  CHECK_LE(root, 1.01 * 4 * (9'408 + 128 + 2'049'000));
+  CHECK_EQ(plan.communication[2].alone_bytes, plan.communication[0].alone_bytes);
+  CHECK_EQ(plan.communication[1].alone_bytes, 0);
+}
+
+TEST_CASE("the screen and the JSON say what is waited for and what is left") {
+  RankPlan plan = Case(DataParallel::ddp, 8).planned();
+  tell_time(plan.time->step, plan.report);
+  const std::string text = several_gpus_text(plan, {});
+  CHECK(contains(text, "scaling efficiency"));
+  CHECK(contains(text, "waited for"));
+  CHECK(contains(report_text(plan.report, {}), "communication "));
+  const nlohmann::json json = nlohmann::json::parse(several_gpus_json(plan, "1"));
+  tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");
+  CHECK_EQ(json["parallel"]["time"]["samples_per_second"].get<double>(),
+           doctest::Approx(512 / plan.time->step.seconds()).epsilon(1e-4));
+  CHECK_EQ(json["time"]["communication_seconds"].get<double>(),
+           doctest::Approx(plan.time->step.communication_seconds).epsilon(1e-4));
+  plan.time.reset();
+  CHECK(nlohmann::json::parse(several_gpus_json(plan, "1"))["parallel"]["time"].is_null());
+}
+
+}  // namespace gpuplan
