@@ -43,8 +43,7 @@ Report make_report(const Planning& planning) {
     if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))
       tell_time(*time, report);
   }
-  if (planning.gpu_is_limit)
-    report.warnings.push_back("--gpu is only a limit: kernel choices and workspaces are those of an A100-class device");
+  if (planning.gpu_is_limit) report.warnings.emplace_back(kOnlyALimit);
   return report;
 }
 

@@ -19,6 +19,10 @@ struct Planning {
   Model model;
 };
 
+/// What a --gpu that is a size is warned of.
+constexpr const char* kOnlyALimit =
+    "--gpu is only a limit: kernel choices and workspaces are those of an A100-class device";
+
 /// --host-copy.
 HostCopy host_copy(const RunOptions& options);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.

@@ -130,8 +130,6 @@ int run_sweep(const SweepOptions& options) {
     throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
   std::vector<SweptFlag> flags;
   for (const std::string& text : options.over) flags.push_back(read_swept_flag(text));
-  if (!options.run.host_copy.empty())
-    throw Error("--host-copy is about times, which sweep does not print: leave it out", ErrorKind::usage);
   SweepPoints points(options.run, std::move(flags));
   return Sweep(options, points).run();
 }

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "estimator/integers.h"
-#include "estimator/plan.h"
+#include "estimator/search/figures.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tools/planning.h"
+#include "tools/words.h"
 
 namespace gpuplan {
 
@@ -61,7 +64,9 @@ void SweepPoints::check_values(std::size_t flag) const {
     std::optional<Error> first;
     for (std::size_t other = 0; other < std::min(count_ / values, kTries); ++other) {
       try {
-        (void)run_config(options_of((other / inner * values + v) * inner + other % inner));
+        const RunOptions options = options_of((other / inner * values + v) * inner + other % inner);
+        (void)run_config(options);
+        (void)host_copy(options);
         first.reset();
         break;
       } catch (const Error& error) {
@@ -76,7 +81,8 @@ void SweepPoints::load_gpus() {
   const auto add = [&](const std::string& text) {
     RunOptions options;
     options.gpu = text;
-    if (const std::optional<Gpu> gpu = load_gpu(options)) gpus_.emplace(text, *gpu);
+    if (const std::optional<Gpu> gpu = load_gpu(options))
+      gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value()});
   };
   add(base_.gpu);
   for (const SweptFlag& flag : flags_)
@@ -101,16 +107,24 @@ std::shared_ptr<const Model> SweepPoints::model_of(const RunOptions& options) {
   return at->second.model;
 }
 
-Report SweepPoints::report_of(std::size_t point) {
+SweepFigures SweepPoints::figures_of(std::size_t point) {
   const RunOptions options = options_of(point);
   const RunConfig run = run_config(options);
   const std::shared_ptr<const Model> model = model_of(options);
-  Report report = plan(*model, make_catalog(), run, options.gpu.empty() ? nullptr : &gpus_.at(options.gpu));
-  if (options.strict && !report.warnings.empty()) throw Error("--strict: " + report.warnings.front());
-  if (report.warnings.empty()) return report;
+  const SweptGpu* const on = options.gpu.empty() ? nullptr : &gpus_.at(options.gpu);
+  PlannedFigures planned = plan_figures(*model, make_catalog(), run, on == nullptr ? nullptr : &on->gpu);
+  if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
+  if (options.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
+  if (on != nullptr && !on->is_limit) {
+    if (const auto time = step_time(*model, make_catalog(), run, on->gpu, host_copy(options))) {
+      planned.figures.step_seconds = time->seconds();
+      planned.figures.samples_per_second = static_cast<double>(time->samples) / time->seconds();
+    }
+  }
+  if (planned.warnings.empty()) return planned.figures;
   const std::lock_guard lock(mutex_);
-  for (const std::string& warning : report.warnings) ++warnings_[warning];
-  return report;
+  for (const std::string& warning : planned.warnings) ++warnings_[warning];
+  return planned.figures;
 }
 
 SweepRow SweepPoints::plan_point(std::size_t point) {
@@ -118,7 +132,7 @@ SweepRow SweepPoints::plan_point(std::size_t point) {
   row.point = static_cast<std::int64_t>(point);
   row.values = values_of(point);
   try {
-    row.figures = sweep_figures(report_of(point));
+    row.figures = figures_of(point);
   } catch (const Error& error) {
     row.error = error.message();
   }
@@ -126,7 +140,7 @@ SweepRow SweepPoints::plan_point(std::size_t point) {
 }
 
 void SweepPoints::throw_reason(std::size_t point) {
-  (void)report_of(point);
+  (void)figures_of(point);
   throw Error("no point of the sweep can be planned");
 }
 

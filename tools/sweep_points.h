@@ -21,7 +21,8 @@ class SweepPoints {
 
   std::size_t count() const { return count_; }
   std::vector<std::string> names() const;
-  /// Plans a point. May be called by several threads at once. What cannot be planned has a reason; never throws Error.
+  /// Plans a point, and times it where its GPU is a kind of GPU. May be called by several threads at once. What cannot
+  /// be planned has a reason; never throws Error.
   SweepRow plan_point(std::size_t point);
   /// What plans so far have warned of, and how many of them did.
   const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
@@ -35,19 +36,24 @@ class SweepPoints {
     std::optional<Error> error;
   };
 
+  struct SweptGpu {
+    Gpu gpu;
+    bool is_limit = false;  // it was a size
+  };
+
   std::vector<std::string> values_of(std::size_t point) const;
   RunOptions options_of(std::size_t point) const;
   void refuse_given_flags() const;
   void check_values(std::size_t flag) const;
   void load_gpus();
   std::shared_ptr<const Model> model_of(const RunOptions& options);
-  Report report_of(std::size_t point);
+  SweepFigures figures_of(std::size_t point);
 
   RunOptions base_;
   std::vector<SweptFlag> flags_;
   std::size_t count_ = 1;
-  std::map<std::string, Gpu> gpus_;  // by what --gpu calls them
-  std::mutex mutex_;                 // of what follows
+  std::map<std::string, SweptGpu> gpus_;  // by what --gpu calls them
+  std::mutex mutex_;                      // of what follows
   std::map<std::string, ReadModel> models_;
   std::map<std::string, std::int64_t> warnings_;
 };

@@ -141,43 +141,25 @@ std::int64_t bytes_moved(const Schedule& s, const Step& step) {
   return total;
 }
 
+// What each layer has of compute_of(), and no more of any figure than that has.
 void tell_compute(const PlanParts& p, Report& r) {
-  auto& c = r.compute;
   for (const Step& step : p.schedule().steps) {
-    if (step.what == nullptr) continue;
+    if (step.what == nullptr || step.layer == kNone) continue;
     const Cost k = cost(*step.what);
-    const bool backward = step.phase == Phase::backward;
-    const std::int64_t flops = checked_mul(2, k.macs);
-    const std::int64_t again = checked_add(checked_mul(2, k.recompute_macs), step.recompute ? flops : 0);
-    c.recompute_flops = checked_add(c.recompute_flops, again);
-    if (!step.recompute && backward)
-      c.backward_flops = checked_add(c.backward_flops, flops);
-    else if (!step.recompute)
-      c.forward_macs = checked_add(c.forward_macs, k.macs);
-    c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
-    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(p.schedule(), step));
-    if (step.layer == kNone) continue;
+    const std::int64_t flops = 2 * k.macs;
     LayerRow& row = r.layers[index(step.layer)];
-    row.recompute_flops += again;
-    if (!step.recompute && backward) {
+    row.recompute_flops += 2 * k.recompute_macs + (step.recompute ? flops : 0);
+    if (step.recompute) continue;
+    if (step.phase == Phase::backward) {
       row.backward_flops += flops;
-    } else if (!step.recompute) {
+    } else {
       row.forward_macs += k.macs;
       row.elementwise_flops += k.elementwise_flops;
     }
   }
-  for (std::int64_t* total :
-       {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
-    *total = checked_mul(*total, r.run.micro_batches);
   for (LayerRow& row : r.layers)
     for (std::int64_t* n : {&row.forward_macs, &row.backward_flops, &row.recompute_flops, &row.elementwise_flops})
-      *n *= r.run.micro_batches;  // no more than the total, which did not overflow
-  c.forward_flops = checked_mul(2, c.forward_macs);
-  c.optimizer_flops = r.run.first_step ? p.optimizer.first.elementwise_flops : p.optimizer.steady.elementwise_flops;
-  for (const OptimizerProgram& program : r.run.first_step ? p.optimizer.first_of : p.optimizer.steady_of)
-    c.optimizer_flops = checked_add(c.optimizer_flops, program.elementwise_flops);
-  c.step_flops =
-      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
+      *n *= r.run.micro_batches;
 }
 
 void name_step(const PlanParts& p, std::size_t pass, std::int32_t step, Phase phase, std::string& op,
@@ -260,6 +242,40 @@ void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
 
 }  // namespace
 
+decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
+  decltype(Report::compute) c;
+  for (const Step& step : schedule.steps) {
+    if (step.what == nullptr) continue;
+    const Cost k = cost(*step.what);
+    const std::int64_t flops = checked_mul(2, k.macs);
+    const std::int64_t again = checked_add(checked_mul(2, k.recompute_macs), step.recompute ? flops : 0);
+    c.recompute_flops = checked_add(c.recompute_flops, again);
+    if (!step.recompute && step.phase == Phase::backward)
+      c.backward_flops = checked_add(c.backward_flops, flops);
+    else if (!step.recompute)
+      c.forward_macs = checked_add(c.forward_macs, k.macs);
+    c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
+    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(schedule, step));
+  }
+  for (std::int64_t* total :
+       {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
+    *total = checked_mul(*total, run.micro_batches);
+  c.forward_flops = checked_mul(2, c.forward_macs);
+  c.optimizer_flops = run.first_step ? optimizer.first.elementwise_flops : optimizer.steady.elementwise_flops;
+  for (const OptimizerProgram& program : run.first_step ? optimizer.first_of : optimizer.steady_of)
+    c.optimizer_flops = checked_add(c.optimizer_flops, program.elementwise_flops);
+  c.step_flops =
+      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
+  return c;
+}
+
+std::string where(const Graph& graph, std::span<const Schedule> passes, const PeakPlace& at) {
+  if (at.step == kNone) return std::string(name_of(at.phase));
+  const Step& step = passes[at.pass].steps[index(at.step)];
+  return step.layer == kNone || graph.layers[index(step.layer)].name.empty() ? std::string(step.name)
+                                                                             : graph.layers[index(step.layer)].name;
+}
+
 std::int64_t usable_bytes(const Report& report) {
   if (!report.gpu || report.run.allocator != AllocatorKind::caching) return 0;
   return usable_bytes(*report.gpu);
@@ -289,6 +305,7 @@ Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu)
   const std::vector<char> reached = reached_nodes(parts.graph);
   tell_saved(parts, reached, r);
   tell_offload(parts, reached, r);
+  r.compute = compute_of(parts.schedule(), parts.optimizer, run);
   tell_compute(parts, r);
   tell_tensor_peak(parts, r);
   tell_peak(parts, gpu, r);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
@@ -23,6 +24,12 @@ struct PlanParts {
   const Placement& placement;
   const TensorLevels& levels;
 };
+
+/// Operations of a step. Throws Error when a sum overflows.
+decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run);
+
+/// The layer of a peak, or its operation where that belongs to none: peak.layer, or else peak.op of a report.
+std::string where(const Graph& graph, std::span<const Schedule> passes, const PeakPlace& at);
 
 /// What cudaMalloc can hand out on the report's GPU where that is known (the driver keeps some of what nvidia-smi
 /// shows), else what nvidia-smi shows; 0 without a GPU, or where other allocators than PyTorch's are planned for.

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "estimator/market/csv.h"
+#include "estimator/number_text.h"
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -33,12 +35,17 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   std::vector<TextTable::Align> columns(names.size(), right);
   columns.insert(columns.end(), {right, right, right});
   if (limited) columns.push_back(left);
+  const bool timed =
+      std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->step_seconds.has_value(); });
+  if (timed) columns.insert(columns.end(), {right, right});
   columns.insert(columns.end(), {right, left});
   TextTable table(columns);
   std::vector<std::string> heading(names.begin(), names.end());
   heading.insert(heading.end(), {"peak", "reserved", "needs"});
   if (limited) heading.emplace_back("fits");
-  heading.insert(heading.end(), {"per step", "peak at"});
+  heading.emplace_back("per step");
+  if (timed) heading.insert(heading.end(), {"step", "samples/s"});
+  heading.emplace_back("peak at");
   table.row(heading);
   for (const SweepRow& r : rows) {
     std::vector<std::string> cells = r.values;
@@ -47,7 +54,12 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
       for (const std::int64_t n : {f.allocated_bytes, f.reserved_bytes, f.device_bytes})
         cells.push_back(styled_bytes(n, style));
       if (limited) cells.push_back(fit_words(f, style));
-      cells.insert(cells.end(), {format_flops(f.step_flops), place(f)});
+      cells.push_back(format_flops(f.step_flops));
+      if (timed) {
+        cells.push_back(f.step_seconds ? format_seconds(*f.step_seconds) : "");
+        cells.push_back(f.samples_per_second ? format_figure(*f.samples_per_second) : "");
+      }
+      cells.push_back(place(f));
     } else {
       cells.resize(columns.size() - 1);
       cells.push_back(r.error);
@@ -72,6 +84,11 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
   line["where"] = figure([](const SweepFigures& f) { return f.where; });
   line["step_flops"] = figure([](const SweepFigures& f) { return f.step_flops; });
+  const auto known = [&](const std::optional<double> SweepFigures::*of) {
+    return r.figures && (*r.figures).*of ? Json(*((*r.figures).*of)) : Json(nullptr);
+  };
+  line["step_seconds"] = known(&SweepFigures::step_seconds);
+  line["samples_per_second"] = known(&SweepFigures::samples_per_second);
   line["error"] = r.error.empty() ? Json(nullptr) : Json(r.error);
   return line;
 }
@@ -109,6 +126,7 @@ std::string sweep_json_lines(std::span<const std::string> names, std::span<const
 
 std::string sweep_json_schema() {
   const Json integer = {{"type", {"integer", "null"}}}, text = {{"type", {"string", "null"}}};
+  const Json number = {{"type", {"number", "null"}}};
   const Json properties = {{"schema", {{"const", "gpuplan.sweep/1"}}},
                            {"point", {{"type", "integer"}}},
                            {"over", {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}}},
@@ -121,6 +139,8 @@ std::string sweep_json_schema() {
                            {"phase", text},
                            {"where", text},
                            {"step_flops", integer},
+                           {"step_seconds", number},
+                           {"samples_per_second", number},
                            {"error", text}};
   Json required = Json::array();
   for (const auto& [key, value] : properties.items()) required.push_back(key);
@@ -138,7 +158,7 @@ std::string sweep_csv_heading(std::span<const std::string> names) {
   for (const std::string& name : names) out += "," + csv_field(name);
   return out +
          ",peak_allocated_bytes,peak_reserved_bytes,device_bytes,usable_bytes,fits,retries,phase,where,step_flops,"
-         "error\n";
+         "error,step_seconds,samples_per_second\n";
 }
 
 std::string sweep_csv_lines(std::span<const SweepRow> rows) {
@@ -152,9 +172,10 @@ std::string sweep_csv_lines(std::span<const SweepRow> rows) {
       const bool limited = f.usable_bytes > 0;
       out += limited ? "," + std::to_string(f.usable_bytes) + (f.fits ? ",true," : ",false,") : ",,,";
       out += std::to_string(f.retries) + "," + std::string(name_of(f.phase)) + "," + csv_field(f.where) + "," +
-             std::to_string(f.step_flops) + ",\n";
+             std::to_string(f.step_flops) + ",," + (f.step_seconds ? number_text(*f.step_seconds) : "") + "," +
+             (f.samples_per_second ? number_text(*f.samples_per_second) : "") + "\n";
     } else {
-      out += ",,,,,,,,,," + csv_field(r.error) + "\n";
+      out += ",,,,,,,,,," + csv_field(r.error) + ",,\n";
     }
   }
   return out;

@@ -19,8 +19,11 @@ struct SweepFigures {
   bool fits = true;                                                        // it runs; true without a limit
   std::int64_t retries = 0;  // it runs by PyTorch giving its cache back so often in three steps
   Phase phase = Phase::forward;
-  std::string where;            // the layer, or operation, of the peak
-  std::int64_t step_flops = 0;  // of matrix products and convolutions
+  std::string where;                         // the layer, or operation, of the peak
+  std::int64_t step_flops = 0;               // of matrix products and convolutions
+  std::optional<double> step_seconds;        // where a GPU is named and its rates are known
+  std::optional<double> samples_per_second;  // of the whole batch
+  bool operator==(const SweepFigures&) const = default;
 };
 SweepFigures sweep_figures(const Report& report);
 

@@ -240,6 +240,12 @@ expect 0 '^ +batch +gpu +peak' sweep $model --over batch=1:4:x2 --over gpu=t4,l4
 expect 0 '^ +4 +l4 .* ✔ ' sweep $model --over batch=1:4:x2 --over gpu=t4,l4
 expect 0 '^0,2,adam,[0-9]+' sweep $model --over batch=2,4 --over opt=adam,sgd --format csv
 expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision=fp32,amp-bf16 --format jsonl
+expect 0 '^ +batch .* per step +step +samples/s +peak at' sweep $model --over batch=1,2 --gpu t4
+expect 0 '^ +batch .* per step +peak at' sweep $model --over batch=1,2 --gpu '8 GiB'
+expect 0 '"step_seconds":0\.' sweep $model --over gpu=t4,l4 --host-copy none --format jsonl
+expect 2 'did you mean "pinned"' sweep $model --over gpu=t4,l4 --host-copy pined
+expect 2 'did you mean "none"' sweep $model --gpu t4 --over host-copy=pinned,nonne
+"$gpuplan" sweep $model --over batch=2,4 --gpu '8 GiB' 2>&1 >/dev/null | grep 'only a limit.*(2 points)' >/dev/null || fail "a sweep's limit"
 expect 0 'gpuplan.sweep/1' schema sweep
 expect 0 'does not split into 2' sweep $model --over batch=1,2 --over micro-batches=1,2
 for part in 1 2 3; do

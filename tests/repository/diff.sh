@@ -78,9 +78,9 @@ expect 0 'the models are the same once resolved' main -- configs/mlp.yaml --set 
 expect 0 '"what": "vars.width"' main -- configs/mlp.yaml --format json
 expect 0 '^total,params,elements,9610,19210,9600$' main -- configs/mlp.yaml --format csv
 expect 0 '^\| params \| 9,610 \| 19,210 \| \+9,600 \| \+99.9 % \|$' main -- configs/mlp.yaml --format md
-expect 0 '^  params ' main -- configs/mlp.yaml -o "$work/diff.json" -o "$work/diff.md"
+expect 0 '^  params ' main -- configs/mlp.yaml -o "$work/diff.json" -o "md:$work/table"
 grep -q '"gpuplan.diff/1"' "$work/diff.json" || fail '-o diff.json'
-grep -q '^### configs/mlp.yaml: peak ' "$work/diff.md" || fail '-o diff.md'
+grep -q "^### configs/mlp.yaml: peak " "$work/table" || fail '-o diff.md'
 (cd configs && expect 0 'mlp.yaml:2 ' main -- mlp.yaml)
 (cd / && expect 0 'vars.width' main -- "$work/repository/configs/mlp.yaml")
 
