@@ -242,7 +242,7 @@ expect 0 '^0,2,adam,[0-9]+' sweep $model --over batch=2,4 --over opt=adam,sgd --
 expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision=fp32,amp-bf16 --format jsonl
 expect 0 '^ +batch .* per step +step +samples/s +peak at' sweep $model --over batch=1,2 --gpu t4
 expect 0 '^ +batch .* per step +peak at' sweep $model --over batch=1,2 --gpu '8 GiB'
-expect 0 '"step_seconds":0\.' sweep $model --over gpu=t4,l4 --host-copy none --format jsonl
+expect 0 '"step_seconds":0\.' sweep $model -b 2 --over gpu=t4,l4 --host-copy none --format jsonl
 expect 2 'did you mean "pinned"' sweep $model --over gpu=t4,l4 --host-copy pined
 expect 2 'did you mean "none"' sweep $model --gpu t4 --over host-copy=pinned,nonne
 "$gpuplan" sweep $model --over batch=2,4 --gpu '8 GiB' 2>&1 >/dev/null | grep 'only a limit.*(2 points)' >/dev/null || fail "a sweep's limit"
