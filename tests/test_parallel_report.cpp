@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "estimator/error.h"
+#include "estimator/parallel/stage_plan.h"
 #include "estimator/plan_rank.h"
 #include "estimator/report/several_gpus.h"
+#include "estimator/report/stages_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/gpus_needed.h"
 #include "layers/catalog.h"
@@ -104,6 +106,34 @@ TEST_CASE("stages are those of a GPT, first and last different") {
   CHECK(plan_stages(t, s, 64, 8, Recompute::none)[1].state_bytes == 12 * kLayers);
   CHECK_THROWS_AS(transformer_of(zoo_model("llama3_8b"), 8'030'261'248, s), Error);
   CHECK_THROWS_AS(plan_stages(t, s, 60, 8, Recompute::none), Error);
+}
+
+TEST_CASE("the fullest stage and the context decide whether a GPU has room") {
+  StagesReport report;
+  report.model = "net";
+  report.run.optimizer.kind = OptimizerKind::adam;
+  report.run.precision = DType::bf16;
+  report.run.batch = 8;
+  report.run.micro_batches = 4;
+  report.strategy.gpus = 4;
+  report.strategy.tensor = 2;
+  report.strategy.pipeline = 2;
+  report.stages = {{100, 1800, 2, 3000}, {200, 3600, 1, 1500}};
+  report.context_bytes = 500;
+  CHECK(report.fullest() == 1);
+  CHECK(report.device_bytes() == 3600 + 1500 + 500);
+  CHECK(report.fits());
+  Gpu gpu = assumed_gpu();
+  gpu.memory_bytes = 5600;
+  gpu.cuda_total_bytes = 5600;
+  report.gpu = gpu;
+  CHECK(report.fits());
+  report.gpu->cuda_total_bytes = 5599;
+  CHECK_FALSE(report.fits());
+  TextStyle style;
+  style.brief = true;
+  CHECK(stages_text(report, style).find("does not fit") != std::string::npos);
+  CHECK(stages_text(report, style).find("stage  parameters") == std::string::npos);
 }
 
 TEST_CASE("what is not planned with several GPUs is refused") {

@@ -18,6 +18,7 @@
 #include "tools/output_options.h"
 #include "tools/planning.h"
 #include "tools/several_gpus.h"
+#include "tools/stages.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
 #include "tools/words.h"
@@ -70,26 +71,6 @@ std::string render(const RankPlan& plan, Format format, const TextStyle& style, 
   return format == Format::table && !style.brief ? text + "\n" + several_gpus_text(plan, style) : text;
 }
 
-int print_stages(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
-                 const TextStyle& style) {
-  if (format != Format::table || !options.output.files.empty())
-    throw Error("stages are printed as a table only", ErrorKind::usage).help("leave out --format and -o");
-  if (planning.run.mode == Mode::infer)
-    throw Error("--tp and --pp are planned for training, not for --mode infer", ErrorKind::usage);
-  RunConfig one = planning.run;
-  one.batch = 1;
-  one.micro_batches = 1;
-  const std::int64_t parameters = plan(planning.model, make_catalog(), one).model.parameters;
-  const Recompute recompute =
-      planning.run.checkpoint.kind == CheckpointConfig::Kind::block ? Recompute::full : Recompute::none;
-  const std::vector<StageRow> stages = plan_stages(transformer_of(planning.model, parameters, strategy), strategy,
-                                                   planning.run.batch, planning.run.micro_batches, recompute);
-  const std::int64_t usable = planning.gpu ? usable_bytes(*planning.gpu) : 0;
-  write_stdout(stages_text(stages, strategy, planning.run.micro_batches, usable, style));
-  const bool fits = std::ranges::all_of(stages, [&](const StageRow& r) { return r.bytes() <= usable; });
-  return usable == 0 || fits ? 0 : 1;
-}
-
 void tell_rank_time(const Planning& planning, RankPlan& plan) {
   plan.time = time_rank(planning.model, make_catalog(), planning.run, plan.strategy, plan.communication, *planning.gpu,
                         planning.copy);
@@ -100,7 +81,8 @@ void tell_rank_time(const Planning& planning, RankPlan& plan) {
 
 int plan_several(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
                  const TextStyle& style, std::span<const OutputFile> files) {
-  if (strategy.tensor * strategy.pipeline > 1) return print_stages(options, planning, strategy, format, style);
+  if (strategy.tensor * strategy.pipeline > 1)
+    return print_stages(planning, strategy, options.run, options.several, options.output);
   RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
                             topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
   if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
@@ -128,6 +110,7 @@ int run_plan(const PlanOptions& options) {
     write_stdout(canonical_yaml(planning.model));
     return 0;
   }
+  if (strategy && tool) throw Error("--count-as counts the step of one GPU", ErrorKind::usage).help("leave --gpus out");
   if (strategy) return plan_several(options, planning, *strategy, format, style, files);
   Report report = make_report(planning);
   if (tool)

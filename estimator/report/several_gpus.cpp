@@ -89,28 +89,6 @@ std::string_view title_of(DataParallel kind) {
 
 std::string several_gpus_text(const RankPlan& plan, const TextStyle& style) { return Screen(plan, style).text(); }
 
-std::string stages_text(std::span<const StageRow> stages, const Strategy& strategy, std::int64_t micro_batches,
-                        std::int64_t usable_bytes, const TextStyle& style) {
-  constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
-  const std::string dot = style.unicode ? " · " : " | ";
-  std::string out = "  tensor " + format_count(strategy.tensor) + dot + "pipeline " + format_count(strategy.pipeline) +
-                    dot + "data " + format_count(strategy.ranks()) + " of " + format_count(strategy.gpus) + " GPUs" +
-                    dot + format_count(micro_batches) + " micro-batches, idle " +
-                    format_tenths(in_tenths((strategy.pipeline - 1) * 100, micro_batches)) + " % of computing\n\n";
-  TextTable table({kRight, kRight, kRight, kRight, kRight, kRight, kLeft});
-  table.row({"stage", "parameters", "states", "in flight", "activations", "in all", ""});
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const StageRow& row = stages[i];
-    const bool fits = row.bytes() <= usable_bytes;
-    table.row({format_count(static_cast<std::int64_t>(i)), format_count(row.parameters),
-               styled_bytes(row.state_bytes, style), format_count(row.in_flight),
-               styled_bytes(row.activation_bytes, style), styled_bytes(row.bytes(), style),
-               usable_bytes == 0 ? "" : (fits ? "fits" : "does not fit")});
-  }
-  return out + table.text() +
-         "  of one rank, by Megatron-LM's formulas in mixed precision; CUDA context and caches come on top\n";
-}
-
 std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
   Json json = Json::parse(report_json(plan.report, version));
   const Strategy& s = plan.strategy;

@@ -337,6 +337,24 @@ printf 'provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date\n
 expect 3 'above 0' fit $model --on t4 --prices "$work/free.csv"
 unset SOURCE_DATE_EPOCH
 
+# Stages of tensor and pipeline parallelism: a verdict as of a plan, and no flag that is silently nothing.
+stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --zero 1"
+expect 0 '^  Needs +7\.05 GiB +device memory in all' $stages
+expect 0 '^gpt2_medium · train · batch 64 · bf16 with fp32 master copies · adam$' $stages
+expect 0 'batch 64 · fp16 with fp32 master copies' $stages --gpu t4
+expect 1 'emulated|^  Needs' $stages --gpu t4 --precision bf16 --strict
+expect 0 '^  Needs +7\.05 GiB +✔ fits NVIDIA T4 \(15,095 MiB\): 47 %' $stages --gpu t4 --strict
+expect 0 '^  Needs +6\.55 GiB' $stages --gpu t4 --runtime 0
+expect 1 '✖ does not fit a limit of 6 GiB' $stages --gpu '6 GiB' -q
+expect 0 'fp16 with fp32 master copies · adamw' $stages --opt adamw --precision fp16
+for flag in '--opt sgd' '--opt amsgrad' '--precision fp32' '--precision tf32' '--rank 1' '--amp bf16' '--layout nhwc' \
+  '--loop function' '--checkpoint every=2' '--network 400' '--bucket-view' '--clip-grad-norm' '--alloc-conf x:1' \
+  '--host-copy none' '--offload saved' '--depth 1' '--mode infer' '--zero fsdp' '--format json' '--count-as torch'; do
+  # shellcheck disable=SC2086
+  [[ $flag != '--mode infer' ]] || stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4"
+  expect 2 "${flag%% *}|as a table only" $stages $flag
+done
+
 # Wrong input: 3.
 expect 3 'No such file' missing.yaml
 expect 3 'zoo:resnet50' resnet50

@@ -1,0 +1,16 @@
+// gpuplan plan MODEL --tp 2 --pp 4: what each stage of a GPT takes.
+#pragma once
+
+#include "tools/output_options.h"
+#include "tools/planning.h"
+#include "tools/run_options.h"
+#include "tools/several_gpus.h"
+
+namespace gpuplan {
+
+/// Prints the stages, as a table. Returns the exit code: 1 where one does not fit the device. Throws Error (usage) for
+/// flags that Megatron-LM's formulas do not know.
+int print_stages(const Planning& planning, const Strategy& strategy, const RunOptions& run,
+                 const SeveralGpusOptions& several, const OutputOptions& output);
+
+}  // namespace gpuplan
