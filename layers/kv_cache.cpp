@@ -60,12 +60,16 @@ TensorId copied(LayerBuilder& b, TensorId x) {
   return made;
 }
 
+// DynamicSlidingWindowLayer.lazy_initialization: the length of its window, a tensor of one integer, goes to the device.
+TensorId window_length(LayerBuilder& b) { return b.emit("aten::_to_copy", Fill{1}, {}, Shape{}, DType::int64); }
+
 void lower_cache(LayerBuilder& b) {
   for (int i = 0; i < 2; ++i)
     if (b.shape(b.input(i)).rank() != 4)
       b.fail("expects keys and values [batch, heads, tokens, size], got " + to_string(b.shape(b.input(i))));
   if (b.run().generation.part == Part::none) {
     if (!b.boolean("copies")) return b.outputs({b.input(0), b.input(1)});
+    if (b.boolean("windowed")) b.keep_with_output(window_length(b));
     const TensorId keys = copied(b, b.input(0));
     return b.outputs({keys, copied(b, b.input(1))});
   }
@@ -87,7 +91,9 @@ const LayerDef kCache{
         "or\n"
         "decode only; otherwise k and v themselves, or with copies=True, which is use_cache=True, copies that the\n"
         "output keeps. 2 b heads tokens size elements a layer stay between steps.",
-    .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"}},
+    .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"},
+                   {"windowed", ParameterType::boolean, "False",
+                    "with copies: of a sliding window, whose length the cache has on the device"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .lower = lower_cache,

@@ -35,6 +35,16 @@ TEST_CASE("a pooling size is rounded down, with ceil_mode up to the last window 
   CHECK(shape_of("MaxPool2d((3, 2))", {kImage}) == Shape{4, 8, 4, 7});
 }
 
+// torch.ones(4, 8, 14, 14, dtype=torch.bool).sum(1).dtype is torch.int64, as for every integer type.
+TEST_CASE("sums of booleans and integers are int64") {
+  for (const DType dtype : {DType::boolean, DType::int32, DType::int64}) {
+    const Lowered lowered = lower_one("Sum(dim=1)", {kImage}, {}, dtype);
+    const Tensor& sum = lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs.front())];
+    CHECK(sum.dtype == DType::int64);
+    CHECK(sum.shape == Shape{4, 14, 14});
+  }
+}
+
 TEST_CASE("shapes that do not fit are refused with what was expected") {
   CHECK(error_of("MaxPool2d(2)", {{4, 8}}) == "MaxPool2d: expects an input [N, C, H, W], got [4, 8]");
   CHECK(error_of("MaxPool2d(3, padding=2)", {kImage}).find("padding 2 is more than half") != std::string::npos);

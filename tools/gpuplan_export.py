@@ -108,6 +108,12 @@ def is_cache(structure: Any) -> bool:
     return hasattr(structure, "get_seq_length") and hasattr(structure, "update")
 
 
+def cache_is_windowed(cache: Any, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> bool:
+    """Whether Cache.update has filled the cache of a sliding window, in transformers 5."""
+    layers = getattr(cache, "layers", ())
+    return layer_idx < len(layers) and hasattr(layers[layer_idx], "_sliding_window_tensor")
+
+
 def with_values(structure: Any, value_of: Callable[[torch.Tensor], Value]) -> Any:
     """The structure with Values in place of its tensors."""
     if isinstance(structure, torch.Tensor):
@@ -174,7 +180,7 @@ def simplified(value: Any) -> Any:
     """(3, 3) as 3; enumerations and sizes as plain values."""
     if isinstance(value, torch.Size):
         value = tuple(value)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not isinstance(value, Batch):
         if len(value) in (1, 2) and len(set(value)) == 1 and not isinstance(value[0], (tuple, list)):
             return value[0]
         return tuple(value)
@@ -349,6 +355,8 @@ class Recorder(TorchFunctionMode):
             result = run_function(original, name, args, kwargs)
         finally:
             self.inside -= 1
+        if name == "cache_update":
+            given["windowed"] = cache_is_windowed(*args, **kwargs)
         call.results = [self.value_of(t) for t in flat_tensors(result)]
         self.frames[-1].steps.append(call)
         return result
@@ -512,6 +520,13 @@ def rotary_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str, Any]]
     config = module.config
     base = (getattr(config, "rope_parameters", None) or {}).get("rope_theta") or getattr(config, "rope_theta", 10000.0)
     return "LlamaRotaryEmbedding", [("", 2 * module.inv_freq.numel()), ("base", float(base))]
+
+
+def converts_for(frame: Optional[nn.Module], name: str) -> bool:
+    """Whether a module of transformers converts what it gives to its child to the type of the child's weight: T5's, which
+    writes the conversion only where the types differ, as under autocast."""
+    return type(frame).__module__.startswith("transformers.models.") and \
+        f".to(self.{name}.weight.dtype)" in source_of(type(frame).forward)
 
 
 def turns_as_llama(function: Callable) -> bool:
@@ -970,13 +985,17 @@ class Lowering:
         if call.name in ("Dropout", "Dropout2d", "StochasticDepth") and outputs == tensors and not getattr(module, "inplace", False) \
                 and dict(arguments).get("p") in (0, 0.0):
             outputs = list(tensors)
+        rel = relative(path, body.frame.path)
+        if rel and len(tensors) == 1 and converts_for(body.frame.module, rel):
+            conversion = Entry("ToParameterType", [], tensors, tensors)
+            conversion.event = call.event
+            self.connect(body, conversion)
         entry = Entry(call.name, arguments, tensors, outputs)
         entry.event = call.event
         weights = [self.names_of_tied.get(f"{path}.{n}", f"{path}.{n}") for n, _ in list(module.named_parameters()) + list(module.named_buffers())]
         entry.path = path
         if weights:
             self.own(entry, weights, path)
-        rel = relative(path, body.frame.path)
         entry.name = body.fresh_name(rel or snake(call.name))
         self.connect(body, entry)
 
@@ -1259,7 +1278,8 @@ def write_unflatten(w: Writer) -> None:
 
 def integers_of(w: Writer, name: str) -> List[int]:
     first = w.argument(1, name)
-    return list(first) if isinstance(first, (tuple, list)) else list(w.args[1:])
+    listed = isinstance(first, (tuple, list)) and not isinstance(first, Batch)
+    return list(first) if listed else list(w.args[1:])
 
 
 @handles("permute")
@@ -2089,7 +2109,8 @@ def write_rotary(w: Writer) -> None:
 
 @handles("cache_update")
 def write_cache_update(w: Writer) -> None:
-    w.emit("KVCache", [("copies", True)], [w.kwargs["key_states"], w.kwargs["value_states"]])
+    windowed = [("windowed", True)] if w.kwargs["windowed"] else []
+    w.emit("KVCache", [("copies", True)] + windowed, [w.kwargs["key_states"], w.kwargs["value_states"]])
 
 
 def eager_source(module: nn.Module) -> str:

@@ -48,7 +48,7 @@ if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
   fail "operators"
 
 # What the zoo has too plans to the same bytes; in this way a step is recorded for tests/exported.
-zoo=(resnet18 swin_t distilbert)
+zoo=(resnet18 swin_t distilbert t5_small)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then zoo=(); fi
 "$python" tests/torch/export_zoo.py --gpuplan "$gpuplan" "${zoo[@]}" || fail "the zoo's models"
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_record.py --runs "$work/runs.tsv" --specs "$work" \

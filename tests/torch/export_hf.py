@@ -79,7 +79,7 @@ def config_of(name: str, **options: Any) -> Tuple[str, Any]:
     return cls, getattr(transformers, cls).config_class.from_dict(values)
 
 
-def batch_of(cls: str, config: Any, samples: int, device: str, mask: bool = False, seq: int = 64) -> Dict[str, torch.Tensor]:
+def batch_of(cls: str, config: Any, samples: int, device: str, seq: int = 64, mask: bool = False) -> Dict[str, torch.Tensor]:
     batch = unmasked_batch(cls, config, samples, device, seq)
     if mask:
         ids = batch["input_ids"]
@@ -131,7 +131,7 @@ def planned(gpuplan: str, spec: str, flags: List[str]) -> Dict[str, Dict[str, in
 
 def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) -> Dict[str, Dict[str, int]]:
     cls, config, model = meta_model(name, **({"use_cache": False} if options.no_cache or options.importer else {}))
-    batch = batch_of(cls, config, 2, "meta", options.mask)
+    batch = batch_of(cls, config, 2, "meta", mask=options.mask)
     if options.infer and not cls.startswith(("T5", "Whisper")):
         del batch["labels"]
     spec = str(Path(folder) / "model.yaml")
@@ -160,7 +160,7 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     gc.collect()  # what other models left
     torch.cuda.empty_cache()
     model = getattr(transformers, cls)(config).train(not options.infer).to("cuda")
-    batch = batch_of(cls, config, BATCH, "cuda", options.mask)
+    batch = batch_of(cls, config, BATCH, "cuda", mask=options.mask)
     if options.infer:
         batch.pop("labels")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

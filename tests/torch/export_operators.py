@@ -142,6 +142,9 @@ OPERATORS: Dict[str, Operator] = {
     "attention_of_one_key_head": attention,
     "attention_of_five_dimensions": windowed_attention,
     "cumsum": lambda net, x: x * torch.zeros(x.shape[2:], dtype=torch.bool, device=x.device).logical_not().cumsum(1, dtype=torch.float32),
+    "sum_of_booleans": lambda net, x: x * (x.detach() > 0).sum(1, keepdim=True),
+    "all_booleans": lambda net, x: x * (x.detach() > 0).sum(),
+    "repeat_for_the_batch": lambda net, x: x + net.gain.view(1, -1, 1, 1).repeat(x.shape[0], 1, 1, 1),
     "frequencies": lambda net, x: x * (10000 ** (2 * (torch.arange(24, device=x.device) // 2) / 24)),
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }
