@@ -280,7 +280,8 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
 
     graph = onnx.load(str(path), load_external_data=False).graph
     tensors = {t.name: plain(t.dims) for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
+    present = {id(p) for n, p in model.named_parameters(remove_duplicate=False) if n in tensors}  # by one of its names
     products = ("MatMul", "Gemm", "Conv", "ConvTranspose", "BatchNormalization")
     weights = {name for node in graph.node for name in node.input
                if node.op_type in products or any("group_norm" in note.value for note in node.metadata_props)}
@@ -291,7 +292,7 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
     for name, parameter in used.items():
         module = modules[name.rpartition(".")[0]]
         of_layer = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm))
-        if name in tensors or (of_layer and name.rpartition(".")[2] in ("weight", "bias")):
+        if id(parameter) in present or (of_layer and name.rpartition(".")[2] in ("weight", "bias")):
             continue
         whole = [plain(parameter.shape)]
         rows = [plain(parameter.shape[1:])] * len(parameter) if parameter.dim() > 1 else whole
