@@ -94,11 +94,18 @@ constexpr ExplainTopic kTopics[] = {
   and the one before is done.
     compute  matrix products and convolutions take the tile, and the split of the contracted dimension, that is done
              first; the multiprocessors compute one block each at a time, so a last wave that fills few of them costs as
-             much as a full one. Tensor cores where the GPU has them for the type; convolutions in fp32 use TF32
+             much as a full one. Tensor cores where the GPU has them for the type; convolutions in fp32 use TF32.
+             On tensor cores a convolution of images in NCHW converts them to channels last and back (--layout nhwc
+             does not), and a product whose factors' rows are no multiples of 16 bytes (8 numbers of a half type, 4 of
+             fp32) waits for its loads
     memory   every tensor that an operation reads or writes, once, at 75 % of the memory's peak
     launch   where kernels are shorter than the host's calls, the GPU waits for the host
   copy is the batch's way to the GPU: --host-copy pinned (pin_memory=True and non_blocking=True), pageable
   (tensor.to("cuda")), overlapped (while the step before runs), none.
+  communication, of one GPU of --gpus N, is what it sends and nothing hides: DDP's buckets go while backward runs, the
+  last one after it; FSDP2 gathers ahead and reduces behind, but for the root; what the optimizer sends is waited for.
+  layers --time tries what would make the step faster: precision, layout, sizes, the batch, each planned and timed as
+  changed. layers --roofline has each layer beside what its FLOP a byte allow.
   MFU is the model's FLOPs a second, without what is computed again, over the peak of the type that most of them have.
   gpuplan calibrate measures a GPU; a plan for its file takes those measurements first.
 )"},

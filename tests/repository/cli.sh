@@ -281,6 +281,24 @@ expect 2 'give both' fit $model --on t4 --epochs 90
 expect 0 'samples/s' $model -b 64 --gpu t4
 expect 2 'known for a named GPU' layers $model -b 64 --time
 expect 0 '^  conv1 .* compute|^  conv1 .* memory' layers zoo:resnet50 -b 64 --gpu t4 --time
+expect 0 'faster by itself, planned and timed as changed' layers zoo:resnet50 -b 64 --gpu t4 --time
+expect 0 '"kind": "precision"' layers zoo:resnet50 -b 64 --gpu t4 --time --format json
+expect 0 'flops_per_byte' layers zoo:resnet50 -b 64 --gpu t4 --time --format csv
+expect 0 'fp32 +8\.14 TFLOP/s +from 25\.4 FLOP/byte on' layers zoo:resnet50 -b 64 --gpu t4 --roofline
+expect 0 '^ +100 GF/s \+' layers zoo:resnet50 -b 64 --gpu t4 --roofline --ascii
+expect 2 'known for a named GPU' layers $model -b 64 --roofline
+expect 2 'known for a named GPU' layers $model -b 64 --roofline --gpu '4 GiB'
+expect 2 'a drawing is what --roofline makes' layers $model --gpu t4 -o "$work/roofline.svg"
+[ ! -e "$work/roofline.svg" ] || fail "a drawing that nobody asked for"
+expect 0 'Roofline' layers zoo:resnet50 -b 64 --gpu t4 --roofline -o "$work/roofline.svg" -o "$work/layers.csv"
+grep -q '<svg ' "$work/roofline.svg" || fail "no drawing"
+[ -s "$work/layers.csv" ] || fail "no table beside the drawing"
+expect 4 'cannot write' layers zoo:resnet50 -b 64 --gpu t4 --roofline -o /nowhere/roofline.svg
+expect 0 'Time +not known: ' $model -b 64 --gpu b300
+expect 1 'per step, if it fitted' zoo:gpt2 -b 64 --gpu t4
+expect 0 'per token · [0-9.,]+ tokens/s · ' zoo:gpt2 --mode infer --phase decode --prompt 64 --gpu t4
+expect 0 'scaling efficiency' zoo:resnet50 -b 64 --gpu a100 --gpus 4
+expect 0 'Time +not known: the link between the GPUs' zoo:resnet50 -b 64 --gpu a100 --gpus 16
 expect 0 '"step_seconds": 0\.' $model -b 64 --gpu t4 --format json
 expect 2 '--host-copy' $model --gpu t4 --host-copy fast
 expect 0 'prices are older than 90 days' fit zoo:resnet50 --opt adam --on t4
