@@ -237,6 +237,43 @@ TEST_CASE("a job for SkyPilot is YAML with the instances in their order") {
   CHECK(says(script, "tools/run validate 'it'\\''s here/net.onnx' --batch 64 "));
 }
 
+TEST_CASE("a task has no other fields than SkyPilot's, whatever the model's path is made of") {
+  // https://docs.skypilot.co/en/latest/reference/yaml-spec.html; infra is cloud[/region[/zone]].
+  const std::set<std::string> fields = {"name", "workdir", "resources", "file_mounts", "setup", "run"};
+  RentJob job;
+  job.name = "net";
+  job.needs_file = true;
+  job.flags = {"--batch", "1"};
+  job.gpu = "t4";
+  for (const char* const provider : {"aws", "azure", "gcp", "lambda", "oci", "runpod"}) {
+    Instance i;
+    i.provider = provider;
+    i.name = "some-type";
+    i.gpu = "t4";
+    i.region = "us-central1";
+    i.usd = 1;
+    job.instances.push_back(i);
+  }
+  for (const char* const path :
+       {"/a b/net.yaml", "/it's.yaml", "/\"q\": {x}, [y] #z.yaml", "/$(id)`id`\\.yaml", "/- !!str", "/%TAG &a *b"}) {
+    job.model = path;
+    const YAML::Node task = YAML::Load(sky_task(job));
+    for (const auto& field : task) CHECK_EQ(fields.count(field.first.as<std::string>()), 1);
+    REQUIRE_EQ(task["file_mounts"].size(), 1);
+    CHECK_EQ(task["file_mounts"].begin()->second.as<std::string>(), path);
+    for (const YAML::Node& choice : task["resources"]["ordered"]) {
+      const auto infra = choice["infra"].as<std::string>();
+      CHECK_LE(std::count(infra.begin(), infra.end(), '/'), 1);
+      CHECK_GE(choice.size(), 2);
+      CHECK_EQ(choice.size(), choice["accelerators"] ? 3 : 2);
+    }
+    // The word that the job's shell reads is the path.
+    CHECK(says(slurm_script(job), "tools/run validate " + shell_word(path) + " --batch 1 "));
+  }
+  job.gpu = "my gpu;x";
+  CHECK(says(slurm_script(job), "#SBATCH --gres=gpu:1\n"));
+}
+
 TEST_CASE("the flags of a run come back as they were written") {
   RunOptions options;
   options.optimizer = "adam";

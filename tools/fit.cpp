@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <tuple>
@@ -88,6 +89,7 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& ta
 struct Answer {
   FitReport report;
   std::vector<Instance> instances;
+  std::size_t model_files = 1;
 };
 
 bool fits_any(const Fit& fit) { return std::ranges::any_of(fit.rows, &FitRow::fits); }
@@ -134,7 +136,7 @@ Answer make_fit_report(const FitOptions& options) {
     try_several(report, fit_of);
   if (report.all_gpus) sort_by_price(report.fit);
   if (!fits_any(report.fit)) find_ways(report, model, table);
-  return {std::move(report), std::move(instances)};
+  return {std::move(report), std::move(instances), model.sources.size()};
 }
 
 // The batch that is validated fits all of these; the chosen GPU's come first, at one price each.
@@ -153,6 +155,14 @@ std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chose
   return list;
 }
 
+// A job has its command on a line.
+void refuse_line_breaks(const std::string& word) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+  if (std::ranges::any_of(word, is_control))
+    throw Error("--emit: a job's command cannot hold a line break or a control character", ErrorKind::usage)
+        .help("rename the model's file");
+}
+
 enum class Engine : unsigned char { none, sky, slurm };
 
 Engine engine_of(const FitOptions& options) {
@@ -162,6 +172,8 @@ Engine engine_of(const FitOptions& options) {
     throw Error("--emit writes a job: leave --format and -q out", ErrorKind::usage);
   if (options.run.model == "-")
     throw Error("--emit: a job cannot read this standard input; put the model into a file", ErrorKind::usage);
+  for (const std::string& word : run_words(options.run)) refuse_line_breaks(word);
+  refuse_line_breaks(options.run.model);
   if (size_in_bytes(options.run.gpu))
     throw Error("--emit: a job needs a kind of GPU, not a size", ErrorKind::usage).help("--on t4,l4, or all of them");
   return engine;
@@ -183,6 +195,10 @@ int emit(const Answer& answer, const FitOptions& options, Engine engine) {
   job.name = report.model;
   job.model = options.run.model;
   job.needs_file = !job.model.starts_with("zoo:");
+  if (job.needs_file) job.model = std::filesystem::absolute(job.model).lexically_normal().string();
+  if (job.needs_file && engine == Engine::sky && answer.model_files > 1)
+    throw Error("--emit sky: the model extends other files, which the task would not mount", ErrorKind::usage)
+        .help("gpuplan " + options.run.model + " --canonical prints it as one");
   job.flags = {"--batch", std::to_string(batch_of(chosen, report.question))};
   const std::vector<std::string> words = run_words(options.run);
   job.flags.insert(job.flags.end(), words.begin(), words.end());

@@ -119,6 +119,19 @@ std::string sky_task(const RentJob& job) {
   return out + "run: |\n  " + one_line(validate_command(job, job.needs_file ? mounted(job) : job.model)) + "\n";
 }
 
+namespace {
+
+// A kind of GPU as a cluster may call it; a name that is none is left out, which asks for any.
+std::string gres(const std::string& gpu) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  return !gpu.empty() && std::ranges::all_of(gpu, plain) ? "gpu:" + gpu + ":1" : "gpu:1";
+}
+
+}  // namespace
+
 std::string slurm_script(const RentJob& job) {
   return "#!/bin/bash\n"
          "# Written by gpuplan fit --emit slurm for a GPU of the kind " +
@@ -128,8 +141,8 @@ std::string slurm_script(const RentJob& job) {
          "want a\n"
          "# partition or an account too.\n"
          "#SBATCH --job-name=" +
-         job_name(job) + "\n#SBATCH --gres=gpu:" + one_line(job.gpu) +
-         ":1\n"
+         job_name(job) + "\n#SBATCH --gres=" + gres(job.gpu) +
+         "\n"
          "#SBATCH --cpus-per-task=4\n"
          "#SBATCH --time=00:30:00\n"
          "set -euo pipefail\n" +

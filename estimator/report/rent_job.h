@@ -12,7 +12,7 @@ namespace gpuplan {
 
 struct RentJob {
   std::string name;                 // of the model
-  std::string model;                // as the command line has it: "zoo:resnet50", "net.yaml"
+  std::string model;                // "zoo:resnet50", or a file's absolute path
   bool needs_file = false;          // the model is one
   std::vector<std::string> flags;   // of the run, without the model and the GPU: "--batch", "64", ...
   std::string gpu;                  // the one chosen

@@ -328,6 +328,18 @@ expect 0 "^    - infra: 'aws/us-east-1'" fit zoo:resnet50 --opt adam --on t4 --p
 expect 0 'tools/run validate zoo:resnet50 --batch 152 --opt adam -o' fit zoo:resnet50 --opt adam --on t4 --emit sky
 expect 0 '^#SBATCH --gres=gpu:t4:1' fit zoo:resnet50 --opt adam --on t4 --emit slurm
 "$gpuplan" fit zoo:resnet50 --opt adam --on t4 --emit slurm | bash -n || fail 'a job for Slurm is no script'
+odd="$work/it's a \"net\" \$(touch pwned) \`id\`.yaml"
+cp $model "$odd"
+"$gpuplan" fit "$odd" --on t4 --emit slurm >"$work/job.sh" 2>"$work/err" || fail 'a job of an odd file'
+(cd "$work" && mkdir -p tools && printf '#!/bin/sh\nprintf "%%s\\n" "$2"\n' >tools/run && chmod +x tools/run && bash job.sh) >"$work/out"
+[ "$(cat "$work/out")" = "$odd" ] && [ ! -e "$work/pwned" ] || fail "a job does not name its file: $(cat "$work/out")"
+if command -v shellcheck >/dev/null; then shellcheck -S warning "$work/job.sh" || fail 'shellcheck of a job'; fi
+cp $model "$work/two
+lines.yaml"
+expect 2 'cannot hold a line break' fit "$work/two
+lines.yaml" --on t4 --emit slurm
+printf 'extends: %s\nname: more\n' "$(realpath $model)" >"$work/more.yaml"
+expect 2 'extends other files' fit "$work/more.yaml" --on t4 --emit sky
 expect 2 'a kind of GPU, not a size' fit $model -d '22 GiB' --emit sky
 expect 0 '^  8 × l4 +DDP ' fit zoo:resnet50 --opt adam --on l4 --gpus 1,8
 expect 0 '^  4 × l4 +FSDP2 ' fit zoo:resnet50 --opt adam --on l4 --gpus 4 --zero ddp,fsdp
