@@ -255,6 +255,16 @@ TEST_CASE("a file that is too large is refused, and the next one still read") {
   CHECK(error_of([&] { objects.file_at(std::string(40, '0'), "m.yaml"); })->kind() == ErrorKind::environment);
 }
 
+TEST_CASE("many files are read by one process") {
+  NEEDS_GIT();
+  const GitRepository repository;
+  const auto name = [](int i) { return "configs/" + std::to_string(i) + ".yaml"; };
+  for (int i = 0; i < 1000; ++i) repository.write(name(i), std::string(static_cast<std::size_t>(i), 'x'));
+  const std::string commit = repository.commit("many");
+  git::Objects objects(repository.top());
+  for (int i = 0; i < 1000; ++i) CHECK_EQ(objects.file_at(commit, name(i))->size(), i);
+}
+
 TEST_CASE("a renamed file is found under the name that it had") {
   NEEDS_GIT();
   const GitRepository repository;

@@ -102,11 +102,10 @@ int run_diff(const DiffOptions& options) {
   if (!report.differences && !limits.empty())
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);
-  if (!options.output.quiet)
-    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
+  const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
   write_stdout(render(report, format, style));
-  if (!report.within_limits()) return 1;
+  if (!clean || !report.within_limits()) return 1;
   return options.exit_code && report.differs() ? 1 : 0;
 }
 

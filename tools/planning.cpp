@@ -52,10 +52,10 @@ std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
   return ways_out(planning.model, make_catalog(), report, *planning.gpu);
 }
 
-bool show_warnings(const Report& report, bool quiet, bool strict) {
+bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict) {
   if (!quiet || strict)
-    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
-  if (!strict || report.warnings.empty()) return true;
+    for (const std::string& warning : warnings) write_stderr("warning: " + warning + "\n");
+  if (!strict || warnings.empty()) return true;
   write_stderr("error: --strict: a warning is an error\n");
   return false;
 }

@@ -33,8 +33,11 @@ Report make_report(const Planning& planning);
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report);
-/// Prints the warnings of a report unless `quiet`. False when there are any and `strict`, which is then said: the
-/// answer is no.
-bool show_warnings(const Report& report, bool quiet, bool strict);
+/// Prints warnings, those of a report for one, unless `quiet`. False when there are any and `strict`, which is then
+/// said: the answer is no.
+bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict);
+inline bool show_warnings(const Report& report, bool quiet, bool strict) {
+  return show_warnings(report.warnings, quiet, strict);
+}
 
 }  // namespace gpuplan

@@ -57,6 +57,14 @@ class Table {
   std::vector<std::int32_t> costs_;  // of the ends of both lists, from entries i and k on
 };
 
+// How many parts there are to look at, at most, when entries are compared.
+std::size_t size_of(const SpecPart& part) {
+  std::size_t size = 1;
+  for (const SpecPart& inner : part.parts) size += size_of(inner);
+  for (const SpecPart& entry : part.entries) size += size_of(entry);
+  return size;
+}
+
 // Of lists too long for a table of all pairs: those that stand at one place.
 void append_in_step(std::size_t from, std::size_t base_end, std::size_t now_end, std::vector<Pairing>& pairs) {
   std::size_t i = from;
@@ -68,12 +76,15 @@ void append_in_step(std::size_t from, std::size_t base_end, std::size_t now_end,
 }  // namespace
 
 std::vector<Pairing> align(const std::vector<SpecPart>& base, const std::vector<SpecPart>& now) {
-  constexpr std::size_t kMostPairs = std::size_t{4} << 20;
+  constexpr std::size_t kMostPairs = std::size_t{4} << 20, kMostParts = std::size_t{64} << 20;  // a second or so
   std::vector<Pairing> pairs;
   std::size_t from = 0, base_end = base.size(), now_end = now.size();
   for (; from < std::min(base_end, now_end) && same(base[from], now[from]); ++from) pairs.push_back({from, from});
   while (base_end > from && now_end > from && same(base[base_end - 1], now[now_end - 1])) --base_end, --now_end;
-  if ((base_end - from) * (now_end - from) <= kMostPairs)
+  std::size_t parts = 0;
+  for (std::size_t i = from; i < base_end; ++i) parts += size_of(base[i]);
+  const std::size_t columns = now_end - from;
+  if ((base_end - from) * columns <= kMostPairs && parts * columns <= kMostParts)
     Table(base, now, from, base_end, now_end).append_to(pairs);
   else
     append_in_step(from, base_end, now_end, pairs);

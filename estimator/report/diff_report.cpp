@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "estimator/excerpt.h"
 #include "estimator/market/csv.h"
-#include "estimator/report/escape.h"
 
 namespace gpuplan {
 
@@ -22,7 +22,7 @@ std::string_view unit_of(Metric metric) {
 }
 
 std::string cause_text(const Cause& cause, bool unicode) {
-  const std::string what = one_line(cause.what), from = one_line(cause.from), to = one_line(cause.to);
+  const std::string what = printable_text(cause.what), from = printable_text(cause.from), to = printable_text(cause.to);
   switch (cause.kind) {
     case Cause::Kind::changed: return what + ": " + from + (unicode ? " → " : " -> ") + to;
     case Cause::Kind::added: return what + ": added" + (to.empty() ? "" : ", " + to);
@@ -35,7 +35,7 @@ std::string cause_text(const Cause& cause, bool unicode) {
 std::string place_text(const Cause& cause) {
   // What is gone has a place in the base only.
   const Place& place = cause.kind == Cause::Kind::removed && cause.was.line > 0 ? cause.was : cause.at;
-  return place.line == 0 ? "" : one_line(place.file) + ":" + std::to_string(place.line);
+  return place.line == 0 ? "" : printable_text(place.file) + ":" + std::to_string(place.line);
 }
 
 std::string diff_csv(const DiffReport& report) {

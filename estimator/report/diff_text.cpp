@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "estimator/excerpt.h"
 #include "estimator/report/change_text.h"
 #include "estimator/report/diff_report.h"
-#include "estimator/report/escape.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {
@@ -30,7 +30,7 @@ class Screen : public StyledScreen {
  private:
   std::string arrow() const { return style_.unicode ? " → " : " -> "; }
   std::string side(const DiffSide& side) const {
-    const std::string name = one_line(side.name);
+    const std::string name = printable_text(side.name);
     return side.rule.empty() ? name : name + " (" + side.rule + ")";
   }
   std::vector<Change> shown(const std::vector<Change>& changes) const {
@@ -43,15 +43,15 @@ class Screen : public StyledScreen {
 std::string Screen::headline() const {
   const DiffSide& now = report_.now;
   std::string out = "base " + side(report_.base) + arrow() + side(now) + "\n";
-  const std::string file = one_line(now.file.empty() ? report_.base.file : now.file);
+  const std::string file = printable_text(now.file.empty() ? report_.base.file : now.file);
   if (file != now.name) out += file;
-  if (report_.base.renamed) out += " (" + one_line(report_.base.file) + " at " + report_.base.name + ")";
+  if (report_.base.renamed) out += " (" + printable_text(report_.base.file) + " at " + report_.base.name + ")";
   const Figures* const figures = now.figures ? &*now.figures : report_.base.figures ? &*report_.base.figures : nullptr;
   if (figures == nullptr) return out + "\n";
   for (const auto& [name, value] : figures->run) {
     if (value.empty() || (name == "gpu" && value == "none")) continue;
     const std::string words = name == "batch" ? "batch " + value : name == "pytorch" ? "PyTorch " + value : value;
-    out += (out.ends_with('\n') ? "" : dot()) + one_line(words);
+    out += (out.ends_with('\n') ? "" : dot()) + printable_text(words);
   }
   return out + "\n";
 }
@@ -62,8 +62,8 @@ std::string Screen::missing() const {
   const DiffSide& without = is_new ? report_.base : report_.now;
   const DiffSide& with = is_new ? report_.now : report_.base;
   std::string out = "\n  " + paint("1", is_new ? "new model" : "deleted model") + dot() + "there is no " +
-                    one_line(with.file) + (without.commit.empty() ? " in the " : " at ") + one_line(without.name) +
-                    "\n\n";
+                    printable_text(with.file) + (without.commit.empty() ? " in the " : " at ") +
+                    printable_text(without.name) + "\n\n";
   TextTable table({kLeft, kRight});
   for (const Metric metric : kMetrics)
     if (const std::optional<std::int64_t> value = value_of(*with.figures, metric))
@@ -88,7 +88,7 @@ std::string Screen::rows(const std::string& title, const std::vector<Change>& ch
   TextTable table({kRight, kRight, kLeft});
   table.row({delta + column.unit, delta + "%", title});
   for (std::size_t i = 0; i < list.size(); ++i)
-    table.row({column.rows[i], percent_text(list[i]), one_line(list[i].name)});
+    table.row({column.rows[i], percent_text(list[i]), printable_text(list[i].name)});
   table.row({column.total, percent_text(total), "TOTAL"});
   return "\n" + table.text();
 }
@@ -100,7 +100,7 @@ std::string Screen::counts(const std::string& title, Metric metric, const std::v
   TextTable table({kRight, kRight, kLeft});
   table.row({delta, delta + " %", title});
   for (const Change& c : shown(changes))
-    table.row({delta_text(metric, c.delta(), style_), percent_text(c), one_line(c.name)});
+    table.row({delta_text(metric, c.delta(), style_), percent_text(c), printable_text(c.name)});
   table.row({delta_text(metric, total.delta(), style_), percent_text(total), "TOTAL"});
   return "\n" + table.text();
 }
@@ -123,7 +123,7 @@ std::string Screen::tables() const {
 std::string Screen::reasons() const {
   TextTable table({kLeft, kLeft, kLeft});
   for (const RunChange& c : report_.run_changes)
-    table.row({"run", one_line(c.name), one_line(c.base) + arrow() + one_line(c.now)});
+    table.row({"run", printable_text(c.name), printable_text(c.base) + arrow() + printable_text(c.now)});
   const std::size_t most = style_.verbose ? report_.causes.size() : std::min(report_.causes.size(), kShownRows);
   for (std::size_t i = 0; i < most; ++i) {
     const std::string place = place_text(report_.causes[i]);
@@ -141,7 +141,7 @@ std::string Screen::limits() const {
   std::string out;
   for (const DiffReport::LimitVerdict& v : report_.limits) {
     const std::string mark = style_.unicode ? (v.exceeded ? "✖ " : "✔ ") : v.exceeded ? "[no] " : "[ok] ";
-    out += "  " + paint(v.exceeded ? "31" : "32", mark + one_line(v.limit.text)) +
+    out += "  " + paint(v.exceeded ? "31" : "32", mark + printable_text(v.limit.text)) +
            (v.exceeded ? " is exceeded: " : ": ") + change_text(v.limit.metric, v.change, style_) + "\n";
   }
   return out.empty() ? "" : "\n" + out;

@@ -1,23 +1,17 @@
 #include "estimator/report/escape.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "estimator/excerpt.h"
 
 namespace gpuplan {
-
-std::string one_line(std::string_view text) {
-  std::string out(text);
-  std::ranges::replace_if(
-      out, [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-  return out;
-}
 
 // https://github.github.com/gfm/#backslash-escapes: a backslash takes the meaning of any ASCII punctuation. A mention
 // is none where its @ is an entity: https://github.github.com/gfm/#entity-and-numeric-character-references.
 std::string markdown_text(std::string_view text) {
   constexpr std::string_view kMarkup = "\\`*_{}[]()#+!~$";
   std::string out;
-  for (const char c : one_line(text)) {
+  for (const char c : printable_text(text)) {
     if (c == '<')
       out += "&lt;";
     else if (c == '>')
@@ -37,7 +31,7 @@ std::string markdown_text(std::string_view text) {
 // The fence is longer than any run of backticks within: https://github.github.com/gfm/#code-spans. A pipe would end the
 // cell of a table all the same, and is escaped by who writes the table.
 std::string markdown_code(std::string_view text) {
-  const std::string line = one_line(text);
+  const std::string line = printable_text(text);
   std::size_t longest = 0, run = 0;
   for (const char c : line) {
     run = c == '`' ? run + 1 : 0;

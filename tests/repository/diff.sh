@@ -95,6 +95,9 @@ expect 2 'did you mean "peak"' -- configs/mlp.yaml --fail-on 'peek +5%'
 expect 2 'stands behind a \+' -- configs/mlp.yaml --fail-on 'peak 5%'
 expect 2 'known for a GPU: --gpu' -- configs/mlp.yaml --fail-on 'seconds +5%'
 
+expect 1 'params' --strict -- configs/mlp.yaml # no --gpu
+expect 0 'params' --strict --gpu t4 -- configs/mlp.yaml
+
 # What is extended is read from the same commit, and its lines are shown.
 write_model common/base.yaml 96
 expect 0 '^  cause +configs/../common/base.yaml:2 +vars.width: 64 → 96$' main -- configs/derived.yaml
@@ -128,6 +131,16 @@ printf 'gpuplan: [\n' >configs/mlp.yaml
 commit unreadable
 expect 3 "$(git rev-parse --short=7 HEAD):configs/mlp.yaml:" HEAD main -- configs/mlp.yaml
 git checkout --quiet topic
+
+# Names that nobody should give a file.
+hostile=$'configs/-\n|`x`<b>@me.yaml'
+write_model "$hostile" 8
+commit hostile
+write_model "$hostile" 16
+expect 0 '^  cause  configs/- \|`x`<b>@me.yaml:2  vars.width: 8 → 16$' HEAD -- "$hostile"
+expect 0 '^### configs/- .*&lt;b&gt;&#64;me' HEAD --format md -- "$hostile"
+expect 0 '"file": "configs/-\\n' HEAD --format json -- "$hostile"
+git reset --quiet --hard HEAD~1
 
 # Saved plans, and recorded runs.
 plan() { "$gpuplan" plan configs/mlp.yaml -b "$1" --format json 2>/dev/null; }
