@@ -118,7 +118,7 @@ TEST_CASE("check: Markdown, its marker last, and within a comment's size") {
   CHECK(md.ends_with("<!-- gpuplan:budget -->\n"));
   CheckReport many = example.report;
   for (int i = 0; i < 3000; ++i) many.results.push_back(example.report.results[1]);
-  for (const std::size_t most : {65'536, 2'000, 300}) {
+  for (const std::size_t most : {std::size_t{65'536}, std::size_t{2'000}, std::size_t{300}}) {
     const std::string cut = check_md(many, "0.1.0", most);
     CHECK_LE(cut.size(), most);
     CHECK(has(cut, "Details left out"));

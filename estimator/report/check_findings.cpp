@@ -79,7 +79,7 @@ std::vector<Finding> findings(const CheckReport& report) {
     for (const Assertion& a : result.assertions)
       if (a.state == State::fail || a.state == State::warn) list.push_back(finding_of(result, a, report));
   }
-  std::ranges::stable_partition(list, &Finding::error);
+  std::stable_partition(list.begin(), list.end(), [](const Finding& finding) { return finding.error; });
   return list;
 }
 
