@@ -67,7 +67,7 @@ TEST_CASE("rows of factors are aligned where they begin at multiples of 16 bytes
   const std::vector<UnalignedSize> odd = sizes_of(wide("1001"), run);
   REQUIRE_EQ(odd.size(), 1);
   CHECK_EQ(odd[0].size, 1001);
-  CHECK_EQ(odd[0].element_bytes, 2);
+  CHECK_EQ(odd[0].dtype, DType::bf16);
   // Forward reads rows of 4,096 only; the gradient of the output is a factor of the weight's gradient. The input needs
   // none.
   CHECK_EQ(odd[0].flops, 2LL * 4 * 512 * 4096 * 1001);
@@ -114,6 +114,15 @@ TEST_CASE("a vocabulary that is no multiple of eight is better padded, and the g
   CHECK_EQ(shape->gain, doctest::Approx(now->seconds() / then->seconds()));
   CHECK_GT(shape->gain, 1.01);
   CHECK_EQ(shape->device_bytes, plan(padded, make_catalog(), run, &gpu).peak.device_bytes);
+}
+
+TEST_CASE("no size is advised where no tensor core multiplies its rows") {
+  RunConfig run = training(16);
+  const Model gpt2 = zoo_model("gpt2_s256");
+  CHECK(find(advice_on(gpt2, run, measured_gpu("a100-40gb")), Advice::Kind::shape) == nullptr);  // fp32
+  run.precision = DType::fp16;
+  CHECK(find(advice_on(gpt2, run, measured_gpu("gtx1080ti")), Advice::Kind::shape) == nullptr);
+  CHECK(find(advice_on(gpt2, run, measured_gpu("a100-40gb")), Advice::Kind::shape) != nullptr);
 }
 
 TEST_CASE("a half type is advised where tensor cores have it, and nothing where there are none") {

@@ -237,6 +237,8 @@ std::string Screen::next() const {
   TextTable table({kLeft, kLeft, kLeft});
   table.row({"next", "gpuplan layers " + file + " --sort mem", "which module costs what"});
   if (!report_.gpu) table.row({"", "gpuplan " + file + " --gpu NAME", "whether it fits a device"});
+  if (report_.time && report_.time->communication_seconds == 0)
+    table.row({"", "gpuplan layers " + file + " --gpu " + report_.gpu->name + " --time", "what would make it faster"});
   table.row({"", "gpuplan " + file + " --format json", "every number"});
   return "\n" + table.text();
 }

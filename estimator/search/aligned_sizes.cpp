@@ -18,7 +18,7 @@ void add_sizes(const OperandView& view, std::int64_t flops, std::map<std::int64_
     UnalignedSize& size = sizes[stride];
     size.size = stride;
     size.flops += flops;
-    size.element_bytes = size_of(view.dtype);
+    size.dtype = view.dtype;
   }
 }
 

@@ -12,9 +12,9 @@
 namespace gpuplan {
 
 struct UnalignedSize {
-  std::int64_t size = 0;           // elements from one row of a factor to the next
-  std::int64_t flops = 0;          // of the products that read such rows
-  std::int64_t element_bytes = 0;  // of the factor
+  std::int64_t size = 0;      // elements from one row of a factor to the next
+  std::int64_t flops = 0;     // of the products that read such rows
+  DType dtype = DType::fp32;  // of the factor
 };
 
 /// Of matrix products; most arithmetic first.

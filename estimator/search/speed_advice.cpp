@@ -88,9 +88,20 @@ class Adviser {
         {Advice::Kind::layout, "--layout nhwc", "cuDNN's tensor core kernels convert images from NCHW and back"});
   }
 
+  // Whether tensor cores multiply factors of this type: others have no loads to wait for.
+  bool multiplied_on_tensor_cores(DType type) const {
+    switch (type) {
+      case DType::fp16: return on_tensor_cores(gpu_, Arithmetic::fp16);
+      case DType::bf16: return on_tensor_cores(gpu_, Arithmetic::bf16);
+      case DType::fp32: return run_.tf32 && on_tensor_cores(gpu_, Arithmetic::tf32);
+      default: return false;
+    }
+  }
+
   void shapes() {
     const Graph graph = build_graph(model_, catalog_, run_, gpu_);
-    const std::vector<UnalignedSize> sizes = unaligned_sizes(make_passes(graph, run_, gpu_));
+    std::vector<UnalignedSize> sizes = unaligned_sizes(make_passes(graph, run_, gpu_));
+    std::erase_if(sizes, [&](const UnalignedSize& s) { return !multiplied_on_tensor_cores(s.dtype); });
     for (std::size_t i = 0; i < std::min(sizes.size(), kMostSizes); ++i) {
       const std::size_t before = found_.size();
       for (const std::int64_t multiple : {std::int64_t{8}, std::int64_t{64}}) {
