@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <map>
 
 #include "estimator/error.h"
 #include "estimator/plan.h"
@@ -136,4 +137,37 @@ TEST_CASE("a point of a sweep is timed where its GPU is a kind of GPU") {
   base.gpu = "t4";
   SweepPoints copies(base, {read_swept_flag("host-copy=pageable,none")});
   CHECK_GT(*copies.plan_point(0).figures->step_seconds, *copies.plan_point(1).figures->step_seconds);
+}
+
+TEST_CASE("points that are planned together are what each is by itself, on every GPU of the table") {
+  std::string names;
+  for (const std::string& name : gpu_names()) names += (names.empty() ? "" : ",") + name;
+  for (const char* const model : {"zoo:resnet18", "zoo:gpt2_s256", "zoo:lstm_lm"}) {
+    RunOptions base;
+    base.model = model;
+    SweepPoints sweep(base, {read_swept_flag("batch=4,400"), read_swept_flag("gpu=" + names),
+                             read_swept_flag("precision=fp32,amp-bf16")});
+    std::map<std::string, std::vector<std::size_t>> groups;
+    for (std::size_t i = 0; i < sweep.count(); ++i) groups[sweep.group_of(i)].push_back(i);
+    CHECK_LT(groups.size(), sweep.count());
+    const Model read = zoo_model(std::string(model).substr(4));
+    for (const auto& group : groups) {
+      for (const SweepRow& row : sweep.plan_points(group.second)) {
+        RunConfig run;
+        run.batch = std::stoll(row.values[0]);
+        if (row.values[2] == "amp-bf16") run.autocast = DType::bf16;
+        const Gpu gpu = *gpu_called(row.values[1]);
+        const Outcome whole = outcome([&](Outcome& o) {
+          o.figures = sweep_figures(plan(read, make_catalog(), run, &gpu));
+          const std::optional<StepTime> time = step_time(read, make_catalog(), run, gpu);
+          if (!time) return;
+          o.figures.step_seconds = time->seconds();
+          o.figures.samples_per_second = static_cast<double>(time->samples) / time->seconds();
+        });
+        INFO(model << " batch " << row.values[0] << " " << row.values[2] << " on " << gpu.name);
+        CHECK_EQ(row.error, whole.error);
+        if (row.figures) CHECK(*row.figures == whole.figures);
+      }
+    }
+  }
 }

@@ -1,8 +1,10 @@
 // gpuplan sweep MODEL --over batch=8:512:x2 --over gpu=t4,l4: a plan for every combination of values.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <unordered_map>
 
 #include "estimator/search/workers.h"
 #include "tools/commands.h"
@@ -84,12 +86,19 @@ class Sweep {
     rows_.resize(count_);
     for (std::size_t from = 0; from < count_; from += kChunk) {
       const std::size_t n = std::min(kChunk, count_ - from);
+      const std::vector<std::vector<std::size_t>> groups = groups_of(from, n);
+      std::atomic<std::size_t> planned{0};
       run_on_workers(
-          n, threads, [&](std::size_t i) { rows_[from + i] = points_.plan_point(first_ + (from + i) * stride_); },
-          [&](std::size_t done) {
+          groups.size(), threads,
+          [&](std::size_t g) {
+            std::vector<SweepRow> rows = points_.plan_points(groups[g]);
+            for (SweepRow& row : rows) rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
+            planned += groups[g].size();
+          },
+          [&](std::size_t) {
             if (!progress.due()) return;
             const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
-            progress.show(progress_text(from + done, count_, passed.count()));
+            progress.show(progress_text(from + planned, count_, passed.count()));
           });
       const std::span<const SweepRow> chunk = std::span(rows_).subspan(from, n);
       const bool all = n == count_;  // of more, others may follow that can be run
@@ -97,6 +106,19 @@ class Sweep {
         points_.throw_reason(first_);
       if (streams()) write_stdout(render(chunk, format_, {}, from == 0));
     }
+  }
+
+  // The points that are planned together, in the order of the first of each.
+  std::vector<std::vector<std::size_t>> groups_of(std::size_t from, std::size_t n) const {
+    std::vector<std::vector<std::size_t>> groups;
+    std::unordered_map<std::string, std::size_t> numbers;
+    for (std::size_t i = from; i < from + n; ++i) {
+      const std::size_t point = first_ + i * stride_;
+      const auto [at, is_new] = numbers.try_emplace(points_.group_of(point), groups.size());
+      if (is_new) groups.emplace_back();
+      groups[at->second].push_back(point);
+    }
+    return groups;
   }
 
   // Each once, whatever the number of points that it is about.

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/device/arithmetic.h"
 #include "estimator/integers.h"
+#include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
-#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/planning.h"
 #include "tools/words.h"
@@ -82,11 +83,17 @@ void SweepPoints::load_gpus() {
     RunOptions options;
     options.gpu = text;
     if (const std::optional<Gpu> gpu = load_gpu(options))
-      gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value()});
+      gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value(), text});
   };
   add(base_.gpu);
   for (const SweptFlag& flag : flags_)
     if (flag.name == "gpu") std::ranges::for_each(flag.values, add);
+  for (auto at = gpus_.begin(); at != gpus_.end(); ++at) {
+    const SweptGpu& on = at->second;
+    at->second.alike = std::find_if(gpus_.begin(), at, [&](const auto& other) {
+                         return reserve_alike(other.second.gpu, on.gpu);
+                       })->first;
+  }
 }
 
 // The model changes with some flags only; it is read once for each of their combinations.
@@ -107,16 +114,35 @@ std::shared_ptr<const Model> SweepPoints::model_of(const RunOptions& options) {
   return at->second.model;
 }
 
-SweepFigures SweepPoints::figures_of(std::size_t point) {
+std::string SweepPoints::group_of(std::size_t point) const {
+  const std::vector<std::string> values = values_of(point);
+  std::string group, on;
+  for (std::size_t i = 0; i < flags_.size(); ++i) {
+    if (flags_[i].name == "gpu")
+      on = gpus_.at(values[i]).alike;
+    else if (flags_[i].name != "host-copy")
+      group += values[i] + '\n';
+  }
+  return group + on;
+}
+
+bool SweepPoints::has_times(const RunOptions& options) const {
+  return !options.gpu.empty() && !gpus_.at(options.gpu).is_limit;
+}
+
+SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   const RunOptions options = options_of(point);
   const RunConfig run = run_config(options);
-  const std::shared_ptr<const Model> model = model_of(options);
+  if (!group.model) group.model = model_of(options);
   const SweptGpu* const on = options.gpu.empty() ? nullptr : &gpus_.at(options.gpu);
-  PlannedFigures planned = plan_figures(*model, make_catalog(), run, on == nullptr ? nullptr : &on->gpu);
+  if (on != nullptr) refuse_arithmetic(run, on->gpu);
+  if (!group.step)
+    group.step.emplace(*group.model, make_catalog(), run, on == nullptr ? assumed_gpu() : on->gpu, group.timed);
+  PlannedFigures planned = group.step->figures(on == nullptr ? nullptr : &on->gpu);
   if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
   if (options.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
-  if (on != nullptr && !on->is_limit) {
-    if (const auto time = step_time(*model, make_catalog(), run, on->gpu, host_copy(options))) {
+  if (has_times(options)) {
+    if (const std::optional<StepTime> time = group.step->time(on->gpu, host_copy(options))) {
       planned.figures.step_seconds = time->seconds();
       planned.figures.samples_per_second = static_cast<double>(time->samples) / time->seconds();
     }
@@ -127,20 +153,26 @@ SweepFigures SweepPoints::figures_of(std::size_t point) {
   return planned.figures;
 }
 
-SweepRow SweepPoints::plan_point(std::size_t point) {
-  SweepRow row;
-  row.point = static_cast<std::int64_t>(point);
-  row.values = values_of(point);
-  try {
-    row.figures = figures_of(point);
-  } catch (const Error& error) {
-    row.error = error.message();
+std::vector<SweepRow> SweepPoints::plan_points(std::span<const std::size_t> points) {
+  Group group;
+  group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point)); });
+  std::vector<SweepRow> rows;
+  for (const std::size_t point : points) {
+    SweepRow& row = rows.emplace_back();
+    row.point = static_cast<std::int64_t>(point);
+    row.values = values_of(point);
+    try {
+      row.figures = figures_of(point, group);
+    } catch (const Error& error) {
+      row.error = error.message();
+    }
   }
-  return row;
+  return rows;
 }
 
 void SweepPoints::throw_reason(std::size_t point) {
-  (void)figures_of(point);
+  Group group;
+  (void)figures_of(point, group);
   throw Error("no point of the sweep can be planned");
 }
 

@@ -3,11 +3,13 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "estimator/error.h"
 #include "estimator/report/sweep_table.h"
+#include "estimator/search/figures.h"
 #include "tools/run_options.h"
 #include "tools/swept_flags.h"
 
@@ -23,7 +25,11 @@ class SweepPoints {
   std::vector<std::string> names() const;
   /// Plans a point, and times it where its GPU is a kind of GPU. May be called by several threads at once. What cannot
   /// be planned has a reason; never throws Error.
-  SweepRow plan_point(std::size_t point);
+  SweepRow plan_point(std::size_t point) { return plan_points({&point, 1}).front(); }
+  /// The same of several that are of one group_of(), which share what is the same of them.
+  std::vector<SweepRow> plan_points(std::span<const std::size_t> points);
+  /// Points of one name differ in GPUs that reserve alike only, and in how batches come to them.
+  std::string group_of(std::size_t point) const;
   /// What plans so far have warned of, and how many of them did.
   const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
   /// As the error that it is.
@@ -39,6 +45,14 @@ class SweepPoints {
   struct SweptGpu {
     Gpu gpu;
     bool is_limit = false;  // it was a size
+    std::string alike;      // the first of those that reserve alike
+  };
+
+  // What points share, made for the first of them.
+  struct Group {
+    std::shared_ptr<const Model> model;
+    std::optional<PlannedStep> step;
+    bool timed = false;
   };
 
   std::vector<std::string> values_of(std::size_t point) const;
@@ -47,7 +61,8 @@ class SweepPoints {
   void check_values(std::size_t flag) const;
   void load_gpus();
   std::shared_ptr<const Model> model_of(const RunOptions& options);
-  SweepFigures figures_of(std::size_t point);
+  SweepFigures figures_of(std::size_t point, Group& group);
+  bool has_times(const RunOptions& options) const;
 
   RunOptions base_;
   std::vector<SweptFlag> flags_;

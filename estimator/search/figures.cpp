@@ -1,28 +1,56 @@
 #include "estimator/search/figures.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "estimator/device/arithmetic.h"
+#include "estimator/graph/build.h"
 #include "estimator/integers.h"
-#include "estimator/memory/placement.h"
 #include "estimator/plan.h"
 #include "estimator/report/make_report.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/step_parts.h"
+#include "estimator/time/step_time.h"
 #include "estimator/warnings.h"
 
 namespace gpuplan {
 
-namespace {
+PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed)
+    : model_(model), catalog_(catalog), run_(run) {
+  if (on_host()) return;
+  graph_ = build_graph(model, catalog, run, gpu);
+  // What operations are given is recorded for the clock only.
+  passes_ = timed ? make_passes(graph_, run, gpu) : Passes{make_schedules(graph_, run, gpu), {}};
+  optimizer_ = optimizer_work(graph_, passes_.schedules.front(), run, gpu);
+  placement_ = place(graph_, passes_.schedules, optimizer_, run, gpu);
+  step_flops_ = compute_of(passes_.schedules.front(), optimizer_, run).step_flops;
+}
+
+PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
+  if (on_host()) {  // sums of what is there, which nothing else bounds, are checked by a whole plan
+    Report report = plan(model_, catalog_, run_, named_gpu);
+    return {sweep_figures(report), std::move(report.warnings)};
+  }
+  SweepFigures f;
+  f.allocated_bytes = placement_.peak.allocated_bytes;
+  f.reserved_bytes = placement_.peak.reserved_bytes;
+  f.device_bytes =
+      checked_add(f.reserved_bytes, context_bytes(run_, named_gpu != nullptr ? *named_gpu : assumed_gpu()));
+  f.phase = placement_.at.phase;
+  f.where = where(graph_, passes_.schedules, placement_.at);
+  f.step_flops = step_flops_;
+  if (named_gpu != nullptr) tell_limit(*named_gpu, f);
+  return {std::move(f), warnings_about(model_, graph_, run_, named_gpu)};
+}
 
 // Whether it fits the GPU, at once or by giving the cache back (Verdict, Report::within_memory).
-void tell_limit(const StepParts& step, const RunConfig& run, const Gpu& gpu, SweepFigures& f) {
+void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
   const std::int64_t usable = usable_bytes(gpu);
   const bool known = gpu.memory_bytes > 0;
   bool fits = f.device_bytes <= usable;
-  if (!fits && run.allocator == AllocatorKind::caching && usable > 0) {
-    const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run, gpu), 0);
-    const LimitedPlacement limited = place_within(room, step.graph, step.passes, step.optimizer, run, gpu);
+  if (!fits && run_.allocator == AllocatorKind::caching && usable > 0) {
+    const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run_, gpu), 0);
+    const LimitedPlacement limited = place_within(room, graph_, passes_.schedules, optimizer_, run_, gpu);
     fits = !limited.out_of_memory;
     f.retries = limited.retries;
   }
@@ -30,26 +58,14 @@ void tell_limit(const StepParts& step, const RunConfig& run, const Gpu& gpu, Swe
   f.fits = !known || fits;
 }
 
-}  // namespace
+std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) const {
+  if (on_host()) return std::nullopt;
+  return step_time(graph_, passes_, step_update(graph_, passes_.schedules.front(), optimizer_), run_, gpu, copy);
+}
 
-PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* named_gpu) {
-  if (run.offload_saved || run.offload_optimizer) {  // sums of what is on the host, which nothing else bounds
-    Report report = plan(model, catalog, run, named_gpu);
-    return {sweep_figures(report), std::move(report.warnings)};
-  }
-  if (named_gpu != nullptr) refuse_arithmetic(run, *named_gpu);
-  const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
-  const StepParts step = make_step(model, catalog, run, gpu);
-  const Placement placement = place(step.graph, step.passes, step.optimizer, run, gpu);
-  SweepFigures f;
-  f.allocated_bytes = placement.peak.allocated_bytes;
-  f.reserved_bytes = placement.peak.reserved_bytes;
-  f.device_bytes = checked_add(f.reserved_bytes, context_bytes(run, gpu));
-  f.phase = placement.at.phase;
-  f.where = where(step.graph, step.passes, placement.at);
-  f.step_flops = compute_of(step.passes.front(), step.optimizer, run).step_flops;
-  if (named_gpu != nullptr) tell_limit(step, run, gpu, f);
-  return {std::move(f), warnings_about(model, step.graph, run, named_gpu)};
+PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu) {
+  if (gpu != nullptr) refuse_arithmetic(run, *gpu);
+  return PlannedStep(model, catalog, run, gpu != nullptr ? *gpu : assumed_gpu()).figures(gpu);
 }
 
 }  // namespace gpuplan

@@ -7,9 +7,12 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
+#include "estimator/memory/placement.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/run_config.h"
+#include "estimator/schedule/passes.h"
 #include "estimator/spec/model.h"
+#include "estimator/time/timing.h"
 
 namespace gpuplan {
 
@@ -18,8 +21,36 @@ struct PlannedFigures {
   std::vector<std::string> warnings;
 };
 
-/// sweep_figures() and the warnings of plan(model, catalog, run, gpu), without the rest of that report. Throws what
-/// plan() does.
+/// A step planned once for all GPUs that reserve alike (reserve_alike).
+class PlannedStep {
+ public:
+  /// `model` must outlive it. `timed`: time() will be asked. Throws what plan() does for the model and the run; not
+  /// what it throws for a GPU's arithmetic.
+  PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed = false);
+
+  PlannedStep(const PlannedStep&) = delete;  // the schedules refer to the graph
+  PlannedStep& operator=(const PlannedStep&) = delete;
+
+  /// sweep_figures() and the warnings of plan(model, catalog, run, named_gpu). Throws what that does.
+  PlannedFigures figures(const Gpu* named_gpu) const;
+  /// step_time(model, catalog, run, gpu, copy).
+  std::optional<StepTime> time(const Gpu& gpu, HostCopy copy) const;
+
+ private:
+  void tell_limit(const Gpu& gpu, SweepFigures& figures) const;
+  bool on_host() const { return run_.offload_saved || run_.offload_optimizer; }
+
+  const Model& model_;
+  Catalog catalog_;
+  RunConfig run_;
+  Graph graph_;
+  Passes passes_;
+  OptimizerWork optimizer_;
+  Placement placement_;
+  std::int64_t step_flops_ = 0;
+};
+
+/// Of one GPU, or the one that is assumed.
 PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr);
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // How long plans take. The guards are ratios between benchmarks of one run, so that they hold on any machine:
 //   a ResNet-50 step against a fixed piece of work (sorting), time a layer at 100,000 layers against 10,000, of which
-//   neither fits a cache, what a search asks of a step against its plan, and a fit on all GPUs against that many plans.
+//   neither fits a cache, what a search or a sweep asks of a step against its plan, and a fit on all GPUs against that
+//   many plans.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "estimator/plan.h"
 #include "estimator/search/device_bytes.h"
+#include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
@@ -88,6 +90,14 @@ void reserve_zoo(benchmark::State& state) {
 }
 BENCHMARK(reserve_zoo)->Unit(benchmark::kMicrosecond);
 
+// What a sweep prints of it.
+void figures_zoo(benchmark::State& state) {
+  const Model model = read_model(zoo("resnet50"), {});
+  const RunConfig run = adam(64);
+  for (auto _ : state) benchmark::DoNotOptimize(plan_figures(model, make_catalog(), run));
+}
+BENCHMARK(figures_zoo)->Unit(benchmark::kMicrosecond);
+
 // The largest batch of each GPU of the table, on one thread: `gpuplan fit zoo:resnet50 --opt adam`.
 void fit_all_gpus(benchmark::State& state) {
   const Model model = read_model(zoo("resnet50"), {});
@@ -129,6 +139,7 @@ int main(int argc, char** argv) {
   ok = guard("time a layer, 100,000 against 10,000 layers", t["plan_deep/100000"] / 10 / t["plan_deep/10000"], 3.0) &&
        ok;
   ok = guard("what a search asks of a step, against its plan", t["reserve_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
+  ok = guard("what a sweep asks of a step, against its plan", t["figures_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
   // Some six plans for each GPU, and no more than eight.
   const double plans = t["fit_all_gpus"] / t["reserve_zoo"] / static_cast<double>(gpu_table().size());
   ok = guard("plans for each GPU of a fit", plans, 8.0) && ok;
