@@ -1,4 +1,4 @@
-// Clone, To, Detach, Return: the same values as another tensor, or under another name.
+// Clone, To, TypeAs, Detach, Return: the same values as another tensor, or under another name.
 //
 // clone and a conversion hand their gradient on (derivatives.yaml; the conversion's is converted back); a detached
 // tensor shares the storage and has no gradient. Return is the tuple that a function returns: name.0, name.1, ...
@@ -18,6 +18,8 @@ void lower_to(LayerBuilder& b) {
     b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
   b.output(b.cast(b.input(), *dtype));
 }
+
+void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
 
 void lower_detach(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -57,6 +59,21 @@ const LayerDef kTo{
                 .derivation = "nothing is saved"},
 };
 
+const LayerDef kTypeAs{
+    .name = "TypeAs",
+    .summary = "tensor.type_as: to the type of another tensor",
+    .math = "x in y's type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
+    .parameters = {},
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .indices = true,
+    .lower = lower_type_as,
+    .example = {.call = "TypeAs()",
+                .input_shapes = {{4, 8, 14, 14}, {4, 8}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "of one type: x itself"},
+};
+
 const LayerDef kDetach{
     .name = "Detach",
     .summary = "tensor.detach",
@@ -86,7 +103,7 @@ const LayerDef kReturn{
                 .derivation = "nothing is computed"},
 };
 
-const LayerDef* const kLayers[] = {&kClone, &kTo, &kDetach, &kReturn};
+const LayerDef* const kLayers[] = {&kClone, &kTo, &kTypeAs, &kDetach, &kReturn};
 
 }  // namespace
 

@@ -79,6 +79,20 @@ onnx::ModelProto standardised_model(const std::string& bias) {
   return model;
 }
 
+// `from` [4 * 6, ...], gates in PyTorch's order, as `to` [1, 4 * 6, ...] in ONNX's.
+void add_reordered(onnx::ModelProto& model, const std::string& from, const std::string& to) {
+  std::vector<std::string> gates;
+  for (const std::int64_t gate : {0, 3, 1, 2}) {
+    const std::string name = from + std::to_string(gate);
+    add_integers(model, name + "_start", {gate * 6});
+    add_integers(model, name + "_end", {(gate + 1) * 6});
+    add_node(model, "Slice", {from, name + "_start", name + "_end", "first"}, name);
+    gates.push_back(name);
+  }
+  set_attribute(add_node(model, "Concat", gates, to + "_row"), "axis", 0);
+  add_node(model, "Unsqueeze", {to + "_row", "first"}, to);
+}
+
 std::string spec_of_one(onnx::ModelProto model) { return spec_of(model.SerializeAsString()); }
 
 }  // namespace
@@ -191,4 +205,23 @@ TEST_CASE("batch norm by the statistics of its input is one layer, without the b
   };
   CHECK_EQ(parameters("val_7"), 16 * 3 * 3 * 3 + 16);
   CHECK_EQ(parameters("conv.bias"), 16 * 3 * 3 * 3 + 16 + 16);
+}
+
+TEST_CASE("the weights of a recurrent layer whose gates the exporter put into another order are its weights") {
+  onnx::ModelProto model = model_of({5, 8});
+  add_integers(model, "first", {0});
+  add_initializer(model, "rnn.weight_ih_l0", {4 * 6, 8});
+  add_initializer(model, "rnn.weight_hh_l0", {4 * 6, 6});
+  add_initializer(model, "rnn.bias", {1, 8 * 6});
+  add_reordered(model, "rnn.weight_ih_l0", "w");
+  add_reordered(model, "rnn.weight_hh_l0", "r");
+  onnx::AttributeProto& order = *add_node(model, "Transpose", {"x"}, "steps").add_attribute();
+  order.set_name("perm");
+  for (const int d : {1, 0, 2}) order.add_ints(d);
+  set_attribute(add_node(model, "LSTM", {"steps", "w", "r", "rnn.bias"}, "y"), "hidden_size", 6);
+  const std::string spec = spec_of_one(model);
+  CHECK_MESSAGE(contains(spec, "LSTM(8, 6)"), spec);
+  CHECK_FALSE(contains(spec, "Slice("));
+  // torch.nn.LSTM(8, 6): four gates of 6 with weights for 8 inputs and 6 states and two biases.
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 4 * 6 * (8 + 6 + 2));
 }

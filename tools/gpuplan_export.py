@@ -1691,12 +1691,33 @@ def write_clone(w: Writer) -> None:
     w.emit("Clone", [], [w.x])
 
 
+def convert_back(w: Writer) -> None:
+    """A conversion that does nothing here, after float() in the same frame: `.to(x.dtype)`, which in half precision brings
+    back the type of what the frame was given."""
+    widened = any(isinstance(s, Call) and s.name == "float" and s.event < w.call.event for s in w.body.frame.steps)
+    others = [v for v in w.tensors()[1:] + w.body.frame.inputs if v is not w.x and v.dtype.is_floating_point]
+    if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
+        w.emit("TypeAs", [], [w.x, others[0]])
+
+
+# Functions that are layers with the weights that they are given.
+WEIGHTED = frozenset("linear conv1d conv2d layer_norm rms_norm group_norm batch_norm embedding".split())
+
+
+def is_layers_weight(w: Writer, weight: Value) -> bool:
+    """Whether a function of the same frame takes the weight as its layer's own."""
+    return any(isinstance(step, Call) and step.name in WEIGHTED and weight in flat_values((step.args, step.kwargs))
+               for step in w.body.frame.steps)
+
+
 @handles("to", "cuda", "float", "half", "bfloat16", "double", "type_as", "type", "long", "int", "bool")
 def write_to(w: Writer) -> None:
     out = w.results()[0]
     if w.x.host:
         return made_of_sizes(w, "FromHost", sizes_of_result(w))
-    if out is w.x and (w.call.name not in ("float", "double") or w.x.weight is not None):
+    if out is w.x and w.call.name not in ("float", "double"):
+        return convert_back(w)
+    if out is w.x and w.x.weight is not None and is_layers_weight(w, w.x):
         return
     if out.dtype == w.x.dtype and out is not w.x and out.storage != w.x.storage:
         return w.emit("Clone", [], [w.x]) and None

@@ -292,7 +292,8 @@ def absent(model: nn.Module, used: Dict[str, nn.Parameter], norms: Dict[str, int
     for name, parameter in used.items():
         module = modules[name.rpartition(".")[0]]
         of_layer = isinstance(module, (nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm))
-        if id(parameter) in present or (of_layer and name.rpartition(".")[2] in ("weight", "bias")):
+        if id(parameter) in present or isinstance(module, nn.RNNBase) or \
+                (of_layer and name.rpartition(".")[2] in ("weight", "bias")):
             continue
         whole = [plain(parameter.shape)]
         rows = [plain(parameter.shape[1:])] * len(parameter) if parameter.dim() > 1 else whole

@@ -121,7 +121,8 @@ void fuse(Graph& graph) {
                                    fuse_hard_swish,   fuse_gate,
                                    fuse_linear,       fuse_not_equal,
                                    fuse_strided_view, fuse_rsqrt,
-                                   fuse_max,          fuse_batch_statistics};
+                                   fuse_max,          fuse_batch_statistics,
+                                   fuse_recurrent};
   for (const auto& fusion : kFusions)
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       if (graph.nodes[i].gone) continue;

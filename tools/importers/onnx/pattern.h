@@ -54,6 +54,7 @@ bool fuse_rms_norm(Pattern& p, int node);
 bool fuse_normalize(Pattern& p, int node);
 bool fuse_group_norm(Pattern& p, int node);
 bool fuse_batch_statistics(Pattern& p, int node);
+bool fuse_recurrent(Pattern& p, int node);
 bool fuse_gelu(Pattern& p, int node);
 bool fuse_tanh_gelu(Pattern& p, int node);
 bool fuse_gate(Pattern& p, int node);
