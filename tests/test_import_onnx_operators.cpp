@@ -116,6 +116,17 @@ TEST_CASE("a number is a parameter where the file says so") {
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 1);
 }
 
+TEST_CASE("ones that the exporter made for a norm without weights are no parameters") {
+  onnx::ModelProto model = small_model();
+  add_initializer(model, "val_9", {8});
+  onnx::NodeProto& norm = add_node(model, "LayerNormalization", {"x", "val_9"}, "y");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 8);
+  add_call(norm, "['', 'norm', 'layer_norm']",
+           "%layer_norm : call_function[target=torch.ops.aten.layer_norm.default](args = (%x, [8], None, None, 1e-06, "
+           "False), kwargs = {})");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 0);
+}
+
 TEST_CASE("a product with a buffer has no parameters") {
   onnx::ModelProto model = small_model();
   add_initializer(model, "first.weight", {8, 4});

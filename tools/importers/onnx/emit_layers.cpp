@@ -135,8 +135,12 @@ std::string epsilon(const Emission& e, double usual) {
   return static_cast<float>(eps) == static_cast<float>(usual) ? "" : ", eps=" + to_text(static_cast<float>(eps));
 }
 
-// Weights are initializers; a constant of ones, which torch.onnx writes where there is no weight, is a node.
+// Weights are initializers; a constant of ones, which torch.onnx writes where there is no weight, is a node. Its newer
+// exporter, which writes an initializer, notes the call, whose operands are the input, the weight and the bias.
 bool is_trained(const Emission& e, std::size_t i) {
+  const std::string& call = e.node().call;
+  if ((call.starts_with("aten.layer_norm") || call.starts_with("aten.group_norm")) && i >= e.node().operands.size())
+    return false;
   return e.has(i) && e.in(i).kind != ValueKind::data && e.in(i).initializer != kNone;
 }
 
