@@ -9,7 +9,9 @@ using namespace gpuplan;
 
 namespace {
 
-const RunKeys kKeys = {"batch", "precision", "dtype", "micro-batches", "gpu", "clip-grad-norm"};
+const RunKeys kKeys = {{"batch", "batch"},     {"precision", "precision"},
+                       {"dtype", "precision"}, {"micro-batches", "micro-batches"},
+                       {"gpu", "gpu"},         {"clip-grad-norm", "clip-grad-norm"}};
 
 Budget read(const std::string& text) {
   return read_budget(std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = text}), kKeys);
@@ -42,7 +44,7 @@ TEST_CASE("budget: amounts have the unit that they are written with") {
 }
 
 TEST_CASE("budget: an amount of a budget is more than nothing") {
-  CHECK(has(error_of(check_with("    budget: {peak: 0}\n")), "of nothing: no step meets it"));
+  CHECK(has(error_of(check_with("    budget: {peak: 0}\n")), "of nothing"));
   CHECK(has(error_of(check_with("    budget: {peak: 0 GiB}\n")), "of nothing"));
   CHECK(has(error_of(check_with("    budget: {peak: -5 GiB}\n")), "is an amount such as 8 GiB, not \"-5 GiB\""));
   CHECK(has(error_of(check_with("    budget: {peak: 8}\n")), "an amount with its unit, and 8 has none"));
@@ -164,6 +166,24 @@ TEST_CASE("budget: what is wrong is said with its place") {
   CHECK(has(error_of(check_with("    budget: {peak: 8}\n")), "--> gpuplan.yaml:4:20"));
 }
 
+TEST_CASE("budget: a flag has several names, and is given once") {
+  CHECK(has(error_of(check_with("    dtype: bf16\n    precision: fp32\n    budget: {peak: 1 GiB}\n")),
+            "precision is given twice"));
+  CHECK(has(error_of(check_with("    micro_batches: 2\n    micro-batches: 4\n    budget: {peak: 1 GiB}\n")),
+            "given twice"));
+  CHECK(has(error_of(check_with("    matrix: {dtype: [fp32], precision: [bf16]}\n    budget: {peak: 1 GiB}\n")),
+            "given twice"));
+  CHECK(has(error_of(check_with("    batch: 8\n    matrix: {batch: [8]}\n    budget: {peak: 1 GiB}\n")),
+            "the matrix and the check both say batch"));
+  const Budget budget = read(
+      "gpuplan: 1\ndefaults: {dtype: bf16}\nchecks:\n  - {model: m, precision: fp32, budget: {peak: "
+      "1 GiB}}\n");
+  CHECK_EQ(budget.checks[0].settings[0].key, "precision");
+  CHECK(budget.checks[0].settings[0].by_default);
+  CHECK_FALSE(budget.checks[0].settings[1].by_default);
+  CHECK(has(error_of(check_with("    matrix: {gpu: [\"a\\nb\"]}\n    budget: {peak: 1 GiB}\n")), "control character"));
+}
+
 TEST_CASE("budget: limits are rounded in their own unit, and never past the figure") {
   CHECK_EQ(rounded_amount(14'592'000'000, Unit::bytes, " GiB", Rounding::up), "13.6 GiB");  // 13.589...
   CHECK_EQ(rounded_amount(14'592'000'000, Unit::bytes, " GiB", Rounding::down), "13.5 GiB");
@@ -172,6 +192,9 @@ TEST_CASE("budget: limits are rounded in their own unit, and never past the figu
   CHECK_EQ(rounded_amount(25'557'032, Unit::count, " M", Rounding::up), "25.6 M");
   CHECK_EQ(rounded_amount(25'557'032, Unit::count, "", Rounding::up), "25557032");
   CHECK_EQ(rounded_amount(1, Unit::bytes, "TiB", Rounding::up), "0.01TiB");
+  // Rounded down it would be nothing: in a smaller unit instead.
+  CHECK_EQ(rounded_amount(9'700'000, Unit::bytes, " TiB", Rounding::down), "9.25 MiB");
+  CHECK_EQ(rounded_amount(0, Unit::bytes, " GiB", Rounding::down), "1 B");
   CHECK_EQ(rounded_amount(INT64_MAX, Unit::flop, " EFLOP", Rounding::up), "9.23 EFLOP");  // 9.2233...e18
 }
 

@@ -13,7 +13,8 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 Check check_of(const std::string& body) {
   const std::string text = "gpuplan: 1\nchecks:\n  - model: m.yaml\n" + body;
-  Budget budget = read_budget(std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = text}), {"batch"});
+  Budget budget =
+      read_budget(std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = text}), {{"batch", "batch"}});
   static std::vector<std::shared_ptr<const Source>> alive;  // what marks point into
   alive.push_back(budget.source);
   return budget.checks[0];
@@ -115,6 +116,19 @@ TEST_CASE("judge: modules are each limited, and a pattern that matches none is a
   const Check none = check_of("    budget: {modules: {\"stage9.*\": {saved: 1 GiB}}}\n");
   CHECK_THROWS_WITH_AS(judge(none, measure(report, none), nullptr, {}), "no module of m.yaml matches \"stage9.*\"",
                        Error);
+}
+
+TEST_CASE("judge: a module that is gone does not take its floor with it") {
+  const Report report = tests::example_report();
+  Report without = report;
+  std::erase_if(without.layers, [](const LayerRow& row) { return row.name == "stage1.bn"; });
+  const Check check = check_of("    budget: {modules: {\"stage1.*\": {params: {min: 1}}}}\n");
+  const Measured base = measure(report, check);
+  const std::vector<Assertion> judged = judge(check, measure(without, check), &base, {});
+  REQUIRE_EQ(judged.size(), 3);  // the convolution, the ReLU without a parameter, and the norm that was there
+  CHECK_EQ(judged[0].state, State::ok);
+  CHECK_EQ(judged[2].subject, "stage1.bn");
+  CHECK_EQ(judged[2].state, State::fail);
 }
 
 TEST_CASE("judge: a figure that is limited has to be known") {

@@ -115,7 +115,7 @@ TEST_CASE("check: Markdown, its marker last, and within a comment's size") {
   const Example example;
   const std::string md = check_md(example.report, "0.1.0", 65'536);
   tests::check_golden("check.md", md);
-  CHECK(md.ends_with("<!-- gpuplan:budget -->\n"));
+  CHECK(md.ends_with("<!-- gpuplan:gpuplan.yaml -->\n"));
   CheckReport many = example.report;
   for (int i = 0; i < 3000; ++i) many.results.push_back(example.report.results[1]);
   for (const std::size_t most : {std::size_t{65'536}, std::size_t{2'000}, std::size_t{300}}) {

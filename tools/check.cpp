@@ -9,7 +9,9 @@
 #include <memory>
 
 #include "estimator/budget/read_budget.h"
+#include "estimator/excerpt.h"
 #include "estimator/graph/glob.h"
+#include "estimator/report/check_findings.h"
 #include "estimator/search/workers.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/check_output.h"
@@ -54,6 +56,16 @@ std::string environment(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
+// Without git there is no repository either, and nothing that needs one but --base.
+std::optional<fs::path> repository_if_any(const fs::path& folder, bool needed) {
+  try {
+    return git::repository_of(folder);
+  } catch (const Error&) {
+    if (needed) throw;
+    return std::nullopt;
+  }
+}
+
 Subject one_off(const CheckOptions& options) {
   if (!options.names.empty())
     throw Error("limits of the command line are for one model, not also for \"" + options.names.front() + "\"",
@@ -69,7 +81,7 @@ Subject one_off(const CheckOptions& options) {
   Subject subject;
   subject.budget = one_off_budget(options.run, options.limits);
   subject.folder = fs::current_path();
-  if (!options.base.empty()) subject.repository = git::repository_of(subject.folder);
+  subject.repository = repository_if_any(subject.folder, !options.base.empty());
   return subject;
 }
 
@@ -78,7 +90,8 @@ Error no_budget(const CheckOptions& options) {
   Error error("there is no gpuplan.yaml here or in a folder above");
   if (!word.empty() && exists(word))
     return error.help("limits of one model: gpuplan check " + word + " --max-peak 8GiB");
-  return error.help("gpuplan init --budget MODEL writes one; without it: gpuplan check MODEL --max-peak 8GiB");
+  return error.help(
+      "gpuplan init --budget MODEL -o gpuplan.yaml writes one; without it: gpuplan check MODEL --max-peak 8GiB");
 }
 
 // Paths in gpuplan.yaml are relative to its folder: the rest of the command runs there, and says them so.
@@ -91,12 +104,8 @@ Subject from_file(const CheckOptions& options) {
         .help("the checks of gpuplan.yaml say it themselves: " + given.front().key + ": " + given.front().text);
   Subject subject;
   const fs::path here = fs::current_path();
-  // Without git there is no repository either, and nothing that needs one but --base.
-  try {
-    subject.repository = git::repository_of(options.config.empty() ? here : fs::absolute(options.config).parent_path());
-  } catch (const Error&) {
-    if (!options.base.empty()) throw;
-  }
+  subject.repository = repository_if_any(options.config.empty() ? here : fs::absolute(options.config).parent_path(),
+                                         !options.base.empty());
   const std::optional<fs::path> found =
       options.config.empty() ? find_budget(here, subject.repository) : std::optional(fs::absolute(options.config));
   if (!found) throw no_budget(options);
@@ -144,7 +153,7 @@ std::optional<Baseline> baseline_of(const CheckOptions& options, const Subject& 
   if (!subject.repository)
     throw Error("--base " + options.base + ": this is no git repository", ErrorKind::environment)
         .help("a file of gpuplan check -o base.json may be the base too");
-  return git_baseline(*subject.repository, subject.file, options.base, environment);
+  return git_baseline(*subject.repository, subject.file, subject.budget, options.base, environment);
 }
 
 CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& subject, std::optional<Baseline>& base,
@@ -159,8 +168,9 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
     report.base_rule = base->rule;
     report.warnings = base->warnings;
   }
-  const bool foreign = subject.file.empty() && !base;  // a file of the command line may lie anywhere
-  CheckPlanner planner(foreign ? fs::path("/") : subject.top(), base ? &*base : nullptr, report.today);
+  // A model of the command line may lie anywhere.
+  CheckPlanner planner(subject.file.empty() ? std::nullopt : std::optional(subject.top()), base ? &*base : nullptr,
+                       report.today);
   report.results.resize(checks.size());
   ProgressLine progress(!quiet);
   run_on_workers(
@@ -179,12 +189,29 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
 // By way of a second file, so that an interruption leaves the old one.
 void replace_file(const fs::path& path, const std::string& text) {
   const fs::path real = fs::canonical(path);
-  const fs::path next = real.string() + ".new";
-  write_file(next.string(), text);
+  std::string next = real.string() + ".XXXXXX";
+  const int file = mkstemp(next.data());
+  if (file < 0) throw Error("cannot write beside " + path.string(), ErrorKind::environment);
+  close(file);
+  write_file(next, text);
   std::error_code error;
   fs::permissions(next, fs::status(real, error).permissions(), error);
   fs::rename(next, real, error);
   if (error) throw Error("cannot write " + path.string() + ": " + error.message(), ErrorKind::environment);
+}
+
+// Limits may be tied to each other by anchors: none may be broken by what mends another.
+void refuse_broken_update(const std::string& text, const CheckReport& report) {
+  const Budget after = read_budget(std::make_shared<Source>(Source{.name = report.file, .text = text}), run_keys());
+  for (const CheckResult& result : report.results) {
+    const auto same = std::ranges::find(after.checks, result.check.name, &Check::name);
+    if (same == after.checks.end() || result.state == State::error) continue;
+    for (const Assertion& a : judge(*same, result.measured, nullptr, {}))
+      if (a.state == State::fail && can_be_raised(a) && result.state != State::muted)
+        throw Error("--update would break " + same->name + ": " + sentence(a))
+            .at(a.mark)
+            .help("an anchor ties two limits together: write them out");
+  }
 }
 
 int update(const CheckReport& report, const Subject& subject) {
@@ -192,7 +219,10 @@ int update(const CheckReport& report, const Subject& subject) {
   std::string text;
   for (const LimitEdit& edit : update.edits)
     text += subject.file + ":" + std::to_string(edit.line) + "\n  - " + edit.before + "\n  + " + edit.after + "\n";
-  if (!update.edits.empty()) replace_file(subject.folder / subject.file, update.text);
+  if (!update.edits.empty()) {
+    refuse_broken_update(update.text, report);
+    replace_file(subject.folder / subject.file, update.text);
+  }
   text += update.edits.empty() ? "no limit to change\n"
                                : std::to_string(update.edits.size()) +
                                      (update.edits.size() == 1 ? " line changed\n" : " lines changed\n");
@@ -212,6 +242,40 @@ int exit_code_of(const CheckReport& report, const CheckOptions& options) {
   return worst == State::fail || strict ? 1 : 0;
 }
 
+// Two results in one file, or a result in what is checked.
+void refuse_clashing_files(const std::vector<CheckFile>& files, const Subject& subject) {
+  std::vector<std::string> taken;
+  if (!subject.file.empty()) taken.push_back((subject.folder / subject.file).lexically_normal().string());
+  for (const CheckFile& file : files) {
+    const std::string path = fs::path(file.path).lexically_normal().string();
+    if (std::ranges::find(taken, path) != taken.end())
+      throw Error("-o " + path + " would overwrite what is there for another purpose", ErrorKind::usage);
+    taken.push_back(path);
+  }
+}
+
+// Limits that went with their check leave a trace.
+void name_checks_that_are_gone(const Baseline& base, const Budget& now, CheckReport& report) {
+  for (const std::string& name : base.names)
+    if (std::ranges::find(now.checks, name, &Check::name) == now.checks.end())
+      report.warnings.push_back("the check " + name + " of the base is not there any more");
+}
+
+// Nothing that was judged is no yes.
+void refuse_empty_gate(const CheckReport& report, bool with_base) {
+  const bool judged = std::ranges::any_of(
+      report.results, [](const CheckResult& r) { return !r.assertions.empty() || r.state == State::error; });
+  if (judged || with_base) return;
+  throw Error("no check ran: there are limits on growth only, which --base measures").help("gpuplan check --base auto");
+}
+
+// The log shows the screen too. What comes from files must not be taken for a command there (docs.github.com/actions,
+// stopping and starting workflow commands).
+std::string github_log(const std::string& text) {
+  const std::string token = "gpuplan-" + fingerprint_of(text);
+  return "::stop-commands::" + token + "\n" + text + "::" + token + "::\n";
+}
+
 int run_check(CheckOptions options) {
   const CheckFormat format = check_format(options.output);
   std::vector<CheckFile> files = check_files(options.output);
@@ -222,6 +286,8 @@ int run_check(CheckOptions options) {
     paths.push_back({.path = file.path});
   }
   refuse_unwritable(paths);
+  if (options.update && (!files.empty() || !options.output.format.empty() || options.exit_zero))
+    throw Error("--update prints the edit only: leave out --format, -o and --exit-zero", ErrorKind::usage);
   if (options.base.ends_with(".json")) options.base = fs::absolute(options.base).string();
   if (options.no_base && !options.base.empty())
     throw Error("--base and --no-base contradict each other", ErrorKind::usage);
@@ -229,16 +295,23 @@ int run_check(CheckOptions options) {
   const Subject subject = of_line ? one_off(options) : from_file(options);
   std::vector<std::string> names = options.names;
   if (!of_line && !options.run.model.empty()) names.insert(names.begin(), options.run.model);
-  const std::vector<const Check*> checks = chosen(subject.budget, std::move(names));
+  refuse_clashing_files(files, subject);
+  const std::vector<const Check*> checks = chosen(subject.budget, names);
   std::optional<Baseline> base = baseline_of(options, subject);
-  const CheckReport report = run_checks(checks, subject, base, options.output.quiet);
+  CheckReport report = run_checks(checks, subject, base, options.output.quiet);
+  if (base && !of_line && names.empty()) name_checks_that_are_gone(*base, subject.budget, report);
+  refuse_empty_gate(report, base.has_value());
   if (options.update) return update(report, subject);
-  if (!options.output.quiet)
-    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
   for (const CheckFile& file : files) write_check_file(file, render(report, file.format, file_style(options.output)));
-  // GitHub's log shows both: commands become annotations, the screen stays readable.
-  if (format == CheckFormat::github) write_stderr(check_text(report, terminal_style(options.output, 2)));
-  write_stdout(render(report, format, style));
+  std::string warnings;
+  if (!options.output.quiet)
+    for (const std::string& warning : report.warnings) warnings += "warning: " + printable_text(warning) + "\n";
+  if (format == CheckFormat::github) {
+    write_stdout(github_log(warnings + check_text(report, style)) + render(report, format, style));
+  } else {
+    write_stderr(warnings);
+    write_stdout(render(report, format, style));
+  }
   return exit_code_of(report, options);
 }
 

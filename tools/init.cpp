@@ -1,6 +1,7 @@
 // gpuplan init [MODEL]: a spec to go on from; with --budget a gpuplan.yaml.
 #include <CLI/CLI.hpp>
 #include <array>
+#include <filesystem>
 #include <memory>
 
 #include "estimator/amount.h"
@@ -65,7 +66,8 @@ std::string budget_text(const InitOptions& options) {
   models.insert(models.begin(), options.run.model);
   if (!options.file.empty() && exists(options.file))
     throw Error(options.file + " is there already", ErrorKind::usage).help("gpuplan check --update raises its limits");
-  return starter_budget(models, options.run, headroom_of(options.headroom));
+  const std::filesystem::path file = std::filesystem::absolute(options.file.empty() ? "gpuplan.yaml" : options.file);
+  return starter_budget(models, file.parent_path().lexically_normal(), options.run, headroom_of(options.headroom));
 }
 
 void refuse_budget_flags(const InitOptions& options) {

@@ -182,6 +182,11 @@ std::string flag_value(const RunOptions& options, const std::string& name) {
   return there == copy.set.end() ? "" : there->substr(there->find('=') + 1);
 }
 
+std::string first_flag_name(const std::string& name) {
+  const Flag* const flag = find_flag(name);
+  return flag == nullptr ? name : std::string(flag->name);
+}
+
 std::vector<std::pair<std::string, std::string>> given_flags(const RunOptions& options) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const Flag& flag : kFlags)

@@ -26,6 +26,8 @@ constexpr std::size_t kMostValues = 100'000;
 void set_flag(RunOptions& options, const std::string& name, const std::string& value);
 /// The value of the flag as the options have it; "" where it is not given.
 std::string flag_value(const RunOptions& options, const std::string& name);
+/// The first of a flag's names: "precision" of "dtype".
+std::string first_flag_name(const std::string& name);
 /// Those flags that are given, each under its first name, with their values; variables are not among them.
 std::vector<std::pair<std::string, std::string>> given_flags(const RunOptions& options);
 /// Whether the flag decides what the model is, rather than how it is run.

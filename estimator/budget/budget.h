@@ -58,14 +58,18 @@ struct FitsOn {
 
 /// A run flag as written: batch: 64. What it means, and whether it exists, says whoever reads flags.
 struct Setting {
-  std::string key, text;
+  std::string key;      // the flag's first name
+  std::string written;  // its name as written: dtype for precision
+  std::string text;
   SourceMark key_mark, mark;
+  bool by_default = false;  // of `defaults:`
 };
 
 struct Check {
-  std::string name;   // unique; of a matrix "gpt2[batch=8,dtype=bf16]"
-  SourceMark mark;    // of the name
-  std::string model;  // as written: a file beside gpuplan.yaml, or zoo:NAME
+  std::string name;    // unique; of a matrix "gpt2[batch=8,dtype=bf16]"
+  std::string family;  // the same without what a matrix adds
+  SourceMark mark;     // of the name
+  std::string model;   // as written: a file beside gpuplan.yaml, or zoo:NAME
   SourceMark model_mark;
   std::vector<Setting> settings;  // defaults first, so that the last one of a key holds
   std::vector<Threshold> limits;

@@ -32,14 +32,15 @@ std::string limits_of(Unit unit) {
   return ",\n    \"" + name + "_limit\": {\"anyOf\": [" + amount +
          ", {\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": false, \"properties\": {\"max\": " +
          amount + ", \"min\": " + amount + ", \"warn\": {\"anyOf\": [" + amount + ", " + reference("percent") +
-         "]}, \"level\": " + reference("level") + "}}]},\n    \"" + name + "_growth\": {\"anyOf\": [" +
+         "]}, \"level\": " + reference("level") + "}}]},\n    \"" + name + "_bound\": {\"anyOf\": [" +
          reference("percent") + ", " + amount +
          ", {\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": false, \"properties\": "
          "{\"percent\": " +
          reference("percent_of") + ", \"by\": " + amount + (unit == Unit::bytes ? ", \"bytes\": " + amount : "") +
-         "}}, {\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": false, \"properties\": "
+         "}}]},\n    \"" + name + "_growth\": {\"anyOf\": [" + reference(name + "_bound") +
+         ", {\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": false, \"properties\": "
          "{\"fail\": " +
-         reference(name + "_growth") + ", \"warn\": " + reference(name + "_growth") + "}}]}";
+         reference(name + "_bound") + ", \"warn\": " + reference(name + "_bound") + "}}]}";
 }
 
 std::string figures(std::span<const Figure> list, const char* suffix) {
@@ -53,7 +54,7 @@ std::string figures(std::span<const Figure> list, const char* suffix) {
 std::string shared_keys(const RunKeys& run_keys) {
   std::string out = "\"margin\": " + reference("percent") + ", \"inherited\": " + reference("level") +
                     ", \"set\": " + reference("settings") + ", \"growth\": " + reference("growth");
-  for (std::string key : run_keys) {
+  for (const auto& [key, first] : run_keys) {
     std::string with_underscores = key;
     std::ranges::replace(with_underscores, '-', '_');
     out += ",\n      \"" + with_underscores + "\": " + reference("scalar");
@@ -101,7 +102,7 @@ std::string budget_json_schema(const RunKeys& run_keys) {
 )json" + std::string(kAmounts);
   for (const Unit unit : {Unit::bytes, Unit::count, Unit::flop, Unit::nanoseconds, Unit::micro_usd})
     out += limits_of(unit);
-  out += ",\n    \"growth\": {\"anyOf\": [" + reference("bytes_growth") +
+  out += ",\n    \"growth\": {\"anyOf\": [" + reference("percent") + ", " + reference("bytes") +
          ", {\"type\": \"object\", \"additionalProperties\": false, \"properties\": {" +
          figures(figures_of_step(), "_growth") + "}}]}\n  }\n}\n";
   return out;

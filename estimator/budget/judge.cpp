@@ -41,15 +41,21 @@ class Judge {
 
   void growth(const FigureValues& head, const FigureValues& base) {
     for (const Growth& g : check_.growth) {
-      const std::optional<std::int64_t>& before = base[g.figure];
-      if (!before) continue;  // a figure that the base has not, as a time without a GPU
       const SourceMark& mark = g.fail ? g.fail->mark : g.warn->mark;
       const std::int64_t value = known(head[g.figure], g.figure, mark);
+      const std::optional<std::int64_t>& before = base[g.figure];
+      if (!before) continue;  // a figure that the base has not, as a time without a GPU
       if (g.warn && value > allowed(*g.warn, *before) && !(g.fail && value > allowed(*g.fail, *before)))
         add_growth(g.figure, *g.warn, value, *before, State::warn);
       else if (g.fail)
         add_growth(g.figure, *g.fail, value, *before, value > allowed(*g.fail, *before) ? State::fail : State::ok);
     }
+  }
+
+  // A module that is gone takes no floor with it.
+  void vanished(const ModuleBudget& budget, const ModuleFigures& module) {
+    for (const Threshold& t : budget.limits)
+      if (t.min) add_min(t, 0, module.figures[t.figure], module.path);
   }
 
   void fits(const std::vector<FitsFigures>& gpus) {
@@ -81,7 +87,7 @@ class Judge {
   static Assertion make(Assertion::Kind kind, Figure figure, std::int64_t value, const Limit& limit,
                         const std::optional<std::int64_t>& base, const std::string& module) {
     Assertion a;
-    a.kind = module.empty() ? kind : Assertion::Kind::module;
+    a.kind = kind;
     a.figure = figure;
     a.subject = module;
     a.value = value;
@@ -161,7 +167,7 @@ std::string_view name_of(State state) {
 }
 
 std::string_view name_of(Assertion::Kind kind) {
-  constexpr std::array<std::string_view, 6> kNames = {"max", "min", "warn", "growth", "fits", "module"};
+  constexpr std::array<std::string_view, 5> kNames = {"max", "min", "warn", "growth", "fits"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -219,11 +225,16 @@ std::vector<Assertion> judge(const Check& check, const Measured& head, const Mea
       throw Error("no module of " + check.model + " matches \"" + budget.pattern + "\"")
           .at(budget.mark)
           .help("* is a part of a name, ** any number of names; the modules: gpuplan layers " + check.model);
+    const std::size_t first = assertions.size();
+    const std::vector<ModuleFigures> none;
+    const std::vector<ModuleFigures>& before = base != nullptr && i < base->modules.size() ? base->modules[i] : none;
     for (const ModuleFigures& module : head.modules[i]) {
-      const ModuleFigures* const before =
-          base != nullptr && i < base->modules.size() ? find_module(base->modules[i], module.path) : nullptr;
-      judge.thresholds(budget.limits, module.figures, before != nullptr ? &before->figures : nullptr, module.path);
+      const ModuleFigures* const same = find_module(before, module.path);
+      judge.thresholds(budget.limits, module.figures, same != nullptr ? &same->figures : nullptr, module.path);
     }
+    for (const ModuleFigures& module : before)
+      if (find_module(head.modules[i], module.path) == nullptr) judge.vanished(budget, module);
+    for (std::size_t k = first; k < assertions.size(); ++k) assertions[k].pattern = budget.pattern;
   }
   return assertions;
 }

@@ -17,10 +17,11 @@ std::string_view name_of(State state);
 
 /// One limit, held or broken.
 struct Assertion {
-  enum class Kind : std::uint8_t { max, min, warn, growth, fits, module };
+  enum class Kind : std::uint8_t { max, min, warn, growth, fits };
   Kind kind = Kind::max;
   State state = State::ok;
   Figure figure = Figure::peak;
+  std::string pattern;               // of a module's limit: which of the budget's patterns it comes from
   std::string subject;               // the GPU's title of `fits`, the module's path
   std::int64_t value = 0;            // in the smallest unit of the figure
   std::int64_t limit = 0;            // of growth: the largest value that it allows

@@ -20,7 +20,7 @@ std::vector<Check> multiply(const Check& check, const std::vector<MatrixAxis>& a
     for (std::size_t i = axes.size(); i-- > 0; rest /= axes[i].size()) chosen[i] = &axes[i][rest % axes[i].size()];
     std::string values;
     for (const Setting* setting : chosen) {
-      values += (values.empty() ? "" : ",") + setting->key + "=" + setting->text;
+      values += (values.empty() ? "" : ",") + setting->written + "=" + setting->text;
       one.settings.push_back(*setting);
     }
     if (!values.empty()) one.name += "[" + values + "]";

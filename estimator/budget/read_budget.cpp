@@ -44,6 +44,7 @@ class Reader {
     if (const YamlNode* node = root.find("defaults")) {
       expect_map(*node, "defaults");
       read_keys(*node, "defaults", defaults, false);
+      for (Setting& setting : defaults.settings) setting.by_default = true;
     }
     const YamlNode& checks = require(root, "gpuplan.yaml", "checks");
     expect_list(checks, "checks");
@@ -63,15 +64,19 @@ class Reader {
     if (check.model.empty()) throw Error("a check needs model:").at(node.mark).label("a file, or zoo:NAME");
     if (check.name.empty()) check.name = name_of_model(check.model);
     expect_name(check.name, check.mark);
+    expect_path(check);
+    refuse_settings_of_matrix(check);
     if (check.limits.empty() && check.fits.empty() && check.modules.empty() && check.growth.empty())
       throw Error("the check " + check.name + " has no limit")
           .at(check.mark)
           .label("budget: {peak: 8 GiB}, or growth:");
-    if (check.skip_until && check.reason.empty())
+    if (check.skip_until && check.reason.find_first_not_of(' ') == std::string::npos)
       throw Error("a mute says why: reason: \"...\"").at(check.skip_mark).label("until then, and why?");
     if (!check.skip_until && !check.reason.empty())
       throw Error("reason: belongs to skip_until:, which is not given").at(reason_mark_);
+    check.family = check.name;
     for (Check& one : multiply(check, axes_)) {
+      expect_name(one.name, one.mark);
       const auto [first, fresh] = names_.emplace(one.name, one.mark.line);
       if (!fresh)
         throw Error("two checks are called " + one.name)
@@ -90,13 +95,38 @@ class Reader {
     return model.substr(0, model.rfind('.'));
   }
 
+  // What a matrix says of a flag stands alone; a default gives way to it.
+  void refuse_settings_of_matrix(const Check& check) const {
+    for (const MatrixAxis& axis : axes_)
+      for (const Setting& s : check.settings)
+        if (s.key == axis[0].key && !s.by_default)
+          throw Error("the matrix and the check both say " + axis[0].written).at(axis[0].key_mark);
+  }
+
+  static void expect_path(const Check& check) {
+    const bool control = std::ranges::any_of(check.model, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    if (control) throw Error("a control character in the model's name").at(check.model_mark);
+  }
+
+  // Of one map: a flag has several names, and YAML knows of none of them.
+  void add_setting(const Setting& setting, std::size_t first, Check& check) const {
+    for (std::size_t i = first; i < check.settings.size(); ++i)
+      if (check.settings[i].key == setting.key)
+        throw Error(setting.written + " is given twice")
+            .at(setting.key_mark)
+            .label("first on line " + std::to_string(check.settings[i].key_mark.line) + ", as " +
+                   check.settings[i].written);
+    check.settings.push_back(setting);
+  }
+
   void read_keys(const YamlNode& map, std::string_view what, Check& check, bool whole) {
+    first_ = check.settings.size();
     for (std::size_t i = 0; i < map.children.size(); i += 2) {
       const YamlNode &key = *map.children[i], &value = *map.children[i + 1];
       if (read_shared(key.text, value, check)) continue;
       if (whole && read_own(key.text, value, check)) continue;
       if (!is_run_key(key.text)) refuse(key, what, whole);
-      check.settings.push_back(setting(key, value));
+      add_setting(setting(key, value), first_, check);
     }
   }
 
@@ -116,7 +146,8 @@ class Reader {
       for (std::size_t i = 0; i < value.children.size(); i += 2) {
         Setting one = setting(*value.children[i], *value.children[i + 1]);
         one.key.insert(0, kVariable);
-        check.settings.push_back(std::move(one));
+        one.written = one.key;
+        add_setting(one, first_, check);
       }
     } else {
       return false;
@@ -162,6 +193,9 @@ class Reader {
       expect_list(values, "a matrix's " + key.text);
       if (values.children.empty()) throw Error("a matrix of no " + key.text + " makes no check").at(values.mark);
       MatrixAxis axis;
+      for (const MatrixAxis& other : axes_)
+        if (other[0].key == first_name(key.text))
+          throw Error(key.text + " is given twice").at(key.mark).label("first as " + other[0].written);
       for (const YamlNode* value : values.children) {
         axis.push_back(setting(key, *value));
         for (std::size_t k = 0; k + 1 < axis.size(); ++k)
@@ -224,8 +258,11 @@ class Reader {
     }
   }
 
-  bool is_run_key(const std::string& key) const {
-    return std::ranges::find(run_keys_, with_dashes(key)) != run_keys_.end();
+  bool is_run_key(const std::string& key) const { return run_keys_.contains(with_dashes(key)); }
+
+  std::string first_name(const std::string& key) const {
+    const auto at = run_keys_.find(with_dashes(key));
+    return at == run_keys_.end() ? key : at->second;
   }
 
   [[noreturn]] void refuse(const YamlNode& key, std::string_view what, bool whole) const {
@@ -233,7 +270,7 @@ class Reader {
     if (whole) known.insert(known.end(), kOfCheck.begin(), kOfCheck.end());
     std::string list;
     for (const std::string& word : known) list += (list.empty() ? "" : ", ") + word;
-    for (const std::string& word : run_keys_) {
+    for (const auto& [word, first] : run_keys_) {
       list += ", " + word;
       known.push_back(word);
       std::ranges::replace(known.back(), '-', '_');
@@ -243,12 +280,18 @@ class Reader {
         .help(std::string(what) + " has the keys " + list);
   }
 
-  static Setting setting(const YamlNode& key, const YamlNode& value) {
-    return {.key = with_dashes(key.text), .text = text_of(value, key.text), .key_mark = key.mark, .mark = value.mark};
+  Setting setting(const YamlNode& key, const YamlNode& value) const {
+    return {.key = first_name(key.text),
+            .written = key.text,
+            .text = text_of(value, key.text),
+            .key_mark = key.mark,
+            .mark = value.mark,
+            .by_default = false};
   }
 
   const RunKeys& run_keys_;
   std::vector<MatrixAxis> axes_;  // of the check that is being read
+  std::size_t first_ = 0;         // of its settings: where the map that is being read begins
   SourceMark reason_mark_;
   std::unordered_map<std::string, int> names_;  // with their lines
 };

@@ -1,16 +1,17 @@
 // From the text of gpuplan.yaml to a Budget.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "estimator/budget/budget.h"
 
 namespace gpuplan {
 
-/// The words of run flags that a check may set: "batch", "gpu". An underscore is a dash.
-using RunKeys = std::vector<std::string>;
+/// The words of run flags that a check may set, with the first name of the flag that each means: "dtype" is
+/// "precision". An underscore is a dash.
+using RunKeys = std::map<std::string, std::string>;
 
 /// Throws Error, with the place, for anything that is not a well-formed budget: unknown and duplicate keys, names that
 /// stand twice, amounts without their unit, limits that contradict each other, a matrix of nothing, a mute without a

@@ -40,7 +40,7 @@ Limit read_limit(const YamlNode& node, Unit unit, const std::string& what) {
     throw Error(what + " is an amount such as " + std::string(example_of(unit)) + ", not " + describe(node))
         .at(node.mark)
         .help("the units: " + unit_names(unit));
-  if (*amount <= 0) throw Error(what + " of nothing: no step meets it").at(node.mark).label("expected more than 0");
+  if (*amount <= 0) throw Error(what + " of nothing").at(node.mark).label("expected more than 0");
   return {.amount = *amount, .text = text, .mark = node.mark};
 }
 

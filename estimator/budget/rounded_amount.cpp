@@ -4,6 +4,21 @@
 
 namespace gpuplan {
 
+namespace {
+
+// Less than a hundredth of the unit: the largest one that it is a whole of, or single ones.
+std::string in_smaller_unit(std::int64_t amount, Unit unit, std::string_view unit_text, std::int64_t size,
+                            Rounding rounding) {
+  const AmountUnit* best = &units_of(unit).front();
+  for (const AmountUnit& smaller : units_of(unit))
+    if (smaller.size < size && smaller.size <= amount && smaller.size > best->size) best = &smaller;
+  const std::string text = (unit_text.starts_with(' ') ? " " : "") + std::string(best->name);
+  return best->size < size ? rounded_amount(std::max<std::int64_t>(amount, 1), unit, text, rounding)
+                           : "1" + std::string(unit_text);
+}
+
+}  // namespace
+
 std::string rounded_amount(std::int64_t amount, Unit unit, std::string_view unit_text, Rounding rounding) {
   const std::string_view name = unit_text.substr(std::min(unit_text.find_first_not_of(' '), unit_text.size()));
   const std::span<const AmountUnit> units = units_of(unit);
@@ -17,7 +32,7 @@ std::string rounded_amount(std::int64_t amount, Unit unit, std::string_view unit
   const std::int64_t numerator = wide ? rest : rest * scale, divisor = wide ? size / scale : size;
   std::int64_t digits = whole * scale + numerator / divisor;
   if (rounding == Rounding::up && numerator % divisor != 0) ++digits;
-  digits = std::max<std::int64_t>(digits, 1);
+  if (digits == 0) return in_smaller_unit(amount, unit, unit_text, size, rounding);
   std::string text = std::to_string(digits / scale);
   if (const std::int64_t decimals = digits % scale; decimals != 0) {
     std::string places = std::to_string(scale + decimals).substr(1);

@@ -29,13 +29,16 @@ std::string escaped(const std::string& text, bool property) {
 }
 
 std::string command(const Finding& finding) {
-  std::string out = std::string("::") + (finding.error ? "error" : "warning") +
-                    " file=" + escaped(finding.place.path, true) + ",line=" + std::to_string(finding.place.line);
-  if (finding.place.column > 0) out += ",col=" + std::to_string(finding.place.column);
+  std::string out = finding.error ? "::error " : "::warning ";
+  if (!finding.place.path.empty()) {
+    out += "file=" + escaped(finding.place.path, true) + ",line=" + std::to_string(finding.place.line);
+    if (finding.place.column > 0) out += ",col=" + std::to_string(finding.place.column);
+  }
   std::string message = finding.message;
   for (const FindingPlace& place : finding.related)
     message += "\n" + place.what + ": " + place.path + ":" + std::to_string(place.line);
-  return out + ",title=" + escaped("gpuplan " + finding.rule, true) + "::" + escaped(message, false) + "\n";
+  return out + (finding.place.path.empty() ? "title=" : ",title=") + escaped("gpuplan " + finding.rule, true) +
+         "::" + escaped(message, false) + "\n";
 }
 
 }  // namespace
@@ -66,7 +69,9 @@ std::string check_gitlab(const CheckReport& report) {
                     {"check_name", "gpuplan/" + finding.rule},
                     {"fingerprint", finding.fingerprint},
                     {"severity", finding.error ? "major" : "minor"},
-                    {"location", {{"path", finding.place.path}, {"lines", {{"begin", finding.place.line}}}}}});
+                    {"location",
+                     {{"path", finding.place.path.empty() ? "." : finding.place.path},
+                      {"lines", {{"begin", finding.place.line}}}}}});
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -14,10 +14,21 @@ constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kMostCauses = 8;
 constexpr std::size_t kMostModules = 4;
 
+// In single quotes where a shell would see more than a word.
+std::string shell_word(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._/-").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::string limit_label(const Assertion& a) {
   switch (a.kind) {
-    case Assertion::Kind::max:
-    case Assertion::Kind::module: return "the limit";
+    case Assertion::Kind::max: return "the limit";
     case Assertion::Kind::min: return "the floor";
     case Assertion::Kind::warn: return "warns from here on";
     case Assertion::Kind::growth: return "the growth that is allowed";
@@ -39,7 +50,7 @@ std::string causes_text(const CheckResult& result, const TextStyle& style) {
   for (std::size_t i = 0; i < std::min(result.causes.size(), kMostCauses); ++i) {
     const CauseLine& cause = result.causes[i];
     const std::string place = cause.file + ":" + std::to_string(cause.line);
-    table.row({i == 0 ? "cause" : "", printable_text(place), printable_text(change_words(cause, style))});
+    table.row({i == 0 ? "cause" : "and", printable_text(place), printable_text(change_words(cause, style))});
   }
   std::string out = table.text();
   if (result.causes.size() > kMostCauses)
@@ -92,12 +103,9 @@ std::string notes_text(const CheckResult& result, const CheckReport& report) {
   if (!result.check.message.empty())
     out += "  note from " + printable_text(report.file) + ": \"" + printable_text(result.check.message) + "\"\n";
   if (!result.check.owner.empty()) out += "  owner: " + printable_text(result.check.owner) + "\n";
-  const auto raisable = [](const Assertion& a) {
-    return a.state == State::fail &&
-           (a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::min || a.kind == Assertion::Kind::module);
-  };
+  const auto raisable = [](const Assertion& a) { return a.state == State::fail && can_be_raised(a); };
   if (!report.file.empty() && std::ranges::any_of(result.assertions, raisable))
-    out += "  accept on purpose: gpuplan check '" + printable_text(result.check.name) + "' --update\n";
+    out += "  accept on purpose: gpuplan check " + shell_word(printable_text(result.check.name)) + " --update\n";
   return out;
 }
 

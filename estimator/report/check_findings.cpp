@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "estimator/report/format.h"
 
 namespace gpuplan {
 namespace {
 
+// From the top of the repository: "sub/../configs/m.yaml" is configs/m.yaml.
+std::string path_of(const CheckReport& report, const std::string& file) {
+  return std::filesystem::path(report.folder + file).lexically_normal().generic_string();
+}
+
 FindingPlace place_of(const SourceMark& mark, const CheckReport& report, std::string what) {
   FindingPlace place;
-  place.path = report.folder + (mark.source != nullptr ? mark.source->name : report.file);
+  place.path = path_of(report, mark.source != nullptr ? mark.source->name : report.file);
   place.line = std::max(mark.line, 1);
   place.what = std::move(what);
   if (mark.source == nullptr || mark.column < 1) return place;
@@ -26,39 +32,48 @@ Finding start(const CheckResult& result, std::string rule, const std::string& su
   Finding finding;
   finding.check = result.check.name;
   finding.rule = std::move(rule);
-  finding.fingerprint = fingerprint_of(report.file + '\n' + result.check.name + '\n' + finding.rule + '\n' + subject);
+  finding.fingerprint =
+      fingerprint_of(report.folder + report.file + '\n' + result.check.name + '\n' + finding.rule + '\n' + subject);
   return finding;
 }
 
-// Of limits of the command line: the model's first line.
+// Of limits of the command line: the model's first line; of a model of the zoo, which is no file, nowhere.
 FindingPlace place_of_limit(const CheckResult& result, const SourceMark& mark, const CheckReport& report,
                             const char* what) {
   if (!report.file.empty()) return place_of(mark, report, what);
   FindingPlace place;
-  place.path = report.folder + result.check.model;
+  const std::string& model = result.check.model;
+  if (!model.starts_with("zoo:") && !model.starts_with('/')) place.path = path_of(report, model);
   place.what = what;
   return place;
+}
+
+// The first line that may have made the figure worse; null where it is no worse than at the base.
+const CauseLine* cause_of(const CheckResult& result, const Assertion& a) {
+  const bool worse = a.base && (a.kind == Assertion::Kind::min ? a.value < *a.base : a.value > *a.base);
+  if (!worse) return nullptr;
+  for (const CauseLine& cause : result.causes)
+    if (!cause.of_run || a.figure != Figure::params) return &cause;
+  return nullptr;
 }
 
 Finding finding_of(const CheckResult& result, const Assertion& a, const CheckReport& report) {
   const bool of_figure =
       a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::min || a.kind == Assertion::Kind::warn;
-  Finding finding =
-      start(result, std::string(of_figure ? name_of(a.figure) : name_of(a.kind)),
-            std::string(name_of(a.kind)) + ' ' + a.subject + ' ' + std::string(name_of(a.figure)), report);
+  Finding finding = start(
+      result, !a.pattern.empty() ? "module" : std::string(of_figure ? name_of(a.figure) : name_of(a.kind)),
+      std::string(name_of(a.kind)) + ' ' + a.pattern + ' ' + a.subject + ' ' + std::string(name_of(a.figure)), report);
   finding.error = a.state == State::fail;
   finding.message = result.check.name + ": " + sentence(a);
   const FindingPlace limit = place_of_limit(result, a.mark, report, "the limit");
-  if (result.causes.empty()) {
+  const CauseLine* const cause = cause_of(result, a);
+  if (cause == nullptr) {
     finding.place = limit;
     return finding;
   }
-  const CauseLine& cause = result.causes.front();
-  finding.place = {.path = report.folder + cause.file,
-                   .line = std::max(cause.line, 1),
-                   .column = 0,
-                   .end_column = 0,
-                   .what = cause.what};
+  finding.place.path = path_of(report, cause->file);
+  finding.place.line = std::max(cause->line, 1);
+  finding.place.what = cause->what;
   finding.related.push_back(limit);
   return finding;
 }

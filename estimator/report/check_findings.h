@@ -10,7 +10,7 @@ namespace gpuplan {
 
 /// A place in a file of the repository.
 struct FindingPlace {
-  std::string path;          // from the repository's top
+  std::string path;          // from the repository's top; "": nowhere
   int line = 1, column = 0;  // 1-based, in code points; column 0: the whole line
   int end_column = 0;        // behind the last; 0: not known
   std::string what;          // "the limit"

@@ -28,6 +28,7 @@ Json assertion_json(const Assertion& a) {
                                                  "micro_usd_per_million_samples"};
   return {{"kind", name_of(a.kind)},
           {"figure", name_of(a.figure)},
+          {"pattern", or_null(a.pattern)},
           {"subject", or_null(a.subject)},
           {"unit", kUnits[static_cast<std::size_t>(unit_of(a.figure))]},
           {"value", a.value},
@@ -57,14 +58,19 @@ Json parts_json(const std::vector<PeakPart>& parts) {
   return list;
 }
 
+Json lines_json(const std::vector<CauseLine>& lines) {
+  Json list = Json::array();
+  for (const CauseLine& c : lines)
+    list.push_back({{"at", c.file + ":" + std::to_string(c.line) + ":" + std::to_string(c.column)},
+                    {"what", c.what},
+                    {"from", or_null(c.from)},
+                    {"to", or_null(c.to)}});
+  return list;
+}
+
 Json result_json(const CheckResult& result) {
-  Json assertions = Json::array(), causes = Json::array(), ways = Json::array();
+  Json assertions = Json::array(), ways = Json::array();
   for (const Assertion& a : result.assertions) assertions.push_back(assertion_json(a));
-  for (const CauseLine& c : result.causes)
-    causes.push_back({{"at", c.file + ":" + std::to_string(c.line) + ":" + std::to_string(c.column)},
-                      {"what", c.what},
-                      {"from", or_null(c.from)},
-                      {"to", or_null(c.to)}});
   for (const BudgetWay& way : result.ways)
     ways.push_back({{"flags", way.flags}, {"figure", name_of(way.figure)}, {"value", way.value}});
   const Check& check = result.check;
@@ -83,7 +89,8 @@ Json result_json(const CheckResult& result) {
            {{"place", or_null(result.peak_place)},
             {"parts", parts_json(result.parts)},
             {"base_parts", parts_json(result.base_parts)}}},
-          {"causes", causes},
+          {"causes", lines_json(result.causes)},
+          {"limit_changes", lines_json(result.limit_changes)},
           {"ways_out", ways},
           {"message", or_null(check.message)},
           {"owner", or_null(check.owner)},
@@ -112,6 +119,8 @@ Json figures_schema(bool may_be_null) {
 }
 
 Json result_schema() {
+  const Json lines = list_of(object(
+      {{"at", type("string")}, {"what", type("string")}, {"from", nullable("string")}, {"to", nullable("string")}}));
   const Json parts =
       list_of(object({{"category", type("string")}, {"bytes", type("integer")}, {"confidence", type("string")}}));
   return object(
@@ -124,8 +133,9 @@ Json result_schema() {
        {"figures", figures_schema(false)},
        {"base_figures", figures_schema(true)},
        {"base_note", nullable("string")},
-       {"assertions", list_of(object({{"kind", {{"enum", {"max", "min", "warn", "growth", "fits", "module"}}}},
+       {"assertions", list_of(object({{"kind", {{"enum", {"max", "min", "warn", "growth", "fits"}}}},
                                       {"figure", type("string")},
+                                      {"pattern", nullable("string")},
                                       {"subject", nullable("string")},
                                       {"unit", type("string")},
                                       {"value", type("integer")},
@@ -138,10 +148,8 @@ Json result_schema() {
        {"modules",
         list_of(object({{"pattern", type("string")}, {"path", type("string")}, {"figures", figures_schema(false)}}))},
        {"peak", object({{"place", nullable("string")}, {"parts", parts}, {"base_parts", parts}})},
-       {"causes", list_of(object({{"at", type("string")},
-                                  {"what", type("string")},
-                                  {"from", nullable("string")},
-                                  {"to", nullable("string")}}))},
+       {"causes", lines},
+       {"limit_changes", lines},
        {"ways_out",
         list_of(object({{"flags", type("string")}, {"figure", type("string")}, {"value", type("integer")}}))},
        {"message", nullable("string")},

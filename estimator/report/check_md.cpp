@@ -9,8 +9,9 @@ namespace {
 
 constexpr std::size_t kShownUnchanged = 5;
 
-// Names from files must not become markup, links or mentions.
+// Names from files must not become markup, links or mentions: a zero-width space parts what GitHub would link.
 std::string escaped(const std::string& text) {
+  constexpr const char* kApart = "\xe2\x80\x8b";
   std::string out;
   for (const char c : printable_text(text)) {
     if (c == '<')
@@ -20,11 +21,16 @@ std::string escaped(const std::string& text) {
     else if (c == '&')
       out += "&amp;";
     else if (c == '@')
-      out += "&#64;";
-    else if (std::string_view("\\`*_{}[]()#|~!").find(c) != std::string_view::npos)
+      out += std::string("@") + kApart;
+    else if (c == '#')
+      out += std::string("\\#") + kApart;
+    else if (c == ':')
+      out += std::string(":") + kApart;
+    else if (std::string_view("\\`*_{}[]()|~!").find(c) != std::string_view::npos)
       out += {'\\', c};
     else
       out += c;
+    if (out.ends_with("www")) out += kApart;
   }
   return out;
 }
@@ -75,8 +81,7 @@ std::string row(const CheckResult& result, bool with_base) {
   if (a->kind == Assertion::Kind::fits) limit += " " + escaped(a->subject);
   if (a->figure != Figure::peak && a->kind != Assertion::Kind::fits)
     limit += " " + escaped(std::string(name_of(a->figure)));
-  const std::int64_t percent = growth || a->limit <= 0 ? 0 : a->value / std::max<std::int64_t>(a->limit / 100, 1);
-  return out + limit + " | " + (growth ? "–" : format_count(percent) + " %") + " |\n";
+  return out + limit + " | " + (growth ? "–" : format_count(percent_of_limit(*a)) + " %") + " |\n";
 }
 
 std::string table_head(const CheckReport& report, bool with_base) {
@@ -130,10 +135,28 @@ std::string details(const CheckResult& result, const CheckReport& report) {
          "\n</details>\n";
 }
 
+std::string changed_limits(const CheckReport& report) {
+  std::string out;
+  for (const CheckResult& result : report.results)
+    for (const CauseLine& c : result.limit_changes)
+      out += "* " + escaped(result.check.name) + ": " + escaped(c.what) + " " +
+             (c.from.empty() ? "new" : escaped(c.from)) + " → " + (c.to.empty() ? "gone" : escaped(c.to)) + "\n";
+  return out.empty() ? "" : "\n**Limits changed here**\n\n" + out;
+}
+
+std::string warnings(const CheckReport& report) {
+  std::string out;
+  for (const std::string& warning : report.warnings) out += "* " + escaped(warning) + "\n";
+  return out.empty() ? "" : "\n<details><summary>Warnings</summary>\n\n" + out + "\n</details>\n";
+}
+
 std::string footer(const CheckReport& report, std::string_view version) {
   std::string out = "\n<sub>gpuplan " + std::string(version) + ", a static estimate";
   if (!report.base_rule.empty()) out += ", base: " + escaped(report.base_rule);
-  return out + "</sub>\n<!-- gpuplan:" + (report.file.empty() ? "check" : "budget") + " -->\n";
+  // One marker a budget file, so that several have comments of their own.
+  std::string name = report.folder + (report.file.empty() ? "check" : report.file);
+  std::erase_if(name, [](char c) { return c == '-' || c == '>' || c == '<' || c == '\n'; });
+  return out + "</sub>\n<!-- gpuplan:" + printable_text(name) + " -->\n";
 }
 
 }  // namespace
@@ -141,7 +164,7 @@ std::string footer(const CheckReport& report, std::string_view version) {
 std::string check_md(const CheckReport& report, std::string_view version, std::size_t most) {
   const std::string last = footer(report, version);
   const std::string truncated = "\nDetails left out: the page would be too long.\n";
-  std::string out = verdict(report) + "\n" + table(report);
+  std::string out = verdict(report) + "\n" + table(report) + changed_limits(report) + warnings(report);
   if (out.size() + truncated.size() + last.size() > most) {
     // Nothing but the verdict, whatever its length.
     out = verdict(report);

@@ -18,6 +18,7 @@ struct CauseLine {
   int line = 0, column = 0;
   std::string what;      // "vars.seq", "batch of gpt2"
   std::string from, to;  // empty: added, removed
+  bool of_run = false;   // a run flag, which no parameter depends on
 };
 
 /// A change that gets under the limit that was broken first, with what the limited figure is then.
@@ -39,6 +40,7 @@ struct CheckResult {
   std::vector<PeakPart> parts, base_parts;
   std::vector<ModuleBytes> modules;  // alive at the peak, largest first
   std::vector<CauseLine> causes;
+  std::vector<CauseLine> limit_changes;  // limits, mutes and levels that the base had otherwise
   std::vector<BudgetWay> ways;
   std::vector<std::string> warnings;
   std::string error;         // why it could not be planned, in one line
@@ -65,6 +67,10 @@ std::string sentence(const Assertion& assertion, Units units = Units::iec);
 /// What a row compares: the lead's value with its limit; of a warning level with the limit above it, where there is
 /// one.
 const Assertion* compared(const CheckResult& result);
+/// The share of its limit that a value is, in percent, rounded down.
+std::int64_t percent_of_limit(const Assertion& assertion);
+/// Whether --update can write another number for it.
+bool can_be_raised(const Assertion& assertion);
 /// The sentence of the lead, or why the check could not be planned: what a title or a summary says.
 std::string headline(const CheckResult& result);
 /// In words: "8 GiB", "25,557,032", "1.57 TFLOP", "36.2 ms", "0.52 USD/Msample".

@@ -70,7 +70,7 @@ Json result_json(const Finding& finding) {
           {"ruleIndex", rule_index(finding.rule)},
           {"level", finding.error ? "error" : "warning"},
           {"message", {{"text", finding.message}}},
-          {"locations", Json::array({location(finding.place)})},
+          {"locations", finding.place.path.empty() ? Json::array() : Json::array({location(finding.place)})},
           {"relatedLocations", related},
           {"partialFingerprints", {{"gpuplanCheck/v1", finding.fingerprint}}}};
 }

@@ -39,9 +39,9 @@ std::string Screen::heading() const {
   std::string out = paint("1", report_.file.empty() ? "limits of the command line" : printable_text(report_.file));
   out += dot() + plural(report_.results.size(), "check");
   if (!report_.base_commit.empty())
-    out += dot() + "base " + report_.base_commit.substr(0, 9) + " (" + report_.base_rule + ")";
+    out += dot() + "base " + report_.base_commit.substr(0, 9) + " (" + printable_text(report_.base_rule) + ")";
   else if (!report_.base_rule.empty())
-    out += dot() + "base " + report_.base_rule;
+    out += dot() + "base " + printable_text(report_.base_rule);
   return out + "\n";
 }
 
@@ -87,6 +87,8 @@ std::string Screen::remarks(const CheckResult& result) const {
     if (base) add(format_growth(a->figure, a->value, *base, style_));
   }
   if (!result.base_note.empty()) add(printable_text(result.base_note));
+  for (const CauseLine& change : result.limit_changes)
+    add(printable_text(change.what + " was " + (change.from.empty() ? "not there" : change.from)));
   if (result.state == State::muted)
     add("muted until " + date_text(*result.check.skip_until) + ": " + printable_text(result.check.reason));
   else if (result.check.skip_until && report_.today > *result.check.skip_until)
@@ -110,12 +112,11 @@ std::vector<std::string> Screen::row(const CheckResult& result) const {
     cells.insert(cells.end(), {format_amount(a->figure, a->value, style_.units), "", "growth"});
   } else {
     const bool floor = a->kind == Assertion::Kind::min;
-    const std::int64_t percent = a->limit > 0 ? a->value / std::max<std::int64_t>(a->limit / 100, 1) : 0;
     cells.insert(cells.end(), {format_amount(a->figure, a->value, style_.units), floor ? ">=" : "of",
                                a->kind == Assertion::Kind::fits ? bytes(a->limit) + " " + a->subject
                                                                 : format_amount(a->figure, a->limit, style_.units)});
     if (style_.interactive) cells.push_back(bar(*a));
-    cells.push_back(floor ? "" : format_count(percent) + " %");
+    cells.push_back(floor ? "" : format_count(percent_of_limit(*a)) + " %");
     if (a->figure != Figure::peak && a->kind != Assertion::Kind::fits)
       cells.back() += (floor ? "" : " ") + std::string(name_of(a->figure)) +
                       (a->subject.empty() ? "" : " of " + printable_text(a->subject));

@@ -11,15 +11,14 @@ namespace {
 
 // In thousandths of the limit, so that the fullest of several can be told; what is no ceiling comes last.
 std::int64_t use_of(const Assertion& a) {
-  const bool ceiling =
-      a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::fits || a.kind == Assertion::Kind::module;
+  const bool ceiling = a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::fits;
   if (!ceiling) return -1;
   return a.limit > 0 ? a.value / std::max<std::int64_t>(a.limit / 1000, 1) : 0;
 }
 
 std::string subject_of(const Assertion& a) {
   const std::string figure(name_of(a.figure));
-  return a.kind == Assertion::Kind::module ? figure + " of " + a.subject : figure;
+  return a.pattern.empty() ? figure : figure + " of " + a.subject;
 }
 
 // "(13 %)", of a share below half a percent with a decimal.
@@ -66,6 +65,16 @@ const Assertion* compared(const CheckResult& result) {
   return first;
 }
 
+std::int64_t percent_of_limit(const Assertion& a) {
+  if (a.limit <= 0) return 0;
+  constexpr std::int64_t kSafe = std::int64_t{1} << 53;  // a hundredfold of it fits in 64 bits
+  std::int64_t value = a.value, limit = a.limit;
+  for (; value > kSafe || limit > kSafe; value /= 1024) limit = std::max<std::int64_t>(limit / 1024, 1);
+  return value * 100 / limit;
+}
+
+bool can_be_raised(const Assertion& a) { return a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::min; }
+
 std::string format_amount(Figure figure, std::int64_t amount, Units units) {
   switch (unit_of(figure)) {
     case Unit::bytes: return format_bytes(amount, units);
@@ -92,9 +101,7 @@ std::string format_growth(Figure figure, std::int64_t value, std::int64_t base, 
 std::string sentence(const Assertion& a, Units units) {
   const std::string inherited = a.inherited ? ", as at the base" : "";
   switch (a.kind) {
-    case Assertion::Kind::max:
-    case Assertion::Kind::module:
-      return over(a, a.kind == Assertion::Kind::max ? "budget" : "module's budget", units) + inherited;
+    case Assertion::Kind::max: return over(a, a.pattern.empty() ? "budget" : "module's budget", units) + inherited;
     case Assertion::Kind::warn: return over(a, "warning level", units);
     case Assertion::Kind::min:
       return subject_of(a) + " " + format_amount(a.figure, a.value, units) + " is " +

@@ -1,6 +1,7 @@
 #include "estimator/report/read_check.h"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "estimator/report/check_keys.h"
 
@@ -13,22 +14,26 @@ FigureValues read_figures(const Json& json) {
   FigureValues figures;
   for (std::size_t i = 0; i < kFigureKeys.size(); ++i) {
     const auto at = json.find(kFigureKeys[i]);
-    if (at != json.end() && at->is_number_integer()) figures.values[i] = at->get<std::int64_t>();
+    if (at == json.end() || !at->is_number_integer()) continue;
+    // As much as any machine has, so that sums fit in 64 bits.
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    if (*at < 0 || *at > kMost) throw std::out_of_range(kFigureKeys[i]);
+    figures.values[i] = at->get<std::int64_t>();
   }
   return figures;
 }
 
-Measured read_measured(const Json& check) {
-  Measured measured{.figures = read_figures(check.at("figures")), .modules = {}};
-  std::string pattern;
-  for (const Json& module : check.at("modules")) {
-    const auto of = module.at("pattern").get<std::string>();
-    if (measured.modules.empty() || of != pattern) measured.modules.emplace_back();
-    pattern = of;
-    measured.modules.back().push_back(
+SavedCheck read_saved_check(const Json& check) {
+  SavedCheck saved;
+  saved.figures = read_figures(check.at("figures"));
+  for (const Json& module : check.at("modules"))
+    saved.modules[module.at("pattern").get<std::string>()].push_back(
         {.path = module.at("path").get<std::string>(), .figures = read_figures(module.at("figures"))});
-  }
-  return measured;
+  const auto assertions = check.find("assertions");
+  if (assertions == check.end()) return saved;
+  for (const Json& a : *assertions)
+    if (a.at("kind") == "fits") saved.fits[a.at("subject").get<std::string>()] = a.at("value").get<std::int64_t>();
+  return saved;
 }
 
 }  // namespace
@@ -40,7 +45,7 @@ SavedChecks read_saved_checks(const Source& source) {
     SavedChecks saved;
     saved.version = json.at("tool").at("version").get<std::string>();
     for (const Json& check : json.at("checks"))
-      saved.by_name.emplace(check.at("name").get<std::string>(), read_measured(check));
+      saved.by_name.emplace(check.at("name").get<std::string>(), read_saved_check(check));
     return saved;
   } catch (const std::exception&) {
     throw Error(source.name + " is nothing that gpuplan check --format json wrote")

@@ -8,9 +8,15 @@
 
 namespace gpuplan {
 
+struct SavedCheck {
+  FigureValues figures;
+  std::map<std::string, std::vector<ModuleFigures>> modules;  // by pattern
+  std::map<std::string, std::int64_t> fits;                   // device bytes by the GPU's title
+};
+
 struct SavedChecks {
-  std::string version;                      // of the tool that wrote them
-  std::map<std::string, Measured> by_name;  // modules: one list for each pattern, in the order of the check
+  std::string version;  // of the tool that wrote them
+  std::map<std::string, SavedCheck> by_name;
 };
 
 /// Throws Error where the text is no JSON of schema gpuplan.check/1.

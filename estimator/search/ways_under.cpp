@@ -61,7 +61,10 @@ class Search {
   void more_micro_batches() {
     RunConfig run = run_;
     if (run.mode != Mode::train || run.optimizer_in_backward) return;
-    for (run.micro_batches = 2 * run_.micro_batches; run.batch % run.micro_batches == 0; run.micro_batches *= 2)
+    // A step of thousands of parts is none that anybody runs, and planning one takes seconds.
+    constexpr std::int64_t kMostParts = 1024;
+    for (run.micro_batches = 2 * run_.micro_batches;
+         run.micro_batches <= kMostParts && run.batch % run.micro_batches == 0; run.micro_batches *= 2)
       if (add("--micro-batches " + std::to_string(run.micro_batches), amount_of(run))) return;
   }
 

@@ -145,12 +145,41 @@ git checkout -q . && git reset -q --hard HEAD~1
 # A new model, one that has been renamed, one that is gone.
 cp configs/net.yaml configs/other.yaml
 printf '  - {name: other, model: configs/other.yaml, batch: 8, budget: {peak: 4 GiB}}\n' >>gpuplan.yaml
-expect 0 '✔  other .*new: no configs/other.yaml at' --base main
-git reset -q --hard && git mv configs/net.yaml configs/net2.yaml && sed -i 's/net.yaml/net2.yaml/' gpuplan.yaml
+expect 0 '✔  other .*new: no such check at' --base main
+git reset -q --hard && git rm -q --cached configs/net.yaml && git commit -qm untracked && git add -A
+expect 0 '✔  net .*new: no configs/net.yaml at' --base main
+git reset -q --hard HEAD~1 && git mv configs/net.yaml configs/net2.yaml && sed -i 's/net.yaml/net2.yaml/' gpuplan.yaml
 expect 0 '✔  net .*was configs/net.yaml' --base main
 git reset -q --hard && git rm -q configs/net.yaml
 expect 3 'no such file: configs/net.yaml' --base main
 git reset -q --hard
+
+# A check that has got another name, a value of its matrix that has got another one: no way round the growth.
+sed -i 's/name: net/name: net2/; s/batch: 64/batch: 6400/' gpuplan.yaml
+expect 1 '✖  net2 .*was net' --base main
+git checkout -q gpuplan.yaml
+sed -i 's/    batch: 64/    matrix: {batch: [64]}/' gpuplan.yaml && commit matrix
+sed -i 's/\[64\]/[6400]/' gpuplan.yaml
+expect 1 '✖  net.batch=6400. .*was net.batch=64.' --base HEAD
+git reset -q --hard HEAD~1
+
+# A limit that is raised, switched off or taken away leaves a trace.
+sed -i 's/peak: 2 GiB/peak: 900 GiB/' gpuplan.yaml
+expect 0 '✔  net .*peak was 2 GiB' --base main
+sed -i 's/peak: 900 GiB/peak: {max: 2 GiB, level: off}/' gpuplan.yaml
+expect 0 '✔  net .*peak level was not there' --base main
+git checkout -q gpuplan.yaml && sed -i '/name: mlp/,/peak: 1 GiB/d' gpuplan.yaml
+"$gpuplan" check --base main >"$work/out" 2>&1 || fail "a check less: $(cat "$work/out")"
+grep -q 'the check mlp of the base is not there any more' "$work/out" || fail "a check goes without a word"
+git checkout -q gpuplan.yaml
+
+# On the branch itself nothing is inherited; a moved gpuplan.yaml keeps its base.
+sed -i 's/peak: 2 GiB/peak: 1 MiB/; s/optimizer: adam/optimizer: adam\n  inherited: warn/' gpuplan.yaml && commit small
+expect 1 'which is HEAD: nothing is inherited' --base auto
+git reset -q --hard HEAD~1
+mkdir sub && git mv gpuplan.yaml sub/ && sed -i 's|configs/|../configs/|' sub/gpuplan.yaml
+(cd sub && expect 0 '✔  net .*±0' --base main)
+git reset -q --hard && rm -rf sub
 
 # A base that cannot be read is said, and nothing grows against it.
 echo 'layers: [' >configs/mlp.yaml && commit broken
@@ -187,9 +216,14 @@ expect 0 'muted until 2026-11-22: moving, see #1'
 SOURCE_DATE_EPOCH=1795392000 expect 1 '✖  mlp .*its mute ended on 2026-11-22'
 git checkout -q gpuplan.yaml
 
+printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: 8, growth: 5%%}\n' >growth_only.yaml
 # Wrong input: exit 3, wrong flags: exit 2.
 expect 2 'is measured against a base' configs/mlp.yaml --max-peak 1GiB --max-growth 5%
-expect 2 'the batch|--batch' --batch 8
+expect 2 'belongs to a check of the command line' --batch 8
+expect 3 'no check ran' --config growth_only.yaml
+expect 2 'would overwrite' -o json:gpuplan.yaml
+expect 2 'prints the edit only' --update --exit-zero
+expect 0 '1 ok' "$PWD/configs/mlp.yaml" -b 8 --max-peak 1GiB
 expect 2 "option|may not|no commit|cannot be" --base=--output=/tmp/x
 expect 2 'no commit|nearest|did you mean|is not' --base no-such-branch
 expect 2 'an amount such as' configs/mlp.yaml --max-peak lots

@@ -37,12 +37,19 @@ GITHUB_ACTION_PATH=$root/tools/action RUNNER_TEMP=$work/temp GITHUB_STEP_SUMMARY
 [ $? -eq 1 ] || fail "the action: $(cat "$work/log" "$work/err")"
 grep -q '^::error file=configs/mlp.yaml,line=[0-9]*,title=gpuplan growth::' "$work/log" || fail "no annotation: $(cat "$work/log")"
 grep -q 'first parent of the pull-request merge' "$work/summary" || fail "no summary: $(cat "$work/summary")"
+grep -q '^::stop-commands::' "$work/log" || fail "the log is not kept from being read as commands"
 for output in comment sarif junit; do
   file=$(sed -n "s/^$output=//p" "$work/outputs")
   [ -s "$file" ] || fail "the output $output names no file"
 done
 
 # GitLab: the job's script, in a merge request's pipeline.
+for line in 'git init -q .gpuplan' 'git -C .gpuplan fetch' 'git -C .gpuplan checkout'; do
+  grep -qF -- "- $line" "$root/tools/action/gitlab.yml" || fail "the job does not $line"
+done
+mkdir -p "$work/job/.gpuplan/build" && (cd "$work/job" && git init -q .gpuplan &&
+  git -C .gpuplan fetch -q --depth 1 "file://$work/repo" HEAD && git -C .gpuplan checkout -q -f FETCH_HEAD) ||
+  fail "a cached build keeps the job from its source"
 script=$(sed -n 's/^    - \.gpuplan\/tools\/run //p' "$root/tools/action/gitlab.yml")
 [ -n "$script" ] || fail "the job runs nothing"
 git checkout -q topic && git clone -q "$work/repo" "$work/clone" && cd "$work/clone"

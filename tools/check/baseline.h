@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,14 +19,17 @@ struct BaseCheck {
   // Of a commit: the check with the run flags of that time, and its model.
   std::optional<Check> check;
   std::optional<WrittenModel> model;
-  // Of a file: the figures themselves.
+  // Of a file, or where the base's model is a recording: the figures themselves.
   std::optional<Measured> measured;
+  std::map<std::string, std::int64_t> fits;  // device bytes by a GPU's title, where they were saved
 };
 
 struct Baseline {
   std::string commit;  // full id; "" of a file
   std::string rule;    // "merge base of origin/main"; of a file its name and what wrote it
   std::vector<std::string> warnings;
+  std::vector<std::string> names;  // of the base's checks
+  bool is_head = false;            // it is the commit that is checked: nothing is inherited
   /// Called by one thread at a time, which then reads the model too. Throws Error where the base has none to read.
   std::function<BaseCheck(const Check& head)> find;
 };

@@ -28,10 +28,21 @@ std::optional<fs::path> find_budget(const fs::path& start, const std::optional<f
     const fs::path yaml = folder / "gpuplan.yaml", yml = folder / "gpuplan.yml";
     if (is_file(yaml) && is_file(yml))
       throw Error(folder.string() + " has a gpuplan.yaml and a gpuplan.yml: which one is meant?").help("--config FILE");
-    if (is_file(yaml)) return yaml;
-    if (is_file(yml)) return yml;
+    for (const fs::path& file : {yaml, yml}) {
+      if (!is_file(file)) continue;
+      if (top && !lies_within(file, *top)) throw Error(file.string() + " is a link out of the repository");
+      std::error_code ignored;
+      if (!fs::is_regular_file(file, ignored)) throw Error(file.string() + " is no regular file");
+      return file;
+    }
     if (folder == folder.root_path() || (top && folder == *top)) return std::nullopt;
   }
+}
+
+bool lies_within(const fs::path& file, const fs::path& folder) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  return !error && is_within(real, folder);
 }
 
 void refuse_foreign_model(const Check& check, const fs::path& top) {
@@ -52,6 +63,8 @@ void refuse_foreign_model(const Check& check, const fs::path& top) {
     throw none;
   }
   if (error) throw refusal("cannot read " + check.model + ": " + error.message(), check);
+  if (!fs::is_regular_file(real, error) && !fs::is_directory(real, error))
+    throw refusal(check.model + " is no regular file", check);
   if (!is_within(real, top))
     throw refusal("the model lies outside of " + top.string(), check).label("a path within the repository");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 #include "estimator/budget/read_budget.h"
@@ -17,66 +18,117 @@ namespace {
 // One commit, and what its gpuplan.yaml has checked.
 class CommitChecks {
  public:
-  CommitChecks(std::filesystem::path repository, const std::string& commit) : files_(std::move(repository), commit) {}
+  /// `now`: the names of the checks in gpuplan.yaml as it is now.
+  CommitChecks(std::filesystem::path repository, const std::string& commit, std::set<std::string> now)
+      : files_(std::move(repository), commit), now_(std::move(now)) {}
 
-  // Returns what there is to say where the file is not as it should be.
+  // Returns what there is to say where the file is not as it should be. "": checks of the command line, which are what
+  // they are at the base too.
   std::string read(const std::string& file) {
+    if (file.empty()) return "";
+    of_file_ = true;
     const std::optional<git::CommitFiles::File> found = files_.find(git::path_in_repository(files_.repository(), file));
     if (!found) return "";
+    folder_ = std::filesystem::path(found->path).parent_path();
     try {
       budget_ = read_budget(found->source, run_keys());
     } catch (const Error& error) {
-      return "the base's " + file + " cannot be read (" + error.file() + ":" + std::to_string(error.line()) + ": " +
-             error.message() + "): its checks are taken to be as they are now";
+      return "the base's gpuplan.yaml cannot be read (" + error.file() + ":" + std::to_string(error.line()) + ": " +
+             error.message() + "): nothing is measured against it";
     }
     for (const Check& check : budget_.checks) by_name_.emplace(check.name, &check);
     return "";
   }
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Check& check : budget_.checks) names.push_back(check.name);
+    return names;
+  }
+
   BaseCheck find(const Check& head) {
     BaseCheck base;
-    const auto same = by_name_.find(head.name);
-    base.check = same == by_name_.end() ? head : *same->second;
-    const std::string& model = base.check->model;
-    RunOptions options = options_of(*base.check);
-    if (model.starts_with("zoo:")) {
-      options.model = model;
-      base.model = open_model(options);
+    const Check* const before = of_file_ ? counterpart(head) : &head;
+    if (before == nullptr) {
+      base.note = "new: no such check at " + git::short_id(files_.commit());
       return base;
     }
-    const std::string path = git::path_in_repository(files_.repository(), model);
-    const std::optional<git::CommitFiles::File> file = files_.find(path);
-    if (!file) {
-      base.note = "new: no " + model + " at " + git::short_id(files_.commit());
-      return base;
-    }
-    if (file->path != path) base.note = "was " + file->path;
-    if (model != head.model) base.note = "was " + model;
-    if (is_recorded(file->source->text)) {
-      base.measured = recorded_figures(*file->source, options);
-      return base;
-    }
-    base.model = open_model_at(files_, *file, options);
+    base.check = *before;
+    if (before->name != head.name) base.note = "was " + before->name;
+    read_model_of(*before, head, base);
     return base;
   }
 
  private:
+  // The check of that name. Where there is none: one that is gone and was of the same matrix, else of the same model,
+  // if it is the only one, has got another name.
+  const Check* counterpart(const Check& head) const {
+    const auto same = by_name_.find(head.name);
+    if (same != by_name_.end()) return same->second;
+    const Check* found = nullptr;
+    for (const bool by_family : {true, false}) {
+      int others = 0;
+      for (const Check& check : budget_.checks) {
+        const bool alike = by_family ? check.family == head.family : check.model == head.model;
+        if (!alike || now_.contains(check.name)) continue;
+        found = &check;
+        ++others;
+      }
+      if (others == 1) return found;
+      if (others > 1) return nullptr;
+    }
+    return nullptr;
+  }
+
+  void read_model_of(const Check& before, const Check& head, BaseCheck& base) {
+    const auto add_note = [&](const std::string& note) { base.note += (base.note.empty() ? "" : ", ") + note; };
+    RunOptions options = options_of(before);
+    if (before.model.starts_with("zoo:")) {
+      options.model = before.model;
+      base.model = open_model(options);
+      return;
+    }
+    // As the base's file has it, from the folder that this was in.
+    const std::string path = of_file_ ? (folder_ / before.model).lexically_normal().generic_string()
+                                      : git::path_in_repository(files_.repository(), before.model);
+    const std::optional<git::CommitFiles::File> file = files_.find(path);
+    if (!file) return add_note("new: no " + path + " at " + git::short_id(files_.commit()));
+    if (file->path != path)
+      add_note("was " + file->path);
+    else if (before.model != head.model)
+      add_note("was " + before.model);
+    if (is_recorded(file->source->text)) {
+      Check own = before;
+      std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
+      base.measured = recorded_figures(*file->source, options_of(own));
+      return;
+    }
+    base.model = open_model_at(files_, *file, options);
+  }
+
   git::CommitFiles files_;
+  std::set<std::string> now_;
+  bool of_file_ = false;
+  std::filesystem::path folder_;  // of gpuplan.yaml, in the repository
   Budget budget_;
   std::unordered_map<std::string, const Check*> by_name_;
 };
 
 }  // namespace
 
-Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const std::string& wanted,
-                      const git::Environment& environment) {
+Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const Budget& now,
+                      const std::string& wanted, const git::Environment& environment) {
   const git::Base base = git::find_base(repository, wanted, environment);
-  const auto checks = std::make_shared<CommitChecks>(repository, base.commit);
+  std::set<std::string> names;
+  for (const Check& check : now.checks) names.insert(check.name);
+  const auto checks = std::make_shared<CommitChecks>(repository, base.commit, std::move(names));
   Baseline baseline;
   baseline.commit = base.commit;
   baseline.rule = base.rule;
-  if (!file.empty())
-    if (std::string warning = checks->read(file); !warning.empty()) baseline.warnings.push_back(std::move(warning));
+  baseline.is_head = wanted == "auto" && base.commit == git::head_commit(repository);
+  if (baseline.is_head) baseline.rule += ", which is HEAD: nothing is inherited";
+  if (std::string warning = checks->read(file); !warning.empty()) baseline.warnings.push_back(std::move(warning));
+  baseline.names = checks->names();
   baseline.find = [checks](const Check& head) { return checks->find(head); };
   return baseline;
 }

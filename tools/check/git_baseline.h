@@ -10,9 +10,10 @@
 namespace gpuplan {
 
 /// `file`: gpuplan.yaml, "" for checks of the command line; models are relative to the current folder. `wanted`: "auto"
-/// or a name of a commit. A check is compared with that of its name in the base's gpuplan.yaml, else with itself there.
-/// Throws Error: no repository, no such commit.
-Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const std::string& wanted,
-                      const git::Environment& environment);
+/// or a name of a commit. A check of the file, which reads as `now`, is compared with that of its name in the base's
+/// gpuplan.yaml, or with the one that has got its name; one that is new with nothing. A check of the command line is
+/// compared with itself there. Throws Error: no repository, no such commit.
+Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const Budget& now,
+                      const std::string& wanted, const git::Environment& environment);
 
 }  // namespace gpuplan

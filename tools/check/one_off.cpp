@@ -29,8 +29,12 @@ std::vector<std::pair<std::string, std::string>> given(const LimitOptions& limit
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += {'\\', 'x', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15]};
+    else if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else
+      out += c;
   }
   return out + "\"";
 }

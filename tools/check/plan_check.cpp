@@ -1,17 +1,17 @@
 #include "tools/check/plan_check.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "estimator/plan.h"
 #include "estimator/report/run_names.h"
-#include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/ways_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/check/budget_file.h"
+#include "tools/check/changes.h"
+#include "tools/check/price.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
 #include "tools/commit_model.h"
@@ -47,36 +47,14 @@ bool limits(const Check& check, Figure figure) {
          std::ranges::any_of(check.growth, [&](const Growth& g) { return g.figure == figure; });
 }
 
-// Run flags that the base's gpuplan.yaml had otherwise. Of a key that is given twice the last one holds.
-std::vector<CauseLine> changed_settings(const Check& head, const Check& base) {
-  const auto last = [](const Check& check, const std::string& key) -> const Setting* {
-    const auto at =
-        std::find_if(check.settings.rbegin(), check.settings.rend(), [&](const Setting& s) { return s.key == key; });
-    return at == check.settings.rend() ? nullptr : &*at;
+// What a model extends has to lie where the model has to.
+decltype(SpecOptions::open) within(const std::filesystem::path& top, decltype(SpecOptions::open) open) {
+  return [top, open = std::move(open)](std::string_view name, std::string_view relative_to) {
+    std::shared_ptr<const Source> source = open(name, relative_to);
+    if (!source->name.starts_with("zoo:") && !lies_within(source->name, top))
+      throw Error("\"" + std::string(name) + "\" lies outside of " + top.string());
+    return source;
   };
-  std::vector<CauseLine> list;
-  const auto add = [&](const Setting* now, const Setting* before, const SourceMark& mark) {
-    const std::string from = before != nullptr ? before->text : "", to = now != nullptr ? now->text : "";
-    if (from != to && mark.source != nullptr)
-      list.push_back({.file = mark.source->name,
-                      .line = mark.line,
-                      .column = mark.column,
-                      .what = (now != nullptr ? now : before)->key,
-                      .from = from,
-                      .to = to});
-  };
-  for (const Setting& s : head.settings)
-    if (last(head, s.key) == &s) add(&s, last(base, s.key), s.mark);
-  for (const Setting& s : base.settings)
-    if (last(base, s.key) == &s && last(head, s.key) == nullptr) add(nullptr, &s, head.mark);
-  if (head.model != base.model)
-    list.push_back({.file = head.model_mark.source->name,
-                    .line = head.model_mark.line,
-                    .column = head.model_mark.column,
-                    .what = "model",
-                    .from = base.model,
-                    .to = head.model});
-  return list;
 }
 
 // The words of an Error in one line, with its place.
@@ -87,37 +65,41 @@ std::string one_line(const Error& error) {
 
 }  // namespace
 
-// A model planned as the check says.
+// One side of a comparison: a model planned as a check says, or a recording's figures.
 struct CheckPlanner::Side {
+  Measured measured;
+  Check check;           // the base's may have other run flags
+  bool planned = false;  // else there are figures only, and nothing of what follows but `fits`
   Planning planning;
   Report report;
-  Measured measured;
   WrittenModel written;
-  Check check;  // the base's may have other run flags
+  std::map<std::string, std::int64_t> fits;  // device bytes by the GPU's title, where they were saved
 };
 
-CheckPlanner::CheckPlanner(std::filesystem::path top, Baseline* base, Day today)
+CheckPlanner::CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today)
     : top_(std::move(top)), base_(base), today_(today) {}
 
 CheckResult CheckPlanner::run(const Check& check) {
   CheckResult result;
   result.check = check;
   try {
-    refuse_foreign_model(check, top_);
-    if (is_recorded_file(check.model)) {
-      judge_recorded(check, result);
-      return result;
+    if (top_) refuse_foreign_model(check, *top_);
+    const Side head = is_recorded_file(check.model) ? recorded_head(check) : plan_head(check, result);
+    result.measured = head.measured;
+    const std::optional<Side> base = base_ != nullptr ? base_side(check, result) : std::nullopt;
+    if (base) {
+      result.base = base->measured.figures;
+      note_unknown_figures(check, *base, result);
+      result.limit_changes = changed_limits(check, base->check);
     }
-    const Side head = plan_head(check, result);
-    std::optional<Measured> saved;
-    const std::optional<Side> base = base_ != nullptr ? plan_base(check, result, saved) : std::nullopt;
-    const Measured* const before = base ? &base->measured : saved ? &*saved : nullptr;
-    if (before != nullptr) result.base = before->figures;
-    std::vector<FitsFigures> fits = plan_fits(check, head, base ? &*base : nullptr);
-    result.assertions = judge(check, head.measured, before, fits);
+    Check judged = check;
+    // The commit that is checked cannot owe its debts to itself.
+    if (base_ != nullptr && base_->is_head) judged.inherited = Level::error;
+    result.assertions =
+        judge(judged, head.measured, base ? &base->measured : nullptr, plan_fits(check, head, base ? &*base : nullptr));
     result.state = state_of(check, result.assertions, today_);
-    if (result.state != State::ok && base) add_causes(head, *base, result);
-    if (result.state == State::fail) explain(head, result);
+    if (result.state != State::ok && base && base->planned && head.planned) add_causes(head, *base, result);
+    if (result.state == State::fail && head.planned) explain(head, result);
   } catch (const Error& error) {
     result.state = State::error;
     result.error = one_line(error);
@@ -126,38 +108,27 @@ CheckResult CheckPlanner::run(const Check& check) {
   return result;
 }
 
-// A recording has figures, and no model that could be planned otherwise.
-void CheckPlanner::judge_recorded(const Check& check, CheckResult& result) {
-  const RunOptions options = options_of(check);
+// A recording has figures, and no model that could be planned otherwise. It is of one run: defaults are not about it.
+CheckPlanner::Side CheckPlanner::recorded_head(const Check& check) {
   if (!check.modules.empty()) throw Error(check.model + " is a recording: it has no modules").at(check.modules[0].mark);
+  Check own = check;
+  std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
+  Side side;
+  side.check = check;
   try {
-    result.measured = recorded_figures(read_recorded(check.model), options);
+    side.measured = recorded_figures(read_recorded(check.model), options_of(own));
   } catch (const Error& error) {
-    throw Error(error).at(check.model_mark);
+    throw Error(error).at(own.settings.empty() ? check.model_mark : own.settings.front().mark);
   }
-  std::optional<Measured> before;
-  if (base_ != nullptr) {
-    try {
-      const std::lock_guard lock(mutex_);
-      BaseCheck base = base_->find(check);
-      result.base_note = base.note;
-      before = std::move(base.measured);
-    } catch (const Error& error) {
-      result.base_note = "the base cannot be read: " + one_line(error);
-    }
-  }
-  if (before) result.base = before->figures;
-  std::vector<FitsFigures> fits;
-  for (const FitsOn& on : check.fits) {
-    const Gpu gpu = gpu_at(on);
-    fits.push_back({.title = gpu.title,
-                    .device_bytes = *result.measured.figures[Figure::device],
-                    .usable_bytes = usable_bytes(gpu),
-                    .mark = on.mark,
-                    .base_bytes = before ? before->figures[Figure::device] : std::nullopt});
-  }
-  result.assertions = judge(check, result.measured, before ? &*before : nullptr, fits);
-  result.state = state_of(check, result.assertions, today_);
+  return side;
+}
+
+// Growth that cannot be measured is said, not passed over.
+void CheckPlanner::note_unknown_figures(const Check& check, const Side& base, CheckResult& result) {
+  for (const Growth& g : check.growth)
+    if (!base.measured.figures[g.figure])
+      result.warnings.push_back(check.name + ": the base has no " + std::string(name_of(g.figure)) +
+                                ", so that its growth is not known");
 }
 
 // All of it but the model.
@@ -183,14 +154,13 @@ CheckPlanner::Side CheckPlanner::plan_head(const Check& check, CheckResult& resu
   side.planning = prepare(check, options);
   try {
     side.written = open_model(options);
+    if (top_) side.written.options.open = within(*top_, side.written.options.open);
     side.planning.model = read_model(side.written.source, side.written.options);
     side.report = make_report(side.planning);
   } catch (const Error& error) {
     throw Error(error).at(check.model_mark);  // where it points nowhere yet
   }
-  side.measured = measure(side.report, check);
-  result.price = add_cost(check, side);
-  result.measured = side.measured;
+  finish(check, side, &result.price);
   result.run = run_words(side.planning.run);
   result.peak_place = peak_place(side.report);
   result.parts = side.report.peak.parts;
@@ -199,19 +169,33 @@ CheckPlanner::Side CheckPlanner::plan_head(const Check& check, CheckResult& resu
   return side;
 }
 
-// Nothing where the base has no such check or it cannot be planned, which the result then says, or where `saved` holds
-// its figures.
-std::optional<CheckPlanner::Side> CheckPlanner::plan_base(const Check& check, CheckResult& result,
-                                                          std::optional<Measured>& saved) {
+// The figures of a planned side, as `check` asks for them.
+void CheckPlanner::finish(const Check& check, Side& side, std::string* price) {
+  side.planned = true;
+  side.measured = measure(side.report, check);
+  if (!limits(check, Figure::cost) || !side.planning.gpu || !side.report.time) return;
+  if (const auto cost = sample_price(*side.report.time, side.planning.gpu->name, instances())) {
+    side.measured.figures[Figure::cost] = cost->micro_usd;
+    if (price != nullptr) *price = cost->made_of;
+  }
+}
+
+// Nothing where the base has no such check or it cannot be planned, which the result then says.
+std::optional<CheckPlanner::Side> CheckPlanner::base_side(const Check& check, CheckResult& result) {
   try {
     Side side;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(mutex_);  // of what reads from git
       BaseCheck before = base_->find(check);
       result.base_note = before.note;
-      saved = std::move(before.measured);
+      if (before.check) side.check = *before.check;
+      if (before.measured) {
+        side.measured = std::move(*before.measured);
+        side.fits = std::move(before.fits);
+        if (!before.check) side.check = check;
+        return side;
+      }
       if (!before.check || !before.model) return std::nullopt;
-      side.check = std::move(*before.check);
       side.written = std::move(*before.model);
       side.planning.model = read_model(side.written.source, side.written.options);
     }
@@ -219,31 +203,31 @@ std::optional<CheckPlanner::Side> CheckPlanner::plan_base(const Check& check, Ch
     side.planning = prepare(side.check, options_of(side.check));
     side.planning.model = std::move(model);
     side.report = make_report(side.planning);
-    side.measured = measure(side.report, check);
-    (void)add_cost(check, side);
+    finish(check, side, nullptr);
     result.base_parts = side.report.peak.parts;
     return side;
   } catch (const Error& error) {
     result.base_note = "the base cannot be planned: " + one_line(error);
+    result.warnings.push_back(check.name + ": " + result.base_note + "; nothing is measured against it");
     return std::nullopt;
   }
 }
 
 std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Side& head, const Side* base) {
-  const auto device_bytes = [](const Planning& planning, const Gpu& gpu) {
-    return plan(planning.model, make_catalog(), planning.run, &gpu).peak.device_bytes;
+  const auto device_bytes = [](const Side& side, const Gpu& gpu) -> std::optional<std::int64_t> {
+    if (side.planned) return plan(side.planning.model, make_catalog(), side.planning.run, &gpu).peak.device_bytes;
+    const auto saved = side.fits.find(gpu.title);
+    return saved != side.fits.end() ? std::optional(saved->second) : side.measured.figures[Figure::device];
   };
   std::vector<FitsFigures> fits;
   for (const FitsOn& on : check.fits) {
     const Gpu gpu = gpu_at(on);
     try {
-      FitsFigures figures{.title = gpu.title,
-                          .device_bytes = device_bytes(head.planning, gpu),
-                          .usable_bytes = usable_bytes(gpu),
-                          .mark = on.mark,
-                          .base_bytes = {}};
-      if (base != nullptr) figures.base_bytes = device_bytes(base->planning, gpu);
-      fits.push_back(std::move(figures));
+      fits.push_back({.title = gpu.title,
+                      .device_bytes = device_bytes(head, gpu).value_or(0),
+                      .usable_bytes = usable_bytes(gpu),
+                      .mark = on.mark,
+                      .base_bytes = base != nullptr ? device_bytes(*base, gpu) : std::nullopt});
     } catch (const Error& error) {
       throw Error(error).at(on.mark);
     }
@@ -281,23 +265,6 @@ void CheckPlanner::explain(const Side& head, CheckResult& result) {
   for (WayUnder& way :
        ways_under(head.planning.model, make_catalog(), head.planning.run, gpu ? &*gpu : nullptr, ceiling))
     result.ways.push_back({.flags = std::move(way.flags), .figure = broken.figure, .value = way.amount});
-}
-
-// What a million samples cost, where the check asks. Returns what that is made of.
-std::string CheckPlanner::add_cost(const Check& check, Side& side) {
-  if (!limits(check, Figure::cost) || !side.planning.gpu || !side.report.time || side.report.time->samples == 0)
-    return "";
-  const Instance* cheapest = nullptr;
-  const auto usd_of_one = [](const Instance& i) { return *i.usd / i.gpu_count; };
-  for (const Instance& i : instances())
-    if (i.gpu == side.planning.gpu->name && i.usd && i.gpu_count >= 1 &&
-        (cheapest == nullptr || usd_of_one(i) < usd_of_one(*cheapest)))
-      cheapest = &i;
-  if (cheapest == nullptr) return "";
-  const double hours_a_sample = side.report.time->seconds() / 3600 / static_cast<double>(side.report.time->samples);
-  side.measured.figures[Figure::cost] = std::llround(usd_of_one(*cheapest) * hours_a_sample * 1e12);
-  return cheapest->provider + " " + cheapest->name + ", " + format_figure(usd_of_one(*cheapest)) + " USD/h a GPU, " +
-         cheapest->price_date;
 }
 
 Gpu CheckPlanner::gpu_at(const FitsOn& on) {

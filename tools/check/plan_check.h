@@ -19,27 +19,29 @@ namespace gpuplan {
 /// What the checks of one run share; used by several threads at once.
 class CheckPlanner {
  public:
-  /// `base`: null without one. Both have to outlive the planner.
-  CheckPlanner(std::filesystem::path top, Baseline* base, Day today);
+  /// `top`: what models have to lie in; nothing: they may lie anywhere. `base`: null without one. Both have to outlive
+  /// the planner.
+  CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today);
 
   /// Never throws Error: what cannot be planned has the state error, and why.
   CheckResult run(const Check& check);
 
  private:
-  struct Side;  // a model planned as the check says
-  void judge_recorded(const Check& check, CheckResult& result);
+  struct Side;
   Planning prepare(const Check& check, const RunOptions& options);
+  Side recorded_head(const Check& check);
   Side plan_head(const Check& check, CheckResult& result);
-  std::optional<Side> plan_base(const Check& check, CheckResult& result, std::optional<Measured>& saved);
+  void finish(const Check& check, Side& side, std::string* price);
+  std::optional<Side> base_side(const Check& check, CheckResult& result);
+  static void note_unknown_figures(const Check& check, const Side& base, CheckResult& result);
   std::vector<FitsFigures> plan_fits(const Check& check, const Side& head, const Side* base);
   void add_causes(const Side& head, const Side& base, CheckResult& result);
   void explain(const Side& head, CheckResult& result);
-  std::string add_cost(const Check& check, Side& side);
   Gpu gpu_at(const FitsOn& on);
   Gpu gpu_of(const std::string& text);
   const std::vector<Instance>& instances();
 
-  std::filesystem::path top_;
+  std::optional<std::filesystem::path> top_;
   Baseline* base_;
   Day today_;
   std::mutex mutex_;  // of what follows

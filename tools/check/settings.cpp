@@ -48,9 +48,10 @@ const Setting* setting_of(const std::string& message, const Check& check) {
 }  // namespace
 
 RunKeys run_keys() {
-  RunKeys keys = swept_names();
-  keys.insert(keys.end(), std::begin(kSwitches), std::end(kSwitches));
-  keys.insert(keys.end(), std::begin(kWords), std::end(kWords));
+  RunKeys keys;
+  for (const std::string& name : swept_names()) keys.emplace(name, first_flag_name(name));
+  for (const std::string_view name : kSwitches) keys.emplace(name, name);
+  for (const std::string_view name : kWords) keys.emplace(name, name);
   return keys;
 }
 
@@ -62,8 +63,10 @@ RunOptions options_of(const Check& check) {
 
 std::vector<Setting> settings_of(const RunOptions& options) {
   std::vector<Setting> settings;
-  const auto add = [&](std::string key, std::string text) {
-    if (!text.empty()) settings.push_back({.key = std::move(key), .text = std::move(text), .key_mark = {}, .mark = {}});
+  const auto add = [&](const std::string& key, std::string text) {
+    if (!text.empty())
+      settings.push_back(
+          {.key = key, .written = key, .text = std::move(text), .key_mark = {}, .mark = {}, .by_default = false});
   };
   for (const auto& [name, value] : given_flags(options)) add(name, value);
   for (const std::string& text : options.set) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,10 @@
 
 namespace gpuplan {
 
-/// A check for each model, run as `run` says (its own model is not looked at). `headroom`: hundredths of a percent.
-/// Throws Error where a model cannot be planned, or two have one name.
-std::string starter_budget(const std::vector<std::string>& models, const RunOptions& run, std::int64_t headroom);
+/// A check for each model, whose path is written as seen from `folder`, run as `run` says (its own model is not looked
+/// at). `headroom`: hundredths of a percent. Throws Error where a model cannot be planned, or has a name that no file
+/// of text holds. Two of one name are told apart by a number.
+std::string starter_budget(const std::vector<std::string>& models, const std::filesystem::path& folder,
+                           const RunOptions& run, std::int64_t headroom);
 
 }  // namespace gpuplan

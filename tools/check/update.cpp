@@ -26,10 +26,6 @@ struct Raise {
   bool floor = false;
 };
 
-bool can_be_raised(const Assertion& a) {
-  return a.kind == Assertion::Kind::max || a.kind == Assertion::Kind::min || a.kind == Assertion::Kind::module;
-}
-
 std::map<std::pair<int, int>, Raise> raises_of(const std::vector<CheckResult>& results) {
   std::map<std::pair<int, int>, Raise> raises;  // by place: an alias has several checks behind one limit
   for (const CheckResult& result : results) {
@@ -39,6 +35,8 @@ std::map<std::pair<int, int>, Raise> raises_of(const std::vector<CheckResult>& r
       const auto [at, fresh] = raises.try_emplace({a.mark.line, a.mark.column});
       Raise& raise = at->second;
       const bool floor = a.value < a.limit;
+      if (!fresh && floor != raise.floor)
+        throw Error("one limit stands for an upper and a lower one").at(a.mark).label("write it twice");
       if (fresh || (floor ? a.value < raise.value : a.value > raise.value)) raise = {&a, a.value, floor};
     }
   }
