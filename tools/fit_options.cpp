@@ -65,7 +65,8 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
     command.add_option(names, value, text)->type_name(type)->group(question);
   };
   command
-      .add_option("--gpus", options.gpus, "So many of a kind share a step, with commas; any: as many as instances have")
+      .add_option("--gpus", options.gpus,
+                  "So many of a kind share a step, with commas; any: as many as instances have (1)")
       ->delimiter(',')
       ->type_name("N|any")
       ->group(question);

@@ -65,9 +65,10 @@ void refuse_model_flags(const PlanOptions& options) {
         ErrorKind::usage);
 }
 
-std::string render(const RankPlan& plan, Format format, const TextStyle& style, const PlanOptions& options) {
+std::string render(const RankPlan& plan, Format format, const TextStyle& style, const PlanOptions& options,
+                   const std::vector<WayOut>& ways) {
   if (format == Format::json) return several_gpus_json(plan, kVersion);
-  const std::string text = render(plan.report, format, style, options, {});
+  const std::string text = render(plan.report, format, style, options, ways);
   return format == Format::table && !style.brief ? text + "\n" + several_gpus_text(plan, style) : text;
 }
 
@@ -87,9 +88,11 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
                             topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
   if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
   const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
+  std::vector<WayOut> ways;
+  if (planning.gpu) ways = ways_out(planning.model, make_catalog(), plan.report, *planning.gpu, {}, strategy);
   for (const OutputFile& file : files)
-    write_file(file.path, render(plan, file.format, file_style(options.output), options));
-  write_stdout(render(plan, format, style, options));
+    write_file(file.path, render(plan, file.format, file_style(options.output), options, ways));
+  write_stdout(render(plan, format, style, options, ways));
   return clean && verdict(plan.report).fits ? 0 : 1;
 }
 

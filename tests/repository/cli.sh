@@ -367,6 +367,8 @@ printf 'provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date\n
 expect 3 'above 0' fit $model --on t4 --prices "$work/free.csv"
 unset SOURCE_DATE_EPOCH
 
+expect 1 '^    --gpus [0-9]+ --zero fsdp +[0-9.]+ GiB' zoo:gpt2_medium --batch 32 --opt adamw --gpus 4 --gpu '8 GiB'
+
 # Stages of tensor and pipeline parallelism: a verdict as of a plan, and no flag that is silently nothing.
 stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --zero 1"
 expect 0 '^  Needs +7\.05 GiB +device memory in all' $stages
