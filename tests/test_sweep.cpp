@@ -180,9 +180,13 @@ TEST_CASE("a fit's JSON holds to its schema") {
   report.ways.push_back({.flags = "--batch 3", .device_bytes = 5, .retries = 0});
   report.question.batch = 64;
   report.question.most_usd = 0.5;
+  report.question.kinds = {DataParallel::zero3, DataParallel::fsdp};
+  report.question.gpus = {1, 8};
   const nlohmann::json json = nlohmann::json::parse(fit_json(report, "1", 0));
   check_against(schema, json, "");
   CHECK_EQ(json["chosen"]["arguments"], "--batch 64 --gpu t4");
+  CHECK_EQ(json["question"]["data_parallel"][1], "fsdp");
+  CHECK_EQ(json["question"]["gpus"][1], 8);
   const std::string csv = fit_csv(report);
   std::istringstream lines(csv);
   for (std::string line; std::getline(lines, line);) CHECK_EQ(std::count(line.begin(), line.end(), ','), 31);

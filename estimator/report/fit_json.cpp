@@ -69,9 +69,18 @@ Json run_json(const RunConfig& run) {
           {"pytorch", version_text(run.pytorch)}};
 }
 
+Json kinds_json(const FitQuestion& q) {
+  if (q.kinds.empty()) return nullptr;
+  Json names = Json::array();
+  for (const DataParallel kind : q.kinds) names.push_back(name_of(kind));
+  return names;
+}
+
 Json question_json(const FitQuestion& q) {
   return {{"batch", q.batch ? Json(*q.batch) : Json(nullptr)},
           {"gpus", q.gpus.empty() ? Json(nullptr) : Json(q.gpus)},
+          {"data_parallel", kinds_json(q)},
+          {"network_gbps", q.network_gbps ? Json(*q.network_gbps) : Json(nullptr)},
           {"most_samples", q.most},
           {"margin", q.margin},
           {"most_usd_per_hour", q.most_usd ? Json(*q.most_usd) : Json(nullptr)},
@@ -159,6 +168,8 @@ std::string fit_json(const FitReport& report, std::string_view version, Day toda
 std::string fit_json_schema() {
   const Json question = object({{"batch", nullable("integer")},
                                 {"gpus", {{"type", {"array", "null"}}, {"items", type("integer")}}},
+                                {"data_parallel", {{"type", {"array", "null"}}, {"items", type("string")}}},
+                                {"network_gbps", nullable("number")},
                                 {"most_samples", type("integer")},
                                 {"margin", type("number")},
                                 {"most_usd_per_hour", nullable("number")},
