@@ -66,7 +66,7 @@ std::string file_of(const std::string& model) {
 
 class GitSides {
  public:
-  GitSides(const DiffWords& words, std::string model, const RunOptions& run)
+  GitSides(const DiffWords& words, const std::string& model, const RunOptions& run)
       : words_(words), model_(file_of(model)), run_(run) {
     if (model_ == "-" || model_.starts_with("zoo:"))
       throw Error(model_ + " is in no commit", ErrorKind::usage).help(kExample);

@@ -18,17 +18,13 @@ struct Unit {
 
 // What a number of a metric may be followed by; bytes have size_in_bytes().
 std::vector<Unit> units_of(Metric metric) {
-  constexpr std::int64_t k = 1000;
+  constexpr std::int64_t kKilo = 1000, kMega = kKilo * kKilo, kGiga = kMega * kKilo;
   switch (metric) {
-    case Metric::parameters: return {{"", 1}, {"K", k}, {"M", k * k}, {"B", k * k * k}};
+    case Metric::parameters: return {{"", 1}, {"K", kKilo}, {"M", kMega}, {"B", kGiga}};
     case Metric::step_flops:
-      return {{"FLOP", 1},
-              {"kFLOP", k},
-              {"MFLOP", k * k},
-              {"GFLOP", k * k * k},
-              {"TFLOP", k * k * k * k},
-              {"PFLOP", k * k * k * k * k}};
-    case Metric::step_time: return {{"us", k}, {"ms", k * k}, {"s", k * k * k}};
+      return {{"FLOP", 1},      {"kFLOP", kKilo},         {"MFLOP", kMega},
+              {"GFLOP", kGiga}, {"TFLOP", kKilo * kGiga}, {"PFLOP", kMega * kGiga}};
+    case Metric::step_time: return {{"us", kKilo}, {"ms", kMega}, {"s", kGiga}};
     default: return {};
   }
 }

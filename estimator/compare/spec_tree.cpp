@@ -40,7 +40,7 @@ std::string default_text(std::string_view text) {
 
 // kernel_size=(3, 3) is kernel_size=3.
 std::string argument_text(const ValueSyntax& value, const ParameterDef* parameter) {
-  const std::string text = text_of(value);
+  std::string text = text_of(value);
   if (parameter == nullptr || parameter->type != ParameterType::pair) return text;
   const std::size_t comma = text.find(", ");
   if (!text.starts_with('(') || comma == std::string::npos) return text;

@@ -93,8 +93,8 @@ Json with(Json properties, const Json& more) {
 }  // namespace
 
 std::string diff_json(const DiffReport& report, std::string_view version) {
-  static const Differences kNothing;
-  const Differences& d = report.differences ? *report.differences : kNothing;
+  static const Differences nothing;
+  const Differences& d = report.differences ? *report.differences : nothing;
   Json limits = Json::array(), run = Json::array();
   for (const DiffReport::LimitVerdict& v : report.limits)
     limits.push_back({{"limit", v.limit.text}, {"metric", name_of(v.limit.metric)}, {"exceeded", v.exceeded}});

@@ -22,7 +22,8 @@ std::string_view unit_of(Metric metric) {
 }
 
 std::string cause_text(const Cause& cause, bool unicode) {
-  const std::string what = printable_text(cause.what), from = printable_text(cause.from), to = printable_text(cause.to);
+  std::string what = printable_text(cause.what);
+  const std::string from = printable_text(cause.from), to = printable_text(cause.to);
   switch (cause.kind) {
     case Cause::Kind::changed: return what + ": " + from + (unicode ? " → " : " -> ") + to;
     case Cause::Kind::added: return what + ": added" + (to.empty() ? "" : ", " + to);

@@ -22,9 +22,9 @@ class Reader {
 
   /// The value at "/peak/allocated_bytes"; null where there is none.
   const Json& at(const char* path) const {
-    static const Json kNull;
+    static const Json nothing;
     const Json::json_pointer pointer(path);
-    return document_.contains(pointer) ? document_.at(pointer) : kNull;
+    return document_.contains(pointer) ? document_.at(pointer) : nothing;
   }
   std::int64_t amount(const Json& value, const std::string& name) const {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= kMost) return value.get<std::int64_t>();

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): macOS' unistd.h has none
+extern char** environ;  // NOLINT: macOS' unistd.h has none
 
 namespace gpuplan::git {
 
