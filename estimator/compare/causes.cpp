@@ -15,10 +15,31 @@ namespace gpuplan {
 
 namespace {
 
-Place place_of(const SourceMark& mark) {
-  if (mark.source == nullptr || mark.line == 0) return {};
-  return {mark.source->name, mark.line, mark.column, mark.length, std::string(mark.source->line(mark.line))};
-}
+// Lines of sources by their numbers, of thousands in a row too.
+class Lines {
+ public:
+  Place place_of(const SourceMark& mark) {
+    if (mark.source == nullptr || mark.line == 0) return {};
+    return {mark.source->name, mark.line, mark.column, mark.length, line(*mark.source, mark.line)};
+  }
+
+ private:
+  std::string line(const Source& source, int number) {
+    std::vector<std::size_t>& starts = starts_[&source];
+    if (starts.empty()) {
+      starts.push_back(0);
+      for (std::size_t at = 0; (at = source.text.find('\n', at)) != std::string::npos;) starts.push_back(++at);
+    }
+    const auto i = static_cast<std::size_t>(number) - 1;
+    if (i >= starts.size()) return "";
+    const std::size_t end = i + 1 < starts.size() ? starts[i + 1] - 1 : source.text.size();
+    std::string text = source.text.substr(starts[i], end - starts[i]);
+    if (text.ends_with('\r')) text.pop_back();
+    return text;
+  }
+
+  std::unordered_map<const Source*, std::vector<std::size_t>> starts_;
+};
 
 // What a model is once nothing of how it is written is left. Names of models and variables change no figure.
 std::string resolved(const SpecSyntax& syntax, const std::vector<Variable>& settings) {
@@ -78,7 +99,7 @@ class Comparison {
 
   void compare(const SpecPart& base, const SpecPart& now, const std::string& path) {
     if (base.value != now.value) {
-      add({Cause::Kind::changed, path, base.text, now.text, place_of(now.mark), place_of(base.mark)});
+      add({Cause::Kind::changed, path, base.text, now.text, lines_.place_of(now.mark), lines_.place_of(base.mark)});
       return;
     }
     compare_parts(base, now, path);
@@ -132,13 +153,13 @@ class Comparison {
     const std::string what = path_of(part, path);
     if (is_group(part)) return compare(empty_group(base), part, what);
     const Cause::Kind kind = part.otherwise.empty() ? Cause::Kind::added : Cause::Kind::changed;
-    add({kind, what, part.otherwise, part.text, place_of(part.mark), place_of(base.mark)});
+    add({kind, what, part.otherwise, part.text, lines_.place_of(part.mark), lines_.place_of(base.mark)});
   }
   void went(const SpecPart& part, const SpecPart& now, const std::string& path) {
     const std::string what = path_of(part, path);
     if (is_group(part)) return compare(part, empty_group(now), what);
     const Cause::Kind kind = part.otherwise.empty() ? Cause::Kind::removed : Cause::Kind::changed;
-    add({kind, what, part.text, part.otherwise, place_of(now.mark), place_of(part.mark)});
+    add({kind, what, part.text, part.otherwise, lines_.place_of(now.mark), lines_.place_of(part.mark)});
   }
 
   void compare_lists(const SpecPart& base, const SpecPart& now, const std::string& path) {
@@ -159,9 +180,10 @@ class Comparison {
   void entry_came(const SpecPart& entry, const std::string& what, const Alone& alone) {
     const SpecPart* const before = alone.same_in_base(entry);
     if (before != nullptr)
-      add({Cause::Kind::moved, what, before->text, entry.text, place_of(entry.whole), place_of(before->whole)});
+      add({Cause::Kind::moved, what, before->text, entry.text, lines_.place_of(entry.whole),
+           lines_.place_of(before->whole)});
     else
-      add({Cause::Kind::added, what, "", entry.text, place_of(entry.whole), {}});
+      add({Cause::Kind::added, what, "", entry.text, lines_.place_of(entry.whole), {}});
   }
 
   void entry_went(const SpecPart& entry, const std::string& what, const SpecPart& now, const Alone& alone) {
@@ -170,17 +192,18 @@ class Comparison {
     const SourceMark& gap = follower != nullptr   ? follower->whole
                             : now.entries.empty() ? now.mark
                                                   : now.entries.back().whole;
-    add({Cause::Kind::removed, what, entry.text, "", place_of(gap), place_of(entry.whole)});
+    add({Cause::Kind::removed, what, entry.text, "", lines_.place_of(gap), lines_.place_of(entry.whole)});
   }
 
   void compare_entries(const SpecPart& base, const SpecPart& now, std::size_t index, const std::string& path) {
     const std::string here = entry_path(now, index, path);
     if (base.key != now.key)
       add({Cause::Kind::changed, here + ".name", base.key.empty() ? "none" : base.key,
-           now.key.empty() ? "none" : now.key, place_of(now.whole), place_of(base.whole)});
+           now.key.empty() ? "none" : now.key, lines_.place_of(now.whole), lines_.place_of(base.whole)});
     compare(base, now, here);
   }
 
+  Lines lines_;
   std::vector<Cause> causes_;
   std::set<std::tuple<std::string, int, int, std::string, std::string>> said_;
 };
