@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "estimator/trace/align_runs.h"
+#include "estimator/trace/learned_text.h"
 #include "estimator/trace/plan_trace.h"
 
 namespace gpuplan {
@@ -292,6 +293,19 @@ TEST_CASE("a device without the memory: the run fails where PyTorch would") {
   CHECK(plan.out_of_memory->reading.requested_bytes == 64 << 20);
   CHECK(plan.out_of_memory->place.phase == "forward");
   CHECK(plan.out_of_memory->place.line == "m.py:4 k");
+}
+
+TEST_CASE("the form of a trace, as it is documented, is the one that is read") {
+  const std::string form(trace_form());
+  const auto says = [&](std::string_view part) { return form.find(part) != std::string::npos; };
+  CHECK(says(kTraceFirstLine));
+  LearnedTrace trace;
+  trace.variables = {kBatch, kSeq};
+  trace.runs = {{4, 128}, {8, 256}, {12, 384}};
+  for (const char* size : {"3211264*batch", "[4096,0,9216]", "4*batch*seq^2?", "3*batch*seq^2+4*seq-512"}) {
+    CHECK_MESSAGE(says(size), size);
+    CHECK_MESSAGE(parse_learned_size(size, trace), size);
+  }
 }
 
 }  // namespace gpuplan

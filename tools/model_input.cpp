@@ -7,6 +7,7 @@
 #include "tools/importers/import.h"
 #include "tools/read_source.h"
 #include "tools/run_values.h"
+#include "tools/trace_plan.h"
 
 namespace gpuplan {
 
@@ -43,6 +44,11 @@ std::shared_ptr<const Source> open_file(const std::string& path, std::vector<Var
   if (!is_text(kind)) return spec_of_file(path, kind, set);
   const std::shared_ptr<const Source> text = read_file_source(path);
   return spec_of_text(text, recognise(text->text, path));
+}
+
+std::shared_ptr<const Source> spec_of_standard_input(const std::shared_ptr<const Source>& text) {
+  if (text->text.size() > kMaxSourceBytes) throw Error("standard input is larger than 4 MiB, which no model is");
+  return spec_of_text(text, recognise(text->text, text->name));
 }
 
 std::vector<Variable> variables(const RunOptions& options) {
@@ -94,6 +100,7 @@ std::shared_ptr<const Source> open_model(const std::string& model, std::vector<V
     throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
   if (model == "-") {
     const std::shared_ptr<const Source> text = read_stdin_source();
+    refuse_learned_trace(*text);
     return spec_of_text(text, recognise(text->text, text->name));
   }
   if (model.starts_with(kZoo)) return read_zoo_source(std::string_view(model).substr(kZoo.size()));
@@ -114,7 +121,8 @@ WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
   written.options.set = variables(options);
   written.options.open = open_extended;
-  written.source = open_model(options.model, written.options.set);
+  written.source = options.standard_input ? spec_of_standard_input(options.standard_input)
+                                          : open_model(options.model, written.options.set);
   return written;
 }
 

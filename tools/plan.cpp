@@ -96,8 +96,10 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
   return clean && verdict(plan.report).fits ? 0 : 1;
 }
 
-int run_plan(const PlanOptions& options) {
-  if (is_learned_trace(options.run.model)) {
+int run_plan(PlanOptions options) {
+  if (options.run.model == "-") options.run.standard_input = read_model_or_trace();
+  if (options.run.standard_input ? is_trace_text(options.run.standard_input->text)
+                                 : is_learned_trace(options.run.model)) {
     refuse_model_flags(options);
     return plan_learned_trace(options.run, options.output);
   }

@@ -15,13 +15,15 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-std::string read_all(std::FILE* file, const std::string& name) {
+std::string read_all(std::FILE* file, const std::string& name, std::size_t most = kMaxSourceBytes) {
   std::string text;
   char buffer[1 << 16];
   while (true) {
     const std::size_t n = std::fread(buffer, 1, sizeof buffer, file);
     text.append(buffer, n);
-    if (text.size() > kMaxSourceBytes) throw Error(name + " is larger than 4 MiB, which no model or GPU file is");
+    if (text.size() > most)
+      throw Error(name + " is larger than " + std::to_string(most >> 20) + " MiB, which no " +
+                  (most == kMaxSourceBytes ? "model or GPU file is" : "model or trace is"));
     if (n == sizeof buffer) continue;
     if (std::ferror(file) != 0) throw Error("cannot read " + name + ": " + std::strerror(errno));
     return text;
@@ -64,8 +66,8 @@ std::shared_ptr<const Source> read_file_source(const std::string& path) {
   return std::make_shared<const Source>(Source{path, read_all(file.get(), path)});
 }
 
-std::shared_ptr<const Source> read_stdin_source() {
-  return std::make_shared<const Source>(Source{"<stdin>", read_all(stdin, "standard input")});
+std::shared_ptr<const Source> read_stdin_source(std::size_t most) {
+  return std::make_shared<const Source>(Source{"<stdin>", read_all(stdin, "standard input", most)});
 }
 
 std::shared_ptr<const Source> read_zoo_source(std::string_view name) {

@@ -18,8 +18,8 @@ std::shared_ptr<const Source> read_file_source(const std::string& path);
 /// The first bytes of a file, at most `bytes` of them; none of a pipe, which is read once only. Throws Error: it is
 /// missing, a directory or not readable.
 std::string read_start(const std::string& path, std::size_t bytes);
-/// Standard input, named "<stdin>".
-std::shared_ptr<const Source> read_stdin_source();
+/// Standard input, named "<stdin>". Throws Error: it is larger than `most`.
+std::shared_ptr<const Source> read_stdin_source(std::size_t most = kMaxSourceBytes);
 /// "zoo:NAME", an embedded model. Throws Error with the nearest name.
 std::shared_ptr<const Source> read_zoo_source(std::string_view name);
 std::vector<std::string> zoo_names();

@@ -1,6 +1,7 @@
 // The flags that say what is run and on which device; the same for every subcommand that plans.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct RunOptions {
   std::string model;
+  std::shared_ptr<const Source> standard_input;  // what "-" is, where it was read to tell its kind
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, alloc_conf, allocator, pytorch, step;
   std::string amp, layout, host_copy, attention, micro_batches, checkpoint, master, offload, weights;

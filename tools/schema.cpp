@@ -1,4 +1,5 @@
-// gpuplan schema: JSON Schemas, of a model file (for editors) and of what commands write (for scripts).
+// gpuplan schema: JSON Schemas, of a model file (for editors) and of what commands write (for scripts), and the form of
+// learned traces, which are text.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/schema.h"
+#include "estimator/trace/learned_text.h"
 #include "layers/catalog.h"
 #include "tools/check/settings.h"
 #include "tools/commands.h"
@@ -32,9 +34,10 @@ std::vector<std::string> layer_names() {
 
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
-  CLI::App* const command = app.add_subcommand("schema", "JSON Schema of model files, or of a command's JSON");
+  CLI::App* const command =
+      app.add_subcommand("schema", "JSON Schema of model files or of a command's JSON, or a trace's form");
   command->add_option("of", *of, "Of what (model)")
-      ->type_name("model|budget|plan|check|diff|fit|sweep|shadow|validate");
+      ->type_name("model|budget|plan|check|diff|fit|sweep|shadow|validate|trace");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
@@ -46,7 +49,8 @@ void add_schema_command(CLI::App& app, int& exit_code) {
                                               {"fit", fit_json_schema},
                                               {"sweep", sweep_json_schema},
                                               {"shadow", shadow::run_json_schema},
-                                              {"validate", validation_json_schema}});
+                                              {"validate", validation_json_schema},
+                                              {"trace", [] { return std::string(trace_form()); }}});
     write_stdout(schema());
     exit_code = 0;
   });

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "estimator/report/trace_report.h"
+#include "tools/read_source.h"
 #include "tools/version.h"
 #include "tools/words.h"
 
@@ -141,12 +142,19 @@ std::string render(const TraceReport& report, Format format, const TextStyle& st
   return trace_report_text(report, style);
 }
 
+[[noreturn]] void refuse_trace(const std::string& what, const std::string& model) {
+  throw Error(what + " is a trace of gpuplan shadow --learn: it has allocations and no layers", ErrorKind::usage)
+      .help("gpuplan plan " + model + " takes it");
+}
+
 void refuse_layer_flags(const OutputOptions& o) {
   if (!o.depth.empty() || !o.rows.empty() || !o.sort.empty() || !o.columns.empty())
     throw Error("--depth, --rows, --sort and --columns are of layers, and a trace has none", ErrorKind::usage);
 }
 
 }  // namespace
+
+std::shared_ptr<const Source> read_model_or_trace() { return read_stdin_source(kMaxTraceBytes); }
 
 bool is_learned_trace(const std::string& model) {
   std::error_code ignored;
@@ -158,9 +166,11 @@ bool is_learned_trace(const std::string& model) {
 }
 
 void refuse_learned_trace(const std::string& model) {
-  if (is_learned_trace(model))
-    throw Error(model + " is a trace of gpuplan shadow --learn: it has allocations and no layers", ErrorKind::usage)
-        .help("gpuplan plan " + model + " takes it");
+  if (is_learned_trace(model)) refuse_trace(model, model);
+}
+
+void refuse_learned_trace(const Source& text) {
+  if (is_trace_text(text.text)) refuse_trace("standard input", "-");
 }
 
 Source read_trace_file(const std::string& path) {
@@ -198,14 +208,14 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   const std::vector<OutputFile> files = files_of(output);
   const TextStyle style = terminal_style(output);
   refuse_layer_flags(output);
-  const Source source = read_trace_file(run.model);
+  const Source source = run.standard_input ? *run.standard_input : read_trace_file(run.model);
   const LearnedTrace trace = read_learned_trace(source);
   refuse_recorded_flags(run, trace);
   refuse_other_variables(run, trace);
   const AllocatorSettings settings = parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf);
 
   TraceReport report;
-  report.file = run.model;
+  report.file = source.name;
   report.trace = &trace;
   report.gpu = load_gpu(run);
   report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
