@@ -103,7 +103,9 @@ Subject from_file(const CheckOptions& options) {
                 ErrorKind::usage)
         .help("the checks of gpuplan.yaml say it themselves: " + given.front().key + ": " + given.front().text);
   Subject subject;
-  const fs::path here = fs::current_path();
+  std::error_code gone;
+  const fs::path here = fs::current_path(gone);
+  if (gone) throw Error("the current folder is not there any more", ErrorKind::environment);
   subject.repository = repository_if_any(options.config.empty() ? here : fs::absolute(options.config).parent_path(),
                                          !options.base.empty());
   const std::optional<fs::path> found =

@@ -68,6 +68,7 @@ class GitSides {
  public:
   GitSides(const DiffWords& words, const std::string& model, const RunOptions& run)
       : words_(words), model_(file_of(model)), run_(run) {
+    if (model_.empty()) throw Error("the model behind -- has no name", ErrorKind::usage).help(kExample);
     if (model_ == "-" || model_.starts_with("zoo:"))
       throw Error(model_ + " is in no commit", ErrorKind::usage).help(kExample);
   }

@@ -229,6 +229,7 @@ expect 2 'no commit|nearest|did you mean|is not' --base no-such-branch
 expect 2 'an amount such as' configs/mlp.yaml --max-peak lots
 expect 1 'peak .* over the budget of 1MiB' configs/mlp.yaml -b 64 --max-peak 1MiB
 expect 0 '1 check: 1 ok' configs/mlp.yaml -b 64 --max-peak 1GiB --fits t4,l4
+expect 2 'leaves commits out' --base '^main'
 printf 'gpuplan: 1\nchecks:\n  - {model: ../outside.yaml, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
 cp configs/mlp.yaml ../outside.yaml
 expect 3 'the model lies outside of'

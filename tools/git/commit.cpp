@@ -19,6 +19,9 @@ void refuse_impossible(const std::string& name) {
   // It would be an option of git's. No branch or tag may be called so: git-check-ref-format(1).
   if (name.front() == '-')
     throw Error("\"" + name + "\" is no commit: the name of one does not start with -", ErrorKind::usage);
+  // gitrevisions(7): all that is not reachable from it.
+  if (name.front() == '^')
+    throw Error("\"" + name + "\" is no commit: ^ in front leaves commits out", ErrorKind::usage);
   if (std::ranges::any_of(name, control))
     throw Error("\"" + name + "\" is no commit: the name of one has no control characters", ErrorKind::usage);
 }
@@ -41,11 +44,14 @@ std::optional<std::string> commit_called(const fs::path& repository, const std::
 
 std::string require_commit(const fs::path& repository, const std::string& name) {
   if (const std::optional<std::string> commit = commit_called(repository, name)) return *commit;
+  if (name == "HEAD") (void)head_commit(repository);
   const bool shallow = is_shallow(repository);
   Error error("there is no commit \"" + name + "\" in " + repository.string() +
                   (shallow ? ", which is a shallow clone" : did_you_mean(name, names_of_commits(repository))),
               shallow ? ErrorKind::environment : ErrorKind::usage);
-  if (shallow) error.help("fetch it: git fetch origin " + name);
+  constexpr std::string_view kRemote = "origin/";
+  if (shallow)
+    error.help("fetch it: git fetch origin " + (name.starts_with(kRemote) ? name.substr(kRemote.size()) : name));
   throw error;
 }
 

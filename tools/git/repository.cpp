@@ -14,6 +14,7 @@ namespace {
 fs::path folder_of(fs::path path) {
   std::error_code ignored;
   path = fs::absolute(path, ignored).lexically_normal();
+  if (path.empty()) throw Error("the current folder is not there any more", ErrorKind::environment);
   while (!fs::is_directory(path, ignored) && path.has_relative_path()) path = path.parent_path();
   return path;
 }
