@@ -327,7 +327,9 @@ TEST_CASE("hostile names stay names in every format") {
   const std::string md = diff_md(report, {});
   CHECK_FALSE(says(md, "a\nb"));
   CHECK_FALSE(says(md, " <img"));
-  CHECK(says(md, "&lt;img src=x&gt;&#64;me \\[y\\]\\(z\\)"));
+  CHECK(says(md,
+             "&lt;img src=x&gt;@\xe2\x80\x8b"
+             "me \\[y\\]\\(z\\)"));
   CHECK(says(md, "`` a b [31m|`x`<img src=x>@me [y](z) ::error:::6 ``"));
   CHECK_EQ(nlohmann::json::parse(diff_json(report, "0"))["now"]["file"], hostile);
   report.base.renamed = true;

@@ -1,53 +1,22 @@
 // gpuplan check as JUnit XML, which Jenkins, GitLab, CircleCI and Azure read: a test case a check.
+#include <algorithm>
+
 #include "estimator/report/check_report.h"
+#include "estimator/report/xml_text.h"
 
 namespace gpuplan {
 namespace {
 
-// Characters that XML 1.0 has none of (w3.org/TR/xml, 2.2) become question marks; so do bytes that are not UTF-8.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = byte < 0x80 ? 1 : byte >= 0xf0 && byte < 0xf5 ? 4 : byte >= 0xe0 ? 3 : 2;
-    bool good = byte < 0x80 ? byte >= 0x20 || byte == '\n' || byte == '\t' : byte >= 0xc2 && byte < 0xf5;
-    if (i + length > text.size()) good = false;
-    for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
-    const std::string_view character = std::string_view(text).substr(i, good ? length : 1);
-    if (character == "\xef\xbf\xbe" || character == "\xef\xbf\xbf" ||
-        (character[0] == '\xed' && character[1] >= '\xa0'))
-      good = false;
-    i += character.size();
-    if (!good)
-      out += '?';
-    else if (character == "&")
-      out += "&amp;";
-    else if (character == "<")
-      out += "&lt;";
-    else if (character == ">")
-      out += "&gt;";
-    else if (character == "\"")
-      out += "&quot;";
-    else if (character == "\n")
-      out += "&#10;";
-    else
-      out += character;
-  }
-  return out;
-}
-
-std::string with_line_ends(std::string text) {
-  for (std::size_t at = 0; (at = text.find("&#10;", at)) != std::string::npos;) text.replace(at, 5, "\n");
-  return text;
-}
-
+// A line end in an attribute is a blank to whoever reads it, unless it is written as a reference.
 std::string attribute(const char* name, const std::string& value) {
-  return std::string(" ") + name + "=\"" + escaped(value) + "\"";
+  std::string text = xml_text(value);
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) text.replace(at, 1, "&#10;");
+  return std::string(" ") + name + "=\"" + text + "\"";
 }
 
 std::string element(const char* name, const std::string& message, const char* type, const std::string& body) {
   return std::string("      <") + name + attribute("message", message) + attribute("type", type) + ">" +
-         with_line_ends(escaped(body)) + "</" + name + ">\n";
+         xml_text(body) + "</" + name + ">\n";
 }
 
 std::string test_case(const CheckResult& result, const CheckReport& report) {
@@ -64,8 +33,7 @@ std::string test_case(const CheckResult& result, const CheckReport& report) {
                "/>\n";
       break;
     case State::warn:
-      inside = "      <system-out>" +
-               with_line_ends(escaped(headline(result) + "\n" + failure_text(result, report, style))) +
+      inside = "      <system-out>" + xml_text(headline(result) + "\n" + failure_text(result, report, style)) +
                "</system-out>\n";
       break;
     case State::fail:

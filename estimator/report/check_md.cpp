@@ -3,35 +3,17 @@
 
 #include "estimator/excerpt.h"
 #include "estimator/report/check_report.h"
+#include "estimator/report/escape.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::size_t kShownUnchanged = 5;
 
-// Names from files must not become markup, links or mentions: a zero-width space parts what GitHub would link.
+// Also within a table.
 std::string escaped(const std::string& text) {
-  constexpr const char* kApart = "\xe2\x80\x8b";
   std::string out;
-  for (const char c : printable_text(text)) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '@')
-      out += std::string("@") + kApart;
-    else if (c == '#')
-      out += std::string("\\#") + kApart;
-    else if (c == ':')
-      out += std::string(":") + kApart;
-    else if (std::string_view("\\`*_{}[]()|~!").find(c) != std::string_view::npos)
-      out += {'\\', c};
-    else
-      out += c;
-    if (out.ends_with("www")) out += kApart;
-  }
+  for (const char c : markdown_text(text)) out += c == '|' ? std::string("\\|") : std::string(1, c);
   return out;
 }
 

@@ -6,10 +6,12 @@
 
 namespace gpuplan {
 
-// https://github.github.com/gfm/#backslash-escapes: a backslash takes the meaning of any ASCII punctuation. A mention
-// is none where its @ is an entity: https://github.github.com/gfm/#entity-and-numeric-character-references.
+// https://github.github.com/gfm/#backslash-escapes: a backslash takes the meaning of any ASCII punctuation. Mentions,
+// issues and bare addresses are looked for in the text as it is shown, whatever it was escaped with; a zero-width space
+// parts them.
 std::string markdown_text(std::string_view text) {
   constexpr std::string_view kMarkup = "\\`*_{}[]()#+!~$";
+  constexpr const char* kApart = "\xe2\x80\x8b";
   std::string out;
   for (const char c : printable_text(text)) {
     if (c == '<')
@@ -18,12 +20,11 @@ std::string markdown_text(std::string_view text) {
       out += "&gt;";
     else if (c == '&')
       out += "&amp;";
-    else if (c == '@')
-      out += "&#64;";
     else {
       if (kMarkup.find(c) != std::string_view::npos) out += '\\';
       out += c;
     }
+    if (c == '@' || c == '#' || out.ends_with("://") || out.ends_with("www.")) out += kApart;
   }
   return out;
 }

@@ -138,7 +138,7 @@ write_model "$hostile" 8
 commit hostile
 write_model "$hostile" 16
 expect 0 '^  cause  configs/- \|`x`<b>@me.yaml:2  vars.width: 8 → 16$' HEAD -- "$hostile"
-expect 0 '^### configs/- .*&lt;b&gt;&#64;me' HEAD --format md -- "$hostile"
+expect 0 '^### configs/- .*&lt;b&gt;@.*me' HEAD --format md -- "$hostile"
 expect 0 '"file": "configs/-\\n' HEAD --format json -- "$hostile"
 git reset --quiet --hard HEAD~1
 
