@@ -58,6 +58,7 @@ class Screen : public StyledScreen {
     return question_.margin > 0 ? " beside the margin of " + number_text(100 * question_.margin) + " %" : "";
   }
   std::vector<std::string> heading() const;
+  std::vector<std::vector<std::string>> lines() const;
   std::vector<std::string> cells(const FitRow& row) const;
   std::string batch_cell(const FittingBatch& batch) const {
     return batch.samples > 0 ? format_count(batch.samples) : "-";
@@ -142,23 +143,58 @@ std::string Screen::instance_cell(const FitRow& row) const {
   return words;
 }
 
+// The heading and a row for each GPU that is shown.
+std::vector<std::vector<std::string>> Screen::lines() const {
+  std::vector<std::vector<std::string>> lines = {heading()};
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!shown(rows_[i])) continue;
+    std::vector<std::string> row = cells(rows_[i]);
+    row.resize(lines[0].size() - 1);
+    row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why
+                  : rows_[i].pareto       ? "faster for more money"
+                                          : "");
+    lines.push_back(std::move(row));
+  }
+  return lines;
+}
+
+namespace {
+
+std::size_t width_of(const std::vector<std::vector<std::string>>& lines) {
+  std::size_t width = 0;
+  for (std::size_t c = 0; c < lines[0].size(); ++c) {
+    std::size_t column = 0;
+    for (const std::vector<std::string>& line : lines) column = std::max(column, display_width(line[c]));
+    width += 2 + column;
+  }
+  return width;
+}
+
+// On a terminal that is too narrow: what people can do without first, until the rest fits. A pipe gets all.
+void drop_columns(std::vector<std::vector<std::string>>& lines, int columns) {
+  for (const char* name : {"power of two", "price of", "usable MiB", "USD/epoch", "needs", "instance", "scaling"}) {
+    if (width_of(lines) <= static_cast<std::size_t>(columns)) return;
+    const auto at = std::ranges::find(lines[0], name);
+    if (at == lines[0].end()) continue;
+    const auto first = at - lines[0].begin();
+    const bool pair = std::string_view(name) == "power of two";  // and what it needs
+    for (std::vector<std::string>& line : lines)
+      line.erase(line.begin() + first, line.begin() + first + (pair ? 2 : 1));
+  }
+}
+
+}  // namespace
+
 TextTable Screen::table() const {
-  const std::vector<std::string> names = heading();
+  std::vector<std::vector<std::string>> all = lines();
+  if (style_.interactive) drop_columns(all, style_.width);
+  const std::vector<std::string>& names = all[0];
   std::vector<TextTable::Align> columns(names.size(), right);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (i == 0 || names[i] == "shared by" || names[i] == "instance" || names[i] == "price of" || i + 1 == names.size())
       columns[i] = left;
   TextTable table(columns);
-  table.row(names);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (!shown(rows_[i])) continue;
-    std::vector<std::string> row = cells(rows_[i]);
-    row.resize(names.size() - 1);
-    row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why
-                  : rows_[i].pareto       ? "faster for more money"
-                                          : "");
-    table.row(row);
-  }
+  for (std::vector<std::string>& line : all) table.row(std::move(line));
   return table;
 }
 
