@@ -65,4 +65,11 @@ std::int64_t share_of(std::int64_t amount, std::int64_t hundredths) {
   return checked_add(checked_mul(amount / kWhole, hundredths), amount % kWhole * hundredths / kWhole);
 }
 
+std::string percentage_text(std::int64_t hundredths) {
+  std::string text = std::to_string(hundredths / 100);
+  if (const std::int64_t rest = hundredths % 100; rest != 0)
+    text += rest % 10 == 0 ? "." + std::to_string(rest / 10) : (rest < 10 ? ".0" : ".") + std::to_string(rest);
+  return text + " %";
+}
+
 }  // namespace gpuplan

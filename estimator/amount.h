@@ -24,5 +24,7 @@ std::optional<std::int64_t> read_amount(std::string_view text, std::span<const A
 
 /// So many hundredths of a percent of an amount, rounded down. Throws Error on overflow.
 std::int64_t share_of(std::int64_t amount, std::int64_t hundredths);
+/// "5 %", "0.25 %" of so many hundredths of a percent.
+std::string percentage_text(std::int64_t hundredths);
 
 }  // namespace gpuplan

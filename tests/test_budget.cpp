@@ -1,6 +1,8 @@
 // gpuplan.yaml: what is read of it, and what is refused.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "estimator/budget/read_budget.h"
 #include "estimator/budget/rounded_amount.h"
 #include "estimator/graph/glob.h"
@@ -198,8 +200,39 @@ TEST_CASE("budget: limits are rounded in their own unit, and never past the figu
   CHECK_EQ(rounded_amount(INT64_MAX, Unit::flop, " EFLOP", Rounding::up), "9.23 EFLOP");  // 9.2233...e18
 }
 
-TEST_CASE("budget: the schema is JSON, and knows every key that is read") {
-  const std::string schema = budget_json_schema(kKeys);
-  for (const char* key : {"\"micro_batches\"", "\"skip_until\"", "\"modules\"", "\"step_time\"", "\"inherited\""})
-    CHECK(has(schema, key));
+TEST_CASE("budget: percentages keep their zeros") {
+  CHECK_EQ(percentage_text(500), "5 %");
+  CHECK_EQ(percentage_text(105), "1.05 %");
+  CHECK_EQ(percentage_text(150), "1.5 %");
+  CHECK_EQ(percentage_text(25), "0.25 %");
+}
+
+namespace {
+
+// What each $ref of a schema points at is defined.
+void check_references(const nlohmann::json& part, const nlohmann::json& definitions) {
+  if (part.is_object() && part.contains("$ref")) {
+    const std::string target = part["$ref"];
+    REQUIRE(target.starts_with("#/$defs/"));
+    CHECK_MESSAGE(definitions.contains(target.substr(8)), target);
+  }
+  if (part.is_structured())
+    for (const nlohmann::json& inner : part) check_references(inner, definitions);
+}
+
+}  // namespace
+
+TEST_CASE("budget: the schema is JSON that refers to what it defines, and has every key that is read") {
+  const nlohmann::json schema = nlohmann::json::parse(budget_json_schema(kKeys));
+  check_references(schema, schema["$defs"]);
+  const nlohmann::json& check = schema["properties"]["checks"]["items"]["properties"];
+  for (const char* key : {"name", "model", "matrix", "budget", "message", "owner", "skip_until", "reason", "margin",
+                          "growth", "inherited", "set", "batch", "micro_batches", "micro-batches", "dtype"})
+    CHECK_MESSAGE(check.contains(key), key);
+  const nlohmann::json& budget = check["budget"]["properties"];
+  for (const Figure figure : figures_of_step()) CHECK(budget.contains(std::string(name_of(figure))));
+  CHECK(budget.contains("fits"));
+  CHECK(budget.contains("modules"));
+  for (const char* key : {"batch", "margin", "growth", "inherited", "set"})
+    CHECK_MESSAGE(schema["properties"]["defaults"]["properties"].contains(key), key);
 }

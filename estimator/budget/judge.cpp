@@ -130,13 +130,6 @@ class Judge {
     return most;
   }
 
-  static std::string percent_text(std::int64_t hundredths) {
-    std::string text = std::to_string(hundredths / 100);
-    if (const std::int64_t rest = hundredths % 100; rest != 0)
-      text += rest % 10 == 0 ? "." + std::to_string(rest / 10) : (rest < 10 ? ".0" : ".") + std::to_string(rest);
-    return text + " %";
-  }
-
   void add_growth(Figure figure, const GrowthBound& limit, std::int64_t value, std::int64_t base, State state) {
     Assertion a;
     a.kind = Assertion::Kind::growth;
@@ -146,7 +139,7 @@ class Judge {
     a.limit = allowed(limit, base);
     a.base = base;
     a.mark = limit.mark;
-    if (limit.hundredths) a.text = percent_text(*limit.hundredths);
+    if (limit.hundredths) a.text = percentage_text(*limit.hundredths);
     out_.push_back(std::move(a));
   }
 

@@ -24,8 +24,7 @@ std::string_view name_of(Level level) { return level == Level::off ? "off" : lev
 
 std::string text_of(const GrowthBound& bound) {
   std::string text;
-  if (bound.hundredths)
-    text = std::to_string(*bound.hundredths / 100) + "." + std::to_string(*bound.hundredths % 100) + " %";
+  if (bound.hundredths) text = percentage_text(*bound.hundredths);
   if (bound.amount) text += (text.empty() ? "" : " and ") + std::to_string(*bound.amount);
   return text;
 }
@@ -51,8 +50,7 @@ Sayings limits_of_check(const Check& check) {
   }
   for (const FitsOn& on : check.fits) said["fits " + on.gpu] = {on.gpu, on.mark};
   for (const ModuleBudget& module : check.modules) say_thresholds(module.limits, module.pattern + " ", said);
-  if (check.margin_hundredths > 0)
-    said["margin"] = {std::to_string(check.margin_hundredths) + " of 10,000", check.mark};
+  if (check.margin_hundredths > 0) said["margin"] = {percentage_text(check.margin_hundredths), check.mark};
   if (check.inherited != Level::error) said["inherited"] = {std::string(name_of(check.inherited)), check.mark};
   if (check.skip_until) said["skip_until"] = {date_text(*check.skip_until), check.skip_mark};
   return said;
