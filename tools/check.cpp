@@ -281,7 +281,9 @@ std::string github_log(const std::string& text) {
 int run_check(CheckOptions options) {
   const CheckFormat format = check_format(options.output);
   std::vector<CheckFile> files = check_files(options.output);
-  const TextStyle style = terminal_style(options.output);
+  TextStyle style = terminal_style(options.output);
+  // What is stored or compared is the same whatever the locale; a terminal gets what it can show.
+  if (!style.interactive) style.unicode = !options.output.ascii;
   std::vector<OutputFile> paths;
   for (CheckFile& file : files) {
     file.path = fs::absolute(file.path).string();
