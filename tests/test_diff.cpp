@@ -103,6 +103,7 @@ DiffReport example() {
                     "",
                     {"configs/gpt2.yaml", 31, 5, 1, "  - ln_f: LayerNorm(768)"},
                     {"3f2c1ab:configs/gpt2.yaml", 31, 5, 4, "  - drop: Dropout(0.1)"}}};
+  report.effects = Attribution{{{{0}, 2560 * kMiB}, {{1}, -60 * kMiB}}, 3 * kMiB};
   for (const char* text : {"peak +25%", "params +1M"}) {
     const GrowthLimit limit = read_growth_limit(text);
     const auto& totals = report.differences->totals;
@@ -330,7 +331,7 @@ TEST_CASE("hostile names stay names in every format") {
   CHECK(says(md,
              "&lt;img src=x&gt;@\xe2\x80\x8b"
              "me \\[y\\]\\(z\\)"));
-  CHECK(says(md, "`` a b [31m|`x`<img src=x>@me [y](z) ::error:::6 ``"));
+  CHECK(says(md, "`` a b [31m\\|`x`<img src=x>@me [y](z) ::error:::6 ``"));
   CHECK_EQ(nlohmann::json::parse(diff_json(report, "0"))["now"]["file"], hostile);
   report.base.renamed = true;
   report.base.rule = "to`p`ic";

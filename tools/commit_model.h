@@ -7,6 +7,8 @@
 
 namespace gpuplan {
 
+/// What --set, --seq and --phase say of a model's variables. Throws Error (usage).
+std::vector<Variable> variables_of(const RunOptions& options);
 /// The model that `options` names, with its --set. Throws Error.
 WrittenModel open_model(const RunOptions& options);
 /// The same of a file as a commit has it, with what it extends from the same commit; the model named in `options` is

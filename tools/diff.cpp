@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "estimator/compare/cause_models.h"
+#include "estimator/plan.h"
 #include "estimator/report/diff_report.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
@@ -51,9 +53,28 @@ void plan_side(OpenSide& open, const Planning& run, std::vector<std::string>& wa
   for (const std::string& warning : report.warnings)
     if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
   open.side.figures = figures_of(report);
+  open.layers = report.layers.size();
 }
 
-DiffReport compare(OpenSides sides, const std::vector<GrowthLimit>& limits) {
+// What each of several causes does to the peak: a plan for each, so that neither their number nor the model may be
+// huge.
+std::optional<Attribution> effects_of(const OpenSides& sides, const Planning& run, const DiffReport& report) {
+  constexpr std::size_t kMostCauses = 64, kMostLayers = 200'000;  // planned in all: a second or so
+  const std::size_t n = report.causes.size();
+  if (n < 2 || n > kMostCauses || n * sides.now.layers > kMostLayers) return std::nullopt;
+  const CauseModels models(*sides.base.written, *sides.now.written, report.causes);
+  const auto peak = [&](const Model& model) {
+    return plan(model, make_catalog(), run.run, run.gpu ? &*run.gpu : nullptr).peak.reading.allocated_bytes;
+  };
+  const std::vector<Variable>& set = sides.now.written->options.set;
+  Attribution effects = attribute(n, report.base.figures->allocated_bytes, report.now.figures->allocated_bytes,
+                                  [&](const std::vector<bool>& made) { return models.amount(made, set, peak); });
+  const bool none =
+      effects.together == 0 && std::ranges::all_of(effects.effects, [](const Effect& e) { return e.delta == 0; });
+  return none ? std::nullopt : std::optional(std::move(effects));
+}
+
+DiffReport compare(OpenSides sides, const Planning& run, const std::vector<GrowthLimit>& limits) {
   DiffReport report;
   report.base = std::move(sides.base.side);
   report.now = std::move(sides.now.side);
@@ -61,7 +82,10 @@ DiffReport compare(OpenSides sides, const std::vector<GrowthLimit>& limits) {
   report.differences = differences(*report.base.figures, *report.now.figures);
   report.run_changes = run_changes(*report.base.figures, *report.now.figures);
   report.causes_known = sides.base.written && sides.now.written;
-  if (report.causes_known) report.causes = causes(*sides.base.written, *sides.now.written, make_catalog());
+  if (report.causes_known) {
+    report.causes = causes(*sides.base.written, *sides.now.written, make_catalog());
+    report.effects = effects_of(sides, run, report);
+  }
   for (const GrowthLimit& limit : limits) {
     const auto found = std::ranges::find(report.differences->totals, limit.metric, &Difference::metric);
     if (found == report.differences->totals.end())
@@ -93,12 +117,13 @@ int run_diff(const DiffOptions& options) {
   const Planning run = prepare_run(options.run);
 
   OpenSides sides = open_sides(options.words, options.run);
-  if (!sides.base.written && !sides.now.written && !options.run_flags.empty())
+  const auto takes_flags = [](const OpenSide& side) { return side.written || side.is_trace; };
+  if (!takes_flags(sides.base) && !takes_flags(sides.now) && !options.run_flags.empty())
     throw Error(options.run_flags[0] + ": plans that are saved are not planned again", ErrorKind::usage);
   std::vector<std::string> warnings;
   plan_side(sides.base, run, warnings);
   plan_side(sides.now, run, warnings);
-  DiffReport report = compare(std::move(sides), limits);
+  DiffReport report = compare(std::move(sides), run, limits);
   if (!report.differences && !limits.empty())
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);

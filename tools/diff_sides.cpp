@@ -37,23 +37,43 @@ bool is_saved(const std::string& file) {
   return fs::is_regular_file(file, ignored) && is_saved_plan(read_start(file, kStart));
 }
 
-OpenSide saved_side(const std::string& file) {
-  SavedFigures saved = read_figures(*read_file_source(file));
-  OpenSide open;
-  open.side.name = open.side.file = file;
+void read_saved(const Source& source, OpenSide& open) {
+  SavedFigures saved = read_figures(source);
   open.side.figures = std::move(saved.figures);
   if (saved.version != kVersion)
-    open.warning = file + " was written by gpuplan " + (saved.version.empty() ? "of no version" : saved.version) +
-                   ", and this is " + std::string(kVersion) + ": a difference may be that of their rules";
+    open.warning = source.name + " was written by gpuplan " +
+                   (saved.version.empty() ? "of no version" : saved.version) + ", and this is " +
+                   std::string(kVersion) + ": a difference may be that of their rules";
+}
+
+OpenSide saved_side(const std::string& file) {
+  OpenSide open;
+  open.side.name = open.side.file = file;
+  read_saved(*read_file_source(file), open);
   return open;
+}
+
+// Its memory at the values of the flags: a trace has no layers.
+void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
+  const TraceFigures trace = trace_figures(source, run);
+  Figures& figures = open.side.figures.emplace();
+  figures.model = source.name;
+  figures.allocated_bytes = trace.allocated_bytes;
+  figures.reserved_bytes = trace.reserved_bytes;
+  figures.device_bytes = trace.device_bytes;
+  complete(figures.categories, trace.allocated_bytes);
+  complete(figures.modules, trace.allocated_bytes);
+  open.is_trace = true;
 }
 
 OpenSide file_side(const std::string& file, const RunOptions& run) {
   if (is_saved(file)) return saved_side(file);
-  refuse_learned_trace(file);
   OpenSide open;
   open.side.name = open.side.file = file;
-  open.written = open_model(with_model(run, file));
+  if (is_learned_trace(file))
+    read_trace(read_trace_file(file), run, open);
+  else
+    open.written = open_model(with_model(run, file));
   return open;
 }
 
@@ -133,16 +153,25 @@ class GitSides {
     if (!file) return;
     open.side.file = file->path;
     open.side.renamed = file->path != path;
-    open.written = open_model_at(*open.files, *file, run_);
+    if (is_trace_text(file->source->text))
+      read_trace(file->whole.empty() ? *file->source : read_trace_file(file->whole), run_, open);
+    else if (is_saved_plan(file->source->text))
+      read_saved(*file->source, open);
+    else
+      open.written = open_model_at(*open.files, *file, run_);
   }
 
   OpenSide working_tree() const {
     OpenSide open;
     open.side.name = kWorkingTree;
     if (!exists(model_)) return open;
-    refuse_learned_trace(model_);
     open.side.file = model_;
-    open.written = open_model(with_model(run_, model_));
+    if (is_saved(model_))
+      read_saved(*read_file_source(model_), open);
+    else if (is_learned_trace(model_))
+      read_trace(read_trace_file(model_), run_, open);
+    else
+      open.written = open_model(with_model(run_, model_));
     return open;
   }
 

@@ -51,7 +51,9 @@ std::shared_ptr<const Source> spec_of_standard_input(const std::shared_ptr<const
   return spec_of_text(text, recognise(text->text, text->name));
 }
 
-std::vector<Variable> variables(const RunOptions& options) {
+}  // namespace
+
+std::vector<Variable> variables_of(const RunOptions& options) {
   std::vector<Variable> list;
   for (const std::string& text : options.set) list.push_back(read_variable(text));
   if (!options.seq.empty()) list.push_back({"seq", whole_number("--seq", options.seq, 1, 1'000'000'000)});
@@ -68,8 +70,6 @@ std::vector<Variable> variables(const RunOptions& options) {
       if (list[i].name == list[k].name) throw Error("the variable " + list[i].name + " is set twice", ErrorKind::usage);
   return list;
 }
-
-}  // namespace
 
 std::shared_ptr<const Source> open_extended(std::string_view name, std::string_view relative_to) {
   if (name.starts_with(kZoo)) return read_zoo_source(name.substr(kZoo.size()));
@@ -119,7 +119,7 @@ std::shared_ptr<const Source> open_model(const std::string& model, std::vector<V
 
 WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
-  written.options.set = variables(options);
+  written.options.set = variables_of(options);
   written.options.open = open_extended;
   written.source = options.standard_input ? spec_of_standard_input(options.standard_input)
                                           : open_model(options.model, written.options.set);
@@ -131,14 +131,26 @@ Model load_model(const RunOptions& options) {
   return read_model(written.source, written.options);
 }
 
-WrittenModel open_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options) {
+namespace {
+
+// A text that is large is no model; other files are read by their importers, which want a file.
+std::shared_ptr<const Source> spec_at(const git::CommitFiles::File& file, std::vector<Variable>& set) {
+  const std::string& name = file.source->name;
   const FileKind kind = recognise(file.source->text, file.path);
-  if (!is_text(kind))
-    throw Error(file.source->name + " is " + std::string(describe(kind)) + ", which is read from a file on disk only")
-        .help("compare plans that are saved: gpuplan plan MODEL --format json");
+  if (is_text(kind) && !file.whole.empty()) throw Error(name + " is larger than 4 MiB, which no text of a model is");
+  if (is_text(kind)) return spec_of_text(file.source, kind);
+  if (!file.whole.empty()) return spec_of_file(file.whole, kind, set, name);
+  git::Spool copy;
+  copy.write(file.source->text);
+  return spec_of_file(copy.path(), kind, set, name);
+}
+
+}  // namespace
+
+WrittenModel open_model_at(git::CommitFiles& files, const git::CommitFiles::File& file, const RunOptions& options) {
   WrittenModel written;
-  written.source = spec_of_text(file.source, kind);
-  written.options.set = variables(options);
+  written.options.set = variables_of(options);
+  written.source = spec_at(file, written.options.set);
   written.options.open = [&files](std::string_view name, std::string_view relative_to) {
     const bool in_zoo = name.starts_with(kZoo) || relative_to.starts_with(kZoo);
     return in_zoo ? open_extended(name, relative_to) : files.open(name, relative_to);

@@ -44,17 +44,34 @@ std::string change_words(const CauseLine& cause, const TextStyle& style) {
   return cause.what + ": " + cause.from + arrow + cause.to;
 }
 
+// "+4.07 GiB": what a line does by itself.
+std::string effect_text(const CauseLine& cause, Figure figure, const TextStyle& style) {
+  if (cause.with_previous) return "with it";
+  return cause.effect ? format_growth(figure, *cause.effect, 0, style) : "not alone";
+}
+
 std::string causes_text(const CheckResult& result, const TextStyle& style) {
   if (result.causes.empty()) return "";
-  TextTable table({kLeft, kLeft, kLeft});
-  for (std::size_t i = 0; i < std::min(result.causes.size(), kMostCauses); ++i) {
+  const bool with_effects = result.together.has_value();
+  const Figure figure = lead(result)->figure;
+  std::vector<TextTable::Align> columns = {kLeft};
+  if (with_effects) columns.push_back(kRight);
+  columns.insert(columns.end(), {kLeft, kLeft});
+  TextTable table(columns);
+  const std::size_t shown = std::min(result.causes.size(), kMostCauses);
+  for (std::size_t i = 0; i < shown; ++i) {
     const CauseLine& cause = result.causes[i];
-    const std::string place = cause.file + ":" + std::to_string(cause.line);
-    table.row({i == 0 ? "cause" : "and", printable_text(place), printable_text(change_words(cause, style))});
+    std::vector<std::string> cells = {i == 0 ? "cause" : "and"};
+    if (with_effects) cells.push_back(effect_text(cause, figure, style));
+    cells.push_back(printable_text(cause.file + ":" + std::to_string(cause.line)));
+    cells.push_back(printable_text(change_words(cause, style)));
+    table.row(cells);
   }
+  if (with_effects && *result.together != 0)
+    table.row({"and", format_growth(figure, *result.together, 0, style), "together", ""});
   std::string out = table.text();
-  if (result.causes.size() > kMostCauses)
-    out += "         and " + std::to_string(result.causes.size() - kMostCauses) + " more lines\n";
+  if (result.causes.size() > shown)
+    out += "         and " + std::to_string(result.causes.size() - shown) + " more lines\n";
   return out;
 }
 

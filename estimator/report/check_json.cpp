@@ -64,7 +64,9 @@ Json lines_json(const std::vector<CauseLine>& lines) {
     list.push_back({{"at", c.file + ":" + std::to_string(c.line) + ":" + std::to_string(c.column)},
                     {"what", c.what},
                     {"from", or_null(c.from)},
-                    {"to", or_null(c.to)}});
+                    {"to", or_null(c.to)},
+                    {"effect", or_null(c.effect)},
+                    {"with_previous", c.with_previous}});
   return list;
 }
 
@@ -90,6 +92,7 @@ Json result_json(const CheckResult& result) {
             {"parts", parts_json(result.parts)},
             {"base_parts", parts_json(result.base_parts)}}},
           {"causes", lines_json(result.causes)},
+          {"causes_together", or_null(result.together)},
           {"limit_changes", lines_json(result.limit_changes)},
           {"ways_out", ways},
           {"message", or_null(check.message)},
@@ -119,8 +122,12 @@ Json figures_schema(bool may_be_null) {
 }
 
 Json result_schema() {
-  const Json lines = list_of(object(
-      {{"at", type("string")}, {"what", type("string")}, {"from", nullable("string")}, {"to", nullable("string")}}));
+  const Json lines = list_of(object({{"at", type("string")},
+                                     {"what", type("string")},
+                                     {"from", nullable("string")},
+                                     {"to", nullable("string")},
+                                     {"effect", nullable("integer")},
+                                     {"with_previous", type("boolean")}}));
   const Json parts =
       list_of(object({{"category", type("string")}, {"bytes", type("integer")}, {"confidence", type("string")}}));
   return object(
@@ -149,6 +156,7 @@ Json result_schema() {
         list_of(object({{"pattern", type("string")}, {"path", type("string")}, {"figures", figures_schema(false)}}))},
        {"peak", object({{"place", nullable("string")}, {"parts", parts}, {"base_parts", parts}})},
        {"causes", lines},
+       {"causes_together", nullable("integer")},
        {"limit_changes", lines},
        {"ways_out",
         list_of(object({{"flags", type("string")}, {"figure", type("string")}, {"value", type("integer")}}))},

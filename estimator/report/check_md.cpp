@@ -97,6 +97,7 @@ std::string causes(const CheckResult& result) {
     const CauseLine& c = result.causes[i];
     out += (i == 0 ? "**Cause** " : ", ") + escaped(c.file) + ":" + std::to_string(c.line) + " " + escaped(c.what) +
            ": " + (c.from.empty() ? "new" : escaped(c.from)) + " → " + (c.to.empty() ? "gone" : escaped(c.to));
+    if (c.effect) out += " (" + format_growth(lead(result)->figure, *c.effect, 0, {}) + " by itself)";
   }
   return out.empty() ? "" : out + "\n";
 }

@@ -16,9 +16,11 @@ namespace gpuplan {
 struct CauseLine {
   std::string file;
   int line = 0, column = 0;
-  std::string what;      // "vars.seq", "batch of gpt2"
-  std::string from, to;  // empty: added, removed
-  bool of_run = false;   // a run flag, which no parameter depends on
+  std::string what;                         // "vars.seq", "batch of gpt2"
+  std::string from, to;                     // empty: added, removed
+  bool of_run = false;                      // a run flag, which no parameter depends on
+  std::optional<std::int64_t> effect = {};  // what it does by itself to the lead's figure, where that has been planned
+  bool with_previous = false;               // it is one effect with the line before, and cannot be planned without it
 };
 
 /// A change that gets under the limit that was broken first, with what the limited figure is then.
@@ -40,6 +42,7 @@ struct CheckResult {
   std::vector<PeakPart> parts, base_parts;
   std::vector<ModuleBytes> modules;  // alive at the peak, largest first
   std::vector<CauseLine> causes;
+  std::optional<std::int64_t> together;  // what the causes do beyond their effects; nothing where they have none
   std::vector<CauseLine> limit_changes;  // limits, mutes and levels that the base had otherwise
   std::vector<BudgetWay> ways;
   std::vector<std::string> warnings;

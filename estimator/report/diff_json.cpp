@@ -72,6 +72,14 @@ Json causes_json(const DiffReport& report) {
   return list;
 }
 
+Json effects_json(const DiffReport& report) {
+  if (!report.effects) return nullptr;
+  Json list = Json::array();
+  for (const Effect& effect : report.effects->effects)
+    list.push_back({{"causes", effect.changes}, {"delta", effect.delta}});
+  return {{"effects", std::move(list)}, {"together", report.effects->together}};
+}
+
 // Every key is always there; more may be added, so unknown ones are allowed.
 Json object(Json properties) {
   Json required = Json::array();
@@ -110,6 +118,7 @@ std::string diff_json(const DiffReport& report, std::string_view version) {
                      {"parameters_by_module", rows_json(d.module_parameters)},
                      {"flops_by_module", rows_json(d.module_flops)},
                      {"causes", causes_json(report)},
+                     {"peak_bytes_by_cause", effects_json(report)},
                      {"run_changes", std::move(run)},
                      {"limits", std::move(limits)},
                      {"warnings", report.warnings}};
@@ -140,6 +149,10 @@ std::string diff_json_schema() {
                                 {"at", place},
                                 {"was_at", place}}));
   causes["type"] = {"array", "null"};
+  // Causes by their numbers in "causes", from 0, each planned without the others; those of one effect only together.
+  Json effects =
+      object({{"effects", list_of(object({{"causes", list_of(integer)}, {"delta", integer}}))}, {"together", integer}});
+  effects["type"] = {"object", "null"};
   const Json metrics = {{"enum", {"peak", "reserved", "device", "params", "flop", "seconds"}}};
   const Json units = {{"enum", {"bytes", "elements", "FLOP", "nanoseconds"}}};
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan.diff/1"}};
@@ -154,6 +167,7 @@ std::string diff_json_schema() {
                         {"parameters_by_module", rows},
                         {"flops_by_module", rows},
                         {"causes", causes},
+                        {"peak_bytes_by_cause", effects},
                         {"run_changes", list_of(object({{"name", text}, {"base", text}, {"now", text}}))},
                         {"limits", list_of(object({{"limit", text}, {"metric", metrics}, {"exceeded", boolean}}))},
                         {"warnings", list_of(text)}}));

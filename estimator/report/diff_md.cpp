@@ -20,29 +20,45 @@ std::string side_text(const DiffSide& side) {
 }
 
 std::string bytes_table(const std::string& title, const std::vector<Change>& changes, const Change& total,
-                        const TextStyle& style) {
+                        const TextStyle& style, bool is_markdown = false) {
   if (changes.empty()) return "";
   const std::vector<Change> list = largest_of(changes, kMostRows);
   const ByteColumn column = byte_column(list, total, style);
   TextTable table({kRight, kRight, kLeft});
   table.row({"Δ " + column.unit, "Δ %", title});
   for (std::size_t i = 0; i < list.size(); ++i)
-    table.row({column.rows[i], percent_text(list[i]), markdown_text(list[i].name)});
+    table.row({column.rows[i], percent_text(list[i]), is_markdown ? list[i].name : markdown_text(list[i].name)});
   table.row({"**" + column.total + "**", percent_text(total), "**total**"});
   return table.markdown() + "\n";
 }
 
-std::string reasons(const DiffReport& report) {
-  std::string out;
+std::string cause_words(const Cause& cause) {
+  const std::string place = place_text(cause);
+  return markdown_code(place.empty() ? "--set" : place) + " " + markdown_code(cause_text(cause, true));
+}
+
+// What each of several causes does to the peak by itself.
+std::string effects(const DiffReport& report, const TextStyle& style) {
+  const std::vector<CauseRow> rows = cause_rows(report);
+  if (rows.empty()) return "";
+  std::vector<Change> changes;
+  for (const CauseRow& row : rows) {
+    std::string name = row.rest ? "together" : "";
+    for (const std::size_t i : row.causes)
+      name += (name.empty() ? "" : row.rest ? ", with " : "<br>") + cause_words(report.causes[i]);
+    changes.push_back(row.effect);
+    changes.back().name = name;
+  }
+  return bytes_table("peak, by cause", changes, report.differences->totals.front().total, style, true);
+}
+
+std::string reasons(const DiffReport& report, const TextStyle& style) {
+  std::string out = effects(report, style);
   for (const RunChange& c : report.run_changes)
     out += "**Run** " + markdown_text(c.name + ": " + c.base + " → " + c.now) + "\n\n";
-  const std::size_t shown = std::min(report.causes.size(), kMostRows);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const std::string place = place_text(report.causes[i]);
-    out += "**Cause** " + markdown_code(place.empty() ? "--set" : place) + " " +
-           markdown_code(cause_text(report.causes[i], true)) + "\n\n";
-  }
-  if (shown < report.causes.size()) out += "and " + std::to_string(report.causes.size() - shown) + " more\n\n";
+  const std::size_t all = report.effects ? 0 : report.causes.size(), shown = std::min(all, kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) out += "**Cause** " + cause_words(report.causes[i]) + "\n\n";
+  if (shown < all) out += "and " + std::to_string(all - shown) + " more\n\n";
   return out;
 }
 
@@ -72,7 +88,7 @@ std::string diff_md(const DiffReport& report, const TextStyle& style) {
   for (const DiffReport::LimitVerdict& v : report.limits)
     out += std::string(v.exceeded ? "❌ " : "✅ ") + markdown_code(v.limit.text) + ": " +
            change_text(v.limit.metric, v.change, style) + "\n\n";
-  out += reasons(report);
+  out += reasons(report, style);
   std::vector<Change> categories = d.categories;
   for (Change& c : categories) c.name = category_words(c.name);
   const std::string tables = bytes_table("alive at the peak", categories, peak, style) +

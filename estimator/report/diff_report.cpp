@@ -1,8 +1,10 @@
 #include "estimator/report/diff_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "estimator/excerpt.h"
+#include "estimator/integers.h"
 #include "estimator/market/csv.h"
 
 namespace gpuplan {
@@ -39,6 +41,29 @@ std::string place_text(const Cause& cause) {
   return place.line == 0 ? "" : printable_text(place.file) + ":" + std::to_string(place.line);
 }
 
+std::vector<CauseRow> cause_rows(const DiffReport& report) {
+  if (!report.effects || !report.differences) return {};
+  const std::int64_t base = report.differences->totals.front().total.base;
+  const auto row = [&](std::vector<std::size_t> causes, std::int64_t delta) {
+    return CauseRow{std::move(causes), {"", base, checked_add(base, delta)}, false};
+  };
+  std::vector<CauseRow> rows;
+  std::vector<bool> known(report.causes.size(), false);
+  for (const Effect& effect : report.effects->effects) {
+    rows.push_back(row(effect.changes, effect.delta));
+    for (const std::size_t i : effect.changes) known[i] = true;
+  }
+  std::ranges::stable_sort(rows, [](const CauseRow& a, const CauseRow& b) {
+    return std::abs(a.effect.delta()) > std::abs(b.effect.delta());
+  });
+  CauseRow rest = row({}, report.effects->together);
+  rest.rest = true;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (!known[i]) rest.causes.push_back(i);
+  if (!rest.causes.empty() || report.effects->together != 0) rows.push_back(std::move(rest));
+  return rows;
+}
+
 std::string diff_csv(const DiffReport& report) {
   std::string out = "section,name,unit,base,now,delta\n";
   const auto line = [&](std::string_view section, std::string_view unit, const Change& c) {
@@ -51,6 +76,12 @@ std::string diff_csv(const DiffReport& report) {
   for (const Change& c : report.differences->modules) line("peak by module", "bytes", c);
   for (const Change& c : report.differences->module_parameters) line("params by module", "elements", c);
   for (const Change& c : report.differences->module_flops) line("flop by module", "FLOP", c);
+  for (const CauseRow& row : cause_rows(report)) {
+    std::string name;
+    for (const std::size_t i : row.causes)
+      name += (name.empty() ? "" : "; ") + place_text(report.causes[i]) + " " + cause_text(report.causes[i], true);
+    line("peak by cause", "bytes", {row.rest ? "together" : name, row.effect.base, row.effect.now});
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/compare/attribute.h"
 #include "estimator/compare/causes.h"
 #include "estimator/compare/differences.h"
 #include "estimator/compare/growth_limit.h"
@@ -28,6 +29,8 @@ struct DiffReport {
   std::optional<Differences> differences;  // where both sides have figures
   std::vector<Cause> causes;
   bool causes_known = false;  // not of plans that were saved, which have no text
+  /// What each of `causes` does to the allocated peak; nothing for a single one, or for more than could be planned.
+  std::optional<Attribution> effects;
   std::vector<RunChange> run_changes;
   struct LimitVerdict {
     GrowthLimit limit;
@@ -56,5 +59,14 @@ std::string_view unit_of(Metric metric);
 std::string cause_text(const Cause& cause, bool unicode);
 /// "configs/gpt2.yaml:6"; empty where there is no place.
 std::string place_text(const Cause& cause);
+
+/// The causes with what each does to the peak, the largest effect first; the rows sum to the difference. Empty where
+/// that is not known.
+struct CauseRow {
+  std::vector<std::size_t> causes;  // of one effect; of the rest those that cannot be planned alone
+  Change effect;                    // on the peak of the base
+  bool rest = false;                // what they do only together
+};
+std::vector<CauseRow> cause_rows(const DiffReport& report);
 
 }  // namespace gpuplan

@@ -13,6 +13,11 @@ constexpr auto kLeft = TextTable::Align::left;
 constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kShownRows = 12;  // of one table; -v shows all
 
+std::string cause_place(const Cause& cause) {
+  const std::string place = place_text(cause);
+  return place.empty() ? "--set" : place;
+}
+
 class Screen : public StyledScreen {
  public:
   Screen(const DiffReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
@@ -25,6 +30,7 @@ class Screen : public StyledScreen {
                      const Change& total) const;
   std::string tables() const;
   std::string reasons() const;
+  std::string effects() const;
   std::string limits() const;
 
  private:
@@ -120,21 +126,50 @@ std::string Screen::tables() const {
                          : "");
 }
 
+// What each of several causes does to the peak by itself.
+std::string Screen::effects() const {
+  const std::vector<CauseRow> rows = cause_rows(report_);
+  if (rows.empty()) return "";
+  const Change& total = report_.differences->totals.front().total;
+  std::vector<Change> changes;
+  for (const CauseRow& row : rows) changes.push_back(row.effect);
+  const std::vector<Change> list = shown(changes);
+  const ByteColumn column = byte_column(list, total, style_);
+  const std::string delta = style_.unicode ? "Δ " : "+/- ";
+  TextTable table({kRight, kRight, kLeft, kLeft});
+  table.row({delta + column.unit, delta + "%", "peak, by cause", ""});
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::string amount = column.rows[i], percent = percent_text(list[i]);
+    const bool others = i + 1 == list.size() && list.size() < rows.size();
+    if (others || rows[i].rest) {
+      table.row({amount, percent, others ? list[i].name : "together", others ? "-v shows all" : ""});
+      amount = "not alone";
+      percent = "";
+    }
+    if (others) continue;
+    for (const std::size_t k : rows[i].causes) {
+      table.row({amount, percent, cause_place(report_.causes[k]), cause_text(report_.causes[k], style_.unicode)});
+      amount = rows[i].rest ? "not alone" : "with it";
+      percent = "";
+    }
+  }
+  table.row({column.total, percent_text(total), "TOTAL", ""});
+  return "\n" + table.text();
+}
+
 std::string Screen::reasons() const {
   TextTable table({kLeft, kLeft, kLeft});
   for (const RunChange& c : report_.run_changes)
     table.row({"run", printable_text(c.name), printable_text(c.base) + arrow() + printable_text(c.now)});
-  const std::size_t most = style_.verbose ? report_.causes.size() : std::min(report_.causes.size(), kShownRows);
-  for (std::size_t i = 0; i < most; ++i) {
-    const std::string place = place_text(report_.causes[i]);
-    table.row({"cause", place.empty() ? "--set" : place, cause_text(report_.causes[i], style_.unicode)});
-  }
+  const std::size_t all = report_.effects ? 0 : report_.causes.size();
+  const std::size_t most = style_.verbose ? all : std::min(all, kShownRows);
+  for (std::size_t i = 0; i < most; ++i)
+    table.row({"cause", cause_place(report_.causes[i]), cause_text(report_.causes[i], style_.unicode)});
   std::string out = table.text();
-  if (most < report_.causes.size())
-    out += "  and " + std::to_string(report_.causes.size() - most) + " more: -v shows all\n";
+  if (most < all) out += "  and " + std::to_string(all - most) + " more: -v shows all\n";
   if (report_.causes_known && report_.causes.empty() && report_.run_changes.empty() && report_.differences)
     out += "  the models are the same once resolved\n";
-  return out.empty() ? "" : "\n" + out;
+  return effects() + (out.empty() ? "" : "\n" + out);
 }
 
 std::string Screen::limits() const {

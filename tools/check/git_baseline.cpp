@@ -91,19 +91,26 @@ class CommitChecks {
     // As the base's file has it, from the folder that this was in.
     const std::string path = of_file_ ? (folder_ / before.model).lexically_normal().generic_string()
                                       : git::path_in_repository(files_.repository(), before.model);
-    const std::optional<git::CommitFiles::File> file = files_.find(path);
-    if (!file) return add_note("new: no " + path + " at " + git::short_id(files_.commit()));
-    if (file->path != path)
+    std::optional<git::CommitFiles::File> file = files_.find(path);
+    if (!file) file = files_.find(path + "/config.json");  // a folder of Hugging Face's
+    if (!file) return add_note(why_no_file(path));
+    if (file->path != path && file->path != path + "/config.json")
       add_note("was " + file->path);
     else if (before.model != head.model)
       add_note("was " + before.model);
     if (is_recorded(file->source->text)) {
       Check own = before;
       std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
-      base.measured = recorded_figures(*file->source, options_of(own));
+      const Source all = file->whole.empty() ? *file->source : read_recorded(file->whole, file->source->name);
+      base.measured = recorded_figures(all, options_of(own));
       return;
     }
     base.model = open_model_at(files_, *file, options);
+  }
+
+  std::string why_no_file(const std::string& path) const {
+    if (!git::is_tracked(files_.repository(), path)) return "no base: " + path + " is not in git";
+    return "new: no " + path + " at " + git::short_id(files_.commit());
   }
 
   git::CommitFiles files_;

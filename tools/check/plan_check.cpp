@@ -10,6 +10,7 @@
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/check/budget_file.h"
+#include "tools/check/cause_lines.h"
 #include "tools/check/changes.h"
 #include "tools/check/price.h"
 #include "tools/check/recorded.h"
@@ -57,6 +58,20 @@ decltype(SpecOptions::open) within(const std::filesystem::path& top, decltype(Sp
   };
 }
 
+// What an assertion is about, in another plan. A cost is the price of the same GPU: not planned.
+std::int64_t figure_of(const Assertion& a, const Planning& planning, const Gpu* fits) {
+  if (fits != nullptr) return plan(planning.model, make_catalog(), planning.run, fits).peak.device_bytes;
+  const Report report = make_report(planning);
+  FigureValues figures = figure_values(report);
+  if (!a.pattern.empty()) {
+    figures = {};
+    for (const ModuleFigures& module : matching_modules(report, a.pattern))
+      if (module.path == a.subject) figures = module.figures;
+  }
+  if (!figures[a.figure]) throw Error(std::string(name_of(a.figure)) + " is not known");
+  return *figures[a.figure];
+}
+
 // The words of an Error in one line, with its place.
 std::string one_line(const Error& error) {
   return error.line() == 0 ? error.message()
@@ -64,17 +79,6 @@ std::string one_line(const Error& error) {
 }
 
 }  // namespace
-
-// One side of a comparison: a model planned as a check says, or a recording's figures.
-struct CheckPlanner::Side {
-  Measured measured;
-  Check check;           // the base's may have other run flags
-  bool planned = false;  // else there are figures only, and nothing of what follows but `fits`
-  Planning planning;
-  Report report;
-  WrittenModel written;
-  std::map<std::string, std::int64_t> fits;  // device bytes by the GPU's title, where they were saved
-};
 
 CheckPlanner::CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today)
     : top_(std::move(top)), base_(base), today_(today) {}
@@ -84,9 +88,9 @@ CheckResult CheckPlanner::run(const Check& check) {
   result.check = check;
   try {
     if (top_) refuse_foreign_model(check, *top_);
-    const Side head = is_recorded_file(check.model) ? recorded_head(check) : plan_head(check, result);
+    const CheckSide head = is_recorded_file(check.model) ? recorded_head(check) : plan_head(check, result);
     result.measured = head.measured;
-    const std::optional<Side> base = base_ != nullptr ? base_side(check, result) : std::nullopt;
+    const std::optional<CheckSide> base = base_ != nullptr ? base_side(check, result) : std::nullopt;
     if (base) {
       result.base = base->measured.figures;
       note_unknown_figures(check, *base, result);
@@ -109,14 +113,14 @@ CheckResult CheckPlanner::run(const Check& check) {
 }
 
 // A recording has figures, and no model that could be planned otherwise. It is of one run: defaults are not about it.
-CheckPlanner::Side CheckPlanner::recorded_head(const Check& check) {
+CheckSide CheckPlanner::recorded_head(const Check& check) {
   if (!check.modules.empty()) throw Error(check.model + " is a recording: it has no modules").at(check.modules[0].mark);
   Check own = check;
   std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
-  Side side;
+  CheckSide side;
   side.check = check;
   try {
-    side.measured = recorded_figures(read_recorded(check.model), options_of(own));
+    side.measured = recorded_figures(read_recorded(check.model, check.model), options_of(own));
   } catch (const Error& error) {
     throw Error(error).at(own.settings.empty() ? check.model_mark : own.settings.front().mark);
   }
@@ -124,7 +128,7 @@ CheckPlanner::Side CheckPlanner::recorded_head(const Check& check) {
 }
 
 // Growth that cannot be measured is said, not passed over.
-void CheckPlanner::note_unknown_figures(const Check& check, const Side& base, CheckResult& result) {
+void CheckPlanner::note_unknown_figures(const Check& check, const CheckSide& base, CheckResult& result) {
   for (const Growth& g : check.growth)
     if (!base.measured.figures[g.figure])
       result.warnings.push_back(check.name + ": the base has no " + std::string(name_of(g.figure)) +
@@ -146,10 +150,10 @@ Planning CheckPlanner::prepare(const Check& check, const RunOptions& options) {
   return planning;
 }
 
-CheckPlanner::Side CheckPlanner::plan_head(const Check& check, CheckResult& result) {
+CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
   RunOptions options = options_of(check);
   options.model = check.model;
-  Side side;
+  CheckSide side;
   side.check = check;
   side.planning = prepare(check, options);
   try {
@@ -170,7 +174,7 @@ CheckPlanner::Side CheckPlanner::plan_head(const Check& check, CheckResult& resu
 }
 
 // The figures of a planned side, as `check` asks for them.
-void CheckPlanner::finish(const Check& check, Side& side, std::string* price) {
+void CheckPlanner::finish(const Check& check, CheckSide& side, std::string* price) {
   side.planned = true;
   side.measured = measure(side.report, check);
   if (!limits(check, Figure::cost) || !side.planning.gpu || !side.report.time) return;
@@ -181,9 +185,9 @@ void CheckPlanner::finish(const Check& check, Side& side, std::string* price) {
 }
 
 // Nothing where the base has no such check or it cannot be planned, which the result then says.
-std::optional<CheckPlanner::Side> CheckPlanner::base_side(const Check& check, CheckResult& result) {
+std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult& result) {
   try {
-    Side side;
+    CheckSide side;
     {
       const std::lock_guard lock(mutex_);  // of what reads from git
       BaseCheck before = base_->find(check);
@@ -213,8 +217,8 @@ std::optional<CheckPlanner::Side> CheckPlanner::base_side(const Check& check, Ch
   }
 }
 
-std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Side& head, const Side* base) {
-  const auto device_bytes = [](const Side& side, const Gpu& gpu) -> std::optional<std::int64_t> {
+std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const CheckSide& head, const CheckSide* base) {
+  const auto device_bytes = [](const CheckSide& side, const Gpu& gpu) -> std::optional<std::int64_t> {
     if (side.planned) return plan(side.planning.model, make_catalog(), side.planning.run, &gpu).peak.device_bytes;
     const auto saved = side.fits.find(gpu.title);
     return saved != side.fits.end() ? std::optional(saved->second) : side.measured.figures[Figure::device];
@@ -235,36 +239,41 @@ std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Side&
   return fits;
 }
 
-// The lines behind a difference: of gpuplan.yaml, and of the model.
-void CheckPlanner::add_causes(const Side& head, const Side& base, CheckResult& result) {
-  result.causes = changed_settings(head.check, base.check);
-  const std::lock_guard lock(mutex_);  // what the base's model extends is read from git
-  for (const Cause& cause : causes(base.written, head.written, make_catalog()))
-    if (!cause.at.file.empty())
-      result.causes.push_back({.file = cause.at.file,
-                               .line = cause.at.line,
-                               .column = cause.at.column,
-                               .what = cause.what + (cause.kind == Cause::Kind::moved ? " moved" : ""),
-                               .from = cause.from,
-                               .to = cause.to});
+void CheckPlanner::add_causes(const CheckSide& head, const CheckSide& base, CheckResult& result) {
+  CheckCauses causes;
+  {
+    const std::lock_guard lock(mutex_);  // what the base's model extends is read from git
+    causes = check_causes(head, base);
+  }
+  const Assertion& broken = *lead(result);
+  const std::optional<Gpu> fits = gpu_of_fits(broken, result.check);
+  const OtherPlans plans{
+      .prepare = [&](const Check& check) { return prepare(check, options_of(check)); },
+      .figure = [&](const Planning& planning) { return figure_of(broken, planning, fits ? &*fits : nullptr); }};
+  tell_causes(causes, head, base, broken, plans, result);
 }
 
 // Changes that get the figure under its limit, where it is about memory.
-void CheckPlanner::explain(const Side& head, CheckResult& result) {
+void CheckPlanner::explain(const CheckSide& head, CheckResult& result) {
   const Assertion& broken = *lead(result);
   const bool above = broken.kind == Assertion::Kind::max || broken.kind == Assertion::Kind::growth ||
                      broken.kind == Assertion::Kind::fits;
   if (!above || unit_of(broken.figure) != Unit::bytes) return;
   const Ceiling ceiling{.amount = [&](const Report& r) { return *figure_values(r)[broken.figure]; },
                         .most = broken.limit};
-  std::optional<Gpu> gpu = head.planning.gpu;
-  for (const FitsOn& on : result.check.fits)
-    if (broken.kind == Assertion::Kind::fits && on.mark.line == broken.mark.line &&
-        on.mark.column == broken.mark.column)
-      gpu = gpu_of(on.gpu);
+  std::optional<Gpu> gpu = gpu_of_fits(broken, result.check);
+  if (!gpu) gpu = head.planning.gpu;
   for (WayUnder& way :
        ways_under(head.planning.model, make_catalog(), head.planning.run, gpu ? &*gpu : nullptr, ceiling))
     result.ways.push_back({.flags = std::move(way.flags), .figure = broken.figure, .value = way.amount});
+}
+
+// The GPU that a limit of `fits` is about.
+std::optional<Gpu> CheckPlanner::gpu_of_fits(const Assertion& a, const Check& check) {
+  for (const FitsOn& on : check.fits)
+    if (a.kind == Assertion::Kind::fits && on.mark.line == a.mark.line && on.mark.column == a.mark.column)
+      return gpu_of(on.gpu);
+  return std::nullopt;
 }
 
 Gpu CheckPlanner::gpu_at(const FitsOn& on) {

@@ -12,6 +12,7 @@
 #include "estimator/market/instance.h"
 #include "estimator/report/check_report.h"
 #include "tools/check/baseline.h"
+#include "tools/check/check_side.h"
 #include "tools/planning.h"
 
 namespace gpuplan {
@@ -27,16 +28,16 @@ class CheckPlanner {
   CheckResult run(const Check& check);
 
  private:
-  struct Side;
   Planning prepare(const Check& check, const RunOptions& options);
-  Side recorded_head(const Check& check);
-  Side plan_head(const Check& check, CheckResult& result);
-  void finish(const Check& check, Side& side, std::string* price);
-  std::optional<Side> base_side(const Check& check, CheckResult& result);
-  static void note_unknown_figures(const Check& check, const Side& base, CheckResult& result);
-  std::vector<FitsFigures> plan_fits(const Check& check, const Side& head, const Side* base);
-  void add_causes(const Side& head, const Side& base, CheckResult& result);
-  void explain(const Side& head, CheckResult& result);
+  CheckSide recorded_head(const Check& check);
+  CheckSide plan_head(const Check& check, CheckResult& result);
+  void finish(const Check& check, CheckSide& side, std::string* price);
+  std::optional<CheckSide> base_side(const Check& check, CheckResult& result);
+  static void note_unknown_figures(const Check& check, const CheckSide& base, CheckResult& result);
+  std::vector<FitsFigures> plan_fits(const Check& check, const CheckSide& head, const CheckSide* base);
+  void add_causes(const CheckSide& head, const CheckSide& base, CheckResult& result);
+  std::optional<Gpu> gpu_of_fits(const Assertion& a, const Check& check);
+  void explain(const CheckSide& head, CheckResult& result);
   Gpu gpu_at(const FitsOn& on);
   Gpu gpu_of(const std::string& text);
   const std::vector<Instance>& instances();

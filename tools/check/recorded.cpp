@@ -27,8 +27,10 @@ bool is_recorded_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored) && is_recorded(read_start(path, kStart));
 }
 
-Source read_recorded(const std::string& path) {
-  return is_learned_trace(path) ? read_trace_file(path) : *read_file_source(path);
+Source read_recorded(const std::string& path, const std::string& name) {
+  Source source = is_learned_trace(path) ? read_trace_file(path) : *read_file_source(path);
+  source.name = name;
+  return source;
 }
 
 Measured recorded_figures(const Source& source, const RunOptions& run) {

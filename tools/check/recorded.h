@@ -18,7 +18,7 @@ bool is_recorded_file(const std::string& path);
 /// Its figures. A learned trace is planned at the values that `run` gives; a saved plan or report is of one run, so
 /// that flags are refused. Throws Error.
 Measured recorded_figures(const Source& source, const RunOptions& run);
-/// The text of the file that a check names.
-Source read_recorded(const std::string& path);
+/// The text of the file `path`, called `name`. Throws Error.
+Source read_recorded(const std::string& path, const std::string& name);
 
 }  // namespace gpuplan

@@ -24,16 +24,19 @@ class CommitFiles {
   struct File {
     std::string path;                      // in the commit: another than was asked for where it has been renamed since
     std::shared_ptr<const Source> source;  // named "3f2c1ab:configs/gpt2.yaml", as git show takes it
+    std::string whole;             // of more than 4 MiB: a file that has all of it, the source has its beginning only
+    std::shared_ptr<Spool> spool;  // which that may be
   };
   /// The file that is called `path` on the other side: of that name, else the one that git says was renamed to it.
-  /// Nothing where it is new. Throws Error as Objects::file_at.
+  /// Nothing where it is new. What Git LFS keeps is read from where the clone has it. Throws Error as Objects::file_at.
   std::optional<File> find(const std::string& path);
   /// SpecOptions::open of sources that find() gave: the file `name` as seen from that of the source `relative_to`, in
   /// the same commit. Throws Error: there is none.
   std::shared_ptr<const Source> open(std::string_view name, std::string_view relative_to);
 
  private:
-  std::shared_ptr<const Source> read(const std::string& path);
+  std::optional<File> read(const std::string& path);
+  void read_lfs_content(const std::string& sha256, File& file) const;
 
   std::filesystem::path repository_;
   std::string commit_, compared_with_;

@@ -12,7 +12,8 @@ namespace gpuplan::git {
 
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;  // as of files that are read from disk
+constexpr std::size_t kMaxFileBytes = std::size_t{4} << 20;   // as of files that are read from disk
+constexpr std::size_t kMaxLargeBytes = std::size_t{1} << 31;  // of an ONNX model: protobuf's limit
 constexpr std::size_t kAnySize = std::numeric_limits<std::size_t>::max();
 constexpr int kMaxLinks = 40;  // as Linux follows at most: path_resolution(7)
 
@@ -24,6 +25,12 @@ std::deque<std::string> parts_of(const std::string& path) {
     from = end + 1;
   }
   return parts;
+}
+
+std::string joined(const auto& parts) {
+  std::string path;
+  for (const std::string& part : parts) path += (path.empty() ? "" : "/") + part;
+  return path;
 }
 
 std::string in_hexadecimal(std::string_view bytes) {
@@ -46,7 +53,7 @@ Objects::Objects(std::filesystem::path repository) : repository_(std::move(repos
 
 // https://git-scm.com/docs/git-cat-file#_batch_output: "<oid> <type> <size>\n<contents>\n", or "<name> missing\n".
 // Only ids that git gave us are asked for, so that no name of a file, which may have a newline, is part of the talk.
-std::optional<std::string> Objects::object(const std::string& name, std::size_t limit) {
+std::optional<std::string> Objects::object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large) {
   if (!git_) git_ = start(repository_, {"cat-file", "--batch"});
   if (!git_->write(name + "\n")) throw Error("git cat-file has ended", ErrorKind::environment);
   const std::string head = git_->read_line();
@@ -60,17 +67,35 @@ std::optional<std::string> Objects::object(const std::string& name, std::size_t 
     git_.reset();
     throw failure({.status = status, .output = {}, .errors = rest.errors});
   }
-  if (size > limit) {
+  const bool is_large = size > limit;
+  if (is_large && (large == nullptr || size > kMaxLargeBytes)) {
     git_.reset();  // rather than reading all of it
-    throw Error("it is larger than 4 MiB, which no model is");
+    throw Error(large == nullptr ? "it is larger than 4 MiB, which no text of a model is"
+                                 : "it is larger than 2 GiB, which no model is");
   }
-  std::string text = git_->read(size);
+  std::string text = git_->read(is_large ? limit : size);
+  if (is_large) {
+    *large = std::make_shared<Spool>();
+    spool(text, size - text.size(), **large);
+  }
   git_->read(1);
   return text;
 }
 
-std::string Objects::require_object(const std::string& name, std::size_t limit) {
-  if (std::optional<std::string> text = object(name, limit)) return std::move(*text);
+// What has been read of a large object, and then the rest of it.
+void Objects::spool(std::string& start, std::size_t rest, Spool& into) {
+  constexpr std::size_t kChunk = std::size_t{1} << 20;
+  into.write(start);
+  while (rest > 0) {
+    const std::string chunk = git_->read(std::min(kChunk, rest));
+    if (chunk.empty()) throw Error("git cat-file has ended", ErrorKind::environment);
+    into.write(chunk);
+    rest -= chunk.size();
+  }
+}
+
+std::string Objects::require_object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large) {
+  if (std::optional<std::string> text = object(name, limit, large)) return std::move(*text);
   throw Error("git has no object " + name + ": the clone leaves out what it has not needed yet", ErrorKind::environment)
       .help("clone without --filter, or read it once: git cat-file -e " + name);
 }
@@ -93,22 +118,24 @@ const Objects::Tree& Objects::tree(const std::string& name) {
 }
 
 // As a file system resolves a path, part by part, with the commit's tree for its root.
-std::string Objects::find(const std::string& commit, const std::string& path) {
+Objects::Found Objects::find(const std::string& commit, const std::string& path) {
   if (path.starts_with('/')) throw leads_out(path);
   std::deque<std::string> left = parts_of(path);
   std::vector<std::string> trees = {commit + "^{tree}"};  // those that are entered, the root first
+  std::vector<std::string> folders;                       // their names but for the root's
   for (int links = 0; !left.empty();) {
     const std::string name = left.front();
     left.pop_front();
     if (name == ".") continue;
     if (name == "..") {
+      if (folders.empty()) throw leads_out(path);
       trees.pop_back();
-      if (trees.empty()) throw leads_out(path);
+      folders.pop_back();
       continue;
     }
     const Tree& here = tree(trees.back());
     const auto entry = here.find(name);
-    if (entry == here.end()) return "";
+    if (entry == here.end()) return {};
     const std::string& mode = entry->second.mode;
     if (mode == "120000") {
       if (++links > kMaxLinks) throw Error(path + " is a symbolic link that leads back to itself");
@@ -118,23 +145,46 @@ std::string Objects::find(const std::string& commit, const std::string& path) {
       left.insert(left.begin(), parts.begin(), parts.end());
     } else if (mode == "40000") {
       trees.push_back(entry->second.id);
+      folders.push_back(name);
+    } else if (mode == "160000") {
+      folders.push_back(name);
+      return {.id = entry->second.id, .submodule = joined(folders), .path = joined(left)};
     } else {
-      // Else a file where a folder should be, or a submodule.
-      return mode.starts_with("100") && left.empty() ? entry->second.id : "";
+      // Else a file where a folder should be.
+      return {.id = mode.starts_with("100") && left.empty() ? entry->second.id : "", .submodule = {}, .path = {}};
     }
   }
-  return "";  // a folder
+  return {};  // a folder
 }
 
-std::optional<std::string> Objects::file_at(const std::string& commit, const std::string& path) {
-  const std::string id = find(commit, path);
-  if (id.empty()) return std::nullopt;
+std::optional<std::string> Objects::file_at(const std::string& commit, const std::string& path,
+                                            std::shared_ptr<Spool>* large) {
+  const Found found = find(commit, path);
+  if (found.id.empty()) return std::nullopt;
+  if (!found.submodule.empty()) return file_of_submodule(found, large);
   try {
-    return require_object(id, kMaxFileBytes);
+    return require_object(found.id, kMaxFileBytes, large);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::input) throw;
     throw Error(short_id(commit) + ":" + path + ": " + error.message());
   }
+}
+
+// In the commit that the repository has its submodule at.
+std::optional<std::string> Objects::file_of_submodule(const Found& found, std::shared_ptr<Spool>* large) {
+  if (found.path.empty()) return std::nullopt;
+  const std::filesystem::path folder = repository_ / found.submodule;
+  std::error_code ignored;
+  // Else git would look into the repository around it.
+  if (!std::filesystem::exists(folder / ".git", ignored))
+    throw Error(found.submodule + " is a submodule that is not checked out", ErrorKind::environment)
+        .help("git submodule update --init " + found.submodule);
+  std::unique_ptr<Objects>& objects = submodules_[found.submodule];
+  if (!objects) objects = std::make_unique<Objects>(folder);
+  if (!commit_called(folder, found.id))
+    throw Error("the submodule " + found.submodule + " lacks its commit " + short_id(found.id), ErrorKind::environment)
+        .help("git -C " + found.submodule + " fetch origin " + found.id);
+  return objects->file_at(found.id, found.path, large);
 }
 
 }  // namespace gpuplan::git

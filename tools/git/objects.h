@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/git/child.h"
+#include "tools/git/spool.h"
 
 namespace gpuplan::git {
 
@@ -18,10 +19,12 @@ class Objects {
   explicit Objects(std::filesystem::path repository);
 
   /// The text of the file at `path` ("configs/gpt2.yaml", parts joined by '/') in the tree of `commit`, a full id;
-  /// nothing where there is no file. Symbolic links are followed within the tree. Throws Error: a path or a link that
-  /// leads out of the repository, links that lead to each other, a file that is larger than 4 MiB; environment where
-  /// the clone lacks the commit or the file.
-  std::optional<std::string> file_at(const std::string& commit, const std::string& path);
+  /// nothing where there is no file. Symbolic links are followed within the tree, and so are submodules into the commit
+  /// that theirs is at. Of a file larger than 4 MiB its beginning, and all of it in `large`. Throws Error: a path or a
+  /// link that leads out of the repository, links that lead to each other, a large file without `large` or above 2 GiB;
+  /// environment where the clone, or a submodule's, lacks the commit or the file.
+  std::optional<std::string> file_at(const std::string& commit, const std::string& path,
+                                     std::shared_ptr<Spool>* large = nullptr);
 
  private:
   struct Entry {
@@ -30,15 +33,22 @@ class Objects {
   };
   using Tree = std::map<std::string, Entry>;
 
-  /// The id of the file; empty where there is none.
-  std::string find(const std::string& commit, const std::string& path);
+  // What a path leads to: a file, or a place in a submodule; an empty id: nothing.
+  struct Found {
+    std::string id;
+    std::string submodule, path;  // the submodule's folder, and the path within it
+  };
+  Found find(const std::string& commit, const std::string& path);
+  std::optional<std::string> file_of_submodule(const Found& found, std::shared_ptr<Spool>* large);
   const Tree& tree(const std::string& name);
-  std::optional<std::string> object(const std::string& name, std::size_t limit);
-  std::string require_object(const std::string& name, std::size_t limit);
+  std::optional<std::string> object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large);
+  std::string require_object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large = nullptr);
+  void spool(std::string& start, std::size_t rest, Spool& into);
 
   std::filesystem::path repository_;
   std::unique_ptr<Child> git_;
-  std::map<std::string, Tree> trees_;  // by what was asked for
+  std::map<std::string, Tree> trees_;                           // by what was asked for
+  std::map<std::string, std::unique_ptr<Objects>> submodules_;  // by their folders
 };
 
 }  // namespace gpuplan::git

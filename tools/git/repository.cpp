@@ -41,6 +41,13 @@ std::string path_in_repository(const fs::path& repository, const fs::path& path)
   return relative.generic_string();
 }
 
+bool is_tracked(const fs::path& repository, const std::string& path) {
+  for (fs::path name = path; !name.empty(); name = name.parent_path())
+    if (!run(repository, {"ls-files", "-z", "--cached", "--", ":(literal)" + name.generic_string()}).output.empty())
+      return name == path || run(repository / name, {"rev-parse", "--show-toplevel"}).line() != repository.string();
+  return false;
+}
+
 bool is_shallow(const fs::path& repository) {
   return run(repository, {"rev-parse", "--is-shallow-repository"}).line() == "true";
 }

@@ -15,6 +15,9 @@ std::optional<std::filesystem::path> repository_of(const std::filesystem::path& 
 /// followed as the file system has them; the file itself may be one. Throws Error: it lies outside of `repository`.
 std::string path_in_repository(const std::filesystem::path& repository, const std::filesystem::path& path);
 
+/// Whether git has a file of that name in its index, or a submodule that it lies in.
+bool is_tracked(const std::filesystem::path& repository, const std::string& path);
+
 /// Whether commits are missing, as CI systems check repositories out.
 bool is_shallow(const std::filesystem::path& repository);
 

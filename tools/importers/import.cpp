@@ -88,9 +88,10 @@ std::shared_ptr<const Source> spec_of_text(std::shared_ptr<const Source> text, F
   }
 }
 
-std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set) {
-  if (kind == FileKind::onnx) return onnx_spec(path, set);
-  throw not_a_model(path, kind);
+std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set,
+                                           const std::string& called) {
+  if (kind == FileKind::onnx) return onnx_spec(path, set, called);
+  throw not_a_model(called.empty() ? path : called, kind);
 }
 
 std::string import_name(const std::string& source) { return "import:" + source; }

@@ -46,8 +46,9 @@ bool is_text(FileKind kind);
 std::shared_ptr<const Source> spec_of_text(std::shared_ptr<const Source> text, FileKind kind);
 
 /// The spec of a file that is not read whole: its weights may be of any size. `set`: values of its dynamic dimensions;
-/// those that it uses are taken out. Throws Error.
-std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set);
+/// those that it uses are taken out. `called`: its name where that is another than its path. Throws Error.
+std::shared_ptr<const Source> spec_of_file(const std::string& path, FileKind kind, std::vector<Variable>& set,
+                                           const std::string& called = {});
 
 /// The name of an imported spec: "import:config.json".
 std::string import_name(const std::string& source);

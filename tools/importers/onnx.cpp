@@ -8,12 +8,14 @@
 namespace gpuplan {
 
 #ifdef GPUPLAN_READS_ONNX
-std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set) {
-  return std::make_shared<const Source>(Source{import_name(path), import_onnx(path, set)});
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set,
+                                        const std::string& called) {
+  const std::string& name = called.empty() ? path : called;
+  return std::make_shared<const Source>(Source{import_name(name), import_onnx(path, set, name)});
 }
 #else
-std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>&) {
-  throw Error(path +
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>&, const std::string& called) {
+  throw Error((called.empty() ? path : called) +
                   " is an ONNX model, which this gpuplan was built without: apt install libonnx-dev libprotobuf-dev "
                   "protobuf-compiler, and build it anew",
               ErrorKind::environment);

@@ -11,7 +11,9 @@
 namespace gpuplan {
 
 /// The spec of the graph in the file `path`. `set`: values of its dynamic dimensions; those that it uses are taken out.
-/// Throws Error, of the environment where gpuplan was built without ONNX.
-std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set);
+/// `called`: the file's name where that is another. Throws Error, of the environment where gpuplan was built without
+/// ONNX.
+std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>& set,
+                                        const std::string& called = {});
 
 }  // namespace gpuplan

@@ -10,8 +10,9 @@
 
 namespace gpuplan {
 
-std::string import_onnx(const std::string& path, std::vector<Variable>& set) {
-  onnx_import::Graph graph = onnx_import::read_graph(onnx_import::read_without_weights(path), path, set);
+std::string import_onnx(const std::string& path, std::vector<Variable>& set, const std::string& called) {
+  const std::string& name = called.empty() ? path : called;
+  onnx_import::Graph graph = onnx_import::read_graph(onnx_import::read_without_weights(path, name), name, set);
   onnx_import::infer(graph);
   onnx_import::fuse(graph);
   const auto is_used = [&](const Variable& v) {

@@ -9,7 +9,8 @@
 namespace gpuplan {
 
 /// The spec of the graph in the file `path`. `set`: values of dynamic dimensions other than the batch; the ones that
-/// are used are taken out of it. Throws Error: the file is malformed, or has operators that no layer computes.
-std::string import_onnx(const std::string& path, std::vector<Variable>& set);
+/// are used are taken out of it. `called`: the file's name where that is another. Throws Error: the file is malformed,
+/// or has operators that no layer computes.
+std::string import_onnx(const std::string& path, std::vector<Variable>& set, const std::string& called = {});
 
 }  // namespace gpuplan

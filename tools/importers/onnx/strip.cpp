@@ -257,8 +257,9 @@ class Stripper {
 
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw Error("cannot read " + path + ": " + std::strerror(errno));
+  OpenFile(const std::string& path, const std::string& called)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (descriptor_ < 0) throw Error("cannot read " + called + ": " + std::strerror(errno));
   }
   ~OpenFile() { ::close(descriptor_); }
   OpenFile(const OpenFile&) = delete;
@@ -271,20 +272,20 @@ class OpenFile {
 
 }  // namespace
 
-std::string read_without_weights(const std::string& path) {
-  const OpenFile file(path);
+std::string read_without_weights(const std::string& path, const std::string& called) {
+  const OpenFile file(path, called);
   struct stat status {};
   if (::fstat(file.descriptor(), &status) != 0 || !S_ISREG(status.st_mode))
-    throw Error(path + " is not a file: an ONNX model is read by seeking over its weights");
+    throw Error(called + " is not a file: an ONNX model is read by seeking over its weights");
   if (status.st_size > std::numeric_limits<int>::max())
-    throw Error(path + " is larger than 2 GiB, which protobuf does not allow")
+    throw Error(called + " is larger than 2 GiB, which protobuf does not allow")
         .help("ONNX keeps larger weights in a file of their own (external data), which need not be there");
   google::protobuf::io::FileInputStream raw(file.descriptor());
   CodedInputStream in(&raw);
   in.SetTotalBytesLimit(std::numeric_limits<int>::max());
   // A last seek may go past the end without an error: the size is the limit of the whole.
   const auto limit = in.PushLimit(static_cast<int>(status.st_size));
-  std::string model = Stripper(in, path).model();
+  std::string model = Stripper(in, called).model();
   in.PopLimit(limit);
   return model;
 }

@@ -26,9 +26,9 @@ constexpr std::string_view kDefaultsNode = "gpuplan.defaults";
 constexpr char kNoteEnd = '\x1E';
 
 /// The serialized ModelProto in the file `path`, without the data of tensors above kMaxContentBytes, documentation, and
-/// what holds no part of the graph. Notes (metadata_props, since IR version 10) are in the place of the documentation,
-/// each as KEY=TEXT and kNoteEnd: older schemas have no field for them. Throws Error: it cannot be read, is no ONNX
-/// model, or its graph is too large.
-std::string read_without_weights(const std::string& path);
+/// what holds no part of the graph. `called`: its name in messages. Notes (metadata_props, since IR version 10) are in
+/// the place of the documentation, each as KEY=TEXT and kNoteEnd: older schemas have no field for them. Throws Error:
+/// it cannot be read, is no ONNX model, or its graph is too large.
+std::string read_without_weights(const std::string& path, const std::string& called);
 
 }  // namespace gpuplan::onnx_import
