@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/pointwise_loss.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -20,53 +20,22 @@ bool takes_mean(const LayerBuilder& b) {
   return reduction == "mean";
 }
 
-struct Fused {
-  std::string_view op, node, backward;
-  int flops;
-  int temporaries_before, temporaries_after;
-  bool result_of_input_size;
-};
-
-constexpr Fused kMse{"aten::mse_loss", "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true};
-constexpr Fused kSmoothL1{
-    "aten::smooth_l1_loss", "SmoothL1LossBackward0", "aten::smooth_l1_loss_backward", 5, 0, 1, true};
-constexpr Fused kHuber{"aten::huber_loss", "HuberLossBackward0", "aten::huber_loss_backward", 5, 1, 0, false};
-constexpr Fused kBceWithLogits{"aten::binary_cross_entropy_with_logits",
-                               "BinaryCrossEntropyWithLogitsBackward0",
-                               "aten::binary_cross_entropy_with_logits_backward",
-                               8,
-                               2,
-                               0,
-                               false};
+using aten::PointwiseLoss;
 
 // `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
-void lower(LayerBuilder& b, const Fused& f, double bend) {
+void lower(LayerBuilder& b, const PointwiseLoss& f, double bend) {
   const bool mean = takes_mean(b);
   const TensorId x = b.autocast_fp32(b.input());
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const TensorId target = b.target(shape, dtype);
-  const Loss work{.elements = shape.elements(),
-                  .flops = f.flops,
-                  .temporaries_before = f.temporaries_before,
-                  .temporaries_after = f.temporaries_after,
-                  .mean = mean,
-                  .dtype = dtype};
-  TensorId y = b.emit(f.op, work, {x, target}, f.result_of_input_size ? shape : Shape{}, dtype);
-  b.numbers({mean ? 1.0 : 0.0, bend});
-  if (f.result_of_input_size) y = b.alias(y, Shape{}, Strides{});
-  if (NodeBuilder node = b.node(f.node, y, {x})) {
-    node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
-    node.numbers({mean ? 1.0 : 0.0, bend});
-  }
-  b.output(y);
+  const TensorId target = b.target(b.shape(x), b.dtype(x));
+  b.output(aten::pointwise_loss(b, f, x, target, mean, bend));
 }
 
-template <const Fused& F>
+template <const PointwiseLoss& F>
 void lower_fused(LayerBuilder& b) {
   for (const std::string_view weights : {"weight", "pos_weight"})
-    if (&F == &kBceWithLogits && b.given(weights)) b.fail(weights, "weights are not supported", "expected None");
-  lower(b, F, &F == &kSmoothL1 ? b.real("beta") : &F == &kHuber ? b.real("delta") : 0);
+    if (&F == &aten::kBceWithLogitsLoss && b.given(weights))
+      b.fail(weights, "weights are not supported", "expected None");
+  lower(b, F, &F == &aten::kSmoothL1Loss ? b.real("beta") : &F == &aten::kHuberLoss ? b.real("delta") : 0);
 }
 
 void lower_l1(LayerBuilder& b) {
@@ -119,13 +88,13 @@ constexpr std::string_view kInputSaved = "x is 4*8*14*14*4 bytes; the target is 
 const LayerDef kDefs[] = {
     loss("MSELoss", "mean squared error",
          "(x - t)^2, then mean or sum; the target has x's shape and type. Saved: x and the target.",
-         {kSizeAverage, kReduce, kReduction}, lower_fused<kMse>, "MSELoss()", kInputSaved),
+         {kSizeAverage, kReduce, kReduction}, lower_fused<aten::kMseLoss>, "MSELoss()", kInputSaved),
     loss("SmoothL1Loss", "squared error near 0, absolute error elsewhere", "Saved: x and the target.",
          {kSizeAverage, kReduce, kReduction, {"beta", ParameterType::real, "1.0", "where the one becomes the other"}},
-         lower_fused<kSmoothL1>, "SmoothL1Loss()", kInputSaved),
+         lower_fused<aten::kSmoothL1Loss>, "SmoothL1Loss()", kInputSaved),
     loss("HuberLoss", "squared error near 0, absolute error elsewhere", "Saved: x and the target.",
-         {kReduction, {"delta", ParameterType::real, "1.0", "where the one becomes the other"}}, lower_fused<kHuber>,
-         "HuberLoss()", kInputSaved),
+         {kReduction, {"delta", ParameterType::real, "1.0", "where the one becomes the other"}},
+         lower_fused<aten::kHuberLoss>, "HuberLoss()", kInputSaved),
     loss("BCEWithLogitsLoss", "binary cross-entropy of sigmoid(x)",
          "(1 - t) x - log sigmoid(x), then mean or sum; the target has x's shape and type. Saved: x and the target.",
          {{"weight", ParameterType::real, "None", "weight of each element; not supported: None"},
@@ -133,7 +102,7 @@ const LayerDef kDefs[] = {
           kReduce,
           kReduction,
           {"pos_weight", ParameterType::real, "None", "weight of positive targets; not supported: None"}},
-         lower_fused<kBceWithLogits>, "BCEWithLogitsLoss()", kInputSaved),
+         lower_fused<aten::kBceWithLogitsLoss>, "BCEWithLogitsLoss()", kInputSaved),
     loss("L1Loss", "mean absolute error", "|x - t|, then mean or sum; the target has x's shape and type. Saved: x - t.",
          {kSizeAverage, kReduce, kReduction}, lower_l1, "L1Loss()", "the difference, 4*8*14*14*4 bytes, is saved"),
 };

@@ -53,12 +53,38 @@ TensorId table(LayerBuilder& b, std::string_view function, TensorId angle) {
   return aten::no_grad(b, "aten::mul", std::array{values}, shape, DType::fp32, {1});
 }
 
+TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
+              DType dtype, std::initializer_list<double> numbers = {}) {
+  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
+}
+
+// dynamic_rope_update (transformers/modeling_rope_utils.py): the largest position decides which frequencies are used.
+// dynamic compares it with the longest sequence so far, taken to be none that makes the frequencies anew. longrope
+// copies one of two sets into the buffer; the second set is made by the first forward and kept.
+void update_frequencies(LayerBuilder& b, TensorId positions, std::int64_t count) {
+  const std::string_view scaling = b.word("scaling");
+  if (scaling == "default") return;
+  if (scaling != "dynamic" && scaling != "longrope")
+    b.fail("scaling", "unknown scaling \"" + std::string(scaling) + "\"", "expected default, dynamic or longrope");
+  const TensorId most = make(b, "aten::max", {positions}, {}, DType::int64);
+  const TensorId length = make(b, "aten::add", {most}, {}, DType::int64, {1});
+  const TensorId longer = make(b, "aten::gt", {length}, {}, DType::boolean);
+  if (scaling == "dynamic") {
+    const TensorId shorter = make(b, "aten::lt", {length}, {}, DType::boolean);
+    return b.hold({length, shorter});
+  }
+  const TensorId second = b.constant({count}, DType::fp32);
+  const TensorId chosen = make(b, "aten::where", {longer, second}, {count}, DType::fp32);
+  b.hold({length, chosen});
+}
+
 void lower_tables(LayerBuilder& b) {
   const TensorId positions = b.input();
   const std::int64_t dim = b.size("dim");
   if (dim % 2 != 0) b.fail("dim", "the size of a head must be even", "expected 2, 4, ...");
   if (b.shape(positions).rank() != 2) b.fail("expects positions [1 or batch, tokens]");
   const TensorId inverse_frequency = frequencies(b, dim / 2);
+  update_frequencies(b, positions, dim / 2);
   std::vector<TensorId> held;
   const TensorId half = angles(b, positions, inverse_frequency, held);
   const TensorId angle = aten::cat(b, std::array{half, half}, 2);
@@ -103,7 +129,9 @@ const LayerDef kTables{
         "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
         "Saved: nothing; the products that read them save both tables.",
     .parameters = {{"dim", ParameterType::size, "", "size of a head"},
-                   {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"}},
+                   {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"},
+                   {"scaling", ParameterType::word, "default",
+                    "dynamic or longrope: the positions of a batch decide on the frequencies"}},
     .indices = true,
     .lower = lower_tables,
     .example = {.call = "LlamaRotaryEmbedding(64)",

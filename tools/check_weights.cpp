@@ -42,6 +42,19 @@ std::set<std::string> prefixes_of(const PlannedParameters& planned) {
   return prefixes;
 }
 
+using Open = std::unordered_map<std::string, const PlannedParameter*>;
+
+// A tensor's name as it is planned: with a prefix that the checkpoint leaves out, or without one that only a model with
+// a head has.
+std::string planned_name(const std::string& stored, const std::set<std::string>& prefixes, const Open& open) {
+  if (open.contains(stored)) return stored;
+  for (const std::string& prefix : prefixes)
+    if (open.contains(prefix + stored)) return prefix + stored;
+  const std::size_t dot = stored.find('.');
+  if (dot != std::string::npos && open.contains(stored.substr(dot + 1))) return stored.substr(dot + 1);
+  return stored;
+}
+
 std::string lines(const std::string& label, const std::vector<std::string>& list) {
   constexpr std::size_t kShown = 10;
   std::string text;
@@ -70,15 +83,13 @@ PlannedParameters planned_parameters(const Model& model) {
 }
 
 WeightCheck check_weights(const PlannedParameters& planned, const StoredTensors& stored) {
-  std::unordered_map<std::string, const PlannedParameter*> open;
+  Open open;
   for (const PlannedParameter& parameter : planned.own) open.emplace(parameter.name, &parameter);
   const std::unordered_set<std::string> shared(planned.shared.begin(), planned.shared.end());
   const std::set<std::string> prefixes = prefixes_of(planned);
   WeightCheck check;
   for (const StoredTensor& tensor : read_by_present_names(stored).tensors) {
-    std::string name = tensor.name;
-    for (const std::string& prefix : prefixes)
-      if (!open.contains(name) && open.contains(prefix + tensor.name)) name = prefix + tensor.name;
+    const std::string name = planned_name(tensor.name, prefixes, open);
     const auto at = open.find(name);
     const std::string written = tensor.name + (tensor.dtype.empty() ? "" : " " + shape_text(tensor.shape));
     if (at == open.end()) {

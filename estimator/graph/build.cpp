@@ -67,7 +67,12 @@ class Walker {
   void compute_loss(Scope& scope) {
     const bool trains = run_.mode == Mode::train;
     const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
-    if (trains && in_model) layers_.add_loss(model_.loss);
+    if (trains && in_model) {
+      if (last_many_ != nullptr)
+        layers_.add_loss(model_.loss, *last_many_);
+      else
+        layers_.add_loss(model_.loss);
+    }
     layers_.frame_returns(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());

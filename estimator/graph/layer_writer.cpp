@@ -70,16 +70,18 @@ void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorI
   finish(call.layer, given, adapted_.front());
 }
 
-void LayerWriter::add_loss(const LayerCall& written) {
+void LayerWriter::add_loss(const LayerCall& written, std::span<const TensorId> outputs) {
   const LayerBuilder::Call call = begin(written, definition(written, true), "loss");
   layer(call.layer).module = false;
   const TensorId output = graph_.output;
+  const bool takes_all = call.def->max_inputs > 1 && !outputs.empty() && outputs.front() == output;
+  const std::span<const TensorId> given = takes_all ? outputs : std::span<const TensorId>(&output, 1);
   const DType dtype = graph_.tensor(output).dtype;
   if (!is_floating(dtype))
     throw Error("the loss needs a floating-point output, the model's is " + std::string(name_of(dtype)))
         .at(written.mark);
-  graph_.loss = builder_.lower(call, {&output, 1}).front();
-  finish(call.layer, {&output, 1}, graph_.loss);
+  graph_.loss = builder_.lower(call, given).front();
+  finish(call.layer, given, graph_.loss);
 }
 
 void LayerWriter::end_losses(TensorId loss, const SourceMark& mark) {

@@ -26,7 +26,8 @@ class LayerWriter {
   void check_targets() const { lora_.check_all_taken(graph_.layers); }
   /// The functional op that joins a residual or parallel, as if it were written in the spec.
   TensorId join(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs);
-  void add_loss(const LayerCall& call);
+  /// `outputs`: of the model's last entry, for a loss that takes several.
+  void add_loss(const LayerCall& call, std::span<const TensorId> outputs = {});
   /// Between these, add() takes losses, too; one with `tie:` has the targets of that one. `loss`: what they came to, a
   /// number.
   void begin_losses() { among_losses_ = true; }

@@ -1,9 +1,12 @@
 // BERT and the encoders that are nearly it: transformers/models/bert, roberta and distilbert.
 #include "tools/importers/families.h"
+#include "tools/importers/heads.h"
 
 namespace gpuplan {
 
 namespace {
+
+const std::vector<Head> kHeads{Head::language_model, Head::none, Head::samples, Head::tokens, Head::span};
 
 struct Sizes {
   std::int64_t hidden, heads, layers;
@@ -38,6 +41,38 @@ void set_layers(const Config& config, const Sizes& s, SpecText& spec) {
   config.refuse("is_decoder", "its mask is then causal");
 }
 
+// The stack's own modules without the name that a model with a head has for them; the pooler's result and the states
+// are both returned.
+void set_bare(const std::string& prefix, const std::string& embeddings, SpecText& spec) {
+  std::string layers = spec.section("layers");
+  layers.erase(layers.find("  - {name: " + prefix + ".pooler"));
+  for (std::size_t at = 0; (at = layers.find(prefix + ".")) != std::string::npos;) layers.erase(at, prefix.size() + 1);
+  for (const std::string& entry : {"block: " + embeddings, std::string("from: input_ids")})  // local names
+    layers.insert(layers.find(entry) + entry.size(), ", keep: true");
+  layers += "  - {name: pooler, block: BertPooler}\n  - ReturnedState()\n  - {op: Identity(), from: encoder.layer}\n";
+  spec.set_section("layers", layers);
+  spec.set_section("loss", "loss: mean  # of the states; the model itself has none\n");
+  spec.remove_variable("labels");
+}
+
+// `layers` up to the states, with a head that finds spans, or one that classifies tokens.
+void set_classifier(const Config& config, Head head, const std::string& states, const std::string& dropout,
+                    SpecText& spec) {
+  const bool span = head == Head::span;
+  spec.set_section("layers", states + (span ? span_classifier("") : token_classifier("classifier", dropout)));
+  spec.set_section("loss", span ? "loss: HuggingFaceSpanLoss()\n" : "loss: HuggingFaceTokenLoss()\n");
+  if (span)
+    spec.remove_variable("labels");
+  else
+    spec.set("labels", config.labels(), "num_labels");
+}
+
+// What a template has before an entry of the model's top.
+std::string before(std::string_view entry, const SpecText& spec) {
+  const std::string layers = spec.section("layers");
+  return layers.substr(0, layers.find(entry));
+}
+
 // The head has a bias of its own beside its decoder's, which are the same one only where weights are tied.
 void refuse_untied(const Config& config) {
   if (!config.flag("tie_word_embeddings", true))
@@ -48,10 +83,10 @@ void refuse_untied(const Config& config) {
 
 SpecText bert_spec(const Config& config) {
   const std::string architecture = config.architecture("BertForMaskedLM");
-  const bool masked_lm = architecture == "BertForMaskedLM";
-  expect_architecture(config, architecture, {"BertForMaskedLM", "BertForSequenceClassification"});
+  const Head head = head_of(config, architecture, "Bert", "ForMaskedLM", kHeads);
+  const bool pools = head == Head::none || head == Head::samples;
   const Sizes s = sizes_of(config, "hidden_size", "num_attention_heads", "num_hidden_layers", 12);
-  SpecText spec = template_text(masked_lm ? "bert_masked_lm" : "bert_base");
+  SpecText spec = template_text(pools ? "bert_base" : "bert_masked_lm");
   spec.set_comment(comment(config, architecture, s));
   spec.set_name("bert");
   set_tokens(spec, "seq", 128, config.size("max_position_embeddings", 512), "max_position_embeddings");
@@ -59,30 +94,36 @@ SpecText bert_spec(const Config& config) {
   spec.set("positions", config.size("max_position_embeddings", 512), "max_position_embeddings");
   spec.set("types", config.size("type_vocab_size", 2), "type_vocab_size");
   const std::string dropout = config.share("hidden_dropout_prob", "0.1");
-  if (!masked_lm)
-    spec.replace("  - dropout: Dropout(0.1)\n  - classifier", "  - dropout: Dropout(<head>)\n  - classifier");
+  const std::string of_head = config.share("classifier_dropout", dropout);
+  if (pools) spec.replace("  - dropout: Dropout(0.1)\n  - classifier", "  - dropout: Dropout(<head>)\n  - classifier");
   spec.replace("dropout: Dropout(0.1)", "dropout: Dropout(" + dropout + ")");
   set_layers(config, s, spec);
-  if (masked_lm) {
+  if (!pools) spec.remove_block("BertPooler");
+  if (head == Head::language_model) {
     spec.remove_variable("labels");
-    spec.remove_block("BertPooler");
     spec.replace("transform_act_fn: GELU()", "transform_act_fn: " + activation_call(config, "hidden_act", "gelu"));
     refuse_untied(config);
-  } else {
-    spec.replace("Dropout(<head>)", "Dropout(" + config.share("classifier_dropout", dropout) + ")");
+  } else if (head == Head::none) {
+    set_bare("bert", "BertEmbeddings", spec);
+  } else if (head == Head::samples) {
+    spec.replace("Dropout(<head>)", "Dropout(" + of_head + ")");
     spec.set("labels", config.labels(), "num_labels");
+    spec.set_section("loss", "loss: " + samples_loss(config) + "\n");
+  } else {
+    spec.remove_block("BertPredictionHeadTransform");
+    set_classifier(config, head, before("  - {name: cls.predictions.transform", spec), of_head, spec);
   }
   return spec;
 }
 
 SpecText roberta_spec(const Config& config) {
   const std::string architecture = config.architecture("RobertaForMaskedLM");
-  const bool masked_lm = architecture == "RobertaForMaskedLM";
-  expect_architecture(config, architecture, {"RobertaForMaskedLM", "RobertaForSequenceClassification"});
+  const Head head = head_of(config, architecture, "Roberta", "ForMaskedLM", kHeads);
+  const bool classifies = head == Head::samples;
   const Sizes s = sizes_of(config, "hidden_size", "num_attention_heads", "num_hidden_layers", 12);
   if (config.size("pad_token_id", 1) != 1)
     throw config.wrong("pad_token_id", "positions are counted from the padding's number, of which only 1 is modelled");
-  SpecText spec = template_text(masked_lm ? "roberta_masked_lm" : "roberta_large");
+  SpecText spec = template_text(classifies ? "roberta_large" : "roberta_masked_lm");
   spec.set_comment(comment(config, architecture, s));
   spec.set_name("roberta");
   const std::int64_t positions = config.size("max_position_embeddings", 512);
@@ -95,30 +136,39 @@ SpecText roberta_spec(const Config& config) {
   const std::string eps = config.positive("layer_norm_eps", "1e-12");
   spec.replace("LayerNorm: LayerNorm($hidden)", "LayerNorm: LayerNorm($hidden, eps=" + eps + ")");
   const std::string dropout = config.share("hidden_dropout_prob", "0.1");
-  if (!masked_lm)
-    spec.replace("      - Dropout(0.1)", "      - Dropout(" + config.share("classifier_dropout", dropout) + ")");
+  const std::string of_head = config.share("classifier_dropout", dropout);
+  if (classifies) spec.replace("      - Dropout(0.1)", "      - Dropout(" + of_head + ")");
   spec.replace("dropout: Dropout(0.1)", "dropout: Dropout(" + dropout + ")");
   spec.remove_block("BertEmbeddings");
-  spec.remove_block("BertPooler");
+  if (head != Head::none) spec.remove_block("BertPooler");
   set_layers(config, s, spec);
-  if (masked_lm) {
-    spec.remove_block("RobertaClassificationHead");
+  if (!classifies) spec.remove_block("RobertaClassificationHead");
+  if (head == Head::samples) {
+    spec.set("labels", config.labels(), "num_labels");
+    spec.set_section("loss", "loss: " + samples_loss(config) + "\n");
+  } else if (head == Head::language_model) {
     spec.replace("layer_norm: LayerNorm($hidden)", "layer_norm: LayerNorm($hidden, eps=" + eps + ")");
     spec.remove_variable("labels");
     refuse_untied(config);
   } else {
-    spec.set("labels", config.labels(), "num_labels");
+    spec.remove_block("RobertaLMHead");
+    const std::string states = before("  - {name: lm_head", spec);
+    if (head != Head::none) {
+      set_classifier(config, head, states, of_head, spec);
+    } else {
+      spec.set_section("layers", states + "  - {name: roberta.pooler, block: BertPooler}\n");
+      set_bare("roberta", "RobertaEmbeddings", spec);
+    }
   }
   return spec;
 }
 
 SpecText distilbert_spec(const Config& config) {
   const std::string architecture = config.architecture("DistilBertForMaskedLM");
-  const bool masked_lm = architecture == "DistilBertForMaskedLM";
-  expect_architecture(config, architecture, {"DistilBertForMaskedLM", "DistilBertForSequenceClassification"});
+  const Head head = head_of(config, architecture, "DistilBert", "ForMaskedLM", kHeads);
   const Sizes s = sizes_of(config, "dim", "n_heads", "n_layers", 6);
   config.refuse("sinusoidal_pos_embds", "the table of positions is then not trained");
-  SpecText spec = template_text(masked_lm ? "distilbert_masked_lm" : "distilbert");
+  SpecText spec = template_text(head == Head::samples ? "distilbert" : "distilbert_masked_lm");
   spec.set_comment(comment(config, architecture, s));
   spec.set_name("distilbert");
   const std::int64_t positions = config.size("max_position_embeddings", 512);
@@ -133,13 +183,25 @@ SpecText distilbert_spec(const Config& config) {
   spec.replace("HuggingFaceAttention(dropout=0.1, causal=False)",
                "HuggingFaceAttention(dropout=" + config.share("attention_dropout", "0.1") + ", causal=False)");
   spec.replace("activation: GELU()", "activation: " + activation_call(config, "activation", "gelu"));
-  if (masked_lm) {
-    spec.remove_variable("labels");
-    if (!config.flag("tie_word_embeddings", true)) spec.replace(", tie: distilbert.embeddings.word_embeddings}", "}");
-  } else {
+  if (head == Head::samples) {
     spec.replace("op: Dropout(0.2)", "op: Dropout(" + config.share("seq_classif_dropout", "0.2") + ")");
     spec.set("labels", config.labels(), "num_labels");
+    spec.set_section("loss", "loss: " + samples_loss(config) + "\n");
+    return spec;
   }
+  spec.remove_variable("labels");
+  if (head == Head::language_model && !config.flag("tie_word_embeddings", true))
+    spec.replace(", tie: distilbert.embeddings.word_embeddings}", "}");
+  if (head == Head::span && config.labels() != 2)
+    throw config.wrong("num_labels", "DistilBertForQuestionAnswering takes two labels only");
+  Stack stack;
+  stack.block = "DistilBertModel";
+  stack.name = stack.of_span = "distilbert";
+  stack.dropout = config.share("dropout", "0.1");
+  stack.span_dropout = config.share("qa_dropout", "0.1");
+  stack.tokens = "classifier";
+  stack.casts_to_fp32 = false;
+  set_head(config, head, stack, spec);
   return spec;
 }
 

@@ -58,17 +58,25 @@ const JsonValue& Config::require(std::string_view key, JsonValue::Kind kind) con
   return *value;
 }
 
-std::int64_t Config::size(std::string_view key, std::optional<std::int64_t> otherwise) const {
+std::int64_t Config::whole(std::string_view key, std::int64_t least) const {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (otherwise && find(key) == nullptr) return *otherwise;
   const std::string& text = require(key, JsonValue::Kind::number).text;
   std::int64_t size = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), size);
   if (problem == std::errc::invalid_argument || end != text.data() + text.size())
     throw wrong(key, quoted(key) + " is a whole number, not " + text);
-  if (problem != std::errc() || size < 1 || size > kMost)
-    throw wrong(key, quoted(key) + " is out of range").label("expected 1 to " + std::to_string(kMost));
+  if (problem != std::errc() || size < least || size > kMost)
+    throw wrong(key, quoted(key) + " is out of range")
+        .label("expected " + std::to_string(least) + " to " + std::to_string(kMost));
   return size;
+}
+
+std::int64_t Config::size(std::string_view key, std::optional<std::int64_t> otherwise) const {
+  return otherwise && find(key) == nullptr ? *otherwise : whole(key, 1);
+}
+
+std::int64_t Config::count(std::string_view key, std::int64_t otherwise) const {
+  return find(key) == nullptr ? otherwise : whole(key, 0);
 }
 
 std::string Config::share(std::string_view key, std::string_view otherwise) const {

@@ -26,6 +26,8 @@ class Config {
 
   /// A size from 1 to 2^31 - 1.
   std::int64_t size(std::string_view key, std::optional<std::int64_t> otherwise = {}) const;
+  /// A number from 0 to 2^31 - 1.
+  std::int64_t count(std::string_view key, std::int64_t otherwise) const;
   /// A share from 0 up to, but not including, 1, as it is written: a spec may have it so.
   std::string share(std::string_view key, std::string_view otherwise) const;
   /// A number above 0, as it is written.
@@ -44,6 +46,7 @@ class Config {
   Error wrong(std::string_view key, const std::string& message) const;
 
  private:
+  std::int64_t whole(std::string_view key, std::int64_t least) const;
   const JsonValue& require(std::string_view key, JsonValue::Kind kind) const;
 
   std::string file_;

@@ -40,13 +40,49 @@ const Family& family_of(const Config& config) {
   const std::string type = config.word("model_type", "");
   for (const Family& family : kFamilies)
     if (family.model_type == type) return family;
+  // A later generation of a family has the older one's name in its own, and other layers.
+  for (const std::string& name : names)
+    if (type.starts_with(name))
+      throw config
+          .wrong("model_type", "the family \"" + type + "\" is not modelled: its layers are not those of " + name)
+          .help("the families that are known: " + known + "; others are exported by tools/gpuplan_export.py");
   throw config.wrong("model_type", "unknown family \"" + type + "\"" + did_you_mean(type, names))
-      .help("the families that are known: " + known);
+      .help("the families that are known: " + known + "; others are exported by tools/gpuplan_export.py");
+}
+
+// "gptq in 4 bits"
+std::string quantization_of(const JsonValue& quantization) {
+  const auto text = [&](std::string_view key) {
+    const JsonValue* const value = quantization.find(key);
+    return value == nullptr || value->kind == JsonValue::Kind::null ? std::string() : value->text;
+  };
+  const auto is_set = [&](std::string_view key) {
+    const JsonValue* const value = quantization.find(key);
+    return value != nullptr && value->kind == JsonValue::Kind::boolean && value->boolean;
+  };
+  const std::string method = text("quant_method").empty() ? "a method without a name" : text("quant_method");
+  if (is_set("load_in_4bit") || is_set("_load_in_4bit")) return method + " in 4 bits";
+  if (is_set("load_in_8bit") || is_set("_load_in_8bit")) return method + " in 8 bits";
+  for (const char* bits : {"bits", "w_bit", "nbits"})
+    if (!text(bits).empty()) return method + " in " + text(bits) + " bits";
+  return method;
+}
+
+// What is computed with such weights depends on kernels outside of PyTorch.
+void refuse_quantization(const Config& config) {
+  const JsonValue* const quantization = config.find("quantization_config");
+  if (quantization == nullptr || quantization->kind != JsonValue::Kind::object || quantization->members.empty()) return;
+  throw config
+      .wrong("quantization_config", "\"quantization_config\" is not modelled: weights stored by " +
+                                        quantization_of(*quantization) + " are computed with by kernels of their own")
+      .help(
+          "without this key the model is planned as it was before, and --mode infer --weights int8, int4 or fp8 plans "
+          "weights that are stored so");
 }
 
 // What no family has.
 void refuse_everywhere(const Config& config) {
-  config.refuse("quantization_config", "weights of less than 16 bits are computed with by kernels of their own");
+  refuse_quantization(config);
   config.refuse("pruned_heads", "the layers then differ in size");
   config.refuse("chunk_size_feed_forward", "a layer's tokens are then computed in parts");
   config.refuse("position_embedding_type", "only absolute positions are", "absolute");

@@ -3,6 +3,8 @@
 #include <cstdlib>
 
 #include "tools/importers/families.h"
+#include "tools/importers/heads.h"
+#include "tools/importers/windows.h"
 
 namespace gpuplan {
 
@@ -18,6 +20,8 @@ struct Decoder {
   std::int64_t positions;
   std::string activation, eps, theta = "10000.0";
   bool tied = false;
+  bool finds_spans = true;
+  std::string of_span = "transformer";  // the stack's name there
 };
 
 struct Sizes {
@@ -57,7 +61,7 @@ std::string comment(const Config& config, const std::string& architecture, const
   return architecture + " of " + config.file() + ": " + std::to_string(s.layers) + " layers of " + heads + ".\n";
 }
 
-void set_head(const Config& config, bool tied_by_default, SpecText& spec) {
+void tie_head(const Config& config, bool tied_by_default, SpecText& spec) {
   const bool tied = config.flag("tie_word_embeddings", tied_by_default);
   const std::string untied_head = "  - lm_head: Linear(_, $vocabulary, bias=False)\n";
   const std::string tied_head =
@@ -68,7 +72,9 @@ void set_head(const Config& config, bool tied_by_default, SpecText& spec) {
 
 SpecText decoder_spec(const Config& config, const Decoder& decoder) {
   const std::string architecture = config.architecture(decoder.prefix + "ForCausalLM");
-  expect_architecture(config, architecture, {decoder.prefix + "ForCausalLM"});
+  std::vector<Head> heads{Head::language_model, Head::none, Head::samples, Head::tokens};
+  if (decoder.finds_spans) heads.push_back(Head::span);
+  const Head head = head_of(config, architecture, decoder.prefix, "ForCausalLM", heads);
   const Sizes s = sizes_of(config, decoder);
   SpecText spec = template_text(decoder.model);
   spec.set_comment(comment(config, architecture, s));
@@ -82,9 +88,15 @@ SpecText decoder_spec(const Config& config, const Decoder& decoder) {
   spec.set("kv_heads", s.kv_heads, "num_key_value_heads");
   spec.set("head", s.head, "head_dim");
   set_rotary(config, {.theta = decoder.theta, .head = s.head}, spec);
-  set_head(config, decoder.tied, spec);
+  tie_head(config, decoder.tied, spec);
   const std::string dropout = config.share("attention_dropout", "0.0");
   if (dropout != "0.0") spec.replace("GroupedQueryAttention()", "GroupedQueryAttention(dropout=" + dropout + ")");
+  Stack stack;
+  stack.block = "" + decoder.prefix + "Model";
+  stack.name = "model";
+  stack.dropout = token_dropout(config);
+  stack.of_span = decoder.of_span;
+  set_head(config, head, stack, spec);
   return spec;
 }
 
@@ -103,17 +115,6 @@ void set_attention_bias(bool bias, SpecText& spec) {
 void set_activation(const Config& config, const Decoder& decoder, std::string_view written, SpecText& spec) {
   spec.replace("act_fn: " + std::string(written),
                "act_fn: " + activation_call(config, "hidden_act", decoder.activation));
-}
-
-// Qwen's window reaches the layers from max_window_layers on only where use_sliding_window is set.
-void refuse_windows(const Config& config, std::int64_t layers) {
-  if (const JsonValue* const types = config.find("layer_types"); types != nullptr)
-    for (const JsonValue& type : types->items)
-      if (type.text != "full_attention")
-        throw Error("layers of the type \"" + type.text + "\" are not modelled").at(type.mark);
-  if (config.flag("use_sliding_window", false) && config.find("sliding_window") != nullptr &&
-      config.find("layer_types") == nullptr && config.size("max_window_layers", 28) < layers)
-    throw config.wrong("use_sliding_window", "layers that differ in their masks are not modelled");
 }
 
 }  // namespace
@@ -154,7 +155,8 @@ SpecText mistral_spec(const Config& config) {
                         .head = 0,
                         .positions = 131072,
                         .activation = "silu",
-                        .eps = "1e-6"};
+                        .eps = "1e-6",
+                        .of_span = "model"};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-5)", spec);
   set_activation(config, decoder, "SiLU()", spec);
@@ -181,7 +183,8 @@ SpecText mixtral_spec(const Config& config) {
                         .positions = 131072,
                         .activation = "silu",
                         .eps = "1e-5",
-                        .theta = "1000000.0"};
+                        .theta = "1000000.0",
+                        .of_span = "model"};
   config.refuse("router_jitter_noise", "noise is then added to what the router reads");
   if (activation_call(config, "hidden_act", decoder.activation) != "SiLU()")
     throw config.wrong("hidden_act", "the experts compute with silu only");
@@ -219,7 +222,7 @@ SpecText qwen2_spec(const Config& config) {
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_activation(config, decoder, "SiLU()", spec);
-  refuse_windows(config, config.size("num_hidden_layers", decoder.layers));
+  set_windows(config, config.size("num_hidden_layers", decoder.layers), spec);
   return spec;
 }
 
@@ -240,7 +243,7 @@ SpecText qwen3_spec(const Config& config) {
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_attention_bias(config.flag("attention_bias", false), spec);
   set_activation(config, decoder, "SiLU()", spec);
-  refuse_windows(config, config.size("num_hidden_layers", decoder.layers));
+  set_windows(config, config.size("num_hidden_layers", decoder.layers), spec);
   return spec;
 }
 
@@ -257,7 +260,8 @@ SpecText gemma_spec(const Config& config) {
                         .positions = 8192,
                         .activation = "gelu_pytorch_tanh",
                         .eps = "1e-6",
-                        .tied = true};
+                        .tied = true,
+                        .finds_spans = false};
   config.refuse("use_bidirectional_attention", "the mask is then another one");
   SpecText spec = decoder_spec(config, decoder);
   const std::string eps = config.positive("rms_norm_eps", decoder.eps);

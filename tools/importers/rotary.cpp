@@ -1,6 +1,6 @@
 // rope_parameters of transformers 5, or rope_theta, partial_rotary_factor and rope_scaling before
-// (transformers/modeling_rope_utils.py). What scales the frequencies once changes values only; what makes them anew for
-// long inputs would run more.
+// (transformers/modeling_rope_utils.py). What scales the frequencies once changes values only; dynamic and longrope
+// look at the positions of every batch.
 #include <cstdlib>
 
 #include "tools/importers/families.h"
@@ -14,15 +14,17 @@ const JsonValue* value_in(const JsonValue& object, std::string_view key) {
   return value == nullptr || value->kind == JsonValue::Kind::null ? nullptr : value;
 }
 
-void expect_known_type(const JsonValue& rope) {
+// The word for LlamaRotaryEmbedding; "" where the frequencies are made once.
+std::string scaling_of(const JsonValue& rope) {
   const JsonValue* type = value_in(rope, "rope_type");
   if (type == nullptr) type = value_in(rope, "type");
-  if (type == nullptr || type->text == "default" || type->text == "linear" || type->text == "llama3" ||
-      type->text == "yarn")
-    return;
+  if (type == nullptr) return "";
+  for (const char* scaled_once : {"default", "linear", "llama3", "yarn"})
+    if (type->text == scaled_once) return "";
+  if (type->text == "dynamic" || type->text == "longrope") return type->text;
   throw Error("positions of the type \"" + type->text + "\" are not modelled")
       .at(type->mark)
-      .label("expected default, linear, llama3 or yarn");
+      .label("expected default, linear, llama3, yarn, dynamic or longrope");
 }
 
 std::string number_in(const JsonValue& rope, std::string_view key, const std::string& otherwise) {
@@ -37,13 +39,14 @@ std::string number_in(const JsonValue& rope, std::string_view key, const std::st
 
 void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
   std::string theta = config.positive("rope_theta", otherwise.theta);
+  std::string scaling;
   std::string part = config.positive("partial_rotary_factor", otherwise.part);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const JsonValue* const rope = config.find(key);
     if (rope == nullptr) continue;
     if (rope->kind != JsonValue::Kind::object)
       throw config.wrong(key, "\"" + std::string(key) + "\" is an object, not " + std::string(describe(rope->kind)));
-    expect_known_type(*rope);
+    scaling = scaling_of(*rope);
     theta = number_in(*rope, "rope_theta", theta);
     part = number_in(*rope, "partial_rotary_factor", part);
   }
@@ -56,10 +59,13 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
     spec.set("rotary", turned, "of a head's numbers, partial_rotary_factor " + part);
   else if (turned != otherwise.head)
     throw config.wrong("partial_rotary_factor", "heads of this family are turned whole");
-  if (std::strtod(theta.c_str(), nullptr) == 10000.0) return;
+  std::string more;
+  if (std::strtod(theta.c_str(), nullptr) != 10000.0) more = ", base=" + theta;
+  if (!scaling.empty()) more += ", scaling=" + scaling;
+  if (more.empty()) return;
   // Inside { } a comma ends the text, so that the call is quoted.
   const std::string call = "LlamaRotaryEmbedding(" + otherwise.dimension;
-  spec.replace("op: " + call + ")", "op: \"" + call + ", base=" + theta + ")\"");
+  spec.replace("op: " + call + ")", "op: \"" + call + more + ")\"");
 }
 
 }  // namespace gpuplan

@@ -143,6 +143,24 @@ void SpecText::remove_block(std::string_view block) {
   std::erase_if(blocks_, [&](const Part& part) { return part.key == block; });
 }
 
+void SpecText::unfold(std::string_view block) {
+  constexpr std::size_t kIndent = 4;  // of a block's keys
+  const auto at = std::find_if(blocks_.begin(), blocks_.end(), [&](const Part& part) { return part.key == block; });
+  if (at == blocks_.end()) throw std::logic_error("no block \"" + std::string(block) + "\" in the template");
+  std::string_view text = at->text;
+  while (take_line(text).starts_with("  #")) continue;
+  set_section("layers", "");
+  for (const Part& part : parts(text, kIndent)) {
+    std::string lines;
+    for (std::string_view rest = part.text; !rest.empty();) {
+      const std::string_view line = take_line(rest);
+      lines += line.substr(std::min(kIndent, line.find_first_not_of(' ')));
+    }
+    set_section(part.key, lines);
+  }
+  blocks_.erase(at);
+}
+
 void SpecText::replace(std::string_view from, std::string_view to) {
   bool found = false;
   const auto within = [&](std::string& text) {

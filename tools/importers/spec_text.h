@@ -29,6 +29,9 @@ class SpecText {
   void set(std::string_view variable, std::int64_t value, const std::string& comment = "");
   void remove_variable(std::string_view variable);
   void remove_block(std::string_view block);
+  /// The model is this block alone: its layers, and their order, take the place of the document's. Throws
+  /// std::logic_error where there is no such block.
+  void unfold(std::string_view block);
   /// Everywhere in the inputs, the blocks, the layers and the loss. Throws std::logic_error where `from` is nowhere:
   /// then the template was changed and its importer was not.
   void replace(std::string_view from, std::string_view to);

@@ -1,0 +1,36 @@
+#include "estimator/aten/pointwise_loss.h"
+
+namespace gpuplan::aten {
+
+const PointwiseLoss kMseLoss{"aten::mse_loss", "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true};
+const PointwiseLoss kSmoothL1Loss{
+    "aten::smooth_l1_loss", "SmoothL1LossBackward0", "aten::smooth_l1_loss_backward", 5, 0, 1, true};
+const PointwiseLoss kHuberLoss{"aten::huber_loss", "HuberLossBackward0", "aten::huber_loss_backward", 5, 1, 0, false};
+const PointwiseLoss kBceWithLogitsLoss{"aten::binary_cross_entropy_with_logits",
+                                       "BinaryCrossEntropyWithLogitsBackward0",
+                                       "aten::binary_cross_entropy_with_logits_backward",
+                                       8,
+                                       2,
+                                       0,
+                                       false};
+
+TensorId pointwise_loss(LayerBuilder& b, const PointwiseLoss& f, TensorId x, TensorId target, bool mean, double bend) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Loss work{.elements = shape.elements(),
+                  .flops = f.flops,
+                  .temporaries_before = f.temporaries_before,
+                  .temporaries_after = f.temporaries_after,
+                  .mean = mean,
+                  .dtype = dtype};
+  TensorId y = b.emit(f.op, work, {x, target}, f.result_of_input_size ? shape : Shape{}, dtype);
+  b.numbers({mean ? 1.0 : 0.0, bend});
+  if (f.result_of_input_size) y = b.alias(y, Shape{}, Strides{});
+  if (NodeBuilder node = b.node(f.node, y, {x})) {
+    node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
+    node.numbers({mean ? 1.0 : 0.0, bend});
+  }
+  return y;
+}
+
+}  // namespace gpuplan::aten

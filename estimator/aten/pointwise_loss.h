@@ -1,0 +1,24 @@
+// Losses that are one operator: a pointwise error and its mean or sum (aten/src/ATen/native/Loss.cpp).
+#pragma once
+
+#include <string_view>
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::aten {
+
+struct PointwiseLoss {
+  std::string_view op, node, backward;
+  int flops = 1;
+  int temporaries_before = 0, temporaries_after = 0;
+  bool result_of_input_size = false;  // the scalar that it returns holds a storage of that size
+};
+
+extern const PointwiseLoss kMseLoss, kSmoothL1Loss, kHuberLoss, kBceWithLogitsLoss;
+
+/// The loss of x and a target of its shape and type, both in fp32 under autocast, which is for the caller to see to.
+/// `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
+TensorId pointwise_loss(LayerBuilder& b, const PointwiseLoss& f, TensorId x, TensorId target, bool mean,
+                        double bend = 0);
+
+}  // namespace gpuplan::aten
