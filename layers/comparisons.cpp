@@ -1,4 +1,5 @@
-// Ne, Lt, Le, Gt, Ge: every element compared with a number, as a boolean mask without a gradient. Eq is in masking.cpp.
+// Eq, Ne, Lt, Le, Gt, Ge: every element compared with a number, or with that of another tensor, as a boolean mask
+// without a gradient.
 
 #include "estimator/aten/pointwise.h"
 
@@ -8,17 +9,25 @@ namespace {
 template <char const* op>
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
-  b.output(aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean, {b.real("other")}));
+  if (b.given("other") == (b.input_count() == 2)) b.fail("compares its input with a number, or with a second input");
+  if (b.given("other"))
+    return b.output(
+        aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean, {b.real("other")}));
+  const TensorId both[] = {x, b.input(1)};
+  b.output(aten::no_grad(b, op, both, aten::broadcast(b, b.shape(x), b.shape(both[1])), DType::boolean));
 }
 
-constexpr char kNe[] = "aten::ne", kLt[] = "aten::lt", kLe[] = "aten::le", kGt[] = "aten::gt", kGe[] = "aten::ge";
+constexpr char kEq[] = "aten::eq", kNe[] = "aten::ne", kLt[] = "aten::lt", kLe[] = "aten::le", kGt[] = "aten::gt",
+               kGe[] = "aten::ge";
 
 LayerDef comparison(std::string_view name, std::string_view summary, void (*lowering)(LayerBuilder&),
                     std::string_view call) {
   return {.name = name,
           .summary = summary,
-          .math = "One byte an element. No gradient.",
-          .parameters = {{"other", ParameterType::real, "", "the number"}},
+          .math = "One byte an element. No gradient. Two inputs are broadcast to each other.",
+          .parameters = {{"other", ParameterType::real, "None", "the number; None: a second input"}},
+          .min_inputs = 1,
+          .max_inputs = 2,
           .indices = true,
           .lower = lowering,
           .example = {.call = call,
@@ -29,14 +38,15 @@ LayerDef comparison(std::string_view name, std::string_view summary, void (*lowe
 }
 
 const LayerDef kDefs[] = {
-    comparison("Ne", "x != number, as a boolean mask", lower<kNe>, "Ne(0)"),
-    comparison("Lt", "x < number, as a boolean mask", lower<kLt>, "Lt(0)"),
-    comparison("Le", "x <= number, as a boolean mask", lower<kLe>, "Le(0)"),
-    comparison("Gt", "x > number, as a boolean mask", lower<kGt>, "Gt(0)"),
-    comparison("Ge", "x >= number, as a boolean mask", lower<kGe>, "Ge(0)"),
+    comparison("Eq", "x == number or y, as a boolean mask", lower<kEq>, "Eq(0)"),
+    comparison("Ne", "x != number or y, as a boolean mask", lower<kNe>, "Ne(0)"),
+    comparison("Lt", "x < number or y, as a boolean mask", lower<kLt>, "Lt(0)"),
+    comparison("Le", "x <= number or y, as a boolean mask", lower<kLe>, "Le(0)"),
+    comparison("Gt", "x > number or y, as a boolean mask", lower<kGt>, "Gt(0)"),
+    comparison("Ge", "x >= number or y, as a boolean mask", lower<kGe>, "Ge(0)"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};
+const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5]};
 
 }  // namespace
 

@@ -1,8 +1,7 @@
-// Eq, MaskedFill, Where: choosing elements by a boolean tensor.
+// MaskedFill, Where: choosing elements by a boolean tensor.
 //
 // tools/autograd/derivatives.yaml: masked_fill saves the mask and its gradient is the incoming one, filled; where saves
-// the condition, and each gradient is chosen against a scalar zero that the function makes. A comparison has no
-// gradient.
+// the condition, and each gradient is chosen against a scalar zero that the function makes.
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/promote.h"
@@ -13,12 +12,6 @@ namespace {
 void expect_boolean(const LayerBuilder& b, int i) {
   if (b.dtype(b.input(i)) != DType::boolean)
     b.fail("expects a boolean mask, input " + std::to_string(i) + " is " + std::string(name_of(b.dtype(b.input(i)))));
-}
-
-void lower_eq(LayerBuilder& b) {
-  const TensorId x = b.input();
-  b.output(
-      aten::no_grad(b, "aten::eq", std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean, {b.real("other")}));
 }
 
 void lower_masked_fill(LayerBuilder& b) {
@@ -50,20 +43,6 @@ void lower_where(LayerBuilder& b) {
   }
   b.output(z);
 }
-
-const LayerDef kEq{
-    .name = "Eq",
-    .summary = "x == number, as a boolean mask",
-    .math = "One byte an element. No gradient.",
-    .parameters = {{"other", ParameterType::real, "", "the number"}},
-    .indices = true,
-    .lower = lower_eq,
-    .example = {.call = "Eq(0)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing is saved"},
-};
 
 const LayerDef kMaskedFill{
     .name = "MaskedFill",
@@ -97,7 +76,7 @@ const LayerDef kWhere{
                 .derivation = "booleans have no gradient; floating-point x or y save the condition, 4*8*14*14 bytes"},
 };
 
-const LayerDef* const kLayers[] = {&kEq, &kMaskedFill, &kWhere};
+const LayerDef* const kLayers[] = {&kMaskedFill, &kWhere};
 
 }  // namespace
 

@@ -175,6 +175,9 @@ def cases():
         yield call, [IMAGE], Functional(f)
     yield "Exp()", [BIG], Functional(torch.exp)
     yield "Normalize(dim=-1)", [BIG], Functional(lambda x: NN.functional.normalize(x, dim=-1))
+    for shapes in ([IMAGE, IMAGE], [IMAGE, (8, 1, 1)], [(8, 1, 1), IMAGE]):
+        yield "Maximum()", shapes, Functional(torch.maximum)
+        yield "Minimum()", shapes, Functional(torch.minimum)
     yield "Conv2d(8, 16, 3)", [IMAGE, (16, 8, 3, 3)], Functional(NN.functional.conv2d)
     yield "Conv2d(8, 16, 3, padding=1)", [IMAGE, (16, 8, 3, 3), (16,)], Functional(lambda x, w, b: NN.functional.conv2d(x, w, b, padding=1))
 

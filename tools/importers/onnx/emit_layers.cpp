@@ -240,7 +240,9 @@ void emit_recurrent(Emission& e) {
 void emit_attention(Emission& e) {
   std::vector<std::string> from = {e.input(0), e.input(1), e.input(2)};
   if (e.has(3)) from.push_back(e.input(3));
-  e.give(e.writer().add(e.wish(), "ScaledDotProductAttention()", from));
+  const bool causal = e.integer("is_causal", 0) != 0;
+  e.give(e.writer().add(e.wish(), causal ? "ScaledDotProductAttention(is_causal=True)" : "ScaledDotProductAttention()",
+                        from));
 }
 
 }  // namespace

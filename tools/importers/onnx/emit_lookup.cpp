@@ -41,6 +41,22 @@ void emit_gather(Emission& e) {
   e.give(e.writer().add(e.wish(), call, {e.input(0), e.input(1)}));
 }
 
+// F.one_hot, whose numbers are integers; a model that goes on with them casts.
+void emit_one_hot(Emission& e) {
+  const std::optional<Content>& values = e.in(2).content;
+  const auto value = [&](std::size_t i) {
+    return values->real ? values->reals[i][0] : static_cast<double>(values->integers[i].at[0]);
+  };
+  if (!values || values->size() != 2 || value(0) != 0 || value(1) != 1) e.fail("its values are not 0 and 1");
+  if (e.axis(e.integer("axis", -1), e.result().shape.size()) + 1 != e.result().shape.size())
+    e.fail("its classes are not the last dimension");
+  const std::string classes = to_string(e.result().shape.back());
+  const bool floats = is_floating(e.result().type);
+  const std::string name =
+      e.writer().add(floats ? e.wish() + "_classes" : e.wish(), "OneHot(" + classes + ")", {e.input(0)});
+  e.give(floats ? e.writer().add(e.wish(), "To(float32)", {name}) : name);
+}
+
 void emit_gather_elements(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
   e.give(e.writer().add(e.wish(), "Gather(" + std::to_string(axis) + ")", {e.input(0), e.input(1)}));
@@ -74,6 +90,7 @@ void emit_scatter_nd(Emission& e) {
 
 std::vector<NamedEmitRule> lookup_emitters() {
   return {{"Gather", emit_gather},
+          {"OneHot", emit_one_hot},
           {"GatherElements", emit_gather_elements},
           {"GatherND", emit_gather_nd},
           {"ScatterND", emit_scatter_nd}};

@@ -116,12 +116,17 @@ void emit_mod(Emission& e) {
   e.layer("Remainder(" + to_text(*b) + ")");
 }
 
-// Max and Min of a tensor and a number, as torch.clamp of one bound is written.
+// Max and Min of a tensor and a number, as torch.clamp of one bound is written, or of tensors.
 void emit_bound(Emission& e) {
   const bool is_max = e.node().op == "Max";
   const std::size_t tensor = e.inputs() == 2 && e.number(0) ? 1 : 0;
   const std::optional<double> bound = e.inputs() == 2 ? e.number(1 - tensor) : std::nullopt;
-  if (!bound || e.shape(tensor) != e.result().shape) e.fail("compares several tensors, which no layer does");
+  if (!bound || e.shape(tensor) != e.result().shape) {
+    std::string name = e.input(0);
+    for (std::size_t i = 1; i < e.inputs(); ++i)
+      name = e.writer().add(e.wish(), is_max ? "Maximum()" : "Minimum()", {name, e.input(i)});
+    return e.give(name);
+  }
   if (is_max && *bound == 0 && is_floating(e.in(tensor).type))
     return e.give(e.writer().add(e.wish(), kRelu, {e.input(tensor)}));
   e.give(e.writer().add(e.wish(), (is_max ? "Clamp(min=" : "Clamp(max=") + to_text(*bound) + ")", {e.input(tensor)}));
@@ -133,6 +138,21 @@ void emit_sum(Emission& e) {
   e.give(name);
 }
 
+void emit_mean(Emission& e) {
+  std::string name = e.input(0);
+  for (std::size_t i = 1; i < e.inputs(); ++i) name = e.writer().add(e.wish() + "_sum", "Add()", {name, e.input(i)});
+  e.give(e.writer().add(e.wish(), "Div(other=" + std::to_string(e.inputs()) + ")", {name}));
+}
+
+template <const char* const& call>
+void emit_of_two(Emission& e) {
+  e.give(e.writer().add(e.wish(), call, {e.input(0), e.input(1)}));
+}
+
+constexpr const char* kAnd = "LogicalAnd()";
+constexpr const char* kOr = "LogicalOr()";
+constexpr const char* kXor = "LogicalXor()";
+
 void emit_pow(Emission& e) {
   const std::optional<double> exponent = e.number(1);
   if (const std::optional<double> base = e.number(0); base && !exponent)
@@ -142,10 +162,10 @@ void emit_pow(Emission& e) {
   e.layer("Pow(" + to_text(*exponent) + ")");
 }
 
-// A comparison with a number, as a mask.
+// A comparison with a number, or of two tensors, as a mask.
 void emit_comparison(Emission& e, const std::string& layer) {
-  const std::optional<double> b = e.number(1);
-  if (!b) e.fail("compares two tensors, which no layer does");
+  const std::optional<double> b = e.shape(0) == e.result().shape ? e.number(1) : std::nullopt;
+  if (!b) return e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
   e.layer(layer + "(" + to_text(*b) + ")");
 }
 void emit_equal(Emission& e) { emit_comparison(e, "Eq"); }
@@ -205,6 +225,10 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"Max", emit_bound},
           {"Min", emit_bound},
           {"Sum", emit_sum},
+          {"Mean", emit_mean},
+          {"And", emit_of_two<kAnd>},
+          {"Or", emit_of_two<kOr>},
+          {"Xor", emit_of_two<kXor>},
           {"Pow", emit_pow},
           {"Sqrt", emit_call<kSqrt>},
           {"Exp", emit_call<kExp>},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/importers/onnx/decompose.h"
 #include "tools/importers/onnx/fuse.h"
 #include "tools/importers/onnx/graph.h"
 #include "tools/importers/onnx/infer.h"
@@ -13,6 +14,7 @@ namespace gpuplan {
 std::string import_onnx(const std::string& path, std::vector<Variable>& set, const std::string& called) {
   const std::string& name = called.empty() ? path : called;
   onnx_import::Graph graph = onnx_import::read_graph(onnx_import::read_without_weights(path, name), name, set);
+  onnx_import::decompose(graph);
   onnx_import::infer(graph);
   onnx_import::fuse(graph);
   const auto is_used = [&](const Variable& v) {

@@ -169,6 +169,15 @@ void infer_recurrent(Inference& n) {
   n.out(2, {r[0], x[1], hidden}, n.in(0).type);
 }
 
+// What attention of onnxruntime's is made of (decompose.h): queries, keys and values of four dimensions.
+void infer_attention(Inference& n) {
+  Extents shape = n.shape();
+  if (shape.size() != 4 || n.shape(1).size() != 4 || n.shape(2).size() != 4)
+    n.fail("queries, keys and values have four dimensions");
+  shape[3] = n.shape(2)[3];
+  n.out(std::move(shape));
+}
+
 }  // namespace
 
 std::vector<NamedRule> layer_rules() {
@@ -180,6 +189,7 @@ std::vector<NamedRule> layer_rules() {
           {"GlobalMaxPool", infer_global_pool},
           {"Gemm", infer_gemm},
           {"MatMul", infer_matmul},
+          {"ScaledDotProductAttention", infer_attention},
           {"BatchNormalization", infer_batch_norm},
           {"LayerNormalization", infer_layer_norm},
           {"LSTM", infer_recurrent},

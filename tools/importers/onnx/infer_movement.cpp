@@ -243,19 +243,22 @@ void infer_resize(Inference& n) {
   n.out(std::move(out));
 }
 
+// The new dimension is as long as there are classes.
+void infer_one_hot(Inference& n) {
+  const Extents& depth = n.content(1, "its classes");
+  if (depth.size() != 1 || !depth[0].fixed()) n.fail("its classes are no one number");
+  Extents shape = n.shape();
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(n.axis(n.integer("axis", -1), shape.size() + 1)), depth[0]);
+  n.out(0, std::move(shape), n.in(2).type);
+}
+
 }  // namespace
 
 std::vector<NamedRule> movement_rules() {
-  return {{"Concat", infer_concat},
-          {"Split", infer_split},
-          {"Slice", infer_slice},
-          {"Gather", infer_gather},
-          {"GatherElements", infer_gather_elements},
-          {"GatherND", infer_gather_nd},
-          {"Tile", infer_tile},
-          {"Pad", infer_pad},
-          {"Resize", infer_resize},
-          {"Upsample", infer_resize}};
+  return {{"Concat", infer_concat},      {"Split", infer_split},    {"Slice", infer_slice},
+          {"Gather", infer_gather},      {"OneHot", infer_one_hot}, {"GatherElements", infer_gather_elements},
+          {"GatherND", infer_gather_nd}, {"Tile", infer_tile},      {"Pad", infer_pad},
+          {"Resize", infer_resize},      {"Upsample", infer_resize}};
 }
 
 }  // namespace gpuplan::onnx_import

@@ -189,6 +189,12 @@ void infer_sum(Inference& n) {
   variadic(n, checked_add, [](double a, double b) { return a + b; });
 }
 
+void infer_mean(Inference& n) {
+  Extents shape = n.shape();
+  for (std::size_t i = 1; i < n.inputs(); ++i) shape = n.broadcast(shape, n.shape(i));
+  n.out(std::move(shape));
+}
+
 void same_shape(Inference& n) { n.out(n.shape()); }
 
 template <double (*apply)(double)>
@@ -328,6 +334,7 @@ std::vector<NamedRule> pointwise_rules() {
       {"Min", infer_min},
       {"Max", infer_max},
       {"Sum", infer_sum},
+      {"Mean", infer_mean},
       {"Less", infer_less},
       {"LessOrEqual", infer_less_or_equal},
       {"Greater", infer_greater},
@@ -386,6 +393,7 @@ std::vector<NamedRule> pointwise_rules() {
                                     "Hardmax",
                                     "Swish",
                                     "RMSNormalization",
+                                    "RootMeanSquareNorm",
                                     "RandomUniformLike",
                                     "RandomNormalLike",
                                     "Bernoulli"})

@@ -1,0 +1,304 @@
+#include "tools/importers/onnx/decompose.h"
+
+#include <unordered_map>
+
+namespace gpuplan::onnx_import {
+namespace {
+
+// One fused node, and what is put in its place. Its own place in the list stays the last operator's; sort_nodes() puts
+// the others before it.
+class Fused {
+ public:
+  Fused(Graph& graph, std::size_t index) : graph_(graph), index_(index) {}
+
+  const Node& node() const { return graph_.nodes[index_]; }
+  bool has(std::size_t i) const { return i < node().inputs.size() && node().inputs[i] != kNone; }
+  int in(std::size_t i) const {
+    if (!has(i)) fail("input " + std::to_string(i) + " is missing");
+    return node().inputs[i];
+  }
+  const Extents& shape(std::size_t i) const { return graph_.value(in(i)).shape; }
+  const Attribute* attribute(std::string_view name) const {
+    const auto found = node().attributes.find(name);
+    return found == node().attributes.end() ? nullptr : &found->second;
+  }
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
+    const Attribute* const a = attribute(name);
+    return a == nullptr ? otherwise : a->integer;
+  }
+  double real(std::string_view name, double otherwise) const {
+    const Attribute* const a = attribute(name);
+    return a == nullptr ? otherwise : a->real;
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(graph_.file + ": " + describe(node()) + ": " + what);
+  }
+  // Throws Error where an input or an output is used that is not modelled.
+  void refuse_input(std::size_t i, const std::string& what) const {
+    if (has(i)) fail(what + " is not modelled");
+  }
+  void refuse_output(std::size_t i, const std::string& what) const {
+    if (i < node().outputs.size() && node().outputs[i] != kNone &&
+        (!graph_.value(node().outputs[i]).users.empty() || graph_.value(node().outputs[i]).is_output))
+      fail(what + " is not modelled");
+  }
+
+  int integers(std::vector<std::int64_t> numbers) {
+    Value value;
+    value.name = "constant";
+    value.kind = ValueKind::constant;
+    value.type = DType::int64;
+    value.shape = {static_cast<std::int64_t>(numbers.size())};
+    value.content.emplace();
+    for (const std::int64_t n : numbers) value.content->integers.emplace_back(n);
+    return graph_.add(std::move(value));
+  }
+  int number(double x) {
+    Value value;
+    value.name = "constant";
+    value.kind = ValueKind::constant;
+    value.content.emplace();
+    value.content->real = true;
+    value.content->reals.push_back({x, x});
+    return graph_.add(std::move(value));
+  }
+
+  // Another node, whose result, `into` or a new value, is handed on.
+  int add(const std::string& op, std::vector<int> inputs, std::map<std::string, Attribute, std::less<>> attributes = {},
+          int into = kNone) {
+    Node made;
+    made.op = op;
+    made.name = node().name;
+    made.module = node().module;
+    made.guards = node().guards;
+    made.inputs = std::move(inputs);
+    made.attributes = std::move(attributes);
+    made.outputs = {into == kNone ? new_value() : into};
+    graph_.nodes.push_back(std::move(made));
+    return graph_.nodes.back().outputs.front();
+  }
+  std::vector<int> split(int value, int count, int sizes) {
+    Node made;
+    made.op = "Split";
+    made.name = node().name;
+    made.guards = node().guards;
+    made.inputs = {value, sizes};
+    made.attributes["axis"].integer = -1;
+    for (int i = 0; i < count; ++i) made.outputs.push_back(new_value());
+    graph_.nodes.push_back(made);
+    return made.outputs;
+  }
+  // The node becomes this operator; of its results the first stays.
+  void become(const std::string& op, std::vector<int> inputs,
+              std::map<std::string, Attribute, std::less<>> attributes = {}) {
+    Node& own = graph_.nodes[index_];
+    own.op = op;
+    own.domain.clear();
+    own.inputs = std::move(inputs);
+    own.attributes = std::move(attributes);
+    own.outputs.resize(1);
+  }
+  int output(std::size_t i) const { return i < node().outputs.size() ? node().outputs[i] : kNone; }
+
+ private:
+  int new_value() {
+    Value value;
+    value.name = graph_.value(node().outputs.front()).name;
+    return graph_.add(std::move(value));
+  }
+  Graph& graph_;
+  std::size_t index_;
+};
+
+using Attributes = std::map<std::string, Attribute, std::less<>>;
+
+Attribute of_integer(std::int64_t n) {
+  Attribute a;
+  a.integer = n;
+  return a;
+}
+Attribute of_real(double x) {
+  Attribute a;
+  a.real = x;
+  return a;
+}
+Attribute of_text(const std::string& text) {
+  Attribute a;
+  a.text = text;
+  return a;
+}
+Attribute of_integers(std::vector<std::int64_t> numbers) {
+  Attribute a;
+  a.integers = std::move(numbers);
+  return a;
+}
+
+void gelu(Fused& f) { f.become("Gelu", {f.in(0)}); }
+void bias_gelu(Fused& f) { f.become("Gelu", {f.add("Add", {f.in(0), f.in(1)})}); }
+void fast_gelu(Fused& f) {
+  const int x = f.has(1) ? f.add("Add", {f.in(0), f.in(1)}) : f.in(0);
+  f.become("Gelu", {x}, {{"approximate", of_text("tanh")}});
+}
+void quick_gelu(Fused& f) {
+  const int x = f.in(0);
+  const int scaled = f.add("Mul", {x, f.number(f.real("alpha", 1.702))});
+  f.become("Mul", {x, f.add("Sigmoid", {scaled})});
+}
+
+// x + skip + bias, which is the fourth result too.
+int skip_sum(Fused& f, std::size_t bias) {
+  f.refuse_output(1, "the mean of a norm");
+  f.refuse_output(2, "the inverse deviation of a norm");
+  const int x = f.in(0), skip = f.in(1), sum = f.output(3);
+  if (!f.has(bias)) return f.add("Add", {x, skip}, {}, sum);
+  const int with_bias = f.add("Add", {x, f.in(bias)});
+  return f.add("Add", {with_bias, skip}, {}, sum);
+}
+void skip_layer_norm(Fused& f) {
+  const int gamma = f.in(2), beta = f.has(3) ? f.in(3) : kNone;
+  const Attribute eps = of_real(f.real("epsilon", 1e-12));
+  const int sum = skip_sum(f, 4);
+  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
+}
+void simplified_norm(Fused& f) {
+  f.refuse_output(1, "the inverse deviation of a norm");
+  if (f.integer("axis", -1) != -1) f.fail("a norm over another dimension than the last is not modelled");
+  f.become("RootMeanSquareNorm", {f.in(0), f.in(1)}, {{"epsilon", of_real(f.real("epsilon", 1e-5))}});
+}
+void skip_simplified_norm(Fused& f) {
+  const int gamma = f.in(2);
+  const Attribute eps = of_real(f.real("epsilon", 1e-12));
+  const int sum = skip_sum(f, 3);
+  f.become("RootMeanSquareNorm", {sum, gamma}, {{"epsilon", eps}});
+}
+
+// A product, with the activation that is computed of it.
+void with_activation(Fused& f, const std::string& op, const std::vector<int>& inputs, int added) {
+  Attributes own = f.node().attributes;
+  std::string activation = own.contains("activation") ? own["activation"].text : "";
+  const std::vector<double> numbers =
+      own.contains("activation_params") ? own["activation_params"].reals : std::vector<double>{};
+  for (const char* key : {"activation", "activation_params", "activation_alpha", "activation_beta"}) own.erase(key);
+  if (activation.empty() && added == kNone) return f.become(op, inputs, own);
+  int result = f.add(op, inputs, own);
+  if (added != kNone) {
+    if (activation.empty()) return f.become("Add", {result, added});
+    result = f.add("Add", {result, added});
+  }
+  if (activation == "Clip" && numbers.size() == 2)
+    return f.become("Clip", {result, f.number(numbers[0]), f.number(numbers[1])});
+  if (activation == "LeakyRelu" && numbers.size() == 1)
+    return f.become("LeakyRelu", {result}, {{"alpha", of_real(numbers[0])}});
+  if (activation == "HardSigmoid" && numbers.size() == 2)
+    return f.become("HardSigmoid", {result}, {{"alpha", of_real(numbers[0])}, {"beta", of_real(numbers[1])}});
+  if (activation != "Relu" && activation != "Sigmoid" && activation != "Tanh")
+    f.fail("the activation \"" + printable(activation) + "\" is not known");
+  f.become(activation, {result});
+}
+std::vector<int> first_inputs(const Fused& f, std::size_t count) {
+  std::vector<int> inputs{f.in(0), f.in(1)};
+  for (std::size_t i = 2; i < count && f.has(i); ++i) inputs.push_back(f.in(i));
+  return inputs;
+}
+void fused_conv(Fused& f) { with_activation(f, "Conv", first_inputs(f, 3), f.has(3) ? f.in(3) : kNone); }
+void fused_gemm(Fused& f) { with_activation(f, "Gemm", first_inputs(f, 3), kNone); }
+
+// [batch, tokens, heads * size] as [batch, heads, tokens, size].
+int heads_of(Fused& f, int x, std::int64_t heads) {
+  const int parts = f.add("Reshape", {x, f.integers({0, 0, heads, -1})});
+  return f.add("Transpose", {parts}, {{"perm", of_integers({0, 2, 1, 3})}});
+}
+void attend(Fused& f, int q, int k, int v, std::int64_t heads, bool causal) {
+  const int queries = heads_of(f, q, heads), keys = heads_of(f, k, heads), values = heads_of(f, v, heads);
+  const int joined =
+      f.add("ScaledDotProductAttention", {queries, keys, values}, {{"is_causal", of_integer(causal ? 1 : 0)}});
+  const int turned = f.add("Transpose", {joined}, {{"perm", of_integers({0, 2, 1, 3})}});
+  f.become("Reshape", {turned, f.integers({0, 0, -1})});
+}
+std::int64_t head_count(const Fused& f) {
+  const std::int64_t heads = f.integer("num_heads", 0);
+  if (heads < 1) f.fail("its number of heads is " + std::to_string(heads));
+  return heads;
+}
+void attention(Fused& f) {
+  f.refuse_input(3, "a mask of tokens");
+  f.refuse_input(4, "a cache of keys and values");
+  f.refuse_input(5, "a bias of attention");
+  f.refuse_output(1, "a cache of keys and values");
+  if (f.attribute("qkv_hidden_sizes") != nullptr) f.fail("queries and values of different sizes are not modelled");
+  const Extents& weight = f.shape(1);
+  if (weight.size() != 2 || !weight[1].fixed() || weight[1].at[0] % 3 != 0)
+    f.fail("its weight is not of queries, keys and values");
+  const std::int64_t hidden = weight[1].at[0] / 3, heads = head_count(f);
+  const bool causal = f.integer("unidirectional", 0) != 0;
+  int product = f.add("MatMul", {f.in(0), f.in(1)});
+  if (f.has(2)) product = f.add("Add", {product, f.in(2)});
+  const std::vector<int> parts = f.split(product, 3, f.integers({hidden, hidden, hidden}));
+  attend(f, parts[0], parts[1], parts[2], heads, causal);
+}
+void multi_head_attention(Fused& f) {
+  for (std::size_t i : {std::size_t{1}, std::size_t{2}})
+    if (!f.has(i)) f.fail("queries, keys and values packed into one tensor are not modelled");
+  f.refuse_input(3, "a bias of queries, keys and values");
+  f.refuse_input(4, "a mask of tokens");
+  f.refuse_input(5, "a bias of attention");
+  f.refuse_input(6, "a cache of keys and values");
+  f.refuse_output(1, "a cache of keys and values");
+  const bool causal = f.integer("unidirectional", 0) != 0;
+  attend(f, f.in(0), f.in(1), f.in(2), head_count(f), causal);
+}
+
+using Rule = void (*)(Fused&);
+
+Rule rule_of(const Node& node) {
+  static const std::unordered_map<std::string_view, Rule> all = {
+      {"Gelu", gelu},
+      {"BiasGelu", bias_gelu},
+      {"FastGelu", fast_gelu},
+      {"QuickGelu", quick_gelu},
+      {"SkipLayerNormalization", skip_layer_norm},
+      {"SimplifiedLayerNormalization", simplified_norm},
+      {"SkipSimplifiedLayerNormalization", skip_simplified_norm},
+      {"FusedConv", fused_conv},
+      {"FusedGemm", fused_gemm},
+      {"Attention", attention},
+      {"MultiHeadAttention", multi_head_attention},
+  };
+  // onnxruntime has this one among ONNX's own operators.
+  const bool is_theirs = node.domain == "com.microsoft" || node.op == "SimplifiedLayerNormalization";
+  const auto found = is_theirs ? all.find(node.op) : all.end();
+  return found == all.end() ? nullptr : found->second;
+}
+
+// Who makes and who reads each value, of the nodes as they are now.
+void link(Graph& graph) {
+  for (Value& value : graph.values) {
+    value.producer = kNone;
+    value.users.clear();
+  }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const int v : graph.nodes[i].inputs)
+      if (v != kNone) graph.value(v).users.push_back(static_cast<int>(i));
+    for (const int v : graph.nodes[i].outputs)
+      if (v != kNone) graph.value(v).producer = static_cast<int>(i);
+  }
+}
+
+}  // namespace
+
+void decompose(Graph& graph) {
+  const std::size_t count = graph.nodes.size();
+  bool changed = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Rule rule = rule_of(graph.nodes[i]);
+    if (rule == nullptr || graph.nodes[i].outputs.empty() || graph.nodes[i].outputs.front() == kNone) continue;
+    Fused fused(graph, i);
+    rule(fused);
+    changed = true;
+  }
+  if (!changed) return;
+  link(graph);
+  sort_nodes(graph);
+}
+
+}  // namespace gpuplan::onnx_import
