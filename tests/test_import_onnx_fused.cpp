@@ -113,6 +113,29 @@ TEST_CASE("simplified norms are root-mean-square norms") {
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 8);
 }
 
+TEST_CASE("fused operators without what they need are refused") {
+  struct Case {
+    const char *op, *message;
+    std::vector<std::string> inputs;
+  };
+  const Case cases[] = {
+      {"Attention", "input 1 is missing", {"x"}},
+      {"SkipLayerNormalization", "input 2 is missing", {"x", "x"}},
+      {"SimplifiedLayerNormalization", "input 1 is missing", {"x"}},
+      {"SimplifiedLayerNormalization", "its scale [N, 16, 8] is not of the last dimension", {"x", "x"}},
+      {"FusedConv", "input 1 is missing", {"x"}},
+      {"BiasGelu", "the graph is cyclic", {"x", "y"}}};
+  for (const Case& c : cases) {
+    CAPTURE(std::string(c.op));
+    onnx::ModelProto model = of_tokens();
+    fused(model, c.op, c.inputs, "y");
+    CHECK(contains(refusal(model), c.message));
+  }
+  onnx::ModelProto bare = of_tokens();  // the name that it has within the importer
+  add_node(bare, "RootMeanSquareNorm", {"x"}, "y");
+  CHECK(contains(refusal(bare), "input 1 is missing"));
+}
+
 TEST_CASE("fused attention is its projections and PyTorch's kernel") {
   onnx::ModelProto model = of_tokens();
   add_initializer(model, "qkv.weight", {8, 24});

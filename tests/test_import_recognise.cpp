@@ -28,6 +28,11 @@ TEST_CASE("a model file is known by what it holds, whatever its name") {
   CHECK_EQ(recognise("\x08\x0a:\x04", "m"), FileKind::onnx);
   CHECK_EQ(recognise("", "model.onnx"), FileKind::onnx);
   CHECK_EQ(recognise("", "m"), FileKind::spec);
+  CHECK_EQ(recognise(std::string_view("\x1C\0\0\0TFL3\x14\0", 10), "m"), FileKind::tflite);
+  CHECK_EQ(recognise("ftrt\x01", "m.engine"), FileKind::tensorrt);
+  CHECK_EQ(recognise("\x08\x01\x12\x10", "folder/saved_model.pb"), FileKind::tensorflow);
+  CHECK_EQ(recognise("\x0A\x10\x0A\x05input", "frozen.pb"), FileKind::tensorflow);
+  CHECK_EQ(recognise("\x08\x07\x12\x07pytorch", "onnx_model.pb"), FileKind::onnx);
 }
 
 TEST_CASE("a file of weights is answered with what to name instead") {
@@ -41,6 +46,15 @@ TEST_CASE("a file of weights is answered with what to name instead") {
     std::vector<Variable> set;
     CHECK_THROWS_AS((void)spec_of_file("weights.bin", kind, set), Error);
   }
+}
+
+TEST_CASE("a model of another framework is answered with the way to ONNX") {
+  CHECK_NE(not_a_model("saved_model.pb", FileKind::tensorflow).render().find("tf2onnx.convert --saved-model"),
+           std::string::npos);
+  CHECK_NE(not_a_model("m.tflite", FileKind::tflite).render().find("tf2onnx.convert --tflite"), std::string::npos);
+  CHECK_NE(not_a_model("m.h5", FileKind::hdf5).render().find("tf2onnx.convert --keras"), std::string::npos);
+  CHECK_EQ(not_a_model("m.plan", FileKind::tensorrt).message(),
+           "m.plan is an engine of TensorRT's, compiled for one GPU");
 }
 
 TEST_CASE("a spec stays what it is") {

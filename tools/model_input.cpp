@@ -31,11 +31,15 @@ Error no_such_file(const std::string& path, const Error& reason) {
   return error;
 }
 
-// A model's folder of Hugging Face's is its configuration.
+// What a folder is read by: Hugging Face's configuration, or what exporters call their file.
 std::string file_of(const std::string& model) {
-  const std::filesystem::path config = std::filesystem::path(model) / "config.json";
   std::error_code ignored;
-  return std::filesystem::is_directory(model, ignored) && exists(config.string()) ? config.string() : model;
+  if (!std::filesystem::is_directory(model, ignored)) return model;
+  for (const char* name : {"config.json", "model.onnx", "saved_model.pb"})
+    if (const std::filesystem::path file = std::filesystem::path(model) / name; exists(file.string()))
+      return file.string();
+  throw Error(model + " is a folder without a model")
+      .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
 }
 
 // Only what a spec is made of is read whole: a file of weights may have any size.

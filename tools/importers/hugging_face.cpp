@@ -71,7 +71,11 @@ std::string quantization_of(const JsonValue& quantization) {
 // What is computed with such weights depends on kernels outside of PyTorch.
 void refuse_quantization(const Config& config) {
   const JsonValue* const quantization = config.find("quantization_config");
-  if (quantization == nullptr || quantization->kind != JsonValue::Kind::object || quantization->members.empty()) return;
+  if (quantization == nullptr) return;
+  if (quantization->kind != JsonValue::Kind::object)
+    throw config.wrong("quantization_config",
+                       "\"quantization_config\" is an object, not " + std::string(describe(quantization->kind)));
+  if (quantization->members.empty()) return;
   throw config
       .wrong("quantization_config", "\"quantization_config\" is not modelled: weights stored by " +
                                         quantization_of(*quantization) + " are computed with by kernels of their own")

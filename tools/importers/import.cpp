@@ -37,6 +37,12 @@ bool starts_as_onnx(std::string_view start) {
   return wire_type == 2 || wire_type == 0;
 }
 
+// A SavedModel's graph starts like an ONNX file of version 1, which nobody writes any more.
+bool is_tensorflow(std::string_view name) {
+  constexpr std::string_view kGraph = "saved_model.pb";
+  return name == kGraph || name.ends_with("/saved_model.pb");
+}
+
 }  // namespace
 
 FileKind recognise(std::string_view start, std::string_view name) {
@@ -44,10 +50,13 @@ FileKind recognise(std::string_view start, std::string_view name) {
   if (start.starts_with("GGUF")) return FileKind::gguf;
   if (start.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::hdf5;
   if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5) return FileKind::pickle;
+  if (start.size() > 8 && start.substr(4, 4) == "TFL3") return FileKind::tflite;
+  if (start.starts_with("ftrt") || start.starts_with("ptrt")) return FileKind::tensorrt;
+  if (is_tensorflow(name)) return FileKind::tensorflow;
   if (starts_as_onnx(start) || name.ends_with(".onnx")) return FileKind::onnx;
   if (without_space(start).starts_with("{")) return kind_of_json(start);
   if (starts_as_safetensors(start) || name.ends_with(".safetensors")) return FileKind::safetensors;
-  return FileKind::spec;
+  return name.ends_with(".pb") ? FileKind::tensorflow : FileKind::spec;
 }
 
 std::string_view describe(FileKind kind) {
@@ -61,18 +70,39 @@ std::string_view describe(FileKind kind) {
     case FileKind::pickle: return "a pickle of Python's";
     case FileKind::gguf: return "a GGUF file";
     case FileKind::hdf5: return "an HDF5 file";
+    case FileKind::tensorflow: return "a graph of TensorFlow's";
+    case FileKind::tflite: return "a model of TensorFlow Lite's";
+    case FileKind::tensorrt: return "an engine of TensorRT's";
   }
   return "";
 }
 
 Error not_a_model(const std::string& name, FileKind kind) {
-  Error error(name + " is " + std::string(describe(kind)) + ": it has weights, and not what is computed with them");
+  const std::string is = name + " is " + std::string(describe(kind));
+  switch (kind) {
+    case FileKind::tensorflow:
+      return Error(is + ", which is not read")
+          .help(
+              "as ONNX it is: python -m tf2onnx.convert --saved-model FOLDER (or --graphdef FILE) --output model.onnx");
+    case FileKind::tflite:
+      return Error(is + ", which is not read")
+          .help("as ONNX it is: python -m tf2onnx.convert --tflite FILE --output model.onnx");
+    case FileKind::tensorrt:
+      return Error(is + ", compiled for one GPU").help("name the ONNX file that it was built of");
+    default: break;
+  }
+  Error error(is + ": it has weights, and not what is computed with them");
   switch (kind) {
     case FileKind::safetensors:
     case FileKind::safetensors_index:
     case FileKind::gguf:
       return error.help("name the config.json beside it, or write the model in YAML: gpuplan explain layers");
-    default: return error.help("export the model to ONNX, or write it in YAML: gpuplan explain layers");
+    case FileKind::hdf5:
+      return error.help("as ONNX a Keras model is read: python -m tf2onnx.convert --keras FILE --output model.onnx");
+    default:
+      return error.help(
+          "tools/gpuplan_export.py writes the spec of a PyTorch model, torch.onnx.export a file that can be named; of "
+          "Hugging Face's weights name the config.json beside them");
   }
 }
 

@@ -23,6 +23,9 @@ enum class FileKind : unsigned char {
   pickle,             // torch.save before PyTorch 1.6, or Python's pickle
   gguf,               // llama.cpp's weights
   hdf5,               // Keras' weights
+  tensorflow,         // a frozen graph, or the graph of a SavedModel
+  tflite,             // a flat buffer of TensorFlow Lite's
+  tensorrt,           // an engine, compiled for one GPU
 };
 
 /// As many bytes of a file as recognise() looks at.

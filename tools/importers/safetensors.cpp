@@ -213,6 +213,10 @@ StoredTensors read_safetensors(const std::string& path) {
   std::array<char, kRecognisedBytes> start{};
   const std::size_t count = std::fread(start.data(), 1, start.size(), file.get());
   const std::string_view text(start.data(), count);
+  const FileKind kind = recognise(text, path);
+  if (kind == FileKind::zip || kind == FileKind::pickle || kind == FileKind::gguf || kind == FileKind::hdf5)
+    throw Error(path + " is " + std::string(describe(kind)) + ", and safetensors are expected")
+        .help("model.save_pretrained(FOLDER) writes them");
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{' && path.ends_with(".json") ? read_index(path)
                                                                                           : read_one(path);

@@ -194,6 +194,7 @@ void emit_instance_norm(Emission& e) {
 }
 
 void emit_rms_norm(Emission& e) {
+  expect_weight(e, 1);
   const std::string call = "LlamaRMSNorm(" + to_string(e.shape().back()) +
                            ", eps=" + to_text(static_cast<float>(e.real("epsilon", 1e-6))) + ")";
   e.give(e.writer().add_with_weight(e.value(1), wish_of(e, {1}), call, {e.input(0)}));

@@ -319,6 +319,13 @@ void infer_expand(Inference& n) {
   n.out(0, std::move(shape), n.in(0).type, std::move(content));
 }
 
+// Norms of one scale for each number of the last dimension (decompose.h).
+void infer_simplified_norm(Inference& n) {
+  if (n.shape().empty() || n.shape(1) != Extents{n.shape().back()})
+    n.fail("its scale " + to_string(n.shape(1)) + " is not of the last dimension of " + to_string(n.shape()));
+  n.out(n.shape());
+}
+
 void infer_prelu(Inference& n) { n.out(n.broadcast(n.shape(0), n.shape(1))); }
 
 }  // namespace
@@ -363,6 +370,7 @@ std::vector<NamedRule> pointwise_rules() {
       {"Where", infer_where},
       {"Expand", infer_expand},
       {"PRelu", infer_prelu},
+      {"RootMeanSquareNorm", infer_simplified_norm},
   };
   for (const std::string_view op : {"Relu",
                                     "Sigmoid",
@@ -393,7 +401,6 @@ std::vector<NamedRule> pointwise_rules() {
                                     "Hardmax",
                                     "Swish",
                                     "RMSNormalization",
-                                    "RootMeanSquareNorm",
                                     "RandomUniformLike",
                                     "RandomNormalLike",
                                     "Bernoulli"})
