@@ -24,6 +24,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -35,6 +36,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
@@ -72,18 +74,20 @@ class Call:
         self.name, self.args, self.kwargs, self.event, self.source = name, args, kwargs, event, source
         self.module, self.path = module, path
         self.results: List[Value] = []
+        self.grad = torch.is_grad_enabled()
 
 
 class Frame:
-    """A call of a module's forward, with the calls made in it."""
+    """A call of a module's forward, with the calls made in it; without a module, what a checkpoint runs."""
 
     def __init__(self, module: Optional[nn.Module], path: str, inputs: List[Value]):
         self.module, self.path = module, path
         self.inputs = inputs
         self.steps: List[Any] = []  # Call or Frame
         self.results: List[Value] = []
-        self.structure: Any = None  # of the result, with Values for tensors
+        self.kind = "Checkpoint" if module is None else type(module).__name__
         self.end = FOREVER  # the event of its return
+        self.checkpoint = False  # run by torch.utils.checkpoint
 
 
 def flat_tensors(structure: Any, depth: int = 0) -> List[torch.Tensor]:
@@ -94,8 +98,10 @@ def flat_tensors(structure: Any, depth: int = 0) -> List[torch.Tensor]:
         return []
     if isinstance(structure, dict):
         children: Iterable[Any] = structure.values()
-    elif isinstance(structure, (tuple, list)):
+    elif isinstance(structure, (tuple, list, set, frozenset)):
         children = structure
+    elif dataclasses.is_dataclass(structure) and not isinstance(structure, type):
+        children = [getattr(structure, field.name, None) for field in dataclasses.fields(structure)]
     elif isinstance(structure, nn.Module) or not hasattr(structure, "__dict__") or callable(structure) or is_cache(structure):
         return []
     else:
@@ -118,6 +124,8 @@ def with_values(structure: Any, value_of: Callable[[torch.Tensor], Value]) -> An
     """The structure with Values in place of its tensors."""
     if isinstance(structure, torch.Tensor):
         return value_of(structure)
+    if is_cache(structure):
+        return None  # its tensors die as it does
     if isinstance(structure, dict):
         return {k: with_values(v, value_of) for k, v in structure.items()}
     if isinstance(structure, (torch.Size, torch.dtype)):
@@ -170,6 +178,14 @@ def layer_of(module: nn.Module) -> Optional[str]:
             overridden = hasattr(base, "_conv_forward") and type(module)._conv_forward is not base._conv_forward
             return base.__name__ if same and not overridden else None
     return None
+
+
+def is_as_constructed(module: nn.Module) -> bool:
+    """Whether a call of the module runs its class's forward on its own weights: no hook, no parametrization, no forward of
+    the instance (accelerate's), no weight that something computes (pruning, weight_norm)."""
+    held = vars(module)
+    return not module._forward_hooks and not module._forward_pre_hooks and "forward" not in held \
+        and "parametrizations" not in module._modules and not any(isinstance(held.get(n), torch.Tensor) for n in ("weight", "bias"))
 
 
 def layer_type(module: nn.Module) -> type:
@@ -248,6 +264,8 @@ def other_arguments(module: nn.Module, layer: str, names: Sequence[str]) -> List
         if module.proj.bias is None:
             arguments.append(("proj_bias", False))
         return arguments + [(n, float(getattr(module, n))) for n in ("attention_dropout", "dropout") if getattr(module, n)]
+    if layer == "Conv1D":
+        return list(zip(names, (module.weight.shape[1], module.weight.shape[0])))
     return [(n, getattr(module, n)) for n in names]
 
 
@@ -283,13 +301,15 @@ class Recorder(TorchFunctionMode):
         self.loss_steps: List[Any] = []
         self.loss: Optional[Value] = None
         self.loss_event = 0  # of the model's own
+        self.grad = torch.is_grad_enabled()
+        self.notes: Dict[str, None] = {}  # what the spec leaves out, for its header
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.batch: List[Value] = []  # its tensors
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
     # last Value's death says.
     def storage_of(self, tensor: torch.Tensor) -> int:
-        address = tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor.storage()._cdata
+        address = storage_address(tensor)
         if address not in self.storages:
             self.storages[address] = len(self.every_value)
         return self.storages[address]
@@ -304,7 +324,7 @@ class Recorder(TorchFunctionMode):
         key = id(tensor)
         self.values[key] = value
         self.every_value.append(value)
-        address = tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor.storage()._cdata
+        address = storage_address(tensor)
 
         def died(_: Any, value: Value = value, key: int = key, address: int = address) -> None:
             value.died = self.event
@@ -318,14 +338,19 @@ class Recorder(TorchFunctionMode):
         return value
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
-        kwargs = kwargs or {}
+        name = function_name(func)
+        func, args, kwargs = without_gpu(func, name, args, kwargs or {})
         if self.inside:
             return func(*args, **kwargs)
-        name = function_name(func)
         if name in SILENT:
             return func(*args, **kwargs)
+        return self.call(func, name, args, kwargs)
+
+    def call(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         self.event += 1
-        call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, source_line())
+        if name.startswith("masked_fill") and len(args) > 2 and isinstance(args[2], torch.Tensor) and self.on_host(args[2:3]):
+            args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
+        call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
         result = func(*args, **kwargs)
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
@@ -361,15 +386,22 @@ class Recorder(TorchFunctionMode):
         self.frames[-1].steps.append(call)
         return result
 
+    def layer_of(self, module: nn.Module) -> Optional[str]:
+        """The layer that a module is, where it runs as it was constructed and its weights are the model's."""
+        name = layer_of(module)
+        known = name is not None and is_as_constructed(module)
+        return name if known and all(id(t) in self.weights for t in [*module.parameters(), *module.buffers()]) else None
+
     def call_module(self, original: Callable, module: nn.Module, args: tuple, kwargs: dict) -> Any:
         """Runs a module's __call__ as a frame, or as one call where the catalog has it."""
         if self.inside:
             return original(module, *args, **kwargs)
         path = self.paths.get(id(module), "")
-        if module is not self.model and layer_of(module) is not None:
+        layer = self.layer_of(module) if module is not self.model else None
+        if layer is not None:
             self.event += 1
-            call = Call(layer_of(module) or "", with_values(args, self.value_of), with_values(kwargs, self.value_of),
-                        self.event, source_line(), module, path)
+            call = Call(layer, with_values(args, self.value_of), with_values(kwargs, self.value_of),
+                        self.event, layer_source(source_line(), path, layer), module, path)
             self.inside += 1
             try:
                 result = original(module, *args, **kwargs)
@@ -378,16 +410,51 @@ class Recorder(TorchFunctionMode):
             call.results = [self.value_of(t) for t in flat_tensors(result)]
             self.frames[-1].steps.append(call)
             return result
-        frame = Frame(module, path, unique([self.value_of(t) for t in flat_tensors((args, kwargs))]))
+        frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
+        result = original(module, *args, **kwargs)
+        self.close_frame(frame, result)
+        return result
+
+    def values_in(self, structure: Any) -> List[Value]:
+        return unique([self.value_of(t) for t in flat_tensors(structure)])
+
+    def open_frame(self, frame: Frame) -> Frame:
         self.frames[-1].steps.append(frame)
         self.frames.append(frame)
-        result = original(module, *args, **kwargs)
+        return frame
+
+    def close_frame(self, frame: Frame, result: Any) -> None:
         self.frames.pop()
         self.event += 1
         frame.end = self.event
-        frame.results = unique([self.value_of(t) for t in flat_tensors(result)])
-        frame.structure = with_values(result, self.value_of) if isinstance(result, (dict, tuple, list, torch.Tensor)) else None
-        return result
+        frame.results = self.values_in(result)
+
+    def close_checkpoint(self, frame: Frame, result: Any) -> None:
+        """Where it ran one module, that module's frame is checkpointed."""
+        self.close_frame(frame, result)
+        inner = frame.steps[0] if len(frame.steps) == 1 else None
+        if isinstance(inner, Frame) and inner.results == frame.results:
+            self.frames[-1].steps[-1] = inner
+            frame = inner
+        frame.checkpoint = True
+
+    def source(self) -> str:
+        """Of the call that is made: the model's line, or the module of torch's that makes it."""
+        at = source_line()
+        frame = self.frames[-1]
+        return f"module {frame.path} ({frame.kind})" if at == "the model" and frame.path else at
+
+
+def layer_source(at: str, path: str, layer: str) -> str:
+    return f"module {path} ({layer})" if at == "the model" else at
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor.storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        kind = "sparse" if tensor.layout != torch.strided else "torch.func's (vmap, grad)"
+        raise ExportError(f"{source_line()}: a tensor that is {kind} has no memory of its own, and is not followed")
 
 
 def unique(values: Iterable[Value]) -> List[Value]:
@@ -400,8 +467,23 @@ def function_name(func: Callable) -> str:
     if name == "__get__":
         owner = getattr(func, "__self__", None)
         inner = getattr(owner, "__name__", "")
-        return inner if inner in ("T", "mT", "H", "mH", "data") else "__get__"
+        return inner if inner in ("T", "mT", "H", "mH", "data", "real", "imag") else "__get__"
     return name
+
+
+def without_gpu(func: Callable, name: str, args: tuple, kwargs: dict) -> Tuple[Callable, tuple, dict]:
+    """The call with the meta device, where the model's code names the GPU."""
+    def on_gpu(value: Any) -> bool:
+        return isinstance(value, torch.device) and value.type == "cuda" or \
+            isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) is not None
+
+    if name == "cuda":
+        return torch.Tensor.to, (args[0], "meta"), {}
+    if on_gpu(kwargs.get("device")):
+        kwargs = {**kwargs, "device": "meta"}
+    if name == "to" and any(on_gpu(a) for a in args):
+        args = tuple("meta" if on_gpu(a) else a for a in args)
+    return func, args, kwargs
 
 
 OWN_FILE = os.path.abspath(__file__)
@@ -415,8 +497,10 @@ def source_line() -> str:
         name = frame.f_code.co_filename
         if not name.startswith(TORCH_FOLDER) and os.path.abspath(name) != OWN_FILE:
             return f"{name}:{frame.f_lineno}"
+        if frame.f_code.co_name == "run_recorded" and os.path.abspath(name) == OWN_FILE:
+            break  # who exports has called nothing of this
         frame = frame.f_back
-    return "?"
+    return "the model"
 
 
 def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
@@ -433,7 +517,7 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
 
     nn.Module.__call__ = recorded  # type: ignore[assignment]
     try:
-        with recorder, transformers_recorded(recorder):
+        with recorder, followed(recorder), transformers_recorded(recorder):
             out = forward(model, batch)
             recorder.event += 1
             recorder.top.end = recorder.event
@@ -448,6 +532,188 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     finally:
         nn.Module.__call__ = original  # type: ignore[assignment]
     return recorder
+
+
+# --- what of PyTorch is no call on tensors ----------------------------------------------------------------------------
+
+
+class Replacements:
+    """Attributes that are others while a model runs."""
+
+    def __init__(self) -> None:
+        self.undo: List[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        if name in vars(owner):
+            was = vars(owner)[name]
+            self.undo.append(lambda: setattr(owner, name, was))
+        else:  # inherited
+            self.undo.append(lambda: delattr(owner, name))
+        setattr(owner, name, value)
+
+    def restore(self) -> None:
+        for step in reversed(self.undo):
+            step()
+
+
+@contextlib.contextmanager
+def followed(recorder: Recorder) -> Iterator[None]:
+    """Custom autograd functions, checkpoints, autocast and compiled code of the model are recorded, refused or undone."""
+    replacements = Replacements()
+    try:
+        follow_indexing(recorder, replacements)
+        follow_custom_functions(recorder, replacements)
+        follow_checkpoints(recorder, replacements)
+        follow_autocast(recorder, replacements)
+        # Of one process; its own forward wants a GPU (torch/nn/modules/batchnorm.py).
+        replacements.set(nn.SyncBatchNorm, "forward", nn.modules.batchnorm._BatchNorm.forward)
+        replacements.set(nn.SyncBatchNorm, "_check_input_dim", lambda module, x: None)
+        with not_compiled(replacements):
+            yield
+    finally:
+        replacements.restore()
+
+
+def follow_indexing(recorder: Recorder, replacements: Replacements) -> None:
+    """Before PyTorch 2.2 a mode is not told of x[0], x[a:b] and x[index] (torch/csrc/autograd/python_variable_indexing.cpp)."""
+    with IndexingSeen() as probe:
+        _ = torch.empty(1, device="meta")[0:1]
+    if probe.seen:
+        return
+
+    def indexed(name: str) -> Callable:
+        original = getattr(torch.Tensor, name)
+
+        def run(*args: Any) -> Any:
+            if recorder.inside:
+                return original(*args)
+            recorder.inside += 1
+            try:
+                return recorder.call(original, name, args, {})
+            finally:
+                recorder.inside -= 1
+        return run
+
+    for name in ("__getitem__", "__setitem__"):
+        replacements.set(torch.Tensor, name, indexed(name))
+
+
+class IndexingSeen(TorchFunctionMode):
+    """Whether a mode is told of indexing."""
+    seen = False
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
+        self.seen = self.seen or function_name(func) == "__getitem__"
+        return func(*args, **(kwargs or {}))
+
+
+def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> None:
+    """A torch.autograd.Function of the model's code is one call, whatever its forward runs. What it saves and its backward
+    allocates only its code knows; where there is no gradient, it is what its forward runs."""
+    def wrapped(original: Callable, name: str) -> staticmethod:
+        def forward(*args: Any) -> Any:
+            if recorder.inside or not torch.is_grad_enabled() and not recorder.grad:
+                return original(*args)
+            recorder.event += 1
+            call = Call("autograd.Function " + name, with_values(args[1:], recorder.value_of), {}, recorder.event, source_line())
+            recorder.inside += 1
+            try:
+                result = original(*args)
+            finally:
+                recorder.inside -= 1
+            call.results = recorder.values_in(result)
+            recorder.frames[-1].steps.append(call)
+            return result
+        return staticmethod(forward)
+
+    waiting = list(torch.autograd.Function.__subclasses__())
+    while waiting:
+        function = waiting.pop()
+        waiting += function.__subclasses__()
+        forward = function.__dict__.get("forward")
+        if isinstance(forward, staticmethod) and function.__module__.partition(".")[0] != "torch":
+            replacements.set(function, "forward", wrapped(forward.__func__, function.__name__))
+
+
+REENTRANT = ("torch.utils.checkpoint with use_reentrant=True, which gpuplan does not plan: give use_reentrant=False "
+             "(transformers: gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False}))")
+
+
+def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
+    """What torch.utils.checkpoint.checkpoint runs is a frame. It calls the function between two steps of a generator
+    (one function before PyTorch 2.1), and one that reenters autograd in a Function."""
+    module = torch.utils.checkpoint
+
+    def generator(*_: Any, **__: Any) -> Iterator[None]:
+        given = sys._getframe(1).f_locals  # of checkpoint()
+        if given.get("context_fn") is not getattr(module, "noop_context_fn", None) and torch.is_grad_enabled():
+            raise ExportError(f"{source_line()}: torch.utils.checkpoint with context_fn=, which gpuplan does not plan")
+        if recorder.inside:
+            yield
+            return
+        frame = recorder.open_frame(Frame(None, recorder.frames[-1].path, recorder.values_in((given["args"], given["kwargs"]))))
+        del given
+        yield
+        recorder.close_checkpoint(frame, sys._getframe(1).f_locals["ret"])
+
+    def function(run: Callable, preserve_rng_state: bool = True, *args: Any, **kwargs: Any) -> Any:
+        if recorder.inside:
+            return run(*args, **kwargs)
+        frame = recorder.open_frame(Frame(None, recorder.frames[-1].path, recorder.values_in((args, kwargs))))
+        result = run(*args, **kwargs)
+        recorder.close_checkpoint(frame, result)
+        return result
+
+    def reentrant(ctx: Any, run: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        if torch.is_grad_enabled() or recorder.grad:
+            raise ExportError(f"{source_line()}: {REENTRANT}")
+        return function(run, preserve_rng_state, *args)
+
+    for name in ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator"):
+        if name in vars(module):
+            replacements.set(module, name, generator)
+    if "_checkpoint_without_reentrant" in vars(module):
+        replacements.set(module, "_checkpoint_without_reentrant", function)
+    replacements.set(module.CheckpointFunction, "forward", staticmethod(reentrant))
+
+
+def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
+    """A model that turns autocast on by itself computes in types that the spec, whose precision --amp chooses, does not say."""
+    autocast = torch.autocast
+    make = autocast.__init__
+
+    def init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
+        enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+        if enabled and not recorder.inside:
+            raise ExportError(f"{source_line()}: the model turns autocast on by itself: export it without, and plan with --amp "
+                              "bf16 or fp16")
+        if not recorder.inside:
+            recorder.notes[f"{source_line()} turns autocast off for a part of the model, which --amp does not."] = None
+        make(self, "cpu", enabled=False)
+
+    replacements.set(autocast, "__init__", init)
+
+
+@contextlib.contextmanager
+def not_compiled(replacements: Replacements) -> Iterator[None]:
+    """torch.compile's functions run as they are written."""
+    if hasattr(torch, "compile"):
+        def as_written(model: Any = None, **_: Any) -> Any:
+            return (lambda function: function) if model is None else model
+        replacements.set(torch, "compile", as_written)
+    if "torch._dynamo" not in sys.modules:
+        yield
+    elif hasattr(getattr(torch, "compiler", None), "set_stance"):
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    else:
+        config = sys.modules["torch._dynamo"].config
+        was = getattr(config, "disable", False)
+        config.disable = True
+        try:
+            yield
+        finally:
+            config.disable = was
 
 
 # --- transformers -----------------------------------------------------------------------------------------------------
@@ -617,6 +883,11 @@ def transformers_recorded(recorder: Recorder) -> Iterator[None]:
         replace_item(getattr(type(utils.ALL_ATTENTION_FUNCTIONS), "_global_mapping", {}), "sdpa", "attention_interface")
     if hasattr(cache, "Cache"):
         replace(cache.Cache, "update", "cache_update")
+    answer = "warn_if_padding_and_no_attention_mask"  # it reads the tokens, to warn
+    if answer in vars(getattr(utils, "PreTrainedModel", None) or object):
+        warn = vars(utils.PreTrainedModel)[answer]
+        setattr(utils.PreTrainedModel, answer, lambda *_, **__: None)
+        undo.append(lambda: setattr(utils.PreTrainedModel, answer, warn))
     for key, function in list(getattr(loss, "LOSS_MAPPING", {}).items()):
         replace_item(loss.LOSS_MAPPING, key, "loss_function:" + getattr(function, "__name__", key))
     try:
@@ -632,10 +903,20 @@ def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[
     except ExportError:
         raise
     except Exception as e:  # whatever the model's code raises
-        at = failing_line(e)
-        if isinstance(e, (NotImplementedError, RuntimeError)) and "meta" in str(e):
-            raise ExportError(f"{at}: what the model runs depends on the values of its tensors, which are not there: {e}") from e
-        raise ExportError(f"{at}: the model does not run on this batch: {type(e).__name__}: {e}") from e
+        at, what = failing_line(e), first_line(e)
+        if "not on the expected device meta" in what or "Expected all tensors to be on the same device" in what:
+            raise ExportError(f"{at}: a tensor that is no parameter or buffer of the model stays in the host's memory: register "
+                              f"it, or make it on the model's device. {what}") from e
+        if isinstance(e, (NotImplementedError, RuntimeError)) and "meta" in str(e).lower():
+            raise ExportError(f"{at}: what the model runs depends on the values of its tensors, which are not there: {what} "
+                              "(gpuplan shadow --learn follows any script)") from e
+        raise ExportError(f"{at}: the model does not run on this batch: {type(e).__name__}: {what}") from e
+
+
+def first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    return text if len(text) <= 300 else text[:297] + "..."
 
 
 def failing_line(error: Exception) -> str:
@@ -662,6 +943,43 @@ def loss_of(out: Any) -> Optional[torch.Tensor]:
 # --- a model and batch without data -----------------------------------------------------------------------------------
 
 
+def unwrapped(model: nn.Module) -> nn.Module:
+    """What DataParallel, DistributedDataParallel and torch.compile wrap."""
+    wrapping = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = model.module if isinstance(model, wrapping) else getattr(model, "_orig_mod", None)
+    return unwrapped(inner) if isinstance(inner, nn.Module) else model
+
+
+QUANTIZED = ("torch.ao.nn.quantized", "torch.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.intrinsic.quantized")
+
+
+def refuse_modules(model: nn.Module) -> None:
+    """Modules and weights that have no Python code to follow, no sizes yet, or a type that no layer has."""
+    types: Dict[torch.dtype, str] = {}
+    for path, module in model.named_modules():
+        at = f"{path or 'the model'} is a {type(module).__name__}"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ExportError(f"{at}, TorchScript, whose Python code is gone: export the nn.Module that it was made of")
+        own = vars(module).get("forward")
+        if own is not None and getattr(own, "__self__", None) is not module:
+            raise ExportError(f"{at} whose forward was replaced by {getattr(own, '__qualname__', type(own).__name__)}, which a copy of "
+                              "the model would run on the weights of the original: export the model before that")
+        if type(module).__module__.startswith(QUANTIZED):
+            raise ExportError(f"{path or 'the model'} is a {class_path(module)}, quantized: export the model that it was made of, and plan with --precision int8")
+        if type(module).__name__ in ("FullyShardedDataParallel", "FSDPModule") or type(module).__name__.startswith("FSDP"):
+            raise ExportError(f"{at}: export the model before it is sharded, and plan with `gpuplan fit`")
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if nn.parameter.is_lazy(tensor):
+                raise ExportError(f"{at} whose {name} has no size before its first forward: run the model on a batch, then export it")
+            if tensor is not None and tensor.dtype.is_complex:
+                raise ExportError(f"{at} whose {name} is of complex numbers, which no layer takes")
+            if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point:
+                types.setdefault(tensor.dtype, f"{path}.{name}" if path else name)
+    if len(types) > 1:
+        named = ", ".join(f"{name} of {dtype_name(dtype)}" for dtype, name in types.items())
+        raise ExportError(f"parameters of several types: {named}. A spec has one, which --precision chooses: convert the model to it")
+
+
 def on_meta(model: nn.Module) -> nn.Module:
     """A copy of the model whose tensors have no data. No weight of the original is copied on the way."""
     memo: Dict[int, Any] = {}
@@ -671,7 +989,15 @@ def on_meta(model: nn.Module) -> nn.Module:
             if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
                 empty = torch.empty_like(tensor, device="meta", requires_grad=False)
                 memo[id(tensor)] = nn.Parameter(empty, requires_grad=False) if isinstance(tensor, nn.Parameter) else empty
-    return copy.deepcopy(model, memo)
+    try:
+        copied = copy.deepcopy(model, memo)
+    except Exception as e:  # whatever the model holds
+        raise ExportError(f"the model cannot be copied (copy.deepcopy): {type(e).__name__}: {first_line(e)}") from e
+    for module in list(copied.modules()):
+        for name, child in list(module._modules.items()):
+            if child is not None and unwrapped(child) is not child:
+                module._modules[name] = unwrapped(child)
+    return copied
 
 
 def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
@@ -679,7 +1005,8 @@ def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]
     known = {} if known is None else known
     if isinstance(batch, torch.Tensor):
         if batch.dim() == 0:
-            raise ExportError("a tensor of the batch has no dimensions: the first one is the batch")
+            raise ExportError("a tensor of the batch has no dimensions, of which the first is the batch: give it to the model in "
+                              "forward=, as lambda model, batch: model(batch, other)")
         if id(batch) not in known:
             known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")
         return known[id(batch)]
@@ -732,15 +1059,23 @@ def merge_runs(first: Recorder, second: Recorder) -> None:
     if len(first.every_value) == len(second.every_value):
         for a, b in zip(first.every_value, second.every_value):
             a.shape = combine(a.shape, b.shape, "a tensor", problems)
-    else:
-        problems.append("the model runs other operations for another batch")
+    elif not problems:
+        problems.append("the model makes other tensors a second time, with another batch")
     if problems:
         raise ExportError("\n".join(dict.fromkeys(problems)))
 
 
+def first_difference(a: Frame, b: Frame) -> str:
+    """The line of the first call that one of the frames alone runs."""
+    pairs = list(zip(a.steps, b.steps)) + [(s, None) for s in (a.steps + b.steps)[min(len(a.steps), len(b.steps)):]]
+    step = next((x for x, y in pairs if getattr(x, "name", "") != getattr(y, "name", None)), None)
+    return step.source if isinstance(step, Call) else a.path or "the model"
+
+
 def merge_frames(a: Frame, b: Frame, problems: List[str]) -> None:
     if [getattr(s, "name", "") for s in a.steps] != [getattr(s, "name", "") for s in b.steps]:
-        problems.append(f"{a.path or 'the model'}: runs other operations for another batch")
+        problems.append(f"{first_difference(a, b)}: the model runs other operations a second time, with another batch: its "
+                        "forward depends on its state, on chance or on the size of the batch")
         return
     for x, y in zip(a.steps, b.steps):
         if isinstance(x, Frame):
@@ -765,7 +1100,7 @@ class Entry:
         self.own_weights = False  # its weights are the frame's own: F.conv2d(x, self.weight)
         self.body: Optional[Body] = None
         self.tie = ""
-        self.frozen = self.keep = self.has_weights = False
+        self.frozen = self.keep = self.has_weights = self.checkpoint = False
         self.view = False  # moves no data
         self.weights: List[str] = []  # whose names it shares with others that have them
         self.when = ""  # "train" or "infer" where the other mode does not run it
@@ -848,6 +1183,11 @@ class Lowering:
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
         self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
         self.trained = {n: p.requires_grad for n, p in model.named_parameters(remove_duplicate=True)}
+        self.differentiated: set = set()  # Values that have a gradient in training
+        self.detached: Dict[Tuple[int, Value], Value] = {}  # of a body, what torch.no_grad() reads in place of them
+        self.made = {v for call in flattened_calls(run.top.steps) for v in call.results}
+        self.source = "the model"  # of the call that is written
+        self.cuts = False  # a call under torch.no_grad() is written
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
         for n, p in list(model.named_parameters(remove_duplicate=False)) + list(model.named_buffers(remove_duplicate=False)):
@@ -860,6 +1200,8 @@ class Lowering:
         for value in frame.inputs:
             value.shape = value.shape
         for step in frame.steps:
+            self.cuts = isinstance(step, Call) and self.run.grad and not step.grad
+            self.source = getattr(step, "source", self.source)
             if isinstance(step, Frame):
                 self.add_block(body, step)
             elif step.module is not None:
@@ -874,7 +1216,7 @@ class Lowering:
             return
         frame.results += self.outliving(child, frame)
         only = child.entries[0]
-        collapses = len(child.entries) == 1 and only.own_weights and only.outputs == frame.results and len(frame.inputs) == 1
+        collapses = not frame.checkpoint and len(child.entries) == 1 and only.own_weights and only.outputs == frame.results and len(frame.inputs) == 1
         if collapses:
             entry = only
             entry.own_weights = False
@@ -885,9 +1227,11 @@ class Lowering:
             entry = Entry("", (), child.inputs, list(frame.results))
             entry.body = child
         entry.event = frame.end
-        entry.path = frame.path
+        entry.path = frame.path if frame.module is not None else \
+            next((e.path for inner in all_bodies(child) for e in inner.entries if e.has_weights), "")
+        entry.checkpoint = frame.checkpoint
         rel = relative(frame.path, body.frame.path)
-        entry.name = body.fresh_name(rel or snake(type(frame.module).__name__))
+        entry.name = body.fresh_name(rel or snake(frame.kind))
         for value in entry.inputs:
             self.find(body, value)
         body.add(entry)
@@ -936,6 +1280,9 @@ class Lowering:
 
     def constant(self, body: Body, value: Value) -> None:
         """A tensor that the model's code keeps outside of parameters and buffers."""
+        if any(isinstance(n, Batch) for n in value.shape) and value not in self.made:
+            self.unknown[f"{self.source}: a tensor [{', '.join('batch' if isinstance(n, Batch) else str(n) for n in value.shape)}] "
+                         "that no call of torch made: TorchScript's or an extension's"] = None
         entry = Entry("Constant", [("shape", list(value.shape)), ("dtype", dtype_name(value.dtype))], [], [value])
         entry.name = body.fresh_name("constant")
         entry.view = True
@@ -975,6 +1322,8 @@ class Lowering:
         if call.name == "Identity":
             return
         arguments = constructor_arguments(module)
+        if call.name == "Embedding" and (module.sparse or module.max_norm is not None):
+            return self.refuse(call, "with sparse gradients" if module.sparse else "with max_norm")
         if call.name == "MultiheadAttention":
             if len(set(tensors[:3])) != 1 or len(tensors) > 3:
                 return self.refuse(call, "attention of several tensors, or with a mask")
@@ -1002,7 +1351,35 @@ class Lowering:
     def connect(self, body: Body, entry: Entry) -> None:
         for value in entry.inputs:
             self.find(body, value)
+        if self.cuts:
+            self.cut(body, entry)
+        elif entry.op != "Detach" and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
+            self.differentiated.update(entry.outputs)
         body.add(entry)
+
+    def has_gradient(self, value: Value) -> bool:
+        trained = value.kind == "parameter" and self.trained.get(value.weight or "", False)
+        return value.dtype.is_floating_point and (trained or value in self.differentiated)
+
+    def cut(self, body: Body, entry: Entry) -> None:
+        """An entry of a call under torch.no_grad(): nothing is saved for a backward."""
+        if entry.weights and not entry.frozen:
+            entry.frozen = True
+            if entry.tie:
+                self.unknown[f"{entry.path}: its weights are read under no_grad and trained elsewhere"] = None
+        for i, value in enumerate(entry.inputs):
+            if value in entry.outputs or not self.has_gradient(value):
+                continue
+            known = self.detached.get((id(body), value))
+            if known is None or known not in body.defined:
+                known = object.__new__(Value)
+                known.__dict__.update(vars(value))
+                known.weight, known.kind = None, "activation"
+                made = Entry("Detach", [], [value], [known])
+                made.event, made.view = entry.event, True
+                body.add(made)
+                self.detached[(id(body), value)] = known
+            entry.inputs[i] = known
 
     def refuse(self, call: Call, why: str = "") -> None:
         self.unknown[f"{call.source}: {call.name}" + (f" ({why})" if why else "")] = None
@@ -1015,9 +1392,17 @@ class Lowering:
             return  # takes the host's memory
         if any(v.host and v.shape for v in values) and call.name not in ("to", "cuda", "__getitem__"):
             return self.refuse(call, "of a tensor in the host's memory")
+        if any(v.dtype.is_complex for v in values):
+            return self.refuse(call, "of complex numbers")
+        if call.kwargs.get("out") is not None:
+            return self.refuse(call, "with out=")
+        if call.kwargs.get("memory_format") not in (None, torch.contiguous_format, torch.preserve_format):
+            return self.refuse(call, "to a memory format: leave it out, and plan with --layout nhwc")
         handler = FUNCTIONS.get(call.name)
         if handler is None:
-            return self.refuse(call, "no layer does this")
+            return self.refuse(call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
+                               call.name.startswith("autograd.Function") else "called as TorchScript does: take the Python function "
+                               "that it was made of" if "." in call.name else "no layer does this")
         writer = Writer(self, body, call)
         try:
             handler(writer)
@@ -1900,7 +2285,7 @@ def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:
 @handles("zeros", "new_zeros", "zeros_like", "empty", "new_empty", "empty_like")
 def write_zeros(w: Writer) -> None:
     sizes = w.results()[0].shape
-    if type(w.body.frame.module).__name__ == "T5Attention" and len(sizes) == 4 and w.call.name == "zeros":
+    if w.body.frame.kind == "T5Attention" and len(sizes) == 4 and w.call.name == "zeros":
         # of the queries' type, which is autocast's where there is one
         return w.emit("ZeroPositionBias", [("", n) for n in sizes[1:]], []) and None
     made_of_sizes(w, "Zeros", sizes_of_result(w))
@@ -1912,7 +2297,7 @@ def write_full(w: Writer) -> None:
         w.argument(2, "fill_value", 1) if w.call.name == "new_full" else 1
     if not isinstance(value, (bool, int, float)):
         raise Unsupported("of a tensor")
-    made_of_sizes(w, "Full", sizes_of_result(w) + [("value", float(value) if isinstance(value, float) else int(value))])
+    made_of_sizes(w, "Full", (sizes_of_result(w) or [("shape", [])]) + [("value", float(value) if isinstance(value, float) else int(value))])
 
 
 @handles("arange", "range")
@@ -1988,9 +2373,12 @@ def write_rpow(w: Writer) -> None:
 def comparison(op: str) -> Callable[[Writer], None]:
     def write(w: Writer) -> None:
         other = w.argument(1, "other")
-        if not number(other):
-            raise Unsupported("with a tensor")
-        w.emit(op, [("", other)], [w.x])
+        if isinstance(w.x, Value) and isinstance(other, Value):
+            w.emit(op, [], [w.x, other])
+        elif isinstance(w.x, Value) and number(other):
+            w.emit(op, [("", other)], [w.x])
+        else:
+            raise Unsupported("of these operands")
     return write
 
 
@@ -2266,7 +2654,7 @@ DECLARING = frozenset(["Parameter", "Buffer"])
 def alignment_key(entry: Entry) -> Any:
     """Equal for what one mode runs and for its like in the other. Attention is told its dropout by the mode."""
     if entry.body is not None:
-        return ("", type(entry.body.frame.module).__name__, entry.path, len(entry.outputs) > 0)
+        return ("", entry.body.frame.kind, entry.path, len(entry.outputs) > 0)
     if entry.op in DECLARING:
         return (entry.op, entry.path)
     told = ("dropout_p", "dropout")
@@ -2708,7 +3096,7 @@ class Folder:
         """The body's signature; its group is made on the way."""
         vector: List[Any] = []
         names: List[str] = []
-        signature: List[Any] = [type(body.frame.module).__name__, len(body.inputs), body.sequential, tuple(body.made), tuple(body.registered)]
+        signature: List[Any] = [body.frame.kind, len(body.inputs), body.sequential, tuple(body.made), tuple(body.registered)]
         index = {id(e): i for i, e in enumerate(body.entries)}
         for i, entry in enumerate(body.entries):
             child = None
@@ -2725,10 +3113,10 @@ class Folder:
             references = tuple(self.reference(body, index, v, entry) for v in entry.inputs)
             held = tuple(self.reference(body, index, v, entry) for v in body.holds.get(i, ()))
             signature.append((template, entry.name, references, entry.keep, entry.tie, entry.frozen, held, child,
-                              len(entry.outputs), entry.when))
+                              len(entry.outputs), entry.when, entry.checkpoint))
         key = tuple(signature)
         kinds = tuple(type(v) for v in vector)
-        group = self.groups.setdefault((key, kinds), Group(type(body.frame.module).__name__))
+        group = self.groups.setdefault((key, kinds), Group(body.frame.kind))
         group.bodies.append(body)
         group.names = names
         self.of[id(body)] = group
@@ -2938,6 +3326,7 @@ class Printer:
         flags = ["keep: true"] if entry.keep else []
         flags += [f"when: {entry.when}"] if entry.when else []
         flags += [f"tie: {entry.tie}"] if entry.tie else []
+        flags += ["checkpoint: true"] if entry.checkpoint else []
         return flags + (["frozen: true"] if entry.frozen else [])
 
     @staticmethod
@@ -3213,6 +3602,8 @@ def return_results(top: Body, lowering: Lowering, main: Optional[Value], both: O
                    infer_results: List[Value], infer_main: Optional[Value]) -> None:
     """The model's output is the last entry; what else its output object names lives as long."""
     results = top.frame.results
+    if not results or not infer_results:
+        raise ExportError("the model returns no tensor: expected one, or tuples, lists, dicts or dataclasses of them")
     main = main if main is not None else results[0]
     for value in results:
         lowering.find(top, value)
@@ -3423,11 +3814,24 @@ def drop_unused(run: Recorder, made_by: Dict[Value, Call]) -> None:
         run.top.steps[:] = kept
 
 
+NOTE = "# Not in this spec: "
+
+
 def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
     count = sum(p.numel() for p in model.parameters())
     runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
     return [f"# {type(model).__name__}: {count:,} parameters. Written by gpuplan_export.py from {runs},",
-            f"# PyTorch {torch.__version__.split('+')[0]}.", "gpuplan: 1", f"name: {name}"]
+            f"# PyTorch {torch.__version__.split('+')[0]}.{plan_with(model)}", "gpuplan: 1", f"name: {name}"]
+
+
+def plan_with(model: nn.Module) -> str:
+    """What of the model is a flag of the plan."""
+    words = {torch.bfloat16: "--precision bf16", torch.float16: "--precision fp16", torch.float64: "--precision fp64"}
+    weights = list(model.parameters())
+    flags = [words[t] for t in dict.fromkeys(p.dtype for p in weights) if t in words]
+    last = any(p.dim() == 4 and p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in weights)
+    flags += ["--layout nhwc"] if last else []
+    return f" As it was given: plan with {' '.join(flags)}." if flags else ""
 
 
 # The variables that expressions of the spec read.
@@ -3455,6 +3859,15 @@ def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     return runs[0]
 
 
+def note_what_stays(run: Recorder) -> None:
+    """Tensors that a call of the forward made and that something, an attribute for one, still names after the step."""
+    made = {v: call.source for call in flattened_calls(run.top.steps) for v in call.results}
+    kept = set(run.top.results) | set(run.batch) | {run.loss}
+    stay = [v for v in made if v.died == FOREVER and v.kind == "activation" and v not in kept and not v.host]
+    for value in stay:
+        run.notes[f"{made[value]}: its result stays alive after the step, in an attribute."] = None
+
+
 class Traced:
     """The model as it runs in one mode."""
 
@@ -3465,6 +3878,7 @@ class Traced:
         try:
             with torch.set_grad_enabled(mode == "train"):
                 self.run = recorded_run(self.bare, batch, forward, loss)
+            note_what_stays(self.run)
             unwrap(self.run)
             self.loss = loss_text(self.run)
         except ExportError as e:
@@ -3540,7 +3954,8 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     folder.fold(top)
     printer = Printer(folder)
     blocks = printer.blocks(top)
-    lines = header(model, name, modes) + variables(top) + inputs
+    notes = dict.fromkeys(n for t in traced for n in t.run.notes)
+    lines = header(model, name, modes) + [NOTE + n for n in notes] + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
@@ -3565,8 +3980,14 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
     other. The model, which may be on any device, meta included, and in any mode, is not changed."""
     if not isinstance(model, nn.Module):
         raise ExportError(f"the model is a {type(model).__name__}, expected a torch.nn.Module")
+    model = unwrapped(model)
+    refuse_modules(model)
     if not flat_tensors(batch):
-        raise ExportError("the batch has no tensors")
+        raise ExportError("the batch has no tensors: expected a tensor, or tuples, lists or dicts of them")
+    first = {t.shape[0] for t in flat_tensors(batch) if t.dim()}
+    if len(first) > 1:
+        raise ExportError(f"the first dimensions of the batch's tensors are {' and '.join(map(str, sorted(first)))}: the first one is "
+                          "the batch. Give others to the model in forward=, as lambda model, batch: model(batch, other)")
     if tuple(modes) not in (MODES, MODES[:1], MODES[1:]):
         raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
     name = name or os.path.splitext(os.path.basename(output))[0]
@@ -3738,7 +4159,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if not isinstance(model, nn.Module):
             raise ExportError(f"{options.model} makes a {type(model).__name__}, expected a torch.nn.Module")
         model.train()
-        export(model, batch, options.output, construction=construction, modes=MODES[1:] if options.eval else MODES)
+        text = export(model, batch, options.output, construction=construction, modes=MODES[1:] if options.eval else MODES)
+        for line in text.splitlines():
+            if line.startswith(NOTE):
+                print(f"note: {line[len(NOTE):]}", file=sys.stderr)
     except ExportError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
