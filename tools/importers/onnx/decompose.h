@@ -1,4 +1,4 @@
-// Operators that onnxruntime's optimizer writes (https://github.com/microsoft/onnxruntime, docs/ContribOperators.md),
+// Operators that onnxruntime's optimizer writes (https://github.com/microsoft/onnxruntime, "Contributed Operators"),
 // as those of ONNX's own that they are made of.
 #pragma once
 
