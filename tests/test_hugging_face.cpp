@@ -235,6 +235,17 @@ TEST_CASE("keys that are not there have the family's defaults") {
   CHECK_EQ(parameters(R"({"model_type": "vit"})"), 85'800'194);
 }
 
+TEST_CASE("layers with a window are those of the model with a head") {
+  const auto spec = [](const std::string& architecture) {
+    return inferred(read_model(hugging_face_spec(
+        {"config.json", R"({"model_type": "qwen3", "architectures": [")" + architecture +
+                            R"("], "num_hidden_layers": 3, "use_sliding_window": true, "sliding_window": 32,
+                            "layer_types": ["full_attention", "sliding_attention", "full_attention"]})"})));
+  };
+  // The head of 151,936 words of 4,096 numbers is what the bare model does not have.
+  CHECK_EQ(spec("Qwen3ForCausalLM").model.parameters - spec("Qwen3Model").model.parameters, 151'936 * 4'096);
+}
+
 TEST_CASE("what a configuration says of types and attention stands in the comment") {
   const std::string text = hugging_face_spec({"c.json", R"({"model_type": "llama", "torch_dtype": "bfloat16",
                                        "_attn_implementation": "eager", "attention_dropout": 0.1})"})

@@ -21,6 +21,7 @@ struct Decoder {
   std::string activation, eps, theta = "10000.0";
   bool tied = false;
   bool finds_spans = true;
+  bool has_windows = false;             // some layers may have one
   std::string of_span = "transformer";  // the stack's name there
 };
 
@@ -91,8 +92,9 @@ SpecText decoder_spec(const Config& config, const Decoder& decoder) {
   tie_head(config, decoder.tied, spec);
   const std::string dropout = config.share("attention_dropout", "0.0");
   if (dropout != "0.0") spec.replace("GroupedQueryAttention()", "GroupedQueryAttention(dropout=" + dropout + ")");
+  if (decoder.has_windows) set_windows(config, s.layers, spec);
   Stack stack;
-  stack.block = "" + decoder.prefix + "Model";
+  stack.block = decoder.prefix + "Model";
   stack.name = "model";
   stack.dropout = token_dropout(config);
   stack.of_span = decoder.of_span;
@@ -218,11 +220,11 @@ SpecText qwen2_spec(const Config& config) {
                         .head = 0,
                         .positions = 32768,
                         .activation = "silu",
-                        .eps = "1e-6"};
+                        .eps = "1e-6",
+                        .has_windows = true};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_activation(config, decoder, "SiLU()", spec);
-  set_windows(config, config.size("num_hidden_layers", decoder.layers), spec);
   return spec;
 }
 
@@ -238,12 +240,12 @@ SpecText qwen3_spec(const Config& config) {
                         .head = 128,
                         .positions = 32768,
                         .activation = "silu",
-                        .eps = "1e-6"};
+                        .eps = "1e-6",
+                        .has_windows = true};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_attention_bias(config.flag("attention_bias", false), spec);
   set_activation(config, decoder, "SiLU()", spec);
-  set_windows(config, config.size("num_hidden_layers", decoder.layers), spec);
   return spec;
 }
 
