@@ -236,3 +236,11 @@ TEST_CASE("a graph of more parts than any model has is refused before they take 
                    "more than 524288 nodes, attributes and tensors"));
   }
 }
+
+TEST_CASE("a constant of a negative size is refused") {
+  onnx::ModelProto model = small_model();
+  add_integers(model, "sizes", {-3, 8});
+  add_node(model, "ConstantOfShape", {"sizes"}, "c");
+  add_node(model, "Add", {"x", "c"}, "y");
+  CHECK(contains(problem(model.SerializeAsString()), "its result has a negative size: [-3, 8]"));
+}

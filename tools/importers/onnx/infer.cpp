@@ -293,7 +293,7 @@ std::vector<std::size_t> strides_of(const Extents& shape) {
 
 bool is_small(const Extents& shape) {
   for (const Extent& e : shape)
-    if (!e.fixed()) return false;
+    if (!e.fixed() || e.at[0] < 0) return false;
   return product(shape).at[0] <= static_cast<std::int64_t>(kMaxContent);
 }
 
