@@ -1,5 +1,6 @@
 // gpuplan init [MODEL]: a spec to go on from; with --budget a gpuplan.yaml.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -79,18 +80,43 @@ void refuse_budget_flags(const InitOptions& options) {
   if (!options.more.empty()) throw Error("one word too many: \"" + options.more.front() + "\"", ErrorKind::usage);
 }
 
+// Behind the comment that the model begins with: how it is planned, and how it is changed.
+std::string with_directions(const std::string& text, const std::string& file) {
+  std::size_t at = 0;
+  while (at < text.size() && text[at] == '#') at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  const bool plain = std::ranges::none_of(file, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  std::string directions = "# `gpuplan " + (file.empty() || !plain ? "FILE.yaml" : file) + " --batch 8` plans it";
+  if (text.find("\nvars:") != std::string::npos) directions += "; --set takes any of vars:, as in --set NAME=1";
+  return text.substr(0, at) + directions + ".\n# `gpuplan explain NAME` says what a layer does.\n" + text.substr(at);
+}
+
+// What a file extends is found from its own folder.
+void refuse_extending(const std::string& model, const std::string& file, const Source& source) {
+  namespace fs = std::filesystem;
+  if (SpecText(source.text).extends().empty()) return;
+  const auto folder = [](const std::string& path) { return fs::absolute(path).lexically_normal().parent_path(); };
+  if (file.empty() || folder(file) == folder(model)) return;
+  throw Error(model + " extends another file, which is found from its own folder only")
+      .help("gpuplan plan --canonical " + model + " writes the two as one");
+}
+
 // A model of the zoo that extends another one is written out, so that its file stands alone.
-std::string spec_text(const std::string& model) {
+std::string spec_text(const std::string& model, const std::string& file) {
   if (model.empty()) return kStarter;
   std::vector<Variable> set;
   const std::shared_ptr<const Source> source = open_model(model, set);
-  return model.starts_with("zoo:") ? template_text(model).text() : source->text;
+  if (model.starts_with("zoo:")) return with_directions(template_text(model).text(), file);
+  if (source->name != model) return with_directions(source->text, file);  // an import
+  refuse_extending(model, file, *source);
+  return source->text;
 }
 
 int run_init(const InitOptions& options) {
   if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
   if (!options.budget) refuse_budget_flags(options);
-  const std::string text = options.budget ? budget_text(options) : spec_text(options.run.model);
+  if (!options.budget && !options.file.empty() && exists(options.file))
+    throw Error(options.file + " is there already", ErrorKind::usage).help("name another file with -o, or remove it");
+  const std::string text = options.budget ? budget_text(options) : spec_text(options.run.model, options.file);
   if (options.file.empty())
     write_stdout(text);
   else

@@ -176,6 +176,10 @@ expect 0 '^  Peak ' "$work/starter.yaml" --batch 4
 "$gpuplan" init zoo:gpt2_medium -o "$work/medium.yaml" || fail 'a model of the zoo into a file'
 expect 0 'Params   354,823,168' "$work/medium.yaml" --batch 1
 expect 3 'the zoo has no model' init zoo:gpt3
+expect 0 'gpuplan FILE.yaml --batch 8. plans it; --set' init tests/huggingface/gpt2.json
+expect 2 'is there already' init zoo:mlp -o "$work/starter.yaml"
+expect 3 'extends another file, which is found from its own folder only' init configs/huggingface/bert_masked_lm.yaml \
+  -o "$work/bert.yaml"
 
 # Usage errors: 2.
 expect 2 'expects a whole number' $model --batch 0

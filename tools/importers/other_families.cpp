@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "tools/importers/families.h"
+#include "tools/importers/heads.h"
 
 namespace gpuplan {
 
@@ -51,13 +52,39 @@ void set_head_apart(SpecText& spec) {
                "op: \"Linear(_, $vocabulary, bias=False)\"}");
 }
 
+// T5EncoderModel: the first stack alone.
+void set_encoder_alone(SpecText& spec) {
+  for (const char* block : {"T5Decoder", "T5DecoderBlock", "T5LayerCrossAttention", "T5CrossAttention"})
+    spec.remove_block(block);
+  spec.remove_variable("target");
+  spec.set_section("inputs", "inputs:\n  input_ids: {shape: [$seq], dtype: int64}\n");
+  spec.set_section("layers",
+                   "layers:\n  - shared: SharedEmbedding($vocabulary, $hidden)\n"
+                   "  - {name: encoder, block: T5Encoder, from: input_ids, keep: true}\n");
+  spec.set_section("loss", "loss: mean  # the model itself has none\n");
+}
+
+// ViTModel: the stack and what it makes of the first token, of which both are returned.
+void set_bare_vit(const Config& config, std::int64_t hidden, SpecText& spec) {
+  const std::string size = std::to_string(config.size("pooler_output_size", hidden));
+  const std::string activation = activation_call(config, "pooler_act", "tanh");
+  spec.remove_variable("classes");
+  spec.set_section("loss", "");
+  spec.unfold("ViTModel");
+  spec.set_section("layers", spec.section("layers") + "  - Slice(0)\n  - Select(1, 0)\n  - pooler.dense: Linear(_, " +
+                                 size + ")\n  - pooler.activation: " + activation +
+                                 "\n  - ReturnedState()\n  - {op: Identity(), from: layernorm}\n");
+  spec.set_section("loss", "loss: mean  # of the states; the model itself has none\n");
+}
+
 }  // namespace
 
 SpecText t5_spec(const Config& config) {
   std::string architecture = config.architecture("T5ForConditionalGeneration");
   // T5WithLMHeadModel is what the class was called when the first files were published.
   if (architecture == "T5WithLMHeadModel") architecture = "T5ForConditionalGeneration";
-  expect_architecture(config, architecture, {"T5ForConditionalGeneration"});
+  expect_architecture(config, architecture, {"T5ForConditionalGeneration", "T5EncoderModel"});
+  const bool encodes = architecture == "T5EncoderModel";
   const std::int64_t hidden = config.size("d_model", 512), layers = config.size("num_layers", 6);
   const std::int64_t decoder_layers = config.size("num_decoder_layers", layers);
   const std::int64_t heads = config.size("num_heads", 8);
@@ -95,12 +122,18 @@ SpecText t5_spec(const Config& config) {
   spec.replace("dropout=0.1", "dropout=" + dropout);
   const std::string eps = config.positive("layer_norm_epsilon", "1e-6");
   if (std::strtod(eps.c_str(), nullptr) != 1e-6) spec.replace("T5LayerNorm(_)", "T5LayerNorm(_, eps=" + eps + ")");
+  if (!encodes) return spec;
+  set_encoder_alone(spec);
+  spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(layers) + " layers of " +
+                   std::to_string(heads) +
+                   " heads. The first layer computes the bias of\npositions that all use, so it is written within the "
+                   "stack.\n");
   return spec;
 }
 
 SpecText vit_spec(const Config& config) {
   const std::string architecture = config.architecture("ViTForImageClassification");
-  expect_architecture(config, architecture, {"ViTForImageClassification"});
+  expect_architecture(config, architecture, {"ViTForImageClassification", "ViTModel"});
   const std::int64_t hidden = config.size("hidden_size", 768), heads = config.size("num_attention_heads", 12);
   const std::int64_t size = config.size("image_size", 224), patch = config.size("patch_size", 16);
   expect_division(config, hidden, heads, "num_attention_heads");
@@ -134,6 +167,10 @@ SpecText vit_spec(const Config& config) {
   const std::string weights = config.share("attention_probs_dropout_prob", "0.0");
   if (weights != "0.0")
     spec.replace("HuggingFaceAttention(softmax=fp32)", "HuggingFaceAttention(dropout=" + weights + ", softmax=fp32)");
+  if (architecture == "ViTModel")
+    set_bare_vit(config, hidden, spec);
+  else
+    spec.set_section("loss", "loss: " + samples_loss(config) + "\n");
   const std::string dropout = config.share("hidden_dropout_prob", "0.0");
   if (dropout == "0.0") return spec;
   spec.replace("dropout: Dropout(0.0)", "dropout: Dropout(" + dropout + ")");
