@@ -1,5 +1,5 @@
-// What a training loop holds: its blocks by buffer and category, and the readings of its phases and its peak. The lower
-// half of TrainingLoop.
+// What a training loop holds: its blocks by buffer and category, and the readings of its phases and its peak. The
+// lowest part of TrainingLoop.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include "estimator/graph/graph.h"
 #include "estimator/memory/allocator.h"
 #include "estimator/memory/loop_follower.h"
+#include "estimator/memory/loop_parts.h"
 #include "estimator/memory/placement.h"
-#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 
@@ -23,11 +23,18 @@ struct NoRoom {};
 template <class Allocator>
 class PlacedBlocks {
  protected:
-  /// `buffers`: of the last pass, which has those of all.
-  PlacedBlocks(Allocator& allocator, std::span<const Buffer> buffers, LoopFollower* follower)
-      : allocator_(allocator), buffers_(buffers), follower_(follower) {
-    blocks_.assign(buffers.size(), kNoBlock);
-    result_.charged_bytes.assign(buffers.size(), 0);
+  PlacedBlocks(Allocator& allocator, const LoopParts& parts, LoopFollower* follower)
+      : graph_(parts.graph),
+        passes_(parts.passes),
+        optimizer_(parts.optimizer),
+        run_(parts.run),
+        gpu_(parts.gpu),
+        collectives_(parts.collectives),
+        allocator_(allocator),
+        buffers_(parts.passes.back().buffers),
+        follower_(follower) {
+    blocks_.assign(buffers_.size(), kNoBlock);
+    result_.charged_bytes.assign(buffers_.size(), 0);
   }
 
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -37,6 +44,8 @@ class PlacedBlocks {
     return 0;
   }
   BlockId block_of(BufferId id) const { return id == kNone ? kNoBlock : blocks_[index(id)]; }
+  const Schedule& s() const { return passes_[pass_]; }
+  BufferId buffer_of(TensorId t) const { return graph_.tensors[index(t)].buffer; }
 
   BlockId allocate_bytes(std::int64_t bytes, Category category, std::int64_t stream = 0) {
     // Beyond an exbibyte every answer is "no"; stopping there keeps every sum of sizes within 64 bits.
@@ -59,7 +68,8 @@ class PlacedBlocks {
   }
 
   void allocate(BufferId id) {
-    const BlockId b = allocate_bytes(buffer(id).bytes, buffer(id).category);
+    const Buffer& storage = buffer(id);
+    const BlockId b = allocate_bytes(storage.bytes, storage.category);
     blocks_[index(id)] = b;
     if (b != kNoBlock) result_.charged_bytes[index(id)] = allocator_.charged_bytes(b);
     if (follower_ != nullptr) follower_->placed(id, address(b));
@@ -115,8 +125,14 @@ class PlacedBlocks {
     if (!silent_) result_.phases.push_back(row);
   }
 
+  const Graph& graph_;
+  std::span<const Schedule> passes_;
+  const OptimizerWork& optimizer_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  const CollectiveMemory* collectives_;
   Allocator& allocator_;
-  std::span<const Buffer> buffers_;
+  std::span<const Buffer> buffers_;  // of the last pass, which has those of all
   LoopFollower* follower_;
   Placement result_;
   std::vector<BlockId> blocks_;  // by buffer
