@@ -156,7 +156,7 @@ class CachingAllocator {
   bool splits(const Pool& pool, std::int64_t bytes, std::int64_t rest) const;
   std::uint32_t pool_index(std::int64_t stream, bool small);
   std::uint32_t add_stream(std::int64_t stream);
-  BlockId find_fit(Pool& pool, std::int64_t bytes);
+  BlockId take_fit(Pool& pool, std::int64_t bytes);
   BlockId new_block(std::uint64_t address, std::int64_t bytes, std::uint32_t pool);
   void drop_block(BlockId id);
   void insert_free(BlockId id);
@@ -179,6 +179,7 @@ class CachingAllocator {
 
   SegmentSource& source_;
   AllocatorSettings settings_;
+  bool default_rounding_, any_fit_;  // of the settings: sizes are multiples of 512; the smallest free block will do
   std::vector<PoolBlock> blocks_;
   BlockId spare_ = kNoBlock;           // dropped blocks, linked by `next`
   std::vector<Pool> pools_;            // 2 per stream: small, large

@@ -4,18 +4,6 @@
 
 namespace gpuplan {
 
-BlockId FreeBlocks::first_from_word(std::size_t word) const {
-  if (word >= kWords) return kNoBlock;
-  std::size_t s = word / 64;
-  std::uint64_t rest = summary_[s] >> (word % 64) << (word % 64);
-  while (rest == 0) {
-    if (++s == kSummaryWords) return kNoBlock;
-    rest = summary_[s];
-  }
-  const std::size_t found = s * 64 + static_cast<std::size_t>(std::countr_zero(rest));
-  return first_in(found * 64 + static_cast<std::size_t>(std::countr_zero(used_[found])));
-}
-
 BlockId FreeBlocks::last() const {
   for (std::size_t word = kWords; word-- > 0;) {
     if (used_[word] == 0) continue;

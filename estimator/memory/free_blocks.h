@@ -35,6 +35,24 @@ class FreeBlocks {
     }
     return first_from(bin + 1);
   }
+  /// The same, and erases it.
+  BlockId take(std::int64_t bytes) {
+    std::size_t bin = bin_of(bytes);
+    if (has(bin)) {
+      const BlockId head = heads_[bin];
+      if (head < kFirstSpill && block(head).bytes >= bytes) return take_head(bin);
+      if (const BlockId found = search_bin(bin, bytes); found != kNoBlock) {
+        erase(found);
+        return found;
+      }
+    }
+    bin = first_bin_from(bin + 1);
+    if (bin == kBins) return kNoBlock;
+    if (heads_[bin] < kFirstSpill) return take_head(bin);
+    const BlockId found = first_spilled(heads_[bin]);
+    erase_spilled(bin, found);
+    return found;
+  }
   /// The block after this one, the first and the last; kNoBlock where there is none.
   BlockId next(BlockId id) const;
   BlockId first() const { return first_from(0); }
@@ -55,13 +73,8 @@ class FreeBlocks {
     const PoolBlock& b = block(id);
     const std::size_t bin = bin_of(b.bytes);
     const BlockId head = heads_[bin];
+    if (head == id) return (void)take_head(bin);
     if (head >= kFirstSpill) return erase_spilled(bin, id);
-    if (head == id) {
-      if (b.free_next == kNoBlock) return unmark(bin);
-      heads_[bin] = b.free_next;
-      block(b.free_next).free_previous = b.free_previous;
-      return;
-    }
     block(b.free_previous).free_next = b.free_next;
     block(b.free_next == kNoBlock ? head : b.free_next).free_previous = b.free_previous;
   }
@@ -95,18 +108,42 @@ class FreeBlocks {
     used_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
     if (used_[bin / 64] == 0) summary_[bin / 4096] &= ~(std::uint64_t{1} << (bin / 64 % 64));
   }
+  // The first bin in use from this one on; kBins where there is none.
+  std::size_t first_bin_from(std::size_t bin) const {
+    const std::uint64_t rest = bin < kBins ? used_[bin / 64] >> (bin % 64) : 0;
+    if (rest != 0) return bin + static_cast<std::size_t>(std::countr_zero(rest));
+    const std::size_t word = bin / 64 + 1;
+    if (word >= kWords) return kBins;
+    std::size_t s = word / 64;
+    std::uint64_t words = summary_[s] >> (word % 64) << (word % 64);
+    while (words == 0) {
+      if (++s == kSummaryWords) return kBins;
+      words = summary_[s];
+    }
+    const std::size_t found = s * 64 + static_cast<std::size_t>(std::countr_zero(words));
+    return found * 64 + static_cast<std::size_t>(std::countr_zero(used_[found]));
+  }
   // The first block in a bin from this one on.
   BlockId first_from(std::size_t bin) const {
-    const std::uint64_t word = bin < kBins ? used_[bin / 64] >> (bin % 64) : 0;
-    if (word != 0) return first_in(bin + static_cast<std::size_t>(std::countr_zero(word)));
-    return first_from_word(bin / 64 + 1);
+    const std::size_t found = first_bin_from(bin);
+    return found == kBins ? kNoBlock : first_in(found);
+  }
+  // Takes the first block out of a list.
+  BlockId take_head(std::size_t bin) {
+    const BlockId head = heads_[bin], next = block(head).free_next;
+    if (next == kNoBlock) {
+      unmark(bin);
+    } else {
+      heads_[bin] = next;
+      block(next).free_previous = block(head).free_previous;
+    }
+    return head;
   }
   BlockId first_in(std::size_t bin) const {
     const BlockId head = heads_[bin];
     return head < kFirstSpill ? head : first_spilled(head);
   }
 
-  BlockId first_from_word(std::size_t word) const;
   BlockId first_spilled(BlockId head) const;
   BlockId search_bin(std::size_t bin, std::int64_t bytes);
   void insert_behind(std::size_t bin, BlockId id);
