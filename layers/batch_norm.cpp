@@ -25,15 +25,14 @@ struct Backend {
   bool channels_last = false;    // the native kernels whose channels lie next to each other
 };
 
-Backend backend_of(const LayerBuilder& b, TensorId x, bool affine, bool running) {
+Backend backend_of(const LayerBuilder& b, TensorId x, bool affine, bool running, double eps) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   Backend backend;
   backend.batch_statistics = b.training() || !running;
   const bool type = dtype == DType::fp32 || dtype == DType::fp64 ||
                     (dtype == DType::fp16 && b.run().precision == DType::fp32 && !b.before(200));
-  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) && type &&
-                  b.real("eps") >= kCudnnMinimumEpsilon &&
+  backend.cudnn = in.rank() >= 3 && affine && (running || b.training()) && type && eps >= kCudnnMinimumEpsilon &&
                   in[0] <= (b.training() ? kCudnnBatchTraining : kCudnnBatchEval);
   // batch_norm_use_channels_last_kernels
   backend.channels_last =
@@ -42,7 +41,7 @@ Backend backend_of(const LayerBuilder& b, TensorId x, bool affine, bool running)
 }
 
 void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, TensorId x, TensorId mean,
-              TensorId invstd, TensorId weight, TensorId bias, std::span<const TensorId> running) {
+              TensorId invstd, TensorId weight, TensorId bias, std::span<const TensorId> running, double eps) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const OutputSpec dx{shape, dtype, Placing::given, strides_in(b.suggested_format(x), shape)};
@@ -82,7 +81,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
   const auto given = [](TensorId t) { return t == kNone ? kAbsent : t; };
   node.beside({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
                running.empty() ? kAbsent : running[1]});
-  node.numbers({b.real("eps")});
+  node.numbers({eps});
   if (node.needs(x)) node.give(x, gx);
   if (node.needs(weight)) node.give(weight, gw);
   if (node.needs(bias)) node.give(bias, gb);
@@ -106,15 +105,16 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
     if (!(b.shape(b.input(i)) == Shape{c})) b.fail("expects weights of " + to_string(Shape{c}));
   const TensorId weight = computed ? b.input(1) : affine ? b.parameter("weight", {c}) : kNone;
   const TensorId bias = b.input_count() > 2 ? b.input(2) : affine && !computed ? b.parameter("bias", {c}) : kNone;
-  std::vector<TensorId> averages;
+  std::array<TensorId, 2> averages{kNone, kNone};
   if (running) {
-    averages.push_back(b.buffer("running_mean", {c}, b.run().precision));
-    averages.push_back(b.buffer("running_var", {c}, b.run().precision, {Initial::number, 1}));
+    averages[0] = b.buffer("running_mean", {c}, b.run().precision);
+    averages[1] = b.buffer("running_var", {c}, b.run().precision, {Initial::number, 1});
     const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
     if (b.training() && b.before(200)) b.replace_buffer(batches);
   }
 
-  const Backend backend = backend_of(b, x, bias != kNone, running);
+  const double eps = b.real("eps");
+  const Backend backend = backend_of(b, x, bias != kNone, running, eps);
   const MemoryFormat format = b.suggested_format(x);
   if (backend.cudnn) x = aten::contiguous(b, x, format);
   const OutputSpec out{in, dtype, backend.cudnn ? Placing::given : Placing::like, strides_in(format, in)};
@@ -131,8 +131,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
   const bool statistics = backend.batch_statistics || (!backend.cudnn && !b.before(200));
   const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
-  b.beside({weight, bias, running ? averages[0] : kNone, running ? averages[1] : kNone});
-  b.numbers({b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum"), b.real("eps")});
+  b.beside({weight, bias, averages[0], averages[1]});
+  b.numbers({b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum"), eps});
   if (computed) {
     std::vector<TensorId> given{weight};
     if (bias != kNone) given.push_back(bias);
@@ -143,7 +143,8 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const TensorId invstd = statistics ? results[2] : kNone;
   if (NodeBuilder node =
           b.node(backend.cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", y, {x, weight, bias}))
-    backward(node, b, backend, x, mean, invstd, weight, bias, averages);
+    backward(node, b, backend, x, mean, invstd, weight, bias,
+             running ? std::span<const TensorId>(averages) : std::span<const TensorId>(), eps);
   b.output(y);
 }
 

@@ -1,5 +1,6 @@
 // The arguments of a layer call, bound to the parameters of its definition as Python binds them.
 #include <charconv>
+#include <optional>
 #include <stdexcept>
 
 #include "estimator/error.h"
@@ -23,16 +24,22 @@ std::string join_names(const std::vector<ParameterDef>& ps) {
                                    : "its parameters are: " + join_names(def.parameters));
 }
 
+// The whole of a text; nothing where it is no such number.
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  Number n = 0;
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (r.ec != std::errc{} || r.ptr != text.data() + text.size()) return std::nullopt;
+  return n;
+}
+
 // Defaults are written as Python writes them; only these forms occur.
 Value default_value(std::string_view text) {
   if (text == "None") return {None{}};
   if (text == "True") return {true};
   if (text == "False") return {false};
-  const char* const end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc{} && r.ptr == end) return {integer};
-  double real = 0;
-  if (const auto r = std::from_chars(text.data(), end, real); r.ec == std::errc{} && r.ptr == end) return {real};
+  if (const std::optional<std::int64_t> integer = number<std::int64_t>(text)) return {*integer};
+  if (const std::optional<double> real = number<double>(text)) return {*real};
   return {std::string(text)};
 }
 
@@ -50,8 +57,10 @@ void LayerBuilder::fail(std::string_view argument, std::string message, std::str
 
 int LayerBuilder::index_of(std::string_view name) const {
   const auto& ps = call_.def->parameters;
+  // Most ask by the literal that the definition has, too, or by a name of another length.
   for (std::size_t i = 0; i < ps.size(); ++i)
-    if (ps[i].name == name) return static_cast<int>(i);
+    if (ps[i].name.size() == name.size() && (ps[i].name.data() == name.data() || ps[i].name == name))
+      return static_cast<int>(i);
   return -1;
 }
 
@@ -112,11 +121,22 @@ bool LayerBuilder::given(std::string_view name) const {
   return v != nullptr && !std::holds_alternative<None>(v->as);
 }
 
-bool LayerBuilder::is_none(std::string_view name) const { return std::holds_alternative<None>(value_of(name).as); }
+// What follows reads a number or a word where it is, given or default, without a Value made of it: a plan asks for
+// thousands.
+
+bool LayerBuilder::is_none(std::string_view name) const {
+  const std::size_t i = declared(name);
+  if (const Value* v = bound_[i].value) return std::holds_alternative<None>(v->as);
+  return call_.def->parameters[i].default_value == "None";
+}
 
 std::int64_t LayerBuilder::integer(std::string_view name) const {
-  const Value v = value_of(name);
-  if (const auto* i = std::get_if<std::int64_t>(&v.as)) return *i;
+  const std::size_t at = declared(name);
+  if (const Value* v = bound_[at].value) {
+    if (const auto* i = std::get_if<std::int64_t>(&v->as)) return *i;
+  } else if (const auto n = number<std::int64_t>(call_.def->parameters[at].default_value)) {
+    return *n;
+  }
   fail(name, "\"" + std::string(name) + "\" is not an integer", "expected an integer");
 }
 
@@ -180,10 +200,14 @@ std::vector<std::int64_t> LayerBuilder::listed(std::string_view name, std::optio
 }
 
 Pair LayerBuilder::pair(std::string_view name) const {
-  const Value value = value_of(name);
+  const std::size_t at = declared(name);
+  const Value* const given = bound_[at].value;
   Pair p;
-  if (const auto* i = std::get_if<std::int64_t>(&value.as)) {
+  if (const auto* i = given != nullptr ? std::get_if<std::int64_t>(&given->as) : nullptr) {
     p = {*i, *i};
+  } else if (const auto n = given == nullptr ? number<std::int64_t>(call_.def->parameters[at].default_value)
+                                             : std::optional<std::int64_t>()) {
+    p = {*n, *n};
   } else {
     const std::vector<std::int64_t> v = integers(name);
     if (v.size() != 1 && v.size() != 2)
@@ -198,15 +222,23 @@ Pair LayerBuilder::pair(std::string_view name) const {
 }
 
 double LayerBuilder::real(std::string_view name) const {
-  const Value v = value_of(name);
-  if (const auto* i = std::get_if<std::int64_t>(&v.as)) return static_cast<double>(*i);
-  if (const auto* d = std::get_if<double>(&v.as)) return *d;
+  const std::size_t at = declared(name);
+  if (const Value* v = bound_[at].value) {
+    if (const auto* i = std::get_if<std::int64_t>(&v->as)) return static_cast<double>(*i);
+    if (const auto* d = std::get_if<double>(&v->as)) return *d;
+  } else if (const auto n = number<double>(call_.def->parameters[at].default_value)) {
+    return *n;
+  }
   fail(name, "\"" + std::string(name) + "\" is not a number", "expected a number");
 }
 
 bool LayerBuilder::boolean(std::string_view name) const {
-  const Value v = value_of(name);
-  if (const auto* b = std::get_if<bool>(&v.as)) return *b;
+  const std::size_t at = declared(name);
+  if (const Value* v = bound_[at].value) {
+    if (const auto* b = std::get_if<bool>(&v->as)) return *b;
+  } else if (const std::string_view text = call_.def->parameters[at].default_value; text == "True" || text == "False") {
+    return text == "True";
+  }
   fail(name, "\"" + std::string(name) + "\" is not a boolean", "expected True or False");
 }
 
