@@ -24,7 +24,12 @@ std::int64_t Shape::elements() const { return elements(0, rank_); }
 
 std::int64_t Shape::elements(int from, int to) const {
   std::int64_t n = 1;
-  for (int i = from; i < to; ++i) n = checked_mul(n, sizes_[static_cast<std::size_t>(i)]);
+  for (int i = from; i < to; ++i) {
+    const std::int64_t size = sizes_[static_cast<std::size_t>(i)];
+    std::int64_t product;
+    if (__builtin_mul_overflow(n, size, &product)) return checked_mul(n, size);  // throws
+    n = product;
+  }
   return n;
 }
 

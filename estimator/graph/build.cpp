@@ -145,7 +145,10 @@ class Walker {
   // --- names ------------------------------------------------------------------------------------------------------
 
   static std::string join(const std::string& path, const std::string& name) {
-    return path.empty() ? name : name.empty() ? path : path + "." + name;
+    if (path.empty() || name.empty()) return path.empty() ? name : path;
+    std::string joined;
+    joined.reserve(path.size() + 1 + name.size());
+    return joined.append(path).append(1, '.').append(name);
   }
 
   // Which of two worlds: what runs in this mode, and what entries of the other mode see of each other. Those are built,
@@ -222,9 +225,16 @@ class Walker {
     return current.here;
   }
 
+  // What an entry is given. Mostly that is one tensor, for which nothing is allocated.
+  struct Given {
+    TensorId one = kNone;
+    std::vector<TensorId> several;  // where `one` is kNone
+    std::span<const TensorId> all() const { return one != kNone ? std::span(&one, 1) : std::span(several); }
+  };
+
   // `besides`: what an entry that names nothing is given with x.
-  std::vector<TensorId> inputs_of(const Node& node, const Current& x, Scope& scope, World world,
-                                  std::span<const TensorId> besides) {
+  Given inputs_of(const Node& node, const Current& x, Scope& scope, World world, std::span<const TensorId> besides) {
+    if (node.from.empty() && besides.empty() && x.in(world) != kNone) return {latest(x.in(world)), {}};
     std::vector<TensorId> inputs;
     if (node.from.empty()) {
       if (x.in(world) != kNone) inputs.push_back(latest(x.in(world)));
@@ -232,7 +242,7 @@ class Walker {
     } else {
       for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, world, inputs);
     }
-    return inputs;
+    return {kNone, std::move(inputs)};
   }
 
   // The result of an entry that does not run in a world: its first input, or x.
@@ -248,12 +258,13 @@ class Walker {
   Current entry(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
                 std::span<const TensorId> besides = {}) {
     if (node.when && *node.when != run_.mode) return left_out(node, path, x, scope, frozen, besides);
-    const std::vector<TensorId> inputs = inputs_of(node, x, scope, World::here, besides);
+    const Given given = inputs_of(node, x, scope, World::here, besides);
     const Scope::Result there{node.when ? handed_on(node, x, scope, World::there) : kNone, nullptr,
                               node.when.has_value()};
-    const TensorId y = entry_given(node, path, inputs, scope, frozen);
+    const std::string own_path = join(path, node.name);
+    const TensorId y = entry_given(node, own_path, given.all(), scope, frozen);
     const Scope::Result here{y, last_many_};
-    if (!node.name.empty()) scope.name(join(path, node.name), here, node.when ? there : here);
+    if (!node.name.empty()) scope.name(own_path, here, node.when ? there : here);
     return {y, node.when ? there.tensor : y};
   }
 
@@ -261,28 +272,29 @@ class Walker {
   Current left_out(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
                    std::span<const TensorId> besides) {
     const TensorId y = handed_on(node, x, scope, World::here);
-    const std::vector<TensorId> inputs = inputs_of(node, x, scope, World::there, besides);
+    const Given given = inputs_of(node, x, scope, World::there, besides);
+    const std::string own_path = join(path, node.name);
     const LayerWriter::Written before = layers_.written();
     const std::size_t kept = kept_.size();
     const bool within = std::exchange(leaves_out_, true);
-    const TensorId there = entry_given(node, path, inputs, scope, frozen);
+    const TensorId there = entry_given(node, own_path, given.all(), scope, frozen);
     leaves_out_ = within;
     layers_.drop_runs_since(before);
     while (!not_run_.empty() && not_run_.back().begin >= static_cast<TensorId>(before.tensors)) not_run_.pop_back();
     not_run_.push_back({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
-    if (!node.name.empty()) scope.name(join(path, node.name), {y, nullptr, true}, {there, last_many_});
+    if (!node.name.empty()) scope.name(own_path, {y, nullptr, true}, {there, last_many_});
     last_many_ = nullptr;
     return {y, there};
   }
 
+  // `path`: the entry's own.
   TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
                        bool frozen) {
     const bool keeps = node.frozen || frozen;
-    const std::string here = join(path, node.name);
     many_ = nullptr;
     const TensorId y =
-        std::visit([&](const auto& what) { return run(what, node, here, inputs, scope, keeps); }, node.what);
+        std::visit([&](const auto& what) { return run(what, node, path, inputs, scope, keeps); }, node.what);
     if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
     if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
     last_many_ = std::exchange(many_, nullptr);

@@ -45,7 +45,7 @@ void Graph::reserve(std::size_t layers_expected) {
 Range Graph::append_operands(std::span<const std::int32_t> ids) {
   if (ids.size() > kMaxOperands - operands.size()) throw Error("the model has too many operands");
   const auto begin = static_cast<std::int32_t>(operands.size());
-  operands.insert(operands.end(), ids.begin(), ids.end());
+  for (const std::int32_t id : ids) operands.push_back(id);  // one to three mostly
   return {begin, static_cast<std::int32_t>(operands.size())};
 }
 

@@ -214,9 +214,14 @@ LayerId LayerWriter::loss_with_targets(const Node& node) const {
       .context(node.where);
 }
 
-const LayerDef& LayerWriter::definition(const LayerCall& call, bool loss) const {
+const LayerDef& LayerWriter::definition(const LayerCall& call, bool loss) {
+  for (const LayerDef* d : recent_)
+    if (d != nullptr && d->loss == loss && d->name == call.type) return *d;
   const LayerDef* def = find_layer(catalog_, call.type);
-  if (def != nullptr && def->loss == loss) return *def;
+  if (def != nullptr && def->loss == loss) {
+    recent_[next_recent_++ % recent_.size()] = def;
+    return *def;
+  }
   std::vector<std::string> names;
   for (const LayerDef* d : catalog_)
     if (d->loss == loss) names.emplace_back(d->name);

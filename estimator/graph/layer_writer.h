@@ -1,6 +1,7 @@
 // Appends the calls of a model to a Graph as its layers, each lowering itself.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -33,7 +34,7 @@ class LayerWriter {
   void begin_losses() { among_losses_ = true; }
   void end_losses(TensorId loss, const SourceMark& mark);
   /// Whether the model computes this loss within its forward.
-  bool computes_own_loss(const LayerCall& call) const { return definition(call, true).in_model; }
+  bool computes_own_loss(const LayerCall& call) { return definition(call, true).in_model; }
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
   void end_autocast() { builder_.end_autocast(); }
@@ -54,7 +55,7 @@ class LayerWriter {
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
   LayerId tied_layer(const Node& node, const std::string& path);
   LayerId loss_with_targets(const Node& node) const;
-  const LayerDef& definition(const LayerCall& call, bool loss) const;
+  const LayerDef& definition(const LayerCall& call, bool loss);
   Layer& layer(LayerId id) { return graph_.layers[static_cast<std::size_t>(id)]; }
 
   Graph& graph_;
@@ -62,6 +63,8 @@ class LayerWriter {
   const RunConfig& run_;
   LayerBuilder builder_;
   LoraTargets lora_;
+  std::array<const LayerDef*, 8> recent_{};  // definitions found last: few types make up most models
+  std::size_t next_recent_ = 0;
   bool among_losses_ = false;
   std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers

@@ -8,6 +8,8 @@ void Scope::give(std::string_view name, TensorId tensor) {
 }
 
 void Scope::name(std::string_view path, const Result& here, const Result& there) {
+  constexpr std::size_t kUsual = 8;  // entries of a block
+  if (named_.empty()) named_.reserve(kUsual);
   named_.push_back({std::string(path.substr(prefix_)), here, there});
 }
 
