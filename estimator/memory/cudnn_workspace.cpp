@@ -6,11 +6,12 @@
 #include "estimator/memory/cudnn_workspace.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
-#include <tuple>
 
 #include "estimator/integers.h"
 #include "estimator/memory/cudnn_workspace_rule.h"
@@ -39,11 +40,21 @@ std::size_t setup_of(const CudnnConvolution& conv, const Gpu& gpu) {
   return (gpu_index * 3 + dtype) * 2 + (conv.channels_last ? 1 : 0);
 }
 
-template <class Convolution>
-auto members(const Convolution& v) {
-  return std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                    std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>(
-      v.c, v.h, v.w, v.k, v.r, v.s, v.stride_h, v.stride_w, v.pad_h, v.pad_w, v.dilation_h, v.dilation_w, v.groups);
+/// In the order that the table is sorted by.
+auto members(const RecordedShape& s) { return std::bit_cast<std::array<std::int16_t, 13>>(s); }
+
+/// As the table writes it; nothing where a number is larger than any that was recorded.
+std::optional<RecordedShape> as_recorded(const CudnnConvolution& v) {
+  bool small = true;
+  const auto narrow = [&](std::int64_t n) {
+    small = small && n >= 0 && n <= INT16_MAX;
+    return static_cast<std::int16_t>(n);
+  };
+  const RecordedShape s{narrow(v.c),     narrow(v.h),     narrow(v.w),          narrow(v.k),
+                        narrow(v.r),     narrow(v.s),     narrow(v.stride_h),   narrow(v.stride_w),
+                        narrow(v.pad_h), narrow(v.pad_w), narrow(v.dilation_h), narrow(v.dilation_w),
+                        narrow(v.groups)};
+  return small ? std::optional(s) : std::nullopt;
 }
 
 /// The form at batch n in the codes of one shape (format: cudnn_workspace_table.h); none: the rule's.
@@ -70,10 +81,13 @@ std::optional<Form> form_at(std::string_view codes, CudnnConvolution::Pass pass,
 }
 
 std::optional<Form> recorded_form(const CudnnConvolution& conv, std::size_t setup) {
+  const std::optional<RecordedShape> wanted = as_recorded(conv);
+  if (!wanted) return std::nullopt;
   const auto shapes = cudnn_table::shapes();
-  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), members(conv),
-                                         [](const RecordedShape& s, const auto& key) { return members(s) < key; });
-  if (recorded == shapes.end() || members(*recorded) != members(conv)) return std::nullopt;
+  const auto recorded =
+      std::lower_bound(shapes.begin(), shapes.end(), *wanted,
+                       [](const RecordedShape& a, const RecordedShape& b) { return members(a) < members(b); });
+  if (recorded == shapes.end() || members(*recorded) != members(*wanted)) return std::nullopt;
   return form_at(cudnn_table::codes(setup, static_cast<std::size_t>(recorded - shapes.begin())), conv.pass, conv.n);
 }
 

@@ -1,6 +1,8 @@
 #include "estimator/schedule/schedule.h"
 
+#include <initializer_list>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "estimator/schedule/backward.h"
@@ -9,6 +11,51 @@
 #include "estimator/schedule/step_writer.h"
 
 namespace gpuplan {
+namespace {
+
+auto fields(const Convolution& c) {
+  return std::tie(c.c, c.k, c.h, c.w, c.r, c.s, c.pass, c.n, c.p, c.q, c.stride_h, c.stride_w, c.pad_h, c.pad_w,
+                  c.dilation_h, c.dilation_w, c.groups, c.native, c.im2col, c.makes_columns, c.input_copy_bytes,
+                  c.weight_copy_bytes, c.channels_last, c.dtype);
+}
+auto fields(const Reduction& r) { return std::tie(r.shape, r.reduced, r.input, r.output, r.mean, r.converts); }
+
+// Seven bits of what tells a model's convolutions apart, or its reductions (Fibonacci hashing).
+std::size_t mixed(std::initializer_list<std::int64_t> sizes) {
+  std::uint64_t mix = 0;
+  for (const std::int64_t n : sizes) mix = (mix ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15U;
+  return static_cast<std::size_t>(mix >> 57);
+}
+std::size_t place_of(const Convolution& c) {
+  return mixed({c.c, c.k, c.h, c.r, c.stride_h, static_cast<std::int64_t>(c.pass)});
+}
+std::size_t place_of(const Reduction& r) {
+  return mixed({r.shape.rank(), r.shape.rank() > 0 ? r.shape[-1] : 0, r.reduced, static_cast<std::int64_t>(r.input)});
+}
+
+}  // namespace
+
+// Blocks repeat their operations, and what these two allocate is long in the looking up.
+void StepWriter::append_scratch_of(const Primitive& what) {
+  if (const auto* convolution = std::get_if<Convolution>(&what)) return append_known(*convolution, what);
+  if (const auto* reduction = std::get_if<Reduction>(&what)) return append_known(*reduction, what);
+  append_scratch(what, run_, gpu_, schedule_.scratch);
+}
+
+template <class Operation>
+void StepWriter::append_known(const Operation& operation, const Primitive& what) {
+  std::vector<std::int64_t>& scratch = schedule_.scratch;
+  Asked& asked = asked_[place_of(operation)];
+  const auto* const before = asked.what != nullptr ? std::get_if<Operation>(asked.what) : nullptr;
+  if (before != nullptr && fields(*before) == fields(operation)) {
+    for (std::int32_t i = asked.scratch.begin; i < asked.scratch.end; ++i)
+      scratch.push_back(scratch[static_cast<std::size_t>(i)]);
+    return;
+  }
+  const auto begin = static_cast<std::int32_t>(scratch.size());
+  append_scratch(what, run_, gpu_, scratch);
+  asked = {&what, {begin, static_cast<std::int32_t>(scratch.size())}};
+}
 
 void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what) {
   Step step;
@@ -22,7 +69,7 @@ void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const 
   step.allocates = end(schedule_.allocated);
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);
-  if (what != nullptr) append_scratch(*what, run_, gpu_, schedule_.scratch);
+  if (what != nullptr) append_scratch_of(*what);
   step.scratch.end = static_cast<std::int32_t>(schedule_.scratch.size());
   schedule_.steps.push_back(step);
 }

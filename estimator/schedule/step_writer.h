@@ -1,6 +1,7 @@
 // Appends steps to a Schedule. Used by the forward and by the backward half of its making.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 #include "estimator/device/gpu.h"
@@ -54,10 +55,21 @@ class StepWriter {
               std::initializer_list<double> numbers = {});
 
  private:
+  // An operation whose scratch is known.
+  struct Asked {
+    const Primitive* what = nullptr;
+    Range scratch;  // of Schedule::scratch
+  };
+
+  void append_scratch_of(const Primitive& what);
+  template <class Operation>
+  void append_known(const Operation& operation, const Primitive& what);
+
   Schedule& schedule_;
   const RunConfig& run_;
   const Gpu& gpu_;
   Calls* calls_;
+  std::array<Asked, 128> asked_{};  // each in the place that its sizes lead to; the latest one there
 
   template <class View>
   Range record_operands(std::span<const Operand> operands, View&& view) {
