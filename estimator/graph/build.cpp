@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <utility>
 
 #include "estimator/error.h"
+#include "estimator/graph/entry_inputs.h"
 #include "estimator/graph/glob.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
@@ -14,8 +14,6 @@
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t kMaxInputsOfEntry = 10'000;
 
 std::size_t entries(const Body& body);
 
@@ -39,9 +37,15 @@ std::size_t entries(const Body& body) {
 }
 
 class Walker {
+  using World = EntryInputs::World;
+  using Current = EntryInputs::Current;
+
  public:
   Walker(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
-      : model_(model), layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr), run_(run) {
+      : model_(model),
+        layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr),
+        inputs_(graph_, run.mode),
+        run_(run) {
     graph_.model = model.name;
   }
 
@@ -50,7 +54,7 @@ class Walker {
     Scope scope;
     add_inputs(scope);
     const TensorId first = scope.given().empty() ? kNone : scope.given().front();
-    graph_.output = latest(body(model_.layers, "", first, scope, false));
+    graph_.output = inputs_.latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     compute_loss(scope);
     order_construction("", model_.order, model_.layers, {0, 0});
@@ -85,7 +89,7 @@ class Walker {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
     kept_.clear();
     layers_.begin_losses();
-    const TensorId loss = latest(body(model_.losses, "", graph_.output, scope, false));
+    const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, scope, false));
     layers_.frame_returns(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
   }
@@ -131,17 +135,6 @@ class Walker {
     }
   }
 
-  // The object that a Python name refers to now: in-place operations made new tensors of it. Each walk halves the way
-  // for the next one, so that changing a tensor in place over and over costs the same each time.
-  TensorId latest(TensorId t) {
-    while (t != kNone && graph_.tensor(t).replaced_by != kNone) {
-      TensorId& next = graph_.tensor(t).replaced_by;
-      if (const TensorId further = graph_.tensor(next).replaced_by; further != kNone) next = further;
-      t = next;
-    }
-    return t;
-  }
-
   // --- names ------------------------------------------------------------------------------------------------------
 
   static std::string join(const std::string& path, const std::string& name) {
@@ -150,71 +143,6 @@ class Walker {
     joined.reserve(path.size() + 1 + name.size());
     return joined.append(path).append(1, '.').append(name);
   }
-
-  // Which of two worlds: what runs in this mode, and what entries of the other mode see of each other. Those are built,
-  // too, for the sake of their weights.
-  enum class World : std::uint8_t { here, there };
-
-  // What `x` is after an entry, in both.
-  struct Current {
-    TensorId here = kNone, there = kNone;
-    TensorId in(World world) const { return world == World::here ? here : there; }
-  };
-
-  static const Scope::Result& in(World world, const Scope::Named& named) {
-    return world == World::here ? named.here : named.there;
-  }
-
-  // "inputs" is all that the block was given, unless an entry is called so.
-  void resolve(Scope& scope, const Node& node, std::size_t i, World world, std::vector<TensorId>& out) {
-    if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr)
-      return out.push_back(resolve(scope, node, i, world));
-    for (const TensorId t : scope.given()) out.push_back(latest(t));
-    if (out.size() > kMaxInputsOfEntry)
-      throw Error("an entry takes more than " + std::to_string(kMaxInputsOfEntry) + " inputs")
-          .at(node.mark)
-          .context(node.where);
-  }
-
-  TensorId resolve(Scope& scope, const Node& node, std::size_t i, World world) {
-    const std::string& name = node.from[i];
-    if (const auto* n = scope.find(name)) return ran(latest(in(world, *n).tensor), node, i, world);
-    if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
-    if (const TensorId t = part(scope, name, world); t != kNone) return ran(latest(t), node, i, world);
-    throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
-        .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
-        .context(node.where);
-  }
-
-  // The tensor that an entry's name stands for, unless that entry is of the other mode and has nothing to hand on.
-  TensorId ran(TensorId t, const Node& node, std::size_t i, World world) const {
-    const auto after = std::ranges::upper_bound(not_run_, t, {}, &Range::begin);
-    const bool runs = world == World::there || leaves_out_ || after == not_run_.begin() || t >= std::prev(after)->end;
-    if (t != kNone && runs) return t;
-    const bool trains = run_.mode == Mode::train;
-    throw Error("the entry \"" + node.from[i] + "\" runs in " + (trains ? "inference" : "training") + " only")
-        .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
-        .help(trains ? "write when: infer here, too" : "write when: train here, too")
-        .context(node.where);
-  }
-
-  // NAME.K: output K of an entry with several; kNone when it is not that.
-  static TensorId part(Scope& scope, const std::string& name, World world) {
-    const auto dot = name.rfind('.');
-    if (dot == std::string::npos) return kNone;
-    const auto* n = scope.find(name.substr(0, dot));
-    const bool given = n == nullptr && name.starts_with("input.");
-    if (n == nullptr && !given) return kNone;
-    std::size_t k = 0;
-    const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), k);
-    if (error != std::errc{} || end != name.data() + name.size()) return kNone;
-    if (!given && in(world, *n).handed_on && in(other(world), *n).many != nullptr)
-      return k < in(other(world), *n).many->size() ? in(world, *n).tensor : kNone;
-    const std::vector<TensorId>* outputs = given ? &scope.given() : in(world, *n).many;
-    return outputs != nullptr && k < outputs->size() ? (*outputs)[k] : kNone;
-  }
-
-  static World other(World world) { return world == World::here ? World::there : World::here; }
 
   // --- structure --------------------------------------------------------------------------------------------------
 
@@ -225,41 +153,11 @@ class Walker {
     return current.here;
   }
 
-  // What an entry is given. Mostly that is one tensor, for which nothing is allocated.
-  struct Given {
-    TensorId one = kNone;
-    std::vector<TensorId> several;  // where `one` is kNone
-    std::span<const TensorId> all() const { return one != kNone ? std::span(&one, 1) : std::span(several); }
-  };
-
-  // `besides`: what an entry that names nothing is given with x.
-  Given inputs_of(const Node& node, const Current& x, Scope& scope, World world, std::span<const TensorId> besides) {
-    if (node.from.empty() && besides.empty() && x.in(world) != kNone) return {latest(x.in(world)), {}};
-    std::vector<TensorId> inputs;
-    if (node.from.empty()) {
-      if (x.in(world) != kNone) inputs.push_back(latest(x.in(world)));
-      inputs.insert(inputs.end(), besides.begin(), besides.end());
-    } else {
-      for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, world, inputs);
-    }
-    return {kNone, std::move(inputs)};
-  }
-
-  // The result of an entry that does not run in a world: its first input, or x.
-  TensorId handed_on(const Node& node, const Current& x, Scope& scope, World world) {
-    if (!node.from.empty()) {
-      std::vector<TensorId> first;
-      resolve(scope, node, 0, world, first);
-      if (!first.empty()) return first.front();
-    }
-    return x.in(world) == kNone ? kNone : latest(x.in(world));
-  }
-
   Current entry(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
                 std::span<const TensorId> besides = {}) {
     if (node.when && *node.when != run_.mode) return left_out(node, path, x, scope, frozen, besides);
-    const Given given = inputs_of(node, x, scope, World::here, besides);
-    const Scope::Result there{node.when ? handed_on(node, x, scope, World::there) : kNone, nullptr,
+    const EntryInputs::Given given = inputs_.given_to(node, x, scope, World::here, besides);
+    const Scope::Result there{node.when ? inputs_.handed_on(node, x, scope, World::there) : kNone, nullptr,
                               node.when.has_value()};
     const std::string own_path = join(path, node.name);
     const TensorId y = entry_given(node, own_path, given.all(), scope, frozen);
@@ -271,17 +169,16 @@ class Walker {
   // An entry of the other mode: its weights are there, and it hands on what it was given.
   Current left_out(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
                    std::span<const TensorId> besides) {
-    const TensorId y = handed_on(node, x, scope, World::here);
-    const Given given = inputs_of(node, x, scope, World::there, besides);
+    const TensorId y = inputs_.handed_on(node, x, scope, World::here);
+    const EntryInputs::Given given = inputs_.given_to(node, x, scope, World::there, besides);
     const std::string own_path = join(path, node.name);
     const LayerWriter::Written before = layers_.written();
     const std::size_t kept = kept_.size();
-    const bool within = std::exchange(leaves_out_, true);
+    const bool within = inputs_.leave_out(true);
     const TensorId there = entry_given(node, own_path, given.all(), scope, frozen);
-    leaves_out_ = within;
+    inputs_.leave_out(within);
     layers_.drop_runs_since(before);
-    while (!not_run_.empty() && not_run_.back().begin >= static_cast<TensorId>(before.tensors)) not_run_.pop_back();
-    not_run_.push_back({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
+    inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
     if (!node.name.empty()) scope.name(own_path, {y, nullptr, true}, {there, last_many_});
     last_many_ = nullptr;
@@ -383,10 +280,10 @@ class Walker {
     if (inputs.empty()) throw Error("a residual needs an input").at(node.mark).context(node.where);
     const TensorId x = inputs.front();
     const auto first_weight = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
-    const TensorId out = latest(body(residual.body, path, x, scope, frozen));
+    const TensorId out = inputs_.latest(body(residual.body, path, x, scope, frozen));
     const auto first_of_shortcut = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
     const TensorId shortcut =
-        latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, latest(x), scope, frozen));
+        inputs_.latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, inputs_.latest(x), scope, frozen));
     if (residual.shortcut_first) {
       const auto begin = graph_.model_storage.begin();
       std::rotate(begin + first_weight, begin + first_of_shortcut, graph_.model_storage.end());
@@ -401,8 +298,8 @@ class Walker {
     if (inputs.empty()) throw Error("a parallel needs an input").at(node.mark).context(node.where);
     std::vector<TensorId> results;
     for (const auto& branch : parallel.branches)
-      results.push_back(body(branch.body, join(path, branch.name), latest(inputs.front()), scope, frozen));
-    for (TensorId& r : results) r = latest(r);
+      results.push_back(body(branch.body, join(path, branch.name), inputs_.latest(inputs.front()), scope, frozen));
+    for (TensorId& r : results) r = inputs_.latest(r);
     TensorId y = results.front();
     if (results.size() == 1) {
       // One branch: nothing to join; its input is held while it runs, as a name in the caller's frame would.
@@ -420,13 +317,12 @@ class Walker {
   const Model& model_;
   Graph graph_;
   LayerWriter layers_;
+  EntryInputs inputs_;
   const RunConfig& run_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
-  std::vector<Range> not_run_;  // tensors of entries of the other mode, in order
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false;
-  bool leaves_out_ = false;                           // an entry of the other mode is built
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
   const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;

@@ -1,0 +1,100 @@
+#include "estimator/graph/entry_inputs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "estimator/error.h"
+
+namespace gpuplan {
+namespace {
+
+using World = EntryInputs::World;
+
+constexpr std::size_t kMaxInputsOfEntry = 10'000;
+
+World other(World world) { return world == World::here ? World::there : World::here; }
+
+const Scope::Result& in(World world, const Scope::Named& named) {
+  return world == World::here ? named.here : named.there;
+}
+
+// NAME.K: output K of an entry with several; kNone when it is not that.
+TensorId part(Scope& scope, const std::string& name, World world) {
+  const auto dot = name.rfind('.');
+  if (dot == std::string::npos) return kNone;
+  const auto* n = scope.find(name.substr(0, dot));
+  const bool given = n == nullptr && name.starts_with("input.");
+  if (n == nullptr && !given) return kNone;
+  std::size_t k = 0;
+  const auto [end, error] = std::from_chars(name.data() + dot + 1, name.data() + name.size(), k);
+  if (error != std::errc{} || end != name.data() + name.size()) return kNone;
+  if (!given && in(world, *n).handed_on && in(other(world), *n).many != nullptr)
+    return k < in(other(world), *n).many->size() ? in(world, *n).tensor : kNone;
+  const std::vector<TensorId>* outputs = given ? &scope.given() : in(world, *n).many;
+  return outputs != nullptr && k < outputs->size() ? (*outputs)[k] : kNone;
+}
+
+}  // namespace
+
+// "inputs" is all that the block was given, unless an entry is called so.
+void EntryInputs::resolve(Scope& scope, const Node& node, std::size_t i, World world, std::vector<TensorId>& out) {
+  if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr)
+    return out.push_back(resolve(scope, node, i, world));
+  for (const TensorId t : scope.given()) out.push_back(latest(t));
+  if (out.size() > kMaxInputsOfEntry)
+    throw Error("an entry takes more than " + std::to_string(kMaxInputsOfEntry) + " inputs")
+        .at(node.mark)
+        .context(node.where);
+}
+
+TensorId EntryInputs::resolve(Scope& scope, const Node& node, std::size_t i, World world) {
+  const std::string& name = node.from[i];
+  if (const auto* n = scope.find(name)) return ran(latest(in(world, *n).tensor), node, i, world);
+  if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
+  if (const TensorId t = part(scope, name, world); t != kNone) return ran(latest(t), node, i, world);
+  throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
+      .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
+      .context(node.where);
+}
+
+// The tensor that an entry's name stands for, unless that entry is of the other mode and has nothing to hand on.
+TensorId EntryInputs::ran(TensorId t, const Node& node, std::size_t i, World world) const {
+  const auto after = std::ranges::upper_bound(not_run_, t, {}, &Range::begin);
+  const bool runs = world == World::there || leaves_out_ || after == not_run_.begin() || t >= std::prev(after)->end;
+  if (t != kNone && runs) return t;
+  const bool trains = mode_ == Mode::train;
+  throw Error("the entry \"" + node.from[i] + "\" runs in " + (trains ? "inference" : "training") + " only")
+      .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
+      .help(trains ? "write when: infer here, too" : "write when: train here, too")
+      .context(node.where);
+}
+
+EntryInputs::Given EntryInputs::given_to(const Node& node, const Current& x, Scope& scope, World world,
+                                         std::span<const TensorId> besides) {
+  if (node.from.empty() && besides.empty() && x.in(world) != kNone) return {latest(x.in(world)), {}};
+  std::vector<TensorId> inputs;
+  if (node.from.empty()) {
+    if (x.in(world) != kNone) inputs.push_back(latest(x.in(world)));
+    inputs.insert(inputs.end(), besides.begin(), besides.end());
+  } else {
+    for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, world, inputs);
+  }
+  return {kNone, std::move(inputs)};
+}
+
+TensorId EntryInputs::handed_on(const Node& node, const Current& x, Scope& scope, World world) {
+  if (!node.from.empty()) {
+    std::vector<TensorId> first;
+    resolve(scope, node, 0, world, first);
+    if (!first.empty()) return first.front();
+  }
+  return x.in(world) == kNone ? kNone : latest(x.in(world));
+}
+
+void EntryInputs::did_not_run(Range tensors) {
+  while (!not_run_.empty() && not_run_.back().begin >= tensors.begin) not_run_.pop_back();
+  not_run_.push_back(tensors);
+}
+
+}  // namespace gpuplan
