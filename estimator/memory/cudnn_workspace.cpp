@@ -6,8 +6,6 @@
 #include "estimator/memory/cudnn_workspace.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <charconv>
 #include <initializer_list>
 #include <optional>
@@ -40,8 +38,14 @@ std::size_t setup_of(const CudnnConvolution& conv, const Gpu& gpu) {
   return (gpu_index * 3 + dtype) * 2 + (conv.channels_last ? 1 : 0);
 }
 
-/// In the order that the table is sorted by.
-auto members(const RecordedShape& s) { return std::bit_cast<std::array<std::int16_t, 13>>(s); }
+/// The order of the table.
+bool before(const RecordedShape& a, const RecordedShape& b) {
+  using S = RecordedShape;
+  for (const auto member : {&S::c, &S::h, &S::w, &S::k, &S::r, &S::s, &S::stride_h, &S::stride_w, &S::pad_h, &S::pad_w,
+                            &S::dilation_h, &S::dilation_w, &S::groups})
+    if (a.*member != b.*member) return a.*member < b.*member;
+  return false;
+}
 
 /// As the table writes it; nothing where a number is larger than any that was recorded.
 std::optional<RecordedShape> as_recorded(const CudnnConvolution& v) {
@@ -64,19 +68,18 @@ std::optional<Form> form_at(std::string_view codes, CudnnConvolution::Pass pass,
     codes.remove_prefix(codes.find(' ') + 1);
   }
   codes = codes.substr(0, codes.find(' '));
-  std::optional<Form> form;
+  std::string_view segment;  // the last one that starts at n or before
   while (!codes.empty() && (std::int64_t{1} << (codes[0] - 'a')) <= n) {
-    const int letter = codes[1] - 'A';
-    const auto copies = [](int count) { return static_cast<std::int16_t>(count); };
-    form = letter == cudnn_table::kByRule
-               ? std::nullopt
-               : std::optional(Form{letter >= 9, copies(letter % 9 / 3), copies(letter % 3)});
-    codes.remove_prefix(2);
-    std::int64_t rest_bytes = 0;
-    const auto digits = std::from_chars(codes.data(), codes.data() + codes.size(), rest_bytes);
-    if (form) form->rest_bytes = rest_bytes;
-    codes.remove_prefix(static_cast<std::size_t>(digits.ptr - codes.data()));
+    std::size_t end = 2;
+    while (end < codes.size() && codes[end] >= '0' && codes[end] <= '9') ++end;
+    segment = codes.substr(0, end);
+    codes.remove_prefix(end);
   }
+  const int letter = segment.empty() ? cudnn_table::kByRule : segment[1] - 'A';
+  if (letter == cudnn_table::kByRule) return std::nullopt;
+  const auto copies = [](int count) { return static_cast<std::int16_t>(count); };
+  Form form{letter >= 9, copies(letter % 9 / 3), copies(letter % 3)};
+  std::from_chars(segment.data() + 2, segment.data() + segment.size(), form.rest_bytes);  // no digits: 0
   return form;
 }
 
@@ -84,10 +87,8 @@ std::optional<Form> recorded_form(const CudnnConvolution& conv, std::size_t setu
   const std::optional<RecordedShape> wanted = as_recorded(conv);
   if (!wanted) return std::nullopt;
   const auto shapes = cudnn_table::shapes();
-  const auto recorded =
-      std::lower_bound(shapes.begin(), shapes.end(), *wanted,
-                       [](const RecordedShape& a, const RecordedShape& b) { return members(a) < members(b); });
-  if (recorded == shapes.end() || members(*recorded) != members(*wanted)) return std::nullopt;
+  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), *wanted, before);
+  if (recorded == shapes.end() || before(*wanted, *recorded)) return std::nullopt;
   return form_at(cudnn_table::codes(setup, static_cast<std::size_t>(recorded - shapes.begin())), conv.pass, conv.n);
 }
 
