@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "estimator/aten/attention_math.h"
+#include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 #include "estimator/memory/attention.h"
@@ -248,14 +249,19 @@ class Kernel {
   std::vector<Value> kernel_reads_;  // of the forward kernel: query, key, value, mask where there is one
 };
 
-// A mask with a gradient is expanded to the scores by a node of its own, after that of the kernel. One that has to be
-// padded first stays as it is, and its gradient is summed within the kernel's node.
-TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a) {
-  constexpr std::int64_t kAlignment = 16;  // sdp_utils, pad_bias
+// A mask with a gradient is padded to aligned rows, cut to its own columns and expanded to the scores by nodes of its
+// own (preprocess_mask), which run in backward when the kernel's node has let go of what it saved.
+TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a, AttentionBackend backend) {
   if (a.mask == kNone || !b.requires_grad(a.mask) || b.shape(a.query).rank() != 4) return a.mask;
   const Shape q = b.shape(a.query);
-  const std::int64_t keys = b.shape(a.key)[-2];
-  return keys % kAlignment == 0 ? expand(b, a.mask, {q[0], q[1], q[2], keys}) : a.mask;
+  TensorId mask = a.mask;
+  const std::int64_t columns = b.shape(mask)[-1];
+  if (backend == AttentionBackend::efficient)
+    if (const std::int64_t padded = padded_mask_columns(strided(b, mask)); padded != columns) {
+      const Padding1d after[] = {{0, padded - columns}};
+      mask = slice(b, constant_pad(b, mask, after), -1, 0, columns);
+    }
+  return expand(b, mask, {q[0], q[1], q[2], b.shape(a.key)[-2]});
 }
 
 }  // namespace
@@ -286,7 +292,7 @@ TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
     if (b.autocast()) b.hold({a.query, a.key, a.value});  // the casts are arguments of the call
     return y;
   }
-  a.mask = expanded_mask(b, a);
+  a.mask = expanded_mask(b, a, backend);
   return Kernel(b, a, backend).run();
 }
 

@@ -133,6 +133,10 @@ struct AttentionStep {
   std::vector<AttentionValue> saved;  // forward: by the autograd node of this operator
 };
 
+/// Columns of the mask that the efficient kernel reads, 8 elements of a row at a time: those of the mask, or of a copy
+/// with aligned rows (sdp_utils, pad_bias, aligned_tensor<8>). Of rank 4.
+std::int64_t padded_mask_columns(const StridedTensor& mask);
+
 /// The operators of a forward call in order; {} for math. Usually one; conversions of a mask and padding of head sizes
 /// come before it. A value that no later step reads and no node saved (a boolean mask's additive form once it is
 /// padded) is released after its last reader. With padded head sizes the call returns out[..., :value size], a view.

@@ -19,13 +19,14 @@ StridedTensor output_like(const StridedTensor& like, std::int64_t value_size) {
   return dense_tensor(shape, order);
 }
 
-/// aligned_tensor<8>: the kernel reads rows of a mask 8 elements at a time.
-bool has_aligned_rows(const StridedTensor& mask) {
-  const Strides& strides = mask.strides;
-  return strides[3] == 1 && strides[2] % 8 == 0 && strides[1] % 8 == 0 && strides[0] % 8 == 0;
-}
-
 }  // namespace
+
+std::int64_t padded_mask_columns(const StridedTensor& mask) {
+  const Strides& strides = mask.strides;
+  const bool aligned = strides[3] == 1 && strides[2] % 8 == 0 && strides[1] % 8 == 0 && strides[0] % 8 == 0;
+  // pad_bias: strides can be odd where the rows are not, and then 8 more are added.
+  return aligned ? mask.shape[3] : mask.shape[3] / 8 * 8 + 8;
+}
 
 StridedTensor dense_tensor(const Shape& shape, std::array<int, 4> order) {
   StridedTensor tensor{shape, {}, 0};
@@ -80,11 +81,11 @@ FusedCall::FusedCall(const AttentionCall& attention, AttentionBackend backend, c
   const AttentionMask& given = *call.mask;
   if (given.boolean) mask_id = AttentionValue::additive_mask;
   additive_mask = kernel_mask = given.boolean ? dense_tensor(given.tensor.shape) : given.tensor;
-  if (backend == AttentionBackend::efficient && !has_aligned_rows(additive_mask)) {
+  if (backend != AttentionBackend::efficient) return;
+  if (const std::int64_t columns = padded_mask_columns(additive_mask); columns != additive_mask.shape[3]) {
     pads_mask = true;
     mask_id = AttentionValue::aligned_mask;
-    // pad_bias: strides can be odd where the rows are not, and then 8 more are added.
-    kernel_mask = with_last_dimension(additive_mask.shape, additive_mask.shape[3] / 8 * 8 + 8);
+    kernel_mask = with_last_dimension(additive_mask.shape, columns);
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """transformers' models for export_check.py, and their memory beside PyTorch's:
 
-    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache] [--mask [--unpadded]] NAME...
+    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache] [--mask [--unpadded]] [--seq N] NAME...
     python tests/torch/export_hf.py --gpuplan build/gpuplan --importer NAME...
 
 NAME: a model of SMALL, made here with sizes that a laptop runs, or a file of tests/huggingface without its .json. The
@@ -33,7 +33,7 @@ import gpuplan_export  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / "huggingface"
 BATCH = 8
-SEQ = {"small-t5": 64, "small-whisper": 50}
+SEQ = 64
 _SIZES = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "vocab_size": 1000}
 _GROUPS = dict(_SIZES, num_key_value_heads=2)
 # The class that is trained, its config's type, and sizes.
@@ -79,7 +79,7 @@ def config_of(name: str, **options: Any) -> Tuple[str, Any]:
     return cls, getattr(transformers, cls).config_class.from_dict(values)
 
 
-def batch_of(cls: str, config: Any, samples: int, device: str, seq: int = 64, mask: bool = False) -> Dict[str, torch.Tensor]:
+def batch_of(cls: str, config: Any, samples: int, device: str, seq: int = SEQ, mask: bool = False) -> Dict[str, torch.Tensor]:
     batch = unmasked_batch(cls, config, samples, device, seq)
     if mask:
         ids = batch["input_ids"]
@@ -131,7 +131,7 @@ def planned(gpuplan: str, spec: str, flags: List[str]) -> Dict[str, Dict[str, in
 
 def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) -> Dict[str, Dict[str, int]]:
     cls, config, model = meta_model(name, **({"use_cache": False} if options.no_cache or options.importer else {}))
-    batch = batch_of(cls, config, 2, "meta", mask=options.mask)
+    batch = batch_of(cls, config, 2, "meta", options.seq, mask=options.mask)
     if options.infer and not cls.startswith(("T5", "Whisper")):
         del batch["labels"]
     spec = str(Path(folder) / "model.yaml")
@@ -160,7 +160,7 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     gc.collect()  # what other models left
     torch.cuda.empty_cache()
     model = getattr(transformers, cls)(config).train(not options.infer).to("cuda")
-    batch = batch_of(cls, config, BATCH, "cuda", mask=options.mask)
+    batch = batch_of(cls, config, BATCH, "cuda", options.seq, mask=options.mask)
     if options.infer:
         batch.pop("labels")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -198,7 +198,8 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
 def recorded(name: str, options: argparse.Namespace, spec: Path, figures: Dict[str, Dict[str, int]]) -> None:
     """Adds the spec and the figures to --record."""
     mode, padded = "infer" if options.infer else "train", "0" if options.unpadded else "1"
-    file, rows = name + "-infer" * options.infer + "-no-cache" * options.no_cache, options.record / "h200.tsv"
+    length = f"-{options.seq}" if options.seq != SEQ else ""
+    file, rows = name + length + "-infer" * options.infer + "-no-cache" * options.no_cache, options.record / "h200.tsv"
     (options.record / f"{file}.yaml").write_text(spec.read_text())
     lines = rows.read_text().splitlines() if rows.exists() else ["\t".join(["spec", "mode", "padded", "phase", *figures["start"]])]
     run = f"{file}\t{mode}\t{padded}\t"
@@ -238,6 +239,7 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true")
     parser.add_argument("--mask", action="store_true")
     parser.add_argument("--unpadded", action="store_true")
+    parser.add_argument("--seq", type=int, default=SEQ, help="tokens of a sample")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--importer", action="store_true")
     parser.add_argument("models", nargs="+")
@@ -254,7 +256,7 @@ def main() -> int:
         wrong, count = differences(expected, plan, "the config's" if options.importer else "PyTorch")
         failed += bool(wrong)
         print(f"hf:{name}{' infer' if options.infer else ''}{' no cache' if options.no_cache else ''}"
-              f"{' attention_mask' if options.mask else ''}{' unpadded' if options.unpadded else ''}: "
+              f"{' attention_mask' if options.mask else ''}{' unpadded' if options.unpadded else ''}{f' {options.seq} tokens' if options.seq != SEQ else ''}: "
               f"{count - len(wrong)} of {count} figures equal", *wrong, sep="\n  ", flush=True)
     return int(failed > 0)
 
