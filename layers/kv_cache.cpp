@@ -63,6 +63,14 @@ TensorId copied(LayerBuilder& b, TensorId x) {
 // DynamicSlidingWindowLayer.lazy_initialization: the length of its window, a tensor of one integer, goes to the device.
 TensorId window_length(LayerBuilder& b) { return b.emit("aten::_to_copy", Fill{1}, {}, Shape{}, DType::int64); }
 
+// Cache.update's arguments, which its caller names until it binds the results, outlive both copies.
+void update(LayerBuilder& b, TensorId (*copy)(LayerBuilder&, TensorId)) {
+  const TensorId keys = copy(b, b.input(0));
+  const TensorId values = copy(b, b.input(1));
+  b.hold({b.input(0), b.input(1)});
+  b.outputs({keys, values});
+}
+
 void lower_cache(LayerBuilder& b) {
   for (int i = 0; i < 2; ++i)
     if (b.shape(b.input(i)).rank() != 4)
@@ -70,11 +78,9 @@ void lower_cache(LayerBuilder& b) {
   if (b.run().generation.part == Part::none) {
     if (!b.boolean("copies")) return b.outputs({b.input(0), b.input(1)});
     if (b.boolean("windowed")) b.keep_with_output(window_length(b));
-    const TensorId keys = copied(b, b.input(0));
-    return b.outputs({keys, copied(b, b.input(1))});
+    return update(b, copied);
   }
-  const TensorId keys = cached(b, b.input(0));
-  b.outputs({keys, cached(b, b.input(1))});
+  update(b, cached);
 }
 
 void lower_last(LayerBuilder& b) {
