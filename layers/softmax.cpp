@@ -2,7 +2,7 @@
 //
 // Both save their result (derivatives.yaml, _softmax and _log_softmax). softmax's backward keeps grad * output while it
 // computes the gradient, log_softmax's does not (aten/src/ATen/native/cuda/SoftMax.cu, softmax_backward_cuda_out).
-// Under autocast they compute in fp32.
+// Under autocast they compute in fp32. A dtype is what F.softmax and F.log_softmax take.
 
 #include "estimator/aten/softmax.h"
 
@@ -18,23 +18,36 @@ int dimension(const LayerBuilder& b, int rank) {
   return wrap_dimension(b, "dim", b.integer("dim"), rank);
 }
 
-template <TensorId (*function)(LayerBuilder&, TensorId, int)>
-void lower(LayerBuilder& b) {
-  b.output(function(b, b.input(), dimension(b, b.shape(b.input()).rank())));
+std::optional<DType> result_type(const LayerBuilder& b) {
+  if (b.is_none("dtype")) return std::nullopt;
+  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
+  if (!dtype || !is_floating(*dtype))
+    b.fail("dtype", "\"" + std::string(b.word("dtype")) + "\" is no floating type", "expected float32, float16, ...");
+  return dtype;
 }
 
-TensorId softmax(LayerBuilder& b, TensorId x, int dim) { return aten::softmax(b, x, dim); }
-TensorId log_softmax(LayerBuilder& b, TensorId x, int dim) { return aten::log_softmax(b, b.autocast_fp32(x), dim); }
+void lower_softmax(LayerBuilder& b) {
+  const TensorId x = b.input();
+  b.output(aten::softmax(b, x, dimension(b, b.shape(x).rank()), result_type(b)));
+}
+
+void lower_log_softmax(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const int dim = dimension(b, b.shape(x).rank());
+  const std::optional<DType> to = result_type(b);
+  b.output(aten::log_softmax(b, to ? x : b.autocast_fp32(x), dim, to));
+}
 
 const std::vector<ParameterDef> kParameters = {
-    {"dim", ParameterType::integer, "None", "dimension whose elements add up to 1"}};
+    {"dim", ParameterType::integer, "None", "dimension whose elements add up to 1"},
+    {"dtype", ParameterType::word, "None", "type that it is computed and returned in; None: the input's"}};
 
 const LayerDef kSoftmax{
     .name = "Softmax",
     .summary = "e^x scaled to a sum of 1 over a dimension",
     .math = "y = e^x / sum e^x. Saved: y. Backward: one gradient, and grad * y while it is computed.",
     .parameters = kParameters,
-    .lower = lower<softmax>,
+    .lower = lower_softmax,
     .example = {.call = "Softmax(dim=1)",
                 .input_shapes = {{4, 8, 14, 14}},
                 .output_shape = {4, 8, 14, 14},
@@ -47,7 +60,7 @@ const LayerDef kLogSoftmax{
     .summary = "logarithm of softmax",
     .math = "y = x - log sum e^x. Saved: y. Backward: one gradient.",
     .parameters = kParameters,
-    .lower = lower<log_softmax>,
+    .lower = lower_log_softmax,
     .example = {.call = "LogSoftmax(dim=-1)",
                 .input_shapes = {{4, 8, 14, 14}},
                 .output_shape = {4, 8, 14, 14},

@@ -71,6 +71,34 @@ TEST_CASE("shapes that do not fit are refused with what was expected") {
 }
 
 // derivatives.yaml before 2.0: mean.dim's backward took self; mean over all dimensions its sizes.
+std::vector<std::string> operators_of(const Lowered& lowered) {
+  std::vector<std::string> names;
+  for (const Op& op : lowered.graph.forward_ops)
+    if (!std::holds_alternative<Marker>(op.what)) names.emplace_back(op.name);
+  return names;
+}
+
+// aten/src/ATen/native/SoftMax.cpp, softmax and log_softmax: on CUDA Half to Float is the kernel's own (half_to_float),
+// any other type is converted before.
+TEST_CASE("softmax computes in the type that it is given") {
+  RunConfig run;
+  for (const char* name : {"softmax", "log_softmax"}) {
+    const std::string call =
+        std::string(name == std::string("softmax") ? "Softmax" : "LogSoftmax") + "(-1, dtype=float32)";
+    const std::string kernel = std::string("aten::_") + name;
+    for (const auto& [dtype, expected] : {std::pair<DType, std::vector<std::string>>{DType::fp32, {kernel}},
+                                          {DType::fp16, {kernel}},
+                                          {DType::bf16, {"aten::to", kernel}}}) {
+      run.precision = dtype;
+      const Lowered lowered = lower_one(call, {{4, 8}}, run, dtype);
+      const Tensor& result = lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs.front())];
+      CHECK(result.dtype == DType::fp32);
+      CHECK(operators_of(lowered) == expected);
+    }
+  }
+  CHECK(error_of("Softmax(-1, dtype=int64)", {{4, 8}}) == "Softmax: \"int64\" is no floating type");
+}
+
 TEST_CASE("before PyTorch 2.0 a mean over named dimensions saves its input") {
   RunConfig old;
   old.pytorch = 113;

@@ -9,17 +9,18 @@ constexpr double kIgnoredIndex = -100;  // torch's default
 
 }  // namespace
 
-TensorId log_softmax(LayerBuilder& b, TensorId x, int dim) {
+TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> to) {
   const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
+  const DType dtype = to.value_or(b.dtype(x));
+  if (!(b.dtype(x) == DType::fp16 && dtype == DType::fp32)) x = b.cast(x, dtype);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
   const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
   b.numbers({static_cast<double>(dim)});
   // After its result, the kernel makes a contiguous copy of an input that is not.
-  if (!b.contiguous(x)) b.emit("aten::contiguous", Copy{shape.elements()}, {x}, shape, dtype);
+  if (!b.contiguous(x)) b.emit("aten::contiguous", Copy{shape.elements()}, {x}, shape, b.dtype(x));
   if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
     work.backward = true;
-    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, dtype));
+    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, b.dtype(x)));
     node.numbers({static_cast<double>(dim)});
   }
   return y;

@@ -1,13 +1,15 @@
 // log_softmax and the negative log-likelihood, and F.cross_entropy of both (aten/src/ATen/native/LossNLL.cpp).
 #pragma once
 
+#include <optional>
+
 #include "estimator/graph/layer.h"
 
 namespace gpuplan::aten {
 
-/// The log_softmax of a cross entropy, which asks for the input's own type, under autocast too. Saves its result,
-/// backward is one kernel without scratch.
-TensorId log_softmax(LayerBuilder& b, TensorId x, int dim);
+/// x.log_softmax(dim, dtype). That of a cross entropy asks for the input's own type, under autocast too. fp16 is read by
+/// the fp32 kernel itself; other types are converted first. Saves its result, backward is one kernel without scratch.
+TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> to = {});
 /// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar: saves both and the
 /// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four. Under autocast it computes in
 /// fp32.
