@@ -73,3 +73,21 @@ TEST_CASE("errors of a list of losses") {
   const std::string tied = "loss:\n  - {name: b, op: CrossEntropyLoss(), tie: head}\n";
   CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + tied), doctest::Contains("no earlier loss"), Error);
 }
+
+// `del out` before backward: the output object goes with all that it names, as the same tensor does alone.
+TEST_CASE("with --loop loss_only nothing that the output names is alive in backward") {
+  const std::string model = "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - logits: Linear(8, 1000)\n";
+  const std::string named = model +
+                            "  - rows: View(-1, 1000)\n  - {op: ReturnedState(), from: logits}\n"
+                            "  - {op: Identity(), from: rows}\n";
+  RunConfig run = run_in(Mode::train);
+  run.loop = Loop::loss_only;
+  const std::string loss = "loss: CrossEntropyLoss()\n";
+  const Report one = plan(read_spec(model + loss), make_catalog(), run);
+  const Report two = plan(read_spec(named + loss), make_catalog(), run);
+  REQUIRE_EQ(one.phases.size(), two.phases.size());
+  for (std::size_t i = 0; i < one.phases.size(); ++i) {
+    CHECK_EQ(one.phases[i].peak.requested_bytes, two.phases[i].peak.requested_bytes);
+    CHECK_EQ(one.phases[i].live.requested_bytes, two.phases[i].live.requested_bytes);
+  }
+}

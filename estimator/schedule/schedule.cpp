@@ -167,21 +167,27 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     return c == Category::parameters || c == Category::buffers || c == Category::inputs;
   };
   const BufferId output = buffer_of(graph, graph.output);
+  std::vector<BufferId> beside;
+  for (const TensorId t : graph.kept_with_output) beside.push_back(buffer_of(graph, t));
+  if (graph.loss != kNone && !beside.empty()) {
+    const std::vector<BufferId> saved = saved_beside_loss(graph);
+    beside.insert(beside.end(), saved.begin(), saved.end());
+  }
   if (graph.loss != kNone && run.loop == Loop::loss_only) {
     writer.begin("del output", kNone, Phase::loss, nullptr);
     writer.read(output);
+    for (const BufferId b : beside)
+      if (!is_model_storage(b)) writer.read(b);
+    beside.clear();
   } else if (!is_model_storage(output)) {
     s.output = output;
     kept[static_cast<std::size_t>(output)] = 1;
   }
-  const auto keep_beside = [&](BufferId b) {
-    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) return;  // it has a name already
+  for (const BufferId b : beside) {
+    if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
     s.beside_output.push_back(b);
     kept[static_cast<std::size_t>(b)] = 1;
-  };
-  for (const TensorId t : graph.kept_with_output) keep_beside(buffer_of(graph, t));
-  if (graph.loss != kNone && !graph.kept_with_output.empty())
-    for (const BufferId b : saved_beside_loss(graph)) keep_beside(b);
+  }
   if (graph.loss != kNone) {
     s.loss = buffer_of(graph, graph.loss);
     if (graph.model_loss != kNone && run.loop != Loop::loss_only) {
