@@ -19,6 +19,13 @@ TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<Tens
   return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
+TensorId gather(LayerBuilder& b, TensorId table, TensorId index) {
+  const Shape shape = b.shape(index);
+  const TensorId y = b.emit("aten::gather", Copy{shape.elements()}, {table, index}, shape, b.dtype(table));
+  b.numbers({1});
+  return y;
+}
+
 void lower_ids(LayerBuilder& b) {
   const std::int64_t most = b.size("max_positions");
   const Shape ids = b.shape(b.input());
@@ -28,9 +35,8 @@ void lower_ids(LayerBuilder& b) {
   const TensorId position_buffer = b.buffer("position_ids", {1, most}, DType::int64, {Initial::count});
   const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
   const TensorId positions = b.alias(position_buffer, row, contiguous_strides({1, most}));
-  const TensorId types = b.before(kTransformers5)
-                             ? b.alias(type_buffer, row, contiguous_strides({1, most}))
-                             : make(b, "aten::gather", {type_buffer, positions}, row, DType::int64, {1});
+  const TensorId types = b.before(kTransformers5) ? b.alias(type_buffer, row, contiguous_strides({1, most}))
+                                                  : gather(b, type_buffer, positions);
   b.outputs({aten::expand(b, types, ids), positions});
 }
 

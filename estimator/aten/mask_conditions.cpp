@@ -12,7 +12,11 @@ TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<Tens
   return no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
 }
 
-TensorId arange(LayerBuilder& b, std::int64_t end) { return make(b, "aten::arange", {}, {end}, DType::int64, {0}); }
+TensorId arange(LayerBuilder& b, std::int64_t end) {
+  const TensorId y = b.emit("aten::arange", Fill{end}, {}, {end}, DType::int64);
+  b.numbers({0});
+  return y;
+}
 
 TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
   return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64, {0});
