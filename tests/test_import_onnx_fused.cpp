@@ -103,6 +103,30 @@ TEST_CASE("a norm of a sum is the sum and the norm, of which both are results") 
   check_alike(one, other);
 }
 
+TEST_CASE("fused embeddings are look-ups, their sum and its norm") {
+  const auto model = [] {
+    onnx::ModelProto m = small_model();  // 8 tokens
+    m.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(7);
+    add_initializer(m, "words.weight", {100, 16});
+    add_initializer(m, "positions.weight", {32, 16});
+    for (const char* name : {"norm.weight", "norm.bias"}) add_initializer(m, name, {16});
+    return m;
+  };
+  onnx::ModelProto one = model(), other = model();
+  fused(one, "EmbedLayerNormalization", {"x", "", "words.weight", "positions.weight", "", "norm.weight", "norm.bias"},
+        "y");
+  add_integers(other, "zero", {0});
+  add_integers(other, "tokens", {8});
+  add_node(other, "Gather", {"words.weight", "x"}, "words");
+  add_node(other, "Slice", {"positions.weight", "zero", "tokens", "zero"}, "rows");
+  add_node(other, "Add", {"words", "rows"}, "sum");
+  attribute(add_node(other, "LayerNormalization", {"sum", "norm.weight", "norm.bias"}, "y"), "axis").set_i(-1);
+  check_alike(one, other);
+  CHECK_EQ(plan_bytes(one.SerializeAsString(), 2).model.parameters, 132 * 16 + 2 * 16);
+  one.mutable_graph()->mutable_node(0)->set_input(1, "x");
+  CHECK(contains(refusal(one), "types of tokens come with their table"));
+}
+
 TEST_CASE("simplified norms are root-mean-square norms") {
   onnx::ModelProto model = of_tokens();
   add_initializer(model, "norm.weight", {8});
@@ -149,8 +173,21 @@ TEST_CASE("fused attention is its projections and PyTorch's kernel") {
   // 2 samples of 16 tokens: the projections, the scores and the sum of the values.
   CHECK_EQ(report.compute.forward_macs, 2 * 16 * 8 * 24 + 2 * (2 * 16 * 16 * 8));
   node.add_input("mask");
-  add_initializer(model, "mask", {1, 16}, 6);
-  CHECK(contains(refusal(model), "a mask of tokens is not modelled"));
+  auto& mask = *model.mutable_graph()->add_input();
+  mask.set_name("mask");
+  mask.mutable_type()->mutable_tensor_type()->set_elem_type(6);
+  auto& sizes = *mask.mutable_type()->mutable_tensor_type()->mutable_shape();
+  sizes.add_dim()->set_dim_param("batch");
+  sizes.add_dim()->set_dim_value(16);
+  CHECK(contains(refusal(model), "a mask beside that of later tokens is not modelled"));
+  node.mutable_attribute(1)->set_i(0);
+  const std::string masked = spec_of(model.SerializeAsString());
+  CHECK(contains(masked, "To(bool)"));
+  CHECK(contains(masked, "ScaledDotProductAttention()"));
+  // Boolean masks are made numbers for the kernel, in each sample of 16 tokens.
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).compute.forward_macs, report.compute.forward_macs);
+  sizes.mutable_dim()->RemoveLast();
+  CHECK(contains(refusal(model), "is not of every token"));
   onnx::ModelProto several = of_tokens();
   fused(several, "MultiHeadAttention", {"x", "x", "x"}, "y");
   CHECK(contains(refusal(several), "its number of heads is 0"));

@@ -110,6 +110,8 @@ class Fused {
   std::size_t index_;
 };
 
+constexpr std::int64_t kBooleanType = 9;  // TensorProto.DataType
+
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 Attribute of_integer(std::int64_t n) {
@@ -160,6 +162,26 @@ void skip_layer_norm(Fused& f) {
   const int sum = skip_sum(f, 4);
   f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
 }
+// Words, positions and, where there are any, types of tokens, added and normalized. Positions are those of the tokens
+// in their order where none are given.
+void embed_layer_norm(Fused& f) {
+  f.refuse_output(1, "the number of tokens that are no padding");
+  const int ids = f.in(0), positions = f.in(3), gamma = f.in(5), beta = f.in(6);
+  const int types = f.has(1) ? f.in(1) : kNone, type_table = f.has(4) ? f.in(4) : kNone;
+  if ((types == kNone) != (type_table == kNone)) f.fail("types of tokens come with their table");
+  const Attribute eps = of_real(f.real("epsilon", 1e-12));
+  const int words = f.add("Gather", {f.in(2), ids});
+  int rows = kNone;
+  if (f.has(8)) {
+    rows = f.add("Gather", {positions, f.in(8)});
+  } else {
+    const int tokens = f.add("Shape", {ids}, {{"start", of_integer(1)}, {"end", of_integer(2)}});
+    rows = f.add("Slice", {positions, f.integers({0}), tokens, f.integers({0})});
+  }
+  int sum = f.add("Add", {words, rows}, {}, types == kNone ? f.output(2) : kNone);
+  if (types != kNone) sum = f.add("Add", {sum, f.add("Gather", {type_table, types})}, {}, f.output(2));
+  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
+}
 void simplified_norm(Fused& f) {
   f.refuse_output(1, "the inverse deviation of a norm");
   if (f.integer("axis", -1) != -1) f.fail("a norm over another dimension than the last is not modelled");
@@ -208,10 +230,21 @@ int heads_of(Fused& f, int x, std::int64_t heads) {
   const int parts = f.add("Reshape", {x, f.integers({0, 0, heads, -1})});
   return f.add("Transpose", {parts}, {{"perm", of_integers({0, 2, 1, 3})}});
 }
-void attend(Fused& f, int q, int k, int v, std::int64_t heads, bool causal) {
+// A mask of tokens [batch, tokens], numbers that are 0 where there is none, as PyTorch's kernels take it.
+int mask_of_tokens(Fused& f, std::size_t input) {
+  const int known = f.add("Cast", {f.in(input)}, {{"to", of_integer(kBooleanType)}});
+  return f.add("Unsqueeze", {known, f.integers({1, 2})});
+}
+// Of the tokens that are not padding, or a bias of the scores, of which attention has one at most.
+int mask_of(Fused& f, std::size_t tokens, std::size_t bias, bool causal) {
+  if (f.has(tokens) && f.has(bias)) f.fail("a mask of tokens beside a bias of the scores is not modelled");
+  if (causal && (f.has(tokens) || f.has(bias))) f.fail("a mask beside that of later tokens is not modelled");
+  return f.has(tokens) ? mask_of_tokens(f, tokens) : f.has(bias) ? f.in(bias) : kNone;
+}
+void attend(Fused& f, int q, int k, int v, int mask, std::int64_t heads, bool causal) {
   const int queries = heads_of(f, q, heads), keys = heads_of(f, k, heads), values = heads_of(f, v, heads);
   const int joined =
-      f.add("ScaledDotProductAttention", {queries, keys, values}, {{"is_causal", of_integer(causal ? 1 : 0)}});
+      f.add("ScaledDotProductAttention", {queries, keys, values, mask}, {{"is_causal", of_integer(causal ? 1 : 0)}});
   const int turned = f.add("Transpose", {joined}, {{"perm", of_integers({0, 2, 1, 3})}});
   f.become("Reshape", {turned, f.integers({0, 0, -1})});
 }
@@ -221,9 +254,7 @@ std::int64_t head_count(const Fused& f) {
   return heads;
 }
 void attention(Fused& f) {
-  f.refuse_input(3, "a mask of tokens");
   f.refuse_input(4, "a cache of keys and values");
-  f.refuse_input(5, "a bias of attention");
   f.refuse_output(1, "a cache of keys and values");
   if (f.attribute("qkv_hidden_sizes") != nullptr) f.fail("queries and values of different sizes are not modelled");
   const Extents& weight = f.shape(1);
@@ -234,18 +265,16 @@ void attention(Fused& f) {
   int product = f.add("MatMul", {f.in(0), f.in(1)});
   if (f.has(2)) product = f.add("Add", {product, f.in(2)});
   const std::vector<int> parts = f.split(product, 3, f.integers({hidden, hidden, hidden}));
-  attend(f, parts[0], parts[1], parts[2], heads, causal);
+  attend(f, parts[0], parts[1], parts[2], mask_of(f, 3, 5, causal), heads, causal);
 }
 void multi_head_attention(Fused& f) {
   for (std::size_t i : {std::size_t{1}, std::size_t{2}})
     if (!f.has(i)) f.fail("queries, keys and values packed into one tensor are not modelled");
   f.refuse_input(3, "a bias of queries, keys and values");
-  f.refuse_input(4, "a mask of tokens");
-  f.refuse_input(5, "a bias of attention");
   f.refuse_input(6, "a cache of keys and values");
   f.refuse_output(1, "a cache of keys and values");
   const bool causal = f.integer("unidirectional", 0) != 0;
-  attend(f, f.in(0), f.in(1), f.in(2), head_count(f), causal);
+  attend(f, f.in(0), f.in(1), f.in(2), mask_of(f, 4, 5, causal), head_count(f), causal);
 }
 
 using Rule = void (*)(Fused&);
@@ -259,6 +288,7 @@ Rule rule_of(const Node& node) {
       {"SkipLayerNormalization", skip_layer_norm},
       {"SimplifiedLayerNormalization", simplified_norm},
       {"SkipSimplifiedLayerNormalization", skip_simplified_norm},
+      {"EmbedLayerNormalization", embed_layer_norm},
       {"FusedConv", fused_conv},
       {"FusedGemm", fused_gemm},
       {"Attention", attention},

@@ -174,6 +174,7 @@ void infer_attention(Inference& n) {
   Extents shape = n.shape();
   if (shape.size() != 4 || n.shape(1).size() != 4 || n.shape(2).size() != 4)
     n.fail("queries, keys and values have four dimensions");
+  if (n.has(3) && n.shape(3).size() != 4) n.fail("its mask " + to_string(n.shape(3)) + " is not of every token");
   shape[3] = n.shape(2)[3];
   n.out(std::move(shape));
 }
