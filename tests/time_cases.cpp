@@ -143,7 +143,9 @@ std::vector<MeasuredStep> measured_steps() {
     if (spec_of(model).empty()) continue;
     double sum = 0;
     for (const double v : values) sum += v;
-    steps.push_back({gpu, model, run_of(mode, precision), std::exp(sum / static_cast<double>(values.size()))});
+    const auto [least, most] = std::ranges::minmax(values);
+    steps.push_back({gpu, model, run_of(mode, precision), std::exp(sum / static_cast<double>(values.size())),
+                     std::exp(most - least)});
   }
   return steps;
 }
@@ -260,14 +262,20 @@ LogErrors log_errors(const std::vector<double>& ratios) {
   return e;
 }
 
-double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
-  double pairs = 0, sum = 0;
+PairsInOrder pairs_in_order(const std::vector<double>& a, const std::vector<double>& b,
+                            const std::function<bool(std::size_t i, std::size_t j)>& counts) {
+  PairsInOrder pairs;
   for (std::size_t i = 0; i < a.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
-      pairs += 1;
-      sum += (a[i] - a[j]) * (b[i] - b[j]) > 0 ? 1 : -1;
+      if (!counts(i, j)) continue;
+      pairs.all += 1;
+      pairs.right += (a[i] - a[j]) * (b[i] - b[j]) > 0 ? 1 : 0;
     }
-  return pairs > 0 ? sum / pairs : 1;
+  return pairs;
+}
+
+double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
+  return pairs_in_order(a, b, [](std::size_t, std::size_t) { return true; }).tau();
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 // Measured times of steps and kernels (tests/times), and what the time model says of them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace gpuplan {
 /// One row of tests/times/cnn_step_times.csv; of several with the same columns their geometric mean.
 struct MeasuredStep {
   std::string gpu, model;
-  RunConfig run;  // batch 12, without an optimizer
-  double seconds = 0;
+  RunConfig run;       // batch 12, without an optimizer
+  double seconds = 0;  // of several runs their geometric mean
+  double spread = 1;   // the slowest of them over the fastest
 };
 std::vector<MeasuredStep> measured_steps();
 /// Copy, forward, loss and backward.
@@ -55,8 +57,17 @@ struct LogErrors {
 };
 LogErrors log_errors(const std::vector<double>& predicted_over_measured);
 
-/// Kendall's tau-b of two orders: 1 where every pair is in the same order in both.
+/// Kendall's tau of two orders: 1 where every pair is in the same order in both.
 double kendall_tau(const std::vector<double>& a, const std::vector<double>& b);
+
+/// Pairs of steps in both orders.
+struct PairsInOrder {
+  int right = 0, all = 0;
+  double tau() const { return all > 0 ? 2.0 * right / all - 1 : 1; }
+};
+/// Of the pairs that `counts(i, j)` says yes to.
+PairsInOrder pairs_in_order(const std::vector<double>& a, const std::vector<double>& b,
+                            const std::function<bool(std::size_t i, std::size_t j)>& counts);
 
 /// The GPU of configs/gpus, or one that only these tables have.
 const Gpu& measured_gpu(const std::string& name);
