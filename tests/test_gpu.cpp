@@ -118,6 +118,15 @@ TEST_CASE("the GPU files are consistent and their names lead to one GPU each") {
   CHECK(find_gpu(gpus, "RTX 4090")->sm_count == 128);
   CHECK(find_gpu(gpus, "4090")->sm_count == 128);
   CHECK(find_gpu(gpus, "tesla t4")->capability_minor == 5);
+  // Who makes it before the name, the memory on its box behind.
+  const auto named = [&](const char* name) { return find_gpu(gpus, name) ? find_gpu(gpus, name)->name : ""; };
+  CHECK(named("l4-24g") == "l4");
+  CHECK(named("rtx3060-12g") == "rtx3060");
+  CHECK(named("rtx3060-16g").empty());
+  CHECK(named("nvidia-tesla-v100-sxm2-16gb") == "v100-sxm2-16gb");
+  CHECK(named("NVIDIA GeForce RTX 2080 Ti 11GB") == "rtx2080ti");
+  CHECK(named("nvidia").empty());
+  CHECK(named("24gb").empty());
 }
 
 }  // namespace

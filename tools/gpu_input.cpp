@@ -4,6 +4,7 @@
 #include "estimator/device/read_gpu.h"
 #include "tools/read_source.h"
 #include "tools/run_options.h"
+#include "tools/unknown_gpu.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -44,6 +45,8 @@ std::optional<Gpu> gpu_called(const std::string& name) {
     if (gpu_key(file.name).starts_with(key) || gpu_key(names).find(key) != std::string::npos)
       gpus.push_back(read_gpu(Source{std::string(file.path), std::string(file.text)}));
   }
+  if (const Gpu* const gpu = find_gpu(gpus, name)) return *gpu;
+  gpus = gpu_table();  // names with more than the files have
   const Gpu* const gpu = find_gpu(gpus, name);
   return gpu == nullptr ? std::nullopt : std::optional(*gpu);
 }
@@ -62,12 +65,7 @@ std::optional<Gpu> load_gpu(const RunOptions& options) {
   if (std::optional<Gpu> gpu = gpu_called(text)) return gpu;
   if (only_digits(text))
     throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);
-  const std::vector<Gpu> gpus = gpu_table();
-  std::vector<std::string> words = gpu_names();
-  for (const Gpu& gpu : gpus) words.insert(words.end(), gpu.aliases.begin(), gpu.aliases.end());
-  throw Error("no GPU is called \"" + text + "\"" + did_you_mean(text, words), ErrorKind::usage)
-      .help("gpuplan gpus lists the " + std::to_string(gpus.size()) +
-            " that are known; a file of one, or a size such as \"22 GiB\", will do");
+  throw unknown_gpu(text, gpu_table());
 }
 
 }  // namespace gpuplan

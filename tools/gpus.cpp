@@ -9,7 +9,7 @@
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/run_options.h"
-#include "tools/words.h"
+#include "tools/unknown_gpu.h"
 #include "validate/live_gpus.h"
 
 namespace gpuplan {
@@ -39,17 +39,6 @@ std::vector<Gpu> those_like(const std::vector<Gpu>& gpus, const std::string& wor
       found.push_back(gpu);
   }
   return found;
-}
-
-Error no_such_gpu(const std::vector<Gpu>& gpus, const std::string& name) {
-  std::vector<std::string> words;
-  for (const Gpu& gpu : gpus) {
-    words.push_back(gpu.name);
-    words.insert(words.end(), gpu.aliases.begin(), gpu.aliases.end());
-    words.push_back(gpu.architecture);
-  }
-  return Error("no GPU is called \"" + name + "\"" + did_you_mean(name, words), ErrorKind::usage)
-      .help("gpuplan gpus lists those that are known");
 }
 
 std::string render(const std::vector<Gpu>& gpus, bool one, Format format, const TextStyle& style) {
@@ -108,7 +97,7 @@ int run_gpus(const GpusOptions& options) {
     return 0;
   }
   const std::vector<Gpu> found = those_like(gpus, options.name);
-  if (found.empty()) throw no_such_gpu(gpus, options.name);
+  if (found.empty()) throw unknown_gpu(options.name, gpus);
   show(found, false, options.output);
   return 0;
 }
