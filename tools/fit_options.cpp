@@ -42,8 +42,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   const bool shards =
       question.kinds.empty() || std::ranges::find(question.kinds, DataParallel::fsdp) != question.kinds.end();
   if (!options.wrap.empty() && !shards) throw Error("--wrap is FSDP2's", ErrorKind::usage).help("--zero fsdp");
-  if (!options.network.empty())
-    question.network_gbps = static_cast<double>(whole_number("--network", options.network, 1, 1'000'000));
+  if (!options.network.empty()) question.network_gbps = amount("--network", options.network, 1e6);
 }
 
 void refuse_unknown(const char* flag, const std::string& word, std::vector<std::string> words) {

@@ -30,7 +30,7 @@ std::int64_t seconds_now() {
 }  // namespace
 
 std::vector<Instance> load_instances(const std::string& file, std::span<const Gpu> gpus) {
-  if (!file.empty()) return read_instances(*read_file_source(file), gpus);
+  if (!file.empty()) return read_instances(*read_file_source(file, kMaxCatalogBytes), gpus);
   std::vector<Instance> all;
   for (const EmbeddedFile& embedded : embedded_instances()) {
     std::vector<Instance> some = read_instances({std::string(embedded.path), std::string(embedded.text)}, gpus);

@@ -125,9 +125,17 @@ void tell_what_was_left_out(const ImportedCatalog& catalog, const std::string& d
                  "\", which no GPU of the table is called\n");
 }
 
+// They stand in every row.
+void refuse_control_characters(const char* flag, const std::string& word) {
+  if (std::ranges::any_of(word, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+    throw Error(std::string(flag) + " has a line break or a control character", ErrorKind::usage);
+}
+
 int run_catalog(const CatalogOptions& options) {
   const std::shared_ptr<const Source> source =
-      options.source == "-" ? read_stdin_source() : read_file_source(options.source);
+      options.source == "-" ? read_stdin_source(kMaxCatalogBytes) : read_file_source(options.source, kMaxCatalogBytes);
+  refuse_control_characters("--provider", options.provider);
+  refuse_control_characters("--region", options.region);
   const bool names_provider = CsvTable(*source).has("provider");
   if (options.provider.empty() && !names_provider)
     throw Error("the catalog does not say whose it is", ErrorKind::usage).help("--provider aws");

@@ -6,8 +6,17 @@
 #include <string_view>
 
 #include "estimator/error.h"
+#include "estimator/number_text.h"
 
 namespace gpuplan {
+
+namespace {
+
+std::string short_amount(double value) {
+  return value >= 1e9 ? number_text(value / 1e9) + "B" : number_text(value / 1e6) + "M";
+}
+
+}  // namespace
 
 double usd_per_hour(const std::string& flag, const std::string& text) {
   const auto refused = [&](const std::string& why) {
@@ -38,7 +47,9 @@ double amount(const std::string& flag, const std::string& text, double most) {
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   const double times = unit.empty() ? 1 : unit == "K" || unit == "k" ? 1e3 : unit == "M" ? 1e6 : unit == "B" ? 1e9 : 0;
   if (problem != std::errc() || times == 0 || !std::isfinite(value) || value <= 0 || value * times > most)
-    throw Error(flag + " expects an amount above 0, such as 50000 or 1.28M, not \"" + text + "\"", ErrorKind::usage);
+    throw Error(flag + " expects an amount above 0 and up to " + short_amount(most) +
+                    ", such as 50000 or 1.28M, not \"" + text + "\"",
+                ErrorKind::usage);
   return value * times;
 }
 

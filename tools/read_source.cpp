@@ -23,7 +23,9 @@ std::string read_all(std::FILE* file, const std::string& name, std::size_t most 
     text.append(buffer, n);
     if (text.size() > most)
       throw Error(name + " is larger than " + std::to_string(most >> 20) + " MiB, which no " +
-                  (most == kMaxSourceBytes ? "model or GPU file is" : "model or trace is"));
+                  (most == kMaxSourceBytes    ? "model or GPU file is"
+                   : most == kMaxCatalogBytes ? "catalog is: keep the lines of a region"
+                                              : "model or trace is"));
     if (n == sizeof buffer) continue;
     if (std::ferror(file) != 0) throw Error("cannot read " + name + ": " + std::strerror(errno));
     return text;
@@ -61,9 +63,9 @@ std::string read_start(const std::string& path, std::size_t bytes) {
   return start;
 }
 
-std::shared_ptr<const Source> read_file_source(const std::string& path) {
+std::shared_ptr<const Source> read_file_source(const std::string& path, std::size_t most) {
   const std::unique_ptr<std::FILE, CloseFile> file = open_file(path);
-  return std::make_shared<const Source>(Source{path, read_all(file.get(), path)});
+  return std::make_shared<const Source>(Source{path, read_all(file.get(), path, most)});
 }
 
 std::shared_ptr<const Source> read_stdin_source(std::size_t most) {

@@ -13,8 +13,11 @@ namespace gpuplan {
 
 constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20;
 
-/// A file. Throws Error: it is missing, a directory, not readable, or larger than 4 MiB.
-std::shared_ptr<const Source> read_file_source(const std::string& path);
+/// Of prices: SkyPilot's of AWS, a line a zone, has more than 10 MiB.
+constexpr std::size_t kMaxCatalogBytes = std::size_t{64} << 20;
+
+/// A file. Throws Error: it is missing, a directory, not readable, or larger than `most`.
+std::shared_ptr<const Source> read_file_source(const std::string& path, std::size_t most = kMaxSourceBytes);
 /// The first bytes of a file, at most `bytes` of them; none of a pipe, which is read once only. Throws Error: it is
 /// missing, a directory or not readable.
 std::string read_start(const std::string& path, std::size_t bytes);

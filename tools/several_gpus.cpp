@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/money.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -82,8 +83,7 @@ Topology topology_of(const SeveralGpusOptions& o, const std::optional<Gpu>& gpu)
   Topology t;
   t.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, t.gpus_per_node, 1, kMostGpus);
   if (gpu) t.within_node = link_within_node(*gpu);
-  if (!o.network.empty())
-    t.between_nodes = Link{static_cast<double>(whole_number("--network", o.network, 1, 1'000'000)) * 1e9 / 8, 0};
+  if (!o.network.empty()) t.between_nodes = Link{amount("--network", o.network, 1e6) * 1e9 / 8, 0};
   return t;
 }
 

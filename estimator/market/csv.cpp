@@ -8,7 +8,10 @@ namespace {
 // Reads one field after another. An own reader, since each field carries its place, which libcsv does not tell.
 class Reader {
  public:
-  explicit Reader(const Source& source) : source_(source) {}
+  // Excel writes a byte order mark before UTF-8.
+  explicit Reader(const Source& source) : source_(source) {
+    if (source.text.starts_with("\xef\xbb\xbf")) line_begin_ = at_ = 3;
+  }
 
   bool at_end() const { return at_ >= source_.text.size(); }
 
@@ -53,6 +56,8 @@ class Reader {
       const char c = next();
       if (c == '"' && (at_ + 1 >= source_.text.size() || source_.text[at_ + 1] != '"')) break;
       if (c == '"') ++at_;
+      if (static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\r' && c != '\t')
+        throw Error("a control character in a field").at(here(1));
       field.text += c == '\n' || c == '\r' ? ' ' : c;
       if (c == '\n') {
         ++line_;

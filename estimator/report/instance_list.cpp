@@ -1,6 +1,7 @@
 #include "estimator/report/instance_list.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +36,9 @@ Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(
 std::string format_usd(const std::optional<double>& usd) {
   if (!usd) return "";
   char text[48];
-  std::snprintf(text, sizeof text, *usd < 10 ? "%.3f" : "%.2f", *usd);
+  int decimals = *usd < 10 ? 3 : 2;
+  if (*usd > 0 && *usd < 0.1) decimals = std::min(9, 2 - static_cast<int>(std::floor(std::log10(*usd))));
+  std::snprintf(text, sizeof text, "%.*f", decimals, *usd);
   for (char* c = text; *c != '\0'; ++c)
     if (*c == ',') *c = '.';  // of a locale
   return text;
