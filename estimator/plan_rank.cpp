@@ -14,6 +14,7 @@
 #include "estimator/memory/tensor_peak.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/fsdp_units.h"
+#include "estimator/parallel/nccl_memory.h"
 #include "estimator/parallel/rank_share.h"
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/report/make_report.h"
@@ -83,6 +84,15 @@ void share_states(Report& report, const StateBytes& states) {
   report.timeline.clear();
   report.warnings.push_back(
       "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top");
+}
+
+// Unless --runtime says what is beside the allocator in all.
+void add_nccl(std::int64_t bytes, RankPlan& planned) {
+  auto& peak = planned.report.peak;
+  planned.nccl_bytes = bytes;
+  if (bytes > 0) peak.context_confidence = Confidence::assumed;
+  peak.context_bytes = checked_add(peak.context_bytes, bytes);
+  peak.device_bytes = checked_add(peak.device_bytes, bytes);
 }
 
 StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
@@ -164,7 +174,7 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   planned.strategy = strategy;
   planned.states = rank.states;
   planned.communication =
-      communication(rank.graph, rank.passes.front(), rank.units, strategy, rank.run.micro_batches, topology);
+      communication(rank.graph, rank.passes.back(), rank.units, strategy, rank.run.micro_batches, topology);
   Placement placement = rank.placed();
   const TensorLevels levels = tensor_levels(rank.graph, rank.passes, rank.optimizer, rank.run);
   Report& r = planned.report =
@@ -173,6 +183,7 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = rank.gpu;
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
+  if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
   if (by_definition(strategy)) share_states(r, planned.states);
   if (strategy.data == DataParallel::fsdp) {
     r.bytes.parameters = planned.states.parameters;

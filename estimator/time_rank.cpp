@@ -36,10 +36,10 @@ std::optional<RankTime> time_rank(const Model& model, Catalog catalog, const Run
   const Passes passes = make_passes(graph, run, gpu);
   const Schedule& first = passes.schedules.front();
   const auto own =
-      step_time(graph, passes, update_of_rank(graph, first, run, gpu, strategy), run, gpu, copy, constants);
+      timed_step(graph, passes, update_of_rank(graph, first, run, gpu, strategy), run, gpu, copy, constants);
   const auto alone = step_time(graph, passes, update_of(graph, first, run, gpu), run, gpu, copy, constants);
   if (!own || !alone) return std::nullopt;
-  return rank_time(communication, *own, alone->seconds());
+  return rank_time(communication, own->time, alone->seconds(), own->backward_ends);
 }
 
 }  // namespace gpuplan

@@ -136,6 +136,7 @@ TEST_CASE("what DDP is too large for is asked of FSDP2, unless the question says
   small.cuda_total_bytes = std::int64_t{3600} << 20;
   const Model model = zoo_model("gpt2");
   FitQuestion question = adam({1, 8});
+  question.run.context_bytes = kAssumedContextBytes;  // NCCL's buffers in it
   question.run.loop = Loop::loss_only;
   Fit fit = find_fit(model, make_catalog(), question, {&small, 1}, {}, 2);
   REQUIRE_EQ(fit.rows.size(), 2);
@@ -233,6 +234,7 @@ TEST_CASE("several GPUs that are too small have ways out, more GPUs and FSDP2 am
   const Model model = zoo_model("gpt2");
   RunConfig run = adam().run;
   run.batch = 4;
+  run.context_bytes = kAssumedContextBytes;  // NCCL's buffers in it
   Strategy several;
   several.gpus = 2;
   several.data = DataParallel::ddp;

@@ -6,11 +6,14 @@
 
 #include "estimator/graph/build.h"
 #include "estimator/parallel/data_parallel_memory.h"
+#include "estimator/parallel/nccl_memory.h"
+#include "estimator/parallel/rank_share.h"
 #include "estimator/parallel/rank_time.h"
 #include "estimator/plan_rank.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/device_bytes.h"
 #include "estimator/time/step_time.h"
 #include "estimator/time_rank.h"
 #include "layers/catalog.h"
@@ -25,14 +28,13 @@ namespace {
 using testing::contains;
 
 CommunicationRow row(double seconds, std::int64_t bytes, std::optional<Phase> beside = std::nullopt,
-                     std::int64_t alone = 0, double share = 1) {
+                     std::int64_t alone = 0) {
   CommunicationRow r;
   r.what = "gradients";
   r.bytes = bytes;
   r.seconds = seconds;
   r.beside = beside;
   r.alone_bytes = alone;
-  r.beside_share = share;
   return r;
 }
 
@@ -74,10 +76,47 @@ TEST_CASE("what runs beside a phase is hidden by it, but for what comes before o
   const std::vector<CommunicationRow> gradients = {row(10, 100, Phase::backward, 10)};
   CHECK_EQ(exposed_seconds(gradients, step_of(1, 6))[0], doctest::Approx(4));
   CHECK_EQ(exposed_seconds(gradients, step_of(1, 20))[0], doctest::Approx(1));
-  // The last of four micro-batches only: 2 of 8 s.
-  CHECK_EQ(exposed_seconds({{row(10, 100, Phase::backward, 10, 0.25)}}, step_of(1, 8))[0], doctest::Approx(8));
   // Nothing hides what the GPU waits for.
   CHECK_EQ(exposed_seconds({{row(3, 100)}}, step_of(100, 100))[0], doctest::Approx(3));
+}
+
+TEST_CASE("a bucket goes when its gradients are there and the bucket before has gone") {
+  // Steps 0 to 4, of which 1 to 4 are backward's and end 2, 3, 7 and 8 s after it began. A byte takes 0.1 s.
+  const std::vector<double> ends = {0, 2, 3, 7, 8};
+  CommunicationRow gradients = row(10, 100, Phase::backward);
+  const auto waited = [&](std::vector<GradientBucket> buckets) {
+    gradients.buckets = std::move(buckets);
+    return exposed_seconds({{gradients}}, step_of(1, 8), ends)[0];
+  };
+  // 2 + 3 = 5, max(5, 3) + 2 = 7, max(7, 8) + 5 = 13: 5 s after backward, its last bucket.
+  CHECK_EQ(waited({{30, 1}, {20, 2}, {50, 4}}), doctest::Approx(5));
+  // 2 + 6 = 8, 8 + 3 = 11, 11 + 1 = 12: the last waits for those before it.
+  CHECK_EQ(waited({{60, 1}, {30, 3}, {10, 4}}), doctest::Approx(4));
+  // One bucket, as large as all: nothing hides it, however long backward is.
+  CHECK_EQ(waited({{100, 4}}), doctest::Approx(10));
+}
+
+TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") {
+  Case c(DataParallel::ddp, 8);
+  c.run.micro_batches = 4;
+  c.topology.within_node = Link{3e9, 0};  // 59.6 ms of gradients
+  const RankPlan plan = c.planned();
+  REQUIRE(plan.time);
+  const RunConfig run = run_of_rank(c.run, c.strategy);
+  const Graph graph = build_graph(c.model, make_catalog(), run, Case::gpu());
+  const Passes passes = make_passes(graph, run, Case::gpu());
+  const auto timed = timed_step(graph, passes, {}, run, Case::gpu(), HostCopy::none, {});
+  REQUIRE(timed);
+  const double backward = timed->backward_ends.back();
+  CHECK_EQ(backward, doctest::Approx(timed->time.backward_seconds / 4).epsilon(0.05));
+  const auto& buckets = plan.communication[1].buckets;
+  const auto last = static_cast<std::size_t>(buckets.back().after_step);
+  CHECK_EQ(timed->backward_ends[last], doctest::Approx(backward).epsilon(0.01));
+  // What the link takes longer than that one backward is waited for, and the last bucket always is.
+  const double link = 1.75 * 25'557'032 * 4 / 3e9;
+  CHECK_GE(plan.time->exposed[1], link - backward);
+  CHECK_GE(plan.time->exposed[1], 1.75 * static_cast<double>(buckets.back().bytes) / 3e9);
+  CHECK_LT(plan.time->exposed[1], link);
 }
 
 TEST_CASE("rows beside the same phase share its time") {
@@ -101,15 +140,18 @@ TEST_CASE("DDP sends its last bucket alone; buckets hold every gradient once") {
   run.batch = 64;
   const Graph graph = build_graph(c.model, make_catalog(), run, Case::gpu());
   const Schedule schedule = make_schedule(graph, run, Case::gpu());
-  const std::vector<std::int64_t> buckets = gradient_buckets(graph, schedule, c.strategy);
-  CHECK_EQ(std::accumulate(buckets.begin(), buckets.end(), std::int64_t{0}), 25'557'032 * 4);
+  const std::vector<GradientBucket> buckets = gradient_buckets(graph, schedule, c.strategy);
+  std::int64_t bytes = 0;
+  for (const GradientBucket& b : buckets) bytes += b.bytes;
+  CHECK_EQ(bytes, 25'557'032 * 4);
+  CHECK(std::ranges::is_sorted(buckets, {}, &GradientBucket::after_step));
   const RankPlan plan = c.planned();
   REQUIRE_EQ(plan.communication.size(), 2);
-  CHECK_EQ(plan.communication[1].alone_bytes, buckets.back());
+  CHECK_EQ(plan.communication[1].buckets.size(), buckets.size());
   REQUIRE(plan.time);
   // 2 * 7 / 8 of the bytes over 10 GB/s: 17.9 ms, which backward hides but for the last bucket; the buffers as they
   // are.
-  const double last = 1.75 * static_cast<double>(buckets.back()) / 10e9;
+  const double last = 1.75 * static_cast<double>(buckets.back().bytes) / 10e9;
   CHECK_EQ(plan.time->exposed[1], doctest::Approx(last));
   CHECK_EQ(plan.time->exposed[0], doctest::Approx(*plan.communication[0].seconds));
   const auto one = step_time(c.model, make_catalog(), run, Case::gpu(), HostCopy::none);
@@ -123,7 +165,10 @@ TEST_CASE("a link that is slower than backward shows") {
   c.topology.within_node = Link{1e9, 0};  // 179 ms of gradients, more than backward
   const RankPlan plan = c.planned();
   const StepTime& step = plan.time->step;
-  CHECK_EQ(plan.time->exposed[1], doctest::Approx(1.75 * 25'557'032 * 4 / 1e9 - step.backward_seconds));
+  // The link is idle only until the first bucket's gradients, the last layer's, are there.
+  const double waited = 1.75 * 25'557'032 * 4 / 1e9 - step.backward_seconds;
+  CHECK_GT(plan.time->exposed[1], waited);
+  CHECK_LT(plan.time->exposed[1], waited + 0.01 * step.backward_seconds);
   c.topology.within_node.reset();
   CHECK_FALSE(c.planned().time);
 }
@@ -150,6 +195,27 @@ TEST_CASE("FSDP2's root is gathered before and reduced after everything else") {
   CHECK_LE(root, 1.01 * 4 * (9'408 + 128 + 2'049'000));
   CHECK_EQ(plan.communication[2].alone_bytes, plan.communication[0].alone_bytes);
   CHECK_EQ(plan.communication[1].alone_bytes, 0);
+}
+
+TEST_CASE("a rank's runtime has NCCL's buffers, which --runtime says too") {
+  const auto nccl_of = [](std::int64_t gpus, std::int64_t tensor, std::int64_t pipeline) {
+    Strategy s;
+    s.gpus = gpus, s.tensor = tensor, s.pipeline = pipeline;
+    return nccl_bytes(s) >> 20;
+  };
+  CHECK_EQ(nccl_of(1, 1, 1), 0);
+  CHECK_EQ(nccl_of(2, 1, 1), 544);
+  CHECK_EQ(nccl_of(8, 1, 1), 688);
+  CHECK_EQ(nccl_of(16, 2, 4), 544 + 544 + 688);  // of data, tensor and pipeline parallelism
+  Case c(DataParallel::ddp, 8);
+  const RankPlan plan = c.planned();
+  CHECK_EQ(plan.nccl_bytes, std::int64_t{688} << 20);
+  CHECK_EQ(plan.report.peak.context_bytes, context_bytes(c.run, Case::gpu(), plan.strategy));
+  CHECK_EQ(plan.report.peak.device_bytes, plan.report.peak.reading.reserved_bytes + plan.report.peak.context_bytes);
+  CHECK(contains(several_gpus_text(plan, {}), "688 MiB of buffers"));
+  c.run.context_bytes = 300;
+  CHECK_EQ(c.planned().report.peak.context_bytes, 300);
+  CHECK_EQ(c.planned().nccl_bytes, 0);
 }
 
 TEST_CASE("the screen and the JSON say what is waited for and what is left") {

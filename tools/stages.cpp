@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "estimator/device/arithmetic.h"
+#include "estimator/parallel/nccl_memory.h"
 #include "estimator/plan.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/stages_text.h"
@@ -95,8 +96,9 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
       plan_stages(transformer_of(planning.model, parameters_of(planning), strategy), strategy, planning.run.batch,
                   planning.run.micro_batches, recomputes ? Recompute::full : Recompute::none);
   const Gpu gpu = planning.gpu.value_or(assumed_gpu());
-  report.context_bytes = context_bytes(planning.run, gpu);
-  const bool measured = !planning.run.context_bytes && gpu.context_bytes;
+  report.context_bytes = context_bytes(planning.run, gpu, strategy);
+  report.nccl_bytes = planning.run.context_bytes ? 0 : nccl_bytes(strategy);
+  const bool measured = !planning.run.context_bytes && gpu.context_bytes && report.nccl_bytes == 0;
   report.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   const bool clean = show_arithmetic(report.run, planning, run, output);
   write_stdout(stages_text(report, terminal_style(output)));

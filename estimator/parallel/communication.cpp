@@ -29,7 +29,7 @@ constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'
 struct Hidden {
   std::optional<Phase> beside;
   std::int64_t alone_bytes = 0;
-  double share = 1;
+  std::vector<GradientBucket> buckets = {};
 };
 
 std::int64_t largest_parameter_type(const Graph& graph) {
@@ -53,7 +53,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
   std::vector<CommunicationRow> rows;
   const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
     if (bytes == 0 || ranks < 2) return;
-    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0, hidden.share};
+    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0, hidden.buckets};
     row.alone_bytes = std::min(bytes, hidden.alone_bytes);
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
@@ -71,10 +71,9 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     case DataParallel::none: break;
     case DataParallel::ddp:
     case DataParallel::zero1: {
-      const std::vector<std::int64_t> buckets = gradient_buckets(graph, schedule, strategy);
       add("buffers", Collective::broadcast, buffers);
       add("gradients", Collective::all_reduce, gradients,
-          {Phase::backward, buckets.empty() ? 0 : buckets.back(), 1.0 / static_cast<double>(micro_batches)});
+          {Phase::backward, 0, gradient_buckets(graph, schedule, strategy)});
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     }
@@ -84,11 +83,11 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     case DataParallel::zero3: {
       const std::int64_t type = largest_parameter_type(graph) * micro_batches;
-      const Hidden ahead{Phase::forward, kPrefetchedElements * type, 1};
+      const Hidden ahead{Phase::forward, kPrefetchedElements * type, {}};
       add("parameters, forward", Collective::all_gather, parameters * micro_batches, ahead);
-      add("parameters, backward", Collective::all_gather, parameters * micro_batches, {Phase::backward, 0, 1});
+      add("parameters, backward", Collective::all_gather, parameters * micro_batches, {Phase::backward, 0, {}});
       add("gradients", Collective::reduce_scatter, gradients * micro_batches,
-          {Phase::backward, kReducedElements * type, 1});
+          {Phase::backward, kReducedElements * type, {}});
       break;
     }
     case DataParallel::fsdp: {
@@ -100,9 +99,9 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
         reduced += bytes_of(graph, unit.parameters, true, ranks);
         if (unit.path.empty()) root = whole, root_reduced = bytes_of(graph, unit.parameters, true, ranks);
       }
-      add("parameters, forward", Collective::all_gather, forward * micro_batches, {Phase::forward, root, 1});
-      add("parameters, backward", Collective::all_gather, backward * micro_batches, {Phase::backward, 0, 1});
-      add("gradients", Collective::reduce_scatter, reduced * micro_batches, {Phase::backward, root_reduced, 1});
+      add("parameters, forward", Collective::all_gather, forward * micro_batches, {Phase::forward, root, {}});
+      add("parameters, backward", Collective::all_gather, backward * micro_batches, {Phase::backward, 0, {}});
+      add("gradients", Collective::reduce_scatter, reduced * micro_batches, {Phase::backward, root_reduced, {}});
       break;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/memory/collective_memory.h"
+#include "estimator/parallel/ddp_buckets.h"
 #include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/strategy.h"
 #include "estimator/schedule/schedule.h"
@@ -16,8 +17,8 @@ namespace gpuplan {
 /// The step after which each gradient is whole: one a member of Schedule::with_gradient.
 std::vector<std::int32_t> gradient_steps(const Schedule& schedule);
 
-/// Bytes of the buckets in which DDP reduces gradients from the second step on, in the order in which they go.
-std::vector<std::int64_t> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+/// The buckets in which DDP reduces gradients from the second step on, in the order in which they go.
+std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
 
 /// DDP, also with ZeroRedundancyOptimizer: a copy of the model's state goes out when it is made, and buckets hold all
 /// gradients a second time; one for all in the first step, of 25 MiB each in the order of backward from the second

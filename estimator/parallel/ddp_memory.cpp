@@ -17,9 +17,9 @@ constexpr std::size_t kBroadcastsAtOnce = 2;
 
 void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize> tensors) {
   std::vector<std::int32_t> under_way;
-  for (const std::int64_t bytes : ddp_buckets(tensors, kBroadcastBytes, kBroadcastBytes)) {
+  for (const DdpBucket& bucket : ddp_buckets(tensors, kBroadcastBytes, kBroadcastBytes)) {
     under_way.push_back(writer.new_slot());
-    writer.allocate(under_way.back(), bytes, Category::gradients);
+    writer.allocate(under_way.back(), bucket.bytes, Category::gradients);
     if (under_way.size() < kBroadcastsAtOnce) continue;
     writer.free(under_way.front());
     under_way.erase(under_way.begin());
@@ -49,7 +49,7 @@ std::vector<GradientSize> trained(const Graph& graph) {
 
 // In the order in which AccumulateGrad runs. A linear layer's bias comes before its weight, whose gradient still has to
 // go through TBackward0 (engine.cpp: AccumulateGrad first of all, then the nodes made last).
-std::vector<GradientSize> arrived(const Graph& graph, const Schedule& schedule, std::span<const std::int32_t> steps) {
+std::vector<std::size_t> arrivals(const Graph& graph, const Schedule& schedule, std::span<const std::int32_t> steps) {
   std::vector<std::size_t> order(steps.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return steps[i]; });
@@ -59,10 +59,7 @@ std::vector<GradientSize> arrived(const Graph& graph, const Schedule& schedule, 
     if (layer(order[i]) == layer(order[i + 1]) && std::holds_alternative<Gemm>(*step.what))
       std::swap(order[i], order[i + 1]);
   }
-  std::vector<GradientSize> sizes;
-  for (const std::size_t i : order)
-    sizes.push_back(size_of_tensor(graph, graph.parameters[index(schedule.with_gradient[i])].tensor));
-  return sizes;
+  return order;
 }
 
 }  // namespace
@@ -82,10 +79,21 @@ std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
   return steps;
 }
 
-std::vector<std::int64_t> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   const std::int64_t first_limit =
       strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
-  return ddp_buckets(arrived(graph, schedule, gradient_steps(schedule)), first_limit, strategy.bucket_cap_bytes);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+  const std::vector<std::size_t> order = arrivals(graph, schedule, steps);
+  std::vector<GradientSize> sizes;
+  std::vector<std::int32_t> latest;  // after which this gradient and all before it are there
+  for (const std::size_t i : order) {
+    sizes.push_back(size_of_tensor(graph, graph.parameters[index(schedule.with_gradient[i])].tensor));
+    latest.push_back(latest.empty() ? steps[i] : std::max(latest.back(), steps[i]));
+  }
+  std::vector<GradientBucket> buckets;
+  for (const DdpBucket& b : ddp_buckets(sizes, first_limit, strategy.bucket_cap_bytes))
+    buckets.push_back({b.bytes, latest[b.last]});
+  return buckets;
 }
 
 CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
@@ -95,13 +103,13 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
   const std::vector<std::int32_t> steps = gradient_steps(schedule);
 
   // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
-  const std::vector<std::int64_t> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);
-  const std::vector<std::int64_t> rebuilt = gradient_buckets(graph, schedule, strategy);
+  const std::vector<DdpBucket> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);
+  const std::vector<GradientBucket> rebuilt = gradient_buckets(graph, schedule, strategy);
   std::vector<std::int32_t> slots;
-  const auto allocate = [&](std::span<const std::int64_t> buckets) {
-    for (const std::int64_t bytes : buckets) {
+  const auto allocate = [&](const auto& buckets) {
+    for (const auto& bucket : buckets) {
       slots.push_back(writer.new_slot());
-      writer.allocate(slots.back(), bytes, Category::gradients);
+      writer.allocate(slots.back(), bucket.bytes, Category::gradients);
     }
   };
   const Range construction = writer.written([&] {

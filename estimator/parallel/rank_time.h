@@ -19,10 +19,13 @@ struct RankTime {
 };
 
 /// Of each row what is not hidden behind the phase that it runs beside. Rows beside the same phase share its time in
-/// their order, for they share the link. Every row's seconds must be known.
-std::vector<double> exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& time);
+/// their order, for they share the link; those in buckets are the only ones beside theirs. Every row's seconds must be
+/// known. `backward_ends`: TimedStep's, of the schedule whose steps buckets name.
+std::vector<double> exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& time,
+                                    std::span<const double> backward_ends = {});
 
 /// `own`: of the rank without communication.
-RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, double alone_seconds);
+RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, double alone_seconds,
+                   std::span<const double> backward_ends = {});
 
 }  // namespace gpuplan

@@ -135,7 +135,7 @@ Json parallel_schema() {
                       {"bytes", object(integers({"parameters", "gradients", "optimizer_state"}))},
                       {"communication", list_of(row)},
                       {"time", or_null(time)}},
-                     integers({"gpus", "rank", "batch"})));
+                     integers({"gpus", "rank", "batch", "nccl_bytes"})));
 }
 
 // Without a named GPU only the first two, null; `why_not` where it was named and its time is not known.

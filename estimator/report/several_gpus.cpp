@@ -37,6 +37,8 @@ class Screen : public StyledScreen {
                       " each, " + format_count(plan_.report.run.batch * s.ranks()) + " in all\n";
     out += "  keeps    " + bytes(plan_.states.parameters) + " of parameters" + dot() + bytes(plan_.states.gradients) +
            " of gradients" + dot() + bytes(plan_.states.optimizer_state) + " of optimizer state\n";
+    if (plan_.nccl_bytes > 0)
+      out += "  NCCL     " + bytes(plan_.nccl_bytes) + " of buffers in the runtime above, assumed (--runtime)\n";
     return out + scales() + sends();
   }
 
@@ -110,6 +112,7 @@ std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
                        {{"parameters", plan.states.parameters},
                         {"gradients", plan.states.gradients},
                         {"optimizer_state", plan.states.optimizer_state}}},
+                      {"nccl_bytes", plan.nccl_bytes},
                       {"communication", std::move(rows)},
                       {"time", scaling_json(plan)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

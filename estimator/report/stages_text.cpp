@@ -34,9 +34,14 @@ class Screen : public StyledScreen {
                "of a rank of stage " + format_count(static_cast<std::int64_t>(fullest)) +
                    (r_.stages.size() > 1 ? ", which takes most" : "")});
     table.row({"+ runtime", bytes(r_.context_bytes),
-               "CUDA context and libraries, " + std::string(name_of(r_.context_confidence)) + " (--runtime)"});
+               runtime() + ", " + std::string(name_of(r_.context_confidence)) + " (--runtime)"});
     table.row({"Needs", bytes(r_.device_bytes()), fit_words()});
     return table.text();
+  }
+
+  std::string runtime() const {
+    return r_.nccl_bytes == 0 ? "CUDA context and libraries"
+                              : "CUDA context, libraries and " + bytes(r_.nccl_bytes) + " of NCCL's buffers";
   }
 
   std::string table() const {

@@ -20,6 +20,7 @@ struct StagesReport {
   Strategy strategy;
   std::vector<StageRow> stages;
   std::int64_t context_bytes = 0;
+  std::int64_t nccl_bytes = 0;  // of context_bytes
   Confidence context_confidence = Confidence::assumed;
 
   /// The stage that takes most, the first of equals.

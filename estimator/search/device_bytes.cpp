@@ -3,7 +3,9 @@
 #include <tuple>
 
 #include "estimator/device/arithmetic.h"
+#include "estimator/integers.h"
 #include "estimator/memory/placement.h"
+#include "estimator/parallel/nccl_memory.h"
 #include "estimator/step_parts.h"
 
 namespace gpuplan {
@@ -14,8 +16,9 @@ std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig
   return place(step.graph, step.passes, step.optimizer, run, gpu).peak.reserved_bytes;
 }
 
-std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu) {
-  return run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
+std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
+  if (run.context_bytes) return *run.context_bytes;
+  return checked_add(gpu.context_bytes.value_or(kAssumedContextBytes), nccl_bytes(strategy));
 }
 
 bool reserve_alike(const Gpu& a, const Gpu& b) {

@@ -5,6 +5,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
+#include "estimator/parallel/strategy.h"
 #include "estimator/run_config.h"
 #include "estimator/spec/model.h"
 
@@ -13,8 +14,8 @@ namespace gpuplan {
 /// plan(...).peak.reading.reserved_bytes, for a search that asks for little else a thousand times. Throws what plan()
 /// throws.
 std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu);
-/// CUDA context and libraries: those of --runtime, of the GPU's file, or assumed.
-std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu);
+/// CUDA context and libraries: those of --runtime, or of the GPU's file, or assumed, and what NCCL keeps of several.
+std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy = {});
 
 /// Whether a step reserves the same on both: nothing in which they differ decides a kernel or its workspace.
 bool reserve_alike(const Gpu& a, const Gpu& b);

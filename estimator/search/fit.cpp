@@ -64,7 +64,7 @@ FittingBatch whole(const FittingBatch& part, std::int64_t parts) {
 
 void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservations) {
   const std::int64_t parts = checked_mul(question.run.micro_batches, row.strategy.gpus);
-  const std::int64_t context = context_bytes(question.run, row.gpu);
+  const std::int64_t context = context_bytes(question.run, row.gpu, row.strategy);
   const NeedOfBatch need = [&](std::int64_t samples) -> std::optional<std::int64_t> {
     const std::optional<std::int64_t> reserved = reservations.of(samples);
     return reserved ? std::optional(*reserved + context) : std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/device/arithmetic.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/product_time.h"
 
@@ -23,8 +24,8 @@ struct ComputeSeconds {
   double operator()(const Gemm& g) const {
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };
     const ProductShape shape{real(g.batch), real(g.m), real(g.n), real(g.k)};
-    ProductRate rate = product_rate(g.dtype, work.tf32, on);
-    if (rate.tensor_cores && !work.aligned)
+    ProductRate rate = product_rate(work, work.tf32, on);
+    if (rate.tensor_cores && !work.aligned && work.weights == WeightFormat::as_computed)
       rate.flops = std::min(rate.flops, rate_of_units(on.gpu, on.model.unaligned_multiply_adds));
     const double seconds = product_seconds(shape, units(rate), 1, on.model);
     return seconds * measured_share(g, work.tf32, on);
@@ -89,6 +90,19 @@ ProductRate product_rate(DType type, bool tf32, const Processor& on) {
     case DType::bf16: return of(on.gpu.capability_major >= 8 ? peaks.half : peaks.fp32);
     default: return of(tf32 ? peaks.tf32 : peaks.fp32);
   }
+}
+
+std::optional<double> stored_rate(WeightFormat format, const Gpu& gpu) {
+  const bool int8 = format == WeightFormat::int8;
+  if (!gpu.datasheet || !on_tensor_cores(gpu, int8 ? Arithmetic::int8 : Arithmetic::fp8)) return std::nullopt;
+  const std::optional<double>& teraflops = gpu.datasheet->rate(int8 ? Rate::int8 : Rate::fp8);
+  return teraflops ? std::optional(*teraflops * 1e12) : std::nullopt;
+}
+
+ProductRate product_rate(const Work& work, bool tf32, const Processor& on) {
+  const bool stored = work.weights == WeightFormat::int8 || work.weights == WeightFormat::fp8;
+  const std::optional<double> rate = stored ? stored_rate(work.weights, on.gpu) : std::nullopt;
+  return rate ? ProductRate{*rate, true} : product_rate(work.dtype, tf32, on);
 }
 
 OperationTime operation_time(const Primitive& what, const Work& work, const Processor& on) {

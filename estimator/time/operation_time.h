@@ -49,5 +49,9 @@ struct ProductRate {
   bool tensor_cores = false;
 };
 ProductRate product_rate(DType type, bool tf32, const Processor& processor);
+/// The same of a product by its work: int8 and fp8 have the dense peak of the GPU's datasheet.
+ProductRate product_rate(const Work& work, bool tf32, const Processor& processor);
+/// That peak, operations a second; nothing where it is not known, or not of tensor cores. `format`: int8 or fp8.
+std::optional<double> stored_rate(WeightFormat format, const Gpu& gpu);
 
 }  // namespace gpuplan

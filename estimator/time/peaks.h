@@ -11,6 +11,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/dtype.h"
+#include "estimator/run_config.h"
 
 namespace gpuplan {
 
@@ -38,6 +39,9 @@ struct Work {
   bool tf32 = false;
   // Rows of each factor of a product begin at multiples of 16 bytes, which tensor cores' kernels load at a time.
   bool aligned = true;
+  // How a product's second factor is stored. int8 and fp8 are what it is computed in, too (bitsandbytes' LLM.int8(),
+  // torchao's float8); int4 is turned into `dtype` first.
+  WeightFormat weights = WeightFormat::as_computed;
 };
 
 /// 0 where the peaks are not known.

@@ -55,7 +55,7 @@ class StepClock {
       if (p.trainable && p.layer != kNone) parameters_of_[p.layer] += 1;
   }
 
-  StepTime run(const Passes& passes, const StepUpdate& update) {
+  TimedStep run(const Passes& passes, const StepUpdate& update) {
     for (std::int64_t i = 0; i < run_.micro_batches; ++i) {
       const std::size_t pass = i == 0 ? 0 : passes.schedules.size() - 1;
       copy_batch();
@@ -66,7 +66,7 @@ class StepClock {
       update_row(update.step, update.kernels, time_.optimizer_seconds);
     }
     finish();
-    return std::move(time_);
+    return {std::move(time_), std::move(backward_ends_)};
   }
 
  private:
@@ -90,13 +90,21 @@ class StepClock {
   void forward_and_backward(const Schedule& schedule, const Calls& calls) {
     auto call = calls.calls.begin();
     Phase phase = Phase::forward;
+    double backward_begin = 0;
+    backward_ends_.clear();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
       const Step& step = schedule.steps[index(i)];
       if (step.phase != phase) close_row(row_of(phase));
+      if (step.phase == Phase::backward && backward_ends_.empty()) {
+        backward_begin = queue_.gpu();
+        backward_ends_.resize(schedule.steps.size());
+      }
       phase = step.phase;
       while (call != calls.calls.end() && call->step < i) ++call;
-      if (step.what == nullptr || call == calls.calls.end() || call->step != i) continue;
-      operation(step, work_of(step, *call, calls, run_.tf32));
+      if (step.what != nullptr && call != calls.calls.end() && call->step == i)
+        operation(step, with_stored_weight(work_of(step, *call, calls, run_.tf32), *step.what, *call, calls, graph_,
+                                           run_.weights));
+      if (phase == Phase::backward) backward_ends_[index(i)] = queue_.gpu() - backward_begin;
     }
     accumulations_.clear();
     close_row(row_of(phase));
@@ -178,11 +186,14 @@ class StepClock {
     if (flops == 0) return;
     const bool tf32 = work.tf32 || std::holds_alternative<Convolution>(what);
     flops_ += flops;
-    const ProductRate rate = product_rate(work.dtype, tf32, on_);
+    const ProductRate rate = product_rate(work, tf32, on_);
     const bool as_tf32 = work.dtype == DType::fp32 && rate.tensor_cores;
+    std::string_view type = as_tf32 ? "tf32" : name_of(work.dtype);
+    if (work.weights == WeightFormat::int8) type = "int8";
+    if (work.weights == WeightFormat::fp8) type = "fp8";
     const auto at = std::ranges::find(flops_at_, rate.flops, [](const auto& f) { return f.first.flops_per_second; });
     if (at != flops_at_.end()) return void(at->second += flops);
-    flops_at_.push_back({Roof{as_tf32 ? "tf32" : name_of(work.dtype), rate.flops}, flops});
+    flops_at_.push_back({Roof{type, rate.flops}, flops});
   }
   static void add(Shares& sum, const Shares& more) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
@@ -208,6 +219,7 @@ class StepClock {
   std::int64_t flops_ = 0;
   std::vector<std::pair<Roof, std::int64_t>> flops_at_;  // of products, by what they run at
   StepTime time_;
+  std::vector<double> backward_ends_;
 };
 
 }  // namespace
@@ -226,6 +238,9 @@ StepUpdate step_update(const Graph& graph, const Schedule& schedule, const Optim
 
 std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy) {
   if (run.offload_optimizer || run.offload_saved) return "what waits on the host is not timed";
+  const bool int8 = run.weights == WeightFormat::int8;
+  if ((int8 || run.weights == WeightFormat::fp8) && !stored_rate(run.weights, gpu))
+    return std::string("the GPU's data have no rate of tensor cores in ") + (int8 ? "int8" : "fp8");
   const Peaks peaks = rated_peaks(gpu);
   if (peaks.plain <= 0) return "the GPU's data have no rate of fp32";
   if (peaks.bytes <= 0) return "the GPU's data have no bandwidth of its memory";
@@ -236,12 +251,19 @@ std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy) {
   return "";
 }
 
-std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
-                                  const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
+std::optional<TimedStep> timed_step(const Graph& graph, const Passes& passes, const StepUpdate& update,
+                                    const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
   if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
   const Processor processor = make_processor(gpu, constants);
-  const StepTime time = StepClock(graph, run, processor, copy).run(passes, update);
-  return time.seconds() < kLongest ? std::optional(time) : std::nullopt;
+  std::optional<TimedStep> step = StepClock(graph, run, processor, copy).run(passes, update);
+  if (step->time.seconds() >= kLongest) step.reset();
+  return step;
+}
+
+std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
+                                  const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
+  std::optional<TimedStep> step = timed_step(graph, passes, update, run, gpu, copy, constants);
+  return step ? std::optional(std::move(step->time)) : std::nullopt;
 }
 
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,

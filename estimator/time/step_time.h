@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
@@ -34,6 +35,14 @@ struct StepUpdate {
 StepUpdate step_update(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
 
 /// The same of a step that was scheduled already, with another update: one rank of several has a part of it.
+struct TimedStep {
+  StepTime time;
+  // Of each step of the last micro-batch's schedule, seconds from the beginning of its backward until the GPU has done
+  // it; 0 of what comes before. Empty where there is no backward.
+  std::vector<double> backward_ends;
+};
+std::optional<TimedStep> timed_step(const Graph& graph, const Passes& passes, const StepUpdate& update,
+                                    const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants);
 std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
                                   const RunConfig& run, const Gpu& gpu, HostCopy copy = HostCopy::pinned,
                                   const TimeModel& constants = {});

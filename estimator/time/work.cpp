@@ -100,6 +100,23 @@ Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool 
           has_aligned_factors(*step.what, call, calls)};
 }
 
+Work with_stored_weight(Work work, const Primitive& what, const KernelCall& call, const Calls& calls,
+                        const Graph& graph, WeightFormat format) {
+  const auto* gemm = std::get_if<Gemm>(&what);
+  if (format == WeightFormat::as_computed || gemm == nullptr) return work;
+  for (const OperandView& view : calls.at(call.reads)) {
+    if (view.buffer == kNone) continue;
+    const Buffer& buffer = graph.buffers[static_cast<std::size_t>(view.buffer)];
+    const std::int64_t dense = distinct_bytes(view);
+    if (buffer.category != Category::parameters || buffer.bytes >= dense) continue;
+    work.weights = format;
+    work.bytes += buffer.bytes - dense;
+    if (format == WeightFormat::int4 && gemm->m > 1 && gemm->n > 1) work.bytes += 2 * dense;
+    break;
+  }
+  return work;
+}
+
 Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer) {
   const std::int64_t parameters = trained_bytes(graph, schedule);
   std::int64_t states = 0;

@@ -18,6 +18,11 @@ std::string_view class_name(const Primitive& what);
 /// without.
 Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32);
 
+/// The same of a product whose factor is a weight stored in `format`: it is read as it is stored, and int4 of more than
+/// one row written and read once more in the type that is computed in. What quantises the other factor is not counted.
+Work with_stored_weight(Work work, const Primitive& what, const KernelCall& call, const Calls& calls,
+                        const Graph& graph, WeightFormat format);
+
 /// One optimizer.step(): reads parameters, gradients and states, writes parameters and states.
 Work update_work(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
 /// clip_grad_norm_: reads the gradients for their norm, then scales them.
