@@ -55,7 +55,7 @@ std::int64_t device_bytes(const char* model, RunConfig run, std::int64_t batch, 
 TEST_CASE("an offer is one instance where any has so many GPUs, else several of the largest") {
   const std::vector<Instance> list = {rented("l4", 1, 1), rented("l4", 4, 6), rented("l4", 8, 8)};
   const FitQuestion question = adam();
-  const auto offer = [&](std::int64_t gpus) { return cheapest_offer(list, gpus, question); };
+  const auto offer = [&](std::int64_t gpus) { return std::optional(offers_of(list, gpus, question).front()); };
   CHECK_EQ(offer(1)->usd, 1);
   CHECK_EQ(offer(3)->usd, 6);  // the fourth is idle
   CHECK_EQ(offer(3)->gpus(), 4);
@@ -64,11 +64,77 @@ TEST_CASE("an offer is one instance where any has so many GPUs, else several of 
   CHECK_EQ(offer(16)->usd, 16);
   CHECK_EQ(offer(17)->count, 3);
   CHECK_EQ(offer(17)->gpus(), 24);
+  CHECK_EQ(offers_of(list, 16, question).size(), 1);
   // GPUs sold one by one are connected by nothing that is known.
-  CHECK_FALSE(cheapest_offer(std::span(list).first(1), 2, question));
-  CHECK_FALSE(cheapest_offer({}, 1, question));
+  CHECK(offers_of(std::span(list).first(1), 2, question).empty());
+  CHECK(offers_of({}, 1, question).empty());
   CHECK_EQ(counts_offered(list), std::vector<std::int64_t>{1, 4, 8});
   CHECK_EQ(counts_offered({}), std::vector<std::int64_t>{1});
+}
+
+TEST_CASE("GPUs sold one by one are combined where their network is known, each at its price") {
+  std::vector<Instance> list = {rented("l4", 1, 1), rented("l4", 4, 6)};
+  FitQuestion question = adam();
+  CHECK_EQ(offers_of(list, 4, question).size(), 1);
+  list[0].network_gbps = 10;
+  const std::vector<Offer> two = offers_of(list, 4, question);
+  REQUIRE_EQ(two.size(), 2);
+  CHECK_EQ(two[0].instance.name, "l4-4");
+  CHECK_EQ(two[1].instance.name, "l4-1");
+  CHECK_EQ(two[1].count, 4);
+  CHECK_EQ(two[1].usd, 4);
+  CHECK_EQ(two[1].gpus(), 4);
+  // Each GPU is a node of its own, whose network is all that connects it.
+  const Topology apart = topology_of(gpu_named("l4"), &two[1], question);
+  CHECK_EQ(link_of_group(apart, 4)->bytes_per_second, doctest::Approx(1.25e9));
+  list[1].usd = 4;  // as cheap on one instance: there is no reason to
+  CHECK_EQ(offers_of(list, 4, question).size(), 1);
+  list[0].network_gbps.reset();
+  question.network_gbps = 25;
+  list[1].usd = 6;
+  CHECK_EQ(offers_of(list, 2, question).front().usd, 6);
+  CHECK_EQ(offers_of(std::span(list).first(1), 2, question).front().usd, 2);
+}
+
+TEST_CASE("what is sold by the GPU has as many in one machine as it says, each at its price") {
+  Instance pod = rented("l4", 1, 2);
+  pod.name = "1x_L4_SECURE";
+  pod.vcpus = 6;
+  pod.most_gpus = 8;
+  FitQuestion question = adam({1});
+  const Gpu l4 = gpu_named("l4");
+  CHECK_EQ(rentable(l4, question, std::vector{pod}).size(), 1);
+  question.gpus = {3};
+  const std::vector<Instance> list = rentable(l4, question, std::vector{pod});
+  REQUIRE_EQ(list.size(), 5);  // 1, 2, 3, 4 and 8
+  CHECK_EQ(list[2].name, "3x_L4_SECURE");
+  CHECK_EQ(list[2].gpu_count, 3);
+  CHECK_EQ(*list[2].usd, 6);
+  CHECK_EQ(*list[2].vcpus, 18);
+  CHECK_EQ(counts_offered(list), std::vector<std::int64_t>{1, 2, 3, 4, 8});
+  CHECK_EQ(offers_of(list, 3, question).front().count, 1);
+  CHECK_EQ(offers_of(list, 3, question).front().usd, 6);
+  question.gpus = {16};
+  CHECK_EQ(offers_of(rentable(l4, question, std::vector{pod}), 16, question).front().count, 2);
+}
+
+TEST_CASE("a row rents what costs least a sample, together or apart") {
+  FitQuestion question = adam({4});
+  question.batch = 64;
+  std::vector<Instance> list = {rented("l4", 1, 1), rented("l4", 4, 6)};
+  list[0].network_gbps = 10;
+  // Together a step takes 1 s; apart so many times as long.
+  const auto chosen = [&](double slower) {
+    const PaceOfStep pace = [&](const RunConfig&, const Gpu&, const Strategy&, const Topology& t) {
+      return std::optional(StepPace{t.gpus_per_node == 1 ? slower : 1.0, 1.0});
+    };
+    return fit_of("resnet18", question, "l4", list, 1, pace).rows.front();
+  };
+  CHECK_EQ(chosen(1.4).instances, 4);  // 4 * 1.4 < 6
+  CHECK_EQ(*chosen(1.4).usd, 4);
+  CHECK_EQ(*chosen(1.4).efficiency, doctest::Approx(1 / 1.4));
+  CHECK_EQ(chosen(1.6).instances, 1);  // 4 * 1.6 > 6
+  CHECK_EQ(*chosen(1.6).usd, 6);
 }
 
 TEST_CASE("what connects the GPUs of an instance is what it says") {

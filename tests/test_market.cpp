@@ -118,6 +118,11 @@ TEST_CASE("an instance with something wrong is refused at its place") {
   CHECK_EQ(instance_error(row("aws,a,t4,1,1,,yesterday")), "2:15 a price has a day, YYYY-MM-DD, not \"yesterday\"");
   CHECK_EQ(instance_error(row("aws,,t4,1,1,,2026-01-01")), "2:5 instance_type is empty");
   CHECK_EQ(instance_error(kHead + "aws,a,t4,1,1,,2026-01-01\naws,a,t4,1,2,,2026-01-01\n"), "3:5 aws a is there twice");
+  const std::string sold_by_gpu = "provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date,most_gpus\n";
+  CHECK_EQ(instance_error(sold_by_gpu + "x,a,t4,1,0.5,2026-01-01,8\n"), "");
+  for (const char* line : {"x,a,t4,1,0.5,2026-01-01,1", "x,a,t4,1,0.5,2026-01-01,2.5", "x,a,t4,2,0.5,2026-01-01,8"})
+    CHECK(instance_error(sold_by_gpu + line + "\n").find("most_gpus is a whole number from 2 to 64") !=
+          std::string::npos);
   CHECK_EQ(instance_error("provider,gpu\n"), "1:1 the column instance_type is missing");
   CHECK_EQ(instance_error("provider,instance_typ\n"),
            "1:10 unknown column \"instance_typ\" — did you mean \"instance_type\"?");

@@ -147,8 +147,11 @@ std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chose
   std::vector<Instance> list;
   for (const FitRow& row : answer.report.fit.rows) {
     if (row.largest.samples < batch || !row.fits || row.strategy.gpus > 1) continue;
-    for (const Instance& i : rentable(row.gpu, question, answer.instances))
-      if (sky_rents(i) && (!question.most_usd || *price_of(i, question) <= *question.most_usd)) list.push_back(i);
+    for (const Instance& i : rentable(row.gpu, question, answer.instances)) {
+      const bool enlarged = i.most_gpus && i.gpu_count > 1;  // of what is sold by the GPU, where one is enough
+      const bool affordable = !question.most_usd || *price_of(i, question) <= *question.most_usd;
+      if (!enlarged && affordable && sky_rents(i)) list.push_back(i);
+    }
   }
   std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
   if (list.size() > kMost) list.resize(kMost);

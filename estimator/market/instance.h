@@ -22,6 +22,7 @@ struct Instance {
   std::string region;                   // "" or "all": a list price
   std::string price_date;               // as written: a day, or what bounds it
   std::optional<int> pcie_width;        // lanes of each GPU, where measured
+  std::optional<int> most_gpus;         // of one with a GPU: up to so many are rented in one machine, each at its price
   std::string notes, source;
 };
 

@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::array<std::string_view, 16> kColumns = {"provider",
+constexpr std::array<std::string_view, 17> kColumns = {"provider",
                                                        "instance_type",
                                                        "gpu",
                                                        "gpu_count",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 16> kColumns = {"provider",
                                                        "region",
                                                        "price_date",
                                                        "gpu_pcie_width_measured",
+                                                       "most_gpus",
                                                        "notes",
                                                        "source"};
 constexpr std::array<std::string_view, 6> kNeeded = {"provider",  "instance_type",          "gpu",
@@ -67,6 +68,15 @@ std::optional<int> lanes_of(const CsvField& field) {
   throw Error("a PCIe width is x8 or x16, not \"" + field.text + "\"").at(field.mark);
 }
 
+std::optional<int> most_of(const CsvField& field, const Instance& instance) {
+  constexpr int kMost = 64;
+  const std::optional<double> most = number_field(field, "most_gpus");
+  if (!most) return std::nullopt;
+  if (instance.gpu_count != 1 || *most < 2 || *most > kMost || *most != static_cast<int>(*most))
+    throw Error("most_gpus is a whole number from 2 to 64, of an instance with one GPU").at(field.mark);
+  return static_cast<int>(*most);
+}
+
 std::string interconnect_of(const CsvField& field) {
   if (field.text.empty() || field.text == "nvlink" || field.text == "pcie") return field.text;
   throw Error("an interconnect is nvlink or pcie, not \"" + field.text + "\"").at(field.mark);
@@ -98,6 +108,7 @@ Instance instance_of(const CsvTable& table, std::size_t row, std::span<const Gpu
   i.region = table.at(row, "region").text;
   i.price_date = date_of(table.at(row, "price_date"), i);
   i.pcie_width = lanes_of(table.at(row, "gpu_pcie_width_measured"));
+  i.most_gpus = most_of(table.at(row, "most_gpus"), i);
   i.notes = table.at(row, "notes").text;
   i.source = table.at(row, "source").text;
   return i;
@@ -140,6 +151,7 @@ std::string instances_csv(std::span<const Instance> instances) {
                                                              i.region,
                                                              i.price_date,
                                                              i.pcie_width ? "x" + std::to_string(*i.pcie_width) : "",
+                                                             i.most_gpus ? std::to_string(*i.most_gpus) : "",
                                                              i.notes,
                                                              i.source};
     for (std::size_t f = 0; f < fields.size(); ++f) out += (f > 0 ? "," : "") + csv_field(fields[f]);

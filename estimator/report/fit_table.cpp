@@ -5,6 +5,7 @@
 
 #include "estimator/market/csv.h"
 #include "estimator/number_text.h"
+#include "estimator/parallel/nccl_memory.h"
 #include "estimator/report/gpu_list.h"
 #include "estimator/report/instance_list.h"
 #include "estimator/report/run_names.h"
@@ -29,6 +30,8 @@ class Screen : public StyledScreen {
   TextTable table() const;
   std::string left_out() const;
   std::string untimed() const;
+  std::string not_rented() const;
+  std::string note() const;
   std::string limit() const;
   std::string prices(Day today) const;
   std::string no_fit() const;
@@ -225,6 +228,20 @@ std::string Screen::untimed() const {
   return list.empty() ? "" : "  no time, so not compared: " + list + " (a rate or a link is not known)\n";
 }
 
+// GPUs that nothing rented puts together.
+std::string Screen::not_rented() const {
+  std::string list;
+  for (const FitRow& row : rows_)
+    if (row.strategy.gpus > 1 && shown(row) && row.fits && !row.instance)
+      list += (list.empty() ? "" : ", ") + gpu_cell(row);
+  const bool any_priced = any([](const FitRow& row) { return row.instance.has_value(); });
+  return list.empty() || (any_priced && question_.gpus.empty())
+             ? ""
+             : "  no price: " + list +
+                   ": nothing asked about has so many; GPUs sold one by one are combined where their\n" +
+                   "  network is known, or --network says it\n";
+}
+
 // What a figure of `needs` is, and what it may be.
 std::string Screen::limit() const {
   std::optional<std::int64_t> context;
@@ -235,9 +252,13 @@ std::string Screen::limit() const {
     alike = alike && context.value_or(bytes) == bytes;
     context = bytes;
   }
+  const bool any_nccl = !question_.run.context_bytes && any([](const FitRow& row) { return row.strategy.gpus > 1; });
+  const std::string several = any_nccl ? " + NCCL's buffers where several share, " + bytes(kNcclBytesOfTwo) +
+                                             " of two and " + bytes(kNcclBytesOfMore) + " of more"
+                                       : std::string();
   const char* const at_most = style_.unicode ? " ≤ usable" : " <= usable";
   std::string out = "  needs = reserved + " + (context && alike ? bytes(*context) + " of" : std::string("its")) +
-                    " CUDA context" + at_most;
+                    " CUDA context" + several + at_most;
   if (question_.margin > 0) out += (style_.unicode ? " × " : " x ") + number_text(100 - 100 * question_.margin) + " %";
   return out + dot() + "--runtime and --margin change that\n";
 }
@@ -248,12 +269,22 @@ std::string Screen::prices(Day today) const {
     if (row.instance && shown(row)) instances.push_back(*row.instance);
   if (instances.empty()) return "";
   const bool idle = any([](const FitRow& row) { return row.idle_gpus() > 0; });
+  const bool apart = any([](const FitRow& row) { return row.instances > 1; });
   return std::string("  USD for an hour of whole instances, Linux, ") + (question_.spot ? "spot" : "on demand") +
          (timed() ? "; times are modelled" : "") + "\n" +
          (idle ? std::string("  idle GPUs are paid for, too") +
                      (question_.gpus.empty() ? "\n" : ": --gpus any has rows that use them\n")
                : "") +
-         stale_prices_text(instances, today);
+         (apart ? "  what several instances send goes over the network that they are sold with, or --network's\n"
+                : "") +
+         note() + stale_prices_text(instances, today);
+}
+
+// What there is to know of the instance that is taken, such as an Arm host.
+std::string Screen::note() const {
+  if (!report_.fit.chosen) return "";
+  const std::optional<Instance>& i = rows_[*report_.fit.chosen].instance;
+  return i && !i->notes.empty() ? "  " + i->provider + " " + i->name + ": " + i->notes + "\n" : "";
 }
 
 std::string Screen::no_fit() const {
@@ -307,7 +338,8 @@ std::string fit_text(const FitReport& report, const TextStyle& style, Day today)
   std::string out = screen.headline();
   const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
   if (!none_shown)
-    out += screen.table().text() + screen.left_out() + screen.untimed() + screen.limit() + screen.prices(today);
+    out += screen.table().text() + screen.left_out() + screen.untimed() + screen.not_rented() + screen.limit() +
+           screen.prices(today);
   const std::string no = screen.no_fit();
   return out + (no.empty() || none_shown ? "" : "\n") + no;
 }

@@ -84,7 +84,7 @@ std::string sky_choice(const Instance& i, bool spot) {
     out += "      accelerators: " + yaml_word(std::string(gcp_accelerator(i)) + ":" + number_text(i.gpu_count)) + "\n";
   const std::optional<double>& usd = spot ? i.spot_usd : i.usd;
   return out + "      # " + i.gpu + ", " + (usd ? number_text(*usd) + " USD/h as of " : "no price, ") +
-         one_line(i.price_date) + "\n";
+         one_line(i.price_date) + (i.notes.empty() ? "" : "; " + one_line(i.notes)) + "\n";
 }
 
 }  // namespace

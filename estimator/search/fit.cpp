@@ -104,10 +104,11 @@ class Finder {
       : model_(model), catalog_(catalog), question_(question), threads_(threads) {}
 
   void add_rows(const Gpu& gpu, std::span<const Instance> instances) {
-    const std::vector<Instance> rented = rentable(gpu, question_, instances);
+    const std::vector<Instance>& rented = rented_[gpu.name] = rentable(gpu, question_, instances);
     for (const std::int64_t gpus : question_.gpus.empty() ? counts_offered(rented) : question_.gpus) {
       if (question_.gpus.empty() && !shares_batch(gpus)) continue;
-      const std::optional<Offer> offer = cheapest_offer(rented, gpus, question_);
+      const std::vector<Offer> offers = offers_of(rented, gpus, question_);
+      const std::optional<Offer> offer = offers.empty() ? std::nullopt : std::optional(offers.front());
       add_rows(gpu, gpus, offer);
       const bool idle = offer && offer->gpus() > gpus;
       if (idle && question_.uses_idle && shares_batch(offer->gpus())) add_rows(gpu, offer->gpus(), offer);
@@ -129,29 +130,47 @@ class Finder {
     run_on_workers(fit_.rows.size(), threads_, [&](std::size_t i) {
       FitRow& row = fit_.rows[i];
       if (!row.fits) return;
-      RunConfig run = question_.run;
-      run.batch = batch_of(row, question_);
-      std::optional<Offer> offer;
-      if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
-      const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
-      const std::optional<StepPace> of_step = pace(run, row.gpu, row.strategy, topology);
-      if (!of_step) return;
-      row.step_seconds = of_step->seconds;
-      if (row.strategy.gpus > 1 && of_step->seconds > 0) row.efficiency = of_step->alone_seconds / of_step->seconds;
+      if (row.strategy.gpus == 1 || !row.instance) return time_row(row, pace);
+      // As many GPUs in other instances may cost less a sample, though their link is slower.
+      FitRow cheapest = row;
+      time_row(cheapest, pace);
+      for (const Offer& offer : offers_of(rented_.at(row.gpu.name), row.strategy.gpus, question_)) {
+        FitRow other = row;
+        rent(other, offer);
+        if (offer.usd >= *row.usd) continue;
+        time_row(other, pace);
+        const auto usd = usd_per_million(other, question_), least = usd_per_million(cheapest, question_);
+        if (usd && (!least || *usd < *least)) cheapest = std::move(other);
+      }
+      row = std::move(cheapest);
     });
   }
 
   Fit& fit() { return fit_; }
 
  private:
+  static void rent(FitRow& row, const Offer& offer) {
+    row.instance = offer.instance;
+    row.instances = offer.count;
+    row.usd = offer.usd;
+  }
+
+  void time_row(FitRow& row, const PaceOfStep& pace) const {
+    RunConfig run = question_.run;
+    run.batch = batch_of(row, question_);
+    std::optional<Offer> offer;
+    if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
+    const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
+    const std::optional<StepPace> of_step = pace(run, row.gpu, row.strategy, topology);
+    if (!of_step) return;
+    row.step_seconds = of_step->seconds;
+    if (row.strategy.gpus > 1 && of_step->seconds > 0) row.efficiency = of_step->alone_seconds / of_step->seconds;
+  }
+
   void add_rows(const Gpu& gpu, std::int64_t gpus, const std::optional<Offer>& offer) {
     FitRow row = row_of(gpu);
     row.strategy.gpus = gpus;
-    if (offer) {
-      row.instance = offer->instance;
-      row.instances = offer->count;
-      row.usd = offer->usd;
-    }
+    if (offer) rent(row, *offer);
     std::vector<DataParallel> kinds = question_.kinds;
     if (kinds.empty()) kinds = {DataParallel::ddp};
     if (gpus == 1) kinds = {DataParallel::none};
@@ -207,6 +226,7 @@ class Finder {
   Catalog catalog_;
   const FitQuestion& question_;
   std::size_t threads_;
+  std::map<std::string, std::vector<Instance>> rented_;  // what is rented of each GPU, by its name
   Fit fit_;
 };
 

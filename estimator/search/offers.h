@@ -25,12 +25,15 @@ struct Offer {
 std::optional<double> price_of(const Instance& instance, const FitQuestion& question);
 
 /// The instances with such a GPU, a whole one at least, that the question allows, cheapest first; those without a price
-/// are none of them.
+/// are none of them. Where several are asked about, one sold by the GPU stands there with two, four and eight of them
+/// too, at as many times its price.
 std::vector<Instance> rentable(const Gpu& gpu, const FitQuestion& question, std::span<const Instance> instances);
 
-/// The cheapest with `gpus` of them. Of `rented`, what rentable() says: one instance where any has so many, else
-/// several of those that have most, which have at least two: GPUs sold one by one are not said to be connected.
-std::optional<Offer> cheapest_offer(std::span<const Instance> rented, std::int64_t gpus, const FitQuestion& question);
+/// The ways to rent `gpus` of them, of `rented`, what rentable() says. First the cheapest that keeps them together: one
+/// instance where any has so many, else several of those that have most, where that is two at least. Then, where it is
+/// cheaper or there is no other, several of any with a network that is known, also of GPUs sold one by one; --network's
+/// only where there is no other. Which costs least a sample depends on the links (topology_of).
+std::vector<Offer> offers_of(std::span<const Instance> rented, std::int64_t gpus, const FitQuestion& question);
 
 /// How many GPUs those instances have, ascending, and 1.
 std::vector<std::int64_t> counts_offered(std::span<const Instance> rented);

@@ -304,6 +304,14 @@ expect 0 'per token · [0-9.,]+ tokens/s · ' zoo:gpt2 --mode infer --phase deco
 expect 0 'scaling efficiency' zoo:resnet50 -b 64 --gpu a100 --gpus 4
 expect 0 'Time +not known: the link between the GPUs' zoo:resnet50 -b 64 --gpu a100 --gpus 16
 expect 0 '"step_seconds": 0\.' $model -b 64 --gpu t4 --format json
+head -c 5000000 /dev/zero | tr '\0' x >"$work/big.csv"
+expect 3 'has 1 field|neither a catalog' instances import "$work/big.csv" --provider aws
+printf '\xef\xbb\xbfInstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\r\n' >"$work/excel.csv"
+printf 'g5.xlarge,A10G,1,4,16,"{}",1.006,,us-east-1,a\r\n' >>"$work/excel.csv"
+expect 0 '^aws,g5.xlarge,a10g,1,4,16,' instances import "$work/excel.csv" --provider aws
+expect 2 'has a line break' instances import "$work/excel.csv" --provider $'a\nb'
+printf '"g5\033[31m",A10G,1,4,16,"{}",1.006,,us-east-1,a\n' >>"$work/excel.csv"
+expect 3 'a control character in a field' instances import "$work/excel.csv" --provider aws
 expect 2 '--host-copy' $model --gpu t4 --host-copy fast
 expect 0 'prices are older than 90 days' fit zoo:resnet50 --opt adam --on t4
 expect 0 '^--batch 152 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q
@@ -321,6 +329,11 @@ expect 1 'none of these is rented' fit $model --on t4 --budget 0.001usd/h
 "$gpuplan" fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB' -q >"$work/out" 2>"$work/err"
 [ $? -eq 1 ] && [ ! -s "$work/out" ] || fail 'where nothing fits, -q prints something'
 expect 2 'no GPU is called "l44" — did you mean "l4' fit $model --on t4,l44
+expect 2 'instance of aws is: it has 8 x a100-40gb' fit $model --on p4d.24xlarge
+expect 2 'instance of azure is: it has 1 x a100-pcie-80gb' gpus standard_nc24ads_a100_v4
+expect 2 "all of them NVIDIA's" gpus mi300x
+expect 0 '^NVIDIA L4 ' gpus l4-24g
+expect 0 'fits NVIDIA V100 SXM2 16GB' $model -b 64 --gpu nvidia-tesla-v100-sxm2-16gb
 expect 2 'names t4 twice' fit $model --on t4,tesla-t4
 expect 2 'take one of them' fit $model --on t4 --gpu l4
 expect 2 'did you mean "aws"' fit $model --on t4 --provider awss
@@ -356,6 +369,9 @@ expect 0 'usable × 95 %' fit zoo:resnet50 --opt adam --on t4 --margin 5%
 expect 0 '^--batch 1[0-4][0-9] --gpu t4$' fit zoo:resnet50 --opt adam --on t4 --margin 5% -q
 for margin in 5 100% -1% nan% 5%% ''; do expect 2 '--margin' fit $model --on t4 --margin="$margin"; done
 expect 2 '104 is the next one' fit $model --on t4 --gpus 8 --batch 100
+expect 0 '^  2 × t4 ' fit $model --on t4 --gpus 2 --network 2.5
+expect 2 'above 0 and up to 1M' fit $model --on t4 --gpus 2 --network 0
+expect 2 'up to 1000B' fit $model --on t4 --samples 1e300
 expect 2 'any stands alone' fit $model --on t4 --gpus 1,any
 expect 2 '--gpus has 2 twice' fit $model --on t4 --gpus 2,2
 expect 2 'is about several GPUs' fit $model --on t4 --zero fsdp
@@ -375,11 +391,11 @@ expect 1 '^    --gpus [0-9]+ --zero fsdp +[0-9.]+ GiB' zoo:gpt2_medium --batch 3
 
 # Stages of tensor and pipeline parallelism: a verdict as of a plan, and no flag that is silently nothing.
 stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --zero 1"
-expect 0 '^  Needs +7\.05 GiB +device memory in all' $stages
+expect 0 '^  Needs +8\.79 GiB +device memory in all' $stages
 expect 0 '^gpt2_medium · train · batch 64 · bf16 with fp32 master copies · adam$' $stages
 expect 0 'batch 64 · fp16 with fp32 master copies' $stages --gpu t4
 expect 1 'emulated|^  Needs' $stages --gpu t4 --precision bf16 --strict
-expect 0 '^  Needs +7\.05 GiB +✔ fits NVIDIA T4 \(15,095 MiB\): 47 %' $stages --gpu t4 --strict
+expect 0 '^  Needs +8\.79 GiB +✔ fits NVIDIA T4 \(15,095 MiB\): 59 %' $stages --gpu t4 --strict
 expect 0 '^  Needs +6\.55 GiB' $stages --gpu t4 --runtime 0
 expect 1 '✖ does not fit a limit of 6 GiB' $stages --gpu '6 GiB' -q
 expect 0 'fp16 with fp32 master copies · adamw' $stages --opt adamw --precision fp16
