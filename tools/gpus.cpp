@@ -69,13 +69,15 @@ int run_live(const GpusOptions& options) {
   TextTable table({TextTable::Align::right, TextTable::Align::left, TextTable::Align::right, TextTable::Align::right,
                    TextTable::Align::left});
   table.row({"", "GPU", "MiB", "free", "plan with"});
-  int index = 0;
+  const auto mib = [](std::int64_t bytes) { return bytes > 0 ? format_count(bytes >> 20) : std::string("-"); };
   for (const LiveGpu& live : live_gpus()) {
-    const Gpu* const gpu = known(gpus, live.name);
+    const Gpu* const gpu = live.name.empty() ? nullptr : known(gpus, live.name);
     if (gpu != nullptr) here.push_back(*gpu);
-    table.row({std::to_string(index++), live.name, format_count(live.total_bytes >> 20),
-               format_count(live.free_bytes >> 20),
-               gpu != nullptr ? "--gpu " + gpu->name : "not known: gpuplan calibrate -o gpu.yaml"});
+    std::string flag = gpu != nullptr ? "--gpu " + gpu->name : "not known: gpuplan calibrate -o gpu.yaml";
+    if (live.name.empty()) flag = "nothing: the driver does not say what it is";
+    if (live.mig) flag = "the size of your MIG slice (nvidia-smi -L), as in --gpu \"9728 MiB\"";
+    table.row({std::to_string(live.index), live.name.empty() ? "?" : live.name, mib(live.total_bytes),
+               mib(live.free_bytes), flag});
   }
   if (format_of(options.output) == Format::table && options.output.files.empty())
     write_stdout(table.text());

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "estimator/error.h"
 #include "validate/nvml_library.h"
@@ -21,7 +22,10 @@ struct Library {
   int (*handle)(unsigned, void**) = nullptr;
   int (*name)(void*, char*, unsigned) = nullptr;
   int (*memory)(void*, Memory*) = nullptr;
+  int (*mig_mode)(void*, unsigned* now, unsigned* after_reset) = nullptr;  // of drivers since 2020
 };
+
+constexpr unsigned kMigOn = 1;  // NVML_DEVICE_MIG_ENABLE
 
 Error no_gpu(const std::string& why) {
   return Error("no GPU of this machine can be listed: " + why, ErrorKind::environment)
@@ -37,10 +41,18 @@ std::vector<LiveGpu> list(const Library& l) {
     void* device = nullptr;
     std::array<char, kNameBytes> name{};
     Memory memory{};
-    if (l.handle(i, &device) != kNvmlSuccess || l.name(device, name.data(), kNameBytes) != kNvmlSuccess ||
-        l.memory(device, &memory) != kNvmlSuccess)
-      continue;  // lost, or another user's
-    gpus.push_back({name.data(), static_cast<std::int64_t>(memory.total), static_cast<std::int64_t>(memory.free)});
+    LiveGpu gpu;
+    gpu.index = i;
+    if (l.handle(i, &device) == kNvmlSuccess) {
+      if (l.name(device, name.data(), kNameBytes - 1) == kNvmlSuccess) gpu.name = name.data();
+      if (l.memory(device, &memory) == kNvmlSuccess) {
+        gpu.total_bytes = static_cast<std::int64_t>(memory.total);
+        gpu.free_bytes = static_cast<std::int64_t>(memory.free);
+      }
+      unsigned mode = 0, after_reset = 0;
+      gpu.mig = l.mig_mode != nullptr && l.mig_mode(device, &mode, &after_reset) == kNvmlSuccess && mode == kMigOn;
+    }
+    gpus.push_back(std::move(gpu));
   }
   if (gpus.empty()) throw no_gpu("NVML finds none");
   return gpus;
@@ -58,6 +70,7 @@ std::vector<LiveGpu> live_gpus() {
                      find_in_nvml(file, l.name, "nvmlDeviceGetName") &&
                      find_in_nvml(file, l.memory, "nvmlDeviceGetMemoryInfo");
   if (!whole) throw no_gpu("libnvidia-ml.so.1 lacks a function");
+  find_in_nvml(file, l.mig_mode, "nvmlDeviceGetMigMode");
   if (l.init() != kNvmlSuccess) throw no_gpu("NVML does not start; is the driver loaded?");
   const std::unique_ptr<const Library, void (*)(const Library*)> at_end(&l, [](const Library* o) { o->shutdown(); });
   return list(l);

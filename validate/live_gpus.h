@@ -9,8 +9,10 @@
 namespace gpuplan {
 
 struct LiveGpu {
-  std::string name;  // "Tesla T4"
-  std::int64_t total_bytes = 0, free_bytes = 0;
+  unsigned index = 0;  // NVML's
+  std::string name;    // "Tesla T4"; "" where NVML does not say, since the GPU is lost or another user's
+  std::int64_t total_bytes = 0, free_bytes = 0;  // 0: it does not say
+  bool mig = false;                              // a process gets a slice of it only
 };
 
 /// In NVML's order, which is that of the PCI bus and not always CUDA's. Throws Error (environment) where
