@@ -1,16 +1,16 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "estimator/report/check_keys.h"
 #include "estimator/report/check_report.h"
+#include "estimator/report/schema_parts.h"
 
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::type;
 
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(nullptr); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json number_or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(nullptr); }
 
 std::string place(const SourceMark& mark) {
   return (mark.source != nullptr ? mark.source->name : "") + ":" + std::to_string(mark.line) + ":" +
@@ -19,7 +19,7 @@ std::string place(const SourceMark& mark) {
 
 Json figures_json(const FigureValues& figures) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < kFigureKeys.size(); ++i) json[kFigureKeys[i]] = or_null(figures.values[i]);
+  for (std::size_t i = 0; i < kFigureKeys.size(); ++i) json[kFigureKeys[i]] = number_or_null(figures.values[i]);
   return json;
 }
 
@@ -28,16 +28,16 @@ Json assertion_json(const Assertion& a) {
                                                  "micro_usd_per_million_samples"};
   return {{"kind", name_of(a.kind)},
           {"figure", name_of(a.figure)},
-          {"pattern", or_null(a.pattern)},
-          {"subject", or_null(a.subject)},
+          {"pattern", text_or_null(a.pattern)},
+          {"subject", text_or_null(a.subject)},
           {"unit", kUnits[static_cast<std::size_t>(unit_of(a.figure))]},
           {"value", a.value},
           {"limit", a.limit},
-          {"base", or_null(a.base)},
+          {"base", number_or_null(a.base)},
           {"state", name_of(a.state)},
           {"inherited", a.inherited},
           {"at", place(a.mark)},
-          {"text", or_null(a.text)}};
+          {"text", text_or_null(a.text)}};
 }
 
 Json modules_json(const CheckResult& result) {
@@ -63,9 +63,9 @@ Json lines_json(const std::vector<CauseLine>& lines) {
   for (const CauseLine& c : lines)
     list.push_back({{"at", c.file + ":" + std::to_string(c.line) + ":" + std::to_string(c.column)},
                     {"what", c.what},
-                    {"from", or_null(c.from)},
-                    {"to", or_null(c.to)},
-                    {"effect", or_null(c.effect)},
+                    {"from", text_or_null(c.from)},
+                    {"to", text_or_null(c.to)},
+                    {"effect", number_or_null(c.effect)},
                     {"with_previous", c.with_previous}});
   return list;
 }
@@ -79,46 +79,34 @@ Json result_json(const CheckResult& result) {
   return {{"name", check.name},
           {"model", check.model},
           {"at", place(check.mark)},
-          {"run", or_null(result.run)},
+          {"run", text_or_null(result.run)},
           {"state", name_of(result.state)},
           {"headline", headline(result)},
           {"figures", figures_json(result.measured.figures)},
           {"base_figures", result.base ? figures_json(*result.base) : Json(nullptr)},
-          {"base_note", or_null(result.base_note)},
+          {"base_note", text_or_null(result.base_note)},
           {"assertions", assertions},
           {"modules", modules_json(result)},
           {"peak",
-           {{"place", or_null(result.peak_place)},
+           {{"place", text_or_null(result.peak_place)},
             {"parts", parts_json(result.parts)},
             {"base_parts", parts_json(result.base_parts)}}},
           {"causes", lines_json(result.causes)},
-          {"causes_together", or_null(result.together)},
+          {"causes_together", number_or_null(result.together)},
           {"limit_changes", lines_json(result.limit_changes)},
           {"ways_out", ways},
-          {"message", or_null(check.message)},
-          {"owner", or_null(check.owner)},
+          {"message", text_or_null(check.message)},
+          {"owner", text_or_null(check.owner)},
           {"skip_until", check.skip_until ? Json(date_text(*check.skip_until)) : Json(nullptr)},
-          {"reason", or_null(check.reason)},
-          {"price", or_null(result.price)},
-          {"error", or_null(result.error)}};
-}
-
-Json type(const char* name) { return {{"type", name}}; }
-Json nullable(const char* name) { return {{"type", {name, "null"}}}; }
-Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
-
-Json object(Json properties, bool may_be_null = false) {
-  Json required = Json::array();
-  for (const auto& [key, value] : properties.items()) required.push_back(key);
-  return {{"type", may_be_null ? Json({"object", "null"}) : Json("object")},
-          {"required", std::move(required)},
-          {"properties", std::move(properties)}};
+          {"reason", text_or_null(check.reason)},
+          {"price", text_or_null(result.price)},
+          {"error", text_or_null(result.error)}};
 }
 
 Json figures_schema(bool may_be_null) {
   Json properties = Json::object();
   for (const char* key : kFigureKeys) properties[key] = nullable("integer");
-  return object(std::move(properties), may_be_null);
+  return may_be_null ? or_null(object(std::move(properties))) : object(std::move(properties));
 }
 
 Json result_schema() {
@@ -177,8 +165,9 @@ std::string check_json(const CheckReport& report, std::string_view version) {
   const Json json = {
       {"schema", "gpuplan.check/1"},
       {"tool", {{"name", "gpuplan"}, {"version", version}}},
-      {"file", or_null(report.file)},
-      {"base", has_base ? Json({{"commit", or_null(report.base_commit)}, {"rule", report.base_rule}}) : Json(nullptr)},
+      {"file", text_or_null(report.file)},
+      {"base",
+       has_base ? Json({{"commit", text_or_null(report.base_commit)}, {"rule", report.base_rule}}) : Json(nullptr)},
       {"summary",
        {{"checks", report.results.size()},
         {"ok", report.count(State::ok)},
@@ -195,7 +184,7 @@ std::string check_json_schema() {
   Json properties = {{"schema", {{"const", "gpuplan.check/1"}}},
                      {"tool", object({{"name", type("string")}, {"version", type("string")}})},
                      {"file", nullable("string")},
-                     {"base", object({{"commit", nullable("string")}, {"rule", type("string")}}, true)},
+                     {"base", or_null(object({{"commit", nullable("string")}, {"rule", type("string")}}))},
                      {"summary", object({{"checks", type("integer")},
                                          {"ok", type("integer")},
                                          {"muted", type("integer")},
@@ -204,9 +193,7 @@ std::string check_json_schema() {
                                          {"not_planned", type("integer")}})},
                      {"checks", list_of(result_schema())},
                      {"warnings", list_of(type("string"))}};
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan check --format json"}};
-  schema.update(object(std::move(properties)));
-  return schema.dump(2) + "\n";
+  return schema::document("gpuplan check --format json", std::move(properties));
 }
 
 }  // namespace gpuplan

@@ -1,18 +1,21 @@
-#include <nlohmann/json.hpp>
-
 #include "estimator/report/diff_report.h"
+#include "estimator/report/schema_parts.h"
 
 namespace gpuplan {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::type, schema::with;
 
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json side_json(const DiffSide& side) {
-  return {{"name", side.name},          {"commit", or_null(side.commit)}, {"rule", or_null(side.rule)},
-          {"file", or_null(side.file)}, {"renamed", side.renamed},        {"missing", !side.figures.has_value()}};
+  return {{"name", side.name},
+          {"commit", text_or_null(side.commit)},
+          {"rule", text_or_null(side.rule)},
+          {"file", text_or_null(side.file)},
+          {"renamed", side.renamed},
+          {"missing", !side.figures.has_value()}};
 }
 
 Json change_json(const Change& change) {
@@ -65,8 +68,8 @@ Json causes_json(const DiffReport& report) {
   for (const Cause& cause : report.causes)
     list.push_back({{"kind", kKinds[static_cast<int>(cause.kind)]},
                     {"what", cause.what},
-                    {"from", or_null(cause.from)},
-                    {"to", or_null(cause.to)},
+                    {"from", text_or_null(cause.from)},
+                    {"to", text_or_null(cause.to)},
                     {"at", place_json(cause.at)},
                     {"was_at", place_json(cause.was)}});
   return list;
@@ -78,24 +81,6 @@ Json effects_json(const DiffReport& report) {
   for (const Effect& effect : report.effects->effects)
     list.push_back({{"causes", effect.changes}, {"delta", effect.delta}});
   return {{"effects", std::move(list)}, {"together", report.effects->together}};
-}
-
-// Every key is always there; more may be added, so unknown ones are allowed.
-Json object(Json properties) {
-  Json required = Json::array();
-  for (const auto& [key, value] : properties.items()) required.push_back(key);
-  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
-}
-
-Json typed(std::initializer_list<const char*> types) {
-  return types.size() == 1 ? Json{{"type", *types.begin()}} : Json{{"type", types}};
-}
-
-Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
-
-Json with(Json properties, const Json& more) {
-  for (const auto& [key, value] : more.items()) properties[key] = value;
-  return properties;
 }
 
 }  // namespace
@@ -127,51 +112,47 @@ std::string diff_json(const DiffReport& report, std::string_view version) {
 }
 
 std::string diff_json_schema() {
-  const Json text = typed({"string"}), text_or_null = typed({"string", "null"}), integer = typed({"integer"});
-  const Json integer_or_null = typed({"integer", "null"}), boolean = typed({"boolean"});
+  const Json text = type("string"), optional_text = nullable("string"), integer = type("integer");
+  const Json optional_integer = nullable("integer"), boolean = type("boolean");
   const Json side = object({{"name", text},
-                            {"commit", text_or_null},
-                            {"rule", text_or_null},
-                            {"file", text_or_null},
+                            {"commit", optional_text},
+                            {"rule", optional_text},
+                            {"file", optional_text},
                             {"renamed", boolean},
                             {"missing", boolean}});
-  const Json change = {{"base", integer_or_null},
-                       {"now", integer_or_null},
-                       {"delta", integer_or_null},
-                       {"delta_per_mille", integer_or_null}};
+  const Json change = {{"base", optional_integer},
+                       {"now", optional_integer},
+                       {"delta", optional_integer},
+                       {"delta_per_mille", optional_integer}};
   const Json rows = list_of(object(with({{"name", text}}, change)));
-  Json place = object({{"file", text}, {"line", integer}, {"column", integer}});
-  place["type"] = {"object", "null"};
-  Json causes = list_of(object({{"kind", {{"enum", {"changed", "added", "removed", "moved"}}}},
-                                {"what", text},
-                                {"from", text_or_null},
-                                {"to", text_or_null},
-                                {"at", place},
-                                {"was_at", place}}));
-  causes["type"] = {"array", "null"};
+  const Json place = or_null(object({{"file", text}, {"line", integer}, {"column", integer}}));
+  const Json causes = or_null(list_of(object({{"kind", {{"enum", {"changed", "added", "removed", "moved"}}}},
+                                              {"what", text},
+                                              {"from", optional_text},
+                                              {"to", optional_text},
+                                              {"at", place},
+                                              {"was_at", place}})));
   // Causes by their numbers in "causes", from 0, each planned without the others; those of one effect only together.
-  Json effects =
-      object({{"effects", list_of(object({{"causes", list_of(integer)}, {"delta", integer}}))}, {"together", integer}});
-  effects["type"] = {"object", "null"};
+  const Json effects = or_null(object(
+      {{"effects", list_of(object({{"causes", list_of(integer)}, {"delta", integer}}))}, {"together", integer}}));
   const Json metrics = {{"enum", {"peak", "reserved", "device", "params", "flop", "seconds"}}};
   const Json units = {{"enum", {"bytes", "elements", "FLOP", "nanoseconds"}}};
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan.diff/1"}};
-  schema.update(object({{"schema", {{"const", "gpuplan.diff/1"}}},
-                        {"tool", object({{"name", text}, {"version", text}})},
-                        {"base", side},
-                        {"now", side},
-                        {"differs", boolean},
-                        {"totals", list_of(object(with({{"metric", metrics}, {"unit", units}}, change)))},
-                        {"peak_bytes_by_category", rows},
-                        {"peak_bytes_by_module", rows},
-                        {"parameters_by_module", rows},
-                        {"flops_by_module", rows},
-                        {"causes", causes},
-                        {"peak_bytes_by_cause", effects},
-                        {"run_changes", list_of(object({{"name", text}, {"base", text}, {"now", text}}))},
-                        {"limits", list_of(object({{"limit", text}, {"metric", metrics}, {"exceeded", boolean}}))},
-                        {"warnings", list_of(text)}}));
-  return schema.dump(2) + "\n";
+  return schema::document("gpuplan.diff/1",
+                          {{"schema", {{"const", "gpuplan.diff/1"}}},
+                           {"tool", object({{"name", text}, {"version", text}})},
+                           {"base", side},
+                           {"now", side},
+                           {"differs", boolean},
+                           {"totals", list_of(object(with({{"metric", metrics}, {"unit", units}}, change)))},
+                           {"peak_bytes_by_category", rows},
+                           {"peak_bytes_by_module", rows},
+                           {"parameters_by_module", rows},
+                           {"flops_by_module", rows},
+                           {"causes", causes},
+                           {"peak_bytes_by_cause", effects},
+                           {"run_changes", list_of(object({{"name", text}, {"base", text}, {"now", text}}))},
+                           {"limits", list_of(object({{"limit", text}, {"metric", metrics}, {"exceeded", boolean}}))},
+                           {"warnings", list_of(text)}});
 }
 
 }  // namespace gpuplan

@@ -1,14 +1,13 @@
-#include <nlohmann/json.hpp>
-
 #include "estimator/report/fit_table.h"
 #include "estimator/report/run_names.h"
+#include "estimator/report/schema_parts.h"
 
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::type;
 
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json batch_json(const FittingBatch& batch) {
   if (batch.samples == 0) return nullptr;
@@ -24,11 +23,11 @@ Json instance_json(const FitRow& row, Day today) {
           {"gpu_count", i.gpu_count},
           {"count", row.instances},
           {"idle_gpus", row.idle_gpus()},
-          {"region", or_null(i.region)},
+          {"region", text_or_null(i.region)},
           {"usd_per_hour", *row.usd},
           {"price_date", i.price_date},
           {"price_age_days", day ? Json(today - *day) : Json(nullptr)},
-          {"source", or_null(i.source)}};
+          {"source", text_or_null(i.source)}};
 }
 
 Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
@@ -41,7 +40,7 @@ Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
           {"data_parallel", row.strategy.gpus > 1 ? Json(name_of(row.strategy.data)) : Json(nullptr)},
           {"usable_bytes", row.usable_bytes},
           {"limit_bytes", row.limit_bytes},
-          {"refused", or_null(row.refused)},
+          {"refused", text_or_null(row.refused)},
           {"asked_device_bytes", row.asked_bytes > 0 ? Json(row.asked_bytes) : Json(nullptr)},
           {"fits", row.fits},
           {"largest", batch_json(row.largest)},
@@ -86,7 +85,7 @@ Json question_json(const FitQuestion& q) {
           {"most_usd_per_hour", q.most_usd ? Json(*q.most_usd) : Json(nullptr)},
           {"spot", q.spot},
           {"providers", q.providers},
-          {"region", or_null(q.region)},
+          {"region", text_or_null(q.region)},
           {"samples", q.samples ? Json(*q.samples) : Json(nullptr)},
           {"epochs", q.epochs}};
 }
@@ -100,31 +99,18 @@ Json chosen_json(const FitReport& report) {
           {"why", report.fit.why}};
 }
 
-Json type(const char* name) { return {{"type", name}}; }
-Json nullable(const char* name) { return {{"type", {name, "null"}}}; }
-Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
-
-Json object(Json properties, bool may_be_null = false) {
-  Json required = Json::array();
-  for (const auto& [key, value] : properties.items()) required.push_back(key);
-  return {{"type", may_be_null ? Json({"object", "null"}) : Json("object")},
-          {"required", std::move(required)},
-          {"properties", std::move(properties)}};
-}
-
 Json row_schema() {
-  const Json batch = object({{"batch", type("integer")}, {"device_bytes", type("integer")}}, true);
-  const Json instance = object({{"provider", type("string")},
-                                {"name", type("string")},
-                                {"gpu_count", type("number")},
-                                {"count", type("integer")},
-                                {"idle_gpus", type("integer")},
-                                {"region", nullable("string")},
-                                {"usd_per_hour", type("number")},
-                                {"price_date", type("string")},
-                                {"price_age_days", nullable("integer")},
-                                {"source", nullable("string")}},
-                               true);
+  const Json batch = or_null(object({{"batch", type("integer")}, {"device_bytes", type("integer")}}));
+  const Json instance = or_null(object({{"provider", type("string")},
+                                        {"name", type("string")},
+                                        {"gpu_count", type("number")},
+                                        {"count", type("integer")},
+                                        {"idle_gpus", type("integer")},
+                                        {"region", nullable("string")},
+                                        {"usd_per_hour", type("number")},
+                                        {"price_date", type("string")},
+                                        {"price_age_days", nullable("integer")},
+                                        {"source", nullable("string")}}));
   return object({{"gpu", type("string")},
                  {"title", type("string")},
                  {"gpus", type("integer")},
@@ -167,8 +153,8 @@ std::string fit_json(const FitReport& report, std::string_view version, Day toda
 
 std::string fit_json_schema() {
   const Json question = object({{"batch", nullable("integer")},
-                                {"gpus", {{"type", {"array", "null"}}, {"items", type("integer")}}},
-                                {"data_parallel", {{"type", {"array", "null"}}, {"items", type("string")}}},
+                                {"gpus", or_null(list_of(type("integer")))},
+                                {"data_parallel", or_null(list_of(type("string")))},
                                 {"network_gbps", nullable("number")},
                                 {"most_samples", type("integer")},
                                 {"margin", type("number")},
@@ -185,20 +171,18 @@ std::string fit_json_schema() {
                            {"micro_batches", type("integer")},
                            {"checkpoint", type("string")},
                            {"pytorch", type("string")}});
-  const Json chosen = object(
-      {{"gpu", type("string")}, {"batch", type("integer")}, {"arguments", type("string")}, {"why", type("string")}},
-      true);
+  const Json chosen = or_null(object(
+      {{"gpu", type("string")}, {"batch", type("integer")}, {"arguments", type("string")}, {"why", type("string")}}));
   const Json way = object({{"flags", type("string")}, {"device_bytes", type("integer")}, {"retries", type("integer")}});
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "gpuplan fit --format json"}};
-  schema.update(object({{"schema", {{"const", "gpuplan.fit/1"}}},
-                        {"tool", object({{"name", type("string")}, {"version", type("string")}})},
-                        {"model", object({{"name", type("string")}, {"file", type("string")}})},
-                        {"run", run},
-                        {"question", question},
-                        {"gpus", list_of(row_schema())},
-                        {"chosen", chosen},
-                        {"ways_out", list_of(way)}}));
-  return schema.dump(2) + "\n";
+  return schema::document("gpuplan fit --format json",
+                          {{"schema", {{"const", "gpuplan.fit/1"}}},
+                           {"tool", object({{"name", type("string")}, {"version", type("string")}})},
+                           {"model", object({{"name", type("string")}, {"file", type("string")}})},
+                           {"run", run},
+                           {"question", question},
+                           {"gpus", list_of(row_schema())},
+                           {"chosen", chosen},
+                           {"ways_out", list_of(way)}});
 }
 
 }  // namespace gpuplan

@@ -1,41 +1,15 @@
-#include <nlohmann/json.hpp>
-
+#include "estimator/report/schema_parts.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using schema::Json, schema::integers, schema::list_of, schema::object, schema::one_of, schema::or_null, schema::with;
 
-const Json kInteger = {{"type", "integer"}};
-const Json kNumber = {{"type", "number"}};
-const Json kText = {{"type", "string"}};
-
-Json or_null(Json type) {
-  type["type"] = Json::array({type.at("type"), "null"});
-  return type;
-}
-Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
-Json one_of(std::initializer_list<const char*> words) { return {{"enum", words}}; }
-
-// Every key is always there; more may be added, so unknown ones are allowed.
-Json object(Json properties) {
-  Json required = Json::array();
-  for (const auto& [key, value] : properties.items()) required.push_back(key);
-  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
-}
-
-Json integers(std::initializer_list<const char*> keys) {
-  Json properties = Json::object();
-  for (const char* key : keys) properties[key] = kInteger;
-  return properties;
-}
-
-Json with(Json properties, const Json& more) {
-  for (const auto& [key, value] : more.items()) properties[key] = value;
-  return properties;
-}
+const Json kInteger = schema::type("integer");
+const Json kNumber = schema::type("number");
+const Json kText = schema::type("string");
 
 Json phase_words() { return one_of({"start", "forward", "loss", "backward", "clip", "optimizer", "end"}); }
 Json confidence_words() { return one_of({"exact", "modelled", "assumed"}); }

@@ -1,10 +1,10 @@
 #include "estimator/report/sweep_table.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "estimator/market/csv.h"
 #include "estimator/number_text.h"
+#include "estimator/report/schema_parts.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
@@ -12,7 +12,7 @@
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using schema::Json;
 using enum TextTable::Align;
 
 std::string place(const SweepFigures& f) {
@@ -125,32 +125,23 @@ std::string sweep_json_lines(std::span<const std::string> names, std::span<const
 }
 
 std::string sweep_json_schema() {
-  const Json integer = {{"type", {"integer", "null"}}}, text = {{"type", {"string", "null"}}};
-  const Json number = {{"type", {"number", "null"}}};
-  const Json properties = {{"schema", {{"const", "gpuplan.sweep/1"}}},
-                           {"point", {{"type", "integer"}}},
-                           {"over", {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}}},
-                           {"peak_allocated_bytes", integer},
-                           {"peak_reserved_bytes", integer},
-                           {"device_bytes", integer},
-                           {"usable_bytes", integer},
-                           {"fits", {{"type", {"boolean", "null"}}}},
-                           {"retries", integer},
-                           {"phase", text},
-                           {"where", text},
-                           {"step_flops", integer},
-                           {"step_seconds", number},
-                           {"samples_per_second", number},
-                           {"error", text}};
-  Json required = Json::array();
-  for (const auto& [key, value] : properties.items()) required.push_back(key);
-  return Json{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-              {"title", "a line of gpuplan sweep --format jsonl"},
-              {"type", "object"},
-              {"required", required},
-              {"properties", properties}}
-             .dump(2) +
-         "\n";
+  using schema::nullable, schema::type;
+  return schema::document("a line of gpuplan sweep --format jsonl",
+                          {{"schema", {{"const", "gpuplan.sweep/1"}}},
+                           {"point", type("integer")},
+                           {"over", {{"type", "object"}, {"additionalProperties", type("string")}}},
+                           {"peak_allocated_bytes", nullable("integer")},
+                           {"peak_reserved_bytes", nullable("integer")},
+                           {"device_bytes", nullable("integer")},
+                           {"usable_bytes", nullable("integer")},
+                           {"fits", nullable("boolean")},
+                           {"retries", nullable("integer")},
+                           {"phase", nullable("string")},
+                           {"where", nullable("string")},
+                           {"step_flops", nullable("integer")},
+                           {"step_seconds", nullable("number")},
+                           {"samples_per_second", nullable("number")},
+                           {"error", nullable("string")}});
 }
 
 std::string sweep_csv_heading(std::span<const std::string> names) {

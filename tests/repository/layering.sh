@@ -20,7 +20,9 @@ cuda='cuda|cublas|cudnn[._]|nvml|curand'
 forbid "$(include "layers/|validate/|tools/|tests/|configs/|CLI/|fmt/|$cuda")" \
   "estimator/ knows the standard library only" 'estimator/*.h' 'estimator/*.cpp'
 forbid "$(include 'nlohmann/')" "only the writers of report/ know JSON" \
-  'estimator/*' 'layers/*' ':!estimator/report/*.cpp' ':!*CMakeLists.txt'
+  'estimator/*' 'layers/*' ':!estimator/report/*.cpp' ':!estimator/report/schema_parts.h' ':!*CMakeLists.txt'
+forbid "$(include 'estimator/report/schema_parts')" "only the writers of report/ know JSON" \
+  '*.h' '*.cpp' ':!estimator/report/*.cpp'
 forbid "$(include 'zlib')" "only the trace reader unpacks files" \
   'estimator/*' 'layers/*' ':!estimator/memory/trace.cpp' ':!*CMakeLists.txt'
 forbid "$(include 'iostream|print>')|std::(cout|cerr|clog)|[^a-z_]f?printf\(|[^a-z_]f?puts\(" \
