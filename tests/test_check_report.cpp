@@ -176,6 +176,50 @@ TEST_CASE("check: JUnit, SARIF, Code Quality and OpenMetrics") {
   CHECK_EQ(quality[0]["location"]["lines"]["begin"], 6);
 }
 
+TEST_CASE("check: what code scanning has no room for is said, and metrics are in their units") {
+  const Example example;
+  CheckReport many = example.report;
+  many.results.assign(5001, example.report.results[1]);
+  const auto run = nlohmann::json::parse(check_sarif(many, "0.1.0"))["runs"][0];
+  CHECK_EQ(run["results"].size(), 5000);
+  const auto& notes = run["invocations"][0]["toolExecutionNotifications"];
+  REQUIRE_EQ(notes.size(), 1);
+  CHECK(has(notes[0]["message"]["text"].get<std::string>(), "the first 5000 of "));
+  CheckReport timed = example.report;
+  FigureValues& figures = timed.results[0].measured.figures;
+  for (const auto& [nanoseconds, text] : {std::pair<std::int64_t, const char*>{36'200'000, "0.0362"},
+                                          {2'000'000'000, "2.0"},
+                                          {1, "0.000000001"},
+                                          {12'345'678'901, "12.345678901"}}) {
+    figures[Figure::step_time] = nanoseconds;
+    CHECK(has(check_openmetrics(timed), "gpuplan_step_seconds{check=\"mlp\"} " + std::string(text) + "\n"));
+  }
+  figures[Figure::cost] = 520'000;
+  CHECK(has(check_openmetrics(timed), "# UNIT gpuplan_million_samples_usd usd\n"));
+  CHECK(has(check_openmetrics(timed), "gpuplan_million_samples_usd{check=\"mlp\"} 0.52\n"));
+}
+
+TEST_CASE("check: a plan that failed is shown where it failed, an import at its file") {
+  Example example;
+  CheckResult& result = example.report.results[0];
+  result.state = State::error;
+  result.error = "configs/mlp.yaml:7: unknown layer";
+  const auto first = [&] { return findings(example.report).front(); };
+  CHECK_EQ(first().place.path, "gpuplan.yaml");
+  result.error_at.file = "configs/mlp.yaml";
+  result.error_at.line = 7;
+  CHECK_EQ(first().place.path, "configs/mlp.yaml");
+  CHECK_EQ(first().place.line, 7);
+  CHECK_EQ(first().related.front().path, "gpuplan.yaml");
+  example.report.folder = "team/";
+  CHECK_EQ(first().place.path, "team/configs/mlp.yaml");
+  example.report.real_paths["configs/mlp.yaml"] = "models/mlp.yaml";
+  CHECK_EQ(first().place.path, "models/mlp.yaml");
+  result.error_at.file = "import:configs/mlp.yaml";
+  CHECK_EQ(first().place.path, "models/mlp.yaml");
+  CHECK_EQ(first().place.line, 1);
+}
+
 TEST_CASE("check: hostile names stay text in every format") {
   const CheckReport report = hostile_report();
   const std::string md = check_md(report, "0.1.0", 65'536);

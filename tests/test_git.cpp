@@ -243,13 +243,18 @@ TEST_CASE("files of a commit, through links, and never from outside of it") {
   CHECK_EQ(objects.file_at(commit, "configs/m.yaml"), "first");  // git still answers
 }
 
-TEST_CASE("a file that is too large is refused, and the next one still read") {
+TEST_CASE("a file too large for a text goes to a file or is refused, and the next one is still read") {
   NEEDS_GIT();
   const GitRepository repository;
   repository.write("large.yaml", std::string((4U << 20) + 1, '#'));
   repository.write("m.yaml", "small");
   const std::string commit = repository.commit("a");
   git::Objects objects(repository.top());
+  std::shared_ptr<git::Spool> all;
+  const std::string start = *objects.file_at(commit, "large.yaml", &all);
+  REQUIRE(all);
+  CHECK_EQ(start.size(), std::size_t{4} << 20);
+  CHECK_EQ(std::filesystem::file_size(all->path()), std::filesystem::file_size(repository.top() / "large.yaml"));
   CHECK(says(error_of([&] { objects.file_at(commit, "large.yaml"); }), commit.substr(0, 7) + ":large.yaml"));
   CHECK_EQ(objects.file_at(commit, "m.yaml"), "small");
   CHECK(error_of([&] { objects.file_at(std::string(40, '0'), "m.yaml"); })->kind() == ErrorKind::environment);

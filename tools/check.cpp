@@ -1,6 +1,4 @@
 // gpuplan check [NAME...]: whether the budgets of gpuplan.yaml are met.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -19,7 +17,8 @@
 #include "tools/check/one_off.h"
 #include "tools/check/plan_check.h"
 #include "tools/check/settings.h"
-#include "tools/check/update.h"
+#include "tools/check/update_file.h"
+#include "tools/check/verdict.h"
 #include "tools/commands.h"
 #include "tools/git/repository.h"
 #include "tools/instance_input.h"
@@ -38,8 +37,8 @@ struct CheckOptions {
   OutputOptions output;
   LimitOptions limits;
   std::vector<std::string> names;
-  std::string base, config;
-  bool update = false, exit_zero = false, no_base = false;
+  std::string base, config, fail_on;
+  bool update = false, exit_zero = false, no_base = false, quiet_if_unchanged = false;
 };
 
 // Where the checks come from, and what their paths are relative to.
@@ -158,6 +157,24 @@ std::optional<Baseline> baseline_of(const CheckOptions& options, const Subject& 
   return git_baseline(*subject.repository, subject.file, subject.budget, options.base, environment);
 }
 
+// Findings belong on the files that a commit has, not on links to them.
+void find_real_paths(const Subject& subject, CheckReport& report) {
+  if (!subject.repository) return;
+  const auto look_up = [&](const std::string& name) {
+    if (name.empty() || name.starts_with("zoo:") || name.starts_with("import:")) return;
+    std::error_code error;
+    const fs::path real = fs::canonical(name, error).lexically_relative(*subject.repository);
+    if (error || real.empty() || *real.begin() == "..") return;
+    if (real != fs::path(report.folder + name).lexically_normal()) report.real_paths[name] = real.generic_string();
+  };
+  look_up(report.file);
+  for (const CheckResult& result : report.results) {
+    look_up(result.check.model);
+    look_up(result.error_at.file);
+    for (const CauseLine& cause : result.causes) look_up(cause.file);
+  }
+}
+
 CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& subject, std::optional<Baseline>& base,
                        bool quiet) {
   CheckReport report;
@@ -180,6 +197,7 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
       [&](std::size_t done) {
         if (progress.due()) progress.show("check " + std::to_string(done) + " of " + std::to_string(checks.size()));
       });
+  find_real_paths(subject, report);
   std::map<std::string, std::int64_t> warnings;
   for (const CheckResult& result : report.results)
     for (const std::string& warning : result.warnings) ++warnings[warning];
@@ -188,60 +206,11 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
   return report;
 }
 
-// By way of a second file, so that an interruption leaves the old one.
-void replace_file(const fs::path& path, const std::string& text) {
-  const fs::path real = fs::canonical(path);
-  std::string next = real.string() + ".XXXXXX";
-  const int file = mkstemp(next.data());
-  if (file < 0) throw Error("cannot write beside " + path.string(), ErrorKind::environment);
-  close(file);
-  write_file(next, text);
-  std::error_code error;
-  fs::permissions(next, fs::status(real, error).permissions(), error);
-  fs::rename(next, real, error);
-  if (error) throw Error("cannot write " + path.string() + ": " + error.message(), ErrorKind::environment);
-}
-
-// Limits may be tied to each other by anchors: none may be broken by what mends another.
-void refuse_broken_update(const std::string& text, const CheckReport& report) {
-  const Budget after = read_budget(std::make_shared<Source>(Source{.name = report.file, .text = text}), run_keys());
-  for (const CheckResult& result : report.results) {
-    const auto same = std::ranges::find(after.checks, result.check.name, &Check::name);
-    if (same == after.checks.end() || result.state == State::error) continue;
-    for (const Assertion& a : judge(*same, result.measured, nullptr, {}))
-      if (a.state == State::fail && can_be_raised(a) && result.state != State::muted)
-        throw Error("--update would break " + same->name + ": " + sentence(a))
-            .at(a.mark)
-            .help("an anchor ties two limits together: write them out");
-  }
-}
-
 int update(const CheckReport& report, const Subject& subject) {
-  const BudgetUpdate update = update_limits(*subject.budget.source, report.results);
-  std::string text;
-  for (const LimitEdit& edit : update.edits)
-    text += subject.file + ":" + std::to_string(edit.line) + "\n  - " + edit.before + "\n  + " + edit.after + "\n";
-  if (!update.edits.empty()) {
-    refuse_broken_update(update.text, report);
-    replace_file(subject.folder / subject.file, update.text);
-  }
-  text += update.edits.empty() ? "no limit to change\n"
-                               : std::to_string(update.edits.size()) +
-                                     (update.edits.size() == 1 ? " line changed\n" : " lines changed\n");
-  if (update.left > 0)
-    text += std::to_string(update.left) + (update.left == 1 ? " check fails" : " checks fail") +
-            " for what --update does not change: growth, a GPU, a model that cannot be planned\n";
-  write_stdout(text);
+  const FileUpdate update = update_file(report, subject.folder, *subject.budget.source);
+  write_stdout(update.text);
   if (report.worst() == State::error) return 3;
   return update.left > 0 ? 1 : 0;
-}
-
-int exit_code_of(const CheckReport& report, const CheckOptions& options) {
-  const State worst = report.worst();
-  if (worst == State::error) return 3;
-  if (options.exit_zero) return 0;
-  const bool strict = options.run.strict && (worst == State::warn || !report.warnings.empty());
-  return worst == State::fail || strict ? 1 : 0;
 }
 
 // Two results in one file, or a result in what is checked.
@@ -259,16 +228,10 @@ void refuse_clashing_files(const std::vector<CheckFile>& files, const Subject& s
 // Limits that went with their check leave a trace.
 void name_checks_that_are_gone(const Baseline& base, const Budget& now, CheckReport& report) {
   for (const std::string& name : base.names)
-    if (std::ranges::find(now.checks, name, &Check::name) == now.checks.end())
+    if (std::ranges::find(now.checks, name, &Check::name) == now.checks.end()) {
+      report.gone.push_back(name);
       report.warnings.push_back("the check " + name + " of the base is not there any more");
-}
-
-// Nothing that was judged is no yes.
-void refuse_empty_gate(const CheckReport& report, bool with_base) {
-  const bool judged = std::ranges::any_of(
-      report.results, [](const CheckResult& r) { return !r.assertions.empty() || r.state == State::error; });
-  if (judged || with_base) return;
-  throw Error("no check ran: there are limits on growth only, which --base measures").help("gpuplan check --base auto");
+    }
 }
 
 // The log shows the screen too. What comes from files must not be taken for a command there (docs.github.com/actions,
@@ -276,6 +239,16 @@ void refuse_empty_gate(const CheckReport& report, bool with_base) {
 std::string github_log(const std::string& text) {
   const std::string token = "gpuplan-" + fingerprint_of(text);
   return "::stop-commands::" + token + "\n" + text + "::" + token + "::\n";
+}
+
+// --strict is about every warning, those of checks too.
+FailOn fail_on_of(const CheckOptions& options) {
+  if (options.fail_on.empty())
+    return options.exit_zero ? FailOn::none : options.run.strict ? FailOn::warn : FailOn::error;
+  const FailOn fail_on = read_fail_on(options.fail_on);
+  if (options.exit_zero && fail_on != FailOn::none)
+    throw Error("--exit-zero and --fail-on " + options.fail_on + " contradict each other", ErrorKind::usage);
+  return options.run.strict && fail_on == FailOn::error ? FailOn::warn : fail_on;
 }
 
 int run_check(CheckOptions options) {
@@ -290,8 +263,11 @@ int run_check(CheckOptions options) {
     paths.push_back({.path = file.path});
   }
   refuse_unwritable(paths);
-  if (options.update && (!files.empty() || !options.output.format.empty() || options.exit_zero))
-    throw Error("--update prints the edit only: leave out --format, -o and --exit-zero", ErrorKind::usage);
+  const FailOn fail_on = fail_on_of(options);
+  if (options.update && (!files.empty() || !options.output.format.empty() || fail_on != FailOn::error))
+    throw Error("--update prints the edit only: leave out --format, -o, --fail-on and --exit-zero", ErrorKind::usage);
+  if (options.quiet_if_unchanged && options.base.empty())
+    throw Error("--quiet-if-unchanged is about a base: give --base too", ErrorKind::usage).help("--base auto");
   if (options.base.ends_with(".json")) options.base = fs::absolute(options.base).string();
   if (options.no_base && !options.base.empty())
     throw Error("--base and --no-base contradict each other", ErrorKind::usage);
@@ -306,7 +282,11 @@ int run_check(CheckOptions options) {
   if (base && !of_line && names.empty()) name_checks_that_are_gone(*base, subject.budget, report);
   refuse_empty_gate(report, base.has_value());
   if (options.update) return update(report, subject);
-  for (const CheckFile& file : files) write_check_file(file, render(report, file.format, file_style(options.output)));
+  const bool nothing_to_say = options.quiet_if_unchanged && is_unchanged(report);
+  for (const CheckFile& file : files)
+    write_check_file(file, nothing_to_say && file.format == CheckFormat::md
+                               ? ""
+                               : render(report, file.format, file_style(options.output)));
   std::string warnings;
   if (!options.output.quiet)
     for (const std::string& warning : report.warnings) warnings += "warning: " + printable_text(warning) + "\n";
@@ -316,7 +296,8 @@ int run_check(CheckOptions options) {
     write_stderr(warnings);
     write_stdout(render(report, format, style));
   }
-  return exit_code_of(report, options);
+  const bool clean = !options.run.strict || report.warnings.empty() || fail_on == FailOn::none;
+  return std::max(exit_code_of(report, fail_on), clean ? 0 : 1);
 }
 
 void add_limits(CLI::App& command, LimitOptions& limits) {
@@ -345,13 +326,17 @@ void add_check_command(CLI::App& app, int& exit_code) {
   add_run_options(*command, options->run);
   command->get_option("model")->description("Names of checks, * for a part of one; with --max-... a model");
   command->add_option("names", options->names, "More of them")->type_name("NAME");
-  command->add_option("--base", options->base, "What growth is measured against (nothing)")
+  command->add_option("--base,--baseline", options->base, "What growth is measured against (nothing)")
       ->type_name("auto|REF|FILE.json");
   command->add_flag("--no-base", options->no_base, "Absolute limits only, as without --base");
   command->add_option("--config", options->config, "The budget file (gpuplan.yaml, here or in a folder above)")
       ->type_name("FILE");
   command->add_flag("--update", options->update, "Raises the limits that are broken, and shows the edit");
-  command->add_flag("--exit-zero", options->exit_zero, "Exit 0 also where a budget is broken");
+  command->add_option("--fail-on", options->fail_on, "What makes exit code 1: a broken limit (error), also warnings")
+      ->type_name("error|warn|growth|none");
+  command->add_flag("--exit-zero", options->exit_zero, "Exit 0 also where a budget is broken: --fail-on none");
+  command->add_flag("--quiet-if-unchanged", options->quiet_if_unchanged,
+                    "Leaves Markdown files empty where all is as at the base");
   add_limits(*command, options->limits);
   add_output_options(*command, options->output);
   command->get_option("--format")->type_name("table|json|md|github|gitlab|junit|sarif|openmetrics");

@@ -58,6 +58,7 @@ void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
   const TraceFigures trace = trace_figures(source, run);
   Figures& figures = open.side.figures.emplace();
   figures.model = source.name;
+  if (!run.batch.empty()) figures.run = {{"batch", run.batch}};
   figures.allocated_bytes = trace.allocated_bytes;
   figures.reserved_bytes = trace.reserved_bytes;
   figures.device_bytes = trace.device_bytes;

@@ -25,7 +25,7 @@ struct OpenSide {
   std::shared_ptr<git::CommitFiles> files;  // what `written` reads from, where it is a commit's
   std::optional<WrittenModel> written;      // neither this nor figures: there is no such model on this side
   bool is_trace = false;                    // its figures are those at the flags' values
-  std::size_t layers = 0;  // once planned
+  std::size_t layers = 0;                   // once planned
   std::string warning;
 };
 struct OpenSides {

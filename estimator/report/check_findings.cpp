@@ -9,10 +9,18 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::string_view kImport = "import:";
+
 // From the top of the repository: "sub/../configs/m.yaml" is configs/m.yaml.
-std::string path_of(const CheckReport& report, const std::string& file) {
+std::string path_of(const CheckReport& report, std::string file) {
+  if (file.starts_with(kImport)) file.erase(0, kImport.size());
+  const auto real = report.real_paths.find(file);
+  if (real != report.real_paths.end()) return real->second;
   return std::filesystem::path(report.folder + file).lexically_normal().generic_string();
 }
+
+// The lines of an import are those of the spec that was made of the file.
+int line_of(const std::string& file, int line) { return file.starts_with(kImport) ? 1 : std::max(line, 1); }
 
 FindingPlace place_of(const SourceMark& mark, const CheckReport& report, std::string what) {
   FindingPlace place;
@@ -72,7 +80,7 @@ Finding finding_of(const CheckResult& result, const Assertion& a, const CheckRep
     return finding;
   }
   finding.place.path = path_of(report, cause->file);
-  finding.place.line = std::max(cause->line, 1);
+  finding.place.line = line_of(cause->file, cause->line);
   finding.place.what = cause->what;
   finding.related.push_back(limit);
   return finding;
@@ -89,6 +97,12 @@ std::vector<Finding> findings(const CheckReport& report) {
       finding.error = true;
       finding.message = result.check.name + ": " + result.error;
       finding.place = place_of_limit(result, result.check.mark, report, "the check");
+      if (const CauseLine& at = result.error_at; !at.file.empty() && !at.file.starts_with("zoo:")) {
+        if (!report.file.empty()) finding.related.push_back(finding.place);
+        finding.place = {};
+        finding.place.path = path_of(report, at.file);
+        finding.place.line = line_of(at.file, at.line);
+      }
       list.push_back(std::move(finding));
     }
     for (const Assertion& a : result.assertions)

@@ -1,6 +1,7 @@
 // What gpuplan check says, and the writers of it. Every writer escapes what comes from files: names may hold markup.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,7 @@ struct CheckResult {
   std::vector<std::string> warnings;
   std::string error;         // why it could not be planned, in one line
   std::string error_report;  // the same with its place, as printed
+  CauseLine error_at;        // its place; without a file where it has none
   std::string price;         // what a cost is made of, with its date
 };
 
@@ -57,6 +59,9 @@ struct CheckReport {
   std::string base_commit, base_rule;  // "": without a base
   std::vector<CheckResult> results;
   std::vector<std::string> warnings;  // about all of them
+  std::vector<std::string> gone;      // checks of the base that are not there any more
+  /// Of sources that are links: where the files are, from the top of the repository.
+  std::map<std::string, std::string> real_paths;
   Day today = 0;
 
   int count(State state) const;

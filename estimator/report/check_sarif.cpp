@@ -81,12 +81,22 @@ std::string check_sarif(const CheckReport& report, std::string_view version) {
   Json rules = Json::array(), results = Json::array();
   for (const Rule& rule : kRules)
     rules.push_back({{"id", std::string("gpuplan/") + rule.id}, {"shortDescription", {{"text", rule.text}}}});
-  for (const Finding& finding : findings(report))
+  const std::vector<Finding> all = findings(report);
+  for (const Finding& finding : all)
     if (results.size() < kMostResults) results.push_back(result_json(finding));
+  Json notifications = Json::array();
+  if (all.size() > kMostResults)
+    notifications.push_back(
+        {{"level", "warning"},
+         {"message",
+          {{"text", "the first " + std::to_string(kMostResults) + " of " + std::to_string(all.size()) +
+                        " results, errors first: gpuplan check -o check.json has all of them"}}}});
   const Json json = {
       {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
       {"version", "2.1.0"},
       {"runs", Json::array({{{"tool", {{"driver", {{"name", "gpuplan"}, {"version", version}, {"rules", rules}}}}},
+                             {"invocations", Json::array({{{"executionSuccessful", report.worst() != State::error},
+                                                           {"toolExecutionNotifications", notifications}}})},
                              {"columnKind", "unicodeCodePoints"},
                              {"results", results}}})}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -59,7 +59,7 @@ std::string Screen::headline() const {
     const std::string words = name == "batch" ? "batch " + value : name == "pytorch" ? "PyTorch " + value : value;
     out += (out.ends_with('\n') ? "" : dot()) + printable_text(words);
   }
-  return out + "\n";
+  return out.ends_with('\n') ? out : out + "\n";
 }
 
 // Only one side has the model.

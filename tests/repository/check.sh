@@ -210,6 +210,89 @@ sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 32768)/' configs/net.yaml
 expect 1 'peak grew by' --base "$work/base.json" net
 git checkout -q configs
 
+# Several causes: the one that costs the most is the first, each with what it does by itself.
+sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 1056)/; s/fc60: Linear(_, 1024)/fc60: Linear(_, 16384)/' configs/net.yaml
+sed -i 's/batch: 64/batch: 65/; s/peak: 2 GiB/peak: 1 MiB/' gpuplan.yaml
+expect 1 '  cause +\+[0-9.]+ MiB +configs/net.yaml:65 ' --base HEAD net
+grep -qE '  and +\+[0-9.]+ [KM]iB +configs/net.yaml:12 ' "$work/out" || fail "no second cause: $(cat "$work/out")"
+grep -qE '  and +\+[0-9.]+ [KM]iB +gpuplan.yaml:12 +batch: 64 → 65' "$work/out" || fail "no flag: $(cat "$work/out")"
+expect 1 '^::error file=configs/net.yaml,line=65,' --base HEAD net --format github
+"$gpuplan" check --base HEAD net --format json >"$work/json" 2>/dev/null
+python3 - "$work/json" <<'END' || fail "effects do not sum"
+import json, sys
+check = json.load(open(sys.argv[1]))["checks"][0]
+total = check["figures"]["peak_bytes"] - check["base_figures"]["peak_bytes"]
+assert len(check["causes"]) == 3 and check["causes_together"] is not None
+assert sum(c["effect"] for c in check["causes"]) + check["causes_together"] == total, check
+END
+git checkout -q .
+
+# What --fail-on takes for a no; a comment that says nothing new is empty.
+sed -i 's/peak: 2 GiB/peak: 1 MiB/' gpuplan.yaml
+expect 0 '1 failed' --fail-on none
+expect 0 '1 failed' --fail-on growth
+expect 1 '1 failed' --fail-on warn
+git checkout -q . && sed -i 's/512/576/' configs/mlp.yaml
+expect 1 '1 warned' --base HEAD --fail-on warn
+expect 0 '1 warned' --base HEAD --fail-on growth
+expect 2 'did you mean "growth"|expects' --fail-on grwth
+expect 2 'max-growth' --fail-on 'peak +5%'
+expect 2 'contradict' --fail-on warn --exit-zero
+expect 0 '1 warned' --base HEAD --quiet-if-unchanged -o "md:$work/comment"
+[ -s "$work/comment" ] || fail "what has changed is not told"
+git checkout -q .
+expect 0 '2 ok' --base HEAD --quiet-if-unchanged -o "md:$work/comment"
+[ ! -s "$work/comment" ] || fail "nothing has changed, and it is told"
+expect 2 'about a base' --quiet-if-unchanged
+
+# Where a finding belongs: the line that cannot be read, the file behind a link.
+sed -i 's/fc7: Linear(/fc7: Linaer(/' configs/net.yaml
+expect 3 '^::error file=configs/net.yaml,line=12,' --format github
+git checkout -q . && mkdir real && git mv configs/net.yaml real/ && ln -s ../real/net.yaml configs/net.yaml && commit link
+sed -i 's/fc60: Linear(_, 1024)/fc60: Linear(_, 16384)/' real/net.yaml
+expect 1 '^::error file=real/net.yaml,line=65,' --base HEAD --format github
+git reset -q --hard HEAD~1
+printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: 8, budget: {fits: [t4, T4]}}\n' >twice.yaml
+expect 3 'there twice' --config twice.yaml
+rm twice.yaml
+
+# A file that git does not have, a submodule, and what Git LFS keeps.
+sed -i 's|configs/mlp.yaml|untracked.yaml|' gpuplan.yaml && commit untracked && cp configs/mlp.yaml untracked.yaml
+expect 0 '✔  mlp .*no base: untracked.yaml is not in git' --base HEAD mlp
+rm untracked.yaml && git reset -q --hard HEAD~1
+git init -q -b main "$work/other" && cp configs/mlp.yaml "$work/other/" &&
+  (cd "$work/other" && git add -A && git commit -qm one)
+git -c protocol.file.allow=always submodule --quiet add "$work/other" part
+sed -i 's|configs/mlp.yaml|part/mlp.yaml|' gpuplan.yaml && commit submodule
+expect 0 '✔  mlp .*±0' --base HEAD mlp
+sed -i 's/512/4096/' part/mlp.yaml
+expect 1 'part/mlp.yaml:[0-9]+ ' --base HEAD mlp
+rm -rf "$work/other" part && git reset -q --hard HEAD~1
+large=$(sha256sum <configs/mlp.yaml | cut -d' ' -f1)
+cp configs/mlp.yaml "$work/mlp"
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 1\n' "$large" >configs/mlp.yaml
+expect 4 'is a pointer of Git LFS' mlp
+commit pointer && cp "$work/mlp" configs/mlp.yaml
+expect 4 'kept by Git LFS, and this clone lacks its content' --base HEAD mlp
+mkdir -p ".git/lfs/objects/${large:0:2}/${large:2:2}"
+cp "$work/mlp" ".git/lfs/objects/${large:0:2}/${large:2:2}/$large"
+expect 0 '✔  mlp .*±0' --base HEAD mlp
+git reset -q --hard HEAD~1
+
+# Models in other forms have a base too: ONNX, a folder of Hugging Face's.
+mkdir hf && cp "$root/tests/huggingface/bert-base-cased.json" hf/config.json
+cp "$root/tests/onnx/convnext.onnx" configs/net.onnx
+printf '  - {name: hf, model: hf, batch: 2, budget: {peak: 4 GiB}}\n' >>gpuplan.yaml
+onnx=0
+"$gpuplan" import configs/net.onnx >/dev/null 2>"$work/err" || onnx=$?
+[ "$onnx" -eq 4 ] || printf '  - {name: onnx, model: configs/net.onnx, batch: 8, budget: {peak: 1 GiB}}\n' >>gpuplan.yaml
+commit forms
+expect 0 '✔  hf .*±0' --base HEAD
+[ "$onnx" -eq 4 ] || grep -qE '✔  onnx .*±0' "$work/out" || fail "no base of an ONNX model: $(cat "$work/out")"
+sed -i 's/"num_hidden_layers": 12/"num_hidden_layers": 24/' hf/config.json
+expect 1 'import:hf/config.json' --base HEAD hf
+git reset -q --hard HEAD~1
+
 # Mutes end.
 sed -i 's/    budget: {peak: 1 GiB}/    budget: {peak: 1 KiB}\n    skip_until: 2026-11-22\n    reason: "moving, see #1"/' gpuplan.yaml
 expect 0 'muted until 2026-11-22: moving, see #1'

@@ -60,12 +60,48 @@ for file in gpuplan.xml gpuplan-quality.json metrics.txt; do
   grep -q "$file" "$root/tools/action/gitlab.yml" || fail "no report takes $file"
 done
 
-# pre-commit: the hook's entry, absolute limits only.
+# pre-commit: the hook's entry, every budget file of the repository, absolute limits only.
 cd "$work/repo"
-entry=$(sed -n 's/^  entry: tools\/run //p' "$root/.pre-commit-hooks.yaml")
-[ -n "$entry" ] || fail "the hook runs nothing"
-bash -c "$gpuplan $entry" >"$work/log" 2>&1 || fail "the hook: $(cat "$work/log")"
-sed -i 's/1 GiB/1 KiB/' gpuplan.yaml
-bash -c "$gpuplan $entry" >"$work/log" 2>&1
+entry=$(sed -n 's/^  entry: //p' "$root/.pre-commit-hooks.yaml")
+[ -x "$root/$entry" ] || fail "the hook runs nothing"
+hook() { GPUPLAN=$gpuplan "$root/$entry" "$@" >"$work/log" 2>&1; }
+hook || fail "the hook: $(cat "$work/log")"
+mkdir -p 'team a' && sed 's|configs/|../configs/|; s/1 GiB/1 KiB/' gpuplan.yaml >'team a/gpuplan.yaml'
+hook || fail "the hook reads what git does not have: $(cat "$work/log")"
+git add 'team a'
+hook
+[ $? -eq 1 ] || fail "the hook passes over a second budget file: $(cat "$work/log")"
+hook --config gpuplan.yaml || fail "the hook's --config: $(cat "$work/log")"
+git rm -qf 'team a/gpuplan.yaml' && sed -i 's/1 GiB/1 KiB/' gpuplan.yaml
+hook
 [ $? -eq 1 ] || fail "the hook passes what is over its budget"
+
+# By the readers and schemas of those who take them, where GPUPLAN_CI_PYTHON names a Python that has them: pip install
+# check-jsonschema junitparser prometheus_client pydantic-sarif
+python=${GPUPLAN_CI_PYTHON:-python3}
+if ! "$python" -c 'import check_jsonschema, junitparser, prometheus_client, pydantic_sarif' 2>/dev/null; then
+  echo "skipped: no check-jsonschema, junitparser, prometheus_client and pydantic-sarif in $python"
+  exit $status
+fi
+"$gpuplan" check --base main -o "$work/c.sarif" -o "$work/c.xml" -o "$work/metrics.txt" -o "$work/c.json" >"$work/log" 2>&1
+"$gpuplan" diff main --format json -b 8 -- configs/mlp.yaml >"$work/d.json" 2>/dev/null
+validate() { "$python" -m check_jsonschema "$@" >"$work/log" 2>&1 || fail "$*: $(cat "$work/log")"; }
+validate --builtin-schema vendor.github-actions "$root/tools/action/action.yml"
+validate --builtin-schema vendor.gitlab-ci "$root/tools/action/gitlab.yml"
+for document in check:c.json diff:d.json; do
+  "$gpuplan" schema "${document%%:*}" >"$work/schema"
+  validate --check-metaschema "$work/schema"
+  validate --schemafile "$work/schema" "$work/${document#*:}"
+done
+"$gpuplan" schema budget >"$work/schema" && validate --schemafile "$work/schema" gpuplan.yaml
+"$python" - "$work" <<'END' || fail "a format is not as its readers want it"
+import sys
+from junitparser import JUnitXml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Sarif
+folder = sys.argv[1]
+assert len(Sarif.model_validate_json(open(folder + "/c.sarif").read()).runs[0].results) > 0
+assert JUnitXml.fromfile(folder + "/c.xml").failures > 0
+assert "gpuplan_peak_bytes" in {f.name for f in text_string_to_metric_families(open(folder + "/metrics.txt").read())}
+END
 exit $status

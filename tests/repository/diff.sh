@@ -3,6 +3,7 @@
 # deleted models, bad words. $GPUPLAN is the binary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source=$PWD
 gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
 [ -x "$gpuplan" ] || { echo "no $gpuplan: build it first"; exit 77; }
 command -v git >/dev/null || { echo "git is not installed"; exit 77; }
@@ -162,6 +163,30 @@ printf '{"schema": "gpuplan.shadow/1", "tool": {"version": "0.1.0"}, "gpu": "t4"
   30 >"$work/run.json"
 sed 's/: 30,/: 36,/' "$work/run.json" >"$work/longer_run.json"
 expect 0 '^ +\+0.0 +\+60.0 %  everything else$' "$work/run.json" "$work/longer_run.json"
+
+# Saved plans, traces and configurations as a commit has them.
+cp "$work/8.json" saved.json
+cp "$source/tests/learned/resnet50.trace" net.trace
+commit forms
+cp "$work/16.json" saved.json
+expect 0 '^  run +batch +8 → 16$' HEAD -- saved.json
+expect 0 '^  peak .*±0' HEAD -- net.trace -b 64
+expect 0 '^  peak .*±0' net.trace net.trace -b 64
+expect 2 'not planned again' HEAD -- saved.json -b 8
+git reset --quiet --hard HEAD~1
+
+# Several causes: what each does by itself; the rows sum to the difference.
+sed -i 's/fc2: Linear(_, 10)/fc2: Linear(_, 100)/' configs/mlp.yaml
+expect 0 '^ +\+[0-9.]+ +\+[0-9.]+ % +configs/mlp.yaml:7 +layers.fc2.out_features: 10 → 100$' main -- configs/mlp.yaml
+expect 0 '"peak_bytes_by_cause"' main -- configs/mlp.yaml --format json
+python3 - "$work/out" <<'END' || fail 'the effects of causes do not sum'
+import json, sys
+diff = json.load(open(sys.argv[1]))
+causes = diff["peak_bytes_by_cause"]
+peak = next(t for t in diff["totals"] if t["metric"] == "peak")
+assert sum(e["delta"] for e in causes["effects"]) + causes["together"] == peak["delta"] and len(causes["effects"]) == 2
+END
+git checkout --quiet .
 
 # As CI systems check out a pull request: its merge, then a shallow clone of that.
 git checkout --quiet --detach main

@@ -105,9 +105,15 @@ CheckResult CheckPlanner::run(const Check& check) {
     if (result.state != State::ok && base && base->planned && head.planned) add_causes(head, *base, result);
     if (result.state == State::fail && head.planned) explain(head, result);
   } catch (const Error& error) {
+    // A base that the clone lacks, or a model that Git LFS has not fetched, is no verdict on anything.
+    if (error.kind() == ErrorKind::environment) throw;
     result.state = State::error;
     result.error = one_line(error);
     result.error_report = error.render();
+    if (error.line() > 0) {
+      result.error_at.file = error.file();
+      result.error_at.line = error.line();
+    }
   }
   return result;
 }
@@ -211,6 +217,7 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
     result.base_parts = side.report.peak.parts;
     return side;
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::environment) throw;
     result.base_note = "the base cannot be planned: " + one_line(error);
     result.warnings.push_back(check.name + ": " + result.base_note + "; nothing is measured against it");
     return std::nullopt;
@@ -226,6 +233,8 @@ std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Check
   std::vector<FitsFigures> fits;
   for (const FitsOn& on : check.fits) {
     const Gpu gpu = gpu_at(on);
+    for (const FitsFigures& other : fits)
+      if (other.title == gpu.title) throw Error(gpu.title + " is there twice").at(on.mark).label("by another name");
     try {
       fits.push_back({.title = gpu.title,
                       .device_bytes = device_bytes(head, gpu).value_or(0),

@@ -24,7 +24,7 @@ class CheckPlanner {
   /// the planner.
   CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today);
 
-  /// Never throws Error: what cannot be planned has the state error, and why.
+  /// What cannot be planned has the state error, and why. Throws Error of the environment only.
   CheckResult run(const Check& check);
 
  private:

@@ -46,6 +46,7 @@ bool is_tensorflow(std::string_view name) {
 }  // namespace
 
 FileKind recognise(std::string_view start, std::string_view name) {
+  if (start.starts_with("version https://git-lfs.github.com/spec/")) return FileKind::lfs_pointer;
   if (start.starts_with("PK\x03\x04")) return FileKind::zip;
   if (start.starts_with("GGUF")) return FileKind::gguf;
   if (start.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::hdf5;
@@ -73,11 +74,15 @@ std::string_view describe(FileKind kind) {
     case FileKind::tensorflow: return "a graph of TensorFlow's";
     case FileKind::tflite: return "a model of TensorFlow Lite's";
     case FileKind::tensorrt: return "an engine of TensorRT's";
+    case FileKind::lfs_pointer: return "a pointer of Git LFS";
   }
   return "";
 }
 
 Error not_a_model(const std::string& name, FileKind kind) {
+  if (kind == FileKind::lfs_pointer)
+    return Error(name + " is a pointer of Git LFS: the file itself has not been fetched", ErrorKind::environment)
+        .help("git lfs pull; on GitHub actions/checkout with lfs: true");
   const std::string is = name + " is " + std::string(describe(kind));
   switch (kind) {
     case FileKind::tensorflow:
