@@ -322,6 +322,11 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
   std::string words = "--batch " + std::to_string(batch_of(row, question)) + " --gpu " + gpu;
   if (row.strategy.gpus == 1) return words;
   words += " --gpus " + std::to_string(row.strategy.gpus);
+  if (row.instances > 1) {  // what connects them
+    words += " --gpus-per-node " + std::to_string(static_cast<std::int64_t>(row.instance->gpu_count));
+    const std::optional<double>& gbps = question.network_gbps ? question.network_gbps : row.instance->network_gbps;
+    if (gbps) words += " --network " + number_text(*gbps);
+  }
   switch (row.strategy.data) {
     case DataParallel::zero1: return words + " --zero 1";
     case DataParallel::zero2: return words + " --zero 2";

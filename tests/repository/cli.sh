@@ -369,7 +369,12 @@ expect 0 'usable × 95 %' fit zoo:resnet50 --opt adam --on t4 --margin 5%
 expect 0 '^--batch 1[0-4][0-9] --gpu t4$' fit zoo:resnet50 --opt adam --on t4 --margin 5% -q
 for margin in 5 100% -1% nan% 5%% ''; do expect 2 '--margin' fit $model --on t4 --margin="$margin"; done
 expect 2 '104 is the next one' fit $model --on t4 --gpus 8 --batch 100
+printf 'provider,instance_type,gpu,gpu_count,network_gbps,on_demand_usd_per_hour,price_date\naws,x,t4,1,5,0.5,2026-11-01\n' \
+  >"$work/apart.csv"
 expect 0 '^  2 × t4 ' fit $model --on t4 --gpus 2 --network 2.5
+expect 0 '^--batch 64 --gpu t4 --gpus 2 --gpus-per-node 1 --network 5$' \
+  fit zoo:resnet50 --batch 64 --on t4 --gpus 2 --provider aws --prices "$work/apart.csv" -q
+expect 0 '^  +gradients +all-reduce +97.5 MiB +164 ms ' zoo:resnet50 --batch 64 --gpu t4 --gpus 2 --gpus-per-node 1 --network 5
 expect 2 'above 0 and up to 1M' fit $model --on t4 --gpus 2 --network 0
 expect 2 'up to 1000B' fit $model --on t4 --samples 1e300
 expect 2 'any stands alone' fit $model --on t4 --gpus 1,any
