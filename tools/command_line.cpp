@@ -1,6 +1,7 @@
 // From the words of a command line to a subcommand, and from what went wrong to a sentence.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 
 #include "tools/commands.h"
 #include "tools/output_options.h"
@@ -22,13 +23,6 @@ constexpr const char* kShortHelp =
     "\n"
     "all flags: gpuplan plan --help; the other commands: gpuplan --help\n";
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
 // "gpuplan plna resnet50.yaml": a word that is nearly a command, and no file.
 void refuse_misspelt_command(const std::string& word, const std::vector<std::string>& names) {
   if (word.find_first_of("./:-") != std::string::npos || exists(word)) return;
@@ -48,9 +42,8 @@ void refuse_empty_values(CLI::App& app) {
 }
 
 // `gpuplan help plan` is `gpuplan plan --help`.
-std::vector<std::string> with_help_flag(std::vector<std::string> arguments, const CLI::App& app) {
+std::vector<std::string> with_help_flag(std::vector<std::string> arguments, const std::vector<std::string>& names) {
   arguments.erase(arguments.begin());
-  const std::vector<std::string> names = command_names(app);
   if (!arguments.empty() && std::find(names.begin(), names.end(), arguments[0]) == names.end())
     throw Error("no command is called \"" + arguments[0] + "\"" + did_you_mean(arguments[0], names), ErrorKind::usage)
         .help("the commands: gpuplan --help");
@@ -59,14 +52,56 @@ std::vector<std::string> with_help_flag(std::vector<std::string> arguments, cons
 }
 
 // Without a subcommand the command is plan.
-std::vector<std::string> with_command(std::vector<std::string> arguments, const CLI::App& app) {
-  const std::vector<std::string> names = command_names(app);
+std::vector<std::string> with_command(std::vector<std::string> arguments, const std::vector<std::string>& names) {
   const std::string first = arguments.empty() ? "" : arguments[0];
   if (std::find(names.begin(), names.end(), first) != names.end()) return arguments;
   if (first == "--help" || first == "--version") return arguments;
   refuse_misspelt_command(first, names);
   arguments.insert(arguments.begin(), "plan");
   return arguments;
+}
+
+struct Command {
+  std::string name;
+  std::function<void(CLI::App&, int&)> add;
+};
+
+// In the order of the program's help. `model` and `words`: what stands behind -- of diff and of shadow.
+std::vector<Command> all_commands(std::optional<std::string> model, std::vector<std::string> words) {
+  return {{"plan", add_plan_command},
+          {"layers", add_layers_command},
+          {"check", add_check_command},
+          {"fit", add_fit_command},
+          {"diff", [model](CLI::App& app, int& exit_code) { add_diff_command(app, exit_code, model); }},
+          {"sweep", add_sweep_command},
+          {"gpus", add_gpus_command},
+          {"instances", add_instances_command},
+          {"explain", add_explain_command},
+          {"replay", add_replay_command},
+          {"shadow", [words](CLI::App& app, int& exit_code) { add_shadow_command(app, exit_code, words); }},
+          {"validate", add_validate_command},
+          {"calibrate", add_calibrate_command},
+          {"import", add_import_command},
+          {"init", add_init_command},
+          {"schema", add_schema_command},
+          {"completion", add_completion_command},
+          {"version", add_version_command}};
+}
+
+std::vector<std::string> names_of(const std::vector<Command>& commands) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  return names;
+}
+
+// The command that is asked for: the flags of all of them take CLI11 longer than planning a ResNet-50. The program's
+// own help and completion are about all.
+void add_commands(const std::vector<Command>& commands, const std::vector<std::string>& arguments, CLI::App& app,
+                  int& exit_code) {
+  const std::string& asked = arguments[0];
+  const bool all = asked == "--help" || asked == "completion" || (asked == "--version" && arguments.size() > 1);
+  for (const Command& command : commands)
+    if (all || command.name == asked) command.add(app, exit_code);
 }
 
 // `gpuplan shadow [flags] -- COMMAND ...`: what stands behind -- is another program's, whatever it looks like.
@@ -165,33 +200,6 @@ int run_command_line(std::vector<std::string> arguments) {
   int exit_code = 0;
   std::vector<std::string> words = take_command(arguments);
   std::optional<std::string> model = take_model(arguments);
-  CLI::App app(
-      "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
-      "gpuplan");
-  app.require_subcommand(0, 1);
-  app.set_help_flag("--help", "Prints this page");
-  bool version = false;
-  app.add_flag("--version", version, "Prints the version");
-  add_plan_command(app, exit_code);
-  add_layers_command(app, exit_code);
-  add_check_command(app, exit_code);
-  add_fit_command(app, exit_code);
-  add_diff_command(app, exit_code, std::move(model));
-  add_sweep_command(app, exit_code);
-  add_gpus_command(app, exit_code);
-  add_instances_command(app, exit_code);
-  add_explain_command(app, exit_code);
-  add_replay_command(app, exit_code);
-  add_shadow_command(app, exit_code, std::move(words));
-  add_validate_command(app, exit_code);
-  add_calibrate_command(app, exit_code);
-  add_import_command(app, exit_code);
-  add_init_command(app, exit_code);
-  add_schema_command(app, exit_code);
-  add_completion_command(app, exit_code);
-  add_version_command(app, exit_code);
-  refuse_empty_values(app);
-
   if (arguments.empty()) {
     write_stderr(kShortHelp);
     return 2;
@@ -200,8 +208,19 @@ int run_command_line(std::vector<std::string> arguments) {
     write_stdout(kShortHelp);
     return 0;
   }
-  if (arguments[0] == "help") arguments = with_help_flag(std::move(arguments), app);
-  arguments = with_command(std::move(arguments), app);
+  CLI::App app(
+      "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
+      "gpuplan");
+  app.require_subcommand(0, 1);
+  app.set_help_flag("--help", "Prints this page");
+  bool version = false;
+  app.add_flag("--version", version, "Prints the version");
+  const std::vector<Command> commands = all_commands(std::move(model), std::move(words));
+  const std::vector<std::string> names = names_of(commands);
+  if (arguments[0] == "help") arguments = with_help_flag(std::move(arguments), names);
+  arguments = with_command(std::move(arguments), names);
+  add_commands(commands, arguments, app, exit_code);
+  refuse_empty_values(app);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);
