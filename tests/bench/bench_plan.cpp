@@ -1,7 +1,8 @@
 // How long plans take. The guards are ratios between benchmarks of one run, so that they hold on any machine:
 //   a ResNet-50 step against a fixed piece of work (sorting), time a layer at 100,000 layers against 10,000, of which
-//   neither fits a cache, what a search or a sweep asks of a step against its plan, and a fit on all GPUs against that
-//   many plans.
+//   neither fits a cache, what a search or a sweep asks of a step against its plan, a point of a sweep against what it
+//   prints, and a fit on all GPUs against that many plans.
+// What they measured, before and after changes that were made for speed: RESULTS.md.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -17,6 +18,8 @@
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/run_options.h"
+#include "tools/sweep_points.h"
+#include "tools/swept_flags.h"
 
 namespace {
 
@@ -59,6 +62,8 @@ void plan_zoo(benchmark::State& state, const char* name) {
 BENCHMARK_CAPTURE(plan_zoo, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(plan_zoo, densenet121, "densenet121")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(plan_zoo, mlp, "mlp")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan_zoo, gpt2, "gpt2")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan_zoo, llama3_70b, "llama3_70b")->Unit(benchmark::kMicrosecond);
 
 void read_zoo(benchmark::State& state, const char* name) {
   const auto source = zoo(name);
@@ -97,6 +102,16 @@ void figures_zoo(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(plan_figures(model, make_catalog(), run));
 }
 BENCHMARK(figures_zoo)->Unit(benchmark::kMicrosecond);
+
+// A point of `gpuplan sweep zoo:resnet50 --opt adam --over batch=64`, with its options read and its row filled.
+void sweep_point(benchmark::State& state) {
+  RunOptions base;
+  base.model = "zoo:resnet50";
+  base.optimizer = "adam";
+  SweepPoints points(base, {read_swept_flag("batch=64")});
+  for (auto _ : state) benchmark::DoNotOptimize(points.plan_point(0));
+}
+BENCHMARK(sweep_point)->Unit(benchmark::kMicrosecond);
 
 // The largest batch of each GPU of the table, on one thread: `gpuplan fit zoo:resnet50 --opt adam`.
 void fit_all_gpus(benchmark::State& state) {
@@ -140,6 +155,7 @@ int main(int argc, char** argv) {
        ok;
   ok = guard("what a search asks of a step, against its plan", t["reserve_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
   ok = guard("what a sweep asks of a step, against its plan", t["figures_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
+  ok = guard("a point of a sweep, against what it prints", t["sweep_point"] / t["figures_zoo"], 1.25) && ok;
   // Some six plans for each GPU, and no more than eight.
   const double plans = t["fit_all_gpus"] / t["reserve_zoo"] / static_cast<double>(gpu_table().size());
   ok = guard("plans for each GPU of a fit", plans, 8.0) && ok;
