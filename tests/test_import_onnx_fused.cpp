@@ -1,6 +1,6 @@
 // Operators that onnxruntime's optimizer writes: a file with them is the model of ONNX's own operators that each is
-// defined by (https://github.com/microsoft/onnxruntime, "Contributed Operators"). Comparisons and extremes of tensors,
-// and one-hot rows, as torch.onnx writes them.
+// defined by (https://github.com/microsoft/onnxruntime, its page of contrib operators). Comparisons and extremes of
+// tensors, and one-hot rows, as torch.onnx writes them.
 #include <doctest/doctest.h>
 
 #include <string>

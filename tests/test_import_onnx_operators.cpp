@@ -244,3 +244,14 @@ TEST_CASE("a constant of a negative size is refused") {
   add_node(model, "Add", {"x", "c"}, "y");
   CHECK(contains(problem(model.SerializeAsString()), "its result has a negative size: [-3, 8]"));
 }
+
+TEST_CASE("a norm without its scale is refused") {
+  for (const char* op : {"BatchNormalization", "PRelu"}) {
+    CAPTURE(std::string(op));
+    onnx::ModelProto model = small_model();
+    auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (int i = 0; i < 2; ++i) shape.add_dim()->set_dim_value(4);
+    add_node(model, op, {"x", ""}, "y");
+    CHECK_NE(problem(model.SerializeAsString()), "");
+  }
+}

@@ -38,7 +38,7 @@ std::string file_of(const std::string& model) {
   for (const char* name : {"config.json", "model.onnx", "saved_model.pb"})
     if (const std::filesystem::path file = std::filesystem::path(model) / name; exists(file.string()))
       return file.string();
-  throw Error(model + " is a folder without a model")
+  throw Error(model + " is a directory without a model")
       .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
 }
 

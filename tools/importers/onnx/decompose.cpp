@@ -110,7 +110,7 @@ class Fused {
   std::size_t index_;
 };
 
-constexpr std::int64_t kBooleanType = 9;  // TensorProto.DataType
+constexpr std::int64_t kInt64Type = 7, kBooleanType = 9;  // TensorProto.DataType
 
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
@@ -162,18 +162,20 @@ void skip_layer_norm(Fused& f) {
   const int sum = skip_sum(f, 4);
   f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
 }
+int index_of(Fused& f, std::size_t input) { return f.add("Cast", {f.in(input)}, {{"to", of_integer(kInt64Type)}}); }
+
 // Words, positions and, where there are any, types of tokens, added and normalized. Positions are those of the tokens
 // in their order where none are given.
 void embed_layer_norm(Fused& f) {
   f.refuse_output(1, "the number of tokens that are no padding");
-  const int ids = f.in(0), positions = f.in(3), gamma = f.in(5), beta = f.in(6);
-  const int types = f.has(1) ? f.in(1) : kNone, type_table = f.has(4) ? f.in(4) : kNone;
+  const int ids = index_of(f, 0), positions = f.in(3), gamma = f.in(5), beta = f.in(6);
+  const int types = f.has(1) ? index_of(f, 1) : kNone, type_table = f.has(4) ? f.in(4) : kNone;
   if ((types == kNone) != (type_table == kNone)) f.fail("types of tokens come with their table");
   const Attribute eps = of_real(f.real("epsilon", 1e-12));
   const int words = f.add("Gather", {f.in(2), ids});
   int rows = kNone;
   if (f.has(8)) {
-    rows = f.add("Gather", {positions, f.in(8)});
+    rows = f.add("Gather", {positions, index_of(f, 8)});
   } else {
     const int tokens = f.add("Shape", {ids}, {{"start", of_integer(1)}, {"end", of_integer(2)}});
     rows = f.add("Slice", {positions, f.integers({0}), tokens, f.integers({0})});

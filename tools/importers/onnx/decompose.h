@@ -1,5 +1,5 @@
-// Operators that onnxruntime's optimizer writes (https://github.com/microsoft/onnxruntime, "Contributed Operators"),
-// as those of ONNX's own that they are made of.
+// Operators that onnxruntime's optimizer writes (https://github.com/microsoft/onnxruntime, its page of contrib
+// operators), as those of ONNX's own that they are made of.
 #pragma once
 
 #include "tools/importers/onnx/graph.h"

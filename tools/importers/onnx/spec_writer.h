@@ -82,7 +82,10 @@ class Emission : public Inference {
   Emission(SpecWriter& writer, const Node& node) : Inference(writer.graph(), node), writer_(writer) {}
 
   SpecWriter& writer() { return writer_; }
-  int value(std::size_t i) const { return node().inputs[i]; }
+  int value(std::size_t i) const {
+    (void)in(i);  // is there
+    return node().inputs[i];
+  }
   /// The entry that an operand is. A constant that is one for all of the batch is repeated for it, unless the operator
   /// spreads it over another operand that has the batch.
   std::string input(std::size_t i);
