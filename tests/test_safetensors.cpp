@@ -8,6 +8,7 @@
 #include "estimator/spec/read.h"
 #include "tools/check_weights.h"
 #include "tools/checkpoint_names.h"
+#include "tools/importers/hugging_face.h"
 #include "tools/importers/safetensors.h"
 
 using namespace gpuplan;
@@ -154,6 +155,33 @@ TEST_CASE("a checkpoint is compared with the planned parameters") {
   CHECK_EQ(text,
            "m.safetensors: 2 tensors of F32\n  0 of 2 parameters of m.yaml are there\n  missing    fc.bias [4]\n"
            "  shape      fc.weight [3, 4], planned [4, 3]\n  extra      fc.biass [4]\n");
+}
+
+// What from_pretrained of transformers 5.23 says of BertModel from a BertForTokenClassification of the same sizes, and
+// the other way around: missing_keys and unexpected_keys.
+TEST_CASE("a checkpoint with a head is one of the model without it, and the other way around") {
+  const auto planned = [](const std::string& architecture) {
+    return planned_parameters(read_model(hugging_face_spec(
+        {"config.json", R"({"model_type": "bert", "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 4,
+                            "num_hidden_layers": 1, "vocab_size": 10, "architectures": [")" +
+                            architecture + "\"]}"})));
+  };
+  const auto stored = [](const PlannedParameters& parameters) {
+    StoredTensors tensors;
+    for (const PlannedParameter& p : parameters.own) {
+      StoredTensor tensor{.name = p.name, .dtype = "F32", .shape = {}};
+      for (int i = 0; i < p.shape.rank(); ++i) tensor.shape.push_back(p.shape[i]);
+      tensors.tensors.push_back(tensor);
+    }
+    return tensors;
+  };
+  const PlannedParameters bare = planned("BertModel"), tokens = planned("BertForTokenClassification");
+  const WeightCheck of_head = check_weights(bare, stored(tokens));
+  CHECK_EQ(of_head.missing, std::vector<std::string>{"pooler.dense.weight [8, 8]", "pooler.dense.bias [8]"});
+  CHECK_EQ(of_head.extra, std::vector<std::string>{"classifier.weight [2, 8]", "classifier.bias [2]"});
+  const WeightCheck of_bare = check_weights(tokens, stored(bare));
+  CHECK_EQ(of_bare.missing, std::vector<std::string>{"classifier.weight [2, 8]", "classifier.bias [2]"});
+  CHECK_EQ(of_bare.extra, std::vector<std::string>{"pooler.dense.weight [8, 8]", "pooler.dense.bias [8]"});
 }
 
 // As mistralai/Mixtral-8x7B-v0.1, openai-community/gpt2 and google-bert/bert-base-uncased are stored.

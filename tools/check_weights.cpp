@@ -44,14 +44,17 @@ std::set<std::string> prefixes_of(const PlannedParameters& planned) {
 
 using Open = std::unordered_map<std::string, const PlannedParameter*>;
 
+// What a model with a head calls the one without: base_model_prefix of transformers' classes.
+constexpr std::string_view kBasePrefixes[] = {"bert.", "distilbert.", "model.", "roberta.", "transformer.", "vit."};
+
 // A tensor's name as it is planned: with a prefix that the checkpoint leaves out, or without one that only a model with
 // a head has.
 std::string planned_name(const std::string& stored, const std::set<std::string>& prefixes, const Open& open) {
   if (open.contains(stored)) return stored;
   for (const std::string& prefix : prefixes)
     if (open.contains(prefix + stored)) return prefix + stored;
-  const std::size_t dot = stored.find('.');
-  if (dot != std::string::npos && open.contains(stored.substr(dot + 1))) return stored.substr(dot + 1);
+  for (const std::string_view prefix : kBasePrefixes)
+    if (stored.starts_with(prefix) && open.contains(stored.substr(prefix.size()))) return stored.substr(prefix.size());
   return stored;
 }
 
