@@ -49,10 +49,24 @@ namespace {
 
 constexpr std::size_t kShownColumns = 160;  // a 100 MB line must not become a 100 MB message
 
-// Names out of a file may hold anything; on a terminal a control byte is a command.
+// Characters of three bytes that end a line or turn the direction of the text around them: a name with those in it
+// could show another verdict than there is (https://trojansource.codes). UAX #9 lists them.
+bool turns_text(std::string_view character) {
+  if (!character.starts_with("\xE2")) return false;
+  const std::string_view rest = character.substr(1);
+  const auto within = [&](std::string_view from, std::string_view to) { return rest >= from && rest <= to; };
+  return within("\x80\x8E", "\x80\x8F") || within("\x80\xA8", "\x80\xAE") || within("\x81\xA6", "\x81\xA9");
+}
+
+// Names out of a file may hold anything; on a terminal a control byte is a command, and so are those of Unicode from
+// U+0080 to U+009F. As many bytes as before: columns are counted in them.
 std::string harmless(std::string text) {
-  for (char& c : text)
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool second = i + 1 < text.size() && text[i] == '\xC2' && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (second) text[i + 1] = ' ';
+    if (second || std::iscntrl(static_cast<unsigned char>(text[i])) != 0) text[i] = ' ';
+    if (turns_text(std::string_view(text).substr(i, 3))) text.replace(i, 3, "\xEF\xBF\xBD");
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "estimator/budget/read_budget.h"
+#include "estimator/excerpt.h"
 #include "estimator/report/check_findings.h"
 #include "estimator/report/read_check.h"
 #include "tests/golden.h"
@@ -242,6 +243,24 @@ TEST_CASE("check: hostile names stay text in every format") {
   CHECK(nlohmann::json::accept(check_sarif(bytes, "0.1.0")));
   CHECK(has(check_junit(bytes), "name=\"bad \xEF\xBF\xBD\xEF\xBF\xBD utf-8 \xEF\xBF\xBD \xEF\xBF\xBD\""));
   CHECK_FALSE(has(check_text(bytes, {}), "\x01"));
+}
+
+TEST_CASE("check: no name turns the text around it, or is a command of a terminal") {
+  CHECK_EQ(printable_text("a\xE2\x80\xAE"
+                          "b\xE2\x81\xA6"
+                          "c\xE2\x80\xA8\xC2\x9B"
+                          "31m"),
+           "a\xEF\xBF\xBD"
+           "b\xEF\xBF\xBD"
+           "c\xEF\xBF\xBD  31m");
+  CHECK_EQ(printable_text("\xE2\x80\x94 \xC2\xB1 \xE2\x86\x92 \xC3\xBC"),
+           "\xE2\x80\x94 \xC2\xB1 \xE2\x86\x92 \xC3\xBC");
+  Example example;
+  CheckResult& result = example.report.results[1];
+  result.check.name = "gpt2\xE2\x80\xAE";
+  for (const std::string& text :
+       {check_text(example.report, {}), check_md(example.report, "0.1.0", 65'536), check_github(example.report)})
+    CHECK_FALSE(has(text, "\xE2\x80\xAE"));
 }
 
 TEST_CASE("check: --update rewrites the limits that were broken, and nothing else") {

@@ -3,6 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "estimator/excerpt.h"
 #include "estimator/report/check_findings.h"
 
 namespace gpuplan {
@@ -34,7 +35,7 @@ std::string command(const Finding& finding) {
     out += "file=" + escaped(finding.place.path, true) + ",line=" + std::to_string(finding.place.line);
     if (finding.place.column > 0) out += ",col=" + std::to_string(finding.place.column);
   }
-  std::string message = finding.message;
+  std::string message = printable_text(finding.message);
   for (const FindingPlace& place : finding.related)
     message += "\n" + place.what + ": " + place.path + ":" + std::to_string(place.line);
   return out + (finding.place.path.empty() ? "title=" : ",title=") + escaped("gpuplan " + finding.rule, true) +

@@ -43,6 +43,21 @@ for output in comment sarif junit; do
   [ -s "$file" ] || fail "the output $output names no file"
 done
 
+# As actions/checkout leaves it, by fetch-depth: one commit is too few, which is told apart from a budget that is broken.
+merge=$(git rev-parse HEAD)
+for depth in 1 2; do
+  git init -q "$work/checkout$depth" && cd "$work/checkout$depth" || exit 1
+  git fetch -q --no-tags --depth "$depth" "file://$work/repo" "+$merge:refs/remotes/pull/3/merge"
+  git checkout -q --force refs/remotes/pull/3/merge
+  GITHUB_ACTION_PATH=$root/tools/action RUNNER_TEMP=$work/temp GITHUB_STEP_SUMMARY=$work/summary GPUPLAN=$gpuplan \
+    GITHUB_OUTPUT=$work/outputs GITHUB_REF=refs/pull/3/merge GITHUB_SHA=$merge GITHUB_BASE_REF=main GPUPLAN_BASE=auto \
+    bash --noprofile --norc -eo pipefail -c "$step" >"$work/log" 2>"$work/err"
+  echo $? >"$work/code$depth"
+  [ "$depth" = 2 ] || grep -q '^::error title=gpuplan check::' "$work/log" || fail "no annotation without a base"
+done
+[ "$(cat "$work/code1" "$work/code2" | xargs)" = '4 1' ] || fail "fetch-depth 1 and 2: $(cat "$work/code1" "$work/code2" | xargs)"
+cd "$work/repo"
+
 # GitLab: the job's script, in a merge request's pipeline.
 for line in 'git init -q .gpuplan' 'git -C .gpuplan fetch' 'git -C .gpuplan checkout'; do
   grep -qF -- "- $line" "$root/tools/action/gitlab.yml" || fail "the job does not $line"
