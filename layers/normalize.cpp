@@ -52,10 +52,10 @@ void lower_clamp(LayerBuilder& b) {
   b.output(clamp(b, b.input(), bounds));
 }
 
-TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep = true) {
+// In the type `dtype`, of an x as it is.
+TensorId vector_norm(LayerBuilder& b, TensorId x, DType dtype, unsigned mask, bool keep = true) {
   const Shape in = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype, .mean = true};
+  const Reduction work{.shape = in, .reduced = mask, .input = b.dtype(x), .output = dtype, .mean = true};
   const Shape kept = reduced_shape(in, mask, true);
   const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, reduced_shape(in, mask, keep), dtype);
   b.numbers({static_cast<double>(mask), 2});
@@ -73,14 +73,17 @@ TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep = tru
 
 void lower_vector_norm(LayerBuilder& b) {
   const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
-  b.output(vector_norm(b, b.autocast_fp32(b.input()), mask, b.boolean("keepdim")));
+  const TensorId x = b.autocast_fp32(b.input());
+  b.output(vector_norm(b, x, b.dtype(x), mask, b.boolean("keepdim")));
 }
 
 void lower_normalize(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
-  const TensorId norm = clamp(b, vector_norm(b, x, 1U << dim), {b.real("eps"), std::nullopt});
+  // x.norm(), which autocast gives dtype=float32 instead of casting x (autocast_mode.h, fp32_append_dtype).
+  const TensorId norms = vector_norm(b, x, b.autocast() ? DType::fp32 : b.dtype(x), 1U << dim);
+  const TensorId norm = clamp(b, norms, {b.real("eps"), std::nullopt});
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
 
