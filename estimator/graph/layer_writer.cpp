@@ -151,19 +151,25 @@ void LayerWriter::drop_runs_since(const Written& then) {
   for (std::size_t i = then.layers; i < graph_.layers.size(); ++i) graph_.layers[i].ops = {end, end};
 }
 
-// A layer of several operations: the call holds its inputs while the later ones allocate.
+// A layer of several operations: the call holds each of its inputs while the last one allocates.
 void LayerWriter::hold_inputs(LayerId id, std::span<const TensorId> inputs) {
   const std::vector<Op>& ops = graph_.forward_ops;
   const auto begin = static_cast<std::size_t>(layer(id).ops.begin);
   if (ops.size() < begin + 2) return;
-  const auto reads_input = [&](TensorId t) {
-    return std::ranges::any_of(inputs, [&](TensorId x) { return graph_.tensor(x).buffer == graph_.tensor(t).buffer; });
+  std::span<const Op> own(ops.data() + begin, ops.size() - begin);
+  const auto writes = [](const Op& op) { return op.writes.begin != op.writes.end; };
+  const auto last = std::ranges::find_if(own.rbegin(), own.rend(), writes);
+  if (last == own.rend()) return;
+  own = own.last(static_cast<std::size_t>(last - own.rbegin()) + 1);
+  const auto read_since = [&](TensorId x) {
+    return std::ranges::any_of(own, [&](const Op& op) {
+      return std::ranges::any_of(graph_.at(op.reads),
+                                 [&](TensorId t) { return graph_.tensor(x).buffer == graph_.tensor(t).buffer; });
+    });
   };
-  const std::span<const Op> own(ops.data() + begin, ops.size() - begin);
-  for (std::size_t i = own.size(); i-- > 0;) {
-    if (std::ranges::any_of(graph_.at(own[i].reads), reads_input)) return;
-    if (own[i].writes.begin != own[i].writes.end) return frame_returns(inputs);
-  }
+  std::vector<TensorId> waiting;
+  std::ranges::remove_copy_if(inputs, std::back_inserter(waiting), read_since);
+  if (!waiting.empty()) frame_returns(waiting);
 }
 
 LayerBuilder::Call LayerWriter::begin(const LayerCall& written, const LayerDef& def, const std::string& path) {
