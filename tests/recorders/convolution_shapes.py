@@ -1,7 +1,8 @@
-"""Convolutions to record: python convolution_shapes.py zoo|exported|models|unseen|random > SHAPES
+"""Convolutions to record: python convolution_shapes.py zoo|exported [MODEL...]|models|unseen|random > SHAPES
 
 A line is n c h w k r s stride_h stride_w pad_h pad_w dilation_h dilation_w groups. zoo: those of our models at batches of powers of two;
-exported: likewise those of torchvision's models and of tests/torch/export_runs.txt, up to a batch of 256, at the size they are made for;
+exported: likewise those of torchvision's models and of tests/torch/export_runs.txt, up to a batch of 256, at the size they are made for,
+those of segmentation with their auxiliary heads too, or of the models that are named as for tests/torch/export_check.py;
 models: those of torchvision's and timm's at several image sizes and batches, with a fifth of the models left out, which are `unseen`;
 random: plausible sizes, first layers and grouped ones in numbers, because they are many-sided and hold the largest tensors.
 """
@@ -99,11 +100,11 @@ def of_model(model, size):
     return list(found)
 
 
-def torchvision_model(name):
+def torchvision_model(name, **options):
     import torchvision
     backbone = {"weights_backbone": None} if name in torchvision.models.list_models(torchvision.models.segmentation) else {}
     with torch.device("meta"):
-        return torchvision.models.get_model(name, weights=None, **backbone).eval()
+        return torchvision.models.get_model(name, weights=None, **backbone, **options).eval()
 
 
 def zoo():
@@ -125,27 +126,31 @@ class Convolutions(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.aten.convolution.default and args[0].dim() == 4 and not args[6]:
             x, weight, _, stride, padding, dilation, _, _, groups = args
-            self.found[(*x.shape[1:], weight.shape[0], *weight.shape[2:], *stride, *padding, *dilation, groups)] = None
+            depthwise = 1 < groups == x.shape[1]  # PyTorch's own kernel's, in NCHW
+            if not depthwise or not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
+                self.found[(*x.shape[1:], weight.shape[0], *weight.shape[2:], *stride, *padding, *dilation, groups)] = None
         return func(*args, **(kwargs or {}))
 
 
-def exported():
+def exported(names):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "torch"))
     import export_check
-    names = [f"{kind}:{n}" for kind in ("torchvision", "segmentation") for n in export_check.names_of(kind)]
-    names += [n for n in pathlib.Path(__file__).resolve().parents[1].joinpath("torch/export_runs.txt").read_text().split() if n not in names]
+    if not names:
+        names = [f"{kind}:{n}" for kind in ("torchvision", "segmentation") for n in export_check.names_of(kind)]
+        names += [n for n in pathlib.Path(__file__).resolve().parents[1].joinpath("torch/export_runs.txt").read_text().split() if n not in names]
     found = {}
     for name in names:
         kind, _, model = name.partition(":")
-        case = export_check.CASES[kind](model)
-        with Convolutions() as convolutions, torch.no_grad():
-            export_check.gpuplan_export.on_meta(case.model)(case.batch)
-        found.update(convolutions.found)
+        cases = [export_check.CASES[kind](model)]
+        if kind == "segmentation" and model.startswith(("fcn", "deeplabv3")):
+            cases.append(cases[0]._replace(model=torchvision_model(model, aux_loss=True)))
+        for case in cases:
+            with Convolutions() as convolutions, torch.no_grad():
+                export_check.gpuplan_export.on_meta(case.model).train()(case.batch)
+            found.update(convolutions.found)
     for s in sorted(found):
         c, h, w, k, stride = *s[:4], s[6]
-        depthwise = s[-1] > 1 and s[-1] == c
-        if not depthwise:  # PyTorch's own kernel's, in NCHW
-            yield from ((n, *s) for n in (1 << i for i in range(9)) if n * max(c * h * w, k * (h // stride or 1) * (w // stride)) <= 1 << 31)
+        yield from ((n, *s) for n in (1 << i for i in range(9)) if n * max(c * h * w, k * (h // stride or 1) * (w // stride)) <= 1 << 31)
 
 
 def many_models():
@@ -257,7 +262,7 @@ def random_shapes():
 def main():
     warnings.simplefilter("ignore")
     random.seed(1)
-    for shape in {"zoo": zoo, "exported": exported, "models": lambda: models(False), "unseen": lambda: models(True), "random": random_shapes}[sys.argv[1]]():
+    for shape in {"zoo": zoo, "exported": lambda: exported(sys.argv[2:]), "models": lambda: models(False), "unseen": lambda: models(True), "random": random_shapes}[sys.argv[1]]():
         print(*shape)
 
 
