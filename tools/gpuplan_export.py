@@ -28,11 +28,13 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import linecache
 import math
 import os
 import re
 import sys
 import weakref
+from types import FrameType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -75,6 +77,7 @@ class Call:
         self.module, self.path = module, path
         self.results: List[Value] = []
         self.grad = torch.is_grad_enabled()
+        self.like: Optional[Value] = None  # of a conversion: whose type it is to
 
 
 class Frame:
@@ -188,6 +191,45 @@ def is_as_constructed(module: nn.Module) -> bool:
         and "parametrizations" not in module._modules and not any(isinstance(held.get(n), torch.Tensor) for n in ("weight", "bias"))
 
 
+# What torch.nn.TransformerEncoderLayer is made of, for the modules that stand for one entry of the catalog.
+ENCODER_PARTS = {"self_attn": nn.MultiheadAttention, "linear1": nn.Linear, "linear2": nn.Linear, "norm1": nn.LayerNorm,
+                 "norm2": nn.LayerNorm, "dropout": nn.Dropout, "dropout1": nn.Dropout, "dropout2": nn.Dropout}
+
+
+def encoder_activation(module: nn.Module) -> str:
+    given = getattr(module, "activation", None)
+    if given is nn.functional.relu or type(given) is nn.ReLU:
+        return "relu"
+    return "gelu" if given is nn.functional.gelu or type(given) is nn.GELU and given.approximate == "none" else ""
+
+
+def is_encoder_layer(module: nn.Module, args: tuple, kwargs: dict) -> bool:
+    """A call of nn.TransformerEncoderLayer without masks. In eval mode a GPU runs it as one operator, which a model without
+    data does not show."""
+    if type(module) is not nn.TransformerEncoderLayer or getattr(module, "partly_frozen", False):
+        return False
+    if any(type(getattr(module, name, None)) is not part for name, part in ENCODER_PARTS.items()):
+        return False
+    given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    src, others = given.pop("src"), [v for v in given.values() if v is not None and v is not False]
+    attention = module.self_attn
+    shares = {attention.dropout, module.dropout.p, module.dropout1.p, module.dropout2.p}
+    biases = {held is not None for held in (attention.in_proj_bias, attention.out_proj.bias, module.linear1.bias, module.linear2.bias,
+                                            module.norm1.bias, module.norm2.bias)}
+    return not others and src.dim() == 3 and len(shares) == 1 and len(biases) == 1 and encoder_activation(module) != "" \
+        and module.norm1.eps == module.norm2.eps and module.norm1.weight is not None and attention._qkv_same_embed_dim \
+        and attention.bias_k is None and not attention.add_zero_attn
+
+
+def encoder_layer_arguments(module: nn.TransformerEncoderLayer) -> List[Tuple[str, Any]]:
+    attention = module.self_attn
+    given = [("dropout", attention.dropout, 0.1), ("activation", encoder_activation(module), "relu"),
+             ("layer_norm_eps", module.norm1.eps, 1e-5), ("batch_first", attention.batch_first, False),
+             ("norm_first", module.norm_first, False), ("bias", attention.in_proj_bias is not None, True)]
+    return [("", attention.embed_dim), ("", attention.num_heads), ("", module.linear1.out_features)] + \
+        [(name, value) for name, value, default in given if value != default]
+
+
 def layer_type(module: nn.Module) -> type:
     return next(b for b in type(module).__mro__ if b.__module__.startswith("torch.nn.modules") and b.__name__ in NN_LAYERS)
 
@@ -205,6 +247,8 @@ def simplified(value: Any) -> Any:
 
 def constructor_arguments(module: nn.Module) -> List[Tuple[str, Any]]:
     """What the module was constructed with, read back from its attributes; defaults are left out."""
+    if type(module) is nn.TransformerEncoderLayer:
+        return encoder_layer_arguments(module)
     other = OTHER_LAYERS.get(class_path(module))
     if other is not None:
         return other_arguments(module, other[0], other[1])
@@ -222,6 +266,8 @@ def constructor_arguments(module: nn.Module) -> List[Tuple[str, Any]]:
     arguments: List[Tuple[str, Any]] = []
     for name, parameter in parameters.items():
         if name in ("self", "device", "dtype", "args", "kwargs", "kernel_size_") or name.startswith("_"):
+            continue
+        if name == "bias" and getattr(module, "affine", True) is False:
             continue
         value = attribute(module, base, name)
         default = parameter.default
@@ -351,6 +397,10 @@ class Recorder(TorchFunctionMode):
         if name.startswith("masked_fill") and len(args) > 2 and isinstance(args[2], torch.Tensor) and self.on_host(args[2:3]):
             args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
         call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
+        if name in ("to", "type"):
+            like = whose_type()
+            call.like = None if like is None else self.values.get(id(like))
+            del like
         result = func(*args, **kwargs)
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
@@ -397,7 +447,7 @@ class Recorder(TorchFunctionMode):
         if self.inside:
             return original(module, *args, **kwargs)
         path = self.paths.get(id(module), "")
-        layer = self.layer_of(module) if module is not self.model else None
+        layer = None if module is self.model else self.layer_of(module) or ("TransformerEncoderLayer" if is_encoder_layer(module, args, kwargs) else None)
         if layer is not None:
             self.event += 1
             call = Call(layer, with_values(args, self.value_of), with_values(kwargs, self.value_of),
@@ -490,17 +540,44 @@ OWN_FILE = os.path.abspath(__file__)
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 
-def source_line() -> str:
-    """The line of the nearest caller that is not torch's."""
+def caller() -> Optional[FrameType]:
+    """The nearest one that is not torch's."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(TORCH_FOLDER) and os.path.abspath(name) != OWN_FILE:
-            return f"{name}:{frame.f_lineno}"
+            return frame
         if frame.f_code.co_name == "run_recorded" and os.path.abspath(name) == OWN_FILE:
             break  # who exports has called nothing of this
         frame = frame.f_back
-    return "the model"
+    return None
+
+
+def source_line() -> str:
+    frame = caller()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the model"
+
+
+CONVERSION = re.compile(r"\.(?:to|type)\(\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.dtype\b")
+
+
+def whose_type() -> Optional[torch.Tensor]:
+    """y where the line that runs converts by x.to(y.dtype) and y is a tensor. Here all types are fp32; in half precision and
+    under autocast they are not."""
+    frame = caller()
+    if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return None
+    found = CONVERSION.findall(linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals))
+    if len(set(found)) != 1:
+        return None
+    first, *rest = found[0].split(".")
+    names = frame.f_locals
+    thing = names.get(first)
+    if sys.version_info < (3, 13):
+        names.clear()  # a copy, which the frame would keep: tensors would live as long as the function
+    for name in rest:
+        thing = getattr(thing, name, None)
+    return thing if isinstance(thing, torch.Tensor) else None
 
 
 def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
@@ -910,7 +987,7 @@ def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[
         if isinstance(e, (NotImplementedError, RuntimeError)) and "meta" in str(e).lower():
             raise ExportError(f"{at}: what the model runs depends on the values of its tensors, which are not there: {what} "
                               "(gpuplan shadow --learn follows any script)") from e
-        raise ExportError(f"{at}: the model does not run on this batch: {type(e).__name__}: {what}") from e
+        raise ExportError(f"{at}: {failing_module(model, e)} does not run on this batch: {type(e).__name__}: {what}") from e
 
 
 def first_line(error: Exception) -> str:
@@ -926,6 +1003,18 @@ def failing_line(error: Exception) -> str:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(TORCH_FOLDER) and os.path.abspath(name) != OWN_FILE:
             found = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def failing_module(model: nn.Module, error: Exception) -> str:
+    """The innermost module whose forward raised it, by its name in the model."""
+    names = {id(module): name for name, module in model.named_modules() if name}
+    found, trace = "the model", error.__traceback__
+    while trace is not None:
+        module = trace.tb_frame.f_locals.get("self")
+        if id(module) in names:
+            found = f"{names[id(module)]} ({type(module).__name__})"
         trace = trace.tb_next
     return found
 
@@ -1597,11 +1686,16 @@ def write_gelu(w: Writer) -> None:
     w.emit("GELU", [("approximate", approximate)] if approximate != "none" else [], [w.x])
 
 
-@handles("leaky_relu")
-def write_leaky_relu(w: Writer) -> None:
-    slope = w.argument(1, "negative_slope", 0.01)
-    flags = [("inplace", True)] if w.argument(2, "inplace", False) else []
-    w.emit("LeakyReLU", [("negative_slope", slope)] + flags, [w.x])
+def write_sloped(op: str, name: str, default: float) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        slope, changes = w.argument(1, name, default), w.call.name.endswith("_") or w.argument(2, "inplace", False)
+        w.emit(op, ([(name, slope)] if slope != default else []) + ([("inplace", True)] if changes else []), [w.x])
+    return write
+
+
+for _name, _op, _argument, _default in (("leaky_relu", "LeakyReLU", "negative_slope", 0.01), ("elu", "ELU", "alpha", 1.0)):
+    handles(_name)(write_sloped(_op, _argument, _default))
+    handles(_name + "_")(write_sloped(_op, _argument, _default))
 
 
 @handles("dropout", "alpha_dropout", "dropout2d")
@@ -1905,7 +1999,7 @@ def write_repeat(w: Writer) -> None:
 
 @handles("repeat_interleave")
 def write_repeat_interleave(w: Writer) -> None:
-    """Every element so often: an expanded view, copied (aten/src/ATen/native/Repeat.cpp)."""
+    """Every element so often: an expanded view, copied even where that is once (aten/src/ATen/native/Repeat.cpp)."""
     times, dim = w.argument(1, "repeats"), w.argument(2, "dim")
     if not isinstance(times, int) or dim is None:
         raise Unsupported("of a tensor of numbers, or of all dimensions")
@@ -1915,7 +2009,7 @@ def write_repeat_interleave(w: Writer) -> None:
     one, many, copy_ = (w.inner(n) for n in (shape[:dim + 1] + [1] + shape[dim + 1:], wide, wide))
     w.emit("Unsqueeze", [("", dim + 1)], [w.x], [one], view=True)
     w.emit("Expand", [("", times if i == dim + 1 else -1) for i in range(len(wide))], [one], [many], view=True)
-    w.emit("Contiguous", [], [many], [copy_])
+    w.emit("Contiguous" if times != 1 else "Clone", [], [many], [copy_])
     w.emit("View", [("", n) for n in inferred_shape(w.results()[0].shape)], [copy_], view=True)
 
 
@@ -2077,10 +2171,14 @@ def write_clone(w: Writer) -> None:
 
 
 def convert_back(w: Writer) -> None:
-    """A conversion that does nothing here, after float() in the same frame: `.to(x.dtype)`, which in half precision brings
-    back the type of what the frame was given."""
-    widened = any(isinstance(s, Call) and s.name == "float" and s.event < w.call.event for s in w.body.frame.steps)
+    """A conversion that does nothing here: `.to(x.dtype)`, x being what the line names; where that is no tensor, what the
+    frame was given, where float() or softmax(dtype=float32) widened something in it."""
+    before = [s for s in w.body.frame.steps if isinstance(s, Call) and s.event < w.call.event]
+    widened = any(s.name == "float" or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax") for s in before)
     others = [v for v in w.tensors()[1:] + w.body.frame.inputs if v is not w.x and v.dtype.is_floating_point]
+    like = w.call.like
+    if like is not None and (like in w.body.frame.inputs or any(like in s.results for s in before)):
+        widened, others = True, [v for v in [like] if v is not w.x and v.dtype.is_floating_point]
     if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
         w.emit("TypeAs", [], [w.x, others[0]])
 
@@ -3585,12 +3683,16 @@ def input_names(batch: Any, run: Recorder) -> Dict[Value, str]:
     return names
 
 
-def input_lines(run: Recorder) -> Tuple[List[str], List[str]]:
-    """The inputs: section, and their names."""
+def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
+    """The inputs: section, and their names. batch: as it was given."""
     values = run.top.inputs
+    # The run's own tensors want none: a graph of autograd would hold what Python lets go.
+    given = {id(t): t for t in flat_tensors(batch)}.values()
+    wanting = {value for value, tensor in zip(run.batch, given) if tensor.requires_grad}
     shapes = []
     for value in values:
         dtype = "" if value.dtype in (torch.float32, torch.float16, torch.bfloat16) else f", dtype: {dtype_name(value.dtype)}"
+        dtype += ", requires_grad: true" if value in wanting else ""
         shapes.append("{shape: [" + ", ".join(str(n) for n in value.shape[1:]) + "]" + dtype + "}")
     if len(values) == 1 and not run.input_names:
         return [f"input: {shapes[0]}"], []
@@ -3873,6 +3975,9 @@ class Traced:
 
     def __init__(self, model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], mode: str):
         self.bare = on_meta(model)
+        for layer, original in zip(self.bare.modules(), model.modules()):
+            if isinstance(layer, nn.TransformerEncoderLayer):
+                layer.partly_frozen = len({p.requires_grad for p in original.parameters()}) > 1
         if mode == "eval" or not model.training:
             self.bare.train(mode == "train")
         try:
@@ -3939,7 +4044,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     if construction:
         add_replaced_tables(top, lowering)
     add_unused_weights(top, lowering)
-    inputs, top.input_names = input_lines(run)
+    inputs, top.input_names = input_lines(run, batch)
     name_ties(top)
     registered = moving_ranks(first.bare)
     made = construction.ranks(model) if construction else registered
