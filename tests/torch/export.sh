@@ -47,10 +47,16 @@ if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_operators.py --gpuplan "$gpuplan" "${operators[@]}" ||
   fail "operators"
 
-# What the zoo has too plans to the same bytes; in this way a step is recorded for tests/exported.
+# What the zoo has too plans to the same bytes.
 zoo=(resnet18 swin_t distilbert t5_small)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then zoo=(); fi
 "$python" tests/torch/export_zoo.py --gpuplan "$gpuplan" "${zoo[@]}" || fail "the zoo's models"
+# Every case that is recorded in tests/shadow and tests/oracle.
+cases=(mlp unet_small toy_mul_mean ex1_linear_chain bert_encoder nasty_splits)
+if [ "${GPUPLAN_TORCH:-small}" = all ]; then cases=(); fi
+"$python" tests/torch/export_cases.py --gpuplan "$gpuplan" "${cases[@]}" || fail "the recorded cases"
+
+# In this way a step is recorded for tests/exported.
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_record.py --runs "$work/runs.tsv" --specs "$work" \
   torchvision:mnasnet0_5 || fail "recording"
 for run in $'\ttrain\tadam\t8' $'\tinfer\t-\t16'; do
