@@ -24,7 +24,10 @@ struct Run {
   std::string model() const { return columns[0]; }
   std::string gpu() const { return columns[1]; }
   bool infers() const { return columns[3] == "infer"; }
-  std::string name() const { return model() + " b" + columns[5] + " " + (infers() ? columns[3] : columns[4]); }
+  bool autocasts() const { return columns[3] == "train-bf16"; }
+  std::string name() const {
+    return model() + " b" + columns[5] + " " + (infers() ? columns[3] : columns[4]) + (autocasts() ? " bf16" : "");
+  }
 };
 
 struct PhaseFigures {
@@ -39,6 +42,7 @@ RunConfig config_of(const Run& run) {
   c.mode = run.infers() ? Mode::infer : Mode::train;
   c.scratch = run.columns[2] == "full" ? Scratch::full : Scratch::no_cudnn;
   c.loop = Loop::function;
+  if (run.autocasts()) c.autocast = DType::bf16;
   c.optimizer.kind = run.columns[4] == "adam" ? OptimizerKind::adam : OptimizerKind::sgd;
   return c;
 }

@@ -46,7 +46,8 @@ class Run(NamedTuple):
 
 def runs_of(model: str, options: argparse.Namespace) -> List[Run]:
     place = file_name(model), options.gpu, options.scratch
-    return [Run(*place, "train", o, options.batch) for o in options.optimizers] + [Run(*place, "infer", "-", 2 * options.batch)]
+    modes = ["train", "train-bf16"] if options.amp else ["train"]
+    return [Run(*place, m, o, options.batch) for m in modes for o in options.optimizers] + [Run(*place, "infer", "-", 2 * options.batch)]
 
 
 def file_name(model: str) -> str:
@@ -67,8 +68,8 @@ def record(model: str, run: Run, rows: Path) -> None:
     moved = case.model.to_empty(device="cuda")
     batch = torch.zeros((run.batch,) + tuple(case.batch.shape[1:]), device="cuda")
     phases = export_shadow.Phases()
-    if run.mode == "train":
-        export_shadow.train(moved, batch, shape, phases, run.optimizer)
+    if run.mode != "infer":
+        export_shadow.train(moved, batch, shape, phases, run.optimizer, run.mode == "train-bf16")
     else:
         export_shadow.infer(moved, batch, phases)
     with open(rows, "a", encoding="utf-8") as out:
@@ -103,6 +104,7 @@ def main() -> int:
     parser.add_argument("--runs", type=Path, help="without it, specs alone are written")
     parser.add_argument("--specs", type=Path)
     parser.add_argument("--batch", type=int, default=8, help="an inference takes twice as many")
+    parser.add_argument("--amp", action="store_true", help="a training step under autocast to bfloat16 too, train-bf16")
     parser.add_argument("--optimizers", nargs="+", default=["adam"], choices=sorted(export_shadow.OPTIMIZERS))
     parser.add_argument("models", nargs="+")
     options = parser.parse_args()

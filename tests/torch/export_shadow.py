@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A step of a model as PyTorch runs it, beside the plan of its exported spec, to the byte:
 
-    gpuplan shadow --gpu h200 -q -- python export_shadow.py --gpuplan build/gpuplan [--batch N] [--infer] MODEL
+    gpuplan shadow --gpu h200 -q -- python export_shadow.py --gpuplan build/gpuplan [--batch N] [--infer | --amp] MODEL
 
 MODEL as for export_check.py; --scratch no-cudnn where `gpuplan shadow` was told so. Compared are the bytes allocated and reserved after each phase of the third step, and the
 peaks of the phase; what is requested is counted by memory_stats. Exits with 1 where a figure differs.
@@ -69,13 +69,14 @@ def export_trained(case: export_check.Case, spec: Path, name: str, construction:
 
 
 def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tensor, optimizer: torch.optim.Optimizer,
-               phases: Phases) -> None:
-    """A function: its output and loss are gone when it returns."""
+               phases: Phases, amp: bool = False) -> None:
+    """A function: its output and loss are gone when it returns. amp: forward and loss under autocast to bfloat16."""
     optimizer.zero_grad()
     phases.end("start")
-    out = model(batch)
-    phases.end("forward")
-    loss = torch.nn.functional.cross_entropy(output_of(out), classes)
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=amp):
+        out = model(batch)
+        phases.end("forward")
+        loss = torch.nn.functional.cross_entropy(output_of(out), classes)
     phases.end("loss")
     loss.backward()
     phases.end("backward")
@@ -84,12 +85,13 @@ def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tenso
     phases.end("optimizer")
 
 
-def train(model: torch.nn.Module, batch: torch.Tensor, shape: torch.Size, phases: Phases, optimizer_name: str) -> None:
+def train(model: torch.nn.Module, batch: torch.Tensor, shape: torch.Size, phases: Phases, optimizer_name: str,
+          amp: bool = False) -> None:
     """shape: of the output, of any batch."""
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
     classes = target_of(torch.Size((len(batch),) + tuple(shape[1:])), "cuda")
     for _ in range(3):
-        train_step(model, batch, classes, optimizer, phases)
+        train_step(model, batch, classes, optimizer, phases, amp)
 
 
 def infer(model: torch.nn.Module, batch: torch.Tensor, phases: Phases) -> None:
@@ -109,6 +111,7 @@ def planned_phases(gpuplan: str, case: export_check.Case, options: argparse.Name
         command = [gpuplan, str(spec), "--batch", str(options.batch), "--gpu", "h200", "--format", "json",
                    "--scratch", options.scratch]
         command += ["--mode", "infer"] if options.infer else ["--opt", options.optimizer, "--loop", "function"]
+        command += ["--amp", "bf16"] if options.amp else []
         plan = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {p["phase"]: p for p in plan["phases"] if p["step"] == "steady"}
 
@@ -131,6 +134,7 @@ def main() -> int:
     parser.add_argument("--gpuplan", required=True)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--infer", action="store_true")
+    parser.add_argument("--amp", action="store_true", help="the training step under autocast to bfloat16")
     parser.add_argument("--optimizer", default="sgd", choices=sorted(OPTIMIZERS))
     parser.add_argument("--scratch", default="full", choices=("full", "no-cudnn"))
     parser.add_argument("model")
@@ -147,7 +151,7 @@ def main() -> int:
     if options.infer:
         infer(model, batch, phases)
     else:
-        train(model, batch, shape, phases, options.optimizer)
+        train(model, batch, shape, phases, options.optimizer, options.amp)
     wrong, count = differences(phases.steps[-1], planned)
     print(f"{options.model}{' infer' if options.infer else ''}: {count - len(wrong)} of {count} figures equal")
     for text in wrong:
