@@ -1,4 +1,4 @@
-// Clone, To, TypeAs, Detach, Return: the same values as another tensor, or under another name.
+// Clone, To, TypeAs, AutocastType, Detach, Return: the same values as another tensor, or under another name.
 //
 // clone and a conversion hand their gradient on (derivatives.yaml; the conversion's is converted back); a detached
 // tensor shares the storage and has no gradient. Return is the tuple that a function returns: name.0, name.1, ...
@@ -20,6 +20,8 @@ void lower_to(LayerBuilder& b) {
 }
 
 void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
+
+void lower_autocast_type(LayerBuilder& b) { b.output(b.autocast_lower(b.input())); }
 
 void lower_detach(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -74,6 +76,20 @@ const LayerDef kTypeAs{
                 .derivation = "of one type: x itself"},
 };
 
+const LayerDef kAutocastType{
+    .name = "AutocastType",
+    .summary = "in autocast's type, what torch.einsum and its like are given",
+    .math =
+        "x itself without autocast, under it a copy in its type. Saved: nothing. The gradient is converted back.\n"
+        "Products convert what they are given themselves; this is for an operation that does more to it before.",
+    .parameters = {},
+    .lower = lower_autocast_type,
+    .example = {.call = "AutocastType()",
+                .input_shapes = {{4, 8, 14, 14}},
+                .output_shape = {4, 8, 14, 14},
+                .derivation = "without autocast: x itself"},
+};
+
 const LayerDef kDetach{
     .name = "Detach",
     .summary = "tensor.detach",
@@ -103,7 +119,7 @@ const LayerDef kReturn{
                 .derivation = "nothing is computed"},
 };
 
-const LayerDef* const kLayers[] = {&kClone, &kTo, &kTypeAs, &kDetach, &kReturn};
+const LayerDef* const kLayers[] = {&kClone, &kTo, &kTypeAs, &kAutocastType, &kDetach, &kReturn};
 
 }  // namespace
 

@@ -2259,8 +2259,12 @@ def write_einsum(w: Writer) -> None:
     only_left, only_right = [c for c in wanted if c not in right], [c for c in wanted if c not in left]
     summed = [c for c in left if c not in wanted]
     product = w.results()[0]
-    a = einsum_operand(w, operands[0], left, [both, only_left, summed], sizes)
-    b = einsum_operand(w, operands[1], right, [both, summed, only_right], sizes)
+    # Autocast gives einsum its operands (autocast_mode.h), before any is reshaped.
+    cast = [w.inner(list(x.shape), x) for x in operands]
+    for k in (0, 1):
+        w.emit("AutocastType", [], [operands[k]], [cast[k]], view=True)
+    a = einsum_operand(w, cast[0], left, [both, only_left, summed], sizes)
+    b = einsum_operand(w, cast[1], right, [both, summed, only_right], sizes)
     order = both + only_left + only_right
     shape = w.inner([sizes[c] for c in order], product)
     matrices = w.inner([times_all(sizes[c] for c in part) for part in (both, only_left, only_right)], product)

@@ -7,8 +7,9 @@
 
 namespace gpuplan::aten {
 
-/// x.log_softmax(dim, dtype). That of a cross entropy asks for the input's own type, under autocast too. fp16 is read by
-/// the fp32 kernel itself; other types are converted first. Saves its result, backward is one kernel without scratch.
+/// x.log_softmax(dim, dtype). That of a cross entropy asks for the input's own type, under autocast too. fp16 is read
+/// by the fp32 kernel itself; other types are converted first. Saves its result, backward is one kernel without
+/// scratch.
 TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> to = {});
 /// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar: saves both and the
 /// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four. Under autocast it computes in
