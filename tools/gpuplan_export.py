@@ -208,7 +208,8 @@ def is_encoder_layer(module: nn.Module, args: tuple, kwargs: dict) -> bool:
     data does not show."""
     if type(module) is not nn.TransformerEncoderLayer or getattr(module, "partly_frozen", False):
         return False
-    if any(type(getattr(module, name, None)) is not part for name, part in ENCODER_PARTS.items()):
+    if any(type(getattr(module, name, None)) is not part for name, part in ENCODER_PARTS.items()) or \
+            not all(is_as_constructed(m) for m in module.modules()):
         return False
     given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     src, others = given.pop("src"), [v for v in given.values() if v is not None and v is not False]
