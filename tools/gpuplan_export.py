@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a gpuplan spec of a PyTorch model. Needs torch alone. Tried with 2.15 (transformers 5.23) and 2.8 (transformers
-4.56); written for 2.1 and newer, and 1.13 where its functions allow, with neither of which it was tried.
+"""Writes a gpuplan spec of a PyTorch model. Needs torch alone: 1.13 to 2.15 (tests/torch/EXPORT.md says which releases it
+was tried with, and with what).
 
     python3 gpuplan_export.py torchvision.models:resnet50 --input 3x224x224 -o resnet50.yaml
 
@@ -25,6 +25,7 @@ import ast
 import contextlib
 import copy
 import dataclasses
+import difflib
 import functools
 import importlib
 import inspect
@@ -316,6 +317,18 @@ def other_arguments(module: nn.Module, layer: str, names: Sequence[str]) -> List
     return [(n, getattr(module, n)) for n in names]
 
 
+def named_tensors(model: nn.Module, held: str, once: bool = True) -> List[Tuple[str, torch.Tensor]]:
+    """named_parameters() or named_buffers(), once each or wherever they are registered; PyTorch 1.13 has the first alone."""
+    seen: set = set()
+    found: List[Tuple[str, torch.Tensor]] = []
+    for path, module in model.named_modules(remove_duplicate=once):
+        for name, tensor in getattr(module, held).items():
+            if tensor is not None and not (once and id(tensor) in seen):
+                seen.add(id(tensor))
+                found.append((f"{path}.{name}" if path else name, tensor))
+    return found
+
+
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 # Functions that answer about a tensor, or that the interpreter calls by itself.
@@ -333,8 +346,8 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.model = model
         self.paths = {id(m): name for name, m in model.named_modules()}
-        self.weights = {id(t): (name, "parameter") for name, t in model.named_parameters(remove_duplicate=True)}
-        for name, t in model.named_buffers(remove_duplicate=True):
+        self.weights = {id(t): (name, "parameter") for name, t in named_tensors(model, "_parameters")}
+        for name, t in named_tensors(model, "_buffers"):
             self.weights[id(t)] = (name, "buffer")
         self.values: Dict[int, Value] = {}
         self.references: Dict[int, Any] = {}
@@ -365,7 +378,9 @@ class Recorder(TorchFunctionMode):
         known = self.values.get(id(tensor))
         if known is not None:
             return known
+        self.inside += 1  # what it is asked for is no call of the model's, though PyTorch 1.13 tells the mode
         value = Value(tensor, self.storage_of(tensor))
+        self.inside -= 1
         self.alive[value.storage] = self.alive.get(value.storage, 0) + 1
         value.weight, value.kind = self.weights.get(id(tensor), (None, "activation"))
         key = id(tensor)
@@ -502,7 +517,7 @@ def layer_source(at: str, path: str, layer: str) -> str:
 
 def storage_address(tensor: torch.Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor.storage()._cdata
+        return tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor._storage()._cdata
     except (NotImplementedError, RuntimeError):
         kind = "sparse" if tensor.layout != torch.strided else "torch.func's (vmap, grad)"
         raise ExportError(f"{source_line()}: a tensor that is {kind} has no memory of its own, and is not followed")
@@ -654,8 +669,10 @@ def followed(recorder: Recorder) -> Iterator[None]:
 
 def follow_indexing(recorder: Recorder, replacements: Replacements) -> None:
     """Before PyTorch 2.2 a mode is not told of x[0], x[a:b] and x[index] (torch/csrc/autograd/python_variable_indexing.cpp)."""
+    recorder.inside += 1
     with IndexingSeen() as probe:
         _ = torch.empty(1, device="meta")[0:1]
+    recorder.inside -= 1
     if probe.seen:
         return
 
@@ -997,9 +1014,9 @@ def first_line(error: Exception) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def failing_line(error: Exception) -> str:
+def failing_line(error: Exception, nowhere: str = "the model") -> str:
     """The last line of the traceback that is not torch's or this file's."""
-    found, trace = "the model", error.__traceback__
+    found, trace = nowhere, error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not name.startswith(TORCH_FOLDER) and os.path.abspath(name) != OWN_FILE:
@@ -1047,6 +1064,8 @@ def refuse_modules(model: nn.Module) -> None:
     """Modules and weights that have no Python code to follow, no sizes yet, or a type that no layer has."""
     types: Dict[torch.dtype, str] = {}
     for path, module in model.named_modules():
+        if unwrapped(module) is not module:
+            continue
         at = f"{path or 'the model'} is a {type(module).__name__}"
         if isinstance(module, torch.jit.ScriptModule):
             raise ExportError(f"{at}, TorchScript, whose Python code is gone: export the nn.Module that it was made of")
@@ -1271,8 +1290,9 @@ class Lowering:
         self.local_constants = constants_of_one_frame(run) if local_constants else set()
         self.unknown: Dict[str, None] = {}
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
+        self.owning: Dict[str, str] = {}  # the layer that a weight was first read by
         self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
-        self.trained = {n: p.requires_grad for n, p in model.named_parameters(remove_duplicate=True)}
+        self.trained = {n: p.requires_grad for n, p in named_tensors(model, "_parameters")}
         self.differentiated: set = set()  # Values that have a gradient in training
         self.detached: Dict[Tuple[int, Value], Value] = {}  # of a body, what torch.no_grad() reads in place of them
         self.made = {v for call in flattened_calls(run.top.steps) for v in call.results}
@@ -1280,7 +1300,7 @@ class Lowering:
         self.cuts = False  # a call under torch.no_grad() is written
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
-        for n, p in list(model.named_parameters(remove_duplicate=False)) + list(model.named_buffers(remove_duplicate=False)):
+        for n, p in named_tensors(model, "_parameters", once=False) + named_tensors(model, "_buffers", once=False):
             self.names_of_tied[n] = seen.setdefault(id(p), n)
 
     # --- frames
@@ -1330,7 +1350,7 @@ class Lowering:
         """Results of the frame's calls that it did not return and that live on all the same, in a list of its caller's."""
         known = {v.storage for v in frame.results + frame.inputs}
         found: Dict[int, Value] = {}
-        for value in child.defined:
+        for value in sorted(child.defined, key=lambda v: v not in self.run.top.results):  # of a storage, what the model returns
             cached = any(entry.op == "KVCache" for entry, _ in child.defined[value])
             if value.kind == "activation" and frame.end <= value.died < FOREVER and value.storage not in known and not cached:
                 found.setdefault(value.storage, value)
@@ -1386,6 +1406,8 @@ class Lowering:
         entry.name = body.fresh_name(rel)
         entry.view = True
         self.own(entry, [value.weight or ""], value.weight or "")
+        if self.owning.get(value.weight or "") not in (None, *DECLARING):
+            self.unknown[f"{self.source}: reads {value.weight}, which is the weight of a layer, by itself"] = None
         body.add(entry)
 
     def own(self, entry: Entry, weights: List[str], path: str) -> None:
@@ -1402,6 +1424,7 @@ class Lowering:
             entry.tie = sorted(owners)[0]
         for w in weights:
             self.used.setdefault(w, path)
+            self.owning.setdefault(w, entry.op)
 
     # --- modules
 
@@ -1711,8 +1734,9 @@ def write_softmax(w: Writer) -> None:
     if w.kwargs.get("dtype") is not None and w.kwargs["dtype"] != w.x.dtype:
         raise Unsupported("of another type")
     op = "Softmax" if w.call.name == "softmax" else "LogSoftmax"
-    dtype = w.kwargs.get("dtype")
-    w.emit(op, [("dim", w.argument(1, "dim"))] + ([("dtype", dtype_name(dtype))] if dtype is not None else []), [w.x])
+    if w.kwargs.get("dtype") is not None:
+        w.lowering.run.notes[f"{w.call.source}: {w.call.name} in {dtype_name(w.kwargs['dtype'])}, whatever --precision says."] = None
+    w.emit(op, [("dim", w.argument(1, "dim"))], [w.x])
 
 
 # --- views
@@ -2349,12 +2373,30 @@ def changes_part(w: Writer, value: Any, change: str) -> bool:
     if known is None:
         raise Unsupported("in place, of a part of a part")
     base, parts = known
-    # All of what another function computed and did not hand on (`return out[:, :channels]` of as many channels): autograd
-    # copies slices there too, but the base is nowhere to write into; it is planned as a call on the tensor itself.
-    if base not in w.body.defined and base not in w.body.inputs and base.shape == w.x.shape:
-        return False
+    if base not in w.body.defined and base not in w.body.inputs and not hand_on(w.body, base):
+        raise Unsupported("in place, of a part of what another function made")
     set_part(w, base, parts, value, change)
-    write_steps(w, base, index_steps(parts, list(base.shape)), w.x)
+    steps = index_steps(parts, list(base.shape))
+    write_steps(w, base, steps, w.x)
+    if not steps:
+        w.emit("Identity", [], [base], [w.x], view=True)
+    return True
+
+
+def hand_on(body: Body, value: Value) -> bool:
+    """Has the block that made a tensor, and returned a view of it (`return out[:, :channels]`), return it too."""
+    entry = next((e for e in reversed(body.entries) if e.body is not None and
+                  (value in e.body.defined or hand_on(e.body, value))), None)
+    if entry is None or entry.body is None:
+        return False
+    last = entry.body.entries[-1]
+    entry.outputs = entry.outputs + [value]
+    if last.returns:
+        last.op, last.inputs, last.outputs = "Return", last.inputs + [value], last.outputs + [value]
+        entry.body.defined.setdefault(value, []).append((last, len(last.outputs) - 1))
+    else:
+        add_return(entry.body, "Return", list(entry.outputs), list(entry.outputs))
+    body.defined.setdefault(value, []).append((entry, len(entry.outputs) - 1))
     return True
 
 
@@ -3951,6 +3993,14 @@ def variables(top: Body) -> List[str]:
     return ["vars:"] + [f"  {name}: 1  # {meaning}" for name, meaning in VARIABLES.items() if name in used] if used else []
 
 
+def what_stays(run: Recorder) -> Dict[str, None]:
+    """Tensors that a call of the forward made and that something, an attribute for one, still names after the step."""
+    made = {v: call.source for call in flattened_calls(run.top.steps) for v in call.results}
+    kept = {*run.top.results, *run.batch, run.loss}
+    stay = [v for v in made if v.died == FOREVER and v.kind == "activation" and v not in kept and not v.host]
+    return {f"{made[v]}: its result stays alive after the step, in an attribute.": None for v in stay}
+
+
 def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
     """A run with what depends on the batch. A model that keeps something of its first run, such as a table of positions,
     is run again."""
@@ -3963,16 +4013,8 @@ def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional
                 raise
             continue
         break
+    runs[0].notes.update(what_stays(runs[1]))  # the attributes of the first run are the second one's by now
     return runs[0]
-
-
-def note_what_stays(run: Recorder) -> None:
-    """Tensors that a call of the forward made and that something, an attribute for one, still names after the step."""
-    made = {v: call.source for call in flattened_calls(run.top.steps) for v in call.results}
-    kept = set(run.top.results) | set(run.batch) | {run.loss}
-    stay = [v for v in made if v.died == FOREVER and v.kind == "activation" and v not in kept and not v.host]
-    for value in stay:
-        run.notes[f"{made[value]}: its result stays alive after the step, in an attribute."] = None
 
 
 class Traced:
@@ -3988,7 +4030,6 @@ class Traced:
         try:
             with torch.set_grad_enabled(mode == "train"):
                 self.run = recorded_run(self.bare, batch, forward, loss)
-            note_what_stays(self.run)
             unwrap(self.run)
             self.loss = loss_text(self.run)
         except ExportError as e:
@@ -4094,6 +4135,8 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
     refuse_modules(model)
     if not flat_tensors(batch):
         raise ExportError("the batch has no tensors: expected a tensor, or tuples, lists or dicts of them")
+    if any(t.dtype.is_complex for t in flat_tensors(batch)):
+        raise ExportError("the batch has complex numbers, which no layer takes")
     first = {t.shape[0] for t in flat_tensors(batch) if t.dim()}
     if len(first) > 1:
         raise ExportError(f"the first dimensions of the batch's tensors are {' and '.join(map(str, sorted(first)))}: the first one is "
@@ -4122,8 +4165,8 @@ def parsed_input(text: str) -> Tuple[str, torch.Tensor]:
             name = part
         else:
             raise ExportError(f"--input {text}: expected 3x224x224, 128:int64 or NAME:int64:128, not {part!r}")
-    if 0 in sizes:
-        raise ExportError(f"--input {text}: a size of 0")
+    if 0 in sizes or math.prod(sizes) >= 2**62:
+        raise ExportError(f"--input {text}: " + ("a size of 0" if 0 in sizes else "too large"))
     return name, torch.empty([2] + sizes, dtype=dtype, device="meta")
 
 
@@ -4186,9 +4229,17 @@ def built(target: str, arguments: Sequence[str], config: str = "",
     if not attribute_:
         raise ExportError(f"{target}: expected MODULE:CALLABLE, as in torchvision.models:resnet50")
     sys.path.insert(0, os.getcwd())
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ExportError(f"{target}: {module!r} is not a module's name: expected MODULE:CALLABLE, as in torchvision.models:resnet50, "
+                          "net:Net of a file net.py in this folder")
     make: Any = importlib.import_module(module)
     for part in attribute_.split("."):
+        near = difflib.get_close_matches(part, dir(make), 1)
+        if not hasattr(make, part):
+            raise ExportError(f"{target}: {getattr(make, '__name__', module)} has no {part}" + (f": did you mean {near[0]}?" if near else ""))
         make = getattr(make, part)
+    if not callable(make):
+        raise ExportError(f"{target} is a {type(make).__name__}: expected a function or class that makes the model")
     keywords = {}
     for argument in arguments:
         key, _, value = argument.partition("=")
@@ -4265,7 +4316,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         construction = Construction() if options.on_gpu else None
         batch = parsed_batch(options.input)
-        model = built(options.model, options.arg, options.config, construction)
+        model = made(options, construction)
         if not isinstance(model, nn.Module):
             raise ExportError(f"{options.model} makes a {type(model).__name__}, expected a torch.nn.Module")
         model.train()
@@ -4276,10 +4327,23 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except ExportError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
-    except (ImportError, AttributeError) as e:
+    except ImportError as e:
         print(f"error: {options.model}: {e}", file=sys.stderr)
         return 2
+    except OSError as e:
+        print(f"error: {options.output} cannot be written: {e.strerror}", file=sys.stderr)
+        return 1
     return 0
+
+
+def made(options: argparse.Namespace, construction: Optional[Construction]) -> nn.Module:
+    try:
+        return built(options.model, options.arg, options.config, construction)
+    except (ExportError, ImportError):
+        raise
+    except Exception as e:  # whatever the model's code raises
+        at = failing_line(e, "")
+        raise ExportError(f"{options.model} makes no model: {at}{': ' if at else ''}{type(e).__name__}: {first_line(e)}") from e
 
 
 if __name__ == "__main__":

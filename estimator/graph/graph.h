@@ -172,6 +172,13 @@ struct Initial {
   double value = 0;
 };
 
+/// A buffer by the name that its layer gave it, of static lifetime.
+struct BufferTensor {
+  TensorId tensor = kNone;
+  std::string_view name;
+  LayerId layer = kNone;
+};
+
 struct ParameterTensor {
   TensorId tensor = kNone;
   std::string_view name;  // "weight", of static lifetime; empty: it is called as its layer
@@ -201,6 +208,7 @@ struct Graph {
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers
   std::vector<Layer> layers;
   std::vector<ParameterTensor> parameters;  // in the order of model.parameters()
+  std::vector<BufferTensor> named_buffers;  // in the order of their layers
   /// Parameters and buffers in the order they are allocated. Those of category scratch are weights replaced by the
   /// ones they are tied to, gone once the model is built, or by flat ones, gone once those are there.
   std::vector<TensorId> model_storage;

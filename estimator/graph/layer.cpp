@@ -118,10 +118,21 @@ void LayerBuilder::flatten(std::span<const TensorId> weights, std::span<const st
   graph_.flat_weights.push_back({whole, graph_.append_operands(parts)});
 }
 
-TensorId LayerBuilder::buffer(std::string_view, const Shape& shape, DType dtype, Initial initial) {
+// A module that is called again has its buffers, too.
+TensorId LayerBuilder::tied_buffer(std::string_view name, const Shape& shape) const {
+  if (call_.tied == kNone || graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) return kNone;
+  auto b = std::ranges::lower_bound(graph_.named_buffers, call_.tied, {}, &BufferTensor::layer);
+  for (; b != graph_.named_buffers.end() && b->layer == call_.tied; ++b)
+    if (b->name == name && this->shape(b->tensor) == shape) return b->tensor;
+  return kNone;
+}
+
+TensorId LayerBuilder::buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial) {
+  if (const TensorId t = tied_buffer(name, shape); t != kNone) return t;
   const TensorId t = new_tensor(shape, dtype, Category::buffers);
   if (initial.kind != Initial::zeros) graph_.initial_values.emplace_back(t, initial);
   graph_.model_storage.push_back(t);
+  graph_.named_buffers.push_back({t, name, call_.layer});
   return t;
 }
 

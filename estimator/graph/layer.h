@@ -306,6 +306,7 @@ class LayerBuilder {
   void bind();
   Bound& place_of(const Argument& argument, std::size_t& position);
   TensorId tied_parameter(std::string_view name, const Shape& shape) const;
+  TensorId tied_buffer(std::string_view name, const Shape& shape) const;
   void place(TensorId result, const OutputSpec& output, const Primitive& what, std::span<const TensorId> reads);
 
   Graph& graph_;

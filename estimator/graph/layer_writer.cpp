@@ -191,17 +191,22 @@ void LayerWriter::finish(LayerId id, std::span<const TensorId> inputs, TensorId 
   layer(id).output = output;
 }
 
+bool LayerWriter::has_weights(LayerId id) const {
+  return graph_.layers[static_cast<std::size_t>(id)].parameters > 0 ||
+         std::ranges::binary_search(graph_.named_buffers, id, {}, &BufferTensor::layer);
+}
+
 LayerId LayerWriter::tied_layer(const Node& node, const std::string& path) {
   for (; listed_ < graph_.layers.size(); ++listed_)
-    if (graph_.layers[listed_].parameters > 0)
+    if (has_weights(static_cast<LayerId>(listed_)))
       with_weights_[graph_.layers[listed_].name] = static_cast<LayerId>(listed_);
   const auto dot = path.rfind('.');
   const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
   for (const std::string& candidate : {sibling, node.tie})
     if (const auto it = with_weights_.find(candidate); it != with_weights_.end()) return it->second;
   std::vector<std::string> names;
-  for (const Layer& l : graph_.layers)
-    if (l.parameters > 0) names.push_back(l.name);
+  for (std::size_t i = 0; i < graph_.layers.size(); ++i)
+    if (has_weights(static_cast<LayerId>(i))) names.push_back(graph_.layers[i].name);
   throw Error("there is no earlier layer \"" + node.tie + "\" with weights to share" + did_you_mean(node.tie, names))
       .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
       .context(node.where);

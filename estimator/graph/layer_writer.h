@@ -53,6 +53,7 @@ class LayerWriter {
   LayerBuilder::Call begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
+  bool has_weights(LayerId id) const;  // of its own: parameters or buffers
   LayerId tied_layer(const Node& node, const std::string& path);
   LayerId loss_with_targets(const Node& node) const;
   const LayerDef& definition(const LayerCall& call, bool loss);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tools/gpuplan_export.py: what it writes has PyTorch's own counts of parameters, buffers and multiply-adds, to the unit
 # (export_check.py), and plans to what PyTorch allocates under `gpuplan shadow` (export_shadow.py, export_record.py) and to what
-# the zoo's specs do (export_zoo.py). A sample; every model of
+# the zoo's specs do (export_zoo.py), and what is no layer is followed or refused (export_hostile.py). A sample; every model of
 # torchvision and the list of timm's where GPUPLAN_TORCH is "all". GPUPLAN names the program; the interpreter is
-# python.bash's.
+# python.bash's, and those of older releases that its variables name take a smaller sample.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 source tests/torch/python.bash
@@ -93,4 +93,21 @@ for line in 'unknown.py:4: linalg_svd' 'unknown.py:5: fft_fft'; do
   grep -q "$line" "$work/errors" || { fail "the error does not name $line"; cat "$work/errors"; }
 done
 [ ! -e "$work/unknown.yaml" ] || fail "a model of unknown calls leaves a file"
+
+# Models whose step is not what their modules say.
+"$python" tests/torch/export_hostile.py --gpuplan "$gpuplan" || fail "models that are followed or refused"
+
+# Older releases, where their interpreter is named.
+older=(torchvision:{resnet18,mobilenet_v3_small,shufflenet_v2_x0_5,swin_v2_t,vit_b_32})
+for version in 28 24 21 113; do
+  named=GPUPLAN_TORCH_PYTHON_$version
+  if [ -z "${!named:-}" ]; then
+    echo "skip  the exporter with torch $version: $named names no interpreter"
+    continue
+  fi
+  python_with "$version" || { fail "$reason"; continue; }
+  "$python" tests/torch/export_check.py --gpuplan "$gpuplan" --results "$work/counts-$version" "${older[@]}" ||
+    fail "counts with torch $version"
+  "$python" tests/torch/export_hostile.py --gpuplan "$gpuplan" || fail "models that are followed or refused, torch $version"
+done
 exit "$status"

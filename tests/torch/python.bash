@@ -1,5 +1,6 @@
 # For the scripts here: interpreters with PyTorch's CUDA build. They are those that GPUPLAN_TORCH_PYTHON_215, _28, _26 and
-# _24 name; otherwise pip installs packages into build-torch/shadow-VERSION. The caller is in the repository's root.
+# _24 name; otherwise pip installs packages into build-torch/shadow-VERSION. The caller is in the repository's root. _21 and
+# _113 are used where they are named: packages() says what to install.
 
 packages() {
   case $1 in
@@ -10,6 +11,8 @@ packages() {
     28) echo torch==2.8.0 torchvision==0.23.0 transformers==4.56.1 accelerate==1.10.1 peft==0.17.1 ;;
     26) echo torch==2.6.0 torchvision==0.21.0 transformers==4.48.0 'numpy<2' ;;
     24) echo torch==2.4.1 torchvision==0.19.1 transformers==4.46.3 'numpy<2' ;;
+    21) echo torch==2.1.2 torchvision==0.16.2 transformers==4.38.2 timm==0.9.16 'numpy<2' ;;
+    113) echo torch==1.13.1 torchvision==0.15.2 transformers==4.38.2 timm==0.9.16 'numpy<2' ;; # the second with --no-deps
   esac
 }
 

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Models whose step is not what their modules say: each is exported as it runs, or refused by one error that says why.
+
+    python tests/torch/export_hostile.py --gpuplan build/gpuplan [NAME...]
+
+Of what is exported, parameters and buffers are compared with the model's tensors, and the spec has the lines that are
+named; of what is refused, the error has the words that are named, and nothing is written. Runs on every release of PyTorch
+that the exporter does; a case that a release cannot make is skipped and named. Exits with 1 where one is otherwise.
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import gpuplan_export  # noqa: E402
+
+
+class Net(nn.Module):
+    """Two products; `between` is what runs between them."""
+
+    def __init__(self, between: Callable[["Net", torch.Tensor], Any] = lambda net, x: F.relu(x)):
+        super().__init__()
+        self.a, self.b, self.between = nn.Linear(8, 16), nn.Linear(16, 8), between
+        self.register_buffer("average", torch.zeros(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(self.between(self, self.a(x)))
+
+
+class Returning(nn.Module):
+    """What its forward returns is made of the result."""
+
+    def __init__(self, made: Callable[[torch.Tensor], Any]):
+        super().__init__()
+        self.a, self.made = nn.Linear(8, 8), made
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.made(self.a(x))
+
+
+@dataclasses.dataclass
+class Output:
+    __slots__ = ("logits", "other")
+    logits: torch.Tensor
+    other: Any
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return 2 * gradient * ctx.saved_tensors[0]
+
+
+square = Square.apply
+
+
+def hooked() -> nn.Module:
+    model = Net()
+    model.a.register_forward_hook(lambda module, given, result: result * 2)
+    return model
+
+
+def hooked_before() -> nn.Module:
+    model = Net()
+    model.b.register_forward_pre_hook(lambda module, given: (given[0] * 2,))
+    return model
+
+
+def replaced_forward() -> nn.Module:
+    model = Net()
+    original = model.a.forward
+    model.a.forward = lambda x: original(x) * 2
+    return model
+
+
+def with_child(changed: Callable[[nn.Linear], nn.Module]) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        model = Net()
+        model.a = changed(model.a)
+        return model
+    return make
+
+
+def called_twice() -> nn.Module:
+    block = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU())
+    return nn.Sequential(block, block)
+
+
+def without_gradient() -> nn.Module:
+    class Head(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                features = F.relu(self.a(x))
+            return self.b(features)
+    return Head()
+
+
+def turns_autocast_on(net: Net, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        return F.relu(x)
+
+
+def turns_autocast_off(net: Net, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast(x.device.type, enabled=False):
+        return F.relu(x)
+
+
+def keeps(net: Net, x: torch.Tensor) -> torch.Tensor:
+    net.last = F.relu(x)
+    return net.last
+
+
+def averages(net: Net, x: torch.Tensor) -> torch.Tensor:
+    net.average.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+    return x
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, reentrant: bool):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3))
+        self.reentrant = reentrant
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=self.reentrant)
+        return x
+
+
+def counting() -> nn.Module:
+    class Counting(Net):
+        runs = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.runs += 1
+            x = self.a(x)
+            for _ in range(self.runs):
+                x = x * 2
+            return self.b(x)
+    return Counting()
+
+
+def of_two_types() -> nn.Module:
+    model = Net()
+    model.b = model.b.to(torch.bfloat16)
+    return model
+
+
+ROWS, IMAGES = torch.zeros(2, 8), torch.zeros(2, 3, 8, 8)
+Made = Tuple[Callable[[], nn.Module], Any, List[str]]
+
+# What the spec has.
+EXPORTED: Dict[str, Made] = {
+    "a hook after a layer": (hooked, ROWS, ["Linear(8, 16)", "Mul(other=2)"]),
+    "a hook before a layer": (hooked_before, ROWS, ["Mul(other=2)"]),
+    "no_grad over a part": (without_gradient, ROWS, ['frozen: true}']),
+    "autocast turned off": (lambda: Net(turns_autocast_off), ROWS, ["ReLU()", "turns autocast off"]),
+    "a tensor in an attribute": (lambda: Net(keeps), ROWS, ["stays alive after the step"]),
+    "a buffer that the forward changes": (lambda: Net(averages), ROWS, ["inplace=True"]),
+    "checkpoints": (lambda: Checkpointed(False), ROWS, ["checkpoint: true"]),
+    "a checkpoint of a lambda": (lambda: Net(lambda net, x: checkpoint(lambda y: F.relu(y * 2), x, use_reentrant=False)), ROWS,
+                                 ["block: Checkpoint, checkpoint: true"]),
+    "a block that is called twice": (called_twice, IMAGES, ["tie: 0.1"]),
+    "DataParallel": (lambda: nn.DataParallel(Net()), ROWS, ['{name: a, op: "Linear(8, 16)"']),
+    "torch.compile": (lambda: torch.compile(Net()), ROWS, ['{name: a, op: "Linear(8, 16)"']),
+    "a compiled child": (with_child(lambda a: torch.compile(a)), ROWS, ['{name: a, op: "Linear(8, 16)"']),
+    "SyncBatchNorm": (lambda: nn.SyncBatchNorm.convert_sync_batchnorm(called_twice()[0]), IMAGES, ["BatchNorm2d(3"]),
+    "bf16": (lambda: Net().to(torch.bfloat16), ROWS.to(torch.bfloat16), ["plan with --precision bf16"]),
+    "channels_last": (lambda: nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last), IMAGES, ["plan with --layout nhwc"]),
+    "the GPU by name": (lambda: Net(lambda net, x: x.cuda() + torch.ones(16, device="cuda")), ROWS, ["Full(16, value=1)"]),
+    "a dataclass with slots": (lambda: Returning(lambda y: Output(y, None)), ROWS, ["Linear(8, 8)"]),
+    "nested results": (lambda: Returning(lambda y: {"a": [(y, None)], "b": 3, "c": F.relu(y)}), ROWS, ["ReturnedState()"]),
+}
+# What the error says.
+REFUSED: Dict[str, Made] = {
+    "a layer's weight that is read, too": (lambda: Net(lambda net, x: x * net.a.weight.mean()), ROWS, ["reads a.weight"]),
+    "weight_norm": (with_child(nn.utils.weight_norm), ROWS, ["_weight_norm"]),
+    "spectral_norm": (with_child(nn.utils.spectral_norm), ROWS, ["mv (no layer does this)"]),
+    "a custom Function": (lambda: Net(lambda net, x: Square.apply(x)), ROWS, ["export_hostile.py:", "autograd.Function Square", "--eval"]),
+    "a custom Function by another name": (lambda: Net(lambda net, x: square(x)), ROWS, ["autograd.Function Square"]),
+    "checkpoints that reenter": (lambda: Checkpointed(True), ROWS, ["use_reentrant=False"]),
+    "autocast turned on": (lambda: Net(turns_autocast_on), ROWS, ["export_hostile.py:", "--amp"]),
+    "a forward of the instance": (replaced_forward, ROWS, ["a is a Linear whose forward was replaced"]),
+    "TorchScript": (lambda: torch.jit.trace(Net(), ROWS), ROWS, ["TorchScript"]),
+    "a TorchScript child": (with_child(lambda a: torch.jit.trace(a, ROWS)), ROWS, ["a is a", "TorchScript"]),
+    "a lazy layer": (lambda: nn.Sequential(nn.LazyLinear(4)), ROWS, ["0 is a LazyLinear", "run the model on a batch"]),
+    "quantized": (lambda: torch.ao.quantization.quantize_dynamic(Net(), {nn.Linear}), ROWS, ["a is a", "--precision int8"]),
+    "a sparse table": (lambda: nn.Sequential(nn.Embedding(9, 8, sparse=True)), torch.zeros(2, 5, dtype=torch.int64), ["sparse gradients"]),
+    "complex numbers": (lambda: Net(lambda net, x: torch.fft.fft(x).real), ROWS, ["fft_fft (of complex numbers)"]),
+    "a complex batch": (Net, ROWS.to(torch.complex64), ["complex numbers"]),
+    "two types": (of_two_types, ROWS, ["a.weight of float32, b.weight of bfloat16"]),
+    "a memory format": (lambda: Net(lambda net, x: x.view(-1, 4, 2, 2).contiguous(memory_format=torch.channels_last).flatten(1)), ROWS,
+                        ["--layout nhwc"]),
+    "out=": (lambda: Net(lambda net, x: torch.mul(x, 2, out=torch.empty_like(x))), ROWS, ["mul (with out=)"]),
+    "no result": (lambda: Returning(lambda y: None), ROWS, ["returns no tensor"]),
+    "a number as the result": (lambda: Returning(lambda y: 3.0), ROWS, ["returns no tensor"]),
+    "values that decide": (lambda: Net(lambda net, x: -x if x.sum() > 0 else x), ROWS, ["export_hostile.py:", "depends on the values"]),
+    "a forward that counts": (counting, ROWS, ["export_hostile.py:", "other operations a second time"]),
+    "two batches": (Net, (ROWS, torch.zeros(3, 8)), ["2 and 3", "forward="]),
+    "no batch": (Net, (ROWS, torch.tensor(3.0)), ["no dimensions", "forward="]),
+    "a batch of nothing": (Net, [1, 2], ["the batch has no tensors"]),
+    "a wrong size": (Net, torch.zeros(2, 9), ["export_hostile.py:", "does not run on this batch"]),
+    "a tensor of the host": (lambda: Net(lambda net, x: x + torch.ones(16)), ROWS, ["stays in the host's memory"]),
+}
+
+
+def exports(gpuplan: str, made: Made, spec: Path) -> str:
+    """Why the export is wrong; nothing where it is right."""
+    model = made[0]()
+    text = gpuplan_export.export(model, made[1], str(spec))
+    missing = [line for line in made[2] if line not in text]
+    if missing:
+        return f"no {missing[0]!r} in\n{text}"
+    done = subprocess.run([gpuplan, str(spec), "--batch", "2", "--format", "json"], capture_output=True, text=True)
+    if not done.stdout.startswith("{"):
+        return done.stderr
+    planned = json.loads(done.stdout)["model"]
+    wanted = {"parameters": sum(p.numel() for p in model.parameters()), "buffers": sum(b.numel() for b in model.buffers())}
+    return "; ".join(f"{k} {planned[k]}, PyTorch {v}" for k, v in wanted.items() if planned[k] != v)
+
+
+def refuses(made: Made, spec: Path) -> str:
+    model = made[0]()
+    try:
+        gpuplan_export.export(model, made[1], str(spec))
+    except gpuplan_export.ExportError as e:
+        missing = [word for word in made[2] if word not in str(e)]
+        return f"no {missing[0]!r} in: {e}" if missing else "a file is left" if spec.exists() else ""
+    return "it is exported:\n" + spec.read_text()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpuplan", default="build/gpuplan")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    right = wrong = 0
+    for name, made in {**EXPORTED, **REFUSED}.items():
+        if options.names and name not in options.names:
+            continue
+        try:
+            made[0]()
+        except Exception as e:
+            print(f"skip  {name}: PyTorch {torch.__version__}: {type(e).__name__}: {str(e).splitlines()[0]}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            spec = Path(folder) / "model.yaml"
+            try:
+                why = exports(options.gpuplan, made, spec) if name in EXPORTED else refuses(made, spec)
+            except Exception as e:
+                why = f"{type(e).__name__}: {e}"
+        print(f"{'FAIL' if why else 'ok  '}  {name}{': ' + why if why else ''}", flush=True)
+        right, wrong = right + (not why), wrong + bool(why)
+    print(f"{right} of {right + wrong} as they should be")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
