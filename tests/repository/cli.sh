@@ -416,7 +416,7 @@ done
 expect 3 'No such file' missing.yaml
 expect 3 'zoo:resnet50' resnet50
 expect 3 'did you mean "resnet50"' zoo:resnet5
-expect 3 'is a folder without a model' configs
+expect 3 'is a directory without a model' configs
 expect 3 'No such file' replay missing.tsv
 expect 3 'no events' replay /dev/null
 expect 3 '<stdin>' - # empty
