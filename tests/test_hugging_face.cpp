@@ -189,6 +189,11 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
        16},
       {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"problem_type\": \"rank\"}",
        "unknown problem \"rank\"", 1, 92},
+      {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"num_labels\": 1, "
+       "\"problem_type\": \"single_label_classification\"}",
+       "one label is no choice", 1, 109},
+      {"{\"model_type\": \"bert\", \"architectures\": [\"BertForQuestionAnswering\"], \"num_labels\": 3}",
+       "a model that finds spans takes two labels only", 1, 85},
       {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}",
        "32 heads cannot share 5 heads of keys and values evenly", 1, 48},
       {"{\"model_type\": \"llama\", \"quantization_config\": {\"bits\": 4}}",

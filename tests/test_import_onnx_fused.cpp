@@ -188,6 +188,10 @@ TEST_CASE("fused attention is its projections and PyTorch's kernel") {
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).compute.forward_macs, report.compute.forward_macs);
   sizes.mutable_dim()->RemoveLast();
   CHECK(contains(refusal(model), "is not of every token"));
+  node.mutable_attribute(0)->set_i(3);
+  CHECK(contains(refusal(model), "its width of 8 cannot be divided into 3 heads"));
+  attribute(node, "do_rotary").set_i(1);
+  CHECK(contains(refusal(model), "positions that it rotates itself are not modelled"));
   onnx::ModelProto several = of_tokens();
   fused(several, "MultiHeadAttention", {"x", "x", "x"}, "y");
   CHECK(contains(refusal(several), "its number of heads is 0"));

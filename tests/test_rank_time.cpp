@@ -94,6 +94,8 @@ TEST_CASE("a bucket goes when its gradients are there and the bucket before has 
   CHECK_EQ(waited({{60, 1}, {30, 3}, {10, 4}}), doctest::Approx(4));
   // One bucket, as large as all: nothing hides it, however long backward is.
   CHECK_EQ(waited({{100, 4}}), doctest::Approx(10));
+  // 60 of the 100 bytes are of parameters without a gradient: what is sent still takes the whole time.
+  CHECK_EQ(waited({{40, 4}}), doctest::Approx(10));
 }
 
 TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") {

@@ -246,6 +246,9 @@ FailOn fail_on_of(const CheckOptions& options) {
   if (options.fail_on.empty())
     return options.exit_zero ? FailOn::none : options.run.strict ? FailOn::warn : FailOn::error;
   const FailOn fail_on = read_fail_on(options.fail_on);
+  if (fail_on == FailOn::growth && options.base.empty())
+    throw Error("--fail-on growth is measured against a base: give --base too", ErrorKind::usage)
+        .help("--base auto, or a commit");
   if (options.exit_zero && fail_on != FailOn::none)
     throw Error("--exit-zero and --fail-on " + options.fail_on + " contradict each other", ErrorKind::usage);
   return options.run.strict && fail_on == FailOn::error ? FailOn::warn : fail_on;

@@ -72,7 +72,7 @@ int run_live(const GpusOptions& options) {
   const auto mib = [](std::int64_t bytes) { return bytes > 0 ? format_count(bytes >> 20) : std::string("-"); };
   for (const LiveGpu& live : live_gpus()) {
     const Gpu* const gpu = live.name.empty() ? nullptr : known(gpus, live.name);
-    if (gpu != nullptr) here.push_back(*gpu);
+    if (gpu != nullptr && !live.mig) here.push_back(*gpu);  // a slice is not the card
     std::string flag = gpu != nullptr ? "--gpu " + gpu->name : "not known: gpuplan calibrate -o gpu.yaml";
     if (live.name.empty()) flag = "nothing: the driver does not say what it is";
     if (live.mig) flag = "the size of your MIG slice (nvidia-smi -L), as in --gpu \"9728 MiB\"";

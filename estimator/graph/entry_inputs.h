@@ -30,7 +30,8 @@ class EntryInputs {
   struct Given {
     TensorId one = kNone;
     std::vector<TensorId> several;  // where `one` is kNone
-    std::span<const TensorId> all() const { return one != kNone ? std::span(&one, 1) : std::span(several); }
+    std::span<const TensorId> all() const& { return one != kNone ? std::span(&one, 1) : std::span(several); }
+    std::span<const TensorId> all() && = delete;  // it would outlive what it is of
   };
 
   EntryInputs(Graph& graph, Mode mode) : graph_(graph), mode_(mode) {}

@@ -9,10 +9,13 @@ namespace {
 
 // A bucket begins when its gradients are there and the link is free; what ends after backward is waited for.
 double after_backward(const CommunicationRow& row, double seconds, std::span<const double> ends) {
+  // Parameters that get no gradient are in the row's bytes and in no bucket.
+  std::int64_t in_buckets = 0;
+  for (const GradientBucket& b : row.buckets) in_buckets += b.bytes;
   double sent = 0;
   for (const GradientBucket& b : row.buckets) {
     const double ready = ends[static_cast<std::size_t>(b.after_step)];
-    sent = std::max(sent, ready) + seconds * static_cast<double>(b.bytes) / static_cast<double>(row.bytes);
+    sent = std::max(sent, ready) + seconds * static_cast<double>(b.bytes) / static_cast<double>(in_buckets);
   }
   return std::max(0.0, sent - *std::ranges::max_element(ends));
 }
@@ -29,7 +32,7 @@ std::vector<double> exposed_seconds(std::span<const CommunicationRow> rows, cons
       exposed.push_back(seconds);
       continue;
     }
-    if (!row.buckets.empty()) {
+    if (!row.buckets.empty() && !backward_ends.empty()) {
       exposed.push_back(after_backward(row, seconds, backward_ends));
       continue;
     }

@@ -230,7 +230,7 @@ git checkout -q .
 # What --fail-on takes for a no; a comment that says nothing new is empty.
 sed -i 's/peak: 2 GiB/peak: 1 MiB/' gpuplan.yaml
 expect 0 '1 failed' --fail-on none
-expect 0 '1 failed' --fail-on growth
+expect 2 'measured against a base' --fail-on growth
 expect 1 '1 failed' --fail-on warn
 git checkout -q . && sed -i 's/512/576/' configs/mlp.yaml
 expect 1 '1 warned' --base HEAD --fail-on warn

@@ -59,6 +59,8 @@ void set_bare(const std::string& prefix, const std::string& embeddings, SpecText
 void set_classifier(const Config& config, Head head, const std::string& states, const std::string& dropout,
                     SpecText& spec) {
   const bool span = head == Head::span;
+  // Its logits are as many as labels, and split into the two of a span.
+  if (span && config.labels() != 2) throw config.wrong("num_labels", "a model that finds spans takes two labels only");
   spec.set_section("layers", states + (span ? span_classifier("") : token_classifier("classifier", dropout)));
   spec.set_section("loss", span ? "loss: HuggingFaceSpanLoss()\n" : "loss: HuggingFaceTokenLoss()\n");
   if (span)

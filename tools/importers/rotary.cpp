@@ -51,8 +51,9 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
     part = number_in(*rope, "partial_rotary_factor", part);
   }
   const double share = std::strtod(part.c_str(), nullptr);
-  const auto turned = static_cast<std::int64_t>(static_cast<double>(otherwise.head) * share);
-  if (share > 1 || turned < 2 || turned % 2 != 0)
+  const auto turned =
+      share >= 0 && share <= 1 ? static_cast<std::int64_t>(static_cast<double>(otherwise.head) * share) : 0;
+  if (turned < 2 || turned % 2 != 0)
     throw config.wrong("partial_rotary_factor", part + " of a head's " + std::to_string(otherwise.head) +
                                                     " numbers is not a positive even count");
   if (otherwise.dimension == "$rotary")

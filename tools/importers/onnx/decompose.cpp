@@ -200,8 +200,11 @@ void skip_simplified_norm(Fused& f) {
 void with_activation(Fused& f, const std::string& op, const std::vector<int>& inputs, int added) {
   Attributes own = f.node().attributes;
   std::string activation = own.contains("activation") ? own["activation"].text : "";
-  const std::vector<double> numbers =
-      own.contains("activation_params") ? own["activation_params"].reals : std::vector<double>{};
+  // FusedConv has a list, FusedGemm a number by each name.
+  std::vector<double> numbers;
+  if (own.contains("activation_params")) numbers = own["activation_params"].reals;
+  for (const char* key : {"activation_alpha", "activation_beta"})
+    if (own.contains(key)) numbers.push_back(own[key].real);
   for (const char* key : {"activation", "activation_params", "activation_alpha", "activation_beta"}) own.erase(key);
   if (activation.empty() && added == kNone) return f.become(op, inputs, own);
   int result = f.add(op, inputs, own);
@@ -234,6 +237,7 @@ int heads_of(Fused& f, int x, std::int64_t heads) {
 }
 // A mask of tokens [batch, tokens], numbers that are 0 where there is none, as PyTorch's kernels take it.
 int mask_of_tokens(Fused& f, std::size_t input) {
+  if (f.shape(input).size() != 2) f.fail("a mask that is not of every token, [batch, tokens], is not modelled");
   const int known = f.add("Cast", {f.in(input)}, {{"to", of_integer(kBooleanType)}});
   return f.add("Unsqueeze", {known, f.integers({1, 2})});
 }
@@ -258,11 +262,14 @@ std::int64_t head_count(const Fused& f) {
 void attention(Fused& f) {
   f.refuse_input(4, "a cache of keys and values");
   f.refuse_output(1, "a cache of keys and values");
+  if (f.integer("do_rotary", 0) != 0) f.fail("positions that it rotates itself are not modelled");
   if (f.attribute("qkv_hidden_sizes") != nullptr) f.fail("queries and values of different sizes are not modelled");
   const Extents& weight = f.shape(1);
   if (weight.size() != 2 || !weight[1].fixed() || weight[1].at[0] % 3 != 0)
     f.fail("its weight is not of queries, keys and values");
   const std::int64_t hidden = weight[1].at[0] / 3, heads = head_count(f);
+  if (hidden % heads != 0)
+    f.fail("its width of " + std::to_string(hidden) + " cannot be divided into " + std::to_string(heads) + " heads");
   const bool causal = f.integer("unidirectional", 0) != 0;
   int product = f.add("MatMul", {f.in(0), f.in(1)});
   if (f.has(2)) product = f.add("Add", {product, f.in(2)});
