@@ -158,6 +158,19 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
   return rank;
 }
 
+// DDP's reducer waits for every trained parameter's gradient. Where one never comes, the next forward raises "Expected
+// to have finished reduction in the prior iteration" (torch/csrc/distributed/c10d/reducer.cpp,
+// ensure_prior_reduction_finished).
+void warn_of_missing_gradients(const Graph& graph, const Schedule& schedule, const Strategy& strategy, Report& report) {
+  if (strategy.data != DataParallel::ddp && strategy.data != DataParallel::zero1) return;
+  const auto trained =
+      static_cast<std::size_t>(std::ranges::count(graph.parameters, true, &ParameterTensor::trainable));
+  if (trained <= schedule.with_gradient.size()) return;
+  report.warnings.push_back(std::to_string(trained - schedule.with_gradient.size()) +
+                            " trained parameters get no gradient: DDP raises an error in step 2; freeze them, or give "
+                            "find_unused_parameters=True, which is not modelled");
+}
+
 }  // namespace
 
 std::int64_t rank_reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
@@ -183,6 +196,7 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = rank.gpu;
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
+  warn_of_missing_gradients(rank.graph, rank.passes.back(), strategy, r);
   if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
   if (by_definition(strategy)) share_states(r, planned.states);
   if (strategy.data == DataParallel::fsdp) {

@@ -1,6 +1,7 @@
 // How long a step takes on one of several GPUs: what is hidden, what is waited for, and what of the throughput is left.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -96,6 +97,19 @@ TEST_CASE("a bucket goes when its gradients are there and the bucket before has 
   CHECK_EQ(waited({{100, 4}}), doctest::Approx(10));
   // 60 of the 100 bytes are of parameters without a gradient: what is sent still takes the whole time.
   CHECK_EQ(waited({{40, 4}}), doctest::Approx(10));
+}
+
+TEST_CASE("a parameter without a gradient is what DDP waits for in vain") {
+  const auto warnings = [](const std::string& dead) {
+    Case c(DataParallel::ddp, 4);
+    c.model = testing::read_spec(testing::with_layers("  - a: Linear(4, 4)\n" + dead +
+                                                      "  - {name: out, op: \"Linear(4, 4)\", from: a}\nloss: mean\n"));
+    return c.planned().report.warnings;
+  };
+  const auto waits = [](const std::string& w) { return contains(w, "2 trained parameters get no gradient"); };
+  CHECK(std::ranges::any_of(warnings("  - dead: Linear(4, 9)\n"), waits));
+  CHECK_FALSE(std::ranges::any_of(warnings("  - {name: dead, op: \"Linear(4, 9)\", frozen: true}\n"), waits));
+  CHECK_FALSE(std::ranges::any_of(warnings(""), waits));
 }
 
 TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") {
