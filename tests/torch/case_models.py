@@ -1,4 +1,4 @@
-"""Models of the recorded cases that are of no package: those of tests/oracle, which PyTorch 1.13 ran."""
+"""Models of tests/oracle, which PyTorch 1.13 ran, that neither a package has nor tests/shadow_recorded/models.py."""
 from __future__ import annotations
 
 import math
@@ -7,25 +7,6 @@ from typing import Sequence
 import torch
 import torch.nn.functional as F
 from torch import nn
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(784, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 256),
-                         nn.BatchNorm1d(256), nn.ReLU(), nn.Dropout(0.25), nn.Linear(256, 10))
-
-
-def lenet() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
-                         nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10))
-
-
-def conv_chain() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Conv2d(64, 128, 3), nn.ReLU(), nn.Conv2d(128, 64, 3), nn.ReLU(),
-                         nn.Conv2d(64, 1, 3), nn.Sigmoid())
-
-
-def wide(width: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(1024, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 16))
 
 
 def linear_chain(sizes: Sequence[int], relu: bool) -> nn.Module:
@@ -38,45 +19,6 @@ def linear_chain(sizes: Sequence[int], relu: bool) -> nn.Module:
 class MulMean(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 5 * x
-
-
-class EmbeddingClassifier(nn.Module):
-    def __init__(self, vocab: int = 20000, dim: int = 128, classes: int = 4):
-        super().__init__()
-        self.emb = nn.Embedding(vocab, dim)
-        self.fc = nn.Linear(dim, classes)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.fc(self.emb(ids).mean(dim=1))
-
-
-def double_conv(before: int, after: int) -> nn.Module:
-    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True),
-                         nn.Conv2d(after, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
-
-
-class UNet(nn.Module):
-    """Encoder and decoder with concatenated skips."""
-
-    def __init__(self, channels: int = 3, classes: int = 2, w: int = 16, depth: int = 3):
-        super().__init__()
-        self.inc = double_conv(channels, w)
-        self.pool = nn.MaxPool2d(2)
-        self.down = nn.ModuleList(double_conv(w << d, w << (d + 1)) for d in range(depth))
-        self.up, self.dec = nn.ModuleList(), nn.ModuleList()
-        for d in reversed(range(depth)):
-            self.up.append(nn.ConvTranspose2d(w << (d + 1), w << d, 2, stride=2))
-            self.dec.append(double_conv(w << (d + 1), w << d))
-        self.outc = nn.Conv2d(w, classes, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        skips = [self.inc(x)]
-        for d in self.down:
-            skips.append(d(self.pool(skips[-1])))
-        x = skips.pop()
-        for u, d in zip(self.up, self.dec):
-            x = d(torch.cat([skips.pop(), u(x)], dim=1))
-        return self.outc(x)
 
 
 class CausalSelfAttention(nn.Module):

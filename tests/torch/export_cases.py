@@ -32,8 +32,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT / "tests/recorders"))
+sys.path.insert(0, str(ROOT / "tests/shadow_recorded"))
 import case_models  # noqa: E402
 import gpuplan_export  # noqa: E402
+import models as recorded_models  # noqa: E402
 import nasty_models  # noqa: E402
 
 COLUMNS = ["case", "recording", "runs", "runs equal to the hand-written spec", "figures", "figures equal", "runs equal to what was recorded",
@@ -137,12 +139,12 @@ CASES: Dict[str, Case] = {
     "googlenet": vision("googlenet", aux_logits=False, init_weights=False),
     "fcn_resnet50": segmentation("fcn_resnet50"),
     "vit_b_16_sdpa": vision("vit_b_16"),
-    "mlp": with_targets(case_models.mlp, lambda b: (zeros(b, 784), labels(b))),
-    "lenet": with_targets(case_models.lenet, images(28, 1)),
-    "conv_chain": mean_of_output(case_models.conv_chain, lambda b: zeros(b, 3, 26, 26)),
-    "wide_4096": with_targets(lambda: case_models.wide(4096), lambda b: (zeros(b, 1024), labels(b))),
-    "embed_classifier": with_targets(case_models.EmbeddingClassifier, lambda b: (labels(b, 64), labels(b))),
-    "unet_small": with_targets(case_models.UNet, lambda b: (zeros(b, 3, 128, 128), labels(b, 128, 128))),
+    "mlp": with_targets(recorded_models.mlp, lambda b: (zeros(b, 784), labels(b))),
+    "lenet": with_targets(recorded_models.lenet, images(28, 1)),
+    "conv_chain": mean_of_output(recorded_models.conv_chain, lambda b: zeros(b, 3, 26, 26)),
+    "wide_4096": with_targets(recorded_models.wide_4096, lambda b: (zeros(b, 1024), labels(b))),
+    "embed_classifier": with_targets(recorded_models.EmbeddingClassifier, lambda b: (labels(b, 64), labels(b))),
+    "unet_small": with_targets(recorded_models.UNet, lambda b: (zeros(b, 3, 128, 128), labels(b, 128, 128))),
     "toy_mul_mean": mean_of_output(case_models.MulMean, lambda b: zeros(b, 256, 256, 64).requires_grad_()),
     "ex1_linear_chain": mean_of_output(lambda: case_models.linear_chain([128, 64, 32, 16, 8, 4, 5], False), lambda b: zeros(b, 15)),
     "ex2_linear_relu_chain": mean_of_output(lambda: case_models.linear_chain([128, 64, 32, 16], True), lambda b: zeros(b, 16)),
