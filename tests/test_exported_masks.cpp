@@ -10,6 +10,7 @@
 
 #include "estimator/graph/build.h"
 #include "tests/lower_calls.h"
+#include "tests/readings.h"
 #include "tests/test_spec.h"
 #include "tests/zoo_models.h"
 
@@ -53,12 +54,6 @@ Report planned(const std::string& run) {
   c.mode = mode == "infer" ? Mode::infer : Mode::train;
   c.loop = Loop::function;
   return plan_spec("tests/exported/masks/" + spec, c, "h200", {{"padded", padded}});
-}
-
-void check_equal(const Reading& got, const Reading& expected) {
-  CHECK_EQ(got.requested_bytes, expected.requested_bytes);
-  CHECK_EQ(got.allocated_bytes, expected.allocated_bytes);
-  CHECK_EQ(got.reserved_bytes, expected.reserved_bytes);
 }
 
 }  // namespace

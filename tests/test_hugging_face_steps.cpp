@@ -14,6 +14,7 @@
 #include "estimator/plan.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tests/readings.h"
 #include "tools/importers/hugging_face.h"
 #include "tools/read_source.h"
 
@@ -57,12 +58,6 @@ Report planned(const std::string& model, bool infers) {
   if (spec->text.find("\n  target: ") != std::string::npos) options.set.push_back({"target", 32});
   static const Gpu h200 = read_gpu(*read_file_source(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/h200.yaml"));
   return plan(read_model(spec, options), make_catalog(), run, &h200);
-}
-
-void check_equal(const Reading& got, const Reading& expected) {
-  CHECK_EQ(got.requested_bytes, expected.requested_bytes);
-  CHECK_EQ(got.allocated_bytes, expected.allocated_bytes);
-  CHECK_EQ(got.reserved_bytes, expected.reserved_bytes);
 }
 
 }  // namespace

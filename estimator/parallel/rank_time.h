@@ -20,7 +20,8 @@ struct RankTime {
 
 /// Of each row what is not hidden behind the phase that it runs beside. Rows beside the same phase share its time in
 /// their order, for they share the link; those in buckets are the only ones beside theirs. Every row's seconds must be
-/// known. `backward_ends`: TimedStep's, of the schedule whose steps buckets name.
+/// known. `backward_ends`: TimedStep's, of the schedule whose steps buckets name; without them rows in buckets are as
+/// rows all along the phase.
 std::vector<double> exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& time,
                                     std::span<const double> backward_ends = {});
 
