@@ -10,6 +10,7 @@
 #include "estimator/graph/glob.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
+#include "estimator/graph/repeated_blocks.h"
 #include "estimator/graph/scope.h"
 
 namespace gpuplan {
@@ -178,6 +179,7 @@ class Walker {
     const TensorId there = entry_given(node, own_path, given.all(), scope, frozen);
     inputs_.leave_out(within);
     layers_.drop_runs_since(before);
+    blocks_.forget();
     inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
     if (!node.name.empty()) scope.name(own_path, {y, nullptr, true}, {there, last_many_});
@@ -207,8 +209,38 @@ class Walker {
 
   TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope&,
                bool frozen) {
+    const bool in_checkpoint = in_checkpoint_;
+    const bool checkpointed = !in_checkpoint && is_checkpointed(node.checkpoint, path);
+    const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint};
+    if (repeats_blocks() && repeat(call)) return repeated_;
+    const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
+    const TensorId y = run_block(call);
+    if (repeats_blocks())
+      blocks_.remember(call, begin, layers_.looks_around(), y,
+                       many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
+    return y;
+  }
+
+  // Adapters and checkpoints are chosen by the paths of modules, and an entry of the other mode is taken back.
+  bool repeats_blocks() const {
+    return !model_.lora && run_.checkpoint.kind != CheckpointConfig::Kind::glob && !inputs_.leaves_out();
+  }
+
+  bool repeat(const BlockCall& call) {
+    const RepeatedBlocks::Result* again = blocks_.repeat(call, layers_.looks_around());
+    if (again == nullptr) return false;
+    for (std::int32_t i = again->casts.first; i < again->casts.second; ++i)
+      layers_.know_cast(graph_.autocast_casts[static_cast<std::size_t>(i)]);
+    many_ = nullptr;
+    if (!again->several.empty())
+      many_ = several_.emplace_back(std::make_unique<std::vector<TensorId>>(again->several)).get();
+    repeated_ = again->first;
+    return true;
+  }
+
+  TensorId run_block(const BlockCall& call) {
+    const auto& [block, path, inputs, frozen, checkpointed, in_checkpoint] = call;
     const Stored before = stored();
-    const bool checkpointed = !in_checkpoint_ && is_checkpointed(node.checkpoint, path);
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(inputs);
     Scope scope(path, inputs);
@@ -321,6 +353,8 @@ class Walker {
   const RunConfig& run_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<ConstructionOrder> orders_;
+  RepeatedBlocks blocks_{graph_, orders_};
+  TensorId repeated_ = kNone;  // what the block repeated last hands on
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false;
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several

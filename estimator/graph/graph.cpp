@@ -42,8 +42,12 @@ void Graph::reserve(std::size_t layers_expected) {
   model_storage.reserve(3 * n);
 }
 
+void Graph::require_operands(std::size_t more) const {
+  if (more > kMaxOperands - operands.size()) throw Error("the model has too many operands");
+}
+
 Range Graph::append_operands(std::span<const std::int32_t> ids) {
-  if (ids.size() > kMaxOperands - operands.size()) throw Error("the model has too many operands");
+  require_operands(ids.size());
   const auto begin = static_cast<std::int32_t>(operands.size());
   for (const std::int32_t id : ids) operands.push_back(id);  // one to three mostly
   return {begin, static_cast<std::int32_t>(operands.size())};

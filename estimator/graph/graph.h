@@ -240,7 +240,8 @@ struct Graph {
     strides.push_back(s);
     return static_cast<std::int32_t>(strides.size()) - 1;
   }
-  /// Throws Error when the graph gets too large for its indices.
+  /// Throws Error when so many more make the graph too large for its indices; append_operands asks for itself.
+  void require_operands(std::size_t more) const;
   Range append_operands(std::span<const std::int32_t> ids);
   Range append_numbers(std::span<const double> values);
 };

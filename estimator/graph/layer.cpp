@@ -170,6 +170,7 @@ void LayerBuilder::keep_with_output(TensorId t) {
 
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
 void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
+  ++looks_around_;
   if (before(kMaskedTruncatedNormal)) return;
   std::vector<std::int64_t>& program = graph_.initialization;
   for (const ParameterTensor& p : graph_.parameters) {
@@ -366,6 +367,14 @@ TensorId LayerBuilder::autocast_fp32(TensorId t) {
 
 void LayerBuilder::forget_cast(TensorId weight, TensorId first) {
   if (const auto it = cast_cache_.find(weight); it != cast_cache_.end() && it->second >= first) cast_cache_.erase(it);
+}
+
+void LayerBuilder::know_cast(TensorId cast) {
+  const auto makes = [&](const Op& op) {
+    return op.writes.begin != op.writes.end && graph_.operands[static_cast<std::size_t>(op.writes.begin)] == cast;
+  };
+  const auto op = std::ranges::find_if(graph_.forward_ops.rbegin(), graph_.forward_ops.rend(), makes);
+  cast_cache_.emplace(graph_.operands[static_cast<std::size_t>(op->reads.begin)], cast);
 }
 
 void LayerBuilder::end_autocast() {

@@ -268,6 +268,10 @@ class LayerBuilder {
   void end_autocast();
   /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
   void forget_cast(TensorId weight, TensorId first);
+  /// Puts a weight's cast that another one appended to the graph into autocast's cache.
+  void know_cast(TensorId cast);
+  /// How many calls so far went by more than their arguments and inputs.
+  std::size_t looks_around() const { return looks_around_; }
 
   /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
   NodeBuilder node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs);
@@ -313,6 +317,7 @@ class LayerBuilder {
   const RunConfig& run_;
   const Gpu& gpu_;
   Call call_;
+  std::size_t looks_around_ = 0;
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
   std::vector<Bound> bound_;

@@ -45,6 +45,9 @@ class LayerWriter {
   Written written() const;
   /// Takes back what was run since then; parameters and buffers stay, constants go.
   void drop_runs_since(const Written& then);
+  /// See LayerBuilder.
+  std::size_t looks_around() const { return builder_.looks_around(); }
+  void know_cast(TensorId cast) { builder_.know_cast(cast); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
 
