@@ -7,9 +7,12 @@
 #include <set>
 #include <sstream>
 
+#include "estimator/plan_rank.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/rent_job.h"
 #include "estimator/report/sweep_table.h"
+#include "estimator/time_rank.h"
+#include "layers/catalog.h"
 #include "tests/json_schema.h"
 #include "tests/zoo_models.h"
 #include "tools/money.h"
@@ -135,6 +138,58 @@ TEST_CASE("a variable of the model is swept too, and one that it has not is an e
   SweepPoints wrong = points({"set.clases=10"});
   CHECK(says(wrong.plan_point(0).error, "no variable \"clases\""));
   CHECK_THROWS_AS(wrong.throw_reason(0), Error);
+}
+
+TEST_CASE("a point of several GPUs is the plan of a rank") {
+  RunOptions base;
+  base.model = "zoo:resnet18";
+  base.batch = "16";
+  base.gpu = "h100";
+  SweepPoints sweep(base, {read_swept_flag("gpus=2,4"), read_swept_flag("zero=ddp,fsdp")});
+  CHECK_EQ(sweep.names(), Words{"gpus", "zero"});
+  RunOptions reads;
+  reads.model = base.model;
+  const Model model = load_model(reads);
+  RunConfig run;
+  run.batch = 16;
+  const Gpu gpu = *gpu_called("h100");
+  for (std::size_t point = 0; point < sweep.count(); ++point) {
+    const SweepRow row = sweep.plan_point(point);
+    REQUIRE_EQ(row.error, "");
+    SeveralGpusOptions several;
+    several.gpus = row.values[0];
+    several.zero = row.values[1];
+    const Strategy strategy = *strategy_of(several);
+    const RankPlan rank = plan_rank(model, make_catalog(), run, strategy, topology_of(several, gpu), &gpu);
+    const auto time = time_rank(model, make_catalog(), run, strategy, rank.communication, gpu, HostCopy::pinned);
+    CHECK_EQ(row.figures->device_bytes, rank.report.peak.device_bytes);
+    CHECK_EQ(row.figures->step_flops, rank.report.compute.step_flops);
+    CHECK_EQ(row.figures->step_seconds.value_or(0), time->step.seconds());
+    CHECK_EQ(row.figures->samples_per_second.value_or(0), 16 / time->step.seconds());
+    CHECK_EQ(row.figures->communication_seconds.value_or(-1), time->step.communication_seconds);
+    CHECK_EQ(row.figures->scaling_efficiency.value_or(0), time->efficiency());
+  }
+  // DDP of four: 3/2 of the gradients of 11,689,512 parameters, and the buffers of 20 batch norms of 4,800 channels,
+  // two numbers each and a count.
+  CHECK_EQ(sweep.plan_point(2).figures->sent_bytes.value_or(0), 11'689'512 * 4 * 3 / 2 + 4'800 * 2 * 4 + 20 * 8);
+}
+
+TEST_CASE("a sweep over GPUs says which points cannot be shared, and which values no point can use") {
+  RunOptions base;
+  base.model = "zoo:resnet18";
+  SweepPoints sweep(base, {read_swept_flag("batch=2,4"), read_swept_flag("gpus=1:4:x2")});
+  CHECK_EQ(sweep.count(), 6);
+  CHECK(says(sweep.plan_point(2).error, "a batch of 2 is not shared by 4 ranks"));
+  REQUIRE(sweep.plan_point(5).figures.has_value());
+  CHECK_FALSE(sweep.plan_point(5).figures->communication_seconds.has_value());  // no GPU, no link
+  CHECK_EQ(sweep.plan_point(0).figures->sent_bytes.value_or(-1), 0);
+  CHECK(says(error_of([] { (void)points({"batch=2,4", "gpus=1,8"}); }), "not shared by 8 ranks"));
+  CHECK(says(error_of([] { (void)points({"zero=ddp,fsdp"}); }), "--zero is about several GPUs"));
+  CHECK(says(error_of([] { (void)points({"gpus=2", "batch=2", "zero=ddp,fspd"}); }), "did you mean \"fsdp\""));
+  CHECK(says(error_of([] { (void)points({"gpuss=2"}); }), "did you mean \"gpu"));
+  SeveralGpusOptions two;
+  two.gpus = "2";
+  CHECK(says(error_of([&] { (void)SweepPoints(base, {read_swept_flag("gpus=2,4")}, two); }), "contradict"));
 }
 
 TEST_CASE("lines of a sweep hold to their schema") {

@@ -35,21 +35,34 @@ DataParallel data_parallel_kind(const std::string& word) {
                                {"fsdp", DataParallel::fsdp}});
 }
 
-void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
+namespace {
+
+void add_flag(CLI::App& command, const char* name, std::string& value, const char* type, const char* text) {
+  command.add_option(name, value, text)->type_name(type)->group("Several GPUs");
+}
+
+}  // namespace
+
+void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool lists) {
   const auto add = [&](const char* name, std::string& value, const char* type, const char* text) {
-    command.add_option(name, value, text)->type_name(type)->group("Several GPUs");
+    add_flag(command, name, value, type, text);
   };
-  add("--gpus", o.gpus, "N", "Plans one rank of so many; --batch is the whole step's");
-  add("--zero", o.zero, "0|1|2|3|ddp|fsdp",
+  add("--gpus", o.gpus, lists ? "N,..." : "N", "Plans one rank of so many; --batch is the whole step's");
+  add("--zero", o.zero, lists ? "0|1|2|3|ddp|fsdp,..." : "0|1|2|3|ddp|fsdp",
       "What ranks share: DDP (0, the default), ZeroRedundancyOptimizer (1), DeepSpeed's stages (2, 3), FSDP2");
   add("--rank", o.rank, "N", "Which rank, 0 unless given; the last ones may have less");
   add("--wrap", o.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
-  add("--tp", o.tensor, "N", "Ranks that share each layer of a GPT (Megatron-LM); prints what each stage takes");
-  add("--pp", o.pipeline, "N", "Stages of its layers, 1F1B over --micro-batches");
   add("--gpus-per-node", o.gpus_per_node, "N", "GPUs that NVLink or PCIe connects, 8 unless given");
   add("--network", o.network, "GBPS", "Of a node, Gbit/s in one direction, all its adapters together");
+}
+
+void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
+  add_data_parallel_options(command, o);
+  add_flag(command, "--tp", o.tensor, "N",
+           "Ranks that share each layer of a GPT (Megatron-LM); prints what each stage takes");
+  add_flag(command, "--pp", o.pipeline, "N", "Stages of its layers, 1F1B over --micro-batches");
 }
 
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {

@@ -25,6 +25,9 @@ DataParallel data_parallel_kind(const std::string& word);
 /// How many GPUs a step may be spread over.
 constexpr std::int64_t kMostGpus = 1 << 20;
 
+/// Those of data parallelism; --gpus and --zero take lists where the command plans more than one step.
+void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& options, bool lists = false);
+/// The same with --tp and --pp.
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& options);
 /// Nothing for one GPU. Throws Error (usage) for values that are not understood and for flags without --gpus.
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& options);

@@ -21,6 +21,7 @@ namespace {
 struct SweepOptions {
   RunOptions run;
   OutputOptions output;
+  SeveralGpusOptions several;
   std::vector<std::string> over;
   std::string shard, jobs;
 };
@@ -146,13 +147,25 @@ class Sweep {
   std::vector<SweepRow> rows_;
 };
 
-int run_sweep(const SweepOptions& options) {
+// "--gpus 1,2,4,8" is swept as "--over gpus=1,2,4,8" is.
+void take_lists(SweepOptions& options) {
+  const auto take = [&](const char* name, std::string& value) {
+    if (value.find_first_of(",:") == std::string::npos) return;
+    options.over.push_back(name + ("=" + value));
+    value.clear();
+  };
+  take("gpus", options.several.gpus);
+  take("zero", options.several.zero);
+}
+
+int run_sweep(SweepOptions options) {
   refuse_learned_trace(options.run.model);
+  take_lists(options);
   if (options.over.empty())
     throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
   std::vector<SweptFlag> flags;
   for (const std::string& text : options.over) flags.push_back(read_swept_flag(text));
-  SweepPoints points(options.run, std::move(flags));
+  SweepPoints points(options.run, std::move(flags), options.several);
   return Sweep(options, points).run();
 }
 
@@ -168,6 +181,7 @@ void add_sweep_command(CLI::App& app, int& exit_code) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--shard", options->shard, "Only this part of the points, as in 1/16")->type_name("N/COUNT");
   command->add_option("-j,--jobs", options->jobs, "Threads (one a core)")->type_name("N");
+  add_data_parallel_options(*command, options->several, true);
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] {
     take_json_lines(options->output);

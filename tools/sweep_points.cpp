@@ -5,6 +5,7 @@
 
 #include "estimator/device/arithmetic.h"
 #include "estimator/integers.h"
+#include "estimator/parallel/rank_share.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "layers/catalog.h"
@@ -13,8 +14,8 @@
 
 namespace gpuplan {
 
-SweepPoints::SweepPoints(RunOptions base, std::vector<SweptFlag> flags)
-    : base_(std::move(base)), flags_(std::move(flags)) {
+SweepPoints::SweepPoints(RunOptions base, std::vector<SweptFlag> flags, SeveralGpusOptions several)
+    : base_{std::move(base), std::move(several)}, flags_(std::move(flags)) {
   refuse_given_flags();
   std::int64_t count = 1;
   for (const SweptFlag& flag : flags_) count = checked_mul(count, static_cast<std::int64_t>(flag.values.size()));
@@ -23,14 +24,15 @@ SweepPoints::SweepPoints(RunOptions base, std::vector<SweptFlag> flags)
   load_gpus();
 }
 
-void SweepPoints::refuse_given_flags() const {
+void SweepPoints::refuse_given_flags() {
   for (std::size_t i = 0; i < flags_.size(); ++i) {
     const std::string& name = flags_[i].name;
-    if (const std::string given = flag_value(base_, name); !given.empty())
+    const std::string* const several = several_gpus_flag(base_.several, name);
+    if (const std::string given = several != nullptr ? *several : flag_value(base_.run, name); !given.empty())
       throw Error("--over " + name + " and a " + name + " of " + given + " contradict each other", ErrorKind::usage);
     for (std::size_t k = 0; k < i; ++k)
       if (flags_[k].name == name) throw Error("--over " + name + " is given twice", ErrorKind::usage);
-    if (base_.model == "-" && changes_model(name))
+    if (base_.run.model == "-" && changes_model(name))
       throw Error("--over " + name + " reads the model again for each value: put it into a file", ErrorKind::usage);
   }
 }
@@ -48,10 +50,15 @@ std::vector<std::string> SweepPoints::values_of(std::size_t point) const {
   return values;
 }
 
-RunOptions SweepPoints::options_of(std::size_t point) const {
-  RunOptions options = base_;
+SweepPoints::PointOptions SweepPoints::options_of(std::size_t point) const {
+  PointOptions options = base_;
   const std::vector<std::string> values = values_of(point);
-  for (std::size_t i = 0; i < flags_.size(); ++i) set_flag(options, flags_[i].name, values[i]);
+  for (std::size_t i = 0; i < flags_.size(); ++i) {
+    if (std::string* const several = several_gpus_flag(options.several, flags_[i].name))
+      *several = values[i];
+    else
+      set_flag(options.run, flags_[i].name, values[i]);
+  }
   return options;
 }
 
@@ -65,9 +72,10 @@ void SweepPoints::check_values(std::size_t flag) const {
     std::optional<Error> first;
     for (std::size_t other = 0; other < std::min(count_ / values, kTries); ++other) {
       try {
-        const RunOptions options = options_of((other / inner * values + v) * inner + other % inner);
-        (void)run_config(options);
-        (void)host_copy(options);
+        const PointOptions options = options_of((other / inner * values + v) * inner + other % inner);
+        const RunConfig run = run_config(options.run);
+        (void)host_copy(options.run);
+        if (const std::optional<Strategy> strategy = strategy_of(options.several)) (void)run_of_rank(run, *strategy);
         first.reset();
         break;
       } catch (const Error& error) {
@@ -85,7 +93,7 @@ void SweepPoints::load_gpus() {
     if (const std::optional<Gpu> gpu = load_gpu(options))
       gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value(), text});
   };
-  add(base_.gpu);
+  add(base_.run.gpu);
   for (const SweptFlag& flag : flags_)
     if (flag.name == "gpu") std::ranges::for_each(flag.values, add);
   for (auto at = gpus_.begin(); at != gpus_.end(); ++at) {
@@ -130,23 +138,36 @@ bool SweepPoints::has_times(const RunOptions& options) const {
   return !options.gpu.empty() && !gpus_.at(options.gpu).is_limit;
 }
 
-SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
-  const RunOptions options = options_of(point);
-  const RunConfig run = run_config(options);
-  if (!group.model) group.model = model_of(options);
-  const SweptGpu* const on = options.gpu.empty() ? nullptr : &gpus_.at(options.gpu);
-  if (on != nullptr) refuse_arithmetic(run, on->gpu);
+PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig& run, const SweptGpu* on,
+                                    Group& group) const {
+  const Gpu* const gpu = on == nullptr ? nullptr : &on->gpu;
+  const bool timed = has_times(options.run);
+  const HostCopy copy = host_copy(options.run);
+  if (const std::optional<Strategy> strategy = strategy_of(options.several)) {
+    const Topology topology = topology_of(options.several, gpu == nullptr ? std::nullopt : std::optional(*gpu));
+    return rank_figures(*group.model, make_catalog(), run, *strategy, topology, gpu,
+                        timed ? std::optional(copy) : std::nullopt);
+  }
   if (!group.step)
-    group.step.emplace(*group.model, make_catalog(), run, on == nullptr ? assumed_gpu() : on->gpu, group.timed);
-  PlannedFigures planned = group.step->figures(on == nullptr ? nullptr : &on->gpu);
-  if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
-  if (options.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
-  if (has_times(options)) {
-    if (const std::optional<StepTime> time = group.step->time(on->gpu, host_copy(options))) {
+    group.step.emplace(*group.model, make_catalog(), run, gpu == nullptr ? assumed_gpu() : *gpu, group.timed);
+  PlannedFigures planned = group.step->figures(gpu);
+  if (timed)
+    if (const std::optional<StepTime> time = group.step->time(*gpu, copy)) {
       planned.figures.step_seconds = time->seconds();
       planned.figures.samples_per_second = static_cast<double>(time->samples) / time->seconds();
     }
-  }
+  return planned;
+}
+
+SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
+  const PointOptions options = options_of(point);
+  const RunConfig run = run_config(options.run);
+  if (!group.model) group.model = model_of(options.run);
+  const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
+  if (on != nullptr) refuse_arithmetic(run, on->gpu);
+  PlannedFigures planned = this->planned(options, run, on, group);
+  if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
+  if (options.run.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
   if (planned.warnings.empty()) return planned.figures;
   const std::lock_guard lock(mutex_);
   for (const std::string& warning : planned.warnings) ++warnings_[warning];
@@ -155,7 +176,7 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
 
 std::vector<SweepRow> SweepPoints::plan_points(std::span<const std::size_t> points) {
   Group group;
-  group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point)); });
+  group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point).run); });
   std::vector<SweepRow> rows;
   for (const std::size_t point : points) {
     SweepRow& row = rows.emplace_back();

@@ -19,7 +19,7 @@ class SweepPoints {
  public:
   /// Throws Error (usage) for a flag that is given besides being swept, for values that no combination can use, and
   /// for more points than can be counted.
-  SweepPoints(RunOptions base, std::vector<SweptFlag> flags);
+  SweepPoints(RunOptions base, std::vector<SweptFlag> flags, SeveralGpusOptions several = {});
 
   std::size_t count() const { return count_; }
   std::vector<std::string> names() const;
@@ -55,16 +55,22 @@ class SweepPoints {
     bool timed = false;
   };
 
+  struct PointOptions {
+    RunOptions run;
+    SeveralGpusOptions several;
+  };
+
   std::vector<std::string> values_of(std::size_t point) const;
-  RunOptions options_of(std::size_t point) const;
-  void refuse_given_flags() const;
+  PointOptions options_of(std::size_t point) const;
+  void refuse_given_flags();
   void check_values(std::size_t flag) const;
   void load_gpus();
   std::shared_ptr<const Model> model_of(const RunOptions& options);
   SweepFigures figures_of(std::size_t point, Group& group);
+  PlannedFigures planned(const PointOptions& options, const RunConfig& run, const SweptGpu* on, Group& group) const;
   bool has_times(const RunOptions& options) const;
 
-  RunOptions base_;
+  PointOptions base_;
   std::vector<SweptFlag> flags_;
   std::size_t count_ = 1;
   std::map<std::string, SweptGpu> gpus_;  // by what --gpu calls them

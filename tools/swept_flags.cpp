@@ -54,6 +54,20 @@ constexpr std::array<Flag, 30> kFlags = {{{"batch", &RunOptions::batch, Kind::nu
                                           {"weights", &RunOptions::weights},
                                           {"cache", &RunOptions::cache}}};
 
+struct SeveralGpusFlag {
+  std::string_view name;
+  std::string SeveralGpusOptions::*value;
+  Kind kind = Kind::word;
+};
+
+constexpr std::array<SeveralGpusFlag, 6> kSeveralGpusFlags = {
+    {{"gpus", &SeveralGpusOptions::gpus, Kind::number},
+     {"zero", &SeveralGpusOptions::zero},
+     {"rank", &SeveralGpusOptions::rank, Kind::number},
+     {"gpus-per-node", &SeveralGpusOptions::gpus_per_node, Kind::number},
+     {"network", &SeveralGpusOptions::network, Kind::number},
+     {"wrap", &SeveralGpusOptions::wrap}}};
+
 constexpr std::string_view kVariable = "set.";
 
 // By any of its names, the first of those that mean the same.
@@ -62,9 +76,21 @@ const Flag* find_flag(std::string_view name) {
   return flag == kFlags.end() ? nullptr : &*std::ranges::find(kFlags, flag->value, &Flag::value);
 }
 
+const SeveralGpusFlag* find_several_gpus_flag(std::string_view name) {
+  const auto flag = std::ranges::find(kSeveralGpusFlags, name, &SeveralGpusFlag::name);
+  return flag == kSeveralGpusFlags.end() ? nullptr : &*flag;
+}
+
 bool takes_numbers(std::string_view name) {
+  if (const SeveralGpusFlag* const several = find_several_gpus_flag(name)) return several->kind == Kind::number;
   const Flag* const flag = find_flag(name);
   return flag == nullptr || flag->kind == Kind::number;  // of a variable otherwise
+}
+
+std::vector<std::string> swept_names() {
+  std::vector<std::string> names = swept_run_names();
+  for (const SeveralGpusFlag& flag : kSeveralGpusFlags) names.emplace_back(flag.name);
+  return names;
 }
 
 Error bad_values(const std::string& text, const std::string& why) {
@@ -142,7 +168,7 @@ SweptFlag read_swept_flag(const std::string& text) {
   const bool is_variable = flag.name.starts_with(kVariable) && flag.name.size() > kVariable.size();
   if (const Flag* const known = find_flag(flag.name))
     flag.name = known->name;
-  else if (!is_variable)
+  else if (!is_variable && find_several_gpus_flag(flag.name) == nullptr)
     throw no_such_flag(text, flag.name);
   const std::string_view list = std::string_view(text).substr(equals + 1);
   for (std::size_t from = 0; from <= list.size();) {
@@ -195,12 +221,17 @@ std::vector<std::pair<std::string, std::string>> given_flags(const RunOptions& o
   return given;
 }
 
-bool changes_model(const std::string& name) {
-  const Flag* const flag = find_flag(name);
-  return flag == nullptr || flag->of_model;
+std::string* several_gpus_flag(SeveralGpusOptions& options, const std::string& name) {
+  const SeveralGpusFlag* const flag = find_several_gpus_flag(name);
+  return flag == nullptr ? nullptr : &(options.*flag->value);
 }
 
-std::vector<std::string> swept_names() {
+bool changes_model(const std::string& name) {
+  const Flag* const flag = find_flag(name);
+  return flag == nullptr ? name.starts_with(kVariable) : flag->of_model;
+}
+
+std::vector<std::string> swept_run_names() {
   std::vector<std::string> names;
   for (const Flag& flag : kFlags) names.emplace_back(flag.name);
   return names;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/run_options.h"
+#include "tools/several_gpus.h"
 
 namespace gpuplan {
 
@@ -26,6 +27,8 @@ constexpr std::size_t kMostValues = 100'000;
 void set_flag(RunOptions& options, const std::string& name, const std::string& value);
 /// The value of the flag as the options have it; "" where it is not given.
 std::string flag_value(const RunOptions& options, const std::string& name);
+/// Where the options of several GPUs have the flag of that name; null: it is none of theirs.
+std::string* several_gpus_flag(SeveralGpusOptions& options, const std::string& name);
 /// The first of a flag's names: "precision" of "dtype".
 std::string first_flag_name(const std::string& name);
 /// Those flags that are given, each under its first name, with their values; variables are not among them.
@@ -33,8 +36,8 @@ std::vector<std::pair<std::string, std::string>> given_flags(const RunOptions& o
 /// Whether the flag decides what the model is, rather than how it is run.
 bool changes_model(const std::string& name);
 
-/// The names that --over takes, set.NAME left out.
-std::vector<std::string> swept_names();
+/// The names of flags of a run that --over takes, set.NAME left out.
+std::vector<std::string> swept_run_names();
 
 /// A part of the points of a sweep: those whose number has this remainder.
 struct Shard {

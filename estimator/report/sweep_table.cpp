@@ -38,6 +38,10 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   const bool timed =
       std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->step_seconds.has_value(); });
   if (timed) columns.insert(columns.end(), {right, right});
+  const bool shared =
+      std::ranges::any_of(rows, [](const SweepRow& r) { return r.figures && r.figures->sent_bytes.has_value(); });
+  if (shared) columns.push_back(right);
+  if (shared && timed) columns.insert(columns.end(), {right, right});
   columns.insert(columns.end(), {right, left});
   TextTable table(columns);
   std::vector<std::string> heading(names.begin(), names.end());
@@ -45,6 +49,8 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   if (limited) heading.emplace_back("fits");
   heading.emplace_back("per step");
   if (timed) heading.insert(heading.end(), {"step", "samples/s"});
+  if (shared) heading.emplace_back("a rank sends");
+  if (shared && timed) heading.insert(heading.end(), {"waited for", "scaling"});
   heading.emplace_back("peak at");
   table.row(heading);
   for (const SweepRow& r : rows) {
@@ -58,6 +64,11 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
       if (timed) {
         cells.push_back(f.step_seconds ? format_seconds(*f.step_seconds) : "");
         cells.push_back(f.samples_per_second ? format_figure(*f.samples_per_second) : "");
+      }
+      if (shared) cells.push_back(f.sent_bytes ? styled_bytes(*f.sent_bytes, style) : "");
+      if (shared && timed) {
+        cells.push_back(f.communication_seconds ? format_seconds(*f.communication_seconds) : "");
+        cells.push_back(f.scaling_efficiency ? format_figure(100 * *f.scaling_efficiency) + " %" : "");
       }
       cells.push_back(place(f));
     } else {
@@ -84,11 +95,14 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
   line["where"] = figure([](const SweepFigures& f) { return f.where; });
   line["step_flops"] = figure([](const SweepFigures& f) { return f.step_flops; });
-  const auto known = [&](const std::optional<double> SweepFigures::*of) {
+  const auto known = [&](const auto SweepFigures::*of) {
     return r.figures && (*r.figures).*of ? Json(*((*r.figures).*of)) : Json(nullptr);
   };
   line["step_seconds"] = known(&SweepFigures::step_seconds);
   line["samples_per_second"] = known(&SweepFigures::samples_per_second);
+  line["sent_bytes"] = known(&SweepFigures::sent_bytes);
+  line["communication_seconds"] = known(&SweepFigures::communication_seconds);
+  line["scaling_efficiency"] = known(&SweepFigures::scaling_efficiency);
   line["error"] = r.error.empty() ? Json(nullptr) : Json(r.error);
   return line;
 }
@@ -141,6 +155,9 @@ std::string sweep_json_schema() {
                            {"step_flops", nullable("integer")},
                            {"step_seconds", nullable("number")},
                            {"samples_per_second", nullable("number")},
+                           {"sent_bytes", nullable("integer")},
+                           {"communication_seconds", nullable("number")},
+                           {"scaling_efficiency", nullable("number")},
                            {"error", nullable("string")}});
 }
 
@@ -149,11 +166,12 @@ std::string sweep_csv_heading(std::span<const std::string> names) {
   for (const std::string& name : names) out += "," + csv_field(name);
   return out +
          ",peak_allocated_bytes,peak_reserved_bytes,device_bytes,usable_bytes,fits,retries,phase,where,step_flops,"
-         "error,step_seconds,samples_per_second\n";
+         "error,step_seconds,samples_per_second,sent_bytes,communication_seconds,scaling_efficiency\n";
 }
 
 std::string sweep_csv_lines(std::span<const SweepRow> rows) {
   std::string out;
+  const auto number = [](const std::optional<double>& value) { return value ? number_text(*value) : ""; };
   for (const SweepRow& r : rows) {
     out += std::to_string(r.point);
     for (const std::string& value : r.values) out += "," + csv_field(value);
@@ -163,10 +181,11 @@ std::string sweep_csv_lines(std::span<const SweepRow> rows) {
       const bool limited = f.usable_bytes > 0;
       out += limited ? "," + std::to_string(f.usable_bytes) + (f.fits ? ",true," : ",false,") : ",,,";
       out += std::to_string(f.retries) + "," + std::string(name_of(f.phase)) + "," + csv_field(f.where) + "," +
-             std::to_string(f.step_flops) + ",," + (f.step_seconds ? number_text(*f.step_seconds) : "") + "," +
-             (f.samples_per_second ? number_text(*f.samples_per_second) : "") + "\n";
+             std::to_string(f.step_flops) + ",," + number(f.step_seconds) + "," + number(f.samples_per_second) + "," +
+             (f.sent_bytes ? std::to_string(*f.sent_bytes) : "") + "," + number(f.communication_seconds) + "," +
+             number(f.scaling_efficiency) + "\n";
     } else {
-      out += ",,,,,,,,,," + csv_field(r.error) + ",,\n";
+      out += ",,,,,,,,,," + csv_field(r.error) + ",,,,,\n";
     }
   }
   return out;

@@ -22,7 +22,11 @@ struct SweepFigures {
   std::string where;                         // the layer, or operation, of the peak
   std::int64_t step_flops = 0;               // of matrix products and convolutions
   std::optional<double> step_seconds;        // where a GPU is named and its rates are known
-  std::optional<double> samples_per_second;  // of the whole batch
+  std::optional<double> samples_per_second;  // of the whole batch, of all GPUs
+  // Of a rank of several GPUs, whose bytes, FLOPs and time are all of the above:
+  std::optional<std::int64_t> sent_bytes;       // by it, a step
+  std::optional<double> communication_seconds;  // of step_seconds: what nothing hides
+  std::optional<double> scaling_efficiency;     // of so many GPUs' throughput, the share that is left
   bool operator==(const SweepFigures&) const = default;
 };
 SweepFigures sweep_figures(const Report& report);

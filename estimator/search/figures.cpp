@@ -7,10 +7,12 @@
 #include "estimator/graph/build.h"
 #include "estimator/integers.h"
 #include "estimator/plan.h"
+#include "estimator/plan_rank.h"
 #include "estimator/report/make_report.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/step_parts.h"
 #include "estimator/time/step_time.h"
+#include "estimator/time_rank.h"
 #include "estimator/warnings.h"
 
 namespace gpuplan {
@@ -61,6 +63,23 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
 std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) const {
   if (on_host()) return std::nullopt;
   return step_time(graph_, passes_, step_update(graph_, passes_.schedules.front(), optimizer_), run_, gpu, copy);
+}
+
+PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                            const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed) {
+  RankPlan rank = plan_rank(model, catalog, run, strategy, topology, gpu);
+  PlannedFigures planned{sweep_figures(rank.report), std::move(rank.report.warnings)};
+  SweepFigures& f = planned.figures;
+  f.sent_bytes = 0;
+  for (const CommunicationRow& row : rank.communication) f.sent_bytes = checked_add(*f.sent_bytes, row.sent_bytes);
+  if (gpu == nullptr || !timed) return planned;
+  const auto time = time_rank(model, catalog, run, strategy, rank.communication, *gpu, *timed);
+  if (!time || time->step.seconds() <= 0) return planned;
+  f.step_seconds = time->step.seconds();
+  f.samples_per_second = static_cast<double>(run.batch) / time->step.seconds();
+  f.communication_seconds = time->step.communication_seconds;
+  f.scaling_efficiency = time->efficiency();
+  return planned;
 }
 
 PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu) {

@@ -8,6 +8,8 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
 #include "estimator/memory/placement.h"
+#include "estimator/parallel/collectives.h"
+#include "estimator/parallel/strategy.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/run_config.h"
 #include "estimator/schedule/passes.h"
@@ -49,6 +51,11 @@ class PlannedStep {
   Placement placement_;
   std::int64_t step_flops_ = 0;
 };
+
+/// Of plan_rank(model, catalog, run, strategy, topology, gpu), whose batch is the whole step's; with a copy of the
+/// batch also what time_rank() says, where it says something.
+PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
+                            const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed = std::nullopt);
 
 /// Of one GPU, or the one that is assumed.
 PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr);

@@ -49,7 +49,7 @@ const Setting* setting_of(const std::string& message, const Check& check) {
 
 RunKeys run_keys() {
   RunKeys keys;
-  for (const std::string& name : swept_names()) keys.emplace(name, first_flag_name(name));
+  for (const std::string& name : swept_run_names()) keys.emplace(name, first_flag_name(name));
   for (const std::string_view name : kSwitches) keys.emplace(name, name);
   for (const std::string_view name : kWords) keys.emplace(name, name);
   return keys;
