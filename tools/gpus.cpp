@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "estimator/device/find_gpu.h"
+#include "estimator/excerpt.h"
 #include "estimator/report/gpu_list.h"
-#include "estimator/report/text_table.h"
+#include "estimator/report/live_gpu_list.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
 #include "tools/run_options.h"
@@ -63,26 +64,34 @@ const Gpu* known(const std::vector<Gpu>& gpus, const std::string& name) {
   return named != gpus.end() ? &*named : find_gpu(gpus, name);
 }
 
+std::string render_live(std::span<const LiveGpuRow> rows, Format format) {
+  switch (format) {
+    case Format::json: return live_gpus_json(rows);
+    case Format::csv: return live_gpus_csv(rows);
+    case Format::md: return live_gpus_md(rows);
+    case Format::table: break;
+  }
+  return live_gpus_text(rows);
+}
+
 int run_live(const GpusOptions& options) {
   const std::vector<Gpu> gpus = gpu_table();
-  std::vector<Gpu> here;
-  TextTable table({TextTable::Align::right, TextTable::Align::left, TextTable::Align::right, TextTable::Align::right,
-                   TextTable::Align::left});
-  table.row({"", "GPU", "MiB", "free", "plan with"});
-  const auto mib = [](std::int64_t bytes) { return bytes > 0 ? format_count(bytes >> 20) : std::string("-"); };
+  std::vector<LiveGpuRow> rows;
   for (const LiveGpu& live : live_gpus()) {
+    LiveGpuRow& row = rows.emplace_back();
+    row.index = live.index;
+    row.slice = live.slice;
+    row.uuid = printable_text(live.uuid);
+    row.name = printable_text(live.name);
+    row.total_bytes = live.total_bytes;
+    row.free_bytes = live.free_bytes;
+    row.sliced = live.mig;
+    row.slices = live.slices;
     const Gpu* const gpu = live.name.empty() ? nullptr : known(gpus, live.name);
-    if (gpu != nullptr && !live.mig) here.push_back(*gpu);  // a slice is not the card
-    std::string flag = gpu != nullptr ? "--gpu " + gpu->name : "not known: gpuplan calibrate -o gpu.yaml";
-    if (live.name.empty()) flag = "nothing: the driver does not say what it is";
-    if (live.mig) flag = "the size of your MIG slice (nvidia-smi -L), as in --gpu \"9728 MiB\"";
-    table.row({std::to_string(live.index), live.name.empty() ? "?" : live.name, mib(live.total_bytes),
-               mib(live.free_bytes), flag});
+    if (gpu != nullptr && !live.mig && !live.slice) row.gpu = *gpu;  // a slice is not the card
   }
-  if (format_of(options.output) == Format::table && options.output.files.empty())
-    write_stdout(table.text());
-  else
-    show(here, false, options.output);
+  for (const OutputFile& file : files_of(options.output)) write_file(file.path, render_live(rows, file.format));
+  write_stdout(render_live(rows, format_of(options.output)));
   return 0;
 }
 

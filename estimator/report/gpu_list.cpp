@@ -4,21 +4,16 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "estimator/device/arithmetic.h"
-#include "estimator/market/csv.h"
+#include "estimator/report/gpu_json.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using gpus::Json, gpus::capability, gpus::gpu_json, gpus::joined;
 using enum TextTable::Align;
-
-std::string capability(const Gpu& gpu) {
-  return std::to_string(gpu.capability_major) + "." + std::to_string(gpu.capability_minor);
-}
 
 // fp16 and bf16 run at one rate wherever a GPU has both.
 std::optional<double> half_rate(const Datasheet& sheet) {
@@ -38,12 +33,6 @@ TextTable list_table(std::span<const Gpu> gpus, const std::string& unknown) {
                rate(sheet.nvlink_gb_s)});
   }
   return table;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
 }
 
 // Lines of at most `width` columns behind `indent`.
@@ -89,37 +78,6 @@ std::string memory_note(const Gpu& gpu) {
   if (gpu.cuda_total_bytes) return "as cudaMalloc can hand out";
   if (gpu.memory_assumed) return "assumed: 93 % of the label, less 3 %; no reading is published";
   return "assumed: nvidia-smi's " + format_count(gpu.memory_bytes >> 20) + " MiB less 3 %, 763 MiB at most";
-}
-
-Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
-Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json gpu_json(const Gpu& gpu) {
-  const Datasheet sheet = gpu.datasheet.value_or(Datasheet{});
-  Json rates = Json::object();
-  for (std::size_t r = 0; r < kRateNames.size(); ++r) rates[std::string(kRateNames[r])] = number(sheet.teraflops[r]);
-  return {{"name", gpu.name},
-          {"title", gpu.title},
-          {"aliases", gpu.aliases},
-          {"architecture", gpu.architecture},
-          {"chip", word(sheet.chip)},
-          {"compute_capability", capability(gpu)},
-          {"sm_count", gpu.sm_count},
-          {"memory_bytes", gpu.memory_assumed ? Json(nullptr) : Json(gpu.memory_bytes)},
-          {"cuda_total_bytes", number(gpu.cuda_total_bytes)},
-          {"usable_bytes", usable_bytes(gpu)},
-          {"memory_gib", gpu.datasheet ? Json(sheet.memory_gib) : Json(nullptr)},
-          {"memory_type", word(sheet.memory_type)},
-          {"bandwidth_gb_s", gpu.datasheet ? Json(sheet.bandwidth_gb_s) : Json(nullptr)},
-          {"l2_mib", number(sheet.l2_mib)},
-          {"teraflops", rates},
-          {"fp32_accumulate", word(sheet.fp32_accumulate)},
-          {"host_link_gb_s", number(sheet.host_link_gb_s)},
-          {"nvlink_gb_s", number(sheet.nvlink_gb_s)},
-          {"tdp_w", number(sheet.tdp_w)},
-          {"year", gpu.datasheet ? Json(sheet.year) : Json(nullptr)},
-          {"derived", sheet.derived},
-          {"source", word(sheet.source)}};
 }
 
 }  // namespace
@@ -170,33 +128,15 @@ std::string gpu_text(const Gpu& gpu, const TextStyle& style) {
 std::string gpu_list_json(std::span<const Gpu> gpus) {
   Json list = Json::array();
   for (const Gpu& gpu : gpus) list.push_back(gpu_json(gpu));
-  return Json{{"schema", "gpuplan.gpus/1"}, {"gpus", list}}.dump(2) + "\n";
+  return gpus::list_json(list);
 }
 
 std::string gpu_list_md(std::span<const Gpu> gpus) { return list_table(gpus, "").markdown(); }
 
 std::string gpu_list_csv(std::span<const Gpu> gpus) {
-  std::string out;
-  for (const Gpu& gpu : gpus) {
-    const Json json = gpu_json(gpu);
-    std::string head, line;
-    const auto add = [&](const std::string& name, const Json& value) {
-      const std::string comma = line.empty() ? "" : ",";
-      head += comma + name;
-      line += comma + csv_field(value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
-    };
-    for (const auto& [name, value] : json.items()) {
-      if (name == "teraflops")
-        for (const auto& [rate, peak] : value.items()) add(rate + "_teraflops", peak);
-      else if (value.is_array())
-        add(name, joined(value.get<std::vector<std::string>>()));
-      else
-        add(name, value);
-    }
-    if (out.empty()) out = head + "\n";
-    out += line + "\n";
-  }
-  return out;
+  std::vector<Json> list;
+  for (const Gpu& gpu : gpus) list.push_back(gpu_json(gpu));
+  return gpus::list_csv(list);
 }
 
 }  // namespace gpuplan

@@ -1,4 +1,5 @@
-// JSON Schemas of what the writers write, put together from parts. For the writers only: no other header knows JSON.
+// JSON Schemas of what the writers write, put together from parts. For the writers only: beside gpu_json.h
+// no other header knows JSON.
 #pragma once
 
 #include <initializer_list>

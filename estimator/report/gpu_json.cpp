@@ -1,0 +1,89 @@
+#include "estimator/report/gpu_json.h"
+
+#include "estimator/market/csv.h"
+
+namespace gpuplan::gpus {
+namespace {
+
+Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::string capability(const Gpu& gpu) {
+  return std::to_string(gpu.capability_major) + "." + std::to_string(gpu.capability_minor);
+}
+
+Json gpu_json(const Gpu& gpu) {
+  const Datasheet sheet = gpu.datasheet.value_or(Datasheet{});
+  Json rates = Json::object();
+  for (std::size_t r = 0; r < kRateNames.size(); ++r) rates[std::string(kRateNames[r])] = number(sheet.teraflops[r]);
+  return {{"name", gpu.name},
+          {"title", gpu.title},
+          {"aliases", gpu.aliases},
+          {"architecture", gpu.architecture},
+          {"chip", word(sheet.chip)},
+          {"compute_capability", capability(gpu)},
+          {"sm_count", gpu.sm_count},
+          {"memory_bytes", gpu.memory_assumed ? Json(nullptr) : Json(gpu.memory_bytes)},
+          {"cuda_total_bytes", number(gpu.cuda_total_bytes)},
+          {"usable_bytes", usable_bytes(gpu)},
+          {"memory_gib", gpu.datasheet ? Json(sheet.memory_gib) : Json(nullptr)},
+          {"memory_type", word(sheet.memory_type)},
+          {"bandwidth_gb_s", gpu.datasheet ? Json(sheet.bandwidth_gb_s) : Json(nullptr)},
+          {"l2_mib", number(sheet.l2_mib)},
+          {"teraflops", rates},
+          {"fp32_accumulate", word(sheet.fp32_accumulate)},
+          {"host_link_gb_s", number(sheet.host_link_gb_s)},
+          {"nvlink_gb_s", number(sheet.nvlink_gb_s)},
+          {"tdp_w", number(sheet.tdp_w)},
+          {"year", gpu.datasheet ? Json(sheet.year) : Json(nullptr)},
+          {"derived", sheet.derived},
+          {"source", word(sheet.source)}};
+}
+
+Json no_gpu_json() {
+  Json json = gpu_json({});
+  for (auto& [key, value] : json.items()) {
+    if (value.is_object())
+      for (auto& [rate, peak] : value.items()) peak = nullptr;
+    else if (!value.is_array())
+      value = nullptr;
+  }
+  return json;
+}
+
+std::string list_json(const Json& list) {
+  return Json{{"schema", "gpuplan.gpus/1"}, {"gpus", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string list_csv(std::span<const Json> gpus) {
+  std::string out;
+  for (const Json& json : gpus) {
+    std::string head, line;
+    const auto add = [&](const std::string& name, const Json& value) {
+      const std::string comma = line.empty() ? "" : ",";
+      head += comma + name;
+      line += comma + csv_field(value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
+    };
+    for (const auto& [name, value] : json.items()) {
+      if (name == "teraflops")
+        for (const auto& [rate, peak] : value.items()) add(rate + "_teraflops", peak);
+      else if (value.is_array())
+        add(name, joined(value.get<std::vector<std::string>>()));
+      else
+        add(name, value);
+    }
+    if (out.empty()) out = head + "\n";
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace gpuplan::gpus

@@ -1,0 +1,29 @@
+// A GPU's figures as JSON, from which lists of GPUs are put together. For their writers only.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+
+namespace gpuplan::gpus {
+
+using Json = nlohmann::ordered_json;
+
+/// {"name", "title", "aliases", ...}; unknown is null.
+Json gpu_json(const Gpu& gpu);
+/// The same keys of a GPU of which nothing is known.
+Json no_gpu_json();
+/// gpuplan.gpus/1: {"schema", "gpus": list}.
+std::string list_json(const Json& list);
+/// The same figures, a GPU a line under a heading; unknown is empty. All have the keys of the first.
+std::string list_csv(std::span<const Json> gpus);
+
+/// "8.0"
+std::string capability(const Gpu& gpu);
+/// With commas.
+std::string joined(const std::vector<std::string>& words);
+
+}  // namespace gpuplan::gpus
