@@ -17,6 +17,7 @@
 #include "estimator/parallel/nccl_memory.h"
 #include "estimator/parallel/rank_share.h"
 #include "estimator/parallel/shard_sizes.h"
+#include "estimator/parallel/unused_parameters.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
 #include "estimator/warnings.h"
@@ -149,6 +150,7 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
     rank.collectives = fsdp_memory(rank.graph, schedule, rank.units, strategy, rank.gpu);
     keep_shards(rank.graph, strategy, rank.passes);
   } else if (strategy.data != DataParallel::none && !by_definition(strategy)) {
+    refuse_unused_parameters(rank.graph, schedule, strategy);
     rank.collectives = ddp_memory(rank.graph, schedule, strategy);
   }
   const OptimizerWork of_all = optimizer_work(rank.graph, schedule, rank.run, rank.gpu);
@@ -156,19 +158,6 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
   const SteppedShare stepped = stepped_by(rank.graph, schedule, strategy);
   rank.optimizer = optimizer_work(stepped.graph, stepped.schedule, rank.run, rank.gpu);
   return rank;
-}
-
-// DDP's reducer waits for every trained parameter's gradient. Where one never comes, the next forward raises "Expected
-// to have finished reduction in the prior iteration" (torch/csrc/distributed/c10d/reducer.cpp,
-// ensure_prior_reduction_finished).
-void warn_of_missing_gradients(const Graph& graph, const Schedule& schedule, const Strategy& strategy, Report& report) {
-  if (strategy.data != DataParallel::ddp && strategy.data != DataParallel::zero1) return;
-  const auto trained =
-      static_cast<std::size_t>(std::ranges::count(graph.parameters, true, &ParameterTensor::trainable));
-  if (trained <= schedule.with_gradient.size()) return;
-  report.warnings.push_back(std::to_string(trained - schedule.with_gradient.size()) +
-                            " trained parameters get no gradient: DDP raises an error in step 2; freeze them, or give "
-                            "find_unused_parameters=True, which is not modelled");
 }
 
 }  // namespace
@@ -196,7 +185,6 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   r.timeline = std::move(placement.timeline);
   if (named_gpu != nullptr) r.gpu = rank.gpu;
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
-  warn_of_missing_gradients(rank.graph, rank.passes.back(), strategy, r);
   if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
   if (by_definition(strategy)) share_states(r, planned.states);
   if (strategy.data == DataParallel::fsdp) {

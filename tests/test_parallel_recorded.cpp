@@ -31,7 +31,8 @@ Strategy strategy_of(const json& r) {
   if (kind.starts_with("ddp")) s.data = DataParallel::ddp;
   if (kind == "zero1") s.data = DataParallel::zero1;
   if (kind.starts_with("fsdp2")) s.data = DataParallel::fsdp;
-  s.gradient_as_bucket_view = kind == "ddp_view";
+  s.gradient_as_bucket_view = kind.ends_with("_view");
+  s.find_unused_parameters = kind.starts_with("ddp_unused");
   s.reshard_after_forward = kind != "fsdp2_keep";
   s.gpus = r.at("world");
   s.rank = r.at("rank");
@@ -55,7 +56,8 @@ RunConfig run_of(const json& r) {
 Model model_of(const std::string& name) {
   RunOptions options;
   options.model = "zoo:" + name;
-  if (name == "uneven" || name == "mlp") options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name + ".yaml";
+  if (name == "uneven" || name == "mlp" || name == "unused")
+    options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name + ".yaml";
   return load_model(options);
 }
 
@@ -98,7 +100,7 @@ TEST_CASE("a rank of DDP, ZeRO and FSDP2 takes what PyTorch allocates, to the by
     CAPTURE(run);
     rows += check_run(r);
   }
-  CHECK(rows == 60 * 12);  // runs, phases of the first and of the third step
+  CHECK(rows == 64 * 12);  // runs, phases of the first and of the third step
 }
 
 }  // namespace gpuplan

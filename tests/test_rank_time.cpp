@@ -99,17 +99,33 @@ TEST_CASE("a bucket goes when its gradients are there and the bucket before has 
   CHECK_EQ(waited({{40, 4}}), doctest::Approx(10));
 }
 
-TEST_CASE("a parameter without a gradient is what DDP waits for in vain") {
-  const auto warnings = [](const std::string& dead) {
-    Case c(DataParallel::ddp, 4);
+TEST_CASE("a parameter without a gradient is an error of DDP's, unless it looks for such parameters") {
+  const auto planned = [](const std::string& dead, bool looks, DataParallel data = DataParallel::ddp) {
+    Case c(data, 4);
+    c.strategy.find_unused_parameters = looks;
     c.model = testing::read_spec(testing::with_layers("  - a: Linear(4, 4)\n" + dead +
                                                       "  - {name: out, op: \"Linear(4, 4)\", from: a}\nloss: mean\n"));
-    return c.planned().report.warnings;
+    return c.planned();
   };
-  const auto waits = [](const std::string& w) { return contains(w, "2 trained parameters get no gradient"); };
-  CHECK(std::ranges::any_of(warnings("  - dead: Linear(4, 9)\n"), waits));
-  CHECK_FALSE(std::ranges::any_of(warnings("  - {name: dead, op: \"Linear(4, 9)\", frozen: true}\n"), waits));
-  CHECK_FALSE(std::ranges::any_of(warnings(""), waits));
+  const auto error = [&](const std::string& dead, DataParallel data = DataParallel::ddp) -> std::string {
+    try {
+      (void)planned(dead, false, data);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "";
+  };
+  const std::string dead = "  - dead: Linear(4, 9)\n";
+  CHECK(contains(error(dead), "dead.weight and 1 more trained parameters get no gradient"));
+  CHECK(contains(error("  - dead: Linear(4, 9, bias=False)\n"), "dead.weight, which is trained, gets no gradient"));
+  CHECK(contains(error(dead, DataParallel::zero1), "dead.weight"));
+  CHECK_EQ(error(dead, DataParallel::fsdp), "");
+  CHECK_EQ(error("  - {name: dead, op: \"Linear(4, 9)\", frozen: true}\n"), "");
+  CHECK_EQ(error(""), "");
+  const RankPlan plan = planned(dead, true);
+  REQUIRE_EQ(plan.communication.size(), 2);
+  CHECK_EQ(plan.communication[0].bytes, 4 * (20 + 45 + 20));  // all parameters' gradients, those that are zero too
+  CHECK_EQ(plan.communication[1].bytes, 4 * 6);               // an int32 of each parameter
 }
 
 TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") {

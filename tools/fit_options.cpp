@@ -22,8 +22,10 @@ std::vector<std::int64_t> numbers_of_gpus(const std::vector<std::string>& words)
 
 // --gpus, --zero and what belongs to them.
 void read_several_gpus(const FitOptions& options, FitQuestion& question) {
-  const std::pair<const char*, bool> about_several[] = {
-      {"--zero", !options.zero.empty()}, {"--network", !options.network.empty()}, {"--wrap", !options.wrap.empty()}};
+  const std::pair<const char*, bool> about_several[] = {{"--zero", !options.zero.empty()},
+                                                        {"--network", !options.network.empty()},
+                                                        {"--wrap", !options.wrap.empty()},
+                                                        {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : about_several)
     if (given && options.gpus.empty())
       throw Error(std::string(flag) + " is about several GPUs", ErrorKind::usage).help("--gpus 1,2,4,8, or --gpus any");
@@ -39,6 +41,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   }
   question.uses_idle = options.gpus.empty() && options.emit.empty() && question.run.mode == Mode::train;
   question.strategy.unit_glob = options.wrap;
+  question.strategy.find_unused_parameters = options.find_unused;
   const bool shards =
       question.kinds.empty() || std::ranges::find(question.kinds, DataParallel::fsdp) != question.kinds.end();
   if (!options.wrap.empty() && !shards) throw Error("--wrap is FSDP2's", ErrorKind::usage).help("--zero fsdp");
@@ -72,6 +75,8 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
   command.add_option("--zero", options.zero, "How they do; else DDP, and FSDP2 where that does not fit")
       ->delimiter(',')
       ->type_name("ddp|1|2|3|fsdp")
+      ->group(question);
+  command.add_flag("--find-unused-parameters", options.find_unused, "DDP's, for parameters that get no gradient")
       ->group(question);
   add("--wrap", options.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
   add("--network", options.network, "GBPS", "Of an instance, Gbit/s in one direction; else as it is said to have");

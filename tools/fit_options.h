@@ -21,7 +21,7 @@ struct FitOptions {
   OutputOptions output;
   std::vector<std::string> on, providers, gpus, zero;
   std::string max_batch, margin, region, budget, prices, emit, samples, epochs, network, wrap;
-  bool spot = false;
+  bool spot = false, find_unused = false;
 
   /// No GPU is named: all of the table are asked.
   bool all_gpus() const { return on.empty() && run.gpu.empty(); }

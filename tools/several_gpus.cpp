@@ -15,9 +15,11 @@ std::int64_t number_or(const char* flag, const std::string& text, std::int64_t f
 
 void need_gpus(const SeveralGpusOptions& o) {
   const std::pair<const char*, bool> flags[] = {
-      {"--zero", !o.zero.empty()},   {"--rank", !o.rank.empty()},        {"--network", !o.network.empty()},
-      {"--wrap", !o.wrap.empty()},   {"--bucket-view", o.bucket_view},   {"--tp", !o.tensor.empty()},
-      {"--pp", !o.pipeline.empty()}, {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
+      {"--zero", !o.zero.empty()},        {"--rank", !o.rank.empty()},
+      {"--network", !o.network.empty()},  {"--wrap", !o.wrap.empty()},
+      {"--bucket-view", o.bucket_view},   {"--find-unused-parameters", o.find_unused},
+      {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
+      {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
   for (const auto& [flag, given] : flags)
     if (given)
       throw Error(std::string(flag) + " is about several GPUs", ErrorKind::usage).help("--gpus 8, for example");
@@ -54,6 +56,8 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   add("--wrap", o.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
+  command.add_flag("--find-unused-parameters", o.find_unused, "DDP's, for parameters that get no gradient")
+      ->group("Several GPUs");
   add("--gpus-per-node", o.gpus_per_node, "N", "GPUs that NVLink or PCIe connects, 8 unless given");
   add("--network", o.network, "GBPS", "Of a node, Gbit/s in one direction, all its adapters together");
 }
@@ -84,9 +88,11 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);
   s.unit_glob = o.wrap;
   s.gradient_as_bucket_view = o.bucket_view;
+  s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
-  if (s.gradient_as_bucket_view && s.data != DataParallel::ddp && s.data != DataParallel::zero1)
-    throw Error("--bucket-view is DDP's", ErrorKind::usage);
+  const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
+  if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view is DDP's", ErrorKind::usage);
+  if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters is DDP's", ErrorKind::usage);
   if ((!o.wrap.empty() || o.keep_unsharded) && s.data != DataParallel::fsdp)
     throw Error("--wrap and --no-reshard are FSDP2's", ErrorKind::usage).help("--zero fsdp");
   return s;

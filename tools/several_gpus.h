@@ -17,7 +17,7 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct SeveralGpusOptions {
   std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap;
-  bool bucket_view = false, keep_unsharded = false;
+  bool bucket_view = false, find_unused = false, keep_unsharded = false;
 };
 
 /// The word of --zero.

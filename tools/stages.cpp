@@ -47,6 +47,7 @@ void refuse_unknown_to_formulas(const RunOptions& o, const RunConfig& run) {
 void refuse_unprinted(const SeveralGpusOptions& several, const OutputOptions& output) {
   const std::pair<const char*, bool> flags[] = {{"--network", !several.network.empty()},
                                                 {"--gpus-per-node", !several.gpus_per_node.empty()},
+                                                {"--find-unused-parameters", several.find_unused},
                                                 {"--bucket-view", several.bucket_view}};
   for (const auto& [flag, given] : flags)
     if (given) throw refused(flag, "stages are not timed, and have no buckets").help("leave it out");

@@ -5,6 +5,7 @@
 
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/shard_sizes.h"
+#include "estimator/parallel/unused_parameters.h"
 
 namespace gpuplan {
 namespace {
@@ -74,6 +75,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       add("buffers", Collective::broadcast, buffers);
       add("gradients", Collective::all_reduce, gradients,
           {Phase::backward, 0, gradient_buckets(graph, schedule, strategy)});
+      if (strategy.find_unused_parameters) add("which are used", Collective::all_reduce, unused_map_bytes(graph));
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     }

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "estimator/parallel/collective_writer.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/ddp_buckets.h"
+#include "estimator/parallel/unused_parameters.h"
 
 namespace gpuplan {
 namespace {
@@ -47,6 +50,39 @@ std::vector<GradientSize> trained(const Graph& graph) {
   return sizes;
 }
 
+std::int64_t first_limit(const Strategy& strategy) {
+  return strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
+}
+
+// find_unused_parameters: buckets are made once, of the parameters in their order, and go in the reverse one
+// (distributed.py, _ddp_init_helper; reducer.cpp, should_rebuild_buckets). Whoever gets no gradient is zero in its
+// bucket, and there with the first gradient (autograd_hook).
+std::vector<GradientBucket> buckets_of_parameters(const Graph& graph, const Schedule& schedule,
+                                                  const Strategy& strategy) {
+  const std::vector<GradientSize> sizes = trained(graph);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+  if (steps.empty()) return {};
+  const std::int32_t first = *std::ranges::min_element(steps);
+  std::vector<std::int32_t> latest;  // after which this parameter's gradient and those before it are there
+  std::vector<std::int32_t> there;
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (!graph.parameters[i].trainable) continue;
+    const auto found = std::ranges::find(schedule.with_gradient, static_cast<std::int32_t>(i));
+    there.push_back(found == schedule.with_gradient.end() ? first
+                                                          : steps[index(found - schedule.with_gradient.begin())]);
+  }
+  std::vector<GradientBucket> buckets;
+  std::size_t from = 0;
+  for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes)) {
+    const std::size_t begin = std::min(from, b.last), end = b.last + 1;
+    const auto members = std::span(there).subspan(begin, end - begin);
+    buckets.push_back({b.bytes, *std::ranges::max_element(members)});
+    from = std::max(from, end);
+  }
+  std::ranges::reverse(buckets);
+  return buckets;
+}
+
 // In the order in which AccumulateGrad runs. A linear layer's bias comes before its weight, whose gradient still has to
 // go through TBackward0 (engine.cpp: AccumulateGrad first of all, then the nodes made last).
 std::vector<std::size_t> arrivals(const Graph& graph, const Schedule& schedule, std::span<const std::int32_t> steps) {
@@ -75,13 +111,15 @@ std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
       last[index(schedule.reads[index(k)])] = static_cast<std::int32_t>(i);
   }
   std::vector<std::int32_t> steps;
-  for (const BufferId gradient : schedule.gradient_of) steps.push_back(last[index(gradient)]);
+  for (const BufferId gradient : schedule.gradient_of) {
+    steps.push_back(last[index(gradient)]);
+    if (steps.back() == kNone) throw std::logic_error("a gradient that no step of backward makes");
+  }
   return steps;
 }
 
 std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
-  const std::int64_t first_limit =
-      strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
+  if (strategy.find_unused_parameters) return buckets_of_parameters(graph, schedule, strategy);
   const std::vector<std::int32_t> steps = gradient_steps(schedule);
   const std::vector<std::size_t> order = arrivals(graph, schedule, steps);
   std::vector<GradientSize> sizes;
@@ -91,7 +129,7 @@ std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule&
     latest.push_back(latest.empty() ? steps[i] : std::max(latest.back(), steps[i]));
   }
   std::vector<GradientBucket> buckets;
-  for (const DdpBucket& b : ddp_buckets(sizes, first_limit, strategy.bucket_cap_bytes))
+  for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes))
     buckets.push_back({b.bytes, latest[b.last]});
   return buckets;
 }
@@ -117,11 +155,14 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
     for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_tensor(graph, p.tensor));
     state.insert(state.end(), buffers.begin(), buffers.end());
     broadcast_coalesced(writer, state);
-    allocate(first);
+    if (!strategy.find_unused_parameters) return allocate(first);
+    allocate(rebuilt);
+    // reducer.cpp, initialize_local_used_map: an int32 of each parameter.
+    writer.allocate(writer.new_slot(), unused_map_bytes(graph), Category::gradients);
   });
   writer.memory().construction.push_back(
       {Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), construction});
-  writer.memory().second_forward = writer.written([&] {
+  const auto rebuild = [&] {
     // reducer.cpp, sync_bucket_indices: what rank 0 saw, as int32: indices and a count, then sizes of buckets.
     const std::int32_t indices = writer.new_slot(), sizes = writer.new_slot();
     const auto count = static_cast<std::int64_t>(steps.size());
@@ -131,7 +172,8 @@ CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const 
     writer.free(indices);
     for (const std::int32_t slot : std::exchange(slots, {})) writer.free(slot);
     allocate(rebuilt);
-  });
+  };
+  if (!strategy.find_unused_parameters) writer.memory().second_forward = writer.written(rebuild);
   writer.at(Phase::forward, 0, [&] { broadcast_coalesced(writer, buffers); });
   if (strategy.gradient_as_bucket_view)
     for (std::size_t i = 0; i < steps.size(); ++i)

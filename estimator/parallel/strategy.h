@@ -21,6 +21,7 @@ struct Strategy {
   std::int64_t rank = 0;      // among those of data parallelism
   std::int64_t gpus_per_node = 8;
   bool gradient_as_bucket_view = false;  // DDP's
+  bool find_unused_parameters = false;   // DDP's
   std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat

@@ -327,13 +327,14 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
     const std::optional<double>& gbps = question.network_gbps ? question.network_gbps : row.instance->network_gbps;
     if (gbps) words += " --network " + number_text(*gbps);
   }
+  const std::string ddp = row.strategy.find_unused_parameters ? " --find-unused-parameters" : "";
   switch (row.strategy.data) {
-    case DataParallel::zero1: return words + " --zero 1";
+    case DataParallel::zero1: return words + " --zero 1" + ddp;
     case DataParallel::zero2: return words + " --zero 2";
     case DataParallel::zero3: return words + " --zero 3";
     case DataParallel::fsdp: return words + " --zero fsdp";
-    case DataParallel::none:
-    case DataParallel::ddp: break;
+    case DataParallel::none: break;
+    case DataParallel::ddp: return words + ddp;
   }
   return words;
 }

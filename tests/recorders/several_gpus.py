@@ -43,6 +43,23 @@ def uneven():
     return model, [model[0], model[2]], (lambda b: (torch.zeros(b, 784), torch.zeros(b, dtype=torch.int64)))
 
 
+class Unused(nn.Module):
+    """A layer that forward leaves out, as a pooler whose output nobody reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.left_out = nn.Linear(784, 512), nn.Linear(512, 256)
+        self.more = nn.Sequential(*(nn.Linear(512, 512) for _ in range(30)))
+        self.two = nn.Linear(512, 10)
+
+    def forward(self, x):
+        return self.two(self.more(self.one(x)))
+
+
+def unused():
+    return Unused(), [], (lambda b: (torch.zeros(b, 784), torch.zeros(b, dtype=torch.int64)))
+
+
 def resnet50():
     import torchvision
     model = torchvision.models.resnet50()
@@ -56,11 +73,11 @@ def gpt2():
     return model, list(model.transformer.h), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
 
 
-MODELS = {"mlp": mlp, "uneven": uneven, "resnet50": resnet50, "gpt2": gpt2}
+MODELS = {"mlp": mlp, "uneven": uneven, "unused": unused, "resnet50": resnet50, "gpt2": gpt2}
 
 
 def wrapped(name, kind, local_rank):
-    """`kind`: single, ddp, ddp_view, zero1, fsdp2 or fsdp2_keep; with _block behind it each block is checkpointed."""
+    """`kind`: single, ddp, ddp_view, ddp_unused, ddp_unused_view (find_unused_parameters), zero1, fsdp2 or fsdp2_keep; with _block behind it each block is checkpointed."""
     if kind.endswith("_block"):
         model, batch = wrapped(name, kind.removesuffix("_block"), local_rank)
         getattr(model, "module", model).gradient_checkpointing_enable()
@@ -80,7 +97,8 @@ def wrapped(name, kind, local_rank):
         model, blocks, batch = MODELS[name]()
     if kind == "single":
         return model, batch
-    return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view=kind == "ddp_view"), batch
+    return DistributedDataParallel(model, device_ids=[local_rank], gradient_as_bucket_view=kind.endswith("_view"),
+                                   find_unused_parameters=kind.startswith("ddp_unused")), batch
 
 
 def optimizer_of(model, name, kind):
