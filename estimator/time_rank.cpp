@@ -4,7 +4,11 @@
 
 #include "estimator/graph/build.h"
 #include "estimator/optimizer/optimizer_work.h"
+#include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/rank_share.h"
+#include "estimator/parallel/transfers.h"
+#include "estimator/time/measured_time.h"
+#include "estimator/time/operation_time.h"
 #include "estimator/time/step_time.h"
 
 namespace gpuplan {
@@ -35,11 +39,19 @@ std::optional<RankTime> time_rank(const Model& model, Catalog catalog, const Run
   const Graph graph = build_graph(model, catalog, run, gpu);
   const Passes passes = make_passes(graph, run, gpu);
   const Schedule& first = passes.schedules.front();
-  const auto own =
-      timed_step(graph, passes, update_of_rank(graph, first, run, gpu, strategy), run, gpu, copy, constants);
+  auto own = timed_step(graph, passes, update_of_rank(graph, first, run, gpu, strategy), run, gpu, copy, constants);
   const auto alone = step_time(graph, passes, update_of(graph, first, run, gpu), run, gpu, copy, constants);
   if (!own || !alone) return std::nullopt;
-  return rank_time(communication, own->time, alone->seconds(), own->backward_ends);
+  const Schedule& last = passes.schedules.back();
+  std::vector<FsdpUnit> units;
+  if (strategy.data == DataParallel::fsdp) units = fsdp_units(model, catalog, run, gpu, graph, last, strategy);
+  const Processor on = make_processor(gpu, constants);
+  const auto copying = [&](std::int64_t bytes) -> StepWork {
+    const double moved = 2 * static_cast<double>(bytes);
+    return {constants.host_backward, kernel_seconds(on) + moved / achieved_bandwidth(2 * bytes, on)};
+  };
+  return rank_time(communication, own->time, alone->seconds(),
+                   {transfers(graph, last, units, strategy), std::move(own->last_micro_batch), copying});
 }
 
 }  // namespace gpuplan

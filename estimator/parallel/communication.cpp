@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/parallel/unused_parameters.h"
 
@@ -30,7 +29,6 @@ constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'
 struct Hidden {
   std::optional<Phase> beside;
   std::int64_t alone_bytes = 0;
-  std::vector<GradientBucket> buckets = {};
 };
 
 std::int64_t largest_parameter_type(const Graph& graph) {
@@ -46,15 +44,15 @@ std::string_view name_of(Collective collective) {
   return names[static_cast<std::size_t>(collective)];
 }
 
-std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
-                                            std::span<const FsdpUnit> units, const Strategy& strategy,
-                                            std::int64_t micro_batches, const Topology& topology) {
+std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
+                                            const Strategy& strategy, std::int64_t micro_batches,
+                                            const Topology& topology) {
   const std::int64_t ranks = strategy.ranks();
   const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
   std::vector<CommunicationRow> rows;
   const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
     if (bytes == 0 || ranks < 2) return;
-    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0, hidden.buckets};
+    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0};
     row.alone_bytes = std::min(bytes, hidden.alone_bytes);
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
@@ -73,37 +71,35 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     case DataParallel::ddp:
     case DataParallel::zero1: {
       add("buffers", Collective::broadcast, buffers);
-      add("gradients", Collective::all_reduce, gradients,
-          {Phase::backward, 0, gradient_buckets(graph, schedule, strategy)});
+      add(kGradientsRow, Collective::all_reduce, gradients);
       if (strategy.find_unused_parameters) add("which are used", Collective::all_reduce, unused_map_bytes(graph));
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     }
     case DataParallel::zero2:
-      add("gradients", Collective::reduce_scatter, gradients * micro_batches);  // it keeps a part of them only
+      add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches);  // it keeps a part of them only
       add("parameters", Collective::all_gather, gradients);
       break;
     case DataParallel::zero3: {
       const std::int64_t type = largest_parameter_type(graph) * micro_batches;
-      const Hidden ahead{Phase::forward, kPrefetchedElements * type, {}};
-      add("parameters, forward", Collective::all_gather, parameters * micro_batches, ahead);
-      add("parameters, backward", Collective::all_gather, parameters * micro_batches, {Phase::backward, 0, {}});
-      add("gradients", Collective::reduce_scatter, gradients * micro_batches,
-          {Phase::backward, kReducedElements * type, {}});
+      const Hidden ahead{Phase::forward, kPrefetchedElements * type};
+      add(kForwardGathersRow, Collective::all_gather, parameters * micro_batches, ahead);
+      add(kBackwardGathersRow, Collective::all_gather, parameters * micro_batches, {Phase::backward, 0});
+      add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches,
+          {Phase::backward, kReducedElements * type});
       break;
     }
     case DataParallel::fsdp: {
-      std::int64_t forward = 0, backward = 0, reduced = 0, root = 0, root_reduced = 0;
+      std::int64_t forward = 0, backward = 0, reduced = 0;
       for (const FsdpUnit& unit : units) {
         const std::int64_t whole = bytes_of(graph, unit.parameters, false, ranks);
         forward += whole;
         if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
         reduced += bytes_of(graph, unit.parameters, true, ranks);
-        if (unit.path.empty()) root = whole, root_reduced = bytes_of(graph, unit.parameters, true, ranks);
       }
-      add("parameters, forward", Collective::all_gather, forward * micro_batches, {Phase::forward, root, {}});
-      add("parameters, backward", Collective::all_gather, backward * micro_batches, {Phase::backward, 0, {}});
-      add("gradients", Collective::reduce_scatter, reduced * micro_batches, {Phase::backward, root_reduced, {}});
+      add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
+      add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);
+      add(kGradientsRow, Collective::reduce_scatter, reduced * micro_batches);
       break;
     }
   }

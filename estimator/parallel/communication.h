@@ -9,13 +9,15 @@
 
 #include "estimator/graph/graph.h"
 #include "estimator/parallel/collectives.h"
-#include "estimator/parallel/ddp_buckets.h"
 #include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/strategy.h"
 #include "estimator/phase.h"
-#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
+
+// Rows that overlap with computing call by call (transfers.h).
+constexpr std::string_view kGradientsRow = "gradients", kForwardGathersRow = "parameters, forward",
+                           kBackwardGathersRow = "parameters, backward";
 
 struct CommunicationRow {
   std::string_view what;  // "gradients", "parameters, forward", "parameters, backward", "buffers"
@@ -23,12 +25,10 @@ struct CommunicationRow {
   std::int64_t bytes = 0;         // of the whole tensors, a step
   std::int64_t sent_bytes = 0;    // by one rank, and as many received
   std::optional<double> seconds;  // of all of them one after another; nothing where the link is not known
-  // What it runs beside, on a stream of its own; nothing: the GPU waits for all of it. Either bucket by bucket, in this
-  // order, as backward fills them, or all along the phase but for `alone_bytes`, which come before or after everything
-  // that could hide them.
+  // What it runs beside, on a stream of its own, where transfers() does not say when: all along the phase but for
+  // `alone_bytes`, which come before or after everything that could hide them. Nothing: the GPU waits for all of it.
   std::optional<Phase> beside = std::nullopt;
   std::int64_t alone_bytes = 0;
-  std::vector<GradientBucket> buckets = {};
 };
 std::string_view name_of(Collective collective);
 
@@ -36,15 +36,13 @@ std::string_view name_of(Collective collective);
 /// sends buffers once, before the first micro-batch: the forward after one under no_sync() does not
 /// (distributed.py, require_forward_param_sync). ZeRO-2, whose ranks keep a part of the gradients only, reduces those
 /// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch. ZeRO-1 (ZeroRedundancyOptimizer)
-/// sends each updated parameter from its owner. `units`: FSDP2's; `schedule`: of the last micro-batch.
+/// sends each updated parameter from its owner. `units`: FSDP2's.
 ///
-/// What hides it: each of DDP's buckets goes when its gradients are there and the bucket before has gone, while
-/// backward computes the next ones (reducer.cpp, mark_bucket_ready). FSDP2 gathers ahead and reduces behind; the root's
-/// parameters are gathered before anything runs, and its gradients reduced after everything. DeepSpeed's stage 2 does
-/// not overlap by default, stage 3 does (overlap_comm), in buckets of 5e7 elements that are gathered ahead and of 5e8
+/// What hides it: of DDP and FSDP2 transfers.h says so call by call. DeepSpeed's stage 2 does not overlap by default,
+/// stage 3 does (overlap_comm), in buckets of 5e7 elements that are gathered ahead and of 5e8
 /// that are reduced (stage3_prefetch_bucket_size, reduce_bucket_size). Buffers and ZeRO-1's parameters are waited for.
-std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
-                                            std::span<const FsdpUnit> units, const Strategy& strategy,
-                                            std::int64_t micro_batches, const Topology& topology);
+std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
+                                            const Strategy& strategy, std::int64_t micro_batches,
+                                            const Topology& topology);
 
 }  // namespace gpuplan

@@ -19,7 +19,8 @@ constexpr std::int64_t kFirstBucketBytes = 1 << 20;  // dist._DEFAULT_FIRST_BUCK
 
 struct DdpBucket {
   std::int64_t bytes = 0;
-  std::size_t last = 0;  // index of the gradient that fills it
+  std::size_t last = 0;        // index of the gradient that fills it
+  std::int32_t gradients = 0;  // in it
 };
 
 /// Each bucket, in the order they are filled (torch/csrc/distributed/c10d/reducer.cpp,
@@ -32,6 +33,7 @@ std::vector<DdpBucket> ddp_buckets(std::span<const GradientSize> gradients, std:
 /// A bucket of a step.
 struct GradientBucket {
   std::int64_t bytes = 0;
+  std::int32_t gradients = 0;   // in it
   std::int32_t after_step = 0;  // of the last micro-batch's schedule: all of them are there
 };
 

@@ -76,7 +76,7 @@ std::vector<GradientBucket> buckets_of_parameters(const Graph& graph, const Sche
   for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes)) {
     const std::size_t begin = std::min(from, b.last), end = b.last + 1;
     const auto members = std::span(there).subspan(begin, end - begin);
-    buckets.push_back({b.bytes, *std::ranges::max_element(members)});
+    buckets.push_back({b.bytes, b.gradients, *std::ranges::max_element(members)});
     from = std::max(from, end);
   }
   std::ranges::reverse(buckets);
@@ -130,7 +130,7 @@ std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule&
   }
   std::vector<GradientBucket> buckets;
   for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes))
-    buckets.push_back({b.bytes, latest[b.last]});
+    buckets.push_back({b.bytes, b.gradients, latest[b.last]});
   return buckets;
 }
 

@@ -104,7 +104,8 @@ Json parallel_schema() {
   const Json time = object({{"step_seconds", kNumber},
                             {"one_gpu_seconds", kNumber},
                             {"samples_per_second", kNumber},
-                            {"scaling_efficiency", kNumber}});
+                            {"scaling_efficiency", kNumber},
+                            {"copy_seconds", kNumber}});
   return object(with({{"data", one_of({"none", "ddp", "zero1", "zero2", "zero3", "fsdp"})},
                       {"bytes", object(integers({"parameters", "gradients", "optimizer_state"}))},
                       {"communication", list_of(row)},

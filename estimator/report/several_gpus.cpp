@@ -23,7 +23,8 @@ Json scaling_json(const RankPlan& plan) {
   return {{"step_seconds", rounded(plan.time->step.seconds(), 1e9)},
           {"one_gpu_seconds", rounded(plan.time->alone_seconds, 1e9)},
           {"samples_per_second", rounded(samples / plan.time->step.seconds(), 1e3)},
-          {"scaling_efficiency", rounded(plan.time->efficiency(), 1e4)}};
+          {"scaling_efficiency", rounded(plan.time->efficiency(), 1e4)},
+          {"copy_seconds", rounded(plan.time->copy_seconds, 1e9)}};
 }
 
 class Screen : public StyledScreen {
@@ -73,6 +74,8 @@ class Screen : public StyledScreen {
       if (plan_.time) cells.push_back(format_seconds(plan_.time->exposed[i]));
       table.row(cells);
     }
+    if (plan_.time && plan_.time->copy_seconds > 0)
+      table.row({"copies into buffers and back", "", "", "", format_seconds(plan_.time->copy_seconds)});
     std::vector<std::string> sum = {"in all, one after another", "", "", format_seconds(all)};
     if (plan_.time) sum.push_back(format_seconds(plan_.time->step.communication_seconds));
     if (known) table.row(sum);

@@ -50,7 +50,7 @@ TextTable table_of(std::span<const std::string> names, std::span<const SweepRow>
   heading.emplace_back("per step");
   if (timed) heading.insert(heading.end(), {"step", "samples/s"});
   if (shared) heading.emplace_back("a rank sends");
-  if (shared && timed) heading.insert(heading.end(), {"waited for", "scaling"});
+  if (shared && timed) heading.insert(heading.end(), {"communication", "scaling"});
   heading.emplace_back("peak at");
   table.row(heading);
   for (const SweepRow& r : rows) {

@@ -25,7 +25,7 @@ struct SweepFigures {
   std::optional<double> samples_per_second;  // of the whole batch, of all GPUs
   // Of a rank of several GPUs, whose bytes, FLOPs and time are all of the above:
   std::optional<std::int64_t> sent_bytes;       // by it, a step
-  std::optional<double> communication_seconds;  // of step_seconds: what nothing hides
+  std::optional<double> communication_seconds;  // of step_seconds: copies, and what nothing hides
   std::optional<double> scaling_efficiency;     // of so many GPUs' throughput, the share that is left
   bool operator==(const SweepFigures&) const = default;
 };

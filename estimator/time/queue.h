@@ -16,6 +16,8 @@ class Queue {
   }
   /// The host waits until all that was launched is done.
   void synchronize() { host_ = std::max(host_, gpu_); }
+  /// The GPU does nothing more before that time.
+  void wait(double until) { gpu_ = std::max(gpu_, until); }
   double gpu() const { return gpu_; }
   double host() const { return host_; }
 

@@ -66,7 +66,7 @@ class StepClock {
       update_row(update.step, update.kernels, time_.optimizer_seconds);
     }
     finish();
-    return {std::move(time_), std::move(backward_ends_)};
+    return {std::move(time_), std::move(works_)};
   }
 
  private:
@@ -90,42 +90,37 @@ class StepClock {
   void forward_and_backward(const Schedule& schedule, const Calls& calls) {
     auto call = calls.calls.begin();
     Phase phase = Phase::forward;
-    double backward_begin = 0;
-    backward_ends_.clear();
+    works_.assign(schedule.steps.size(), {});
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
       const Step& step = schedule.steps[index(i)];
       if (step.phase != phase) close_row(row_of(phase));
-      if (step.phase == Phase::backward && backward_ends_.empty()) {
-        backward_begin = queue_.gpu();
-        backward_ends_.resize(schedule.steps.size());
-      }
       phase = step.phase;
       while (call != calls.calls.end() && call->step < i) ++call;
       if (step.what != nullptr && call != calls.calls.end() && call->step == i)
-        operation(step, with_stored_weight(work_of(step, *call, calls, run_.tf32), *step.what, *call, calls, graph_,
-                                           run_.weights));
-      if (phase == Phase::backward) backward_ends_[index(i)] = queue_.gpu() - backward_begin;
+        works_[index(i)] = operation(step, with_stored_weight(work_of(step, *call, calls, run_.tf32), *step.what, *call,
+                                                              calls, graph_, run_.weights));
     }
     accumulations_.clear();
     close_row(row_of(phase));
   }
 
-  void operation(const Step& step, const Work& work) {
+  StepWork operation(const Step& step, const Work& work) {
     const OperationTime time = operation_time(*step.what, work, on_);
-    const double before = queue_.gpu();
-    const double waited = queue_.launch(host_call(step), time.seconds);
+    const double before = queue_.gpu(), call = host_call(step);
+    const double waited = queue_.launch(call, time.seconds);
     Shares shares{};
     share(shares, Bound::launch) = waited;
     share(shares, time.compute_seconds > time.memory_seconds ? Bound::compute : Bound::memory) = time.seconds;
     add(shares_, shares);
     if (!step.recompute) count_flops(*step.what, work);
-    if (step.layer == kNone) return;
+    if (step.layer == kNone) return {call, time.seconds};
     add(layer_shares_[index(step.layer)], shares);
     LayerTime& layer = time_.layers[index(step.layer)];
     layer.flops = checked_add(layer.flops, checked_add(work.product_flops, work.plain_flops));
     layer.bytes = checked_add(layer.bytes, work.bytes);
     layer.busy_seconds += time.seconds;
     (step.phase == Phase::backward ? layer.backward_seconds : layer.forward_seconds) += queue_.gpu() - before;
+    return {call, time.seconds};
   }
 
   double host_call(const Step& step) {
@@ -219,7 +214,7 @@ class StepClock {
   std::int64_t flops_ = 0;
   std::vector<std::pair<Roof, std::int64_t>> flops_at_;  // of products, by what they run at
   StepTime time_;
-  std::vector<double> backward_ends_;
+  std::vector<StepWork> works_;  // of the last micro-batch so far
 };
 
 }  // namespace

@@ -37,9 +37,7 @@ StepUpdate step_update(const Graph& graph, const Schedule& schedule, const Optim
 /// The same of a step that was scheduled already, with another update: one rank of several has a part of it.
 struct TimedStep {
   StepTime time;
-  // Of each step of the last micro-batch's schedule, seconds from the beginning of its backward until the GPU has done
-  // it; 0 of what comes before. Empty where there is no backward.
-  std::vector<double> backward_ends;
+  std::vector<StepWork> last_micro_batch;  // one a step of its schedule
 };
 std::optional<TimedStep> timed_step(const Graph& graph, const Passes& passes, const StepUpdate& update,
                                     const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants);

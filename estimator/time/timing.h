@@ -11,6 +11,11 @@ namespace gpuplan {
 enum class Bound : std::uint8_t { compute, memory, launch };
 std::string_view name_of(Bound bound);
 
+/// What a step of a schedule takes: the host to call it, the GPU to run it; seconds.
+struct StepWork {
+  double call = 0, run = 0;
+};
+
 /// How the batch comes to the GPU in every step.
 enum class HostCopy : std::uint8_t {
   pageable,    // tensor.to("cuda"): the host waits
