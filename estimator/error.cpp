@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "estimator/excerpt.h"
+#include "estimator/utf8.h"
 
 namespace gpuplan {
 
@@ -59,9 +60,15 @@ bool turns_text(std::string_view character) {
 }
 
 // Names out of a file may hold anything; on a terminal a control byte is a command, and so are those of Unicode from
-// U+0080 to U+009F. As many bytes as before: columns are counted in them.
+// U+0080 to U+009F, and to some terminals single bytes that are no UTF-8. As many bytes as before: columns are counted
+// in them.
 std::string harmless(std::string text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0, length = 0; i < text.size(); i += length) {
+    length = utf8_sequence_bytes(std::string_view(text).substr(i));
+    if (length == 0) {
+      text[i] = '?';
+      length = 1;
+    }
     const bool second = i + 1 < text.size() && text[i] == '\xC2' && static_cast<unsigned char>(text[i + 1]) < 0xA0;
     if (second) text[i + 1] = ' ';
     if (second || std::iscntrl(static_cast<unsigned char>(text[i])) != 0) text[i] = ' ';
@@ -97,9 +104,9 @@ std::string Error::render() const {
     if (!label_.empty()) out.append(" ").append(harmless(label_));
     out.append("\n");
   } else if (!context_.empty()) {
-    out.append("  ").append(context_).append("\n");
+    out.append("  ").append(harmless(context_)).append("\n");
   }
-  if (!help_.empty()) out.append("  help: ").append(help_).append("\n");
+  if (!help_.empty()) out.append("  help: ").append(harmless(help_)).append("\n");
   return out;
 }
 

@@ -83,6 +83,24 @@ const std::string kNet =
 
 }  // namespace
 
+TEST_CASE("what cannot be planned with anything does not keep others from being planned together") {
+  // 0 and 2 are a layer's output and another's input, 1 is of a line that needs all three.
+  const auto trial = [](const std::vector<bool>& made) -> std::optional<std::int64_t> {
+    if (made[0] != made[2]) return std::nullopt;
+    if (made[1] && (!made[0] || !made[3])) return std::nullopt;
+    if (made[3] && !made[1]) return std::nullopt;
+    return 100 + (made[0] ? 10 : 0) + (made[1] ? 5 : 0);
+  };
+  // 0 + 1, 0 + 1 + 2 and so on cannot be, all four can: they are one.
+  CHECK_EQ(text_of(attribute(4, 100, 115, trial)), "0+1+2+3: 15\ntogether 0\n");
+  // 1 is planned with nothing but everything, of which 3 is a part that no trial makes: 0 and 2 are a pair.
+  const auto never = [](const std::vector<bool>& made) -> std::optional<std::int64_t> {
+    if (made[0] != made[2] || made[1]) return std::nullopt;
+    return 100 + (made[0] ? 10 : 0);
+  };
+  CHECK_EQ(text_of(attribute(3, 100, 115, never)), "0+2: 10\ntogether 5\n");
+}
+
 TEST_CASE("effects and what is done only together sum to the difference") {
   // 10 a, 7 b, 3 more where both: an interaction.
   const auto both = [](const std::vector<bool>& made) -> std::optional<std::int64_t> {

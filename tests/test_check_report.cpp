@@ -255,6 +255,9 @@ TEST_CASE("check: no name turns the text around it, or is a command of a termina
            "c\xEF\xBF\xBD  31m");
   CHECK_EQ(printable_text("\xE2\x80\x94 \xC2\xB1 \xE2\x86\x92 \xC3\xBC"),
            "\xE2\x80\x94 \xC2\xB1 \xE2\x86\x92 \xC3\xBC");
+  CHECK_EQ(printable_text("\xFF\xFEg\x9B"
+                          "31m \xC3"),
+           "??g?31m ?");
   Example example;
   CheckResult& result = example.report.results[1];
   result.check.name = "gpt2\xE2\x80\xAE";

@@ -120,9 +120,15 @@ TEST_CASE("an instance with something wrong is refused at its place") {
   CHECK_EQ(instance_error(kHead + "aws,a,t4,1,1,,2026-01-01\naws,a,t4,1,2,,2026-01-01\n"), "3:5 aws a is there twice");
   const std::string sold_by_gpu = "provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date,most_gpus\n";
   CHECK_EQ(instance_error(sold_by_gpu + "x,a,t4,1,0.5,2026-01-01,8\n"), "");
-  for (const char* line : {"x,a,t4,1,0.5,2026-01-01,1", "x,a,t4,1,0.5,2026-01-01,2.5", "x,a,t4,2,0.5,2026-01-01,8"})
-    CHECK(instance_error(sold_by_gpu + line + "\n").find("most_gpus is a whole number from 2 to 64") !=
-          std::string::npos);
+  const auto most_error = [&](const char* line) { return instance_error(sold_by_gpu + line + "\n"); };
+  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1"), "2:25 most_gpus is a whole number from 2 to 64, not 1");
+  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,2.5"), "2:25 most_gpus is a whole number from 2 to 64, not 2.5");
+  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1e11"), "2:25 most_gpus is a whole number from 2 to 64, not 1e11");
+  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1e30"), "2:25 most_gpus is 1e12 at most, not 1e30");
+  CHECK_EQ(most_error("x,a,t4,2,0.5,2026-01-01,8"),
+           "2:25 most_gpus is of what is sold by the GPU, and a has 2 of them");
+  CHECK_EQ(instance_error("provider;instance_type;gpu\n"), "1:1 semicolons part the fields, not commas");
+  CHECK_EQ(instance_error("provider\tinstance_type\tgpu\n"), "1:1 tabs part the fields, not commas");
   CHECK_EQ(instance_error("provider,gpu\n"), "1:1 the column instance_type is missing");
   CHECK_EQ(instance_error("provider,instance_typ\n"),
            "1:10 unknown column \"instance_typ\" — did you mean \"instance_type\"?");

@@ -40,6 +40,31 @@ TEST_CASE("tie: a buffer that is read in two calls of a module is one tensor") {
   CHECK(buffers(graph) == 1);
 }
 
+// torch.nn: b.weight = a.weight; c.weight = b.weight.
+TEST_CASE("tie: what shares a layer's weights may be named for them, unless it has others of its own") {
+  const auto layers = [](const std::string& of_b) {
+    return "  - a: Linear(4, 4)\n  - {name: b, op: \"Linear(4, 4" + of_b +
+           ")\", tie: a}\n"
+           "  - {name: c, op: \"Linear(4, 4)\", tie: b}\n";
+  };
+  CHECK_EQ(graph_of(layers("")).parameters.size(), 2);
+  CHECK_EQ(
+      graph_of(
+          "  - {name: a, op: \"Linear(4, 4, bias=False)\"}\n  - {name: b, op: \"Linear(4, 4, bias=False)\", tie: a}\n"
+          "  - {name: c, op: \"Linear(4, 4, bias=False)\", tie: b}\n")
+          .parameters.size(),
+      1);
+  std::string message;
+  try {
+    (void)graph_of(
+        "  - {name: a, op: \"Linear(4, 4, bias=False)\"}\n  - {name: b, op: \"Linear(4, 4)\", tie: a}\n"
+        "  - {name: c, op: \"Linear(4, 4)\", tie: b}\n");
+  } catch (const Error& error) {
+    message = error.message();
+  }
+  CHECK_EQ(message, "\"b\" shares weights itself and has others of its own");
+}
+
 // torch/Tensor comparisons broadcast and give one byte an element.
 TEST_CASE("two tensors are compared with broadcasting") {
   const Graph graph = graph_of(

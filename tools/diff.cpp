@@ -59,9 +59,8 @@ void plan_side(OpenSide& open, const Planning& run, std::vector<std::string>& wa
 // What each of several causes does to the peak: a plan for each, so that neither their number nor the model may be
 // huge.
 std::optional<Attribution> effects_of(const OpenSides& sides, const Planning& run, const DiffReport& report) {
-  constexpr std::size_t kMostCauses = 64, kMostLayers = 200'000;  // planned in all: a second or so
   const std::size_t n = report.causes.size();
-  if (n < 2 || n > kMostCauses || n * sides.now.layers > kMostLayers) return std::nullopt;
+  if (!kBoundsOfDiff.allow(n, sides.now.layers)) return std::nullopt;
   const CauseModels models(*sides.base.written, *sides.now.written, report.causes);
   const auto peak = [&](const Model& model) {
     return plan(model, make_catalog(), run.run, run.gpu ? &*run.gpu : nullptr).peak.reading.allocated_bytes;

@@ -54,7 +54,23 @@ class Attributor {
         group.clear();
       }
     }
+    group_pairs(std::move(group), grouped);
     effects_.insert(effects_.end(), grouped.begin(), grouped.end());
+  }
+
+  // One that can be planned with nothing keeps those around it from being planned together.
+  void group_pairs(std::vector<std::size_t> left, std::vector<Effect>& grouped) const {
+    std::size_t tries = 0;
+    for (std::size_t i = 0; i < left.size(); ++i)
+      for (std::size_t k = i + 1; k < left.size() && tries < kMostPairs; ++k, ++tries) {
+        const auto delta = delta_of({left[i], left[k]});
+        if (!delta) continue;
+        grouped.push_back({{left[i], left[k]}, *delta});
+        left.erase(left.begin() + static_cast<std::ptrdiff_t>(k));
+        left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+        --i;
+        break;
+      }
   }
 
   std::int64_t base_;

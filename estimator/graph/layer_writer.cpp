@@ -27,6 +27,7 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
   layer(call.layer).module = !among_losses_;
   call.frozen = !def.adapter && (frozen || lora_.given());
   if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
+  if (!node.tie.empty() && !def.loss) ties_[path] = {call.layer, call.tied};
   try {
     const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
     const std::vector<TensorId>& outputs = builder_.lower(call, used);
@@ -202,14 +203,25 @@ LayerId LayerWriter::tied_layer(const Node& node, const std::string& path) {
       with_weights_[graph_.layers[listed_].name] = static_cast<LayerId>(listed_);
   const auto dot = path.rfind('.');
   const std::string sibling = dot == std::string::npos ? node.tie : path.substr(0, dot + 1) + node.tie;
-  for (const std::string& candidate : {sibling, node.tie})
+  for (const std::string& candidate : {sibling, node.tie}) {
+    if (const auto tie = ties_.find(candidate); tie != ties_.end()) return first_of_ties(candidate, tie->second, node);
     if (const auto it = with_weights_.find(candidate); it != with_weights_.end()) return it->second;
+  }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < graph_.layers.size(); ++i)
     if (has_weights(static_cast<LayerId>(i))) names.push_back(graph_.layers[i].name);
   throw Error("there is no earlier layer \"" + node.tie + "\" with weights to share" + did_you_mean(node.tie, names))
       .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
       .context(node.where);
+}
+
+// Who shares weights has none; one that has a bias of its own beside them would hand on either.
+LayerId LayerWriter::first_of_ties(const std::string& path, const Tie& tie, const Node& node) const {
+  if (!has_weights(tie.layer)) return tie.first;
+  throw Error("\"" + path + "\" shares weights itself and has others of its own")
+      .at(node.tie_mark.line > 0 ? node.tie_mark : node.mark)
+      .context(node.where)
+      .help("tie: " + graph_.layers[static_cast<std::size_t>(tie.first)].name + " names the layer that has them");
 }
 
 LayerId LayerWriter::loss_with_targets(const Node& node) const {

@@ -52,12 +52,16 @@ class LayerWriter {
   void frame_returns(std::span<const TensorId> held);
 
  private:
+  struct Tie {
+    LayerId layer, first;  // who shares, and whose weights
+  };
   void adapt(const std::string& path, const SourceMark& mark, TensorId x);
   LayerBuilder::Call begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
   bool has_weights(LayerId id) const;  // of its own: parameters or buffers
   LayerId tied_layer(const Node& node, const std::string& path);
+  LayerId first_of_ties(const std::string& path, const Tie& tie, const Node& node) const;
   LayerId loss_with_targets(const Node& node) const;
   const LayerDef& definition(const LayerCall& call, bool loss);
   Layer& layer(LayerId id) { return graph_.layers[static_cast<std::size_t>(id)]; }
@@ -73,6 +77,7 @@ class LayerWriter {
   std::vector<TensorId> adapted_;                          // what the adapter handed on
   std::unordered_map<std::string, LayerId> with_weights_;  // by path, of the first `listed_` layers
   std::size_t listed_ = 0;
+  std::unordered_map<std::string, Tie> ties_;  // by the layer's path
 };
 
 }  // namespace gpuplan

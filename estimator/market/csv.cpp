@@ -1,6 +1,8 @@
 #include "estimator/market/csv.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace gpuplan {
 namespace {
@@ -82,9 +84,29 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+namespace {
+
+// What spreadsheets write that call it CSV: UTF-16, semicolons where the comma is a decimal point, tabs.
+void refuse_other_formats(const Source& source) {
+  const std::string_view text = source.text;
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    throw Error(source.name + " is UTF-16").help("save it as CSV in UTF-8");
+  const std::string_view heading = text.substr(0, text.find_first_of("\r\n"));
+  if (heading.find(',') != std::string_view::npos) return;
+  const SourceMark mark{&source, 1, 1, static_cast<int>(heading.size())};
+  for (const auto& [separator, name] : {std::pair(';', "semicolons"), std::pair('\t', "tabs")})
+    if (heading.find(separator) != std::string_view::npos)
+      throw Error(std::string(name) + " part the fields, not commas")
+          .at(mark)
+          .help("save it with commas, and with points in numbers");
+}
+
+}  // namespace
+
 CsvTable::CsvTable(const Source& source) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   if (source.text.size() > kMostBytes) throw Error(source.name + " is larger than 64 MiB").help("filter it first");
+  refuse_other_formats(source);
   Reader reader(source);
   if (reader.at_end()) throw Error(source.name + " is empty").help("the first line names the columns");
   columns_ = reader.row();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -72,8 +73,15 @@ std::optional<int> most_of(const CsvField& field, const Instance& instance) {
   constexpr int kMost = 64;
   const std::optional<double> most = number_field(field, "most_gpus");
   if (!most) return std::nullopt;
-  if (instance.gpu_count != 1 || *most < 2 || *most > kMost || *most != static_cast<int>(*most))
-    throw Error("most_gpus is a whole number from 2 to 64, of an instance with one GPU").at(field.mark);
+  if (*most < 2 || *most > kMost || *most != std::floor(*most))
+    throw Error("most_gpus is a whole number from 2 to " + std::to_string(kMost) + ", not " + field.text)
+        .at(field.mark)
+        .help("how many GPUs of what is sold one by one may be rented in one machine; empty for all else");
+  if (instance.gpu_count != 1)
+    throw Error("most_gpus is of what is sold by the GPU, and " + instance.name + " has " +
+                number_text(instance.gpu_count) + " of them")
+        .at(field.mark)
+        .help("leave it empty, or say gpu_count 1");
   return static_cast<int>(*most);
 }
 

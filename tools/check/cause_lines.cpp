@@ -46,7 +46,6 @@ void tell_effects(const Attribution& attribution, bool of_floor, CheckResult& re
 }  // namespace
 
 CheckCauses check_causes(const CheckSide& head, const CheckSide& base) {
-  constexpr std::size_t kMostCauses = 16, kMostLayers = 50'000;  // planned in all
   CheckCauses all;
   all.lines = changed_settings(head.check, base.check);
   all.settings = all.lines.size();
@@ -59,8 +58,7 @@ CheckCauses check_causes(const CheckSide& head, const CheckSide& base) {
                          .what = cause.what + (cause.kind == Cause::Kind::moved ? " moved" : ""),
                          .from = cause.from,
                          .to = cause.to});
-  const std::size_t n = all.lines.size();
-  if (n > 1 && n <= kMostCauses && n * head.report.layers.size() <= kMostLayers)
+  if (kBoundsOfCheck.allow(all.lines.size(), head.report.layers.size()))
     all.models.emplace(base.written, head.written, list);
   return all;
 }
