@@ -7,7 +7,8 @@
 
 namespace gpuplan {
 
-/// A number above 0, 1e12 at most; nothing of an empty field. Throws Error, at the field, for anything else; `what` names it.
+/// A number above 0, 1e12 at most; nothing of an empty field. Throws Error, at the field, for anything else; `what`
+/// names it.
 std::optional<double> number_field(const CsvField& field, std::string_view what);
 
 }  // namespace gpuplan
