@@ -115,6 +115,7 @@ TEST_CASE("an instance with something wrong is refused at its place") {
   CHECK_EQ(instance_error(row("aws,a,t4,1,1 usd,,2026-01-01")),
            "2:12 on_demand_usd_per_hour is a number, not \"1 usd\"");
   CHECK_EQ(instance_error(row("aws,a,t4,0,1,,2026-01-01")), "2:10 gpu_count is above 0");
+  CHECK_EQ(instance_error(row("aws,a,t4,1025,1,,2026-01-01")), "2:10 gpu_count is 1024 at most, not 1025");
   CHECK_EQ(instance_error(row("aws,a,t4,1,1,,yesterday")), "2:15 a price has a day, YYYY-MM-DD, not \"yesterday\"");
   CHECK_EQ(instance_error(row("aws,,t4,1,1,,2026-01-01")), "2:5 instance_type is empty");
   CHECK_EQ(instance_error(kHead + "aws,a,t4,1,1,,2026-01-01\naws,a,t4,1,2,,2026-01-01\n"), "3:5 aws a is there twice");

@@ -187,6 +187,16 @@ TEST_CASE("a sweep over GPUs says which points cannot be shared, and which value
   CHECK(says(error_of([] { (void)points({"zero=ddp,fsdp"}); }), "--zero is about several GPUs"));
   CHECK(says(error_of([] { (void)points({"gpus=2", "batch=2", "zero=ddp,fspd"}); }), "did you mean \"fsdp\""));
   CHECK(says(error_of([] { (void)points({"gpuss=2"}); }), "did you mean \"gpu"));
+  CHECK(says(error_of([] { (void)points({"gpus=2", "batch=2", "network=0,100"}); }), "--network expects"));
+  const auto with = [&](const char* kinds) {
+    SeveralGpusOptions own;
+    own.gpus = "2";
+    own.bucket_view = own.keep_unsharded = true;
+    return SweepPoints(base, {read_swept_flag("batch=2"), read_swept_flag(kinds)}, own);
+  };
+  for (std::size_t point = 0; point < 3; ++point) CHECK_EQ(with("zero=1,2,fsdp").plan_point(point).error, "");
+  CHECK(says(error_of([&] { (void)with("zero=1,2"); }), "are FSDP2's"));
+  CHECK(says(error_of([&] { (void)with("zero=2,fsdp"); }), "is DDP's"));
   SeveralGpusOptions two;
   two.gpus = "2";
   CHECK(says(error_of([&] { (void)SweepPoints(base, {read_swept_flag("gpus=2,4")}, two); }), "contradict"));

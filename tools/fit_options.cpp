@@ -97,6 +97,16 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
   add_output_options(command, options.output);
 }
 
+namespace {
+
+// "16 GiB" is "16GiB".
+std::string without_spaces(std::string name) {
+  std::erase(name, ' ');
+  return name;
+}
+
+}  // namespace
+
 std::vector<Gpu> gpus_of(const FitOptions& options) {
   if (!options.on.empty() && !options.run.gpu.empty())
     throw Error("--on and --gpu both say on what: take one of them", ErrorKind::usage);
@@ -108,7 +118,7 @@ std::vector<Gpu> gpus_of(const FitOptions& options) {
     RunOptions run;
     run.gpu = name;
     gpus.push_back(*load_gpu(run));
-    const auto same = [&](const Gpu& other) { return other.name == gpus.back().name; };
+    const auto same = [&](const Gpu& other) { return without_spaces(other.name) == without_spaces(gpus.back().name); };
     if (std::ranges::count_if(gpus, same) > 1)
       throw Error("--on names " + gpus.back().name + " twice", ErrorKind::usage);
     if (usable_bytes(gpus.back()) <= 0)

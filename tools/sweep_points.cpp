@@ -17,6 +17,7 @@ namespace gpuplan {
 SweepPoints::SweepPoints(RunOptions base, std::vector<SweptFlag> flags, SeveralGpusOptions several)
     : base_{std::move(base), std::move(several)}, flags_(std::move(flags)) {
   refuse_given_flags();
+  find_kinds();
   std::int64_t count = 1;
   for (const SweptFlag& flag : flags_) count = checked_mul(count, static_cast<std::int64_t>(flag.values.size()));
   count_ = static_cast<std::size_t>(count);
@@ -35,6 +36,21 @@ void SweepPoints::refuse_given_flags() {
     if (base_.run.model == "-" && changes_model(name))
       throw Error("--over " + name + " reads the model again for each value: put it into a file", ErrorKind::usage);
   }
+}
+
+namespace {
+
+bool is_ddp(DataParallel kind) { return kind == DataParallel::ddp || kind == DataParallel::zero1; }
+
+}  // namespace
+
+void SweepPoints::find_kinds() {
+  for (const SweptFlag& flag : flags_)
+    for (const std::string& value : flag.values) {
+      if (flag.name != "zero") continue;
+      sweeps_ddp_ = sweeps_ddp_ || is_ddp(data_parallel_kind(value));
+      sweeps_fsdp_ = sweeps_fsdp_ || data_parallel_kind(value) == DataParallel::fsdp;
+    }
 }
 
 std::vector<std::string> SweepPoints::names() const {
@@ -59,6 +75,14 @@ SweepPoints::PointOptions SweepPoints::options_of(std::size_t point) const {
     else
       set_flag(options.run, flags_[i].name, values[i]);
   }
+  // Where several ways to share a step are swept, what is of one of them is of its points.
+  SeveralGpusOptions& several = options.several;
+  const DataParallel kind = several.zero.empty() ? DataParallel::ddp : data_parallel_kind(several.zero);
+  if (sweeps_ddp_ && !is_ddp(kind)) several.bucket_view = several.find_unused = false;
+  if (sweeps_fsdp_ && kind != DataParallel::fsdp) {
+    several.wrap.clear();
+    several.keep_unsharded = false;
+  }
   return options;
 }
 
@@ -75,6 +99,7 @@ void SweepPoints::check_values(std::size_t flag) const {
         const PointOptions options = options_of((other / inner * values + v) * inner + other % inner);
         const RunConfig run = run_config(options.run);
         (void)host_copy(options.run);
+        (void)topology_of(options.several, std::nullopt);
         if (const std::optional<Strategy> strategy = strategy_of(options.several)) (void)run_of_rank(run, *strategy);
         first.reset();
         break;

@@ -63,6 +63,7 @@ class SweepPoints {
   std::vector<std::string> values_of(std::size_t point) const;
   PointOptions options_of(std::size_t point) const;
   void refuse_given_flags();
+  void find_kinds();
   void check_values(std::size_t flag) const;
   void load_gpus();
   std::shared_ptr<const Model> model_of(const RunOptions& options);
@@ -71,6 +72,7 @@ class SweepPoints {
   bool has_times(const RunOptions& options) const;
 
   PointOptions base_;
+  bool sweeps_ddp_ = false, sweeps_fsdp_ = false;  // among the values of zero
   std::vector<SweptFlag> flags_;
   std::size_t count_ = 1;
   std::map<std::string, SweptGpu> gpus_;  // by what --gpu calls them

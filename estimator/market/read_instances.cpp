@@ -69,6 +69,8 @@ std::optional<int> lanes_of(const CsvField& field) {
   throw Error("a PCIe width is x8 or x16, not \"" + field.text + "\"").at(field.mark);
 }
 
+constexpr int kMostGpusOfInstance = 1024;
+
 std::optional<int> most_of(const CsvField& field, const Instance& instance) {
   constexpr int kMost = 64;
   const std::optional<double> most = number_field(field, "most_gpus");
@@ -106,6 +108,11 @@ Instance instance_of(const CsvTable& table, std::size_t row, std::span<const Gpu
   i.gpu = gpu_of(table.at(row, "gpu"), gpus);
   (void)text_of(table, row, "gpu_count");
   i.gpu_count = *number("gpu_count");
+  if (i.gpu_count > kMostGpusOfInstance)
+    throw Error("gpu_count is " + std::to_string(kMostGpusOfInstance) + " at most, not " +
+                table.at(row, "gpu_count").text)
+        .at(table.at(row, "gpu_count").mark)
+        .help("an instance is one machine, or what NVLink connects");
   i.vcpus = number("vcpus");
   i.host_memory_gib = number("host_memory_gib");
   i.local_ssd_gb = number("local_ssd_gb");

@@ -13,12 +13,17 @@
 namespace gpuplan {
 namespace {
 
-auto fields(const Convolution& c) {
-  return std::tie(c.c, c.k, c.h, c.w, c.r, c.s, c.pass, c.n, c.p, c.q, c.stride_h, c.stride_w, c.pad_h, c.pad_w,
-                  c.dilation_h, c.dilation_w, c.groups, c.native, c.im2col, c.makes_columns, c.input_copy_bytes,
-                  c.weight_copy_bytes, c.channels_last, c.dtype);
+// All members, so that one more does not compile; those that differ most first.
+auto fields(const Convolution& of) {
+  const auto& [pass, n, c, h, w, k, p, q, r, s, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+               native, im2col, makes_columns, input_copy_bytes, weight_copy_bytes, channels_last, dtype] = of;
+  return std::tie(c, k, h, w, r, s, pass, n, p, q, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+                  native, im2col, makes_columns, input_copy_bytes, weight_copy_bytes, channels_last, dtype);
 }
-auto fields(const Reduction& r) { return std::tie(r.shape, r.reduced, r.input, r.output, r.mean, r.converts); }
+auto fields(const Reduction& of) {
+  const auto& [shape, reduced, input, output, mean, converts] = of;
+  return std::tie(shape, reduced, input, output, mean, converts);
+}
 
 // Seven bits of what tells a model's convolutions apart, or its reductions (Fibonacci hashing).
 std::size_t mixed(std::initializer_list<std::int64_t> sizes) {

@@ -86,7 +86,7 @@ expect 2 'YYYY-MM-DD' instances import "$work/vms.csv" --provider aws --date yes
 "$gpuplan" instances import "$work/vms.csv" --provider aws --date 2026-11-20 -o "$work/prices.csv" 2>"$work/err" ||
   fail "a catalog is not written: $(cat "$work/err")"
 expect 0 ' 0.900 +0.400 +eu +2026-11-20' instances --prices "$work/prices.csv"
-expect 3 'is neither a catalog' instances import "$work/prices.csv" --provider aws
+expect 3 'these are instances already' instances import "$work/prices.csv" --provider aws
 unset SOURCE_DATE_EPOCH
 expect 0 'torch.autocast' explain precision
 expect 0 'micro-batches' explain saving
@@ -247,6 +247,11 @@ expect 0 '"over":\{"precision":"amp-bf16"\},' sweep $model -b 2 --over precision
 expect 0 '^ +batch .* per step +step +samples/s +peak at' sweep $model --over batch=1,2 --gpu t4
 expect 0 '^ +batch .* per step +peak at' sweep $model --over batch=1,2 --gpu '8 GiB'
 expect 0 '"step_seconds":0\.' sweep $model -b 2 --over gpu=t4,l4 --host-copy none --format jsonl
+expect 0 '^ +gpus +zero .* a rank sends +communication +scaling ' sweep $model -b 8 --gpus 2,4 --zero ddp,fsdp --gpu a100
+expect 0 '^3,4,fsdp,[0-9]+' sweep $model -b 8 --over gpus=2:4:x2 --over zero=ddp,fsdp --format csv
+expect 0 '"sent_bytes":0,' sweep $model -b 8 --gpus 1,2 --format jsonl
+expect 2 'nothing is swept' sweep $model -b 8 --gpus 2
+expect 2 'not shared by 3 ranks' sweep $model -b 8 --gpus 1,3
 expect 2 'did you mean "pinned"' sweep $model --over gpu=t4,l4 --host-copy pined
 expect 2 'did you mean "none"' sweep $model --gpu t4 --over host-copy=pinned,nonne
 "$gpuplan" sweep $model --over batch=2,4 --gpu '8 GiB' 2>&1 >/dev/null | grep 'only a limit.*(2 points)' >/dev/null || fail "a sweep's limit"

@@ -1,7 +1,9 @@
 // Operators that work element by element, and those that keep their input's shape.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "tools/importers/onnx/infer.h"
 
@@ -328,6 +330,40 @@ void infer_simplified_norm(Inference& n) {
 
 void infer_prelu(Inference& n) { n.out(n.broadcast(n.shape(0), n.shape(1))); }
 
+// Operators whose result is shaped as their first input.
+constexpr std::array<std::string_view, 32> kSameShape = {{"Relu",
+                                                          "Sigmoid",
+                                                          "HardSigmoid",
+                                                          "HardSwish",
+                                                          "LeakyRelu",
+                                                          "Elu",
+                                                          "Selu",
+                                                          "Celu",
+                                                          "Gelu",
+                                                          "Erf",
+                                                          "Tanh",
+                                                          "Softplus",
+                                                          "Softsign",
+                                                          "Mish",
+                                                          "Softmax",
+                                                          "LogSoftmax",
+                                                          "Clip",
+                                                          "Abs",
+                                                          "Sign",
+                                                          "Trilu",
+                                                          "CumSum",
+                                                          "ScatterND",
+                                                          "ScatterElements",
+                                                          "InstanceNormalization",
+                                                          "GroupNormalization",
+                                                          "LpNormalization",
+                                                          "Hardmax",
+                                                          "Swish",
+                                                          "RMSNormalization",
+                                                          "RandomUniformLike",
+                                                          "RandomNormalLike",
+                                                          "Bernoulli"}};
+
 }  // namespace
 
 std::vector<NamedRule> pointwise_rules() {
@@ -372,39 +408,7 @@ std::vector<NamedRule> pointwise_rules() {
       {"PRelu", infer_prelu},
       {"RootMeanSquareNorm", infer_simplified_norm},
   };
-  for (const std::string_view op : {"Relu",
-                                    "Sigmoid",
-                                    "HardSigmoid",
-                                    "HardSwish",
-                                    "LeakyRelu",
-                                    "Elu",
-                                    "Selu",
-                                    "Celu",
-                                    "Gelu",
-                                    "Erf",
-                                    "Tanh",
-                                    "Softplus",
-                                    "Softsign",
-                                    "Mish",
-                                    "Softmax",
-                                    "LogSoftmax",
-                                    "Clip",
-                                    "Abs",
-                                    "Sign",
-                                    "Trilu",
-                                    "CumSum",
-                                    "ScatterND",
-                                    "ScatterElements",
-                                    "InstanceNormalization",
-                                    "GroupNormalization",
-                                    "LpNormalization",
-                                    "Hardmax",
-                                    "Swish",
-                                    "RMSNormalization",
-                                    "RandomUniformLike",
-                                    "RandomNormalLike",
-                                    "Bernoulli"})
-    rules.push_back({op, same_shape});
+  for (const std::string_view op : kSameShape) rules.push_back({op, same_shape});
   return rules;
 }
 
