@@ -1,0 +1,83 @@
+#include "tools/check/subject.h"
+
+#include <system_error>
+
+#include "estimator/budget/read_budget.h"
+#include "tools/check/budget_file.h"
+#include "tools/check/settings.h"
+#include "tools/git/repository.h"
+#include "tools/read_source.h"
+
+namespace gpuplan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Without git there is no repository either, and nothing that needs one but --base.
+std::optional<fs::path> repository_if_any(const fs::path& folder, bool needed) {
+  try {
+    return git::repository_of(folder);
+  } catch (const Error&) {
+    if (needed) throw;
+    return std::nullopt;
+  }
+}
+
+Error no_budget(const CheckOptions& options) {
+  const std::string& word = options.run.model;
+  Error error("there is no gpuplan.yaml here or in a folder above");
+  if (!word.empty() && exists(word))
+    return error.help("limits of one model: gpuplan check " + word + " --max-peak 8GiB");
+  return error.help(
+      "gpuplan init --budget MODEL -o gpuplan.yaml writes one; without it: gpuplan check MODEL --max-peak 8GiB");
+}
+
+}  // namespace
+
+Subject one_off(const CheckOptions& options) {
+  if (!options.names.empty())
+    throw Error("limits of the command line are for one model, not also for \"" + options.names.front() + "\"",
+                ErrorKind::usage);
+  if (options.run.model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan check FILE --max-peak 8GiB");
+  if (options.update || !options.config.empty())
+    throw Error(std::string(options.update ? "--update" : "--config") + " is about gpuplan.yaml: leave out --max-...",
+                ErrorKind::usage);
+  if (!options.limits.max_growth.empty() && options.base.empty())
+    throw Error("--max-growth is measured against a base: give --base too", ErrorKind::usage)
+        .help("--base auto, or a commit");
+  Subject subject;
+  subject.budget = one_off_budget(options.run, options.limits);
+  subject.folder = fs::current_path();
+  subject.repository = repository_if_any(subject.folder, !options.base.empty());
+  return subject;
+}
+
+Subject from_file(const CheckOptions& options) {
+  RunOptions flags = options.run;
+  flags.model.clear();
+  if (const std::vector<Setting> given = settings_of(flags); !given.empty())
+    throw Error("--" + given.front().key + " belongs to a check of the command line, with --max-peak or another limit",
+                ErrorKind::usage)
+        .help("the checks of gpuplan.yaml say it themselves: " + given.front().key + ": " + given.front().text);
+  Subject subject;
+  std::error_code gone;
+  const fs::path here = fs::current_path(gone);
+  if (gone) throw Error("the current folder is not there any more", ErrorKind::environment);
+  subject.repository = repository_if_any(options.config.empty() ? here : fs::absolute(options.config).parent_path(),
+                                         !options.base.empty());
+  const std::optional<fs::path> found =
+      options.config.empty() ? find_budget(here, subject.repository) : std::optional(fs::absolute(options.config));
+  if (!found) throw no_budget(options);
+  subject.file = found->filename().string();
+  subject.folder = found->parent_path();
+  std::error_code error;
+  fs::current_path(subject.folder, error);
+  if (error) throw Error("cannot enter " + subject.folder.string() + ": " + error.message(), ErrorKind::environment);
+  subject.folder = fs::canonical(subject.folder);
+  subject.budget = read_budget(read_file_source(subject.file), run_keys());
+  return subject;
+}
+
+}  // namespace gpuplan
