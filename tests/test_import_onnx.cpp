@@ -265,6 +265,66 @@ TEST_CASE("malformed ONNX graphs are answered with the node and what is wrong") 
   CHECK(contains(problem(missing.SerializeAsString()), "node node_of_y (Add): input 1 is missing"));
 }
 
+// AttributeProto.AttributeType: 1 is FLOAT, 2 INT.
+TEST_CASE("an attribute of another type than its operator has is an error that names both") {
+  const std::string start = "node node_of_y (Softmax): the attribute \"axis\" is ";
+  for (const bool is_typed : {true, false}) {
+    CAPTURE(is_typed);
+    onnx::ModelProto model = small_model();
+    onnx::AttributeProto& axis = *add_node(model, "Softmax", {"x"}, "y").add_attribute();
+    axis.set_name("axis");
+    const auto becomes = [&](onnx::AttributeProto::AttributeType type, const std::string& what) {
+      if (is_typed) axis.set_type(type);
+      CHECK(contains(problem(model.SerializeAsString()), start + what + ", expected an int"));
+      axis.Clear();
+      axis.set_name("axis");
+    };
+    axis.set_f(1);
+    becomes(onnx::AttributeProto::FLOAT, "a float");
+    axis.set_s("1");
+    becomes(onnx::AttributeProto::STRING, "a string");
+    axis.add_ints(1);
+    becomes(onnx::AttributeProto::INTS, "ints");
+    axis.add_floats(1);
+    becomes(onnx::AttributeProto::FLOATS, "floats");
+    axis.add_strings("1");
+    becomes(onnx::AttributeProto::STRINGS, "strings");
+    axis.mutable_t()->set_data_type(7);
+    becomes(onnx::AttributeProto::TENSOR, "a tensor");
+  }
+}
+
+TEST_CASE("an attribute whose type and value do not agree is an error, one without its number is 0") {
+  onnx::ModelProto model = small_model();
+  onnx::AttributeProto& axis = *add_node(model, "Softmax", {"x"}, "y").add_attribute();
+  axis.set_name("axis");
+  axis.set_type(onnx::AttributeProto::INT);
+  axis.set_f(1);
+  CHECK(contains(problem(model.SerializeAsString()), "is of another type than it names, expected an int"));
+  axis.clear_f();
+  CHECK(contains(spec_of(model.SerializeAsString()), "Softmax(dim=0)"));
+}
+
+TEST_CASE("attributes that a pattern looks for, or that a fused operator has, have their types too") {
+  onnx::ModelProto pattern = small_model();  // x hardsigmoid(x)
+  onnx::AttributeProto& alpha = *add_node(pattern, "HardSigmoid", {"x"}, "a").add_attribute();
+  alpha.set_name("alpha");
+  alpha.set_i(1);
+  add_node(pattern, "Mul", {"x", "a"}, "y");
+  CHECK(contains(problem(pattern.SerializeAsString()),
+                 "node node_of_a (HardSigmoid): the attribute \"alpha\" is an int, expected a float"));
+
+  onnx::ModelProto fused = small_model();
+  onnx::NodeProto& gemm = add_node(fused, "FusedGemm", {"x", "w"}, "y");
+  gemm.set_domain("com.microsoft");
+  add_initializer(fused, "w", {8, 2});
+  onnx::AttributeProto& activation = *gemm.add_attribute();
+  activation.set_name("activation");
+  activation.set_i(1);
+  CHECK(contains(problem(fused.SerializeAsString()),
+                 "(com.microsoft::FusedGemm): the attribute \"activation\" is an int, expected a string"));
+}
+
 TEST_CASE("what is no ONNX file is refused, whatever it is") {
   CHECK(contains(problem(""), "no ONNX model"));
   CHECK(contains(problem("PK\x03\x04 a zip archive, as torch.save writes it"), "no whole ONNX model"));

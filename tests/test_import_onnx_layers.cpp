@@ -207,6 +207,25 @@ TEST_CASE("batch norm by the statistics of its input is one layer, without the b
   CHECK_EQ(parameters("conv.bias"), 16 * 3 * 3 * 3 + 16 + 16);
 }
 
+// torch.nn.RNN has tanh or relu, its other layers what they are defined with.
+TEST_CASE("the activations of a recurrent layer are torch.nn's") {
+  onnx::ModelProto model = small_model();
+  add_integers(model, "first", {0});
+  add_node(model, "Unsqueeze", {"x", "first"}, "steps");
+  onnx::NodeProto& rnn = add_node(model, "RNN", {"steps", "w", "r"}, "y");
+  add_initializer(model, "w", {1, 4, 8});
+  add_initializer(model, "r", {1, 4, 4});
+  onnx::AttributeProto& activations = *rnn.add_attribute();
+  activations.set_name("activations");
+  activations.set_type(onnx::AttributeProto::STRINGS);
+  activations.add_strings("Relu");
+  CHECK(contains(spec_of(model.SerializeAsString()), "RNN(8, 4, nonlinearity=relu, bias=False)"));
+  activations.set_strings(0, "Tanh");
+  CHECK(contains(spec_of(model.SerializeAsString()), "RNN(8, 4, bias=False)"));
+  activations.set_strings(0, "Elu");
+  CHECK(contains(problem(model.SerializeAsString()), "its activations are not those of torch.nn's RNN"));
+}
+
 TEST_CASE("the weights of a recurrent layer whose gates the exporter put into another order are its weights") {
   onnx::ModelProto model = model_of({5, 8});
   add_integers(model, "first", {0});

@@ -2,37 +2,17 @@
 
 #include <unordered_map>
 
+#include "tools/importers/onnx/node_view.h"
+
 namespace gpuplan::onnx_import {
 namespace {
 
 // One fused node, and what is put in its place. Its own place in the list stays the last operator's; sort_nodes() puts
 // the others before it.
-class Fused {
+class Fused : public NodeView {
  public:
-  Fused(Graph& graph, std::size_t index) : graph_(graph), index_(index) {}
+  Fused(Graph& graph, int index) : NodeView(graph, index), graph_(graph), index_(static_cast<std::size_t>(index)) {}
 
-  const Node& node() const { return graph_.nodes[index_]; }
-  bool has(std::size_t i) const { return i < node().inputs.size() && node().inputs[i] != kNone; }
-  int in(std::size_t i) const {
-    if (!has(i)) fail("input " + std::to_string(i) + " is missing");
-    return node().inputs[i];
-  }
-  const Extents& shape(std::size_t i) const { return graph_.value(in(i)).shape; }
-  const Attribute* attribute(std::string_view name) const {
-    const auto found = node().attributes.find(name);
-    return found == node().attributes.end() ? nullptr : &found->second;
-  }
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
-    const Attribute* const a = attribute(name);
-    return a == nullptr ? otherwise : a->integer;
-  }
-  double real(std::string_view name, double otherwise) const {
-    const Attribute* const a = attribute(name);
-    return a == nullptr ? otherwise : a->real;
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(graph_.file + ": " + describe(node()) + ": " + what);
-  }
   // Throws Error where an input or an output is used that is not modelled.
   void refuse_input(std::size_t i, const std::string& what) const {
     if (has(i)) fail(what + " is not modelled");
@@ -64,8 +44,7 @@ class Fused {
   }
 
   // Another node, whose result, `into` or a new value, is handed on.
-  int add(const std::string& op, std::vector<int> inputs, std::map<std::string, Attribute, std::less<>> attributes = {},
-          int into = kNone) {
+  int add(const std::string& op, std::vector<int> inputs, Attributes attributes = {}, int into = kNone) {
     Node made;
     made.op = op;
     made.name = node().name;
@@ -83,14 +62,13 @@ class Fused {
     made.name = node().name;
     made.guards = node().guards;
     made.inputs = {value, sizes};
-    made.attributes["axis"].integer = -1;
+    made.attributes["axis"] = std::int64_t{-1};
     for (int i = 0; i < count; ++i) made.outputs.push_back(new_value());
     graph_.nodes.push_back(made);
     return made.outputs;
   }
   // The node becomes this operator; of its results the first stays.
-  void become(const std::string& op, std::vector<int> inputs,
-              std::map<std::string, Attribute, std::less<>> attributes = {}) {
+  void become(const std::string& op, std::vector<int> inputs, Attributes attributes = {}) {
     Node& own = graph_.nodes[index_];
     own.op = op;
     own.domain.clear();
@@ -111,38 +89,16 @@ class Fused {
 };
 
 constexpr std::int64_t kInt64Type = 7, kBooleanType = 9;  // TensorProto.DataType
+const std::vector<std::int64_t> kSwapHeads{0, 2, 1, 3};   // heads and tokens
 
-using Attributes = std::map<std::string, Attribute, std::less<>>;
-
-Attribute of_integer(std::int64_t n) {
-  Attribute a;
-  a.integer = n;
-  return a;
-}
-Attribute of_real(double x) {
-  Attribute a;
-  a.real = x;
-  return a;
-}
-Attribute of_text(const std::string& text) {
-  Attribute a;
-  a.text = text;
-  return a;
-}
-Attribute of_integers(std::vector<std::int64_t> numbers) {
-  Attribute a;
-  a.integers = std::move(numbers);
-  return a;
-}
-
-void gelu(Fused& f) { f.become("Gelu", {f.in(0)}); }
-void bias_gelu(Fused& f) { f.become("Gelu", {f.add("Add", {f.in(0), f.in(1)})}); }
+void gelu(Fused& f) { f.become("Gelu", {f.value(0)}); }
+void bias_gelu(Fused& f) { f.become("Gelu", {f.add("Add", {f.value(0), f.value(1)})}); }
 void fast_gelu(Fused& f) {
-  const int x = f.has(1) ? f.add("Add", {f.in(0), f.in(1)}) : f.in(0);
-  f.become("Gelu", {x}, {{"approximate", of_text("tanh")}});
+  const int x = f.has(1) ? f.add("Add", {f.value(0), f.value(1)}) : f.value(0);
+  f.become("Gelu", {x}, {{"approximate", std::string("tanh")}});
 }
 void quick_gelu(Fused& f) {
-  const int x = f.in(0);
+  const int x = f.value(0);
   const int scaled = f.add("Mul", {x, f.number(f.real("alpha", 1.702))});
   f.become("Mul", {x, f.add("Sigmoid", {scaled})});
 }
@@ -151,47 +107,47 @@ void quick_gelu(Fused& f) {
 int skip_sum(Fused& f, std::size_t bias) {
   f.refuse_output(1, "the mean of a norm");
   f.refuse_output(2, "the inverse deviation of a norm");
-  const int x = f.in(0), skip = f.in(1), sum = f.output(3);
+  const int x = f.value(0), skip = f.value(1), sum = f.output(3);
   if (!f.has(bias)) return f.add("Add", {x, skip}, {}, sum);
-  const int with_bias = f.add("Add", {x, f.in(bias)});
+  const int with_bias = f.add("Add", {x, f.value(bias)});
   return f.add("Add", {with_bias, skip}, {}, sum);
 }
 void skip_layer_norm(Fused& f) {
-  const int gamma = f.in(2), beta = f.has(3) ? f.in(3) : kNone;
-  const Attribute eps = of_real(f.real("epsilon", 1e-12));
+  const int gamma = f.value(2), beta = f.has(3) ? f.value(3) : kNone;
+  const double eps = f.real("epsilon", 1e-12);
   const int sum = skip_sum(f, 4);
-  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
+  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", std::int64_t{-1}}, {"epsilon", eps}});
 }
-int index_of(Fused& f, std::size_t input) { return f.add("Cast", {f.in(input)}, {{"to", of_integer(kInt64Type)}}); }
+int index_of(Fused& f, std::size_t input) { return f.add("Cast", {f.value(input)}, {{"to", kInt64Type}}); }
 
 // Words, positions and, where there are any, types of tokens, added and normalized. Positions are those of the tokens
 // in their order where none are given.
 void embed_layer_norm(Fused& f) {
   f.refuse_output(1, "the number of tokens that are no padding");
-  const int ids = index_of(f, 0), positions = f.in(3), gamma = f.in(5), beta = f.in(6);
-  const int types = f.has(1) ? index_of(f, 1) : kNone, type_table = f.has(4) ? f.in(4) : kNone;
+  const int ids = index_of(f, 0), positions = f.value(3), gamma = f.value(5), beta = f.value(6);
+  const int types = f.has(1) ? index_of(f, 1) : kNone, type_table = f.has(4) ? f.value(4) : kNone;
   if ((types == kNone) != (type_table == kNone)) f.fail("types of tokens come with their table");
-  const Attribute eps = of_real(f.real("epsilon", 1e-12));
-  const int words = f.add("Gather", {f.in(2), ids});
+  const double eps = f.real("epsilon", 1e-12);
+  const int words = f.add("Gather", {f.value(2), ids});
   int rows = kNone;
   if (f.has(8)) {
     rows = f.add("Gather", {positions, index_of(f, 8)});
   } else {
-    const int tokens = f.add("Shape", {ids}, {{"start", of_integer(1)}, {"end", of_integer(2)}});
+    const int tokens = f.add("Shape", {ids}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
     rows = f.add("Slice", {positions, f.integers({0}), tokens, f.integers({0})});
   }
   int sum = f.add("Add", {words, rows}, {}, types == kNone ? f.output(2) : kNone);
   if (types != kNone) sum = f.add("Add", {sum, f.add("Gather", {type_table, types})}, {}, f.output(2));
-  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", of_integer(-1)}, {"epsilon", eps}});
+  f.become("LayerNormalization", {sum, gamma, beta}, {{"axis", std::int64_t{-1}}, {"epsilon", eps}});
 }
 void simplified_norm(Fused& f) {
   f.refuse_output(1, "the inverse deviation of a norm");
   if (f.integer("axis", -1) != -1) f.fail("a norm over another dimension than the last is not modelled");
-  f.become("RootMeanSquareNorm", {f.in(0), f.in(1)}, {{"epsilon", of_real(f.real("epsilon", 1e-5))}});
+  f.become("RootMeanSquareNorm", {f.value(0), f.value(1)}, {{"epsilon", f.real("epsilon", 1e-5)}});
 }
 void skip_simplified_norm(Fused& f) {
-  const int gamma = f.in(2);
-  const Attribute eps = of_real(f.real("epsilon", 1e-12));
+  const int gamma = f.value(2);
+  const double eps = f.real("epsilon", 1e-12);
   const int sum = skip_sum(f, 3);
   f.become("RootMeanSquareNorm", {sum, gamma}, {{"epsilon", eps}});
 }
@@ -199,12 +155,11 @@ void skip_simplified_norm(Fused& f) {
 // A product, with the activation that is computed of it.
 void with_activation(Fused& f, const std::string& op, const std::vector<int>& inputs, int added) {
   Attributes own = f.node().attributes;
-  std::string activation = own.contains("activation") ? own["activation"].text : "";
+  const std::string activation(f.text("activation", ""));
   // FusedConv has a list, FusedGemm a number by each name.
-  std::vector<double> numbers;
-  if (own.contains("activation_params")) numbers = own["activation_params"].reals;
+  std::vector<double> numbers = f.reals("activation_params");
   for (const char* key : {"activation_alpha", "activation_beta"})
-    if (own.contains(key)) numbers.push_back(own[key].real);
+    if (f.has_attribute(key)) numbers.push_back(f.real(key, 0));
   for (const char* key : {"activation", "activation_params", "activation_alpha", "activation_beta"}) own.erase(key);
   if (activation.empty() && added == kNone) return f.become(op, inputs, own);
   int result = f.add(op, inputs, own);
@@ -214,44 +169,43 @@ void with_activation(Fused& f, const std::string& op, const std::vector<int>& in
   }
   if (activation == "Clip" && numbers.size() == 2)
     return f.become("Clip", {result, f.number(numbers[0]), f.number(numbers[1])});
-  if (activation == "LeakyRelu" && numbers.size() == 1)
-    return f.become("LeakyRelu", {result}, {{"alpha", of_real(numbers[0])}});
+  if (activation == "LeakyRelu" && numbers.size() == 1) return f.become("LeakyRelu", {result}, {{"alpha", numbers[0]}});
   if (activation == "HardSigmoid" && numbers.size() == 2)
-    return f.become("HardSigmoid", {result}, {{"alpha", of_real(numbers[0])}, {"beta", of_real(numbers[1])}});
+    return f.become("HardSigmoid", {result}, {{"alpha", numbers[0]}, {"beta", numbers[1]}});
   if (activation != "Relu" && activation != "Sigmoid" && activation != "Tanh")
     f.fail("the activation \"" + printable(activation) + "\" is not known");
   f.become(activation, {result});
 }
 std::vector<int> first_inputs(const Fused& f, std::size_t count) {
-  std::vector<int> inputs{f.in(0), f.in(1)};
-  for (std::size_t i = 2; i < count && f.has(i); ++i) inputs.push_back(f.in(i));
+  std::vector<int> inputs{f.value(0), f.value(1)};
+  for (std::size_t i = 2; i < count && f.has(i); ++i) inputs.push_back(f.value(i));
   return inputs;
 }
-void fused_conv(Fused& f) { with_activation(f, "Conv", first_inputs(f, 3), f.has(3) ? f.in(3) : kNone); }
+void fused_conv(Fused& f) { with_activation(f, "Conv", first_inputs(f, 3), f.has(3) ? f.value(3) : kNone); }
 void fused_gemm(Fused& f) { with_activation(f, "Gemm", first_inputs(f, 3), kNone); }
 
 // [batch, tokens, heads * size] as [batch, heads, tokens, size].
 int heads_of(Fused& f, int x, std::int64_t heads) {
   const int parts = f.add("Reshape", {x, f.integers({0, 0, heads, -1})});
-  return f.add("Transpose", {parts}, {{"perm", of_integers({0, 2, 1, 3})}});
+  return f.add("Transpose", {parts}, {{"perm", kSwapHeads}});
 }
 // A mask of tokens [batch, tokens], numbers that are 0 where there is none, as PyTorch's kernels take it.
 int mask_of_tokens(Fused& f, std::size_t input) {
   if (f.shape(input).size() != 2) f.fail("a mask that is not of every token, [batch, tokens], is not modelled");
-  const int known = f.add("Cast", {f.in(input)}, {{"to", of_integer(kBooleanType)}});
+  const int known = f.add("Cast", {f.value(input)}, {{"to", kBooleanType}});
   return f.add("Unsqueeze", {known, f.integers({1, 2})});
 }
 // Of the tokens that are not padding, or a bias of the scores, of which attention has one at most.
 int mask_of(Fused& f, std::size_t tokens, std::size_t bias, bool causal) {
   if (f.has(tokens) && f.has(bias)) f.fail("a mask of tokens beside a bias of the scores is not modelled");
   if (causal && (f.has(tokens) || f.has(bias))) f.fail("a mask beside that of later tokens is not modelled");
-  return f.has(tokens) ? mask_of_tokens(f, tokens) : f.has(bias) ? f.in(bias) : kNone;
+  return f.has(tokens) ? mask_of_tokens(f, tokens) : f.has(bias) ? f.value(bias) : kNone;
 }
 void attend(Fused& f, int q, int k, int v, int mask, std::int64_t heads, bool causal) {
   const int queries = heads_of(f, q, heads), keys = heads_of(f, k, heads), values = heads_of(f, v, heads);
   const int joined =
-      f.add("ScaledDotProductAttention", {queries, keys, values, mask}, {{"is_causal", of_integer(causal ? 1 : 0)}});
-  const int turned = f.add("Transpose", {joined}, {{"perm", of_integers({0, 2, 1, 3})}});
+      f.add("ScaledDotProductAttention", {queries, keys, values, mask}, {{"is_causal", std::int64_t{causal ? 1 : 0}}});
+  const int turned = f.add("Transpose", {joined}, {{"perm", kSwapHeads}});
   f.become("Reshape", {turned, f.integers({0, 0, -1})});
 }
 std::int64_t head_count(const Fused& f) {
@@ -263,7 +217,7 @@ void attention(Fused& f) {
   f.refuse_input(4, "a cache of keys and values");
   f.refuse_output(1, "a cache of keys and values");
   if (f.integer("do_rotary", 0) != 0) f.fail("positions that it rotates itself are not modelled");
-  if (f.attribute("qkv_hidden_sizes") != nullptr) f.fail("queries and values of different sizes are not modelled");
+  if (f.has_attribute("qkv_hidden_sizes")) f.fail("queries and values of different sizes are not modelled");
   const Extents& weight = f.shape(1);
   if (weight.size() != 2 || !weight[1].fixed() || weight[1].at[0] % 3 != 0)
     f.fail("its weight is not of queries, keys and values");
@@ -271,8 +225,8 @@ void attention(Fused& f) {
   if (hidden % heads != 0)
     f.fail("its width of " + std::to_string(hidden) + " cannot be divided into " + std::to_string(heads) + " heads");
   const bool causal = f.integer("unidirectional", 0) != 0;
-  int product = f.add("MatMul", {f.in(0), f.in(1)});
-  if (f.has(2)) product = f.add("Add", {product, f.in(2)});
+  int product = f.add("MatMul", {f.value(0), f.value(1)});
+  if (f.has(2)) product = f.add("Add", {product, f.value(2)});
   const std::vector<int> parts = f.split(product, 3, f.integers({hidden, hidden, hidden}));
   attend(f, parts[0], parts[1], parts[2], mask_of(f, 3, 5, causal), heads, causal);
 }
@@ -283,7 +237,7 @@ void multi_head_attention(Fused& f) {
   f.refuse_input(6, "a cache of keys and values");
   f.refuse_output(1, "a cache of keys and values");
   const bool causal = f.integer("unidirectional", 0) != 0;
-  attend(f, f.in(0), f.in(1), f.in(2), mask_of(f, 4, 5, causal), head_count(f), causal);
+  attend(f, f.value(0), f.value(1), f.value(2), mask_of(f, 4, 5, causal), head_count(f), causal);
 }
 
 using Rule = void (*)(Fused&);
@@ -331,7 +285,7 @@ void decompose(Graph& graph) {
   for (std::size_t i = 0; i < count; ++i) {
     const Rule rule = rule_of(graph.nodes[i]);
     if (rule == nullptr || graph.nodes[i].outputs.empty() || graph.nodes[i].outputs.front() == kNone) continue;
-    Fused fused(graph, i);
+    Fused fused(graph, static_cast<int>(i));
     rule(fused);
     changed = true;
   }

@@ -211,6 +211,22 @@ void emit_prelu(Emission& e) {
 
 // --- recurrence -----------------------------------------------------------------------------------------------------
 
+// torch.nn has these activations; ONNX names them one direction after the other. True: an RNN of Relu.
+bool has_relu(const Emission& e, std::int64_t directions) {
+  std::vector<std::string> given = e.texts("activations");
+  if (given.empty()) return false;
+  const std::string& op = e.node().op;
+  if (op == "RNN" && given == std::vector<std::string>(static_cast<std::size_t>(directions), "Relu")) return true;
+  std::vector<std::string> known;
+  for (std::int64_t i = 0; i < directions; ++i) {
+    if (op != "RNN") known.emplace_back("Sigmoid");
+    known.emplace_back("Tanh");
+    if (op == "LSTM") known.emplace_back("Tanh");
+  }
+  if (given != known) e.fail("its activations are not those of torch.nn's " + op);
+  return false;
+}
+
 // X [t, b, i], W [d, g h, i], R [d, g h, h], B, lengths, and first states. Y [t, d, b, h] is [t, b, d h] turned.
 void emit_recurrent(Emission& e) {
   const Extents& r = e.shape(2);
@@ -220,6 +236,7 @@ void emit_recurrent(Emission& e) {
   const std::int64_t hidden = e.fixed(r[2], "the hidden size");
   if (e.text("direction", "forward") == "reverse") e.fail("a reversed direction alone is no layer of torch.nn");
   std::string call = e.node().op + "(" + to_string(e.shape()[2]) + ", " + std::to_string(hidden);
+  if (has_relu(e, directions)) call += ", nonlinearity=relu";
   if (!e.has(3)) call += ", bias=False";
   if (directions == 2) call += ", bidirectional=True";
   const std::string name = e.writer().add_with_weight(weight_of(e, 1), wish_of(e, {1}), call + ")", {e.input(0)});

@@ -56,11 +56,12 @@ void emit_squeeze(Emission& e) {
 }
 
 // The weight [1, 1, D] that a Concat puts before the tokens of a batch, expanded or written for a batch of 1.
-int class_token(const Graph& graph, const Node& concat) {
+int class_token(const NodeView& view) {
+  const Graph& graph = view.graph();
+  const Node& concat = view.node();
   if (concat.inputs.size() != 2 || concat.inputs[0] == kNone || concat.outputs.empty()) return kNone;
-  const auto axis = concat.attributes.find("axis");
-  const bool tokens = axis != concat.attributes.end() && (axis->second.integer == 1 || axis->second.integer == -2);
-  if (!tokens || graph.value(concat.outputs.front()).shape.size() != 3) return kNone;
+  const std::int64_t axis = view.integer("axis", 0);
+  if ((axis != 1 && axis != -2) || graph.value(concat.outputs.front()).shape.size() != 3) return kNone;
   int v = concat.inputs[0];
   const int producer = graph.value(v).producer;
   if (producer != kNone && graph.nodes[static_cast<std::size_t>(producer)].op == "Expand")
@@ -75,8 +76,8 @@ int class_token(const Graph& graph, const Node& concat) {
 bool is_class_token(const Emission& e) {
   const Value& y = e.result();
   if (y.users.size() != 1 || y.is_output) return false;
-  const Node& user = e.graph().nodes[static_cast<std::size_t>(y.users.front())];
-  return user.op == "Concat" && class_token(e.graph(), user) != kNone;
+  const NodeView user(e.graph(), y.users.front());
+  return user.node().op == "Concat" && class_token(user) != kNone;
 }
 
 void emit_expand(Emission& e) {
@@ -98,7 +99,7 @@ void emit_expand(Emission& e) {
 
 void emit_concat(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.result().shape.size());
-  if (const int token = class_token(e.graph(), e.node()); token != kNone) {
+  if (const int token = class_token(e); token != kNone) {
     const std::string& name = e.graph().value(token).name;
     return e.give(e.writer().add_with_weight(token, is_generated(name) ? "class_token" : name,
                                              "ClassToken(" + to_string(e.result().shape[2]) + ")", {e.input(1)}));

@@ -53,8 +53,8 @@ void emit_hard_sigmoid(Emission& e) {
 void emit_clip(Emission& e) {
   std::optional<double> low = e.number(1);
   std::optional<double> high = e.number(2);
-  if (const Attribute* a = e.attribute("min")) low = a->real;
-  if (const Attribute* a = e.attribute("max")) high = a->real;
+  if (e.has_attribute("min")) low = e.real("min", 0);
+  if (e.has_attribute("max")) high = e.real("max", 0);
   if (low && *low == 0 && high && *high == 6) return e.layer("ReLU6()");
   if (low && *low == 0 && !high) return e.layer("ReLU()");
   if (!low && !high) return e.pass();

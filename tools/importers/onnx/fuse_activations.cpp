@@ -47,9 +47,7 @@ int scaled_by_constant(Pattern& p, int value) {
 
 // True where the node swaps the last two dimensions.
 bool swaps_last(Pattern& p, int transpose) {
-  const auto perm = p.node(transpose).attributes.find("perm");
-  if (perm == p.node(transpose).attributes.end()) return false;
-  const std::vector<std::int64_t>& order = perm->second.integers;
+  const std::vector<std::int64_t> order = p.view(transpose).integers("perm");
   const auto rank = static_cast<std::int64_t>(order.size());
   for (std::int64_t i = 0; i < rank; ++i) {
     const std::int64_t expected = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
@@ -127,7 +125,7 @@ bool fuse_tanh_gelu(Pattern& p, int tanh) {
   const int result = half_product(p, p.output(sum), x);
   if (result == kNone) return false;
   Node gelu = fused_node(power ? "NewGELU" : "Gelu", {x}, result);
-  gelu.attributes["approximate"].text = "tanh";
+  gelu.attributes["approximate"] = std::string("tanh");
   return p.replace(std::move(gelu));
 }
 
@@ -140,10 +138,9 @@ bool fuse_gate(Pattern& p, int mul) {
       p.remember(mul);
       const int g = p.from(p.input(mul, side), gate);
       if (g == kNone || p.input(g, 0) != p.input(mul, 1 - side)) continue;
-      if (std::string_view(fused) == "HardSwish") {
-        const auto alpha = p.node(g).attributes.find("alpha");
-        if (alpha == p.node(g).attributes.end() || std::abs(alpha->second.real - 1.0 / 6) > 1e-4) continue;
-      }
+      constexpr double kAlpha = 0.2;  // that HardSigmoid has where it is not given
+      if (std::string_view(fused) == "HardSwish" && std::abs(p.view(g).real("alpha", kAlpha) - 1.0 / 6) > 1e-4)
+        continue;
       return p.replace(fused_node(fused, {p.input(g, 0)}, p.output(mul)));
     }
   }
@@ -178,8 +175,8 @@ bool fuse_stochastic_depth(Pattern& p, int mul) {
     if (!survives || !p.is_number(p.input(div, 1), *survives)) continue;
     Node depth = fused_node("StochasticDepth", {p.input(mul, 1 - side)}, p.output(mul));
     const Extents& rows = p.value(p.output(noise)).shape;
-    depth.attributes["p"].real = std::round((1 - *survives) * 1e6) / 1e6;
-    depth.attributes["mode"].text = !rows.empty() && !rows[0].fixed() ? "row" : "batch";
+    depth.attributes["p"] = std::round((1 - *survives) * 1e6) / 1e6;
+    depth.attributes["mode"] = std::string(!rows.empty() && !rows[0].fixed() ? "row" : "batch");
     return p.replace(std::move(depth));
   }
   return false;

@@ -7,23 +7,11 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-void set_real(Node& node, const std::string& name, double value) {
-  Attribute a;
-  a.real = value;
-  node.attributes[name] = a;
-}
-
-void set_integer(Node& node, const std::string& name, std::int64_t value) {
-  Attribute a;
-  a.integer = value;
-  node.attributes[name] = a;
-}
-
 // The axes that a reduction names, as an attribute or an input.
 std::vector<std::int64_t> reduced_axes(Pattern& p, int node) {
   std::vector<std::int64_t> axes;
-  if (const auto a = p.node(node).attributes.find("axes"); a != p.node(node).attributes.end()) {
-    axes = a->second.integers;
+  if (p.view(node).has_attribute("axes")) {
+    axes = p.view(node).integers("axes");
   } else if (p.input(node, 1) != kNone && p.value(p.input(node, 1)).content) {
     for (const Extent& e : p.value(p.input(node, 1)).content->integers) axes.push_back(e.at[0]);
   }
@@ -152,8 +140,8 @@ bool fuse_layer_norm(Pattern& p, int div) {
     }
   }
   Node norm = fused_node("LayerNormalization", std::move(inputs), result);
-  set_integer(norm, "axis", variance->axis);
-  set_real(norm, "epsilon", variance->eps);
+  norm.attributes["axis"] = variance->axis;
+  norm.attributes["epsilon"] = variance->eps;
   return p.replace(std::move(norm));
 }
 
@@ -186,7 +174,7 @@ bool fuse_rms_norm(Pattern& p, int scaled) {
   if (!square || square->of != input) return false;
   if (square->axis + 1 != static_cast<std::int64_t>(p.value(input).shape.size())) return false;
   Node norm = fused_node("RootMeanSquareNorm", {input, weight}, p.output(scaled));
-  set_real(norm, "epsilon", square->eps);
+  norm.attributes["epsilon"] = square->eps;
   return p.replace(std::move(norm));
 }
 
@@ -200,10 +188,9 @@ bool fuse_normalize(Pattern& p, int div) {
   const int length = clip == kNone ? kNone : p.from(p.input(clip, 0), "ReduceL2");
   if (length == kNone || p.input(length, 0) != p.input(div, 0)) return false;
   const std::vector<std::int64_t> axes = reduced_axes(p, length);
-  const auto keep = p.node(length).attributes.find("keepdims");
-  if (axes.size() != 1 || (keep != p.node(length).attributes.end() && keep->second.integer == 0)) return false;
+  if (axes.size() != 1 || p.view(length).integer("keepdims", 1) == 0) return false;
   Node normalize = fused_node("Normalize", {p.input(div, 0)}, p.output(div));
-  set_integer(normalize, "dim", axes.front());
+  normalize.attributes["dim"] = axes.front();
   return p.replace(std::move(normalize));
 }
 
@@ -229,8 +216,7 @@ bool fuse_batch_statistics(Pattern& p, int norm) {
   if (shifted || is_given(p, norm, 1)) inputs.push_back(p.input(norm, 1));
   if (shifted) inputs.push_back(p.input(norm, 2));
   Node fused = fused_node("BatchStatisticsNorm", std::move(inputs), p.output(norm));
-  const auto eps = p.node(norm).attributes.find("epsilon");
-  if (eps != p.node(norm).attributes.end()) fused.attributes["epsilon"] = eps->second;
+  fused.attributes["epsilon"] = p.view(norm).real("epsilon", 1e-5);
   return p.replace(std::move(fused));
 }
 
@@ -255,9 +241,8 @@ bool fuse_group_norm(Pattern& p, int norm) {
     }
   }
   Node group = fused_node("GroupNormalization", std::move(inputs), result);
-  set_integer(group, "num_groups", groups.at[0]);
-  const auto eps = p.node(norm).attributes.find("epsilon");
-  if (eps != p.node(norm).attributes.end()) group.attributes["epsilon"] = eps->second;
+  group.attributes["num_groups"] = groups.at[0];
+  group.attributes["epsilon"] = p.view(norm).real("epsilon", 1e-5);
   return p.replace(std::move(group));
 }
 

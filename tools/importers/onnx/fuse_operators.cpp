@@ -4,17 +4,12 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-std::int64_t integer_of(const Node& node, std::string_view name, std::int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : found->second.integer;
-}
-
 // The one axis that a reduction names, as an attribute or an input.
 std::optional<std::int64_t> reduced_axis(Pattern& p, int node) {
   const auto rank = static_cast<std::int64_t>(p.value(p.input(node, 0)).shape.size());
   std::optional<std::int64_t> axis;
-  if (const auto a = p.node(node).attributes.find("axes"); a != p.node(node).attributes.end()) {
-    if (a->second.integers.size() == 1) axis = a->second.integers.front();
+  if (const NodeView n = p.view(node); n.has_attribute("axes")) {
+    if (n.integers("axes").size() == 1) axis = n.integers("axes").front();
   } else if (const std::optional<double> only = p.number(p.input(node, 1))) {
     axis = static_cast<std::int64_t>(*only);
   }
@@ -56,20 +51,20 @@ bool fuse_max(Pattern& p, int places) {
   if (p.node(places).op != "ArgMax") return false;
   const int x = p.input(places, 0);
   const auto rank = static_cast<std::int64_t>(p.value(x).shape.size());
-  std::int64_t axis = integer_of(p.node(places), "axis", 0);
+  std::int64_t axis = p.view(places).integer("axis", 0);
   if (axis < 0) axis += rank;
-  const std::int64_t keeps = integer_of(p.node(places), "keepdims", 1);
+  const std::int64_t keeps = p.view(places).integer("keepdims", 1);
   for (const int values : p.value(x).users) {
     if (p.node(values).op != "ReduceMax" || p.node(values).gone || reduced_axis(p, values) != axis ||
-        integer_of(p.node(values), "keepdims", 1) != keeps)
+        p.view(values).integer("keepdims", 1) != keeps)
       continue;
     p.forget();
     p.remember(places);
     p.remember(values);
     Node max = fused_node("MaxAndIndex", {x}, p.output(values));
     max.outputs.push_back(p.output(places));
-    max.attributes["axis"].integer = axis;
-    max.attributes["keepdims"].integer = keeps;
+    max.attributes["axis"] = axis;
+    max.attributes["keepdims"] = keeps;
     return p.replace(std::move(max), true);
   }
   return false;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "estimator/dtype.h"
@@ -51,14 +52,13 @@ struct Value {
   bool is_buffer = false;  // an initializer that the file says is none of the parameters
 };
 
-struct Attribute {
-  std::int64_t integer = 0;
-  double real = 0;
-  std::string text;
-  std::vector<std::int64_t> integers;
-  std::vector<double> reals;
-  std::optional<Value> tensor;
+/// An attribute of a type that no operator which is known has: "a graph".
+struct UnreadAttribute {
+  std::string_view type;
 };
+using Attribute = std::variant<UnreadAttribute, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                               std::vector<double>, std::vector<std::string>, Value>;
+using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 /// A node of a branch of an If: it runs where this value is true, or where it is not.
 struct Guard {
@@ -72,7 +72,7 @@ struct Node {
   std::string name;
   std::vector<int> inputs;  // values; kNone where an optional one is left out
   std::vector<int> outputs;
-  std::map<std::string, Attribute, std::less<>> attributes;
+  Attributes attributes;  // read by NodeView
   // What torch.onnx's newer exporter notes of the call in PyTorch that the node is part of.
   std::string module;                 // "layer1.0.conv1"
   std::string call;                   // "aten.linear.default"

@@ -99,11 +99,12 @@ void choose(Graph& graph, int index) {
   if (chosen != kNone) graph.value(chosen).users.push_back(index);
 }
 
-void infer_node(Graph& graph, Node& node) {
+void infer_node(Graph& graph, int index) {
+  Node& node = graph.nodes[static_cast<std::size_t>(index)];
   for (const int v : node.inputs)
     if (v != kNone && graph.value(v).kind == ValueKind::unknown)
       throw Error(graph.file + ": the " + describe(node) + " reads a value that is not known");
-  Inference view(graph, node);
+  Inference view(graph, index);
   const InferRule rule = rule_of(node);
   if (rule == nullptr) view.fail("gpuplan does not know this operator");
   try {
@@ -147,41 +148,11 @@ void infer(Graph& graph) {
       continue;
     }
     if (node.is_choice) choose(graph, index);
-    infer_node(graph, node);
+    infer_node(graph, index);
   }
 }
 
 // --- what a rule sees -----------------------------------------------------------------------------------------------
-
-const Value& Inference::in(std::size_t i) const {
-  if (!has(i)) fail("input " + std::to_string(i) + " is missing");
-  return graph_.value(node_.inputs[i]);
-}
-
-const Attribute* Inference::attribute(std::string_view name) const {
-  const auto found = node_.attributes.find(name);
-  return found == node_.attributes.end() ? nullptr : &found->second;
-}
-
-std::int64_t Inference::integer(std::string_view name, std::int64_t otherwise) const {
-  const Attribute* a = attribute(name);
-  return a == nullptr ? otherwise : a->integer;
-}
-
-double Inference::real(std::string_view name, double otherwise) const {
-  const Attribute* a = attribute(name);
-  return a == nullptr ? otherwise : a->real;
-}
-
-std::string_view Inference::text(std::string_view name, std::string_view otherwise) const {
-  const Attribute* a = attribute(name);
-  return a == nullptr ? otherwise : std::string_view(a->text);
-}
-
-std::vector<std::int64_t> Inference::integers(std::string_view name) const {
-  const Attribute* a = attribute(name);
-  return a == nullptr ? std::vector<std::int64_t>() : a->integers;
-}
 
 const Extents& Inference::content(std::size_t i, std::string_view what) const {
   const Value& v = in(i);
@@ -191,7 +162,7 @@ const Extents& Inference::content(std::size_t i, std::string_view what) const {
 }
 
 std::vector<std::int64_t> Inference::numbers(std::string_view attribute_name, std::size_t input) const {
-  if (const Attribute* a = attribute(attribute_name)) return a->integers;
+  if (has_attribute(attribute_name)) return integers(attribute_name);
   std::vector<std::int64_t> out;
   if (!has(input)) return out;
   for (const Extent& e : content(input, "its " + std::string(attribute_name))) {
@@ -209,12 +180,12 @@ std::size_t Inference::axis(std::int64_t axis, std::size_t rank) const {
 }
 
 void Inference::out(std::size_t i, Extents shape, DType type, std::optional<Content> content) {
-  if (i >= node_.outputs.size() || node_.outputs[i] == kNone) return;
+  if (i >= node().outputs.size() || node().outputs[i] == kNone) return;
   if (shape.size() > kMaxRank) fail("its result has more than 8 dimensions");
   for (const Extent& e : shape)
     if (e.at[0] < 0 || e.at[1] < 0) fail("its result has a negative size: " + to_string(shape));
   product(shape);  // fits in 64 bits
-  Value& v = graph_.value(node_.outputs[i]);
+  Value& v = graph_.value(node().outputs[i]);
   v.shape = std::move(shape);
   v.type = type;
   v.content = std::move(content);
@@ -267,8 +238,6 @@ Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
     }
   return sizes;
 }
-
-void Inference::fail(const std::string& what) const { throw Error(graph_.file + ": " + describe(node_) + ": " + what); }
 
 // --- contents -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/importers/onnx/graph.h"
+#include "tools/importers/onnx/node_view.h"
 
 namespace gpuplan::onnx_import {
 
@@ -15,24 +15,9 @@ void infer(Graph& graph);
 bool is_known(const Node& node);
 
 /// What an operator's rule sees: one node and its values.
-class Inference {
+class Inference : public NodeView {
  public:
-  Inference(Graph& graph, const Node& node) : graph_(graph), node_(node) {}
-
-  const Graph& graph() const { return graph_; }
-  const Node& node() const { return node_; }
-  std::size_t inputs() const { return node_.inputs.size(); }
-  std::size_t outputs() const { return node_.outputs.size(); }
-  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i] != kNone; }
-  /// Throws Error where the input is left out.
-  const Value& in(std::size_t i) const;
-  const Extents& shape(std::size_t i = 0) const { return in(i).shape; }
-
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
-  double real(std::string_view name, double otherwise) const;
-  std::string_view text(std::string_view name, std::string_view otherwise) const;
-  std::vector<std::int64_t> integers(std::string_view name) const;  // empty: not given
-  const Attribute* attribute(std::string_view name) const;
+  Inference(Graph& graph, int index) : NodeView(graph, index), graph_(graph) {}
 
   /// The integers that an input holds. Throws Error where they are not known from the graph alone.
   const Extents& content(std::size_t i, std::string_view what) const;
@@ -54,11 +39,8 @@ class Inference {
   /// batch.
   Extents for_any_batch(const Extents& of, Extents sizes) const;
 
-  [[noreturn]] void fail(const std::string& what) const;
-
  private:
   Graph& graph_;
-  const Node& node_;
   bool is_view_ = false;
 };
 

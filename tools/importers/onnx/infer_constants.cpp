@@ -14,25 +14,25 @@ Content integers_of(Extents list) {
 }
 
 void infer_constant(Inference& n) {
-  if (const Attribute* a = n.attribute("value"); a != nullptr && a->tensor)
-    return n.out(0, a->tensor->shape, a->tensor->type, a->tensor->content);
+  if (const Value* const v = n.tensor("value")) return n.out(0, v->shape, v->type, v->content);
   Content c;
-  if (const Attribute* a = n.attribute("value_int")) {
-    c.integers = {a->integer};
+  if (n.has_attribute("value_int")) {
+    c.integers = {n.integer("value_int", 0)};
     return n.out(0, {}, DType::int64, std::move(c));
   }
-  if (const Attribute* a = n.attribute("value_ints")) {
-    for (const std::int64_t i : a->integers) c.integers.emplace_back(i);
+  if (n.has_attribute("value_ints")) {
+    for (const std::int64_t i : n.integers("value_ints")) c.integers.emplace_back(i);
     const auto count = static_cast<std::int64_t>(c.integers.size());
     return n.out(0, {count}, DType::int64, std::move(c));
   }
   c.real = true;
-  if (const Attribute* a = n.attribute("value_float")) {
-    c.reals = {{a->real, a->real}};
+  if (n.has_attribute("value_float")) {
+    const double number = n.real("value_float", 0);
+    c.reals = {{number, number}};
     return n.out(0, {}, DType::fp32, std::move(c));
   }
-  if (const Attribute* a = n.attribute("value_floats")) {
-    for (const double r : a->reals) c.reals.push_back({r, r});
+  if (n.has_attribute("value_floats")) {
+    for (const double r : n.reals("value_floats")) c.reals.push_back({r, r});
     const auto count = static_cast<std::int64_t>(c.reals.size());
     return n.out(0, {count}, DType::fp32, std::move(c));
   }
@@ -41,12 +41,12 @@ void infer_constant(Inference& n) {
 
 void infer_constant_of_shape(Inference& n) {
   Extents shape = n.content(0, "its sizes");
-  const Attribute* a = n.attribute("value");
-  const DType type = a != nullptr && a->tensor ? a->tensor->type : DType::fp32;
+  const Value* const value = n.tensor("value");
+  const DType type = value != nullptr ? value->type : DType::fp32;
   if (!is_small(shape)) return n.out(0, std::move(shape), type);
   Content c;
   c.real = is_floating(type);
-  const std::optional<Content>& given = a != nullptr && a->tensor ? a->tensor->content : std::nullopt;
+  const std::optional<Content>& given = value != nullptr ? value->content : std::nullopt;
   const auto count = static_cast<std::size_t>(product(shape).at[0]);
   if (given && given->size() != 1) n.fail("its value is not one number");
   if (c.real)

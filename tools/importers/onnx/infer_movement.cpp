@@ -116,7 +116,10 @@ std::int64_t sliced(std::int64_t size, std::int64_t start, std::int64_t end, std
 void infer_slice(Inference& n) {
   Extents out = n.shape();
   const auto list = [&](std::string_view name, std::size_t input) -> Extents {
-    if (const Attribute* a = n.attribute(name)) return Extents(a->integers.begin(), a->integers.end());
+    if (n.has_attribute(name)) {
+      const std::vector<std::int64_t> given = n.integers(name);
+      return Extents(given.begin(), given.end());
+    }
     return n.has(input) ? n.content(input, "its " + std::string(name)) : Extents();
   };
   const Extents starts = list("starts", 1);
@@ -224,8 +227,8 @@ void infer_resize(Inference& n) {
     return n.out(n.for_any_batch(out, sizes));
   }
   std::vector<Real> scales;
-  if (const Attribute* a = n.attribute("scales")) {
-    for (const double s : a->reals) scales.push_back({s, s});
+  if (n.has_attribute("scales")) {
+    for (const double s : n.reals("scales")) scales.push_back({s, s});
   } else {
     const std::optional<Content>& c = n.in(at).content;
     if (!c || !c->real) n.fail("its scales are not known without running the model");

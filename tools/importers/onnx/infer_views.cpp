@@ -47,8 +47,8 @@ Extents resolved(Inference& n, const Extents& x, Extents sizes) {
 void infer_reshape(Inference& n) {
   n.view();
   Extents sizes;
-  if (const Attribute* a = n.attribute("shape"))
-    for (const std::int64_t i : a->integers) sizes.emplace_back(i);
+  if (n.has_attribute("shape"))
+    for (const std::int64_t i : n.integers("shape")) sizes.emplace_back(i);
   else
     sizes = n.content(1, "its sizes");
   if (sizes.size() > kMaxRank) n.fail("its result has more than 8 dimensions");

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/importers/onnx/graph.h"
+#include "tools/importers/onnx/node_view.h"
 
 namespace gpuplan::onnx_import {
 
@@ -19,6 +19,7 @@ class Pattern {
   Graph& graph() { return graph_; }
   const Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
   const Value& value(int v) const { return graph_.value(v); }
+  NodeView view(int i) const { return {graph_, i}; }
 
   /// The node that computes the value, if that is this operator and computes at all; kNone otherwise. It is remembered.
   int from(int value, std::string_view op);

@@ -30,7 +30,7 @@ struct Scope {
   const Scope* outer = nullptr;
   std::unordered_map<std::string, int> names;  // kNone: an input that a call leaves out
   std::vector<Guard> guards;
-  const std::map<std::string, Attribute, std::less<>>* attributes = nullptr;  // of the call of a function
+  const Attributes* attributes = nullptr;  // of the call of a function
   const Node* call = nullptr;
   int depth = 0;
 };
@@ -235,15 +235,34 @@ class Reader {
     }
   }
 
+  // The type of what the fields hold.
+  static AttributeProto::AttributeType held_type(const AttributeProto& a) {
+    if (a.has_i()) return AttributeProto::INT;
+    if (a.has_f()) return AttributeProto::FLOAT;
+    if (a.has_s()) return AttributeProto::STRING;
+    if (a.has_t()) return AttributeProto::TENSOR;
+    if (a.ints_size() > 0) return AttributeProto::INTS;
+    if (a.strings_size() > 0) return AttributeProto::STRINGS;
+    return a.floats_size() > 0 ? AttributeProto::FLOATS : AttributeProto::UNDEFINED;
+  }
+
   Attribute attribute(const AttributeProto& a, const Node& node) const {
-    Attribute out;
-    out.integer = a.i();
-    out.real = a.f();
-    out.text = a.s();
-    out.integers.assign(a.ints().begin(), a.ints().end());
-    out.reals.assign(a.floats().begin(), a.floats().end());
-    if (a.has_t()) out.tensor = tensor(a.t(), "the tensor of the " + describe(node));
-    return out;
+    // Files of IR version 1 name no type; some writers leave a number of 0, or a list without elements, out.
+    const AttributeProto::AttributeType held = held_type(a);
+    const AttributeProto::AttributeType type = a.type() == AttributeProto::UNDEFINED ? held : a.type();
+    if (held != AttributeProto::UNDEFINED && held != type) return UnreadAttribute{"of another type than it names"};
+    switch (type) {
+      case AttributeProto::INT: return a.i();
+      case AttributeProto::FLOAT: return static_cast<double>(a.f());
+      case AttributeProto::STRING: return a.s();
+      case AttributeProto::INTS: return std::vector<std::int64_t>(a.ints().begin(), a.ints().end());
+      case AttributeProto::FLOATS: return std::vector<double>(a.floats().begin(), a.floats().end());
+      case AttributeProto::TENSOR: return tensor(a.t(), "the tensor of the " + describe(node));
+      case AttributeProto::STRINGS: return std::vector<std::string>(a.strings().begin(), a.strings().end());
+      case AttributeProto::GRAPH:
+      case AttributeProto::GRAPHS: return UnreadAttribute{"a graph"};
+      default: return UnreadAttribute{"of no type that is read"};
+    }
   }
 
   // The nodes of the function's body, for this call. A result of the body is passed on by an Identity.

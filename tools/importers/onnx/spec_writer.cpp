@@ -244,7 +244,7 @@ std::string SpecWriter::name_for_the_batch(int value) {
 std::string SpecWriter::weight(int value) {
   const Value& v = graph_.value(value);
   if (v.initializer != value) {
-    write(graph_.nodes[static_cast<std::size_t>(v.producer)]);
+    write(v.producer);
     return names_of_.at(value);
   }
   std::vector<std::int64_t> sizes;
@@ -279,13 +279,13 @@ void SpecWriter::skip(const Node& node) {
     if (v != kNone) names_of_[v] = "skipped";
 }
 
-void SpecWriter::write(const Node& node) {
-  Emission emission(*this, node);
+void SpecWriter::write(int index) {
+  Emission emission(*this, index);
   try {
-    rules().at(node.op)(emission);
+    rules().at(emission.node().op)(emission);
   } catch (const Error& error) {
     if (error.message().starts_with(graph_.file)) throw;
-    fail(node, error.message());
+    emission.fail(error.message());
   }
 }
 
@@ -342,7 +342,7 @@ std::string write_spec(Graph& graph) {
       continue;
     }
     try {
-      writer.write(node);
+      writer.write(static_cast<int>(i));
     } catch (const Error& error) {
       refused.add_node(error);
       writer.skip(node);

@@ -27,7 +27,7 @@ class SpecWriter {
 
   Graph& graph() { return graph_; }
   /// Writes one node that computes.
-  void write(const Node& node);
+  void write(int index);
   /// Takes the results of a node that no layer computes for something, so that others can be looked at.
   void skip(const Node& node);
   std::string text();
@@ -79,13 +79,9 @@ class SpecWriter {
 /// A node, as a rule sees it.
 class Emission : public Inference {
  public:
-  Emission(SpecWriter& writer, const Node& node) : Inference(writer.graph(), node), writer_(writer) {}
+  Emission(SpecWriter& writer, int index) : Inference(writer.graph(), index), writer_(writer) {}
 
   SpecWriter& writer() { return writer_; }
-  int value(std::size_t i) const {
-    (void)in(i);  // is there
-    return node().inputs[i];
-  }
   /// The entry that an operand is. A constant that is one for all of the batch is repeated for it, unless the operator
   /// spreads it over another operand that has the batch.
   std::string input(std::size_t i);

@@ -215,7 +215,10 @@ class Stripper {
       if (field->inner != Message::known_value || !inner.empty()) append_delimited(tag, inner, out);
       return;
     }
-    const bool long_data = length > kMaxContentBytes;
+    // Numbers of an attribute, packed into one field, are not left out: a shape may be among them.
+    const bool is_list = kind == Message::attribute && field != nullptr && (field->number == 7 || field->number == 8);
+    if (is_list && length > kMaxGraphBytes) charge(length);
+    const bool long_data = length > kMaxContentBytes && !is_list;
     const bool is_note = field != nullptr && field->inner == Message::note;
     if (field != nullptr && long_data && !is_note && !is_data(kind, tag >> 3U) && kind != Message::attribute)
       broken("a name or type of " + std::to_string(length) + " bytes");
