@@ -193,6 +193,23 @@ TEST_CASE("weights are not read: a file of a gibibyte imports like a small one")
   CHECK_THROWS_AS((void)import_onnx(file.path(), set), Error);
 }
 
+// Not timed: where names or tied weights were looked for among all the others, this would take minutes.
+TEST_CASE("nodes without names, each with a weight, are numbered, however many they are") {
+  constexpr int kNodes = 40000;
+  onnx::ModelProto model = small_model();
+  std::string before = "x";
+  for (int i = 0; i < kNodes; ++i) {
+    const std::string weight = "onnx::MatMul_" + std::to_string(i);
+    const std::string result = i + 1 == kNodes ? "y" : "onnx::Add_" + std::to_string(i);
+    add_node(model, "MatMul", {before, weight}, result).clear_name();
+    add_initializer(model, weight, {8, 8});
+    before = result;
+  }
+  const std::string text = spec_of(model.SerializeAsString());
+  CHECK(contains(text, "- matmul: Linear(8, 8, bias=False)\n"));
+  CHECK(contains(text, "- matmul_" + std::to_string(kNodes - 2) + ": Linear(8, 8, bias=False)\n"));
+}
+
 TEST_CASE("a dynamic dimension that is not the batch needs a value") {
   onnx::ModelProto model = small_model();
   model.mutable_graph()

@@ -90,6 +90,7 @@ namespace {
 
 // Types of floating point are the run's own: such a cast is nothing, and would stand between what belongs together.
 void drop_casts(Graph& graph) {
+  std::vector<int> sources;  // of those that are gone: they leave their users together, as one may have thousands
   for (Node& cast : graph.nodes) {
     if (cast.gone || (cast.op != "Cast" && cast.op != "Identity") || !cast.domain.empty()) continue;
     const int from = cast.inputs.front();
@@ -98,8 +99,7 @@ void drop_casts(Graph& graph) {
     Value& result = graph.value(to);
     const bool alike = source.type == result.type || (is_floating(source.type) && is_floating(result.type));
     if (!alike || result.is_output || source.kind != ValueKind::data) continue;
-    const int self = result.producer;
-    std::erase(source.users, self);
+    sources.push_back(from);
     for (const int user : result.users) {
       for (int& v : graph.nodes[static_cast<std::size_t>(user)].inputs)
         if (v == to) v = from;
@@ -108,6 +108,10 @@ void drop_casts(Graph& graph) {
     result.users.clear();
     cast.gone = true;
   }
+  std::sort(sources.begin(), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  for (const int v : sources)
+    std::erase_if(graph.value(v).users, [&](int user) { return graph.nodes[static_cast<std::size_t>(user)].gone; });
 }
 
 }  // namespace

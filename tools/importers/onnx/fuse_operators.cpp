@@ -53,6 +53,8 @@ bool fuse_max(Pattern& p, int places) {
   const auto rank = static_cast<std::int64_t>(p.value(x).shape.size());
   std::int64_t axis = p.view(places).integer("axis", 0);
   if (axis < 0) axis += rank;
+  constexpr std::size_t kMaxUsers = 64;  // of a model's: more are no model's
+  if (p.value(x).users.size() > kMaxUsers) return false;
   const std::int64_t keeps = p.view(places).integer("keepdims", 1);
   for (const int values : p.value(x).users) {
     if (p.node(values).op != "ReduceMax" || p.node(values).gone || reduced_axis(p, values) != axis ||

@@ -109,7 +109,8 @@ std::string Names::take(std::string_view wish) {
   if (base.empty()) base = "layer";
   if (base.starts_with("input.")) base = "input_" + base.substr(6);
   std::string name = base;
-  for (int i = 1; !taken_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+  int& last = last_of_[base];
+  while (!taken_.insert(name).second) name = base + "_" + std::to_string(++last);
   return name;
 }
 

@@ -49,6 +49,7 @@ class Names {
 
  private:
   std::unordered_set<std::string> taken_ = {"input", "inputs"};
+  std::unordered_map<std::string, int> last_of_;  // by the wish: the last number that was tried
 };
 
 }  // namespace gpuplan::onnx_import

@@ -1,24 +1,30 @@
 // What stands before the layers of a spec: where it comes from, and its inputs.
 #include <algorithm>
+#include <utility>
 
 #include "tools/importers/onnx/spec_writer.h"
 
 namespace gpuplan::onnx_import {
 
-// A matrix that the exporter turned and named anew, of an embedding's sizes: a head that may be tied. Whether its
-// numbers are the same is not looked at.
+// A matrix that the exporter turned and named anew, of an embedding's sizes: a head that may be tied, to the first such
+// embedding. Whether its numbers are the same is not looked at.
 std::string SpecWriter::untied_note() const {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> embeddings;  // by the sizes of such a head
+  for (const int table : embeddings_) {
+    const Extents& sizes = graph_.value(table).shape;
+    if (sizes.size() == 2 && !(sizes[0] == sizes[1]))
+      embeddings.try_emplace({sizes[1].at[0], sizes[0].at[0]}, layer_of_.at(table));
+  }
   std::string text;
-  for (const auto& [turned, head] : layer_of_)
-    for (const auto& [table, embedding] : layer_of_) {
-      const Value& weight = graph_.value(turned);
-      const Extents& sizes = graph_.value(table).shape;
-      const bool alike = sizes.size() == 2 && weight.shape == Extents{sizes[1], sizes[0]} && !(sizes[0] == sizes[1]);
-      if (!alike || !is_generated(weight.name) || !embeddings_.contains(table)) continue;
-      text += "# " + head + " has a weight of the sizes of " + embedding +
-              "'s, turned. If they are one weight in PyTorch, parameters count it\n"
-              "# twice: torch.onnx's older exporter keeps one with do_constant_folding=False.\n";
-    }
+  for (const auto& [turned, head] : layer_of_) {
+    const Value& weight = graph_.value(turned);
+    if (weight.shape.size() != 2 || !is_generated(weight.name)) continue;
+    const auto embedding = embeddings.find({weight.shape[0].at[0], weight.shape[1].at[0]});
+    if (embedding == embeddings.end()) continue;
+    text += "# " + head + " has a weight of the sizes of " + embedding->second +
+            "'s, turned. If they are one weight in PyTorch, parameters count it\n"
+            "# twice: torch.onnx's older exporter keeps one with do_constant_folding=False.\n";
+  }
   return text;
 }
 

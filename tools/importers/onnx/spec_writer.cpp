@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
 
 namespace gpuplan::onnx_import {
 namespace {
@@ -310,12 +311,10 @@ std::string SpecWriter::entry_text(const Entry& entry, const std::string& before
 
 std::string SpecWriter::text() {
   // The model's result is what its last entry returns; other outputs live as long.
-  for (std::size_t i = 1; i < graph_.outputs.size(); ++i) {
-    const auto found = names_of_.find(graph_.outputs[i]);
-    if (found == names_of_.end()) continue;
-    for (Entry& e : entries_)
-      if (e.name == found->second) e.keep = true;
-  }
+  std::unordered_set<std::string> kept;
+  for (std::size_t i = 1; i < graph_.outputs.size(); ++i)
+    if (const auto found = names_of_.find(graph_.outputs[i]); found != names_of_.end()) kept.insert(found->second);
+  for (Entry& e : entries_) e.keep = e.keep || kept.contains(e.name);
   const Value& output = graph_.value(graph_.outputs.front());
   if (output.kind != ValueKind::data) throw Error(graph_.file + ": its output does not depend on its inputs");
   const std::string result = name_of(graph_.outputs.front());
