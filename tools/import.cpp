@@ -6,6 +6,7 @@
 #include "estimator/spec/read.h"
 #include "tools/check_weights.h"
 #include "tools/commands.h"
+#include "tools/draft.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
 #include "tools/run_options.h"
@@ -18,6 +19,7 @@ namespace {
 struct ImportOptions {
   std::string source, file, weights;
   std::vector<std::string> set;
+  bool force = false;
 };
 
 std::vector<Variable> variables(const ImportOptions& options) {
@@ -54,10 +56,7 @@ int run_import(const ImportOptions& options) {
     throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
         .help("a variable of a spec is set where it is planned");
   (void)read_model(source, {.set = {}, .open = open_extended});  // what is handed on can be read
-  if (options.file.empty())
-    write_stdout(spec);
-  else
-    write_file(options.file, spec);
+  write_draft(options.file, spec, options.force);
   return 0;
 }
 
@@ -68,6 +67,7 @@ void add_import_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("import", "A model that is not written in YAML, as a spec");
   command->add_option("source", options->source, "A config.json of Hugging Face's, or an ONNX file")->type_name("SRC");
   command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replace a file that has another text");
   command->add_option("--set", options->set, "A size that the file leaves open, of an ONNX file")
       ->type_name("NAME=VALUE");
   command

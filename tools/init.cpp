@@ -9,6 +9,7 @@
 #include "tools/check/settings.h"
 #include "tools/check/starter.h"
 #include "tools/commands.h"
+#include "tools/draft.h"
 #include "tools/importers/spec_text.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
@@ -47,7 +48,7 @@ struct InitOptions {
   RunOptions run;
   std::vector<std::string> more;
   std::string file, headroom;
-  bool budget = false;
+  bool budget = false, force = false;
 };
 
 // "25%" in hundredths of a percent.
@@ -65,8 +66,9 @@ std::string budget_text(const InitOptions& options) {
   if (options.run.model.empty())
     throw Error("no model is named", ErrorKind::usage).help("gpuplan init --budget MODEL... -o gpuplan.yaml");
   models.insert(models.begin(), options.run.model);
-  if (!options.file.empty() && exists(options.file))
-    throw Error(options.file + " is there already", ErrorKind::usage).help("gpuplan check --update raises its limits");
+  if (!options.force && !options.file.empty() && exists(options.file))
+    throw Error(options.file + " is there already", ErrorKind::usage)
+        .help("gpuplan check --update raises its limits; --force replaces it");
   const std::filesystem::path file = std::filesystem::absolute(options.file.empty() ? "gpuplan.yaml" : options.file);
   return starter_budget(models, file.parent_path().lexically_normal(), options.run, headroom_of(options.headroom));
 }
@@ -114,13 +116,8 @@ std::string spec_text(const std::string& model, const std::string& file) {
 int run_init(const InitOptions& options) {
   if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
   if (!options.budget) refuse_budget_flags(options);
-  if (!options.budget && !options.file.empty() && exists(options.file))
-    throw Error(options.file + " is there already", ErrorKind::usage).help("name another file with -o, or remove it");
   const std::string text = options.budget ? budget_text(options) : spec_text(options.run.model, options.file);
-  if (options.file.empty())
-    write_stdout(text);
-  else
-    write_file(options.file, text);
+  write_draft(options.file, text, options.force);
   return 0;
 }
 
@@ -135,6 +132,7 @@ void add_init_command(CLI::App& app, int& exit_code) {
   command->add_flag("--budget", options->budget, "A gpuplan.yaml with today's figures and headroom as limits");
   command->add_option("--headroom", options->headroom, "Above today's peak (25%)")->type_name("PERCENT");
   command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replace a file that has another text");
   command->callback([options, &exit_code] { exit_code = run_init(*options); });
 }
 

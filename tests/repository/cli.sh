@@ -145,6 +145,12 @@ mkdir -p "$work/gpt2"
 cp $hub/gpt2.json "$work/gpt2/config.json"
 expect 0 'Params   124,439,808' "$work/gpt2" --batch 1
 "$gpuplan" import $hub/gpt2.json -o "$work/gpt2.yaml" || fail 'an import into a file'
+"$gpuplan" import $hub/gpt2.json -o "$work/gpt2.yaml" || fail 'an import into a file that has its text already'
+echo '# mine' >>"$work/gpt2.yaml"
+expect 2 'is there already, with another text' import $hub/gpt2.json -o "$work/gpt2.yaml"
+grep '^# mine' "$work/gpt2.yaml" >/dev/null || fail 'an import went over a file that was edited'
+"$gpuplan" import $hub/gpt2.json -o "$work/gpt2.yaml" --force || fail 'an import with --force'
+grep '^# mine' "$work/gpt2.yaml" >/dev/null && fail '--force replaced nothing'
 expect 0 'Params   124,439,808' "$work/gpt2.yaml" --batch 1
 "$gpuplan" $hub/gpt2.json --canonical >"$work/imported" && "$gpuplan" "$work/gpt2.yaml" --canonical >"$work/written"
 cmp -s "$work/imported" "$work/written" || fail 'an import that is written is another model'
@@ -177,7 +183,8 @@ expect 0 '^  Peak ' "$work/starter.yaml" --batch 4
 expect 0 'Params   354,823,168' "$work/medium.yaml" --batch 1
 expect 3 'the zoo has no model' init zoo:gpt3
 expect 0 'gpuplan FILE.yaml --batch 8. plans it; --set' init tests/huggingface/gpt2.json
-expect 2 'is there already' init zoo:mlp -o "$work/starter.yaml"
+expect 2 'is there already, with another text' init zoo:mlp -o "$work/starter.yaml"
+"$gpuplan" init zoo:mlp -o "$work/starter.yaml" --force || fail 'init with --force'
 expect 3 'extends another file, which is found from its own folder only' init configs/huggingface/bert_masked_lm.yaml \
   -o "$work/bert.yaml"
 
