@@ -109,6 +109,29 @@ TensorId rotated(LayerBuilder& b, TensorId x, TensorId cosine, TensorId sine) {
   return aten::add(b, straight, across);
 }
 
+// What is turned, and what is not: x[..., :turned] is x itself where that is all of it, x[..., turned:] is a view then,
+// too, of no element, whose gradient is zeros of x's size.
+struct Parts {
+  TensorId turned, rest;
+};
+Parts parted(LayerBuilder& b, TensorId x, std::int64_t turned) {
+  const std::int64_t size = b.shape(x)[-1];
+  const TensorId first = turned == size ? x : aten::slice(b, x, -1, 0, turned);
+  return {first, aten::slice(b, x, -1, turned, size - turned)};
+}
+
+void lower_partial(LayerBuilder& b, TensorId cosine, TensorId sine) {
+  const std::int64_t turned = b.shape(cosine)[-1];
+  if (turned > b.shape(b.input(0))[3] || turned > b.shape(b.input(1))[3])
+    b.fail("the tables turn " + std::to_string(turned) + " numbers of a head, and it has fewer");
+  const Parts q = parted(b, b.input(0), turned), k = parted(b, b.input(1), turned);
+  const auto joined = [&](const Parts& of) {
+    return aten::cat(b, std::array{rotated(b, of.turned, cosine, sine), of.rest}, 3);
+  };
+  const TensorId q_embed = joined(q);
+  b.outputs({q_embed, joined(k)});
+}
+
 void lower_apply(LayerBuilder& b) {
   const TensorId q = b.input(0), k = b.input(1);
   const Shape shape = b.shape(q);
@@ -118,6 +141,7 @@ void lower_apply(LayerBuilder& b) {
   if (dim != 1 && dim != 2) b.fail("unsqueeze_dim", "must be the dimension of the heads", "expected 1 or 2");
   const TensorId cosine = aten::unsqueeze(b, b.input(2), dim);
   const TensorId sine = aten::unsqueeze(b, b.input(3), dim);
+  if (b.boolean("partial")) return lower_partial(b, cosine, sine);
   const TensorId q_embed = rotated(b, q, cosine, sine);
   b.outputs({q_embed, rotated(b, k, cosine, sine)});
 }
@@ -147,7 +171,9 @@ const LayerDef kApply{
     .math =
         "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as name.0 and\n"
         "name.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
-    .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"}},
+    .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
+                   {"partial", ParameterType::boolean, "False",
+                    "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
     .min_inputs = 4,
     .max_inputs = 4,
     .lower = lower_apply,

@@ -95,7 +95,7 @@ TEST_CASE("imported models have about the number of parameters that is published
     CHECK_LT(std::abs(error), model.starts_with("gemma") ? 1e-12 : 0.05);
     ++models;
   }
-  CHECK_EQ(models, 46);
+  CHECK_EQ(models, 48);
 }
 
 TEST_CASE("every configuration of tests/huggingface is counted") {

@@ -53,7 +53,11 @@ def batch_of(cls, config, trains):
 
     if cls.startswith("ViT"):
         batch = {"pixel_values": zeros(3, config.image_size, config.image_size, dtype=torch.float32)}
-    elif cls.startswith("T5") and cls != "T5EncoderModel":
+    elif cls.startswith("Whisper"):
+        labels = zeros(TARGETS)
+        batch = {"labels": labels} if cls.endswith("Generation") else {"decoder_input_ids": labels}
+        batch["input_features"] = zeros(config.num_mel_bins, 2 * config.max_source_positions, dtype=torch.float32)
+    elif cls in ("T5Model", "T5ForConditionalGeneration"):
         labels = zeros(TARGETS)
         batch = {"labels": labels} if cls.endswith("Generation") else {"decoder_input_ids": labels}
         return {**batch, "input_ids": zeros(TOKENS)}
@@ -141,9 +145,9 @@ def planned(gpuplan, name, mode):
     command = [gpuplan, str(FOLDER / (name + ".json")), "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
     command += ["--mode", "infer"] if mode == "infer" else ["--opt", "sgd", "--loop", "function"]
     values = json.loads((FOLDER / (name + ".json")).read_text())
-    if values["model_type"] != "vit":
+    if values["model_type"] not in ("vit", "whisper"):
         command += ["--seq", str(TOKENS)]
-    if values["model_type"] == "t5" and values["architectures"][0] != "T5EncoderModel":
+    if values["architectures"][0] in ("T5Model", "T5ForConditionalGeneration", "WhisperModel"):
         command += ["--set", "target=%d" % TARGETS]
     done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout.startswith("{"):

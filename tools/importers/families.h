@@ -19,6 +19,7 @@ SpecText qwen2_spec(const Config& config);
 SpecText qwen3_spec(const Config& config);
 SpecText gemma_spec(const Config& config);
 SpecText phi_spec(const Config& config);
+SpecText phi3_spec(const Config& config);
 SpecText opt_spec(const Config& config);
 SpecText t5_spec(const Config& config);
 SpecText vit_spec(const Config& config);

@@ -23,6 +23,7 @@ Head head_of(const Config& config, const std::string& architecture, const std::s
   const auto class_of = [&](Head head) {
     switch (head) {
       case Head::none: return prefix + "Model";
+      case Head::encoder: return prefix + "EncoderModel";
       case Head::language_model: return prefix + language_model;
       case Head::samples: return prefix + "ForSequenceClassification";
       case Head::tokens: return prefix + "ForTokenClassification";
@@ -68,6 +69,7 @@ void set_head(const Config& config, Head head, const Stack& stack, SpecText& spe
   const std::string states = named(head == Head::span ? stack.of_span : stack.name, stack.block);
   std::string layers, loss;
   switch (head) {
+    case Head::encoder:
     case Head::language_model: return;
     case Head::none:
       spec.set_section("loss", "");

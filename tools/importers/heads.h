@@ -1,4 +1,5 @@
-// What stands on top of the stack of layers, by the class that a config.json names: nothing, a language model's head, a
+// What stands on top of the stack of layers, by the class that a config.json names: nothing (of two stacks both, or the
+// encoder alone), a language model's head, a
 // classifier of samples, of tokens, or of the span of an answer.
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace gpuplan {
 
-enum class Head : std::uint8_t { none, language_model, samples, tokens, span };
+enum class Head : std::uint8_t { none, encoder, language_model, samples, tokens, span };
 
 /// The head of the class `architecture` of a family: "LlamaModel", "LlamaForTokenClassification". `heads` are those
 /// that the family has, `language_model` is how it calls that one: "ForCausalLM". Throws Error where it is none of

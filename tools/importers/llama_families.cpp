@@ -23,6 +23,7 @@ struct Decoder {
   bool finds_spans = true;
   bool has_windows = false;             // some layers may have one
   std::string of_span = "transformer";  // the stack's name there
+  std::string turned = "$head";         // the variable that says how much of a head its positions turn
 };
 
 struct Sizes {
@@ -88,7 +89,7 @@ SpecText decoder_spec(const Config& config, const Decoder& decoder) {
   spec.set("heads", s.heads, "num_attention_heads");
   spec.set("kv_heads", s.kv_heads, "num_key_value_heads");
   spec.set("head", s.head, "head_dim");
-  set_rotary(config, {.theta = decoder.theta, .head = s.head}, spec);
+  set_rotary(config, {.theta = decoder.theta, .dimension = decoder.turned, .head = s.head}, spec);
   tie_head(config, decoder.tied, spec);
   const std::string dropout = config.share("attention_dropout", "0.0");
   if (dropout != "0.0") spec.replace("GroupedQueryAttention()", "GroupedQueryAttention(dropout=" + dropout + ")");
@@ -246,6 +247,33 @@ SpecText qwen3_spec(const Config& config) {
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_attention_bias(config.flag("attention_bias", false), spec);
   set_activation(config, decoder, "SiLU()", spec);
+  return spec;
+}
+
+SpecText phi3_spec(const Config& config) {
+  const Decoder decoder{.prefix = "Phi3",
+                        .model = "phi3",
+                        .vocabulary = 32064,
+                        .hidden = 3072,
+                        .inner = 8192,
+                        .layers = 32,
+                        .heads = 32,
+                        .kv_heads = 0,
+                        .head = 0,
+                        .positions = 4096,
+                        .activation = "silu",
+                        .eps = "1e-5",
+                        .finds_spans = false,
+                        .turned = "$rotary"};
+  SpecText spec = decoder_spec(config, decoder);
+  set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-5)", spec);
+  spec.replace("activation_fn, op: SiLU()", "activation_fn, op: " + activation_call(config, "hidden_act", "silu"));
+  const std::string dropout = config.share("resid_pdrop", "0.0");
+  spec.replace("dropout: Dropout(0.0)", "dropout: Dropout(" + dropout + ")");
+  if (config.find("sliding_window") != nullptr) {
+    spec.replace("CausalMask(packed=${packed == 1})", "CausalMask(packed=${packed == 1}, sliding_window=$window)");
+    spec.set("window", config.size("sliding_window"), "sliding_window");
+  }
   return spec;
 }
 

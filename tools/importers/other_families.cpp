@@ -52,15 +52,30 @@ void set_head_apart(SpecText& spec) {
                "op: \"Linear(_, $vocabulary, bias=False)\"}");
 }
 
-// T5EncoderModel: the first stack alone.
-void set_encoder_alone(SpecText& spec) {
+// T5Model and WhisperModel: both stacks without a head, whose decoder is given its tokens. `prefix` is what a model
+// with a head calls it.
+void set_bare_stacks(const std::string& prefix, SpecText& spec) {
+  spec.replace("labels: {shape: [$target], dtype: int64}", "decoder_input_ids: {shape: [$target], dtype: int64}");
+  std::string layers = spec.section("layers");
+  const std::string shifted = "  - {name: decoder_input_ids, op: ShiftRight(), from: labels, keep: true}\n";
+  layers.erase(layers.find(shifted), shifted.size());
+  const std::string decoder = "from: [decoder_input_ids, encoder_last_hidden_state], keep: true}\n";
+  layers.erase(layers.find(decoder) + decoder.size());
+  if (!prefix.empty())
+    for (std::size_t at = 0; (at = layers.find(prefix)) != std::string::npos;) layers.erase(at, prefix.size());
+  spec.set_section("layers", layers);
+  spec.set_section("loss", "loss: mean  # of the decoder's states; the model itself has none\n");
+}
+
+// T5EncoderModel: the first stack alone, and T5ForTokenClassification, which has one under this name.
+void set_encoder_alone(const std::string& prefix, SpecText& spec) {
   for (const char* block : {"T5Decoder", "T5DecoderBlock", "T5LayerCrossAttention", "T5CrossAttention"})
     spec.remove_block(block);
   spec.remove_variable("target");
   spec.set_section("inputs", "inputs:\n  input_ids: {shape: [$seq], dtype: int64}\n");
-  spec.set_section("layers",
-                   "layers:\n  - shared: SharedEmbedding($vocabulary, $hidden)\n"
-                   "  - {name: encoder, block: T5Encoder, from: input_ids, keep: true}\n");
+  if (!prefix.empty()) spec.replace("tie: shared", "tie: " + prefix + "shared");
+  spec.set_section("layers", "layers:\n  - " + prefix + "shared: SharedEmbedding($vocabulary, $hidden)\n  - {name: " +
+                                 prefix + "encoder, block: T5Encoder, from: input_ids, keep: true}\n");
   spec.set_section("loss", "loss: mean  # the model itself has none\n");
 }
 
@@ -83,8 +98,9 @@ SpecText t5_spec(const Config& config) {
   std::string architecture = config.architecture("T5ForConditionalGeneration");
   // T5WithLMHeadModel is what the class was called when the first files were published.
   if (architecture == "T5WithLMHeadModel") architecture = "T5ForConditionalGeneration";
-  expect_architecture(config, architecture, {"T5ForConditionalGeneration", "T5EncoderModel"});
-  const bool encodes = architecture == "T5EncoderModel";
+  const Head head = head_of(config, architecture, "T5", "ForConditionalGeneration",
+                            {Head::language_model, Head::encoder, Head::none, Head::tokens});
+  const bool encodes = head == Head::encoder || head == Head::tokens;
   const std::int64_t hidden = config.size("d_model", 512), layers = config.size("num_layers", 6);
   const std::int64_t decoder_layers = config.size("num_decoder_layers", layers);
   const std::int64_t heads = config.size("num_heads", 8);
@@ -112,7 +128,7 @@ SpecText t5_spec(const Config& config) {
   set_blocks(spec, "T5DecoderBlock",
              "block.0.layer.0.SelfAttention.relative_attention_bias, mask, input.1, zeros, input", decoder_layers);
   set_feed_forward(config, spec);
-  if (tied)
+  if (tied || head == Head::none)
     spec.replace("Mul(0.04419417382415922), keep: true}  # 1 / sqrt(512)",
                  "Mul(" + inverse_root(hidden) + "), keep: true}  # 1 / sqrt(" + std::to_string(hidden) + ")");
   else
@@ -122,8 +138,15 @@ SpecText t5_spec(const Config& config) {
   spec.replace("dropout=0.1", "dropout=" + dropout);
   const std::string eps = config.positive("layer_norm_epsilon", "1e-6");
   if (std::strtod(eps.c_str(), nullptr) != 1e-6) spec.replace("T5LayerNorm(_)", "T5LayerNorm(_, eps=" + eps + ")");
+  if (head == Head::none) set_bare_stacks("", spec);
   if (!encodes) return spec;
-  set_encoder_alone(spec);
+  set_encoder_alone(head == Head::tokens ? "transformer." : "", spec);
+  if (head == Head::tokens) {
+    spec.set_section(
+        "layers", spec.section("layers") + token_classifier("classifier", config.share("classifier_dropout", "0.0")));
+    spec.set_section("loss", "loss: HuggingFaceTokenLoss()\n");
+    spec.set("labels", config.labels(), "num_labels");
+  }
   spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(layers) + " layers of " +
                    std::to_string(heads) +
                    " heads. The first layer computes the bias of\npositions that all use, so it is written within the "
@@ -185,7 +208,8 @@ SpecText vit_spec(const Config& config) {
 
 SpecText whisper_spec(const Config& config) {
   const std::string architecture = config.architecture("WhisperForConditionalGeneration");
-  expect_architecture(config, architecture, {"WhisperForConditionalGeneration"});
+  const Head head =
+      head_of(config, architecture, "Whisper", "ForConditionalGeneration", {Head::language_model, Head::none});
   for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
     config.refuse(key, "training then leaves out layers by chance");
   config.refuse("apply_spec_augment", "training then masks parts of its input by chance");
@@ -229,6 +253,7 @@ SpecText whisper_spec(const Config& config) {
   if (weights != "0.0") spec.replace("scaled=False, ", "dropout=" + weights + ", scaled=False, ");
   const std::string activation = activation_call(config, "activation_function", "gelu");
   if (activation != "GELU()") spec.replace("activation_fn: GELU()", "activation_fn: " + activation);
+  if (head == Head::none) set_bare_stacks("model.", spec);
   return spec;
 }
 

@@ -15,10 +15,12 @@ const JsonValue* value_in(const JsonValue& object, std::string_view key) {
 }
 
 // The word for LlamaRotaryEmbedding; "" where the frequencies are made once.
-std::string scaling_of(const JsonValue& rope) {
+std::string scaling_of(const JsonValue& rope, bool is_phi3) {
   const JsonValue* type = value_in(rope, "rope_type");
   if (type == nullptr) type = value_in(rope, "type");
   if (type == nullptr) return "";
+  // Phi3Config takes both for what longrope was called before.
+  if (is_phi3 && (type->text == "su" || type->text == "yarn")) return "longrope";
   for (const char* scaled_once : {"default", "linear", "llama3", "yarn"})
     if (type->text == scaled_once) return "";
   if (type->text == "dynamic" || type->text == "longrope") return type->text;
@@ -46,7 +48,7 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
     if (rope == nullptr) continue;
     if (rope->kind != JsonValue::Kind::object)
       throw config.wrong(key, "\"" + std::string(key) + "\" is an object, not " + std::string(describe(rope->kind)));
-    scaling = scaling_of(*rope);
+    scaling = scaling_of(*rope, config.word("model_type", "") == "phi3");
     theta = number_in(*rope, "rope_theta", theta);
     part = number_in(*rope, "partial_rotary_factor", part);
   }
