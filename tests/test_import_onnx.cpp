@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -234,6 +235,32 @@ TEST_CASE("a dynamic dimension that is not the batch needs a value") {
 TEST_CASE("a batch that the file has written down is still the batch") {
   CHECK_EQ(plan_onnx(kFolder + "vit_fixed.onnx", 5).compute.forward_macs * 2,
            plan_onnx(kFolder + "vit_fixed.onnx", 10).compute.forward_macs);
+}
+
+// A size of its own, beside the batch, would be planned as the batch.
+TEST_CASE("the first dimension of every input is the batch, or the file is refused") {
+  const auto problem_of = [](const std::function<void(onnx::TensorShapeProto_Dimension&)>& set, bool is_fixed = false) {
+    onnx::ModelProto model = small_model();
+    if (is_fixed) {
+      auto& first = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+      first.mutable_dim(0)->clear_dim_param();
+      first.mutable_dim(0)->set_dim_value(4);
+    }
+    onnx::ValueInfoProto& mask = *model.mutable_graph()->add_input();
+    mask = model.graph().input(0);
+    mask.set_name("mask");
+    set(*mask.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0));
+    add_node(model, "Add", {"x", "mask"}, "y");
+    return problem(model.SerializeAsString());
+  };
+  const auto fixed = [](std::int64_t size) {
+    return [size](onnx::TensorShapeProto_Dimension& d) { d.set_dim_value(size); };
+  };
+  CHECK_EQ(problem_of([](onnx::TensorShapeProto_Dimension&) {}), "");
+  CHECK_EQ(problem_of([](onnx::TensorShapeProto_Dimension& d) { d.set_dim_param("mask_batch"); }), "");
+  CHECK(contains(problem_of(fixed(1)), "the first dimension of the input \"mask\" is 1, that of \"x\" is \"batch\""));
+  CHECK_EQ(problem_of(fixed(4), true), "");
+  CHECK(contains(problem_of(fixed(2), true), "the first dimension of the input \"mask\" is 2, that of \"x\" is 4"));
 }
 
 TEST_CASE("operators that are not known are listed together") {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -133,8 +134,7 @@ class Reader {
       if (static_cast<std::size_t>(type.shape().dim_size()) > kMaxRank)
         refuse("the input \"" + printable(info.name()) + "\" has more than 8 dimensions");
       if (batch_name.empty()) batch_name = type.shape().dim(0).dim_param();
-      if (graph_.fixed_batch == 0 && type.shape().dim(0).dim_value() > 0)
-        graph_.fixed_batch = type.shape().dim(0).dim_value();
+      if (type.shape().dim(0).dim_value() > 0) graph_.fixed_batch = type.shape().dim(0).dim_value();
       Value v;
       v.name = info.name();
       v.kind = ValueKind::data;
@@ -145,6 +145,38 @@ class Reader {
       graph_.inputs.push_back(declare(std::move(v), "an input", top_));
     }
     if (graph_.inputs.empty()) refuse("the graph has no input");
+    expect_one_batch(proto);
+  }
+
+  // The first dimension of every input is the batch: of one size where sizes are written down, else dynamic in all of
+  // them, by any name that is no other dimension's.
+  void expect_one_batch(const GraphProto& proto) const {
+    std::set<std::string> others;
+    const auto is_input = [&](const auto& info) {
+      return graph_.value(top_.names.at(info.name())).initializer == kNone;
+    };
+    const auto said = [](const auto& d) {
+      return d.dim_value() > 0        ? std::to_string(d.dim_value())
+             : !d.dim_param().empty() ? "\"" + printable(d.dim_param()) + "\""
+                                      : std::string("dynamic");
+    };
+    for (const auto& info : proto.input())
+      for (int i = 1; is_input(info) && i < info.type().tensor_type().shape().dim_size(); ++i)
+        others.insert(info.type().tensor_type().shape().dim(i).dim_param());
+    others.erase("");
+    const onnx::ValueInfoProto* first = nullptr;
+    for (const auto& info : proto.input()) {
+      if (!is_input(info)) continue;
+      if (first == nullptr) first = &info;
+      const auto& known = first->type().tensor_type().shape().dim(0);
+      const auto& own = info.type().tensor_type().shape().dim(0);
+      const bool renamed = own.dim_param() != known.dim_param() && others.contains(own.dim_param());
+      if (own.dim_value() == known.dim_value() && !renamed) continue;
+      throw Error(graph_.file + ": the first dimension of the input \"" + printable(info.name()) + "\" is " +
+                  said(own) + ", that of \"" + printable(first->name()) + "\" is " + said(known) +
+                  ": every input has the batch there")
+          .help("export the model with the batch as the first dimension of all inputs, of one size or dynamic");
+    }
   }
 
   template <class Dimension>
