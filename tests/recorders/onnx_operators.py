@@ -54,6 +54,10 @@ OPERATORS = {
     "index_rows": (lambda m, x: x[:, :, m.places], "Index(dim=2)"),
     "floor_divide": (lambda m, x: x.argmax(1) // 3, "FloorDivide(3)"),
     "remainder": (lambda m, x: x.argmax(1) % 3, "Remainder(3)"),
+    "and": (lambda m, x: torch.logical_and(x > 0.25, x < 0.75), "LogicalAnd()"),
+    "or": (lambda m, x: torch.logical_or(x < 0.25, x > 0.75), "LogicalOr()"),
+    "xor": (lambda m, x: torch.logical_xor(x > 0.25, x[:, :1] < 0.75), "LogicalXor()"),
+    "one_hot": (lambda m, x: F.one_hot(x.argmax(1), 6), "OneHot(6)"),
     "where": (lambda m, x: torch.where(~(x > 0.5), x, x * 2), "Not()"),
 }
 
@@ -63,6 +67,7 @@ SCRIPT_ONLY = ("floor_divide", "remainder", "index_table")
 WRITTEN_AS = {
     ("dynamo", "linear"): "Index()",
     ("dynamo", "index_rows"): "Index()",
+    ("dynamo", "one_hot"): "To(int64)",  # of a comparison with the classes
     ("dynamo", "max_pool"): "AMax(dim=[2, 3], keepdim=True)",
     ("script", "max_pool"): "MaxPool2d([8, 10], stride=[8, 10])",
 }

@@ -184,6 +184,20 @@ std::vector<int> first_inputs(const Fused& f, std::size_t count) {
 void fused_conv(Fused& f) { with_activation(f, "Conv", first_inputs(f, 3), f.has(3) ? f.value(3) : kNone); }
 void fused_gemm(Fused& f) { with_activation(f, "Gemm", first_inputs(f, 3), kNone); }
 
+// alpha * A B, either of them transposed.
+void fused_matmul(Fused& f) {
+  for (const char* key : {"transBatchA", "transBatchB"})
+    if (f.integer(key, 0) != 0) f.fail("an operand whose batch is transposed is not modelled");
+  const auto operand = [&](std::size_t i, std::string_view key) {
+    const int value = f.value(i);
+    return f.integer(key, 0) == 0 ? value : f.add("Transpose", {value}, {{"swaps_last", std::int64_t{1}}});
+  };
+  const int a = operand(0, "transA"), b = operand(1, "transB");
+  const double alpha = f.real("alpha", 1);
+  if (alpha == 1) return f.become("MatMul", {a, b});
+  f.become("Mul", {f.add("MatMul", {a, b}), f.number(alpha)});
+}
+
 // [batch, tokens, heads * size] as [batch, heads, tokens, size].
 int heads_of(Fused& f, int x, std::int64_t heads) {
   const int parts = f.add("Reshape", {x, f.integers({0, 0, heads, -1})});
@@ -254,6 +268,8 @@ Rule rule_of(const Node& node) {
       {"EmbedLayerNormalization", embed_layer_norm},
       {"FusedConv", fused_conv},
       {"FusedGemm", fused_gemm},
+      {"FusedMatMul", fused_matmul},
+      {"TransposeMatMul", fused_matmul},  // its first name
       {"Attention", attention},
       {"MultiHeadAttention", multi_head_attention},
   };

@@ -17,9 +17,7 @@ void emit_reshape(Emission& e) {
 
 void emit_transpose(Emission& e) {
   const std::size_t rank = e.shape().size();
-  std::vector<std::int64_t> order = e.integers("perm");
-  if (order.empty())
-    for (std::size_t i = rank; i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
+  std::vector<std::int64_t> order = transposed_order(e);
   std::vector<std::int64_t> moved;
   for (std::size_t i = 0; i < rank; ++i) {
     order[i] = static_cast<std::int64_t>(e.axis(order[i], rank));

@@ -71,13 +71,36 @@ void emit_global_max_pool(Emission& e) {
   give_pooled(e, e.input(0), "AdaptiveMaxPool2d(1)");
 }
 
+// torch.nn.functional.local_response_norm: squares, averaged over neighbouring channels. PyTorch pools volumes
+// [N, 1, C, H, W] with windows of [size, 1, 1]; as images [N, 1, C, H W] that are the same elements.
+void emit_response_norm(Emission& e) {
+  const Extents& x = e.shape();
+  if (x.size() != 4) e.fail("no layer normalizes " + to_string(x) + " by neighbouring channels");
+  const std::int64_t size = e.integer("size", 0);
+  if (size < 1) e.fail("a window of " + std::to_string(size) + " channels");
+  const std::string from = e.input(0), wish = e.wish();
+  const auto then = [&](const std::string& name, const std::string& call, const std::string& of) {
+    return e.writer().add(wish + name, call, {of});
+  };
+  const std::string squares = e.writer().add(wish + "_squares", "Mul()", {from, from});
+  std::string sum = then("_channels", "View(" + e.sizes({x[0], 1, x[1], x[2] * x[3]}) + ")", squares);
+  sum = then("_padded", "Pad(" + list_text({0, 0, size / 2, (size - 1) / 2}) + ")", sum);
+  sum = then("_means", "AvgPool2d(" + list_text({size, 1}) + ", stride=1)", sum);
+  sum = then("_images", "View(" + e.sizes(x) + ")", sum);
+  sum = then("_scaled", "Mul(" + to_text(static_cast<float>(e.real("alpha", 1e-4))) + ")", sum);
+  sum = then("_shifted", "Add(" + to_text(static_cast<float>(e.real("bias", 1))) + ")", sum);
+  sum = then("_power", "Pow(" + to_text(static_cast<float>(e.real("beta", 0.75))) + ")", sum);
+  e.give(e.writer().add(wish, "Div()", {from, sum}));
+}
+
 }  // namespace
 
 std::vector<NamedEmitRule> pooling_emitters() {
   return {{"MaxPool", emit_pool},
           {"AveragePool", emit_pool},
           {"GlobalAveragePool", emit_global_average_pool},
-          {"GlobalMaxPool", emit_global_max_pool}};
+          {"GlobalMaxPool", emit_global_max_pool},
+          {"LRN", emit_response_norm}};
 }
 
 }  // namespace gpuplan::onnx_import

@@ -87,6 +87,7 @@ struct Graph {
   std::string name;
   std::string producer;  // "pytorch 2.8"
   std::int64_t opset = 0;
+  bool quantized = false;        // quantized.h left operators out
   std::int64_t fixed_batch = 0;  // that the file was written for; 0: any
   std::vector<Value> values;
   std::vector<Node> nodes;

@@ -6,6 +6,7 @@
 #include "tools/importers/onnx/fuse.h"
 #include "tools/importers/onnx/graph.h"
 #include "tools/importers/onnx/infer.h"
+#include "tools/importers/onnx/quantized.h"
 #include "tools/importers/onnx/spec_writer.h"
 #include "tools/importers/onnx/strip.h"
 
@@ -14,6 +15,7 @@ namespace gpuplan {
 std::string import_onnx(const std::string& path, std::vector<Variable>& set, const std::string& called) {
   const std::string& name = called.empty() ? path : called;
   onnx_import::Graph graph = onnx_import::read_graph(onnx_import::read_without_weights(path, name), name, set);
+  onnx_import::drop_quantization(graph);
   onnx_import::decompose(graph);
   onnx_import::infer(graph);
   onnx_import::fuse(graph);

@@ -63,6 +63,8 @@ std::vector<NamedRule> einsum_rules();
 std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places);
 /// Row-major strides of a shape that does not depend on the batch.
 std::vector<std::size_t> strides_of(const Extents& shape);
+/// The dimensions of a Transpose in their new order.
+std::vector<std::int64_t> transposed_order(const NodeView& n);
 /// True where a constant of this shape is small enough to compute with.
 bool is_small(const Extents& shape);
 

@@ -331,7 +331,7 @@ void infer_simplified_norm(Inference& n) {
 void infer_prelu(Inference& n) { n.out(n.broadcast(n.shape(0), n.shape(1))); }
 
 // Operators whose result is shaped as their first input.
-constexpr std::array<std::string_view, 32> kSameShape = {{"Relu",
+constexpr std::array<std::string_view, 33> kSameShape = {{"Relu",
                                                           "Sigmoid",
                                                           "HardSigmoid",
                                                           "HardSwish",
@@ -355,6 +355,7 @@ constexpr std::array<std::string_view, 32> kSameShape = {{"Relu",
                                                           "ScatterND",
                                                           "ScatterElements",
                                                           "InstanceNormalization",
+                                                          "LRN",
                                                           "GroupNormalization",
                                                           "LpNormalization",
                                                           "Hardmax",

@@ -102,12 +102,30 @@ void infer_squeeze(Inference& n) {
 
 // --- another order --------------------------------------------------------------------------------------------------
 
+// Of onnxruntime's operators that transpose an operand, whose dimensions are known here only (decompose.h).
+constexpr std::string_view kSwapsLast = "swaps_last";
+
+}  // namespace
+
+std::vector<std::int64_t> transposed_order(const NodeView& n) {
+  std::vector<std::int64_t> order = n.integers("perm");
+  if (!order.empty()) return order;
+  for (std::size_t i = 0; i < n.shape().size(); ++i) order.push_back(static_cast<std::int64_t>(i));
+  if (n.integer(kSwapsLast, 0) == 0)
+    std::reverse(order.begin(), order.end());
+  else if (order.size() < 2)
+    n.fail("a transposed tensor of " + std::to_string(order.size()) + " dimensions");
+  else
+    std::swap(order[order.size() - 2], order.back());
+  return order;
+}
+
+namespace {
+
 void infer_transpose(Inference& n) {
   n.view();
   const Extents& x = n.shape();
-  std::vector<std::int64_t> order = n.integers("perm");
-  if (order.empty())
-    for (std::size_t i = x.size(); i-- > 0;) order.push_back(static_cast<std::int64_t>(i));
+  const std::vector<std::int64_t> order = transposed_order(n);
   if (order.size() != x.size())
     n.fail("an order of " + std::to_string(order.size()) + " dimensions for " + to_string(x));
   std::vector<char> seen(x.size(), 0);

@@ -36,6 +36,11 @@ std::string SpecWriter::comment() const {
       ").\n"
       "# It is the graph of an inference: what its exporter left out or folded is not here, such as dropout and batch\n"
       "# norms in evaluation. Training is modelled on what is left.\n";
+  if (graph_.quantized)
+    text +=
+        "# The file quantizes weights and results (QDQ). Planned is the model in floating point that it was made of: "
+        "as\n"
+        "# it stands there it takes less memory, by kernels that are not PyTorch's.\n";
   for (const Variable& v : graph_.dimensions)
     text += "# Sizes are for " + printable(v.name) + " = " + std::to_string(v.value) +
             "; another one needs an import with --set " + printable(v.name) + "=N.\n";
