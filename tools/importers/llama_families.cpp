@@ -21,9 +21,10 @@ struct Decoder {
   std::string activation, eps, theta = "10000.0";
   bool tied = false;
   bool finds_spans = true;
-  bool has_windows = false;             // some layers may have one
-  std::string of_span = "transformer";  // the stack's name there
-  std::string turned = "$head";         // the variable that says how much of a head its positions turn
+  void (*windows)(const Config&, std::int64_t layers, SpecText&) = nullptr;  // of some layers
+  std::string of_span = "transformer";                                       // the stack's name there
+  std::string causal = "";       // the class with the language model's head; "": PREFIXForCausalLM
+  std::string turned = "$head";  // the variable that says how much of a head its positions turn
 };
 
 struct Sizes {
@@ -73,7 +74,9 @@ void tie_head(const Config& config, bool tied_by_default, SpecText& spec) {
 }
 
 SpecText decoder_spec(const Config& config, const Decoder& decoder) {
-  const std::string architecture = config.architecture(decoder.prefix + "ForCausalLM");
+  const std::string causal = decoder.prefix + "ForCausalLM";
+  std::string architecture = config.architecture(decoder.causal.empty() ? causal : decoder.causal);
+  if (architecture == decoder.causal) architecture = causal;
   std::vector<Head> heads{Head::language_model, Head::none, Head::samples, Head::tokens};
   if (decoder.finds_spans) heads.push_back(Head::span);
   const Head head = head_of(config, architecture, decoder.prefix, "ForCausalLM", heads);
@@ -93,7 +96,7 @@ SpecText decoder_spec(const Config& config, const Decoder& decoder) {
   tie_head(config, decoder.tied, spec);
   const std::string dropout = config.share("attention_dropout", "0.0");
   if (dropout != "0.0") spec.replace("GroupedQueryAttention()", "GroupedQueryAttention(dropout=" + dropout + ")");
-  if (decoder.has_windows) set_windows(config, s.layers, spec);
+  if (decoder.windows != nullptr) decoder.windows(config, s.layers, spec);
   Stack stack;
   stack.block = decoder.prefix + "Model";
   stack.name = "model";
@@ -222,7 +225,7 @@ SpecText qwen2_spec(const Config& config) {
                         .positions = 32768,
                         .activation = "silu",
                         .eps = "1e-6",
-                        .has_windows = true};
+                        .windows = set_windows};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_activation(config, decoder, "SiLU()", spec);
@@ -242,11 +245,41 @@ SpecText qwen3_spec(const Config& config) {
                         .positions = 32768,
                         .activation = "silu",
                         .eps = "1e-6",
-                        .has_windows = true};
+                        .windows = set_windows};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_attention_bias(config.flag("attention_bias", false), spec);
   set_activation(config, decoder, "SiLU()", spec);
+  return spec;
+}
+
+SpecText gemma3_spec(const Config& config) {
+  const Decoder decoder{.prefix = "Gemma3Text",
+                        .model = "gemma3",
+                        .vocabulary = 262208,
+                        .hidden = 2304,
+                        .inner = 9216,
+                        .layers = 26,
+                        .heads = 8,
+                        .kv_heads = 4,
+                        .head = 256,
+                        .positions = 131072,
+                        .activation = "gelu_pytorch_tanh",
+                        .eps = "1e-6",
+                        .theta = "1000000.0",
+                        .tied = true,
+                        .finds_spans = false,
+                        .windows = set_gemma3_windows,
+                        .causal = "Gemma3ForCausalLM"};
+  config.refuse("use_bidirectional_attention", "the mask is then another one");
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    config.refuse(key, "what is bounded so is computed by other operations");
+  SpecText spec = decoder_spec(config, decoder);
+  const std::string eps = config.positive("rms_norm_eps", decoder.eps);
+  if (std::strtod(eps.c_str(), nullptr) != 1e-6) spec.replace("GemmaRMSNorm(_)", "GemmaRMSNorm(_, eps=" + eps + ")");
+  set_attention_bias(config.flag("attention_bias", false), spec);
+  spec.replace("act_fn: GELU(approximate=tanh)",
+               "act_fn: " + activation_call(config, "hidden_activation", decoder.activation));
   return spec;
 }
 

@@ -29,6 +29,13 @@ std::string scaling_of(const JsonValue& rope, bool is_phi3) {
       .label("expected default, linear, llama3, yarn, dynamic or longrope");
 }
 
+// Of the layers of a kind, where kinds have positions of their own: their tables are alike in size.
+void expect_plain(const JsonValue& rope) {
+  for (const char* kind : {"full_attention", "sliding_attention"})
+    if (const JsonValue* const own = value_in(rope, kind); own != nullptr && !scaling_of(*own, false).empty())
+      throw Error("positions that a batch decides on are not modelled for a kind of layers").at(own->mark);
+}
+
 std::string number_in(const JsonValue& rope, std::string_view key, const std::string& otherwise) {
   const JsonValue* const value = value_in(rope, key);
   if (value == nullptr) return otherwise;
@@ -49,6 +56,7 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
     if (rope->kind != JsonValue::Kind::object)
       throw config.wrong(key, "\"" + std::string(key) + "\" is an object, not " + std::string(describe(rope->kind)));
     scaling = scaling_of(*rope, config.word("model_type", "") == "phi3");
+    expect_plain(*rope);
     theta = number_in(*rope, "rope_theta", theta);
     part = number_in(*rope, "partial_rotary_factor", part);
   }

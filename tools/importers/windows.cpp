@@ -1,21 +1,19 @@
 #include "tools/importers/windows.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace gpuplan {
 
 namespace {
 
-// Of each layer whether it has a window, as __post_init__ of the configuration fills in layer_types.
-std::vector<bool> windowed_layers(const Config& config, std::int64_t layers, bool has_window) {
-  std::vector<bool> windowed;
+// Of each layer whether it has a window: `otherwise`, or as layer_types has it.
+std::vector<bool> windowed_layers(const Config& config, std::vector<bool> otherwise, bool has_window) {
+  const auto layers = static_cast<std::int64_t>(otherwise.size());
   const JsonValue* const types = config.find("layer_types");
-  if (types == nullptr) {
-    const std::int64_t first = has_window ? config.count("max_window_layers", 28) : layers;
-    for (std::int64_t i = 0; i < layers; ++i) windowed.push_back(i >= first);
-    return windowed;
-  }
+  if (types == nullptr) return otherwise;
+  std::vector<bool> windowed;
   if (types->kind != JsonValue::Kind::array || static_cast<std::int64_t>(types->items.size()) != layers)
     throw config.wrong("layer_types", "\"layer_types\" is a list of " + std::to_string(layers) +
                                           " words, one for each of num_hidden_layers");
@@ -31,6 +29,24 @@ std::vector<bool> windowed_layers(const Config& config, std::int64_t layers, boo
   return windowed;
 }
 
+constexpr std::int64_t kMostLayers = 1000;  // each is written down
+
+struct Read {
+  std::string mask, tables;
+};
+// An entry for each layer, which reads what its kind has.
+std::string entries_of(const std::vector<bool>& windowed, const std::string& block, const Read& all,
+                       const Read& window) {
+  std::string entries;
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    const Read& own = windowed[i] ? window : all;
+    entries += "      - {name: layers." + std::to_string(i) + ", block: " + block + ", from: [" +
+               (i == 0 ? "embed_tokens" : "layers." + std::to_string(i - 1)) + ", " + own.mask + ", " + own.tables +
+               ".0, " + own.tables + ".1, position_ids]}\n";
+  }
+  return entries;
+}
+
 // "layers" of a list of names that decides the order of construction.
 std::string names_of_layers(std::size_t count) {
   std::string names;
@@ -41,13 +57,15 @@ std::string names_of_layers(std::size_t count) {
 }  // namespace
 
 void set_windows(const Config& config, std::int64_t layers, SpecText& spec) {
-  constexpr std::int64_t kMostLayers = 1000;  // each is written down
   const bool has_window = config.flag("use_sliding_window", false) &&
                           (config.find("sliding_window") != nullptr || !config.has_null("sliding_window"));
   if (layers > kMostLayers && (has_window || config.find("layer_types") != nullptr))
     throw config.wrong("num_hidden_layers", "\"num_hidden_layers\" is above 1000");
-  const std::vector<bool> windowed =
-      layers > kMostLayers ? std::vector<bool>{} : windowed_layers(config, layers, has_window);
+  // __post_init__ of the configuration fills in layer_types so.
+  std::vector<bool> windowed;
+  const std::int64_t first = has_window ? config.count("max_window_layers", 28) : layers;
+  for (std::int64_t i = 0; i < layers && layers <= kMostLayers; ++i) windowed.push_back(i >= first);
+  if (!windowed.empty()) windowed = windowed_layers(config, std::move(windowed), has_window);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   spec.set("window", config.size("sliding_window", 4096), "sliding_window, of the layers that have one");
   const std::string mask =
@@ -60,17 +78,45 @@ void set_windows(const Config& config, std::int64_t layers, SpecText& spec) {
   if (std::ranges::find(windowed, false) == windowed.end())
     return spec.replace("from: [embed_tokens, causal_mask" + given, "from: [embed_tokens, window_mask" + given);
   const std::string block = spec.section("name") == "name: qwen3\n" ? "Qwen3DecoderLayer" : "Qwen2DecoderLayer";
-  std::string entries;
-  for (std::size_t i = 0; i < windowed.size(); ++i)
-    entries += "      - {name: layers." + std::to_string(i) + ", block: " + block + ", from: [" +
-               (i == 0 ? "embed_tokens" : "layers." + std::to_string(i - 1)) +
-               (windowed[i] ? ", window_mask" : ", causal_mask") + given + "}\n";
+  const std::string entries = entries_of(windowed, block, {"causal_mask", "rotary_emb"}, {"window_mask", "rotary_emb"});
   spec.replace("      - name: layers\n        block: " + block +
                    "\n        repeat: $layers\n        loop: true\n        from: [embed_tokens, causal_mask" + given +
                    "\n",
                entries);
   spec.replace("order: [embed_tokens, layers, norm, rotary_emb]",
                "order: [embed_tokens, " + names_of_layers(windowed.size()) + ", norm, rotary_emb]");
+  spec.remove_variable("layers");
+}
+
+void set_gemma3_windows(const Config& config, std::int64_t layers, SpecText& spec) {
+  if (layers > kMostLayers) throw config.wrong("num_hidden_layers", "\"num_hidden_layers\" is above 1000");
+  const std::int64_t every = config.size("sliding_window_pattern", 6);
+  std::vector<bool> windowed;
+  for (std::int64_t i = 0; i < layers; ++i) windowed.push_back((i + 1) % every != 0);
+  windowed = windowed_layers(config, std::move(windowed), true);
+  const bool some = std::ranges::find(windowed, true) != windowed.end();
+  const bool all = std::ranges::find(windowed, false) == windowed.end();
+  // Both masks are made, whether or not a layer reads them, and the tables of the kinds that there are.
+  spec.set("window", config.size("sliding_window", 4096), "sliding_window, of the layers that have one");
+  const std::string mask =
+      "      - {name: causal_mask, op: \"CausalMask(packed=${packed == 1})\", from: [embed_tokens, position_ids], "
+      "keep: true}\n";
+  spec.replace(mask, mask +
+                         "      - name: window_mask\n        op: CausalMask(packed=${packed == 1}, "
+                         "sliding_window=$window)\n        from: [embed_tokens, position_ids]\n        keep: true\n");
+  const std::string tables = some && !all ? "rotary_emb_local" : "rotary_emb";
+  const std::string given = "        from: [embed_tokens, causal_mask, rotary_emb.0, rotary_emb.1, position_ids]\n";
+  const std::string entry =
+      "      - name: layers\n        block: Gemma3DecoderLayer\n        repeat: $layers\n        loop: true\n" + given;
+  std::string written =
+      entries_of(windowed, "Gemma3DecoderLayer", {"causal_mask", "rotary_emb"}, {"window_mask", tables});
+  if (some && !all)
+    written =
+        "      - {name: rotary_emb_local, op: LlamaRotaryEmbedding($head), from: position_ids, keep: true}\n" + written;
+  spec.replace(entry, written);
+  spec.replace("order: [embed_tokens, layers, norm, rotary_emb]",
+               "order: [embed_tokens, " + names_of_layers(windowed.size()) + ", norm, rotary_emb" +
+                   (some && !all ? ", rotary_emb_local]" : "]"));
   spec.remove_variable("layers");
 }
 

@@ -11,4 +11,8 @@ namespace gpuplan {
 /// by one. Throws Error for kinds of layers that are not modelled.
 void set_windows(const Config& config, std::int64_t layers, SpecText& spec);
 
+/// Gemma 3's: all layers but every sixth have a window and rotary tables of their own, unless layer_types or
+/// sliding_window_pattern says otherwise.
+void set_gemma3_windows(const Config& config, std::int64_t layers, SpecText& spec);
+
 }  // namespace gpuplan
