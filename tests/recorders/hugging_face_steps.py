@@ -18,12 +18,14 @@ import os
 import pathlib
 import subprocess
 import sys
-import traceback
 import warnings
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
 import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "shadow_recorded"))
+from forked import forked  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent.parent / "huggingface" / "steps"
 BATCH, TOKENS, TARGETS = 4, 64, 32
@@ -122,25 +124,6 @@ def steps(name, mode):
     return rows
 
 
-def in_a_process(function, *arguments):
-    r, w = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(r)
-        try:
-            got = function(*arguments)
-        except BaseException:
-            got = {"error": traceback.format_exc()}
-        with os.fdopen(w, "w") as f:
-            json.dump(got, f)
-        os._exit(0)
-    os.close(w)
-    with os.fdopen(r) as f:
-        text = f.read()
-    os.waitpid(child, 0)
-    return json.loads(text) if text else {"error": "the process ended early"}
-
-
 def planned(gpuplan, name, mode):
     command = [gpuplan, str(FOLDER / (name + ".json")), "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
     command += ["--mode", "infer"] if mode == "infer" else ["--opt", "sgd", "--loop", "function"]
@@ -198,7 +181,7 @@ def main():
     rows, failed = read(), 0
     for name in a.models or sorted(p.stem for p in FOLDER.glob("*.json")):
         for mode in ("train", "infer"):
-            got = in_a_process(steps, name, mode)
+            got = forked(steps, name, mode)
             if "error" in got:
                 sys.exit("%s %s: %s" % (name, mode, got["error"]))
             if a.record:

@@ -10,7 +10,6 @@ A run whose allocator events are recorded too (../shadow/traces/SET/KEY.RUN.tsv.
 import argparse
 import bisect
 import json
-import os
 import pathlib
 import sys
 import time
@@ -21,6 +20,7 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import cases  # noqa: E402
+from forked import forked  # noqa: E402
 import steps  # noqa: E402
 
 # What a run of a recording says of how it was made; the rest are figures.
@@ -73,29 +73,6 @@ def record(case, recipe, trace_to):
     if trace_to:
         write_trace(trace_to, meter)
     return out
-
-
-def forked(function, *arguments):
-    """What `function` returns in a child process. An exception there is a result: PyTorch may refuse a case."""
-    r, w = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(r)
-        try:
-            got = function(*arguments)
-        except BaseException as e:
-            got = {"error": "%s: %s" % (type(e).__name__, str(e).splitlines()[0] if str(e) else "")}
-            if os.environ.get("RECORD_TRACEBACK"):
-                import traceback
-                traceback.print_exc()
-        with os.fdopen(w, "w") as f:
-            json.dump(got, f)
-        os._exit(0)
-    os.close(w)
-    with os.fdopen(r) as f:
-        text = f.read()
-    status = os.waitpid(child, 0)[1]
-    return json.loads(text) if text else {"error": "the process ended with status %d" % status}
 
 
 def traced(recorded_file, run):

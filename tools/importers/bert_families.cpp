@@ -8,25 +8,8 @@ namespace {
 
 const std::vector<Head> kHeads{Head::language_model, Head::none, Head::samples, Head::tokens, Head::span};
 
-struct Sizes {
-  std::int64_t hidden, heads, layers;
-};
-
-Sizes sizes_of(const Config& config, const char* hidden, const char* heads, const char* layers, std::int64_t depth) {
-  const Sizes s{config.size(hidden, 768), config.size(heads, 12), config.size(layers, depth)};
-  if (s.hidden % s.heads != 0)
-    throw config.wrong(heads, "\"" + std::string(hidden) + "\" " + std::to_string(s.hidden) +
-                                  " cannot be divided into " + std::to_string(s.heads) + " heads");
-  return s;
-}
-
-std::string comment(const Config& config, const std::string& architecture, const Sizes& s) {
-  return architecture + " of " + config.file() + ": " + std::to_string(s.layers) + " layers of " +
-         std::to_string(s.heads) + " heads.\n";
-}
-
 // What BERT and RoBERTa share: the sizes, the dropouts, the norms and the activation.
-void set_layers(const Config& config, const Sizes& s, SpecText& spec) {
+void set_layers(const Config& config, const StackSizes& s, SpecText& spec) {
   spec.set("hidden", s.hidden, "hidden_size");
   spec.set("inner", config.size("intermediate_size", 3072), "intermediate_size");
   spec.set("heads", s.heads, "num_attention_heads");
@@ -87,9 +70,9 @@ SpecText bert_spec(const Config& config) {
   const std::string architecture = config.architecture("BertForMaskedLM");
   const Head head = head_of(config, architecture, "Bert", "ForMaskedLM", kHeads);
   const bool pools = head == Head::none || head == Head::samples;
-  const Sizes s = sizes_of(config, "hidden_size", "num_attention_heads", "num_hidden_layers", 12);
+  const StackSizes s = sizes_of(config, {}, {768, 12, 12});
   SpecText spec = template_text(pools ? "bert_base" : "bert_masked_lm");
-  spec.set_comment(comment(config, architecture, s));
+  spec.set_comment(stack_comment(config, architecture, s));
   spec.set_name("bert");
   set_tokens(spec, "seq", 128, config.size("max_position_embeddings", 512), "max_position_embeddings");
   spec.set("vocabulary", config.size("vocab_size", 30522), "vocab_size");
@@ -122,11 +105,11 @@ SpecText roberta_spec(const Config& config) {
   const std::string architecture = config.architecture("RobertaForMaskedLM");
   const Head head = head_of(config, architecture, "Roberta", "ForMaskedLM", kHeads);
   const bool classifies = head == Head::samples;
-  const Sizes s = sizes_of(config, "hidden_size", "num_attention_heads", "num_hidden_layers", 12);
+  const StackSizes s = sizes_of(config, {}, {768, 12, 12});
   if (config.size("pad_token_id", 1) != 1)
     throw config.wrong("pad_token_id", "positions are counted from the padding's number, of which only 1 is modelled");
   SpecText spec = template_text(classifies ? "roberta_large" : "roberta_masked_lm");
-  spec.set_comment(comment(config, architecture, s));
+  spec.set_comment(stack_comment(config, architecture, s));
   spec.set_name("roberta");
   const std::int64_t positions = config.size("max_position_embeddings", 512);
   if (positions < 3)
@@ -168,10 +151,10 @@ SpecText roberta_spec(const Config& config) {
 SpecText distilbert_spec(const Config& config) {
   const std::string architecture = config.architecture("DistilBertForMaskedLM");
   const Head head = head_of(config, architecture, "DistilBert", "ForMaskedLM", kHeads);
-  const Sizes s = sizes_of(config, "dim", "n_heads", "n_layers", 6);
+  const StackSizes s = sizes_of(config, {"dim", "n_heads", "n_layers"}, {768, 12, 6});
   config.refuse("sinusoidal_pos_embds", "the table of positions is then not trained");
   SpecText spec = template_text(head == Head::samples ? "distilbert" : "distilbert_masked_lm");
-  spec.set_comment(comment(config, architecture, s));
+  spec.set_comment(stack_comment(config, architecture, s));
   spec.set_name("distilbert");
   const std::int64_t positions = config.size("max_position_embeddings", 512);
   set_tokens(spec, "seq", 256, positions, "max_position_embeddings");

@@ -8,27 +8,9 @@ namespace gpuplan {
 
 namespace {
 
-struct Sizes {
-  std::int64_t hidden, heads, layers;
-  std::int64_t head() const { return hidden / heads; }
-};
-
-struct Keys {
-  std::string_view hidden, heads, layers;
-};
-
-Sizes sizes_of(const Config& config, const Keys& keys, const Sizes& otherwise) {
-  const Sizes s{config.size(keys.hidden, otherwise.hidden), config.size(keys.heads, otherwise.heads),
-                config.size(keys.layers, otherwise.layers)};
-  if (s.hidden % s.heads != 0)
-    throw config.wrong(keys.heads, "\"" + std::string(keys.hidden) + "\" " + std::to_string(s.hidden) +
-                                       " cannot be divided into " + std::to_string(s.heads) + " heads");
-  return s;
-}
-
-void begin(const Config& config, const std::string& architecture, const Keys& keys, const Sizes& s, SpecText& spec) {
-  spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(s.layers) + " layers of " +
-                   std::to_string(s.heads) + " heads.\n");
+void begin(const Config& config, const std::string& architecture, const StackKeys& keys, const StackSizes& s,
+           SpecText& spec) {
+  spec.set_comment(stack_comment(config, architecture, s));
   spec.set_name(config.word("model_type", ""));
   spec.set("hidden", s.hidden, std::string(keys.hidden));
   spec.set("heads", s.heads, std::string(keys.heads));
@@ -80,8 +62,8 @@ SpecText gpt2_spec(const Config& config) {
     throw config.wrong(
         config.flag("scale_attn_weights", true) ? "scale_attn_by_inverse_layer_idx" : "scale_attn_weights",
         "attention with another scale is not modelled");
-  const Keys keys{"n_embd", "n_head", "n_layer"};
-  const Sizes s = sizes_of(config, keys, {768, 12, 12});
+  const StackKeys keys{"n_embd", "n_head", "n_layer"};
+  const StackSizes s = sizes_of(config, keys, {768, 12, 12});
   SpecText spec = template_text("gpt2");
   begin(config, architecture, keys, s, spec);
   const std::int64_t positions = config.size("n_positions", 1024);
@@ -117,8 +99,8 @@ SpecText opt_spec(const Config& config) {
   const std::string architecture = config.architecture("OPTForCausalLM");
   const Head head = head_of(config, architecture, "OPT", "ForCausalLM",
                             {Head::language_model, Head::none, Head::samples, Head::span});
-  const Keys keys{"hidden_size", "num_attention_heads", "num_hidden_layers"};
-  const Sizes s = sizes_of(config, keys, {768, 12, 12});
+  const StackKeys keys;
+  const StackSizes s = sizes_of(config, keys, {768, 12, 12});
   for (const char* key : {"enable_bias", "layer_norm_elementwise_affine"})
     if (!config.flag(key, true)) throw config.wrong(key, "\"" + std::string(key) + "\": false is not modelled");
   config.refuse("_remove_final_layer_norm", "the last norm is then missing");
@@ -155,8 +137,8 @@ SpecText phi_spec(const Config& config) {
   const Head head = head_of(config, architecture, "Phi", "ForCausalLM",
                             {Head::language_model, Head::none, Head::samples, Head::tokens});
   config.refuse("qk_layernorm", "queries and keys are then normalized");
-  const Keys keys{"hidden_size", "num_attention_heads", "num_hidden_layers"};
-  const Sizes s = sizes_of(config, keys, {2048, 32, 24});
+  const StackKeys keys;
+  const StackSizes s = sizes_of(config, keys, {2048, 32, 24});
   const std::int64_t kv_heads = config.size("num_key_value_heads", s.heads);
   if (s.heads % kv_heads != 0)
     throw config.wrong("num_key_value_heads", std::to_string(s.heads) + " heads cannot share " +

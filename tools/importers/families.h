@@ -26,6 +26,20 @@ SpecText t5_spec(const Config& config);
 SpecText vit_spec(const Config& config);
 SpecText whisper_spec(const Config& config);
 
+/// A stack of layers whose states are divided into heads evenly.
+struct StackSizes {
+  std::int64_t hidden, heads, layers;
+  std::int64_t head() const { return hidden / heads; }
+};
+/// What a family calls them.
+struct StackKeys {
+  std::string_view hidden = "hidden_size", heads = "num_attention_heads", layers = "num_hidden_layers";
+};
+/// Throws Error where the states cannot be divided so.
+StackSizes sizes_of(const Config& config, const StackKeys& keys, const StackSizes& otherwise);
+/// "GPT2LMHeadModel of config.json: 12 layers of 12 heads.", as a spec begins.
+std::string stack_comment(const Config& config, const std::string& architecture, const StackSizes& sizes);
+
 /// The layer that transformers' ACT2FN makes of the word at `key`: "GELU()". Throws Error for one that is not modelled.
 std::string activation_call(const Config& config, std::string_view key, std::string_view otherwise);
 /// Throws Error where `architecture` is none of `known`.

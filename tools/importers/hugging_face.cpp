@@ -148,6 +148,20 @@ void expect_architecture(const Config& config, const std::string& architecture, 
       .help("the classes of this family that are: " + list);
 }
 
+StackSizes sizes_of(const Config& config, const StackKeys& keys, const StackSizes& otherwise) {
+  const StackSizes s{config.size(keys.hidden, otherwise.hidden), config.size(keys.heads, otherwise.heads),
+                     config.size(keys.layers, otherwise.layers)};
+  if (s.hidden % s.heads != 0)
+    throw config.wrong(keys.heads, "\"" + std::string(keys.hidden) + "\" " + std::to_string(s.hidden) +
+                                       " cannot be divided into " + std::to_string(s.heads) + " heads");
+  return s;
+}
+
+std::string stack_comment(const Config& config, const std::string& architecture, const StackSizes& sizes) {
+  return architecture + " of " + config.file() + ": " + std::to_string(sizes.layers) + " layers of " +
+         std::to_string(sizes.heads) + " heads.\n";
+}
+
 std::string inverse_root(std::int64_t n) {
   char text[32];
   for (int digits = 1; digits <= 17; ++digits) {

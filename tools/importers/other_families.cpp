@@ -163,8 +163,7 @@ SpecText vit_spec(const Config& config) {
   if (patch > size) throw config.wrong("patch_size", "a patch is larger than the image");
   SpecText spec = template_text("vit_base");
   const std::int64_t layers = config.size("num_hidden_layers", 12);
-  spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(layers) + " layers of " +
-                   std::to_string(heads) + " heads.\n");
+  spec.set_comment(stack_comment(config, architecture, {hidden, heads, layers}));
   spec.set_name("vit");
   spec.set("size", size, "image_size");
   spec.set("patch", patch, "patch_size");
