@@ -23,7 +23,7 @@ void lower(LayerBuilder& b) {
     return b.output(aten::binary(b, kind, b.input(0), b.input(1), in_place));
   }
   if (!b.given("other")) b.fail("needs two inputs (from: [A, B]), or one and a number (other=...)");
-  b.output(aten::binary_number(b, kind, b.input(), b.real("other"), in_place));
+  b.output(aten::binary_number(b, kind, b.input(), b.real("other"), in_place, b.is_integer("other")));
 }
 
 LayerDef definition(std::string_view name, std::string_view summary, std::string_view math,

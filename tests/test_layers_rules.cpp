@@ -116,6 +116,21 @@ TEST_CASE("a multiplication saves an operand only for the other one's gradient")
   CHECK(saved_bytes(lower_one("Add()", {kImage, kImage}).graph) == 0);
 }
 
+// c10::result_type of torch.arange(4) and numbers: torch.int64 * 2 is int64, * 2.0 float32, / 2 float32; of torch.bool
+// * 2 int64.
+TEST_CASE("an integer tensor and a float give float32") {
+  const auto type_of = [](const char* call, DType dtype) {
+    const Lowered lowered = lower_one(call, {{4}}, {}, dtype);
+    return lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs[0])].dtype;
+  };
+  CHECK(type_of("Mul(other=2)", DType::int64) == DType::int64);
+  CHECK(type_of("Mul(other=2.0)", DType::int64) == DType::fp32);
+  CHECK(type_of("Sub(other=1.0)", DType::int32) == DType::fp32);
+  CHECK(type_of("Div(other=2)", DType::int64) == DType::fp32);
+  CHECK(type_of("Mul(other=2)", DType::boolean) == DType::int64);
+  CHECK(type_of("Mul(other=2.0)", DType::bf16) == DType::bf16);
+}
+
 TEST_CASE("views share the storage; reshaping a transposed tensor copies it") {
   const Lowered view = lower_calls({"Transpose(1, 2)", "Transpose(0, 3)"}, {kImage}, DType::fp32, {}, assumed_gpu());
   CHECK(view.graph.forward_ops.empty());

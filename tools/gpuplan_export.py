@@ -232,6 +232,44 @@ def encoder_layer_arguments(module: nn.TransformerEncoderLayer) -> List[Tuple[st
         [(name, value) for name, value, default in given if value != default]
 
 
+def attention_given(module: nn.Module, args: tuple, kwargs: dict) -> Dict[str, Any]:
+    return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
+
+
+def is_self_attention(module: nn.Module, args: tuple, kwargs: dict) -> bool:
+    """A call of nn.MultiheadAttention that is the catalog's layer: of one tensor, without a mask."""
+    given = attention_given(module, args, kwargs)
+    masks = given.get("attn_mask") is not None or given.get("key_padding_mask") is not None or given.get("is_causal", False)
+    return given["query"] is given["key"] is given["value"] and given["query"].dim() == 3 and not masks \
+        and given.get("average_attn_weights", True) and module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn
+
+
+def refuse_fused_mask(module: nn.Module, caller: Optional[nn.Module], args: tuple, kwargs: dict) -> None:
+    """In eval mode a GPU runs attention of one tensor under a mask as one operator (nn/modules/activation.py,
+    why_not_fast_path), which a model without data does not show."""
+    given = attention_given(module, args, kwargs)
+    masks = [m for m in (given.get("attn_mask"), given.get("key_padding_mask")) if m is not None]
+    encoder = isinstance(caller, nn.TransformerEncoderLayer)  # has made its masks numbers
+    numbers = any(m.is_floating_point() for m in masks) and not encoder
+    if not module.training and given["query"] is given["key"] is given["value"] and module.batch_first and not numbers \
+            and module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn and module.num_heads % 2 == 0:
+        raise ExportError(f"{source_line()}: MultiheadAttention with a mask, which a GPU runs as one operator in eval mode that no layer "
+                          "does: modes=('train',) exports training alone")
+
+
+@contextlib.contextmanager
+def attention_followed() -> Iterator[None]:
+    """The calls that F.multi_head_attention_forward makes are seen one by one, not it alone."""
+    replacements = Replacements()
+    try:
+        for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
+            if hasattr(nn.functional, name):
+                replacements.set(nn.functional, name, lambda *_: False)
+        yield
+    finally:
+        replacements.restore()
+
+
 def layer_type(module: nn.Module) -> type:
     return next(b for b in type(module).__mro__ if b.__module__.startswith("torch.nn.modules") and b.__name__ in NN_LAYERS)
 
@@ -464,7 +502,10 @@ class Recorder(TorchFunctionMode):
             return original(module, *args, **kwargs)
         path = self.paths.get(id(module), "")
         layer = None if module is self.model else self.layer_of(module) or ("TransformerEncoderLayer" if is_encoder_layer(module, args, kwargs) else None)
-        if layer is not None:
+        in_parts = layer == "MultiheadAttention" and not is_self_attention(module, args, kwargs)
+        if in_parts:
+            refuse_fused_mask(module, self.frames[-1].module, args, kwargs)
+        if layer is not None and not in_parts:
             self.event += 1
             call = Call(layer, with_values(args, self.value_of), with_values(kwargs, self.value_of),
                         self.event, layer_source(source_line(), path, layer), module, path)
@@ -477,7 +518,8 @@ class Recorder(TorchFunctionMode):
             self.frames[-1].steps.append(call)
             return result
         frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
-        result = original(module, *args, **kwargs)
+        with attention_followed() if in_parts else contextlib.nullcontext():
+            result = original(module, *args, **kwargs)
         self.close_frame(frame, result)
         return result
 
@@ -1438,8 +1480,6 @@ class Lowering:
         if call.name == "Embedding" and (module.sparse or module.max_norm is not None):
             return self.refuse(call, "with sparse gradients" if module.sparse else "with max_norm")
         if call.name == "MultiheadAttention":
-            if len(set(tensors[:3])) != 1 or len(tensors) > 3:
-                return self.refuse(call, "attention of several tensors, or with a mask")
             need = call.kwargs.get("need_weights", True)
             arguments += [] if need else [("need_weights", False)]
             tensors = tensors[:1]
@@ -1686,6 +1726,15 @@ def write_pow(w: Writer) -> None:
 @handles("matmul", "__matmul__", "bmm", "mm")
 def write_matmul(w: Writer) -> None:
     w.emit("MatMul", [], [w.x, w.argument(1, "other", w.kwargs.get("mat2"))])
+
+
+@handles("baddbmm")
+def write_baddbmm(w: Writer) -> None:
+    """Attention's scores on a mask: the product's result holds the mask before."""
+    mask = w.x
+    if w.lowering.has_gradient(mask) or w.kwargs.get("beta", 1) != 1 or w.kwargs.get("alpha", 1) != 1:
+        raise Unsupported("of a tensor with a gradient, or with factors")
+    w.emit("MatMul", [], [w.argument(1, "batch1"), w.argument(2, "batch2")])
 
 
 def unary(op: str, in_place: bool = False) -> Callable[[Writer], None]:
@@ -3313,13 +3362,18 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def plain(name: str) -> str:
+    """A name that is a YAML word for nothing is written in quotes; other words are names as they are."""
+    return quoted(name) if name in ("null", "Null", "NULL") else name
+
+
 # Words of the grammar, which an entry can be called only by `name:`.
 STRUCTURE_WORDS = frozenset("name op block layers residual parallel if from tie frozen checkpoint keep when order repeat loop with "
                             "first last".split())
 
 
 def listed(names: Sequence[str]) -> str:
-    return f"[{', '.join(dict.fromkeys(names))}]"
+    return f"[{', '.join(plain(n) for n in dict.fromkeys(names))}]"
 
 
 class Printer:
@@ -3337,7 +3391,7 @@ class Printer:
         for group in self.folder.groups.values():
             if group.bodies[0] is top or all(b.sequential for b in group.bodies):
                 continue
-            lines.append(f"  {group.name}:")
+            lines.append(f"  {plain(group.name)}:")
             if group.params:
                 lines.append("    params: {" + ", ".join(self.param(group, n, s) for n, s in group.params) + "}")
             entries = self.entries(group.bodies[0], group.param_of)
@@ -3402,10 +3456,10 @@ class Printer:
         if known is not None:
             entry, k = known
             name = names[id(entry)]
-            return f"{name}.{k}" if len(entry.outputs) > 1 else name
+            return f"{name}.{k}" if len(entry.outputs) > 1 else plain(name)
         k = body.inputs.index(value)
         if body.input_names:
-            return body.input_names[k]
+            return plain(body.input_names[k])
         return f"input.{k}" if k else "input"
 
     @staticmethod
@@ -3441,7 +3495,7 @@ class Printer:
 
     def entry(self, entry: Entry, param_of: Dict[int, str], slot: int, names: Dict[int, str],
               origin: List[str]) -> Tuple[List[str], int]:
-        name = names[id(entry)]
+        name = plain(names[id(entry)])
         extra = origin + self.flags(entry)
         if entry.body is None:
             t = template_of(entry)
@@ -3452,7 +3506,7 @@ class Printer:
         used = len(self.folder.vectors[id(entry.body)])
         if entry.body.sequential:
             return self.sequential(entry, param_of, slot, name, extra), used
-        return self.flow(name, [f"block: {self.folder.of[id(entry.body)].name}"] + self.given(entry.body, param_of, slot) + extra), used
+        return self.flow(name, [f"block: {plain(self.folder.of[id(entry.body)].name)}"] + self.given(entry.body, param_of, slot) + extra), used
 
     def sequential(self, entry: Entry, param_of: Dict[int, str], slot: int, name: str, extra: List[str]) -> List[str]:
         body = entry.body
@@ -3470,7 +3524,7 @@ class Printer:
     def flags(entry: Entry) -> List[str]:
         flags = ["keep: true"] if entry.keep else []
         flags += [f"when: {entry.when}"] if entry.when else []
-        flags += [f"tie: {entry.tie}"] if entry.tie else []
+        flags += [f"tie: {plain(entry.tie)}"] if entry.tie else []
         flags += ["checkpoint: true"] if entry.checkpoint else []
         return flags + (["frozen: true"] if entry.frozen else [])
 
@@ -3556,7 +3610,7 @@ class Printer:
         if any(g != common for g in middle):
             return None
         first, last = self.differing(given[0], common, group), self.differing(given[-1], common, group)
-        parts = [f"block: {group.name}", f"repeat: {len(run)}"] + extra
+        parts = [f"block: {plain(group.name)}", f"repeat: {len(run)}"] + extra
         for word, values in (("with", common), ("first", first), ("last", last)):
             if values:
                 parts.append(f"{word}: {{" + ", ".join(f"{n}: {v}" for n, v in values.items()) + "}")
@@ -3744,7 +3798,7 @@ def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
     if len(values) == 1 and not run.input_names:
         return [f"input: {shapes[0]}"], []
     names = [run.input_names.get(v, f"input{i}") for i, v in enumerate(values)]
-    return ["inputs:"] + [f"  {n}: {s}" for n, s in zip(names, shapes)], names
+    return ["inputs:"] + [f"  {plain(n)}: {s}" for n, s in zip(names, shapes)], names
 
 
 def return_results(top: Body, lowering: Lowering, main: Optional[Value], both: Optional[BothModes],

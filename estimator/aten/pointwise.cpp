@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -133,11 +132,20 @@ TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_plac
   return z;
 }
 
-TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place) {
+namespace {
+
+// With a float, or as a quotient, integers give torch's default type (aten/src/ATen/native/TypeProperties.cpp).
+DType with_number(DType x, Binary op, bool integer) {
+  if (is_floating(x)) return x;
+  if (!integer || op == Binary::div) return DType::fp32;
+  return x == DType::boolean ? DType::int64 : x;
+}
+
+}  // namespace
+
+TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place, bool integer) {
   const Shape shape = b.shape(x);
-  // A quotient of integers, or with a fraction, is of torch's default type.
-  const bool fraction = op == Binary::div || std::floor(number) != number;
-  const DType dtype = fraction && !in_place && !is_floating(b.dtype(x)) ? DType::fp32 : b.dtype(x);
+  const DType dtype = in_place ? b.dtype(x) : with_number(b.dtype(x), op, integer);
   const Elementwise work{shape.elements()};
   const TensorId y =
       in_place ? b.emit_in_place(names(op).in_place, work, {x}) : b.emit(names(op).op, work, {x}, shape, dtype);

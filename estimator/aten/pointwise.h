@@ -13,8 +13,9 @@ enum class Binary : std::uint8_t { add, sub, mul, div };
 
 /// x op y with broadcasting and type promotion. In place, x must have the result's shape.
 TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_place = false);
-/// x op number.
-TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place = false);
+/// x op number; `integer`: it is one of Python's, not a float.
+TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bool in_place = false,
+                       bool integer = false);
 inline TensorId add(LayerBuilder& b, TensorId x, TensorId y) { return binary(b, Binary::add, x, y); }
 inline TensorId mul(LayerBuilder& b, TensorId x, TensorId y) { return binary(b, Binary::mul, x, y); }
 /// The shape of x op y. Throws Error where they do not broadcast.

@@ -174,6 +174,7 @@ class LayerBuilder {
   /// Of the model's inputs, a micro-batch's where there are several.
   std::int64_t batch() const;
   double real(std::string_view name) const;
+  bool is_integer(std::string_view name) const;  // written, without a fraction or an exponent
   bool boolean(std::string_view name) const;
   std::string_view word(std::string_view name) const;
   bool is_word(std::string_view name) const;  // written, as a word

@@ -232,6 +232,11 @@ double LayerBuilder::real(std::string_view name) const {
   fail(name, "\"" + std::string(name) + "\" is not a number", "expected a number");
 }
 
+bool LayerBuilder::is_integer(std::string_view name) const {
+  const Value* v = bound_[declared(name)].value;
+  return v != nullptr && std::holds_alternative<std::int64_t>(v->as);
+}
+
 bool LayerBuilder::boolean(std::string_view name) const {
   const std::size_t at = declared(name);
   if (const Value* v = bound_[at].value) {
