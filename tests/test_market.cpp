@@ -152,6 +152,9 @@ TEST_CASE("old prices say so") {
   i.price_date = "2026-01-01";
   const Day day = *day_of("2026-01-01");
   CHECK_EQ(instance_list_text(std::vector{i}, day + 90).find("older than"), std::string::npos);
+  CHECK_NE(instance_list_text(std::vector{i}, day - 2).find("1 of 1 prices are of days that are still to come"),
+           std::string::npos);
+  CHECK_EQ(instance_list_text(std::vector{i}, day - 1).find("still to come"), std::string::npos);
   CHECK_NE(instance_list_text(std::vector{i}, day + 91).find("1 of 1 prices are older than 90 days, the oldest 91"),
            std::string::npos);
 }

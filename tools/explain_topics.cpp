@@ -104,6 +104,7 @@ constexpr ExplainTopic kTopics[] = {
   (tensor.to("cuda")), overlapped (while the step before runs), none.
   communication, of one GPU of --gpus N, is what it sends and nothing hides: DDP's buckets go while backward runs, the
   last one after it; FSDP2 gathers ahead and reduces behind, but for the root; what the optimizer sends is waited for.
+  Copies of gradients and parameters into the collectives' buffers and back are in it.
   layers --time tries what would make the step faster: precision, layout, sizes, the batch, each planned and timed as
   changed. layers --roofline has each layer beside what its FLOP a byte allow.
   MFU is the model's FLOPs a second, without what is computed again, over the peak of the type that most of them have.

@@ -45,18 +45,23 @@ std::string format_usd(const std::optional<double>& usd) {
 }
 
 std::string stale_prices_text(std::span<const Instance> instances, Day today) {
-  int prices = 0, old = 0;
+  int prices = 0, old = 0, ahead = 0;
   Day oldest = today;
   for (const Instance& i : instances) {
     if (!i.usd && !i.spot_usd) continue;
     ++prices;
     const std::optional<Day> day = oldest_day(i.price_date);
-    if (!day || today - *day <= kStalePriceDays) continue;
+    if (!day) continue;
+    if (*day > today + 1) ++ahead;  // a day begins earlier elsewhere
+    if (today - *day <= kStalePriceDays) continue;
     ++old;
     oldest = std::min(oldest, *day);
   }
-  if (old == 0) return "";
-  return "  " + std::to_string(old) + " of " + std::to_string(prices) + " prices are older than " +
+  const std::string early = ahead == 0 ? ""
+                                       : "  " + std::to_string(ahead) + " of " + std::to_string(prices) +
+                                             " prices are of days that are still to come: see \"price of\"\n";
+  if (old == 0) return early;
+  return early + "  " + std::to_string(old) + " of " + std::to_string(prices) + " prices are older than " +
          std::to_string(kStalePriceDays) + " days, the oldest " + std::to_string(today - oldest) +
          " days: gpuplan instances import FILE refreshes them\n";
 }
