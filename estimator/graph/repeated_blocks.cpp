@@ -94,15 +94,16 @@ RepeatedBlocks::Extent RepeatedBlocks::extent(std::size_t looks) const {
 
 // --- remembering ------------------------------------------------------------------------------------------------
 
-// Each id stands for one input, and each input is what its name refers to.
 bool RepeatedBlocks::may_repeat(const BlockCall& call) const {
-  if (call.path.empty() || call.inputs.empty() || call.inputs.size() > kMostInputs) return false;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i] == kNone) return false;
-    const Tensor& t = graph_.tensor(call.inputs[i]);
+  return !call.path.empty() && !call.inputs.empty() && call.inputs.size() <= kMostInputs &&
+         std::ranges::find(call.inputs, kNone) == call.inputs.end();
+}
+
+// An id then stands for one input only.
+bool RepeatedBlocks::have_own_storages(std::span<const TensorId> inputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if (graph_.tensor(call.inputs[k]).buffer == t.buffer) return false;
-  }
+      if (graph_.tensor(inputs[k]).buffer == graph_.tensor(inputs[i]).buffer) return false;
   return true;
 }
 
@@ -111,10 +112,11 @@ void RepeatedBlocks::remember(const BlockCall& call, const Extent& before, std::
   const Extent now = extent(looks);
   if (now.others != before.others || now.looks != before.looks || !may_repeat(call) || goes_by_more(call.block.body))
     return;
-  Known k;
+  Known& k = place_to_remember();
   k.block = &call.block;
   k.path = call.path;
   k.inputs.assign(call.inputs.begin(), call.inputs.end());
+  k.buffers.clear();
   for (const TensorId t : call.inputs) k.buffers.push_back(graph_.tensor(t).buffer);
   k.frozen = call.frozen;
   k.checkpointed = call.checkpointed;
@@ -122,15 +124,23 @@ void RepeatedBlocks::remember(const BlockCall& call, const Extent& before, std::
   k.begin = before;
   k.end = now;
   k.storage.assign(graph_.model_storage.begin() + before.model_storage, graph_.model_storage.end());
-  k.result = {first, {several.begin(), several.end()}, {}};
+  k.result.first = first;
+  k.result.several.assign(several.begin(), several.end());
+  k.checked = false;
+  k.replaced.clear();
   const auto note = [&](TensorId t) {
     if (const TensorId by = graph_.tensor(t).replaced_by; by != kNone) k.replaced.emplace_back(t, by);
   };
   std::ranges::for_each(call.inputs, note);
   for (TensorId t = before.tensors; t < now.tensors; ++t) note(t);
-  if (known_.size() < kMostKnown) return known_.push_back(std::move(k));
-  known_[oldest_] = std::move(k);
+}
+
+// That of the oldest, once there are many.
+RepeatedBlocks::Known& RepeatedBlocks::place_to_remember() {
+  if (known_.size() < kMostKnown) return known_.emplace_back();
+  Known& oldest = known_[oldest_];
   oldest_ = (oldest_ + 1) % kMostKnown;
+  return oldest;
 }
 
 bool RepeatedBlocks::refers_to_own(const Known& known) const {
@@ -172,15 +182,15 @@ bool RepeatedBlocks::alike(const Known& known, const BlockCall& call) const {
 
 const RepeatedBlocks::Result* RepeatedBlocks::repeat(const BlockCall& call, std::size_t looks) {
   if (known_.empty() || !may_repeat(call)) return nullptr;
-  for (const TensorId t : call.inputs)
-    if (graph_.tensor(t).replaced_by != kNone) return nullptr;
   const auto found = std::ranges::find_if(known_, [&](const Known& k) { return alike(k, call); });
   if (found == known_.end()) return nullptr;
   Known& of = *found;
   const Extent now = extent(looks);
   // Buffers may have got another category since.
   if (of.end.others != now.others || of.end.looks != now.looks) return nullptr;
-  if (!of.checked && !refers_to_own(of)) {
+  const auto is_latest = [&](TensorId t) { return graph_.tensor(t).replaced_by == kNone; };
+  if (!have_own_storages(call.inputs) || !std::ranges::all_of(call.inputs, is_latest)) return nullptr;
+  if (!of.checked && !(have_own_storages(of.inputs) && refers_to_own(of))) {
     known_.erase(found);
     oldest_ = 0;
     return nullptr;

@@ -71,6 +71,8 @@ class RepeatedBlocks {
 
   bool alike(const Known& known, const BlockCall& call) const;
   bool may_repeat(const BlockCall& call) const;
+  bool have_own_storages(std::span<const TensorId> inputs) const;
+  Known& place_to_remember();
   bool refers_to_own(const Known& known) const;
   void append_tensors(const Ids& ids);
   void append_operations(const Ids& ids);
