@@ -28,11 +28,21 @@ Shape normalized(const LayerBuilder& b) {
   return out;
 }
 
+// F.layer_norm(x, size, weight, bias) of weights that the model computes, weight.float() for one: they are inputs.
+TensorId given(LayerBuilder& b, int i, const Shape& shape) {
+  if (b.input_count() <= i) return kNone;
+  const TensorId t = b.input(i);
+  if (!(b.shape(t) == shape))
+    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
+           " is " + to_string(b.shape(t)));
+  return t;
+}
+
 void lower_layer_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
-  const bool affine = b.boolean("elementwise_affine");
-  const TensorId weight = affine ? b.parameter("weight", shape) : kNone;
-  const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : kNone;
+  const bool affine = b.boolean("elementwise_affine") && b.input_count() == 1;
+  const TensorId weight = affine ? b.parameter("weight", shape) : given(b, 1, shape);
+  const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : given(b, 2, shape);
   b.output(aten::layer_norm(b, b.input(), shape.rank(), weight, bias, b.real("eps")));
 }
 
@@ -80,6 +90,7 @@ const LayerDef kLayerNorm{
         "y = (x - mean) / sqrt(var + eps) * weight + bias over each row. Under autocast in fp32.\n"
         "Saved: x, mean and 1 / sqrt(var + eps) of each row in fp32.",
     .parameters = {kNormalizedShape, kEps, kElementwiseAffine, {"bias", ParameterType::boolean, "True", "with a bias"}},
+    .max_inputs = 3,
     .lower = lower_layer_norm,
     .example = {.call = "LayerNorm(768)",
                 .input_shapes = {{8, 197, 768}},

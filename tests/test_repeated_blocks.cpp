@@ -43,7 +43,9 @@ auto fields(const AutogradNode& n) {
 auto fields(const Layer& l) {
   return std::tuple(l.name, l.type, fields(l.inputs), l.output, fields(l.ops), l.parameters, l.module);
 }
-auto fields(const Checkpoint& c) { return std::tuple(fields(c.ops), fields(c.nodes), fields(c.given)); }
+auto fields(const Checkpoint& c) {
+  return std::tuple(fields(c.ops), fields(c.nodes), fields(c.given), c.reentrant, fields(c.returned));
+}
 auto fields(const ParameterTensor& p) { return std::tuple(p.tensor, p.name, p.layer, p.trainable); }
 auto fields(const BufferTensor& b) { return std::tuple(b.tensor, b.name, b.layer); }
 auto fields(const std::pair<TensorId, Initial>& v) { return std::tuple(v.first, v.second.kind, v.second.value); }

@@ -69,7 +69,8 @@ constexpr ExplainTopic kTopics[] = {
   --micro-batches N           the batch in N parts whose gradients add up; activations are those of one part
   --checkpoint block          each block of a repeat keeps only what it was given and runs again in backward
                               (torch.utils.checkpoint, use_reentrant=False); every=N: each Nth; GLOB: those whose path
-                              matches, as in "transformer.h.*"; none: none, also where the model says checkpoint: true.
+                              matches, as in "transformer.h.*"; none: none, also where the model says checkpoint: true
+                              (or checkpoint: reentrant, use_reentrant=True, which only a model can say).
                               What runs again is a row of its own, and recompute_flops in JSON
   --optimizer-in-backward     each parameter is stepped, and its gradient freed, as soon as that is there
   --offload optimizer|saved   optimizer state and step, or the tensors saved for backward, on the host; the bytes that

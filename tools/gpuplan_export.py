@@ -66,6 +66,7 @@ class Value:
         self.weight: Optional[str] = None  # the path of a parameter or buffer
         self.kind = "activation"  # or "parameter", "buffer", "input"
         self.contiguous = tensor.is_contiguous()
+        self.stays = False  # in an attribute, after the step
         self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
 
 
@@ -92,6 +93,7 @@ class Frame:
         self.kind = "Checkpoint" if module is None else type(module).__name__
         self.end = FOREVER  # the event of its return
         self.checkpoint = False  # run by torch.utils.checkpoint
+        self.reentrant = False  # with use_reentrant=True
 
 
 def flat_tensors(structure: Any, depth: int = 0) -> List[torch.Tensor]:
@@ -145,9 +147,9 @@ def with_values(structure: Any, value_of: Callable[[torch.Tensor], Value]) -> An
 # The catalog's names of torch.nn's modules whose constructor arguments are the layer's.
 NN_LAYERS = {name: name for name in (
     "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose1d ConvTranspose2d Dropout Dropout2d "
-    "ELU Embedding Flatten GELU GRU GroupNorm Hardsigmoid Hardswish InstanceNorm2d LSTM LayerNorm LeakyReLU Linear "
+    "ELU Embedding EmbeddingBag Flatten GELU GRU GRUCell GroupNorm Hardsigmoid Hardswish InstanceNorm2d LSTM LayerNorm LeakyReLU Linear "
     "LogSoftmax MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SiLU Sigmoid Softmax Tanh Unflatten Upsample "
-    "Identity").split()}
+    "Identity LSTMCell RNNCell").split()}
 # Modules of other packages, by where they are defined.
 OTHER_LAYERS = {
     "torchvision.ops.stochastic_depth.StochasticDepth": ("StochasticDepth", ("p", "mode")),
@@ -537,14 +539,14 @@ class Recorder(TorchFunctionMode):
         frame.end = self.event
         frame.results = self.values_in(result)
 
-    def close_checkpoint(self, frame: Frame, result: Any) -> None:
+    def close_checkpoint(self, frame: Frame, result: Any, reentrant: bool = False) -> None:
         """Where it ran one module, that module's frame is checkpointed."""
         self.close_frame(frame, result)
         inner = frame.steps[0] if len(frame.steps) == 1 else None
         if isinstance(inner, Frame) and inner.results == frame.results:
             self.frames[-1].steps[-1] = inner
             frame = inner
-        frame.checkpoint = True
+        frame.checkpoint, frame.reentrant = True, reentrant
 
     def source(self) -> str:
         """Of the call that is made: the model's line, or the module of torch's that makes it."""
@@ -700,6 +702,7 @@ def followed(recorder: Recorder) -> Iterator[None]:
         follow_custom_functions(recorder, replacements)
         follow_checkpoints(recorder, replacements)
         follow_autocast(recorder, replacements)
+        follow_causal_hints(recorder, replacements)
         # Of one process; its own forward wants a GPU (torch/nn/modules/batchnorm.py).
         replacements.set(nn.SyncBatchNorm, "forward", nn.modules.batchnorm._BatchNorm.forward)
         replacements.set(nn.SyncBatchNorm, "_check_input_dim", lambda module, x: None)
@@ -772,10 +775,6 @@ def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> N
             replacements.set(function, "forward", wrapped(forward.__func__, function.__name__))
 
 
-REENTRANT = ("torch.utils.checkpoint with use_reentrant=True, which gpuplan does not plan: give use_reentrant=False "
-             "(transformers: gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False}))")
-
-
 def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
     """What torch.utils.checkpoint.checkpoint runs is a frame. It calls the function between two steps of a generator
     (one function before PyTorch 2.1), and one that reenters autograd in a Function."""
@@ -793,18 +792,20 @@ def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
         yield
         recorder.close_checkpoint(frame, sys._getframe(1).f_locals["ret"])
 
-    def function(run: Callable, preserve_rng_state: bool = True, *args: Any, **kwargs: Any) -> Any:
+    def followed_run(run: Callable, args: tuple, kwargs: dict, reentrant: bool = False) -> Any:
         if recorder.inside:
             return run(*args, **kwargs)
         frame = recorder.open_frame(Frame(None, recorder.frames[-1].path, recorder.values_in((args, kwargs))))
         result = run(*args, **kwargs)
-        recorder.close_checkpoint(frame, result)
+        recorder.close_checkpoint(frame, result, reentrant)
         return result
 
+    def function(run: Callable, preserve_rng_state: bool = True, *args: Any, **kwargs: Any) -> Any:
+        return followed_run(run, args, kwargs)
+
     def reentrant(ctx: Any, run: Callable, preserve_rng_state: bool, *args: Any) -> Any:
-        if torch.is_grad_enabled() or recorder.grad:
-            raise ExportError(f"{source_line()}: {REENTRANT}")
-        return function(run, preserve_rng_state, *args)
+        with torch.set_grad_enabled(recorder.grad):  # what runs again in backward
+            return followed_run(run, args, {}, reentrant=True)
 
     for name in ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator"):
         if name in vars(module):
@@ -829,6 +830,24 @@ def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
         make(self, "cpu", enabled=False)
 
     replacements.set(autocast, "__init__", init)
+
+
+def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:
+    """nn.Transformer reads the values of a mask to know whether it is the causal one; here they are not there."""
+    module = nn.modules.transformer
+    original = getattr(module, "_detect_is_causal_mask", None)
+    if original is None:
+        return
+
+    def detect(mask: Optional[torch.Tensor], is_causal: Optional[bool] = None, size: Optional[int] = None) -> bool:
+        if is_causal is not None or mask is None:
+            return is_causal is True
+        square = mask.dim() == 2 and mask.shape[0] == mask.shape[1] == (size or mask.shape[0])
+        if square:
+            recorder.notes["nn.Transformer's square masks are taken to be causal, which their values say."] = None
+        return square
+
+    replacements.set(module, "_detect_is_causal_mask", detect)
 
 
 @contextlib.contextmanager
@@ -1251,7 +1270,7 @@ class Entry:
         self.own_weights = False  # its weights are the frame's own: F.conv2d(x, self.weight)
         self.body: Optional[Body] = None
         self.tie = ""
-        self.frozen = self.keep = self.has_weights = self.checkpoint = False
+        self.frozen = self.keep = self.has_weights = self.checkpoint = self.reentrant = False
         self.view = False  # moves no data
         self.weights: List[str] = []  # whose names it shares with others that have them
         self.when = ""  # "train" or "infer" where the other mode does not run it
@@ -1340,6 +1359,7 @@ class Lowering:
         self.made = {v for call in flattened_calls(run.top.steps) for v in call.results}
         self.source = "the model"  # of the call that is written
         self.cuts = False  # a call under torch.no_grad() is written
+        self.widened: set = set()  # of a body, weights that its layers are given as weight.float()
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
         for n, p in named_tensors(model, "_parameters", once=False) + named_tensors(model, "_buffers", once=False):
@@ -1360,7 +1380,16 @@ class Lowering:
                 self.add_module(body, step)
             else:
                 self.add_function(body, step)
+            if isinstance(step, Call):
+                self.add_attributes(body, step)
         return body
+
+    def add_attributes(self, body: Body, call: Call) -> None:
+        for value in call.results:
+            if value.stays and value in body.defined:
+                entry = Entry("Attribute", [], [value], [value])
+                entry.event, entry.view = call.event, True
+                self.connect(body, entry)
 
     def add_block(self, body: Body, frame: Frame) -> None:
         child = self.lower(frame)
@@ -1381,12 +1410,20 @@ class Lowering:
         entry.event = frame.end
         entry.path = frame.path if frame.module is not None else \
             next((e.path for inner in all_bodies(child) for e in inner.entries if e.has_weights), "")
-        entry.checkpoint = frame.checkpoint
+        entry.checkpoint, entry.reentrant = frame.checkpoint, frame.reentrant
+        if frame.reentrant and self.run.grad and not any(self.has_gradient(v) for v in child.inputs):
+            self.unknown[f"{self.source_of(frame)}: torch.utils.checkpoint with use_reentrant=True of what wants no gradient, which "
+                         "leaves the weights in it without one: give use_reentrant=False"] = None
         rel = relative(frame.path, body.frame.path)
         entry.name = body.fresh_name(rel or snake(frame.kind))
         for value in entry.inputs:
             self.find(body, value)
         body.add(entry)
+
+    @staticmethod
+    def source_of(frame: Frame) -> str:
+        """Of the first call of a frame."""
+        return next((c.source for c in flattened_calls(frame.steps)), frame.path or "the model")
 
     def outliving(self, child: Body, frame: Frame) -> List[Value]:
         """Results of the frame's calls that it did not return and that live on all the same, in a list of its caller's."""
@@ -1394,7 +1431,7 @@ class Lowering:
         found: Dict[int, Value] = {}
         for value in sorted(child.defined, key=lambda v: v not in self.run.top.results):  # of a storage, what the model returns
             cached = any(entry.op == "KVCache" for entry, _ in child.defined[value])
-            if value.kind == "activation" and frame.end <= value.died < FOREVER and value.storage not in known and not cached:
+            if value.kind == "activation" and frame.end <= value.died < FOREVER and value.storage not in known and not (cached or value.stays):
                 found.setdefault(value.storage, value)
         return list(found.values())
 
@@ -1479,6 +1516,13 @@ class Lowering:
         arguments = constructor_arguments(module)
         if call.name == "Embedding" and (module.sparse or module.max_norm is not None):
             return self.refuse(call, "with sparse gradients" if module.sparse else "with max_norm")
+        if call.name == "EmbeddingBag" and (module.sparse or module.max_norm is not None or module.include_last_offset or
+                                            module.scale_grad_by_freq or any(v.dtype.is_floating_point for v in tensors)):
+            return self.refuse(call, "with sparse gradients, max_norm, a last offset, scaled gradients or weights of samples")
+        if call.name.endswith("Cell") and len(tensors[0].shape) != 2:
+            return self.refuse(call, "without a batch")
+        if len({p.requires_grad for p in module.parameters()}) > 1 and call.name in ("Linear", "Conv1d", "Conv2d"):
+            return self.add_with_parameters(body, call, arguments)
         if call.name == "MultiheadAttention":
             need = call.kwargs.get("need_weights", True)
             arguments += [] if need else [("need_weights", False)]
@@ -1499,6 +1543,16 @@ class Lowering:
         if weights:
             self.own(entry, weights, path)
         entry.name = body.fresh_name(rel or snake(call.name))
+        self.connect(body, entry)
+
+    def add_with_parameters(self, body: Body, call: Call, arguments: List[Tuple[str, Any]]) -> None:
+        """A layer of which some weights are trained and others are not: they are entries of their own that it is given."""
+        module = call.module
+        assert module is not None
+        held = [self.weight_value(w) for w in (module.weight, module.bias) if w is not None]
+        entry = Entry(call.name, [a for a in arguments if a[0] != "bias"], module_inputs(call) + held, list(call.results))
+        entry.event, entry.path = call.event, call.path
+        entry.name = body.fresh_name((relative(call.path, body.frame.path) or snake(call.name)) + ".result")
         self.connect(body, entry)
 
     def connect(self, body: Body, entry: Entry) -> None:
@@ -1726,6 +1780,20 @@ def write_pow(w: Writer) -> None:
 @handles("matmul", "__matmul__", "bmm", "mm")
 def write_matmul(w: Writer) -> None:
     w.emit("MatMul", [], [w.x, w.argument(1, "other", w.kwargs.get("mat2"))])
+
+
+@handles("triu", "tril")
+def write_triangle(w: Writer) -> None:
+    diagonal = w.argument(1, "diagonal", 0)
+    w.emit("Triu" if w.call.name == "triu" else "Tril", [("diagonal", diagonal)] if diagonal else [], [w.x])
+
+
+@handles("_weight_norm")
+def write_weight_norm(w: Writer) -> None:
+    v, g, dim = w.argument(0, "v"), w.argument(1, "g"), w.argument(2, "dim", 0)
+    if dim not in (0, len(v.shape) - 1):
+        raise Unsupported("of the whole weight, or of a dimension between others")
+    w.emit("WeightNorm", [("dim", dim)] if dim else [], [v, g])
 
 
 @handles("baddbmm")
@@ -2275,6 +2343,8 @@ def write_to(w: Writer) -> None:
     if out is w.x and w.call.name not in ("float", "double"):
         return convert_back(w)
     if out is w.x and w.x.weight is not None and is_layers_weight(w, w.x):
+        if w.call.name == "float":
+            w.lowering.widened.add((id(w.body), w.x))
         return
     if out.dtype == w.x.dtype and out is not w.x and out.storage != w.x.storage:
         return w.emit("Clone", [], [w.x]) and None
@@ -2611,12 +2681,23 @@ def write_conv(w: Writer) -> None:
     w.with_weights(op, arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
+def as_float(w: Writer, weight: Value) -> Value:
+    """weight.float(), which is the weight itself here."""
+    if (id(w.body), weight) not in w.lowering.widened:
+        return weight
+    wide = w.inner(weight.shape, weight)
+    w.emit("To", [("dtype", "float32")], [weight], [wide])
+    return wide
+
+
 @handles("layer_norm")
 def write_layer_norm(w: Writer) -> None:
     shape, weight, bias = w.argument(1, "normalized_shape"), w.argument(2, "weight"), w.argument(3, "bias")
     arguments: List[Tuple[str, Any]] = [("", shape[0] if len(shape) == 1 else list(shape)), ("eps", w.argument(4, "eps", 1e-5))]
     if weight is None:
         return w.emit("LayerNorm", arguments + [("elementwise_affine", False)], [w.x]) and None
+    if any((id(w.body), v) in w.lowering.widened for v in (weight, bias) if v is not None):
+        return w.emit("LayerNorm", arguments, [w.x] + [as_float(w, v) for v in (weight, bias) if v is not None]) and None
     w.with_weights("LayerNorm", arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
@@ -2800,7 +2881,7 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
         allocating.append(run.loss_event)
     died = last_seen(run)
     permanent = {v.storage for v in run.every_value if v.kind != "activation"} | {v.storage for v in run.top.results}
-    permanent |= {v.storage for body in all_bodies(top) for e in body.entries if e.op == "KVCache" for v in e.outputs}
+    permanent |= {v.storage for body in all_bodies(top) for e in body.entries if e.op in ("KVCache", "Attribute") for v in e.outputs}
     for storage, used in last_use.items():
         if storage in permanent or storage not in died:
             continue
@@ -3250,7 +3331,8 @@ def template_of(entry: Entry) -> Template:
 
     parts, positional = [], True
     for name, value in entry.arguments:
-        positional = positional and (not name or name in POSITIONAL)
+        skips = entry.op == "EmbeddingBag" and name == "mode"  # what is between is left out
+        positional = positional and (not name or name in POSITIONAL) and not skips
         text = write(value, name or snake(entry.op))
         parts.append(text if not name or positional else f"{name}={text}")
     return Template(f"{entry.op}({', '.join(parts)})", values, names)
@@ -3307,7 +3389,7 @@ class Folder:
             references = tuple(self.reference(body, index, v, entry) for v in entry.inputs)
             held = tuple(self.reference(body, index, v, entry) for v in body.holds.get(i, ()))
             signature.append((template, entry.name, references, entry.keep, entry.tie, entry.frozen, held, child,
-                              len(entry.outputs), entry.when, entry.checkpoint))
+                              len(entry.outputs), entry.when, entry.checkpoint, entry.reentrant))
         key = tuple(signature)
         kinds = tuple(type(v) for v in vector)
         group = self.groups.setdefault((key, kinds), Group(body.frame.kind))
@@ -3525,7 +3607,7 @@ class Printer:
         flags = ["keep: true"] if entry.keep else []
         flags += [f"when: {entry.when}"] if entry.when else []
         flags += [f"tie: {plain(entry.tie)}"] if entry.tie else []
-        flags += ["checkpoint: true"] if entry.checkpoint else []
+        flags += [f"checkpoint: {'reentrant' if entry.reentrant else 'true'}"] if entry.checkpoint else []
         return flags + (["frozen: true"] if entry.frozen else [])
 
     @staticmethod
@@ -4047,12 +4129,33 @@ def variables(top: Body) -> List[str]:
     return ["vars:"] + [f"  {name}: 1  # {meaning}" for name, meaning in VARIABLES.items() if name in used] if used else []
 
 
-def what_stays(run: Recorder) -> Dict[str, None]:
-    """Tensors that a call of the forward made and that something, an attribute for one, still names after the step."""
+def what_stays(run: Recorder) -> Dict[Value, str]:
+    """Tensors that a call of the forward made and that something, an attribute for one, still names after the step, and
+    the line of the call."""
     made = {v: call.source for call in flattened_calls(run.top.steps) for v in call.results}
     kept = {*run.top.results, *run.batch, run.loss}
-    stay = [v for v in made if v.died == FOREVER and v.kind == "activation" and v not in kept and not v.host]
-    return {f"{made[v]}: its result stays alive after the step, in an attribute.": None for v in stay}
+    return {v: made[v] for v in made if v.died == FOREVER and v.kind == "activation" and v not in kept and not v.host}
+
+
+def mark_what_stays(first: Recorder, second: Recorder) -> None:
+    """The attributes of the first run are the second one's by now. Planned are tensors that a call allocates, of no
+    checkpoint; of the others the header tells."""
+    stay = what_stays(second)
+    planned = {v for call in uncheckpointed(first.top) if call.name != "cache_update" for v in call.results}
+    owner: Dict[int, Value] = {}
+    for value in first.every_value:
+        owner.setdefault(value.storage, value)
+    pairs = [(a, b) for a, b in zip(first.every_value, second.every_value) if b in stay]
+    for a, _ in pairs:
+        a.stays = a in planned and owner[a.storage] is a
+    for a, b in pairs:
+        if not owner[a.storage].stays:
+            first.notes[f"{stay[b]}: its result stays alive after the step, in an attribute."] = None
+
+
+def uncheckpointed(frame: Frame) -> List[Call]:
+    """The calls of a frame that no checkpoint runs."""
+    return [c for step in frame.steps for c in ([step] if isinstance(step, Call) else [] if step.checkpoint else uncheckpointed(step))]
 
 
 def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
@@ -4067,7 +4170,7 @@ def recorded_run(model: nn.Module, batch: Any, forward: Callable, loss: Optional
                 raise
             continue
         break
-    runs[0].notes.update(what_stays(runs[1]))  # the attributes of the first run are the second one's by now
+    mark_what_stays(*runs)
     return runs[0]
 
 

@@ -135,7 +135,10 @@ class TreeMaker {
     if (!syntax.from.empty()) part.parts.push_back(leaf("from", list_text(syntax.from), syntax.from_marks.front()));
     if (!syntax.tie.empty()) part.parts.push_back(leaf("tie", syntax.tie, syntax.tie_mark));
     add_switch(part, "frozen", syntax.frozen);
-    add_switch(part, "checkpoint", syntax.checkpoint);
+    if (syntax.reentrant)
+      part.parts.push_back(leaf("checkpoint", "reentrant", syntax.checkpoint->mark(), "false"));
+    else
+      add_switch(part, "checkpoint", syntax.checkpoint);
     add_switch(part, "keep", syntax.keep);
     if (syntax.when) part.parts.push_back(leaf("when", *syntax.when == Mode::train ? "train" : "infer", syntax.mark));
     return part;

@@ -211,10 +211,10 @@ class Walker {
                bool frozen) {
     const bool in_checkpoint = in_checkpoint_;
     const bool checkpointed = !in_checkpoint && is_checkpointed(node.checkpoint, path);
-    const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint};
+    const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint, node.reentrant};
     if (repeats_blocks() && repeat(call)) return repeated_;
     const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
-    const TensorId y = run_block(call);
+    const TensorId y = run_block(call, node);
     if (repeats_blocks())
       blocks_.remember(call, begin, layers_.looks_around(), y,
                        many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
@@ -238,11 +238,11 @@ class Walker {
     return true;
   }
 
-  TensorId run_block(const BlockCall& call) {
-    const auto& [block, path, inputs, frozen, checkpointed, in_checkpoint] = call;
+  TensorId run_block(const BlockCall& call, const Node& node) {
+    const auto& [block, path, inputs, frozen, checkpointed, in_checkpoint, reentrant] = call;
     const Stored before = stored();
     Checkpoint part;
-    if (checkpointed) part = begin_checkpoint(inputs);
+    if (checkpointed) part = begin_checkpoint(node, inputs);
     Scope scope(path, inputs);
     const std::size_t kept_before = kept_.size();
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
@@ -251,7 +251,7 @@ class Walker {
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
     layers_.frame_returns(held);
-    if (checkpointed) end_checkpoint(part);
+    if (checkpointed) end_checkpoint(part, several != nullptr ? std::span<const TensorId>(*several) : std::span(&y, 1));
     order_construction(path, block.order, block.body, before);
     many_ = several;
     return y;
@@ -261,7 +261,7 @@ class Walker {
                Scope& scope, bool frozen) {
     const bool checkpointed = node.checkpoint && !in_checkpoint_ && is_checkpointed(true, path);
     Checkpoint part;
-    if (checkpointed) part = begin_checkpoint(inputs);
+    if (checkpointed) part = begin_checkpoint(node, inputs);
     // Each item is given the result of the one before, and all else that the sequence was given.
     Current x;
     if (!inputs.empty()) x = {inputs.front(), inputs.front()};
@@ -273,7 +273,7 @@ class Walker {
       item_ = kNone;
     }
     if (!sequence.loop) layers_.frame_returns(inputs);
-    if (checkpointed) end_checkpoint(part);
+    if (checkpointed) end_checkpoint(part, std::span(&x.here, 1));
     return x.here;
   }
 
@@ -293,15 +293,26 @@ class Walker {
     return false;
   }
 
-  Checkpoint begin_checkpoint(std::span<const TensorId> inputs) {
+  // CheckpointFunction asks of what it is given alone whether there is a gradient (torch/utils/checkpoint.py).
+  Checkpoint begin_checkpoint(const Node& node, std::span<const TensorId> inputs) {
     in_checkpoint_ = true;
+    const bool reentrant = node.reentrant && node.checkpoint;
+    if (reentrant && std::ranges::none_of(inputs, [&](TensorId t) { return graph_.tensor(t).requires_grad; }))
+      throw Error(
+          "nothing that this checkpoint is given wants a gradient, and with use_reentrant=True its weights get none")
+          .at(node.mark)
+          .context(node.where)
+          .help("use_reentrant=False, which is checkpoint: true, gives them theirs");
     return {.ops = {static_cast<std::int32_t>(graph_.forward_ops.size()), 0},
             .nodes = {static_cast<std::int32_t>(graph_.nodes.size()), 0},
-            .given = graph_.append_operands(inputs)};
+            .given = graph_.append_operands(inputs),
+            .reentrant = reentrant,
+            .returned = {}};
   }
 
-  void end_checkpoint(Checkpoint part) {
+  void end_checkpoint(Checkpoint part, std::span<const TensorId> returned) {
     in_checkpoint_ = false;
+    if (part.reentrant) part.returned = graph_.append_operands(returned);
     part.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
     part.nodes.end = static_cast<std::int32_t>(graph_.nodes.size());
     if (part.nodes.begin != part.nodes.end) graph_.checkpoints.push_back(part);

@@ -155,6 +155,9 @@ struct Checkpoint {
   Range ops;    // of Graph::forward_ops
   Range nodes;  // of Graph::nodes
   Range given;  // of Graph::operands
+  /// use_reentrant=True: all of it is run again, by a backward of its own that what it returned outlives.
+  bool reentrant = false;
+  Range returned = {};  // of Graph::operands, where it is reentrant
 };
 
 /// peft's adapters are trained in fp32 where the model is of half precision (autocast_adapter_dtype).

@@ -125,6 +125,7 @@ struct Loss {
 struct Lookup {
   std::int64_t indices = 0, vocabulary = 0, features = 0;
   bool backward = false;
+  bool bag = false;  // nn.EmbeddingBag's gradient sorts few indices, too
   DType dtype = DType::fp32;
 };
 

@@ -121,6 +121,7 @@ void RepeatedBlocks::remember(const BlockCall& call, const Extent& before, std::
   k.frozen = call.frozen;
   k.checkpointed = call.checkpointed;
   k.in_checkpoint = call.in_checkpoint;
+  k.reentrant = call.reentrant;
   k.begin = before;
   k.end = now;
   k.storage.assign(graph_.model_storage.begin() + before.model_storage, graph_.model_storage.end());
@@ -174,7 +175,8 @@ bool RepeatedBlocks::refers_to_own(const Known& known) const {
 
 bool RepeatedBlocks::alike(const Known& known, const BlockCall& call) const {
   return known.frozen == call.frozen && known.checkpointed == call.checkpointed &&
-         known.in_checkpoint == call.in_checkpoint && known.inputs.size() == call.inputs.size() &&
+         known.in_checkpoint == call.in_checkpoint && known.reentrant == call.reentrant &&
+         known.inputs.size() == call.inputs.size() &&
          std::ranges::equal(known.inputs, call.inputs,
                             [&](TensorId a, TensorId b) { return same_tensor(graph_.tensor(a), graph_.tensor(b)); }) &&
          same_block(*known.block, call.block);
@@ -256,6 +258,7 @@ void RepeatedBlocks::append_operations(const Ids& ids) {
     c.ops = moved(c.ops, ids.by.forward_ops);
     c.nodes = moved(c.nodes, ids.by.nodes);
     c.given = moved(c.given, ids.by.operands);
+    if (c.reentrant) c.returned = moved(c.returned, ids.by.operands);
   }
 }
 

@@ -22,7 +22,7 @@ struct BlockCall {
   const std::string& path;
   std::span<const TensorId> inputs;
   bool frozen = false;
-  bool checkpointed = false, in_checkpoint = false;
+  bool checkpointed = false, in_checkpoint = false, reentrant = false;
 };
 
 class RepeatedBlocks {
@@ -60,7 +60,7 @@ class RepeatedBlocks {
     std::string path;
     std::vector<TensorId> inputs;
     std::vector<BufferId> buffers;  // of the inputs
-    bool frozen = false, checkpointed = false, in_checkpoint = false;
+    bool frozen = false, checkpointed = false, in_checkpoint = false, reentrant = false;
     Extent begin, end;
     std::vector<TensorId> storage;                        // of model_storage, which is sorted later
     std::vector<std::pair<TensorId, TensorId>> replaced;  // by operations in place: Tensor::replaced_by of each

@@ -37,7 +37,8 @@ bool same(const Parallel& a, const Parallel& b) {
 
 bool same_node(const Node& a, const Node& b) {
   if (!same_place(a.mark, b.mark) || a.name != b.name || a.from != b.from || a.tie != b.tie || a.frozen != b.frozen ||
-      a.checkpoint != b.checkpoint || a.keep != b.keep || a.when != b.when || a.what.index() != b.what.index())
+      a.checkpoint != b.checkpoint || a.reentrant != b.reentrant || a.keep != b.keep || a.when != b.when ||
+      a.what.index() != b.what.index())
     return false;
   return std::visit([&](const auto& what) { return same(what, std::get<std::remove_cvref_t<decltype(what)>>(b.what)); },
                     a.what);

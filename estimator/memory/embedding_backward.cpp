@@ -53,9 +53,9 @@ bool adds_in_place(std::int64_t segments, std::int64_t parts, std::int64_t featu
 }  // namespace
 
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
-                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch) {
+                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag) {
   ProgramWriter w;
-  if (indices <= kUnsortedIndices) {
+  if (indices <= kUnsortedIndices && !bag) {
     w.mark_result();
     return w.take();
   }

@@ -40,7 +40,7 @@ constexpr std::int64_t kResultAllocation = 0;
 /// kResultAllocation marks it (it has no number), the partial sums come after it; all but the result is freed at the
 /// end. Nothing but the result up to 3072 indices. Nothing depends on the values of the indices.
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
-                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch);
+                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag = false);
 
 /// The same program without its mark, for callers that allocate the zero-filled result first; {} up to 3072 indices.
 ScratchProgram embedding_backward_scratch(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,

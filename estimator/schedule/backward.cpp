@@ -81,6 +81,7 @@ class Engine {
     }
     if (!any) return;
     recompute_.enter(id);
+    hold_returned(n, outputs);
     if (run_.offload_saved && !recompute_.inside()) host_.enter(id);
     for (std::int32_t o = n.ops.begin; o < n.ops.end; ++o) run_op(n, graph_.backward_ops[static_cast<std::size_t>(o)]);
     for (std::size_t i = outputs; i < values_.size(); ++i) values_.resolve_alias(i);
@@ -89,11 +90,37 @@ class Engine {
     host_.leave();
     fit_results(n);
     finish(id, outputs, on_host);
+    let_go_of_returned(id);
     for (const Flowing& result : results_) ++gradients_.refs(result.buffer);
     for (std::size_t k = 0; k < outputs; ++k)
       if (values_[k].buffer != kNone) --gradients_.refs(values_[k].buffer);
     for (std::size_t e = 0; e < results_.size(); ++e)
       gradients_.flow(edges_of(graph_, n)[e].input, results_[e], n.layer);
+  }
+
+  // Of a part that reenters autograd: the arguments of its backward.
+  void hold_returned(const AutogradNode& n, std::size_t outputs) {
+    for (std::size_t k = 0; k < outputs; ++k) {
+      if (values_[k].buffer == kNone || !recompute_.returns(graph_.at(n.outputs)[k])) continue;
+      held_.push_back(values_[k].buffer);
+      ++gradients_.refs(values_[k].buffer);
+    }
+  }
+
+  void let_go_of_returned(NodeId id) {
+    const std::span<const TensorId> returned = recompute_.returned(id);
+    if (returned.empty()) return;
+    writer_.begin("CheckpointFunctionBackward", graph_.nodes[static_cast<std::size_t>(id)].layer, Phase::backward,
+                  nullptr);
+    for (const TensorId t : returned) {
+      const BufferId forward = tensor_of(graph_, t).buffer;
+      if (const BufferId again = recompute_.buffer(forward); again != forward) writer_.read(again);
+    }
+    for (const BufferId g : held_) {
+      writer_.read(g);
+      --gradients_.refs(g);
+    }
+    held_.clear();
   }
 
   // The storage of an operand; a gradient that never arrived is zero-filled first.
@@ -234,6 +261,7 @@ class Engine {
   MeetingGradients gradients_;
   NodeValues values_;
   std::vector<Flowing> results_;  // of the node, an edge each
+  std::vector<BufferId> held_;    // gradients that a part that reenters autograd was given
   std::deque<Primitive>& sums_ = writer_.schedule().sums;
 };
 

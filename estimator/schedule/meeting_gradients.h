@@ -169,6 +169,7 @@ class MeetingGradients {
       if (writer_.calls() != nullptr)
         writer_.record({view_of(of, leaf.shape, leaf.dtype)}, {view_of(g, leaf.shape, leaf.dtype)});
       refs(g.buffer) = 1;
+      --refs(arrived);  // who else was given it may be alone with it now
     }
     Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
     b.category = Category::gradients;

@@ -30,17 +30,31 @@ void Recompute::enter(NodeId id) {
   }
   if (at_ == 0 || id >= graph_.checkpoints[at_ - 1].nodes.end) return;
   inside_ = true;
-  if (done_ || !saves(id)) return;
+  if (done_ || !(saves(id) || graph_.checkpoints[at_ - 1].reentrant)) return;
   run(graph_.checkpoints[at_ - 1]);
   done_ = true;
 }
 
 std::span<const TensorId> Recompute::leave(NodeId id) const {
-  if (!inside_ || !saves(id)) return {};
+  if (!inside_) return {};
   const Checkpoint& c = graph_.checkpoints[at_ - 1];
+  if (c.reentrant) return id == c.nodes.begin ? graph_.at(c.given) : std::span<const TensorId>();
+  if (!saves(id)) return {};
   for (NodeId n = c.nodes.begin; n < id; ++n)
     if (saves(n)) return {};
   return graph_.at(c.given);
+}
+
+bool Recompute::returns(TensorId t) const {
+  if (!inside_ || !graph_.checkpoints[at_ - 1].reentrant) return false;
+  const std::span<const TensorId> returned = graph_.at(graph_.checkpoints[at_ - 1].returned);
+  return std::ranges::find(returned, t) != returned.end();
+}
+
+std::span<const TensorId> Recompute::returned(NodeId id) const {
+  if (!inside_) return {};
+  const Checkpoint& c = graph_.checkpoints[at_ - 1];
+  return c.reentrant && id == c.nodes.begin ? graph_.at(c.returned) : std::span<const TensorId>();
 }
 
 // The first forward operation that is not run again. An operation's inputs are saved before it runs, so the one that
@@ -59,7 +73,7 @@ std::int32_t Recompute::early_stop(const Checkpoint& c) const {
 }
 
 void Recompute::run(const Checkpoint& c) {
-  const std::int32_t end = early_stop(c);
+  const std::int32_t end = c.reentrant ? c.ops.end : early_stop(c);
   inside_ = true;
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
     const Op& op = graph_.forward_ops[index(i)];

@@ -1,6 +1,8 @@
-// Activation checkpointing in backward: torch.utils.checkpoint(use_reentrant=False). In forward a checkpointed part
-// keeps what it was given; the first of its autograd nodes that unpacks a saved tensor runs it again, up to the last
-// tensor that is saved (early stop), and each node lets go of what it needed as without a checkpoint.
+// Activation checkpointing in backward: torch.utils.checkpoint. In forward a checkpointed part keeps what it was given;
+// the first of its autograd nodes that unpacks a saved tensor runs it again, up to the last tensor that is saved (early
+// stop), and each node lets go of what it needed as without a checkpoint. With use_reentrant=True one node of the outer
+// graph stands for it: it runs all of the part again and a backward through that, and holds what the part was given and
+// returned, and the gradients of the latter, until it ends.
 #pragma once
 
 #include <span>
@@ -27,6 +29,10 @@ class Recompute {
   }
   /// What the checkpoint was given, where this node is the last to hold it; else nothing.
   std::span<const TensorId> leave(NodeId id) const;
+  /// The node entered last is of a part that reenters autograd, and `t` is what this returned.
+  bool returns(TensorId t) const;
+  /// What such a part returned, where this node is its last one; else nothing.
+  std::span<const TensorId> returned(NodeId id) const;
 
  private:
   bool saves(NodeId id) const;

@@ -136,7 +136,7 @@ class Appender {
 
   void operator()(const Lookup& l) const {
     if (!l.backward) return;
-    append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch));
+    append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch, l.bag));
   }
 
   void operator()(const Scripted& s) const {

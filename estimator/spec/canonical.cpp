@@ -127,7 +127,7 @@ class Writer {
     }
     if (!node.tie.empty()) key(indent, "tie: " + node.tie);
     if (node.frozen) key(indent, "frozen: true");
-    if (node.checkpoint) key(indent, "checkpoint: true");
+    if (node.checkpoint) key(indent, node.reentrant ? "checkpoint: reentrant" : "checkpoint: true");
     if (node.keep) key(indent, "keep: true");
     if (node.when) key(indent, *node.when == Mode::train ? "when: train" : "when: infer");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);

@@ -186,7 +186,10 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
     entry.when = value.text == "train" ? Mode::train : Mode::infer;
   } else {
     once(entry.checkpoint.has_value());
-    entry.checkpoint = Quantity::read(value, names_, "checkpoint");
+    entry.reentrant = value.kind == YamlNode::Kind::scalar && value.text == "reentrant";
+    YamlNode flag = value;
+    if (entry.reentrant) flag.text = "true";
+    entry.checkpoint = Quantity::read(flag, names_, "checkpoint");
   }
 }
 

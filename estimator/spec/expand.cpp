@@ -167,6 +167,7 @@ class Expander {
     node.where = frame.where;
     node.frozen = syntax.frozen && syntax.frozen->boolean(frame.scope);
     node.checkpoint = syntax.checkpoint && syntax.checkpoint->boolean(frame.scope);
+    node.reentrant = syntax.reentrant;
     node.keep = syntax.keep && syntax.keep->boolean(frame.scope);
     node.when = syntax.when;
     for (std::size_t i = 0; i < syntax.from.size(); ++i)
@@ -302,6 +303,7 @@ class Expander {
     node.mark = repeat.mark;
     node.where = repeat.where;
     node.checkpoint = repeat.checkpoint;
+    node.reentrant = repeat.reentrant;
     const std::string path = repeat_path + "." + node.name;
     charge(0, static_cast<std::int64_t>(sizeof(Node) + 2 * path.size() + node.where.size()), node.mark);
     NameTable::Entry& slot = names_.declare(path, node.mark, Named::block);

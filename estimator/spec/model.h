@@ -104,7 +104,8 @@ struct Node {
   SourceMark tie_mark;
   bool frozen = false;
   bool checkpoint = false;
-  bool keep = false;  // its result is a local variable of the block's function: alive until that returns
+  bool reentrant = false;  // with use_reentrant=True
+  bool keep = false;       // its result is a local variable of the block's function: alive until that returns
   /// It runs in this mode only; in the other its weights are there and it hands on its first input.
   std::optional<Mode> when;
   SourceMark mark;    // of the entry

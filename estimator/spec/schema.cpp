@@ -119,7 +119,10 @@ constexpr std::string_view kModifiers = R"json(
         },
         "tie": {"$ref": "#/$defs/module_name", "description": "Shares the weights of that layer."},
         "frozen": {"$ref": "#/$defs/flag", "description": "No gradient, no optimizer state."},
-        "checkpoint": {"$ref": "#/$defs/flag", "description": "Activations computed again in the backward pass."},
+        "checkpoint": {
+          "description": "Activations computed again in the backward pass; reentrant: with use_reentrant=True.",
+          "anyOf": [{"$ref": "#/$defs/flag"}, {"const": "reentrant"}]
+        },
         "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."},
         "when": {"enum": ["train", "infer"], "description": "Runs in this mode only; its weights are there in both."})json";
 

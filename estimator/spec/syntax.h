@@ -77,6 +77,7 @@ struct EntrySyntax {
   std::string tie;
   SourceMark tie_mark;
   std::optional<Quantity> frozen, checkpoint, keep;
+  bool reentrant = false;  // checkpoint: reentrant
   std::optional<Mode> when;
   std::variant<CallSyntax, BlockCallSyntax, InlineBlockSyntax, SequentialSyntax, ResidualSyntax, ParallelSyntax> what;
 };

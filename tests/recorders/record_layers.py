@@ -38,6 +38,18 @@ class Loss(torch.nn.Module):
         return self.loss(x, self.target)
 
 
+class Cell(torch.nn.Module):
+    """A cell given its states, as one tuple where it has two; of the states that it returns the first."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, *states):
+        result = self.cell(x, states if len(states) > 1 else states[0] if states else None)
+        return result[0] if isinstance(result, tuple) else result
+
+
 def add_in_place(x, y):
     x += y
     return x
@@ -180,6 +192,22 @@ def cases():
         yield "Minimum()", shapes, Functional(torch.minimum)
     yield "Conv2d(8, 16, 3)", [IMAGE, (16, 8, 3, 3)], Functional(NN.functional.conv2d)
     yield "Conv2d(8, 16, 3, padding=1)", [IMAGE, (16, 8, 3, 3), (16,)], Functional(lambda x, w, b: NN.functional.conv2d(x, w, b, padding=1))
+
+
+    for cell in ("LSTMCell", "GRUCell", "RNNCell"):
+        for options in ("48, 80", "48, 80, bias=False"):
+            states = [(32, 80)] * (2 if cell == "LSTMCell" else 1)
+            yield f"{cell}({options})", [(32, 48), *states], Cell(eval(f"NN.{cell}({options})"))
+            yield f"{cell}({options})", [(32, 48)], Cell(eval(f"NN.{cell}({options})"))
+    yield 'RNNCell(48, 80, nonlinearity="relu")', [(32, 48)], NN.RNNCell(48, 80, nonlinearity="relu")
+    for mode in ("sum", "mean", "max"):
+        yield f'EmbeddingBag(1000, 64, mode="{mode}")', ["int64", (32, 20)], NN.EmbeddingBag(1000, 64, mode=mode)
+    yield "EmbeddingBag(1000, 64)", ["int64", (64, 100)], NN.EmbeddingBag(1000, 64)
+    for shapes, dim in (([(80, 48), (80, 1)], 0), ([(80, 48), (1, 48)], 1), ([(80, 48, 3, 3), (80, 1, 1, 1)], 0)):
+        yield f"WeightNorm({dim or ''})", shapes, Functional(lambda v, g, d=dim: torch._weight_norm(v, g, d))
+    yield "Triu(1)", [IMAGE], Functional(lambda x: x.triu(1))
+    yield "Tril()", [IMAGE], Functional(torch.tril)
+    yield "LayerNorm(14)", [IMAGE, (14,), (14,)], Functional(lambda x, w, b: NN.functional.layer_norm(x, (14,), w, b))
 
 
 def trace(fn):

@@ -96,6 +96,8 @@ done
 
 # Models whose step is not what their modules say.
 "$python" tests/torch/export_hostile.py --gpuplan "$gpuplan" || fail "models that are followed or refused"
+"$gpuplan" shadow --gpu h200 -q --scratch no-cudnn -- "$python" tests/torch/export_modules.py --gpuplan "$gpuplan" ||
+  fail "memory of modules that are exported as their parts"
 
 # Older releases, where their interpreter is named.
 older=(torchvision:{resnet18,mobilenet_v3_small,shufflenet_v2_x0_5,swin_v2_t,vit_b_32})

@@ -31,8 +31,9 @@ import gpuplan_export  # noqa: E402
 class Net(nn.Module):
     """Two products; `between` is what runs between them."""
 
-    def __init__(self, between: Callable[["Net", torch.Tensor], Any] = lambda net, x: F.relu(x)):
+    def __init__(self, between: Callable[["Net", torch.Tensor], Any] = lambda net, x: F.relu(x), cell: Any = None):
         super().__init__()
+        self.cell = cell
         self.a, self.b, self.between = nn.Linear(8, 16), nn.Linear(16, 8), between
         self.register_buffer("average", torch.zeros(16))
 
@@ -128,6 +129,52 @@ def keeps(net: Net, x: torch.Tensor) -> torch.Tensor:
     return net.last
 
 
+def keeps_view(net: Net, x: torch.Tensor) -> torch.Tensor:
+    x = F.relu(x)
+    net.last = x.view(-1)
+    return x
+
+
+class Cells(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.gru, self.rnn = nn.LSTMCell(8, 16), nn.GRUCell(16, 16), nn.RNNCell(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h, c = self.lstm(x)
+        return self.rnn(self.gru(h, c))
+
+
+class Crossed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=True)
+        self.memory = nn.Linear(8, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        memory = self.memory(x).view(-1, 3, 8)
+        return self.attention(x.unsqueeze(1), memory, memory, need_weights=False)[0]
+
+
+def bias_alone() -> nn.Module:
+    model = Net()
+    model.a.weight.requires_grad_(False)
+    return model
+
+
+class Null(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.null = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.null(x) + x
+
+
+def named_null() -> nn.Module:
+    return nn.Sequential(Null(), Null())
+
+
 def averages(net: Net, x: torch.Tensor) -> torch.Tensor:
     net.average.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
     return x
@@ -173,7 +220,18 @@ EXPORTED: Dict[str, Made] = {
     "a hook before a layer": (hooked_before, ROWS, ["Mul(other=2)"]),
     "no_grad over a part": (without_gradient, ROWS, ['frozen: true}']),
     "autocast turned off": (lambda: Net(turns_autocast_off), ROWS, ["ReLU()", "turns autocast off"]),
-    "a tensor in an attribute": (lambda: Net(keeps), ROWS, ["stays alive after the step"]),
+    "a tensor in an attribute": (lambda: Net(keeps), ROWS, ["Attribute()"]),
+    "a view in an attribute": (lambda: Net(keeps_view), ROWS, ["Attribute()"]),
+    "an attribute in a checkpoint": (lambda: Net(lambda net, x: checkpoint(lambda y: keeps(net, y) * 2, x, use_reentrant=False)), ROWS,
+                                    ["stays alive after the step"]),
+    "weight_norm": (with_child(nn.utils.weight_norm), ROWS, ["WeightNorm()", "Attribute()"]),
+    "weight_norm as a parametrization": (with_child(lambda a: nn.utils.parametrizations.weight_norm(a)), ROWS, ["WeightNorm()"]),
+    "cells": (Cells, ROWS, ["LSTMCell(8, 16)", "GRUCell(16, 16)", "RNNCell(16, 8)"]),
+    "bags of indices": (lambda: nn.Sequential(nn.EmbeddingBag(9, 8), nn.Linear(8, 4)), torch.zeros(2, 5, dtype=torch.int64), ["EmbeddingBag(9, 8)"]),
+    "attention of two tensors": (Crossed, ROWS, ["Split(", "ScaledDotProductAttention(dropout_p=0.1)"]),
+    "a frozen weight and a trained bias": (bias_alone, ROWS, ["frozen: true", "a.bias"]),
+    "a module named null": (named_null, ROWS, ['- "null": Linear(8, 8)', 'block: "Null"']),
+    "checkpoints that reenter": (lambda: nn.Sequential(nn.Linear(8, 8), Checkpointed(True)), ROWS, ["checkpoint: reentrant"]),
     "a buffer that the forward changes": (lambda: Net(averages), ROWS, ["inplace=True"]),
     "checkpoints": (lambda: Checkpointed(False), ROWS, ["checkpoint: true"]),
     "a checkpoint of a lambda": (lambda: Net(lambda net, x: checkpoint(lambda y: F.relu(y * 2), x, use_reentrant=False)), ROWS,
@@ -192,11 +250,15 @@ EXPORTED: Dict[str, Made] = {
 # What the error says.
 REFUSED: Dict[str, Made] = {
     "a layer's weight that is read, too": (lambda: Net(lambda net, x: x * net.a.weight.mean()), ROWS, ["reads a.weight"]),
-    "weight_norm": (with_child(nn.utils.weight_norm), ROWS, ["_weight_norm"]),
+    "weight_norm of the whole weight": (with_child(lambda a: nn.utils.weight_norm(a, dim=None)), ROWS, ["_weight_norm"]),
+    "a sparse bag": (lambda: nn.Sequential(nn.EmbeddingBag(9, 8, sparse=True)), torch.zeros(2, 5, dtype=torch.int64), ["sparse gradients"]),
+    "a cell without a batch": (lambda: Net(lambda net, x: net.cell(x[0])[0] + x, nn.LSTMCell(16, 16)), ROWS, ["LSTMCell (without a batch)"]),
+    "a mask in eval mode": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1, enable_nested_tensor=False),
+                            (torch.zeros(2, 5, 8), None, torch.zeros(2, 5, dtype=torch.bool)), ["in eval mode", "modes=('train',)"]),
     "spectral_norm": (with_child(nn.utils.spectral_norm), ROWS, ["mv (no layer does this)"]),
     "a custom Function": (lambda: Net(lambda net, x: Square.apply(x)), ROWS, ["export_hostile.py:", "autograd.Function Square", "--eval"]),
     "a custom Function by another name": (lambda: Net(lambda net, x: square(x)), ROWS, ["autograd.Function Square"]),
-    "checkpoints that reenter": (lambda: Checkpointed(True), ROWS, ["use_reentrant=False"]),
+    "checkpoints that reenter without a gradient": (lambda: Checkpointed(True), ROWS, ["export_hostile.py:", "use_reentrant=False"]),
     "autocast turned on": (lambda: Net(turns_autocast_on), ROWS, ["export_hostile.py:", "--amp"]),
     "a forward of the instance": (replaced_forward, ROWS, ["a is a Linear whose forward was replaced"]),
     "TorchScript": (lambda: torch.jit.trace(Net(), ROWS), ROWS, ["TorchScript"]),

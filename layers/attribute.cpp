@@ -1,0 +1,34 @@
+// Attribute: `self.last = x` in a model's forward. The tensor stays alive after the step, until the next one has made
+// the tensor that takes its place.
+
+#include "estimator/graph/layer.h"
+
+namespace gpuplan::layers {
+namespace {
+
+void lower(LayerBuilder& b) {
+  const TensorId x = b.input();
+  b.replace_buffer(b.constant(b.shape(x), b.dtype(x)), x);
+  b.output(x);
+}
+
+const LayerDef kAttribute{
+    .name = "Attribute",
+    .summary = "self.last = x: alive until the next step binds it anew",
+    .math = "x itself. No kernel. A training step begins with the tensor of the one before.",
+    .parameters = {},
+    .indices = true,
+    .lower = lower,
+    .example = {.call = "Attribute()",
+                .input_shapes = {{4, 10}},
+                .output_shape = {4, 10},
+                .derivation = "nothing is saved"},
+};
+
+const LayerDef* const kLayers[] = {&kAttribute};
+
+}  // namespace
+
+std::span<const LayerDef* const> attribute_layers() { return kLayers; }
+
+}  // namespace gpuplan::layers
