@@ -175,7 +175,8 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   RankPlan planned;
   planned.strategy = strategy;
   planned.states = rank.states;
-  planned.communication = communication(rank.graph, rank.units, strategy, rank.run.micro_batches, topology);
+  planned.communication =
+      communication(rank.graph, rank.passes.back(), rank.units, strategy, rank.run.micro_batches, topology);
   Placement placement = rank.placed();
   const TensorLevels levels = tensor_levels(rank.graph, rank.passes, rank.optimizer, rank.run);
   Report& r = planned.report =

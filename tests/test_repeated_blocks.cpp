@@ -174,6 +174,58 @@ loss: mean
   CHECK(takes);
 }
 
+// Autocast casts a weight once, however many blocks are given it; the loss's entries are no modules; the division by
+// micro-batches is of the layer before it.
+TEST_CASE("blocks on a weight, and blocks of a loss, are as if they were written out") {
+  const std::string shared = R"yaml(
+gpuplan: 1
+name: m
+input: {shape: [64]}
+blocks:
+  B:
+    layers:
+      - m: {op: MatMul(), from: [input, input.1]}
+      - ReLU()
+layers:
+  - start: Linear(64, 64)
+  - w: Parameter([64, 64])
+  - enc: {block: B, repeat: 4, from: [start, w]}
+  - head: Linear(64, 10)
+loss: CrossEntropyLoss()
+)yaml";
+  const std::string loss = R"yaml(
+gpuplan: 1
+name: m
+input: {shape: [64]}
+blocks:
+  C:
+    layers:
+      - p: Mul(other=2)
+layers:
+  - s: Linear(64, 64)
+  - c: {block: C}
+  - d: {block: C}
+loss:
+  - c2: {block: C}
+  - m: MSELoss()
+  - c3: {block: C}
+  - c4: {block: C}
+)yaml";
+  for (const std::string& text : {shared, loss}) {
+    CAPTURE(text);
+    const Model model = read(text), other = written_out(model);
+    for (RunConfig run : runs()) {
+      run.batch = 4;
+      run.micro_batches = run.mode == Mode::train ? 2 : 1;
+      if (run.mode == Mode::infer) run.autocast = DType::bf16, run.precision = DType::fp32;
+      Graph a, b;
+      REQUIRE(result_of(model, run, a) == "");
+      REQUIRE(result_of(other, run, b) == "");
+      check_same(a, b);
+    }
+  }
+}
+
 TEST_CASE("a block on inputs of other shapes, or with other arguments, is not repeated") {
   // The second call of each kind differs from the first: 8 features in and 16 out, then 16 in; then another width.
   const Model model = read(R"yaml(

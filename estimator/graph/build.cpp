@@ -90,6 +90,7 @@ class Walker {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
     kept_.clear();
     layers_.begin_losses();
+    in_loss_ = true;
     const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, scope, false));
     layers_.frame_returns(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
@@ -221,9 +222,10 @@ class Walker {
     return y;
   }
 
-  // Adapters and checkpoints are chosen by the paths of modules, and an entry of the other mode is taken back.
+  // Adapters and checkpoints are chosen by the paths of modules, and an entry of the other mode is taken back. What
+  // the loss is made of is no module.
   bool repeats_blocks() const {
-    return !model_.lora && run_.checkpoint.kind != CheckpointConfig::Kind::glob && !inputs_.leaves_out();
+    return !in_loss_ && !model_.lora && run_.checkpoint.kind != CheckpointConfig::Kind::glob && !inputs_.leaves_out();
   }
 
   bool repeat(const BlockCall& call) {
@@ -367,7 +369,7 @@ class Walker {
   RepeatedBlocks blocks_{graph_, orders_};
   TensorId repeated_ = kNone;  // what the block repeated last hands on
   std::int64_t item_ = kNone;
-  bool in_checkpoint_ = false;
+  bool in_checkpoint_ = false, in_loss_ = false;
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
   const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;

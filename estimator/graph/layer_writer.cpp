@@ -111,6 +111,14 @@ void LayerWriter::divide_loss(bool in_model) {
   if (in_model) graph_.model_loss = loss;
 }
 
+// The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.
+void LayerWriter::end_autocast() {
+  const std::size_t ops = graph_.forward_ops.size();
+  builder_.end_autocast();
+  if (graph_.forward_ops.size() > ops && !graph_.layers.empty())
+    graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
+}
+
 void LayerWriter::frame_returns(std::span<const TensorId> held) {
   if (held.empty()) return;
   Op op{"return", Marker{}, kNone, {}, {}};

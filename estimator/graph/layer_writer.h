@@ -37,7 +37,7 @@ class LayerWriter {
   bool computes_own_loss(const LayerCall& call) { return definition(call, true).in_model; }
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
-  void end_autocast() { builder_.end_autocast(); }
+  void end_autocast();
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
     std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, casts, storage;

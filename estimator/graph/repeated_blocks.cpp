@@ -94,9 +94,11 @@ RepeatedBlocks::Extent RepeatedBlocks::extent(std::size_t looks) const {
 
 // --- remembering ------------------------------------------------------------------------------------------------
 
+// A weight that is handed in may be in autocast's cache already, or be when the next block is given it.
 bool RepeatedBlocks::may_repeat(const BlockCall& call) const {
+  const auto is_value = [&](TensorId t) { return t != kNone && !graph_.tensor(t).trained; };
   return !call.path.empty() && !call.inputs.empty() && call.inputs.size() <= kMostInputs &&
-         std::ranges::find(call.inputs, kNone) == call.inputs.end();
+         std::ranges::all_of(call.inputs, is_value);
 }
 
 // An id then stands for one input only.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/parallel/unused_parameters.h"
@@ -37,6 +38,14 @@ std::int64_t largest_parameter_type(const Graph& graph) {
   return size;
 }
 
+std::vector<std::int32_t> those_with_gradient(const Schedule& schedule, std::span<const std::int32_t> parameters) {
+  std::vector<std::int32_t> those;
+  std::ranges::copy_if(parameters, std::back_inserter(those), [&](std::int32_t p) {
+    return std::ranges::find(schedule.with_gradient, p) != schedule.with_gradient.end();
+  });
+  return those;
+}
+
 }  // namespace
 
 std::string_view name_of(Collective collective) {
@@ -44,9 +53,9 @@ std::string_view name_of(Collective collective) {
   return names[static_cast<std::size_t>(collective)];
 }
 
-std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
-                                            const Strategy& strategy, std::int64_t micro_batches,
-                                            const Topology& topology) {
+std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
+                                            std::span<const FsdpUnit> units, const Strategy& strategy,
+                                            std::int64_t micro_batches, const Topology& topology) {
   const std::int64_t ranks = strategy.ranks();
   const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
   std::vector<CommunicationRow> rows;
@@ -95,7 +104,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, std::span<const 
         const std::int64_t whole = bytes_of(graph, unit.parameters, false, ranks);
         forward += whole;
         if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
-        reduced += bytes_of(graph, unit.parameters, true, ranks);
+        reduced += bytes_of(graph, those_with_gradient(schedule, unit.parameters), true, ranks);
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);

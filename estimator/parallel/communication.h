@@ -12,6 +12,7 @@
 #include "estimator/parallel/fsdp_units.h"
 #include "estimator/parallel/strategy.h"
 #include "estimator/phase.h"
+#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 
@@ -36,13 +37,14 @@ std::string_view name_of(Collective collective);
 /// sends buffers once, before the first micro-batch: the forward after one under no_sync() does not
 /// (distributed.py, require_forward_param_sync). ZeRO-2, whose ranks keep a part of the gradients only, reduces those
 /// of every micro-batch; FSDP2 and ZeRO-3 gather and reduce with every micro-batch. ZeRO-1 (ZeroRedundancyOptimizer)
-/// sends each updated parameter from its owner. `units`: FSDP2's.
+/// sends each updated parameter from its owner. `units`: FSDP2's, which reduces the gradients that `schedule`, of the
+/// last micro-batch, has (_fsdp_param_group.py, post_backward).
 ///
 /// What hides it: of DDP and FSDP2 transfers.h says so call by call. DeepSpeed's stage 2 does not overlap by default,
 /// stage 3 does (overlap_comm), in buckets of 5e7 elements that are gathered ahead and of 5e8
 /// that are reduced (stage3_prefetch_bucket_size, reduce_bucket_size). Buffers and ZeRO-1's parameters are waited for.
-std::vector<CommunicationRow> communication(const Graph& graph, std::span<const FsdpUnit> units,
-                                            const Strategy& strategy, std::int64_t micro_batches,
-                                            const Topology& topology);
+std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
+                                            std::span<const FsdpUnit> units, const Strategy& strategy,
+                                            std::int64_t micro_batches, const Topology& topology);
 
 }  // namespace gpuplan

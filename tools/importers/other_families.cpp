@@ -212,7 +212,7 @@ SpecText whisper_spec(const Config& config) {
   for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
     config.refuse(key, "training then leaves out layers by chance");
   config.refuse("apply_spec_augment", "training then masks parts of its input by chance");
-  if (!config.flag("tie_word_embeddings", true))
+  if (!config.flag("tie_word_embeddings", true) && head != Head::none)
     throw config.wrong("tie_word_embeddings", "a head with weights of its own is not modelled");
   const std::int64_t hidden = config.size("d_model", 384);
   const std::int64_t encoder_heads = config.size("encoder_attention_heads", 6);

@@ -3,6 +3,8 @@
 // PyTorch pools [N, C, L] as images [N, C, 1, L]: torch.nn.functional's max_pool1d with a gradient, avg_pool1d and the
 // adaptive ones are an unsqueeze, the pooling of two dimensions, and a squeeze (aten/src/ATen/native/Pooling.cpp).
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tools/importers/onnx/emit_window.h"
 
@@ -77,7 +79,13 @@ void emit_response_norm(Emission& e) {
   const Extents& x = e.shape();
   if (x.size() != 4) e.fail("no layer normalizes " + to_string(x) + " by neighbouring channels");
   const std::int64_t size = e.integer("size", 0);
-  if (size < 1) e.fail("a window of " + std::to_string(size) + " channels");
+  if (size < 1 || size > std::numeric_limits<std::int32_t>::max() / 2)
+    e.fail("a window of " + std::to_string(size) + " channels");
+  const auto factor = [&](const char* name, double usual) {
+    const double value = e.real(name, usual);
+    if (!std::isfinite(value)) e.fail(std::string(name) + " is no number");
+    return to_text(static_cast<float>(value));
+  };
   const std::string from = e.input(0), wish = e.wish();
   const auto then = [&](const std::string& name, const std::string& call, const std::string& of) {
     return e.writer().add(wish + name, call, {of});
@@ -87,9 +95,9 @@ void emit_response_norm(Emission& e) {
   sum = then("_padded", "Pad(" + list_text({0, 0, size / 2, (size - 1) / 2}) + ")", sum);
   sum = then("_means", "AvgPool2d(" + list_text({size, 1}) + ", stride=1)", sum);
   sum = then("_images", "View(" + e.sizes(x) + ")", sum);
-  sum = then("_scaled", "Mul(" + to_text(static_cast<float>(e.real("alpha", 1e-4))) + ")", sum);
-  sum = then("_shifted", "Add(" + to_text(static_cast<float>(e.real("bias", 1))) + ")", sum);
-  sum = then("_power", "Pow(" + to_text(static_cast<float>(e.real("beta", 0.75))) + ")", sum);
+  sum = then("_scaled", "Mul(" + factor("alpha", 1e-4) + ")", sum);
+  sum = then("_shifted", "Add(" + factor("bias", 1) + ")", sum);
+  sum = then("_power", "Pow(" + factor("beta", 0.75) + ")", sum);
   e.give(e.writer().add(wish, "Div()", {from, sum}));
 }
 
