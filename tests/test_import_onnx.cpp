@@ -285,6 +285,12 @@ TEST_CASE("malformed ONNX graphs are answered with the node and what is wrong") 
   add_node(twice, "Relu", {"x"}, "y");
   CHECK(contains(problem(twice.SerializeAsString()), "two values are named \"y\""));
 
+  onnx::ModelProto inputs = small_model();
+  add_node(inputs, "Relu", {"x"}, "y");
+  const auto same = inputs.graph().input(0);
+  *inputs.mutable_graph()->add_input() = same;
+  CHECK(contains(problem(inputs.SerializeAsString()), "two inputs are named \"x\""));
+
   onnx::ModelProto nothing = small_model();
   add_node(nothing, "Relu", {"z"}, "y");
   CHECK(contains(problem(nothing.SerializeAsString()), "reads \"z\", which nothing computes"));

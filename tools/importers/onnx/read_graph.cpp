@@ -123,7 +123,11 @@ class Reader {
   void read_inputs(const GraphProto& proto) {
     std::string batch_name;
     for (const auto& info : proto.input()) {
-      if (top_.names.contains(info.name())) continue;  // opset 8 and before list initializers as inputs, too
+      if (const auto known = top_.names.find(info.name()); known != top_.names.end()) {
+        // Opset 8 and before list initializers as inputs, too.
+        if (std::ranges::find(graph_.inputs, known->second) == graph_.inputs.end()) continue;
+        refuse("two inputs are named \"" + printable(info.name()) + "\"");
+      }
       if (!info.type().has_tensor_type()) refuse("the input \"" + printable(info.name()) + "\" is not a tensor");
       const auto& type = info.type().tensor_type();
       const std::optional<DType> element = type_of(type.elem_type());
