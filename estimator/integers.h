@@ -13,6 +13,8 @@ std::int64_t checked_add(std::int64_t a, std::int64_t b);
 
 /// Smallest multiple of `step` that is >= n; n >= 0, step > 0.
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t step) { return (n + step - 1) / step * step; }
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// a / b, rounded up; b > 0.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 }  // namespace gpuplan

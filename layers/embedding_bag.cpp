@@ -17,6 +17,15 @@ void refuse(LayerBuilder& b, const char* argument) {
   if (b.boolean(argument)) b.fail(argument, std::string(argument) + " is not supported", "expected False");
 }
 
+// PyTorch would promote indices and offsets of two types with a copy, which is not planned.
+void expect_offsets(LayerBuilder& b) {
+  const TensorId offsets = b.input(1);
+  if (b.shape(offsets).rank() != 1) b.fail("expects offsets [N], input 1 is " + to_string(b.shape(offsets)));
+  if (b.dtype(offsets) != b.dtype(b.input()))
+    b.fail("expects indices and offsets of one type, they are " + std::string(name_of(b.dtype(b.input()))) + " and " +
+           std::string(name_of(b.dtype(offsets))));
+}
+
 void lower(LayerBuilder& b) {
   const std::int64_t vocabulary = b.size("num_embeddings"), features = b.size("embedding_dim");
   const std::string_view mode = b.word("mode");
@@ -30,6 +39,7 @@ void lower(LayerBuilder& b) {
   const int rank = b.shape(x).rank();
   if (is_floating(b.dtype(x))) b.fail("expects integer indices, its input is " + std::string(name_of(b.dtype(x))));
   if (rank != (b.input_count() == 2 ? 1 : 2)) b.fail("expects indices [N, L], or [indices] and offsets [N]");
+  if (b.input_count() == 2) expect_offsets(b);
   const TensorId table = b.parameter("weight", {vocabulary, features});
   const DType dtype = b.dtype(table), index = b.dtype(x);
   TensorId offsets = kNone, flat = x;

@@ -40,6 +40,9 @@ TensorId given(LayerBuilder& b, int i, const Shape& shape) {
 
 void lower_layer_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
+  for (const char* own : {"elementwise_affine", "bias"})
+    if (b.input_count() > 1 && b.given(own) && b.boolean(own))
+      b.fail(own, "the weight is an input, the layer has none of its own", "expected no " + std::string(own));
   const bool affine = b.boolean("elementwise_affine") && b.input_count() == 1;
   const TensorId weight = affine ? b.parameter("weight", shape) : given(b, 1, shape);
   const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : given(b, 2, shape);
@@ -87,7 +90,8 @@ const LayerDef kLayerNorm{
     .name = "LayerNorm",
     .summary = "layer normalisation over the last dimensions",
     .math =
-        "y = (x - mean) / sqrt(var + eps) * weight + bias over each row. Under autocast in fp32.\n"
+        "y = (x - mean) / sqrt(var + eps) * weight + bias over each row. Under autocast in fp32. A weight and a bias "
+        "that the model computes are inputs 1 and 2.\n"
         "Saved: x, mean and 1 / sqrt(var + eps) of each row in fp32.",
     .parameters = {kNormalizedShape, kEps, kElementwiseAffine, {"bias", ParameterType::boolean, "True", "with a bias"}},
     .max_inputs = 3,

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -141,6 +142,21 @@ TEST_CASE("a slice backwards is a slice and a flip") {
   CHECK(contains(spec_of_one(model), ": Slice(1, 3, 8, 2)\n"));
   CHECK(contains(spec_of_one(model), ": Flip(1)\n"));
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 4).layers.back().output_shape, Shape{4, 3});
+}
+
+// ONNX, Slice: steps may be of any size; exporters write INT64_MAX for "to the end".
+TEST_CASE("a slice in steps as large as an integer takes one position") {
+  for (const std::int64_t step :
+       {std::numeric_limits<std::int64_t>::max(), -std::numeric_limits<std::int64_t>::max()}) {
+    CAPTURE(step);
+    onnx::ModelProto model = model_of({10});
+    add_integers(model, "start", {7});
+    add_integers(model, "end", {step > 0 ? std::numeric_limits<std::int64_t>::max() : 1});
+    add_integers(model, "axis", {1});
+    add_integers(model, "step", {step});
+    add_node(model, "Slice", {"x", "start", "end", "axis", "step"}, "y");
+    CHECK_EQ(plan_bytes(model.SerializeAsString(), 4).layers.back().output_shape, Shape{4, 1});
+  }
 }
 
 TEST_CASE("pooling over whole images and over sequences is PyTorch's, over a dimension of 1") {

@@ -11,9 +11,9 @@ Lowered lower_one(const std::string& call, const std::vector<Shape>& inputs, con
   return lower_calls({call}, inputs, dtype, run, assumed_gpu());
 }
 
-std::string error_of(const std::string& call, const std::vector<Shape>& inputs) {
+std::string error_of(const std::string& call, const std::vector<Shape>& inputs, DType dtype = DType::fp32) {
   try {
-    lower_one(call, inputs);
+    lower_one(call, inputs, {}, dtype);
   } catch (const Error& e) {
     return e.message();
   }
@@ -68,6 +68,23 @@ TEST_CASE("shapes that do not fit are refused with what was expected") {
         std::string::npos);
   CHECK(error_of("Upsample(size=2, scale_factor=2)", {kImage}).find("either size or scale_factor") !=
         std::string::npos);
+}
+
+TEST_CASE("a weight that is an input and one of the layer's own contradict each other") {
+  CHECK(error_of("LayerNorm(8)", {{4, 8}, {8}, {8}}) == "no error");
+  CHECK(error_of("LayerNorm(8, elementwise_affine=False)", {{4, 8}, {8}}) == "no error");
+  CHECK(error_of("LayerNorm(8, elementwise_affine=True)", {{4, 8}, {8}}).find("the weight is an input") !=
+        std::string::npos);
+  CHECK(error_of("LayerNorm(8, bias=True)", {{4, 8}, {8}}).find("the weight is an input") != std::string::npos);
+  CHECK(error_of("LayerNorm(8)", {{4, 8}, {4}}).find("expects [8] as its weight") != std::string::npos);
+}
+
+// torch.nn.functional.embedding_bag: indices [N, L], or [indices] with offsets [N].
+TEST_CASE("an EmbeddingBag takes rows of indices, or one row with offsets") {
+  CHECK(error_of("EmbeddingBag(10, 4)", {{4, 8}}, DType::int64) == "no error");
+  CHECK(error_of("EmbeddingBag(10, 4)", {{8}, {3}}, DType::int64) == "no error");
+  CHECK(error_of("EmbeddingBag(10, 4)", {{8}, {3, 1}}, DType::int64).find("expects offsets [N]") != std::string::npos);
+  CHECK(error_of("EmbeddingBag(10, 4)", {{8}}, DType::int64).find("expects indices [N, L]") != std::string::npos);
 }
 
 // derivatives.yaml before 2.0: mean.dim's backward took self; mean over all dimensions its sizes.

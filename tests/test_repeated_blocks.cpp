@@ -12,8 +12,8 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/build.h"
 #include "estimator/spec/canonical.h"
-#include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tests/test_spec.h"
 #include "tests/zoo_models.h"
 
 namespace gpuplan {
@@ -93,12 +93,7 @@ void check_same(const Graph& a, const Graph& b) {
   CHECK(a.kept_with_output == b.kept_with_output);
 }
 
-Model written_out(const Model& model) {
-  auto source = std::make_shared<Source>();
-  source->name = "canonical.yaml";
-  source->text = canonical_yaml(model);
-  return read_model(source);
-}
+Model written_out(const Model& model) { return testing::read_spec(canonical_yaml(model)); }
 
 std::vector<RunConfig> runs() {
   RunConfig train, amp, infer, every;
@@ -135,15 +130,8 @@ TEST_CASE("blocks repeated and written out are the same graph") {
   }
 }
 
-Model read(const std::string& text) {
-  auto source = std::make_shared<Source>();
-  source->name = "m.yaml";
-  source->text = text;
-  return read_model(source);
-}
-
 TEST_CASE("a tie by the whole path is the first block's in both") {
-  const Model model = read(R"yaml(
+  const Model model = testing::read_spec(R"yaml(
 gpuplan: 1
 name: m
 input: {shape: [8]}
@@ -213,7 +201,7 @@ loss:
 )yaml";
   for (const std::string& text : {shared, loss}) {
     CAPTURE(text);
-    const Model model = read(text), other = written_out(model);
+    const Model model = testing::read_spec(text), other = written_out(model);
     for (RunConfig run : runs()) {
       run.batch = 4;
       run.micro_batches = run.mode == Mode::train ? 2 : 1;
@@ -228,7 +216,7 @@ loss:
 
 TEST_CASE("a block on inputs of other shapes, or with other arguments, is not repeated") {
   // The second call of each kind differs from the first: 8 features in and 16 out, then 16 in; then another width.
-  const Model model = read(R"yaml(
+  const Model model = testing::read_spec(R"yaml(
 gpuplan: 1
 name: m
 input: {shape: [8]}

@@ -168,7 +168,7 @@ TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t start, std::in
   Shape out = in;
   out.set(dim, length);
   Strides strides = b.strides(x);
-  strides.set(dim, step * strides[dim]);
+  strides.set(dim, std::min(step, std::max<std::int64_t>(1, in[dim])) * strides[dim]);  // larger ones take one position
   const TensorId y = b.alias(x, out, strides, start * b.strides(x)[dim]);
   if (NodeBuilder node = b.node("SliceBackward0", y, {x})) {
     const Operand all = node.run("aten::slice_backward", Fill{in.elements()}, {}, in, b.dtype(x));

@@ -35,12 +35,12 @@ struct AttributionBounds {
 };
 /// A second or so. A check is one of many.
 constexpr AttributionBounds kBoundsOfDiff{64, 200'000}, kBoundsOfCheck{16, 50'000};
+constexpr std::size_t kMostPairs = 64;
 
 /// `base` and `now`: the amount with none of the changes, and with all. Tries each alone, then those that cannot be
 /// alone with their neighbours and with what has no effect by itself (a variable that another change uses), then what
 /// is left of them two by two: three trials a change and kMostPairs at most. Throws Error for a difference that does
 /// not fit in 64 bits.
-constexpr std::size_t kMostPairs = 64;
 Attribution attribute(std::size_t changes, std::int64_t base, std::int64_t now, const Trial& trial);
 
 }  // namespace gpuplan

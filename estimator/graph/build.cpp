@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "estimator/error.h"
@@ -213,7 +214,8 @@ class Walker {
     const bool in_checkpoint = in_checkpoint_;
     const bool checkpointed = !in_checkpoint && is_checkpointed(node.checkpoint, path);
     const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint, node.reentrant};
-    if (repeats_blocks() && repeat(call)) return repeated_;
+    if (repeats_blocks())
+      if (const std::optional<TensorId> repeated = repeat(call)) return *repeated;
     const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
     const TensorId y = run_block(call, node);
     if (repeats_blocks())
@@ -228,16 +230,16 @@ class Walker {
     return !in_loss_ && !model_.lora && run_.checkpoint.kind != CheckpointConfig::Kind::glob && !inputs_.leaves_out();
   }
 
-  bool repeat(const BlockCall& call) {
+  // What it hands on.
+  std::optional<TensorId> repeat(const BlockCall& call) {
     const RepeatedBlocks::Result* again = blocks_.repeat(call, layers_.looks_around());
-    if (again == nullptr) return false;
+    if (again == nullptr) return std::nullopt;
     for (std::int32_t i = again->casts.first; i < again->casts.second; ++i)
       layers_.know_cast(graph_.autocast_casts[static_cast<std::size_t>(i)]);
     many_ = nullptr;
     if (!again->several.empty())
       many_ = several_.emplace_back(std::make_unique<std::vector<TensorId>>(again->several)).get();
-    repeated_ = again->first;
-    return true;
+    return again->first;
   }
 
   TensorId run_block(const BlockCall& call, const Node& node) {
@@ -367,7 +369,6 @@ class Walker {
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<ConstructionOrder> orders_;
   RepeatedBlocks blocks_{graph_, orders_};
-  TensorId repeated_ = kNone;  // what the block repeated last hands on
   std::int64_t item_ = kNone;
   bool in_checkpoint_ = false, in_loss_ = false;
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several

@@ -36,7 +36,6 @@ class RepeatedBlocks {
                  model_storage = 0, initial_values = 0, checkpoints = 0, casts = 0, orders = 0;
     std::size_t others = 0;  // what a call that can be repeated leaves alone
     std::size_t looks = 0;   // LayerBuilder::looks_around()
-    bool operator==(const Extent&) const = default;
   };
   Extent extent(std::size_t looks) const;
 

@@ -38,7 +38,8 @@ constexpr std::int64_t kResultAllocation = 0;
 
 /// embedding_dense_backward with int64 indices, in PyTorch's order: the sort's buffers come before the result,
 /// kResultAllocation marks it (it has no number), the partial sums come after it; all but the result is freed at the
-/// end. Nothing but the result up to 3072 indices. Nothing depends on the values of the indices.
+/// end. Nothing but the result up to 3072 indices. Nothing depends on the values of the indices. `bag`: of
+/// _embedding_bag_dense_backward, which sorts however few there are.
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
                                           DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag = false);
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
-#include "estimator/parallel/shard_sizes.h"
 #include "estimator/parallel/unused_parameters.h"
 
 namespace gpuplan {
@@ -12,13 +10,12 @@ namespace {
 
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-std::int64_t bytes_of(const Graph& graph, std::span<const std::int32_t> parameters, bool trained, std::int64_t ranks) {
+std::int64_t parameter_bytes(const Graph& graph, bool trained) {
   std::int64_t bytes = 0;
-  for (const std::int32_t p : parameters) {
-    const ParameterTensor& parameter = graph.parameters[index(p)];
-    const Tensor& t = graph.tensor(parameter.tensor);
-    if (trained && !parameter.trainable) continue;
-    bytes += (ranks == 0 ? t.shape.elements() : ranks * padded_shard_elements(t.shape, ranks)) * size_of(t.dtype);
+  for (const ParameterTensor& p : graph.parameters) {
+    if (trained && !p.trainable) continue;
+    const Tensor& t = graph.tensor(p.tensor);
+    bytes += t.shape.elements() * size_of(t.dtype);
   }
   return bytes;
 }
@@ -36,14 +33,6 @@ std::int64_t largest_parameter_type(const Graph& graph) {
   std::int64_t size = 0;
   for (const ParameterTensor& p : graph.parameters) size = std::max(size, size_of(graph.tensor(p.tensor).dtype));
   return size;
-}
-
-std::vector<std::int32_t> those_with_gradient(const Schedule& schedule, std::span<const std::int32_t> parameters) {
-  std::vector<std::int32_t> those;
-  std::ranges::copy_if(parameters, std::back_inserter(those), [&](std::int32_t p) {
-    return std::ranges::find(schedule.with_gradient, p) != schedule.with_gradient.end();
-  });
-  return those;
 }
 
 }  // namespace
@@ -67,9 +56,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
     rows.push_back(row);
   };
-  std::vector<std::int32_t> all(graph.parameters.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
-  const std::int64_t parameters = bytes_of(graph, all, false, 0), gradients = bytes_of(graph, all, true, 0);
+  const std::int64_t parameters = parameter_bytes(graph, false), gradients = parameter_bytes(graph, true);
   std::int64_t buffers = 0;
   for (const TensorId t : graph.model_storage)
     if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
@@ -101,10 +88,10 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     case DataParallel::fsdp: {
       std::int64_t forward = 0, backward = 0, reduced = 0;
       for (const FsdpUnit& unit : units) {
-        const std::int64_t whole = bytes_of(graph, unit.parameters, false, ranks);
+        const std::int64_t whole = gathered_bytes(graph, unit, ranks);
         forward += whole;
         if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
-        reduced += bytes_of(graph, those_with_gradient(schedule, unit.parameters), true, ranks);
+        reduced += reduced_bytes(graph, schedule, unit, ranks);
       }
       add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
       add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);

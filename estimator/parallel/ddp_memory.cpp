@@ -67,9 +67,8 @@ std::vector<GradientBucket> buckets_of_parameters(const Graph& graph, const Sche
   std::vector<std::int32_t> there;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
     if (!graph.parameters[i].trainable) continue;
-    const auto found = std::ranges::find(schedule.with_gradient, static_cast<std::int32_t>(i));
-    there.push_back(found == schedule.with_gradient.end() ? first
-                                                          : steps[index(found - schedule.with_gradient.begin())]);
+    const std::int32_t place = gradient_place(schedule, static_cast<std::int32_t>(i));
+    there.push_back(place == kNone ? first : steps[index(place)]);
   }
   std::vector<GradientBucket> buckets;
   std::size_t from = 0;

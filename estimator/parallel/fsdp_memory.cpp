@@ -70,9 +70,8 @@ class FsdpWriter {
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
       Member member{p, padded_shard_elements(t.shape, ranks_) * size_of(t.dtype), writer_.new_slot(), kNone};
-      const auto found = std::ranges::find(schedule_.with_gradient, p);
-      if (found != schedule_.with_gradient.end())
-        member.gradient = schedule_.gradient_of[index(found - schedule_.with_gradient.begin())];
+      const std::int32_t place = gradient_place(schedule_, p);
+      if (place != kNone) member.gradient = schedule_.gradient_of[index(place)];
       unit.shard_bytes += member.shard_bytes;
       if (member.gradient != kNone) unit.reduced_bytes += member.shard_bytes;
       unit.members.push_back(member);

@@ -5,6 +5,7 @@
 
 #include "estimator/error.h"
 #include "estimator/graph/build.h"
+#include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
 namespace {
@@ -59,7 +60,25 @@ void include(Range& range, std::int32_t step) {
   range.end = step + 1;
 }
 
+std::int64_t padded_bytes(const Graph& graph, std::int32_t parameter, std::int64_t ranks) {
+  const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
+  return ranks * padded_shard_elements(t.shape, ranks) * size_of(t.dtype);
+}
+
 }  // namespace
+
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t p : unit.parameters) bytes += padded_bytes(graph, p, ranks);
+  return bytes;
+}
+
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t p : unit.parameters)
+    if (gradient_place(schedule, p) != kNone) bytes += padded_bytes(graph, p, ranks);
+  return bytes;
+}
 
 std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                  const Graph& graph, const Schedule& schedule, const Strategy& strategy) {

@@ -22,6 +22,11 @@ struct FsdpUnit {
   bool input_has_gradient = true;  // else its gradients are reduced when backward ends
 };
 
+/// What a gather of the unit makes whole, and what is reduced of its gradients: shards padded to one size, of all
+/// ranks.
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks);
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks);
+
 /// The root first, then the units in the order they run. What is wrapped: the blocks of every repeat, or those that
 /// Strategy::unit_glob names. Throws Error, of kind usage, for a glob that no block matches.
 std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,

@@ -62,8 +62,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Stra
     for (const std::int32_t i : parameters_of_rank(elements, ranks, strategy.rank)) {
       const std::int32_t parameter = trained[index(i)];
       owned[index(parameter)] = 1;
-      if (std::ranges::find(schedule.with_gradient, parameter) != schedule.with_gradient.end())
-        s.schedule.with_gradient.push_back(parameter);
+      if (gradient_place(schedule, parameter) != kNone) s.schedule.with_gradient.push_back(parameter);
     }
     for (std::size_t i = 0; i < s.graph.parameters.size(); ++i)
       if (owned[i] == 0) s.graph.parameters[i].trainable = false;

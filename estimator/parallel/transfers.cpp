@@ -1,10 +1,7 @@
 #include "estimator/parallel/transfers.h"
 
-#include <algorithm>
-
 #include "estimator/parallel/communication.h"
 #include "estimator/parallel/data_parallel_memory.h"
-#include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
 namespace {
@@ -65,19 +62,8 @@ class FsdpTransfers {
     return static_cast<std::int32_t>(list_.size()) - 1;
   }
 
-  std::int64_t padded_bytes(const FsdpUnit& unit, bool reduced) const {
-    const std::int64_t ranks = strategy_.ranks();
-    std::int64_t bytes = 0;
-    for (const std::int32_t p : unit.parameters) {
-      if (reduced && std::ranges::find(schedule_.with_gradient, p) == schedule_.with_gradient.end()) continue;
-      const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
-      bytes += ranks * padded_shard_elements(t.shape, ranks) * size_of(t.dtype);
-    }
-    return bytes;
-  }
-
   void gather(std::size_t unit, std::int32_t step, std::string_view row, std::int32_t after_copy) {
-    const std::int64_t bytes = padded_bytes(units_[unit], false);
+    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_.ranks());
     if (bytes == 0) return;
     Transfer send;
     send.step = step;
@@ -116,7 +102,7 @@ class FsdpTransfers {
 
   void backward() {
     const std::size_t last = units_.size() - 1;
-    const bool root_gathers = padded_bytes(units_[0], false) > 0;
+    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.ranks()) > 0;
     if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, kBackwardGathersRow, kNone);
     for (std::size_t u = last; u >= 1; --u) {
       const std::int32_t begin = units_[u].backward.begin;
@@ -137,7 +123,7 @@ class FsdpTransfers {
   // chunk_cat: one kernel.
   void reduce(const FsdpUnit& unit, std::int32_t step) {
     wait_for_reduction(step);
-    const std::int64_t bytes = padded_bytes(unit, true);
+    const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_.ranks());
     if (bytes > 0) reducing_ = add(reduction(step, bytes, 1));
   }
 

@@ -22,9 +22,7 @@ void refuse_unused_parameters(const Graph& graph, const Schedule& schedule, cons
   std::size_t unused = 0;
   std::string first;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (!graph.parameters[i].trainable) continue;
-    if (std::ranges::find(schedule.with_gradient, static_cast<std::int32_t>(i)) != schedule.with_gradient.end())
-      continue;
+    if (!graph.parameters[i].trainable || gradient_place(schedule, static_cast<std::int32_t>(i)) != kNone) continue;
     if (unused++ == 0) first = name_of_parameter(graph, graph.parameters[i]);
   }
   if (unused == 0) return;

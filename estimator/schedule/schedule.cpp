@@ -1,5 +1,6 @@
 #include "estimator/schedule/schedule.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <tuple>
@@ -224,6 +225,12 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   kept.resize(s.buffers.size(), 0);
   find_lifetimes(s, kept);
   return s;
+}
+
+std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter) {
+  const std::vector<std::int32_t>& all = schedule.with_gradient;
+  const auto found = std::ranges::lower_bound(all, parameter);
+  return found != all.end() && *found == parameter ? static_cast<std::int32_t>(found - all.begin()) : kNone;
 }
 
 }  // namespace gpuplan

@@ -39,7 +39,7 @@ struct Schedule {
   /// the step's next output. Without it the outputs come first; what is left of either is done when the step ends.
   std::vector<std::int64_t> scratch;
   std::vector<BufferId> gradients;          // one a trained parameter that got one; alive until the next zero_grad
-  std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters
+  std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters, ascending
   std::vector<BufferId> gradient_of;        // one a member of with_gradient; they may share one
   /// A parameter that its own optimizer steps in backward, as a step runs.
   struct Update {
@@ -68,6 +68,9 @@ constexpr std::int64_t kNextOutput = 0;
 /// in Calls::gradients already.
 Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu, const Schedule* first = nullptr,
                        Calls* calls = nullptr);
+
+/// Which member of with_gradient the parameter is, an index in Graph::parameters; kNone where it gets no gradient.
+std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter);
 
 /// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
 void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);

@@ -28,10 +28,9 @@ void emit_gather(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
   const Value& index = e.in(1);
   if (index.shape.empty()) {
-    const std::optional<double> at = e.number(1);
-    if (!at) e.fail("its position is computed, which no layer takes");
-    const auto position = static_cast<std::int64_t>(*at);
-    return e.layer("Select(" + std::to_string(axis) + ", " + std::to_string(position) + ")");
+    const std::optional<std::int64_t> at = integer_of(index);
+    if (!at) e.fail("its position is no integer that is known, and no layer takes one that is computed");
+    return e.layer("Select(" + std::to_string(axis) + ", " + std::to_string(*at) + ")");
   }
   if (is_embedding(e, axis)) return emit_embedding(e);
   const bool selects = index.shape.size() == 1 && !e.node().call.starts_with("aten.index.");

@@ -135,13 +135,12 @@ struct Taken {
 
 // Positions `start`, `start + step`, ... of `size`, `count` of them.
 Taken taken(std::int64_t axis, std::int64_t start, std::int64_t step, std::int64_t size, std::int64_t count) {
+  if (count == 0) return {axis, 0, 0, 1};
   if (start < 0) start += size;
-  if (step > 0) {
-    start = std::clamp<std::int64_t>(start, 0, size);
-    return {axis, start, std::min(size, start + count * step), step};
-  }
-  start = std::min(start, size - 1);
-  return {axis, start + (count - 1) * step, start + 1, step};
+  start = std::clamp<std::int64_t>(start, 0, size - 1);
+  const std::int64_t last = start + (count - 1) * step;
+  if (step > 0) return {axis, start, step < size - last ? last + step : size, step};
+  return {axis, last, start + 1, step};
 }
 
 std::string sliced(Emission& e, std::string name, const Taken& t) {

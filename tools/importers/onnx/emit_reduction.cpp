@@ -28,10 +28,10 @@ void emit_max_and_index(Emission& e) {
 }
 
 void emit_cumsum(Emission& e) {
-  const std::optional<double> axis = e.number(1);
-  if (!axis) e.fail("its axis is computed");
+  const std::optional<std::int64_t> axis = integer_of(e.in(1));
+  if (!axis) e.fail("its axis is no integer that is known");
   if (e.integer("exclusive", 0) != 0 || e.integer("reverse", 0) != 0) e.fail("no layer sums exclusively or backwards");
-  e.layer("Cumsum(" + std::to_string(e.axis(static_cast<std::int64_t>(*axis), e.shape().size())) + ")");
+  e.layer("Cumsum(" + std::to_string(e.axis(*axis, e.shape().size())) + ")");
 }
 
 void emit_arg(Emission& e) {

@@ -25,8 +25,9 @@ Paddings paddings(const Emission& e, const Windows& w) {
   if (!automatic.starts_with("SAME")) return p;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t size = e.fixed(e.shape()[i + 2], "a padded size");
-    const std::int64_t all = std::max<std::int64_t>(
-        0, (ceil_div(size, w.strides[i]) - 1) * w.strides[i] + w.dilations[i] * (w.kernel[i] - 1) + 1 - size);
+    const std::int64_t last_start = (ceil_div(size, w.strides[i]) - 1) * w.strides[i];
+    const std::int64_t all =
+        std::max<std::int64_t>(0, last_start - size + checked_mul(w.dilations[i], w.kernel[i] - 1) + 1);
     p.before[i] = automatic == "SAME_LOWER" ? all - all / 2 : all / 2;
     p.after[i] = all - p.before[i];
   }

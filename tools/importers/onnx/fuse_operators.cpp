@@ -10,8 +10,8 @@ std::optional<std::int64_t> reduced_axis(Pattern& p, int node) {
   std::optional<std::int64_t> axis;
   if (const NodeView n = p.view(node); n.has_attribute("axes")) {
     if (n.integers("axes").size() == 1) axis = n.integers("axes").front();
-  } else if (const std::optional<double> only = p.number(p.input(node, 1))) {
-    axis = static_cast<std::int64_t>(*only);
+  } else if (const int axes = p.input(node, 1); axes != kNone) {
+    axis = integer_of(p.value(axes));
   }
   return axis && *axis < 0 ? *axis + rank : axis;
 }

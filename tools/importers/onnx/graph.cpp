@@ -44,6 +44,12 @@ void reorder(Graph& graph, const std::vector<int>& order) {
 
 }  // namespace
 
+std::optional<std::int64_t> integer_of(const Value& value) {
+  if (value.kind != ValueKind::constant || !value.content || value.content->real) return std::nullopt;
+  const Extents& all = value.content->integers;
+  return all.size() == 1 && all[0].fixed() ? std::optional(all[0].at[0]) : std::nullopt;
+}
+
 void sort_nodes(Graph& graph) {
   if (in_order(graph)) return;
   std::vector<int> missing(graph.nodes.size(), 0);

@@ -52,6 +52,9 @@ struct Value {
   bool is_buffer = false;  // an initializer that the file says is none of the parameters
 };
 
+/// The integer that a constant of one element is; empty for anything else.
+std::optional<std::int64_t> integer_of(const Value& value);
+
 /// An attribute of a type that no operator which is known has: "a graph".
 struct UnreadAttribute {
   std::string_view type;

@@ -40,7 +40,7 @@ Window window(const Inference& n, std::vector<std::int64_t> kernel) {
 std::int64_t positions(std::int64_t size, const Window& w, std::size_t i, bool ceil, const Inference& n) {
   const std::size_t count = w.kernel.size();
   if (w.automatic.starts_with("SAME")) return ceil_div(size, w.strides[i]);
-  const std::int64_t padded = size + w.pads[i] + w.pads[count + i];
+  const std::int64_t padded = checked_add(size, w.pads[i] + w.pads[count + i]);
   const std::int64_t span = checked_mul(w.dilations[i], w.kernel[i] - 1) + 1;
   if (padded < span)
     n.fail("a window of " + std::to_string(span) + " does not fit " + std::to_string(padded) + " positions");
