@@ -71,6 +71,8 @@ TEST_CASE("--over says what is wrong with a list") {
   CHECK(says(message("batch=1,,2"), "an empty value"));
   CHECK(says(message("batch=1,2,1"), "the value 1 is there twice"));
   CHECK(says(message("batch=1:4,2"), "the value 2 is there twice"));
+  CHECK(says(message("batch=2,02"), "the value 2 is there twice"));
+  CHECK(says(message("gpus=2,02"), "the value 2 is there twice"));
   CHECK(says(message("batch=4:1"), "begins above its end"));
   for (const char* text : {"batch=1:9:0", "batch=1:9:x1", "batch=0:9:x2", "batch=1:9:-1"})
     CHECK(says(message(text), "does not get from its begin to its end"));

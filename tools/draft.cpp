@@ -20,7 +20,7 @@ bool would_lose(const std::string& file, const std::string& text) {
 }  // namespace
 
 void write_draft(const std::string& file, const std::string& text, bool replace) {
-  if (file.empty()) return write_stdout(text);
+  if (file.empty() || file == "-") return write_stdout(text);
   if (!replace && would_lose(file, text))
     throw Error(file + " is there already, with another text", ErrorKind::usage)
         .help("--force replaces it; -o names another file");

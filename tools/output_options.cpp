@@ -129,9 +129,16 @@ Format format_of(const OutputOptions& options) {
   return options.format.empty() ? Format::table : format_named("--format", options.format);
 }
 
+void refuse_standard_output(const std::string& text) {
+  if (text == "-" || text.ends_with(":-"))
+    throw Error("-o " + text + " is standard output, which has the report already", ErrorKind::usage)
+        .help("--format chooses how it is written there");
+}
+
 std::vector<OutputFile> files_of(const OutputOptions& options) {
   std::vector<OutputFile> files;
   for (const std::string& text : options.files) {
+    refuse_standard_output(text);
     files.push_back(output_file(text));
     if (files.back().path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
   }

@@ -32,6 +32,8 @@ void add_layer_options(CLI::App& command, OutputOptions& options);
 Format format_of(const OutputOptions& options);
 /// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE".
 std::vector<OutputFile> files_of(const OutputOptions& options);
+/// Of a -o: throws Error (usage) for "-" and "json:-".
+void refuse_standard_output(const std::string& text);
 /// Before something runs, perhaps for hours, in vain: throws Error (environment) where a file cannot be written.
 void refuse_unwritable(const std::vector<OutputFile>& files);
 LayerTableOptions layer_table_options(const OutputOptions& options, bool unicode);

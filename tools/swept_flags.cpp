@@ -181,7 +181,11 @@ SweptFlag read_swept_flag(const std::string& text) {
       flag.values.emplace_back(value);
     from = comma + 1;
   }
-  std::vector<std::string> sorted = flag.values;
+  std::vector<std::string> sorted;  // 8 and 08 are the same
+  for (const std::string& value : flag.values) {
+    const std::optional<std::int64_t> number = takes_numbers(flag.name) ? integer(value) : std::nullopt;
+    sorted.push_back(number ? std::to_string(*number) : value);
+  }
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
   if (twice != sorted.end()) throw bad_values(text, "the value " + *twice + " is there twice");

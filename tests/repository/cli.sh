@@ -38,6 +38,10 @@ expect 0 '^  Needs .* fits' $model -b 64 --gpu t4
 expect 0 '^  Needs .* fits NVIDIA T4' $model -b 64 --device 'Tesla T4'
 expect 0 '^  Needs .* fits NVIDIA A100-SXM4-80GB' $model -b 64 --gpu a100-80g
 expect 1 'does not fit' zoo:resnet50 -b 64 --gpu '4 GiB'
+expect 2 'a GPU of 0 GiB: a device has more memory' fit zoo:mlp -b 64 --on '0 GiB'
+expect 2 'is standard output, which has the report' $model -b 64 -o json:-
+expect 2 'is standard output, which has the report' $model -b 64 -o -
+expect 0 '^gpuplan: 1' init zoo:mlp -o -
 expect 0 '^  \+ runtime +512 MiB .*assumed' $model -b 64
 expect 0 '^  \+ runtime +300 MiB .*assumed' $model -b 64 --runtime 300MiB
 expect 0 '"context_bytes": 0,' $model -b 64 --runtime '0 B' --format json

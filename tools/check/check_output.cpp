@@ -51,6 +51,7 @@ CheckFormat check_format(const OutputOptions& options) {
 std::vector<CheckFile> check_files(const OutputOptions& options) {
   std::vector<CheckFile> files;
   for (const std::string& text : options.files) {
+    refuse_standard_output(text);
     files.push_back(file_of(text));
     if (files.back().path.empty()) throw Error("-o " + text + ": no file is named", ErrorKind::usage);
   }
