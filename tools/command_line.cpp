@@ -33,12 +33,18 @@ void refuse_misspelt_command(const std::string& word, const std::vector<std::str
   throw Error("no command and no file is called \"" + word + "\"" + did_you_mean(word, names), ErrorKind::usage);
 }
 
-// A variable that a script left unset must not plan something else. An allocator configuration may well be empty.
-void refuse_empty_values(CLI::App& app) {
+// A variable that a script left unset must not plan something else, and in `--batch --opt adam` the batch is missing,
+// which CLI11 would take the next flag for. An allocator configuration may well be empty.
+void refuse_missing_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    for (CLI::Option* option : command->get_options())
-      if (!option->get_positional() && option->get_items_expected_min() > 0 && !option->check_lname("alloc-conf"))
-        option->check([](const std::string& value) { return std::string(value.empty() ? "an empty value" : ""); });
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_positional() || option->get_items_expected_min() == 0) continue;
+      const bool may_be_empty = option->check_lname("alloc-conf");
+      option->check([command, may_be_empty](const std::string& value) {
+        if (value.empty()) return std::string(may_be_empty ? "" : "an empty value");
+        return std::string(value[0] == '-' && command->get_option_no_throw(value) != nullptr ? "a flag" : "");
+      });
+    }
 }
 
 // `gpuplan help plan` is `gpuplan plan --help`.
@@ -220,7 +226,7 @@ int run_command_line(std::vector<std::string> arguments) {
   if (arguments[0] == "help") arguments = with_help_flag(std::move(arguments), names);
   arguments = with_command(std::move(arguments), names);
   add_commands(commands, arguments, app, exit_code);
-  refuse_empty_values(app);
+  refuse_missing_values(app);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);

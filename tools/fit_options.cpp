@@ -81,7 +81,12 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
   add("--wrap", options.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
   add("--network", options.network, "GBPS", "Of an instance, Gbit/s in one direction; else as it is said to have");
   add("--margin", options.margin, "PERCENT", "Part of a GPU's memory that stays free, as in 5% (0%)");
-  add("--max-batch", options.max_batch, "N", "No larger batch than this");
+  command
+      .add_option("--max-batch", options.max_batch,
+                  "The largest batch of each, which is the default; with N none above")
+      ->expected(0, 1)
+      ->type_name("[N]")
+      ->group(question);
   command.add_option("--provider", options.providers, "Rented from this cloud; several with commas")
       ->delimiter(',')
       ->type_name("NAME")

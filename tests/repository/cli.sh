@@ -332,6 +332,11 @@ expect 2 '--host-copy' $model --gpu t4 --host-copy fast
 expect 0 'prices are older than 90 days' fit zoo:resnet50 --opt adam --on t4
 expect 0 '^--batch 152 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q
 expect 0 '^--batch 100 --gpu t4$' fit zoo:resnet50 --opt adam -d t4 -q --max-batch 100
+expect 0 '^--batch 152 --gpu t4$' fit --opt adam -d t4 -q --max-batch zoo:resnet50
+expect 0 'USD/run' fit zoo:resnet50 --opt adam --on t4,l4,a100-40g --max-batch --provider aws --budget 5usd/h \
+  --samples 1.28M --epochs 90
+expect 2 '--batch expects a value: N' zoo:resnet50 --batch --opt adam
+expect 2 '--on expects a value: GPU' fit zoo:resnet50 --on -q
 expect 0 '^--batch [0-9]+ --gpu 22GiB$' fit zoo:resnet50 -d '22 GiB' -q
 expect 0 '✔ fits NVIDIA T4' zoo:resnet50 --opt adam $("$gpuplan" fit zoo:resnet50 --opt adam -d t4 -q)
 expect 0 '^  too small: ' fit zoo:resnet50 --opt adam --batch 200
