@@ -66,15 +66,26 @@ void lower_attention(LayerBuilder& b) {
   const TensorId q = b.input(0);
   const bool masked = b.input_count() == 4 && aten::is_attention_mask(b, b.input(3));
   const TensorId mask = masked ? b.input(3) : kNone;
-  const bool eager = b.run().attention == Attention::eager;
+  const bool eager = b.run().attention == Attention::eager || b.boolean("eager");
+  const double softcap = b.given("softcap") ? b.real("softcap") : 0;
+  if (b.given("softcap") && !(softcap > 0)) b.fail("softcap", "the bound is not positive", "expected None or a bound");
+  if (softcap != 0 && !eager) b.fail("softcap", "no SDPA kernel bounds its scores", "expected eager=True beside it");
   const std::int64_t times = eager || mask != kNone ? groups(b, q, b.input(1)) : 1;
   const TensorId k = repeat_kv(b, b.input(1), times);
   const TensorId v = repeat_kv(b, b.input(2), times);
-  b.output(
-      eager
-          ? aten::eager_attention(
-                b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = aten::EagerSoftmax::fp32})
-          : kernel_attention(b, q, k, v, mask, p));
+  if (eager) {
+    const aten::EagerResult made = aten::eager_attention(b, {.query = q,
+                                                             .key = k,
+                                                             .value = v,
+                                                             .mask = mask,
+                                                             .dropout = p,
+                                                             .softmax = aten::EagerSoftmax::fp32,
+                                                             .softcap = softcap});
+    b.return_beside(made.weights, 1);  // hidden_states, _ = self.self_attn(...) of the decoder's layer
+    b.output(made.output);
+  } else {
+    b.output(kernel_attention(b, q, k, v, mask, p));
+  }
   b.hold({k, v});
 }
 
@@ -99,7 +110,9 @@ const LayerDef kAttention{
         "2 b h s t d multiply-adds. With a mask keys and values are repeated h / g times; the kernel saves q, k, v, "
         "its\n"
         "result, a number a row and the mask in q's type. With --attention eager the weights are saved instead.",
-    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"}},
+    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                   {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"},
+                   {"softcap", ParameterType::real, "None", "eager: scores become softcap tanh(scores / softcap)"}},
     .min_inputs = 3,
     .max_inputs = 4,
     .lower = lower_attention,

@@ -40,14 +40,17 @@ void lower(LayerBuilder& b) {
   TensorId mask = b.input_count() == 4 ? b.input(3) : kNone;
   const bool unmasked = mask != kNone && !aten::is_attention_mask(b, mask);
   if (unmasked) mask = kNone;
-  if (eager(b, softmax))
-    return b.output(aten::eager_attention(b, {.query = q,
-                                              .key = k,
-                                              .value = v,
-                                              .mask = mask,
-                                              .dropout = p,
-                                              .softmax = softmax,
-                                              .scaled = b.boolean("scaled")}));
+  if (eager(b, softmax)) {
+    const aten::EagerResult made = aten::eager_attention(b, {.query = q,
+                                                             .key = k,
+                                                             .value = v,
+                                                             .mask = mask,
+                                                             .dropout = p,
+                                                             .softmax = softmax,
+                                                             .scaled = b.boolean("scaled")});
+    b.return_beside(made.weights, static_cast<int>(b.size("frames")));
+    return b.output(made.output);
+  }
   const TensorId y =
       aten::scaled_dot_product_attention(b, {.query = q,
                                              .key = k,
@@ -69,7 +72,9 @@ const LayerDef kAttention{
                    {"softmax", ParameterType::word, "plain",
                     "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
                    {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
-                   {"scaled", ParameterType::boolean, "True", "eager: the scores are scaled"}},
+                   {"scaled", ParameterType::boolean, "True", "eager: the scores are scaled"},
+                   {"frames", ParameterType::size, "1",
+                    "eager: blocks around its own whose forward names the weights"}},
     .min_inputs = 3,
     .max_inputs = 4,
     .lower = lower,

@@ -114,8 +114,11 @@ void lower_mask(LayerBuilder& b) {
   if (b.shape(embeddings).rank() < 2 || b.shape(positions).rank() != 2)
     b.fail("expects embeddings [batch, tokens, ...] and positions [1 or batch, tokens]");
   const Sizes n{b.shape(embeddings)[0], b.shape(embeddings)[1]};
-  if (b.run().generation.part != Generation::Part::none) return b.output(positions);  // generate() finds nothing masked
-  const bool eager = b.run().attention == Attention::eager;
+  const bool is_generated = b.run().generation.part != Generation::Part::none;
+  if (is_generated && b.boolean("eager"))
+    b.fail("generation with masks of numbers is not planned: --phase of a model whose class has no SDPA");
+  if (is_generated) return b.output(positions);  // generate() finds nothing masked
+  const bool eager = b.run().attention == Attention::eager || b.boolean("eager");
   const bool old = b.before(kTransformers5);
   const bool looks = b.boolean("given_positions") || old;
   const bool packed = (looks && b.boolean("packed")) || old;
@@ -155,7 +158,8 @@ const LayerDef kCausalMask{
     .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"},
                    {"given_positions", ParameterType::boolean, "True",
                     "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
-                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
+                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
+                   {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .indices = true,

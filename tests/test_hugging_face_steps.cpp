@@ -53,7 +53,9 @@ Report planned(const std::string& model, bool infers) {
   run.mode = infers ? Mode::infer : Mode::train;
   run.loop = Loop::function;
   SpecOptions options;
-  const std::shared_ptr<const Source> spec = hugging_face_spec(*read_file_source(kFolder + model + ".json"));
+  const std::shared_ptr<const Source> config = read_file_source(kFolder + model + ".json");
+  if (config->text.find("\"_attn_implementation\": \"eager\"") != std::string::npos) run.attention = Attention::eager;
+  const std::shared_ptr<const Source> spec = hugging_face_spec(*config);
   if (spec->text.find("\n  seq: ") != std::string::npos) options.set.push_back({"seq", 64});
   if (spec->text.find("\n  target: ") != std::string::npos) options.set.push_back({"target", 32});
   static const Gpu h200 = read_gpu(*read_file_source(std::string(GPUPLAN_SOURCE_DIR) + "/configs/gpus/h200.yaml"));

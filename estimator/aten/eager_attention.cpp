@@ -43,7 +43,7 @@ Triangle divided_and_masked(LayerBuilder& b, TensorId weights) {
 
 }  // namespace
 
-TensorId eager_attention(LayerBuilder& b, const EagerAttention& a) {
+EagerResult eager_attention(LayerBuilder& b, const EagerAttention& a) {
   TensorId weights = matmul(b, a.query, transpose(b, a.key, -2, -1));
   TensorId number = kNone;
   if (a.softmax == EagerSoftmax::value && b.before(kTransformers5)) {
@@ -52,13 +52,16 @@ TensorId eager_attention(LayerBuilder& b, const EagerAttention& a) {
   } else if (a.scaled) {
     weights = binary_number(b, Binary::mul, weights, 1 / std::sqrt(static_cast<double>(b.shape(a.query)[-1])));
   }
+  if (a.softcap != 0) {
+    weights = unary(b, binary_number(b, Binary::div, weights, a.softcap), kTanh);
+    weights = binary_number(b, Binary::mul, weights, a.softcap);
+  }
   if (a.mask != kNone) weights = add(b, weights, a.mask);
   weights = dropout(b, probabilities(b, weights, a), a.dropout, b.training());
   const TensorId product = matmul(b, weights, a.value);
   if (number != kNone) b.hold({number});
   const TensorId y = contiguous(b, transpose(b, product, 1, 2));
-  b.hold({weights});
-  return y;
+  return {y, weights};
 }
 
 }  // namespace gpuplan::aten

@@ -19,9 +19,14 @@ struct EagerAttention {
   double dropout = 0;                                  // in training
   EagerSoftmax softmax = EagerSoftmax::plain;
   bool scaled = true;  // the scores are multiplied by a number
+  double softcap = 0;  // then softcap * tanh(scores / softcap), of Gemma 2; 0: not
 };
 
-/// [batch, L, heads, size], contiguous. GPT-2 before transformers 5 divides and masks by tensors of one number.
-TensorId eager_attention(LayerBuilder& b, const EagerAttention& arguments);
+struct EagerResult {
+  TensorId output = kNone, weights = kNone;  // [batch, L, heads, size], contiguous; [batch, heads, L, S]
+};
+
+/// GPT-2 before transformers 5 divides and masks by tensors of one number.
+EagerResult eager_attention(LayerBuilder& b, const EagerAttention& arguments);
 
 }  // namespace gpuplan::aten

@@ -176,7 +176,7 @@ class Walker {
     const EntryInputs::Given given = inputs_.given_to(node, x, scope, World::there, besides);
     const std::string own_path = join(path, node.name);
     const LayerWriter::Written before = layers_.written();
-    const std::size_t kept = kept_.size();
+    const std::size_t kept = kept_.size(), returned = returned_.size();
     const bool within = inputs_.leave_out(true);
     const TensorId there = entry_given(node, own_path, given.all(), scope, frozen);
     inputs_.leave_out(within);
@@ -184,6 +184,7 @@ class Walker {
     blocks_.forget();
     inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
+    returned_.resize(returned);
     if (!node.name.empty()) scope.name(own_path, {y, nullptr, true}, {there, last_many_});
     last_many_ = nullptr;
     return {y, there};
@@ -206,6 +207,10 @@ class Walker {
                Scope&, bool frozen) {
     const std::vector<TensorId>& outputs = layers_.add(call, node, path, inputs, frozen);
     if (outputs.size() > 1) many_ = several_.emplace_back(std::make_unique<std::vector<TensorId>>(outputs)).get();
+    for (const LayerBuilder::Returned& r : layers_.take_returned()) {
+      kept_.push_back(r.tensor);
+      if (r.frames > 0) returned_.push_back(r);
+    }
     return outputs.front();
   }
 
@@ -217,8 +222,9 @@ class Walker {
     if (repeats_blocks())
       if (const std::optional<TensorId> repeated = repeat(call)) return *repeated;
     const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
+    const std::size_t kept = kept_.size();
     const TensorId y = run_block(call, node);
-    if (repeats_blocks())
+    if (repeats_blocks() && kept_.size() == kept)  // else it is to be kept for this block's caller, too
       blocks_.remember(call, begin, layers_.looks_around(), y,
                        many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
     return y;
@@ -248,17 +254,29 @@ class Walker {
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(node, inputs);
     Scope scope(path, inputs);
-    const std::size_t kept_before = kept_.size();
+    const std::size_t kept_before = kept_.size(), returned_before = returned_.size();
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     const std::vector<TensorId>* several = last_many_;
     std::vector<TensorId> held(inputs.begin(), inputs.end());
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
     layers_.frame_returns(held);
+    if (checkpointed) returned_.resize(returned_before);  // it computes them again
+    return_to_caller(returned_before);
     if (checkpointed) end_checkpoint(part, several != nullptr ? std::span<const TensorId>(*several) : std::span(&y, 1));
     order_construction(path, block.order, block.body, before);
     many_ = several;
     return y;
+  }
+
+  // What the block that ends now returns beside its result becomes a variable of its caller.
+  void return_to_caller(std::size_t since) {
+    std::size_t left = since;
+    for (std::size_t i = since; i < returned_.size(); ++i) {
+      kept_.push_back(returned_[i].tensor);
+      if (returned_[i].frames > 1) returned_[left++] = {returned_[i].tensor, returned_[i].frames - 1};
+    }
+    returned_.resize(left);
   }
 
   TensorId run(const Repeat& sequence, const Node& node, const std::string& path, std::span<const TensorId> inputs,
@@ -367,6 +385,7 @@ class Walker {
   EntryInputs inputs_;
   const RunConfig& run_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
+  std::vector<LayerBuilder::Returned> returned_;
   std::vector<ConstructionOrder> orders_;
   RepeatedBlocks blocks_{graph_, orders_};
   std::int64_t item_ = kNone;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "estimator/device/gpu.h"
@@ -252,6 +253,14 @@ class LayerBuilder {
   /// Holds tensors until here, as the names of a function's variables do.
   void hold(std::span<const TensorId> tensors);
   void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }
+  /// What the module's forward returns beside its output: a local variable of it, and of the forward of `frames` blocks
+  /// around its own (`hidden_states, _ = self.self_attn(...)`).
+  struct Returned {
+    TensorId tensor;
+    int frames;
+  };
+  void return_beside(TensorId t, int frames) { returned_.push_back({t, frames}); }
+  std::vector<Returned> take_returned() { return std::exchange(returned_, {}); }
   /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
@@ -321,6 +330,7 @@ class LayerBuilder {
   std::size_t looks_around_ = 0;
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
+  std::vector<Returned> returned_;
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   std::unordered_map<LayerId, TensorId> targets_;      // of losses

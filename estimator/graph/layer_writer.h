@@ -48,6 +48,7 @@ class LayerWriter {
   /// See LayerBuilder.
   std::size_t looks_around() const { return builder_.looks_around(); }
   void know_cast(TensorId cast) { builder_.know_cast(cast); }
+  std::vector<LayerBuilder::Returned> take_returned() { return builder_.take_returned(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
 

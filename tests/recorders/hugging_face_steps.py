@@ -44,6 +44,8 @@ def config_of(name):
     config = transformers.AutoConfig.for_model(values["model_type"]).from_dict(values)
     if hasattr(config, "use_cache"):
         config.use_cache = False
+    if "_attn_implementation" in values:
+        config._attn_implementation = values["_attn_implementation"]
     return values["architectures"][0], config
 
 
@@ -128,6 +130,8 @@ def planned(gpuplan, name, mode):
     command = [gpuplan, str(FOLDER / (name + ".json")), "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
     command += ["--mode", "infer"] if mode == "infer" else ["--opt", "sgd", "--loop", "function"]
     values = json.loads((FOLDER / (name + ".json")).read_text())
+    if "_attn_implementation" in values:
+        command += ["--attention", values["_attn_implementation"]]
     if values["model_type"] not in ("vit", "whisper"):
         command += ["--seq", str(TOKENS)]
     if values["architectures"][0] in ("T5Model", "T5ForConditionalGeneration", "WhisperModel"):

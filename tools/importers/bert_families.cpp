@@ -19,8 +19,8 @@ void set_layers(const Config& config, const StackSizes& s, SpecText& spec) {
   const std::string act = activation_call(config, "hidden_act", "gelu");
   spec.replace("intermediate_act_fn: GELU()", "intermediate_act_fn: " + act);
   const std::string weights = config.share("attention_probs_dropout_prob", "0.1");
-  spec.replace("HuggingFaceAttention(dropout=0.1, causal=False)",
-               "HuggingFaceAttention(dropout=" + weights + ", causal=False)");
+  spec.replace("HuggingFaceAttention(dropout=0.1, causal=False, frames=2)",
+               "HuggingFaceAttention(dropout=" + weights + ", causal=False, frames=2)");
   config.refuse("is_decoder", "its mask is then causal");
 }
 

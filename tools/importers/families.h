@@ -18,6 +18,7 @@ SpecText mixtral_spec(const Config& config);
 SpecText qwen2_spec(const Config& config);
 SpecText qwen3_spec(const Config& config);
 SpecText gemma_spec(const Config& config);
+SpecText gemma2_spec(const Config& config);
 SpecText gemma3_spec(const Config& config);
 SpecText phi_spec(const Config& config);
 SpecText phi3_spec(const Config& config);

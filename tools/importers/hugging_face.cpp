@@ -18,14 +18,23 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"bert", bert_spec},       {"distilbert", distilbert_spec},
-    {"gemma", gemma_spec},     {"gemma3_text", gemma3_spec},
-    {"gpt2", gpt2_spec},       {"llama", llama_spec},
-    {"mistral", mistral_spec}, {"mixtral", mixtral_spec},
-    {"opt", opt_spec},         {"phi", phi_spec},
-    {"phi3", phi3_spec},       {"qwen2", qwen2_spec},
-    {"qwen3", qwen3_spec},     {"roberta", roberta_spec},
-    {"t5", t5_spec},           {"vit", vit_spec},
+    {"bert", bert_spec},
+    {"distilbert", distilbert_spec},
+    {"gemma", gemma_spec},
+    {"gemma2", gemma2_spec},
+    {"gemma3_text", gemma3_spec},
+    {"gpt2", gpt2_spec},
+    {"llama", llama_spec},
+    {"mistral", mistral_spec},
+    {"mixtral", mixtral_spec},
+    {"opt", opt_spec},
+    {"phi", phi_spec},
+    {"phi3", phi3_spec},
+    {"qwen2", qwen2_spec},
+    {"qwen3", qwen3_spec},
+    {"roberta", roberta_spec},
+    {"t5", t5_spec},
+    {"vit", vit_spec},
     {"whisper", whisper_spec},
 };
 

@@ -123,6 +123,34 @@ void set_activation(const Config& config, const Decoder& decoder, std::string_vi
                "act_fn: " + activation_call(config, "hidden_act", decoder.activation));
 }
 
+// Of Gemma 2 and 3.
+void set_gemma_words(const Config& config, const Decoder& decoder, SpecText& spec) {
+  const std::string eps = config.positive("rms_norm_eps", decoder.eps);
+  if (std::strtod(eps.c_str(), nullptr) != 1e-6) spec.replace("GemmaRMSNorm(_)", "GemmaRMSNorm(_, eps=" + eps + ")");
+  set_attention_bias(config.flag("attention_bias", false), spec);
+  spec.replace("act_fn: GELU(approximate=tanh)",
+               "act_fn: " + activation_call(config, "hidden_activation", decoder.activation));
+}
+
+// modeling_gemma2.py: no SDPA kernel bounds its scores (_supports_sdpa is False), so that attention is always eager.
+// null bounds nothing.
+void bound_gemma2(const Config& config, SpecText& spec) {
+  const std::string dropout = config.share("attention_dropout", "0.0");
+  const std::string written = dropout == "0.0" ? "" : "dropout=" + dropout;
+  std::string arguments = written + (written.empty() ? "" : ", ") + "eager=True";
+  if (!config.has_null("attn_logit_softcapping"))
+    arguments += ", softcap=" + config.positive("attn_logit_softcapping", "50.0");
+  spec.replace("GroupedQueryAttention(" + written + ")", "\"GroupedQueryAttention(" + arguments + ")\"");
+  spec.replace("CausalMask(packed=${packed == 1}", "CausalMask(packed=${packed == 1}, eager=True");
+  const std::string head = "tie: model.embed_tokens}\n", untied = "lm_head: Linear(_, $vocabulary, bias=False)\n";
+  const std::string layers = spec.section("layers");
+  for (const std::string& last : {head, untied})
+    if (layers.ends_with(last) && !config.has_null("final_logit_softcapping")) {
+      const std::string bound = config.positive("final_logit_softcapping", "30.0");
+      spec.replace(last, last + "  - Div(" + bound + ")\n  - Tanh()\n  - Scale(" + bound + ")\n");
+    }
+}
+
 }  // namespace
 
 SpecText llama_spec(const Config& config) {
@@ -253,6 +281,29 @@ SpecText qwen3_spec(const Config& config) {
   return spec;
 }
 
+SpecText gemma2_spec(const Config& config) {
+  const Decoder decoder{.prefix = "Gemma2",
+                        .model = "gemma2",
+                        .vocabulary = 256000,
+                        .hidden = 2304,
+                        .inner = 9216,
+                        .layers = 26,
+                        .heads = 8,
+                        .kv_heads = 4,
+                        .head = 256,
+                        .positions = 8192,
+                        .activation = "gelu_pytorch_tanh",
+                        .eps = "1e-6",
+                        .tied = true,
+                        .finds_spans = false,
+                        .windows = set_gemma2_windows};
+  config.refuse("use_bidirectional_attention", "the mask is then another one");
+  SpecText spec = decoder_spec(config, decoder);
+  set_gemma_words(config, decoder, spec);
+  bound_gemma2(config, spec);
+  return spec;
+}
+
 SpecText gemma3_spec(const Config& config) {
   const Decoder decoder{.prefix = "Gemma3Text",
                         .model = "gemma3",
@@ -275,11 +326,7 @@ SpecText gemma3_spec(const Config& config) {
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
     config.refuse(key, "what is bounded so is computed by other operations");
   SpecText spec = decoder_spec(config, decoder);
-  const std::string eps = config.positive("rms_norm_eps", decoder.eps);
-  if (std::strtod(eps.c_str(), nullptr) != 1e-6) spec.replace("GemmaRMSNorm(_)", "GemmaRMSNorm(_, eps=" + eps + ")");
-  set_attention_bias(config.flag("attention_bias", false), spec);
-  spec.replace("act_fn: GELU(approximate=tanh)",
-               "act_fn: " + activation_call(config, "hidden_activation", decoder.activation));
+  set_gemma_words(config, decoder, spec);
   return spec;
 }
 

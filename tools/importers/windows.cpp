@@ -54,6 +54,20 @@ std::string names_of_layers(std::size_t count) {
   return names;
 }
 
+// Beside the mask that there is, one of `window` tokens.
+void add_window_mask(SpecText& spec) {
+  const std::string mask =
+      "      - {name: causal_mask, op: \"CausalMask(packed=${packed == 1})\", from: [embed_tokens, position_ids], "
+      "keep: true}\n";
+  spec.replace(mask, mask +
+                         "      - name: window_mask\n        op: CausalMask(packed=${packed == 1}, "
+                         "sliding_window=$window)\n        from: [embed_tokens, position_ids]\n        keep: true\n");
+}
+
+bool is_mixed(const std::vector<bool>& windowed) {
+  return std::ranges::find(windowed, true) != windowed.end() && std::ranges::find(windowed, false) != windowed.end();
+}
+
 }  // namespace
 
 void set_windows(const Config& config, std::int64_t layers, SpecText& spec) {
@@ -68,12 +82,7 @@ void set_windows(const Config& config, std::int64_t layers, SpecText& spec) {
   if (!windowed.empty()) windowed = windowed_layers(config, std::move(windowed), has_window);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   spec.set("window", config.size("sliding_window", 4096), "sliding_window, of the layers that have one");
-  const std::string mask =
-      "      - {name: causal_mask, op: \"CausalMask(packed=${packed == 1})\", from: [embed_tokens, position_ids], "
-      "keep: true}\n";
-  spec.replace(mask, mask +
-                         "      - name: window_mask\n        op: CausalMask(packed=${packed == 1}, "
-                         "sliding_window=$window)\n        from: [embed_tokens, position_ids]\n        keep: true\n");
+  add_window_mask(spec);
   const std::string given = ", rotary_emb.0, rotary_emb.1, position_ids]";
   if (std::ranges::find(windowed, false) == windowed.end())
     return spec.replace("from: [embed_tokens, causal_mask" + given, "from: [embed_tokens, window_mask" + given);
@@ -88,36 +97,51 @@ void set_windows(const Config& config, std::int64_t layers, SpecText& spec) {
   spec.remove_variable("layers");
 }
 
-void set_gemma3_windows(const Config& config, std::int64_t layers, SpecText& spec) {
+namespace {
+
+// Both masks are made, whether or not a layer reads them. `tables`: of the layers that have a window, where others do
+// not. Every layer but each `every`-th has one.
+std::vector<bool> set_both_masks(const Config& config, std::int64_t layers, std::int64_t every,
+                                 const std::string& block, const std::string& tables, SpecText& spec) {
   if (layers > kMostLayers) throw config.wrong("num_hidden_layers", "\"num_hidden_layers\" is above 1000");
-  const std::int64_t every = config.size("sliding_window_pattern", 6);
+  if (config.has_null("sliding_window"))
+    throw config.wrong("sliding_window",
+                       "\"sliding_window\" is null, and transformers makes a mask of it all the same");
   std::vector<bool> windowed;
   for (std::int64_t i = 0; i < layers; ++i) windowed.push_back((i + 1) % every != 0);
   windowed = windowed_layers(config, std::move(windowed), true);
-  const bool some = std::ranges::find(windowed, true) != windowed.end();
-  const bool all = std::ranges::find(windowed, false) == windowed.end();
-  // Both masks are made, whether or not a layer reads them, and the tables of the kinds that there are.
   spec.set("window", config.size("sliding_window", 4096), "sliding_window, of the layers that have one");
-  const std::string mask =
-      "      - {name: causal_mask, op: \"CausalMask(packed=${packed == 1})\", from: [embed_tokens, position_ids], "
-      "keep: true}\n";
-  spec.replace(mask, mask +
-                         "      - name: window_mask\n        op: CausalMask(packed=${packed == 1}, "
-                         "sliding_window=$window)\n        from: [embed_tokens, position_ids]\n        keep: true\n");
-  const std::string tables = some && !all ? "rotary_emb_local" : "rotary_emb";
-  const std::string given = "        from: [embed_tokens, causal_mask, rotary_emb.0, rotary_emb.1, position_ids]\n";
-  const std::string entry =
-      "      - name: layers\n        block: Gemma3DecoderLayer\n        repeat: $layers\n        loop: true\n" + given;
-  std::string written =
-      entries_of(windowed, "Gemma3DecoderLayer", {"causal_mask", "rotary_emb"}, {"window_mask", tables});
-  if (some && !all)
-    written =
-        "      - {name: rotary_emb_local, op: LlamaRotaryEmbedding($head), from: position_ids, keep: true}\n" + written;
-  spec.replace(entry, written);
+  add_window_mask(spec);
+  const std::string entry = "      - name: layers\n        block: " + block +
+                            "\n        repeat: $layers\n        loop: true\n        from: [embed_tokens, causal_mask, "
+                            "rotary_emb.0, rotary_emb.1, position_ids]\n";
+  const std::string local = is_mixed(windowed) ? tables : "rotary_emb";
+  spec.replace(entry, entries_of(windowed, block, {"causal_mask", "rotary_emb"}, {"window_mask", local}));
+  spec.remove_variable("layers");
+  return windowed;
+}
+
+}  // namespace
+
+void set_gemma2_windows(const Config& config, std::int64_t layers, SpecText& spec) {
+  const auto windowed = set_both_masks(config, layers, 2, "Gemma2DecoderLayer", "rotary_emb", spec);
+  spec.replace("order: [embed_tokens, layers, norm, rotary_emb]",
+               "order: [embed_tokens, " + names_of_layers(windowed.size()) + ", norm, rotary_emb]");
+}
+
+// The tables are of the kinds of layers that there are.
+void set_gemma3_windows(const Config& config, std::int64_t layers, SpecText& spec) {
+  const std::int64_t every = config.size("sliding_window_pattern", 6);
+  const auto windowed = set_both_masks(config, layers, every, "Gemma3DecoderLayer", "rotary_emb_local", spec);
+  const bool mixed = is_mixed(windowed);
+  const std::string first = "      - {name: layers.0,";
+  if (mixed)
+    spec.replace(
+        first,
+        "      - {name: rotary_emb_local, op: LlamaRotaryEmbedding($head), from: position_ids, keep: true}\n" + first);
   spec.replace("order: [embed_tokens, layers, norm, rotary_emb]",
                "order: [embed_tokens, " + names_of_layers(windowed.size()) + ", norm, rotary_emb" +
-                   (some && !all ? ", rotary_emb_local]" : "]"));
-  spec.remove_variable("layers");
+                   (mixed ? ", rotary_emb_local]" : "]"));
 }
 
 }  // namespace gpuplan

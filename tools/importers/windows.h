@@ -13,6 +13,7 @@ void set_windows(const Config& config, std::int64_t layers, SpecText& spec);
 
 /// Gemma 3's: all layers but every sixth have a window and rotary tables of their own, unless layer_types or
 /// sliding_window_pattern says otherwise.
+void set_gemma2_windows(const Config& config, std::int64_t layers, SpecText& spec);
 void set_gemma3_windows(const Config& config, std::int64_t layers, SpecText& spec);
 
 }  // namespace gpuplan
