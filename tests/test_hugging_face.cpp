@@ -189,7 +189,7 @@ TEST_CASE("a mistake in a config.json is answered with its place") {
        "positions that a batch decides on are not modelled for a kind of layers", 1, 69},
       {"{\"model_type\": \"gemma3_text\", \"final_logit_softcapping\": 30.0}",
        "\"final_logit_softcapping\" is not modelled: what is bounded so is computed by other operations", 1, 58},
-      {"{\"model_type\": \"gemma2\", \"sliding_window\": null}", "\"sliding_window\" is null", 1, 43},
+      {"{\"model_type\": \"gemma2\", \"sliding_window\": null}", "\"sliding_window\" is null", 1, 44},
       {"{\"model_type\": \"llama4\"}", "the family \"llama4\" is not modelled: its layers are not those of llama", 1,
        16},
       {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"problem_type\": \"rank\"}",
