@@ -41,13 +41,8 @@ void lower(LayerBuilder& b) {
   const bool unmasked = mask != kNone && !aten::is_attention_mask(b, mask);
   if (unmasked) mask = kNone;
   if (eager(b, softmax)) {
-    const aten::EagerResult made = aten::eager_attention(b, {.query = q,
-                                                             .key = k,
-                                                             .value = v,
-                                                             .mask = mask,
-                                                             .dropout = p,
-                                                             .softmax = softmax,
-                                                             .scaled = b.boolean("scaled")});
+    const aten::EagerResult made =
+        aten::eager_attention(b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = softmax});
     b.return_beside(made.weights, static_cast<int>(b.size("frames")));
     return b.output(made.output);
   }
@@ -72,7 +67,6 @@ const LayerDef kAttention{
                    {"softmax", ParameterType::word, "plain",
                     "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
                    {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
-                   {"scaled", ParameterType::boolean, "True", "eager: the scores are scaled"},
                    {"frames", ParameterType::size, "1",
                     "eager: blocks around its own whose forward names the weights"}},
     .min_inputs = 3,

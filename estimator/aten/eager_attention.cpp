@@ -49,7 +49,7 @@ EagerResult eager_attention(LayerBuilder& b, const EagerAttention& a) {
   if (a.softmax == EagerSoftmax::value && b.before(kTransformers5)) {
     const Triangle t = divided_and_masked(b, weights);
     weights = t.weights, number = t.number;
-  } else if (a.scaled) {
+  } else {  // also by 1.0, of Whisper
     weights = binary_number(b, Binary::mul, weights, 1 / std::sqrt(static_cast<double>(b.shape(a.query)[-1])));
   }
   if (a.softcap != 0) {

@@ -18,8 +18,7 @@ struct EagerAttention {
   TensorId mask = kNone;                               // additive, broadcast to [batch, heads, L, S]
   double dropout = 0;                                  // in training
   EagerSoftmax softmax = EagerSoftmax::plain;
-  bool scaled = true;  // the scores are multiplied by a number
-  double softcap = 0;  // then softcap * tanh(scores / softcap), of Gemma 2; 0: not
+  double softcap = 0;  // the scores become softcap * tanh(scores / softcap), of Gemma 2; 0: not
 };
 
 struct EagerResult {
