@@ -96,16 +96,19 @@ void add_nccl(std::int64_t bytes, RankPlan& planned) {
   peak.device_bytes = checked_add(peak.device_bytes, bytes);
 }
 
+// Frozen parameters are there as the others are, in parts only where those are.
 StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
-  std::vector<Shape> shapes;
+  std::vector<Shape> shapes, frozen;
   std::int64_t elements = 0;
   for (const ParameterTensor& p : graph.parameters) {
-    if (!p.trainable) continue;
-    shapes.push_back(graph.tensor(p.tensor).shape);
-    elements += shapes.back().elements();
+    const Shape& shape = graph.tensor(p.tensor).shape;
+    (p.trainable ? shapes : frozen).push_back(shape);
+    if (p.trainable) elements += shape.elements();
   }
   const std::int64_t size = size_of(run.precision);
-  return state_bytes(shapes, {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, strategy);
+  StateBytes states = state_bytes(shapes, {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, strategy);
+  states.parameters = checked_add(states.parameters, state_bytes(frozen, {size, 0, 0}, strategy).parameters);
+  return states;
 }
 
 std::int64_t allocated_states(const OptimizerWork& work) {

@@ -4,6 +4,7 @@
 // transformers 4.56, models/gpt2/modeling_gpt2.py, GPT2Attention.__init__: `bias`, a triangle of booleans [1, 1, n, n],
 // made of ones by tril, and `masked_bias`, a number.
 
+#include "estimator/aten/embedding.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/graph/layer.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 void lower(LayerBuilder& b) {
   const std::int64_t n = b.size("max_positions");
+  if (b.shape(b.input()).rank() > 1) aten::expect_learned_positions(b, "max_positions", n, b.shape(b.input())[1]);
   if (b.before(kTransformers5)) {
     b.constructor_temporary({n, n}, DType::boolean);
     b.buffer("bias", {1, 1, n, n}, DType::boolean);

@@ -33,6 +33,8 @@ void lower_positions(LayerBuilder& b) {
 void lower_embedding(LayerBuilder& b) {
   if (b.dtype(b.input()) != DType::int64)
     b.fail("expects positions, its input is " + std::string(name_of(b.dtype(b.input()))));
+  const Shape in = b.shape(b.input());
+  if (in.rank() > 0) aten::expect_learned_positions(b, "num_embeddings", b.size("num_embeddings"), in[-1]);
   const std::int64_t rows = b.size("num_embeddings") + kOffset;
   const TensorId weight = b.parameter("weight", {rows, b.size("embedding_dim")});
   const TensorId positions = make(b, "aten::add", {b.input()}, b.shape(b.input()), DType::int64, {kOffset});

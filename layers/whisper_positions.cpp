@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "estimator/aten/embedding.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
@@ -27,6 +28,7 @@ void lower_embedding(LayerBuilder& b) {
     b.fail("expects positions, its input is " + std::string(name_of(b.dtype(b.input()))));
   const Shape in = b.shape(b.input());
   if (in.rank() != 2) b.fail("expects positions [batch, tokens]");
+  aten::expect_learned_positions(b, "num_embeddings", b.size("num_embeddings"), in[1]);
   const std::int64_t features = b.size("embedding_dim");
   const TensorId weight = b.parameter("weight", {b.size("num_embeddings"), features});
   b.output(aten::view(b, aten::index_rows(b, weight, b.input()), {in[0], in[1], features}));

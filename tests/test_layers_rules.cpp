@@ -79,6 +79,14 @@ TEST_CASE("a weight that is an input and one of the layer's own contradict each 
   CHECK(error_of("LayerNorm(8)", {{4, 8}, {4}}).find("expects [8] as its weight") != std::string::npos);
 }
 
+TEST_CASE("a sequence longer than the positions that are learned is refused") {
+  CHECK(error_of("OPTLearnedPositionalEmbedding(16, 4)", {{2, 16}}, DType::int64) == "no error");
+  CHECK(error_of("OPTLearnedPositionalEmbedding(16, 4)", {{2, 17}}, DType::int64).find("17 tokens") !=
+        std::string::npos);
+  CHECK(error_of("WhisperPositionalEmbedding(16, 4)", {{2, 17}}, DType::int64).find("17 tokens") != std::string::npos);
+  CHECK(error_of("CausalBuffers(16)", {{2, 17, 4}}).find("17 tokens") != std::string::npos);
+}
+
 // torch.nn.functional.embedding_bag: indices [N, L], or [indices] with offsets [N].
 TEST_CASE("an EmbeddingBag takes rows of indices, or one row with offsets") {
   CHECK(error_of("EmbeddingBag(10, 4)", {{4, 8}}, DType::int64) == "no error");

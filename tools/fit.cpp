@@ -110,11 +110,21 @@ void try_several(FitReport& report, const auto& fit_of) {
   report.one_is_not_enough = true;
 }
 
+void refuse_samples_of_sizes(const FitQuestion& question, const FitOptions& options) {
+  std::vector<std::string> names = options.on;
+  if (!options.run.gpu.empty()) names.push_back(options.run.gpu);
+  const auto is_size = [](const std::string& name) { return size_in_bytes(name).has_value(); };
+  if (question.samples && !names.empty() && std::ranges::all_of(names, is_size))
+    throw Error("--samples asks how long a run takes, which is not known of " + names.front(), ErrorKind::usage)
+        .help("name a GPU: gpuplan gpus lists them");
+}
+
 Answer make_fit_report(const FitOptions& options) {
   refuse_learned_trace(options.run.model);
   FitReport report;
   report.question = question_of(options);
   const std::vector<Gpu> gpus = gpus_of(options);
+  refuse_samples_of_sizes(report.question, options);
   report.all_gpus = options.all_gpus();
   const std::vector<Gpu> table = report.all_gpus ? gpus : gpu_table();
   std::vector<Instance> instances = load_instances(options.prices, table);
@@ -139,21 +149,24 @@ Answer make_fit_report(const FitOptions& options) {
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
-// The batch that is validated fits all of these; the chosen GPU's come first, at one price each.
+// The batch that is validated fits all of these. The chosen GPU's come first, then the cheaper ones of the others.
 std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chosen) {
   constexpr std::size_t kMost = 8;
   const FitQuestion& question = answer.report.question;
   const std::int64_t batch = batch_of(chosen, question);
-  std::vector<Instance> list;
+  std::vector<Instance> list, others;
   for (const FitRow& row : answer.report.fit.rows) {
     if (row.largest.samples < batch || !row.fits || row.strategy.gpus > 1) continue;
     for (const Instance& i : rentable(row.gpu, question, answer.instances)) {
       const bool enlarged = i.most_gpus && i.gpu_count > 1;  // of what is sold by the GPU, where one is enough
       const bool affordable = !question.most_usd || *price_of(i, question) <= *question.most_usd;
-      if (!enlarged && affordable && sky_rents(i)) list.push_back(i);
+      if (!enlarged && affordable && sky_rents(i)) (row.gpu.name == chosen.gpu.name ? list : others).push_back(i);
     }
   }
-  std::ranges::stable_sort(list, {}, [&](const Instance& i) { return *price_of(i, question); });
+  const auto price = [&](const Instance& i) { return *price_of(i, question); };
+  std::ranges::stable_sort(list, {}, price);
+  std::ranges::stable_sort(others, {}, price);
+  list.insert(list.end(), others.begin(), others.end());
   if (list.size() > kMost) list.resize(kMost);
   return list;
 }
@@ -239,6 +252,8 @@ int run_fit(const FitOptions& options) {
     write_stdout(render(report, format, style));
   else if (chosen)
     write_stdout(arguments_of(report.fit.rows[*chosen], report.question) + "\n");
+  else
+    write_stderr(fit_text(report, terminal_style(options.output, 2), today()));
   return chosen ? 0 : 1;
 }
 

@@ -1,6 +1,7 @@
-// gpuplan import SRC: a model that is not written in YAML, as a spec. gpuplan import --check WEIGHTS MODEL: whether a
+// gpuplan import SRC: a model that is not written in YAML, as a spec. gpuplan import --check WEIGHTS [MODEL]: whether a
 // checkpoint has the parameters that are planned.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "estimator/spec/read.h"
@@ -28,18 +29,24 @@ std::vector<Variable> variables(const ImportOptions& options) {
   return list;
 }
 
+// What is downloaded together lies together.
+std::string model_beside(const std::string& weights) {
+  const std::filesystem::path config = std::filesystem::path(weights).parent_path() / "config.json";
+  if (!exists(config.string()))
+    throw Error("--check expects a model, and there is no config.json beside " + weights, ErrorKind::usage)
+        .help("gpuplan import --check model.safetensors config.json");
+  return config.string();
+}
+
 int run_check(const ImportOptions& options) {
   if (!options.file.empty()) throw Error("--check writes no file: leave out -o, or --check", ErrorKind::usage);
-  if (options.source.empty())
-    throw Error("--check expects a model", ErrorKind::usage)
-        .help("gpuplan import --check model.safetensors config.json");
   RunOptions run;
-  run.model = options.source;
+  run.model = options.source.empty() ? model_beside(options.weights) : options.source;
   run.set = options.set;
   const StoredTensors stored = read_safetensors(options.weights);
   const Model model = load_model(run);
   const WeightCheck check = check_weights(planned_parameters(model), stored);
-  write_stdout(weight_check_text(check, stored, options.weights, options.source));
+  write_stdout(weight_check_text(check, stored, options.weights, run.model));
   return check.equal() ? 0 : 1;
 }
 

@@ -218,6 +218,7 @@ std::vector<SweepRow> SweepPoints::plan_points(std::span<const std::size_t> poin
 
 void SweepPoints::throw_reason(std::size_t point) {
   Group group;
+  group.timed = has_times(options_of(point).run);
   (void)figures_of(point, group);
   throw Error("no point of the sweep can be planned");
 }

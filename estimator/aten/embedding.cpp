@@ -25,4 +25,14 @@ TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
   return y;
 }
 
+void expect_learned_positions(const LayerBuilder& b, std::string_view argument, std::int64_t rows,
+                              std::int64_t tokens) {
+  const Generation& g = b.run().generation;
+  const std::int64_t last =
+      g.part == Generation::Part::none ? tokens : g.tokens() - 1;  // what is made last is not read
+  if (last > rows)
+    b.fail(argument, "a sequence of " + std::to_string(last) + " tokens has no position for all of them",
+           std::to_string(rows) + " are learned: a shorter --seq will do");
+}
+
 }  // namespace gpuplan::aten

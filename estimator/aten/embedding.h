@@ -10,4 +10,8 @@ namespace gpuplan::aten {
 /// gradient of the table is dense.
 TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices);
 
+/// Throws Error, at the argument, where a sequence of `tokens`, or what a generation makes of it, is longer than the
+/// `rows` positions that a model learned: looking one up beyond them is an IndexError of PyTorch's.
+void expect_learned_positions(const LayerBuilder& b, std::string_view argument, std::int64_t rows, std::int64_t tokens);
+
 }  // namespace gpuplan::aten

@@ -12,8 +12,8 @@ namespace gpuplan {
 /// for loops that are not planned with several GPUs.
 RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
 
-/// What the optimizer of the rank steps: the parameters it owns, or its shards. With ZeRO-2 and 3, whose optimizer is
-/// not PyTorch's, all of them.
+/// What the optimizer of the rank steps: the parameters it owns, or its shards. ZeRO-2 and 3
+/// step a part of a flat tensor (stage_1_and_2.py, stage3.py), of about as many elements as the shards.
 struct SteppedShare {
   Graph graph;
   Schedule schedule;  // only what optimizer_work and step_update read

@@ -24,7 +24,8 @@ class Screen : public StyledScreen {
     if (r_.gpu) out += dot() + r_.gpu->title;
     return out + "\n  tensor " + format_count(s.tensor) + dot() + "pipeline " + format_count(s.pipeline) + dot() +
            "data " + format_count(s.ranks()) + " of " + format_count(s.gpus) + " GPUs" + dot() + format_count(parts) +
-           " micro-batches, idle " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts)) + " % of computing\n\n";
+           " micro-batches, idle " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts + s.pipeline - 1)) +
+           " % of the time\n\n";
   }
 
   std::string verdict_block() const {

@@ -175,6 +175,8 @@ expect 0 '2 of 2 parameters of .* are there' import --check "$work/m.safetensors
 expect 1 'extra +fc.weight \[4, 3\]' import --check "$work/m.safetensors" $model
 expect 3 'is a file of safetensors' plan "$work/m.safetensors"
 expect 2 'expects a model' import --check "$work/m.safetensors"
+mkdir "$work/downloaded" && cp $hub/gpt2.json "$work/downloaded/config.json" && cp "$work/m.safetensors" "$work/downloaded/"
+expect 1 'extra +fc.weight' import --check "$work/downloaded/m.safetensors"
 printf '\0\0\0\0\0\0\0\200{"' >"$work/huge.safetensors"
 expect 3 'its header claims 9223372036854775808 bytes' import --check "$work/huge.safetensors" "$work/fc.yaml"
 
@@ -336,7 +338,10 @@ expect 0 '^--batch 152 --gpu t4$' fit --opt adam -d t4 -q --max-batch zoo:resnet
 expect 0 'USD/run' fit zoo:resnet50 --opt adam --on t4,l4,a100-40g --max-batch --provider aws --budget 5usd/h \
   --samples 1.28M --epochs 90
 expect 2 '--batch expects a value: N' zoo:resnet50 --batch --opt adam
+expect 3 'has no bf16 arithmetic' sweep zoo:mlp --over batch=8,16 --precision bf16 --strict --gpu t4
 expect 2 '--on expects a value: GPU' fit zoo:resnet50 --on -q
+"$gpuplan" fit zoo:llama3_70b --on t4 -q 2>&1 >/dev/null | grep 'GiB more than NVIDIA T4 has' >/dev/null || fail 'fit -q says nothing'
+expect 2 'which is not known of 22 GiB' fit zoo:resnet50 --gpu '22 GiB' --samples 1M
 expect 0 '^--batch [0-9]+ --gpu 22GiB$' fit zoo:resnet50 -d '22 GiB' -q
 expect 0 '✔ fits NVIDIA T4' zoo:resnet50 --opt adam $("$gpuplan" fit zoo:resnet50 --opt adam -d t4 -q)
 expect 0 '^  too small: ' fit zoo:resnet50 --opt adam --batch 200
