@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -223,4 +224,21 @@ TEST_CASE("experts that are not whole stay as they are stored") {
   CHECK_EQ(read_by_present_names(stored).tensors.size(), 2);
   stored.tensors[1].name = "m.mlp.experts.1.w2.weight";
   CHECK_EQ(read_by_present_names(stored).tensors.size(), 3);
+}
+
+// What transformers 5.23 saves of ViTForImageClassification, BertForMaskedLM and RobertaForMaskedLM, and what the
+// parameters of these classes are called.
+TEST_CASE("names that are saved and not today's have today's among their others") {
+  const auto has = [](const std::string& stored, const std::string& name) {
+    return std::ranges::count(other_names(stored), name) == 1;
+  };
+  const std::string was = "vit.encoder.layer.0.", is = "vit.layers.0.";
+  CHECK(has(was + "attention.attention.query.weight", is + "attention.q_proj.weight"));
+  CHECK(has(was + "attention.output.dense.bias", is + "attention.o_proj.bias"));
+  CHECK(has(was + "intermediate.dense.weight", is + "mlp.fc1.weight"));
+  CHECK(has(was + "output.dense.weight", is + "mlp.fc2.weight"));
+  CHECK(has(was + "layernorm_before.bias", is + "layernorm_before.bias"));
+  CHECK(has("cls.predictions.bias", "cls.predictions.decoder.bias"));
+  CHECK(has("lm_head.decoder.bias", "lm_head.bias"));
+  CHECK(other_names("model.norm.weight").empty());
 }

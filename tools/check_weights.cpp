@@ -48,14 +48,21 @@ using Open = std::unordered_map<std::string, const PlannedParameter*>;
 constexpr std::string_view kBasePrefixes[] = {"bert.", "distilbert.", "model.", "roberta.", "transformer.", "vit."};
 
 // A tensor's name as it is planned: with a prefix that the checkpoint leaves out, or without one that only a model with
-// a head has.
-std::string planned_name(const std::string& stored, const std::set<std::string>& prefixes, const Open& open) {
+// a head has; "" where nothing is called so.
+std::string name_among(const std::string& stored, const std::set<std::string>& prefixes, const Open& open) {
   if (open.contains(stored)) return stored;
   for (const std::string& prefix : prefixes)
     if (open.contains(prefix + stored)) return prefix + stored;
   for (const std::string_view prefix : kBasePrefixes)
     if (stored.starts_with(prefix) && open.contains(stored.substr(prefix.size()))) return stored.substr(prefix.size());
-  return stored;
+  return "";
+}
+
+std::string planned_name(const std::string& stored, const std::set<std::string>& prefixes, const Open& open) {
+  std::string name = name_among(stored, prefixes, open);
+  for (const std::string& other : other_names(stored))
+    if (name.empty()) name = name_among(other, prefixes, open);
+  return name.empty() ? stored : name;
 }
 
 std::string lines(const std::string& label, const std::vector<std::string>& list) {

@@ -81,6 +81,30 @@ void add_fused(const std::string& name, const Experts& experts, StoredTensors& r
 
 }  // namespace
 
+std::vector<std::string> other_names(const std::string& stored) {
+  struct Renamed {
+    std::string_view from, to;
+  };
+  constexpr Renamed kOfVit[] = {{"encoder.layer.", "layers."},
+                                {"attention.attention.query.", "attention.q_proj."},
+                                {"attention.attention.key.", "attention.k_proj."},
+                                {"attention.attention.value.", "attention.v_proj."},
+                                {"attention.output.dense.", "attention.o_proj."},
+                                {"intermediate.dense.", "mlp.fc1."},
+                                {"output.dense.", "mlp.fc2."}};
+  std::string of_vit = stored;
+  for (const auto& [from, to] : kOfVit)
+    if (const std::size_t at = of_vit.find(from); at != std::string::npos) of_vit.replace(at, from.size(), to);
+  std::string of_decoder = stored, of_head = stored;
+  for (const std::string head : {"cls.predictions", "lm_head"}) {
+    replace_end(of_decoder, head + ".bias", head + ".decoder.bias");
+    replace_end(of_head, head + ".decoder.bias", head + ".bias");
+  }
+  std::vector<std::string> names = {of_vit, of_decoder, of_head};
+  std::erase(names, stored);
+  return names;
+}
+
 StoredTensors read_by_present_names(const StoredTensors& stored) {
   std::vector<StoredTensor> named;
   for (const StoredTensor& tensor : stored.tensors) {

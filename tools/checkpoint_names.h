@@ -14,4 +14,10 @@ namespace gpuplan {
 /// Experts that do not make a whole, with equal shapes and none missing, stay as they are.
 StoredTensors read_by_present_names(const StoredTensors& stored);
 
+/// Other names that transformers reads a tensor by, where nothing is called as it is stored:
+/// - ViT's layers as they were before transformers 5 and are still saved (conversion_mapping.py, "vit"):
+///   encoder.layer.0.attention.attention.query is layers.0.attention.q_proj;
+/// - the bias of a masked language model's head, which is its decoder's (tie_weights).
+std::vector<std::string> other_names(const std::string& stored);
+
 }  // namespace gpuplan

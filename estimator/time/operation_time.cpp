@@ -34,13 +34,19 @@ struct ComputeSeconds {
     if (c.groups > 1 && c.groups == c.c) return depthwise();
     ProductRate rate = product_rate(c.dtype, true, on);
     if (is_half(c.dtype) && c.c / c.groups % kTensorCoreChannels != 0) rate = {on.peaks.fp32, false};
+    double seconds = with(rate, c);
+    // cudnn.allow_tf32 allows: cuDNN's heuristics take the kernel in fp32 where that is the faster one.
+    if (c.dtype == DType::fp32 && rate.tensor_cores) seconds = std::min(seconds, with({on.peaks.fp32, false}, c));
+    return seconds * measured_share(c, on);
+  }
+  double with(const ProductRate& rate, const Convolution& c) const {
     const bool winograd =
         c.dtype == DType::fp32 && c.r == 3 && c.s == 3 && c.stride_h == 1 && c.stride_w == 1 && !rate.tensor_cores;
     const double seconds = product_seconds(implicit_product(c), units(rate), share(c.pass), on.model);
     const bool converts = rate.tensor_cores && !c.channels_last;
     const double converting =
         converts ? on.model.layout_passes * static_cast<double>(work.bytes) / achieved_bandwidth(work.bytes, on) : 0;
-    return (seconds / (winograd ? on.model.winograd : 1) + converting) * measured_share(c, on);
+    return seconds / (winograd ? on.model.winograd : 1) + converting;
   }
   double operator()(const Scripted& s) const {
     const ProductRate rate = product_rate(work.dtype, work.tf32, on);
