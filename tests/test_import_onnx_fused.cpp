@@ -227,3 +227,18 @@ TEST_CASE("one-hot rows are zeros with a one") {
   attribute(*model.mutable_graph()->mutable_node(0), "axis").set_i(0);
   CHECK(contains(refusal(model), "its classes are not the last dimension"));
 }
+
+TEST_CASE("one-hot rows of known classes are known, as the repeats of repeat_interleave are written") {
+  // 4 values, the second of which, -3, is 3: [batch, 1, 1, 8] repeated as [batch, 3, 1, 8].
+  onnx::ModelProto model = small_model();
+  add_integers(model, "values", {1, 3});
+  add_integers(model, "depth", {4});
+  add_integers(model, "one", {-3});
+  add_integers(model, "sizes", {0, 1, 1, 8});
+  add_integers(model, "flat", {4});
+  add_node(model, "Reshape", {"x", "sizes"}, "a");
+  add_node(model, "OneHot", {"one", "depth", "values"}, "rows");
+  add_node(model, "Reshape", {"rows", "flat"}, "repeats");
+  add_node(model, "Tile", {"a", "repeats"}, "y");
+  CHECK(contains(spec_of(model.SerializeAsString()), "Repeat(1, 3, 1, 1)"));
+}

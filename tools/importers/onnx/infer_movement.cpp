@@ -246,13 +246,34 @@ void infer_resize(Inference& n) {
   n.out(std::move(out));
 }
 
+// Known classes as the two values: torch.onnx's older exporter writes the repeats of repeat_interleave so.
+std::optional<Content> one_hot(const Value& index, const Value& values, const Extents& shape, std::size_t axis) {
+  if (!index.content || index.content->real || !values.content || values.content->size() != 2 || !is_small(shape) ||
+      !is_small(index.shape))
+    return std::nullopt;
+  const Runs r = runs_of(shape, axis);
+  std::vector<std::size_t> places;
+  for (std::size_t b = 0; b < r.before; ++b)
+    for (std::size_t c = 0; c < r.size; ++c)
+      for (std::size_t i = 0; i < r.behind; ++i) {
+        const Extent& at = index.content->integers[b * r.behind + i];
+        const auto classes = static_cast<std::int64_t>(r.size);
+        if (!at.fixed()) return std::nullopt;
+        places.push_back((at.at[0] < 0 && at.at[0] >= -classes ? at.at[0] + classes : at.at[0]) ==
+                         static_cast<std::int64_t>(c));
+      }
+  return pick(values.content, places);
+}
+
 // The new dimension is as long as there are classes.
 void infer_one_hot(Inference& n) {
   const Extents& depth = n.content(1, "its classes");
   if (depth.size() != 1 || !depth[0].fixed()) n.fail("its classes are no one number");
   Extents shape = n.shape();
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(n.axis(n.integer("axis", -1), shape.size() + 1)), depth[0]);
-  n.out(0, std::move(shape), n.in(2).type);
+  const std::size_t axis = n.axis(n.integer("axis", -1), shape.size() + 1);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), depth[0]);
+  std::optional<Content> content = one_hot(n.in(0), n.in(2), shape, axis);
+  n.out(0, std::move(shape), n.in(2).type, std::move(content));
 }
 
 }  // namespace
