@@ -39,11 +39,13 @@ elif ! "$python" -c 'import onnx, onnxscript, torchvision, transformers' 2>/dev/
 elif [ "${GPUPLAN_TORCH:-small}" = all ]; then
   check --exporter dynamo torchvision segmentation backbone hf timm
   check --exporter script torchvision segmentation backbone hf
+  check --exporter folded hf
   ran=1
 else
   "$python" tests/recorders/onnx_models.py check "$gpuplan" branches resnet18_dynamo vit_dynamo || status=1
   check --exporter dynamo hf:bert hf:llama hf:gpt2 torchvision:mobilenet_v3_small
   check --exporter script hf:t5 hf:roberta torchvision:swin_v2_t
+  check --exporter folded hf:t5 hf:roberta
   ran=1
 fi
 [ "$ran" = 1 ] || exit 77

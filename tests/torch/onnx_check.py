@@ -6,13 +6,13 @@
 
 MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, hf:NAME, or `torchvision`,
 `segmentation`, ... for all of that kind. NAME: dynamo, the exporter of torch.export (the default); script, the older one
-without constant folding; folded, that one as it is by default, which counts computed tables and turned copies of tied
-weights. The weights are random numbers, in eval mode; the batch is dynamic where the exporter can. Multiply-adds of a forward are those of torch.utils.flop_counter on the meta device;
+without constant folding; folded, that one as it is by default. The weights are random numbers, in eval mode; the batch
+is dynamic where the exporter can. Multiply-adds of a forward are those of torch.utils.flop_counter on the meta device;
 parameters are those that the forward reads, less what the exporters fold: a batch norm behind a convolution goes into its
-weight and bias, and small tables into what is computed of them. What torch.onnx does not export is no failure. --results keeps a file for each model, so that a run that
-was stopped goes on where it was; --again repeats those that failed, with the file of
-then, whose weights are taken out. A model that takes longer than --limit seconds is left out. Needs onnx, and onnxscript for dynamo. Exits with 1
-where a model differs or is not imported.
+weight and bias, and small tables into what is computed of them. What torch.onnx does not export is no failure. --results
+keeps a file for each model, so that a run that was stopped goes on where it was; --again repeats those that failed, with
+the file of then, whose weights are taken out. A model that takes longer than --limit seconds is left out. Needs onnx, and
+onnxscript for dynamo. Exits with 1 where a model differs or is not imported.
 """
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ std::string wish_of(const Emission& e, std::initializer_list<std::size_t> weight
   const auto of_weight = [&](std::size_t i) {
     return e.has(i) && e.in(i).initializer != kNone ? module_of_weight(e.graph().value(e.in(i).initializer).name) : "";
   };
+  const std::string own = module_of_node(e.node());
   // A tied weight is called by another module.
-  if (const std::size_t weight = weights.size() > 0 ? *weights.begin() : 0;
-      !e.node().module.empty() && e.has(weight) && e.in(weight).initializer != e.value(weight))
-    return module_of_node(e.node());
+  if (const std::size_t weight = weights.size() > 0 ? *weights.begin() : 0; !own.empty() && e.has(weight))
+    if ((!e.node().module.empty() && e.in(weight).initializer != e.value(weight)) || e.is_tied(weight)) return own;
   if (weights.size() > 0)
     if (std::string module = of_weight(*weights.begin()); !module.empty()) return module;
-  if (std::string module = module_of_node(e.node()); !module.empty()) return module;
+  if (!own.empty()) return own;
   for (const std::size_t i : weights)
     if (std::string module = of_weight(i); !module.empty()) return module;
   return e.wish();

@@ -7,21 +7,18 @@ namespace {
 void emit_embedding(Emission& e) {
   const Extents& table = e.shape(0);
   // Tied weights are called by one of their modules.
-  const std::string module =
-      e.node().module.empty() ? module_of_weight(e.graph().value(e.in(0).initializer).name) : module_of_node(e.node());
+  std::string module = module_of_weight(e.graph().value(e.in(0).initializer).name);
+  if (const std::string own = module_of_node(e.node()); !own.empty() && (!e.node().module.empty() || e.is_tied(0)))
+    module = own;
   const std::string from = e.input(1);
   e.give(e.writer().add_with_weight(e.value(0), module.empty() ? e.wish() : module,
                                     "Embedding(" + to_string(table[0]) + ", " + to_string(table[1]) + ")", {from}));
 }
 
-// nn.Embedding's table is called weight; other parameters are indexed by code, as tables of relative positions are.
-// The newer exporter notes which call it was.
 bool is_embedding(const Emission& e, std::size_t axis) {
   const Value& table = e.in(0);
   if (table.kind != ValueKind::weight || table.shape.size() != 2 || axis != 0) return false;
-  if (!e.node().call.empty()) return e.node().call.starts_with("aten.embedding");
-  const std::string& name = e.graph().value(table.initializer).name;
-  return is_generated(name) || name.ends_with("weight");
+  return is_embedding_table(e.node(), e.graph().value(table.initializer));
 }
 
 void emit_gather(Emission& e) {

@@ -78,6 +78,11 @@ bool is_generated(std::string_view name) {
          name.find("_output_") != std::string_view::npos;
 }
 
+bool is_embedding_table(const Node& gather, const Value& table) {
+  if (!gather.call.empty()) return gather.call.starts_with("aten.embedding");
+  return is_generated(table.name) || table.name.ends_with("weight");
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, kMaxShown)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;

@@ -13,6 +13,7 @@
 #include "estimator/dtype.h"
 #include "estimator/spec/model.h"
 #include "tools/importers/onnx/extent.h"
+#include "tools/importers/onnx/stored_data.h"
 
 namespace gpuplan::onnx_import {
 
@@ -85,6 +86,14 @@ struct Node {
   bool is_choice = false;             // an If: its condition, and its result in each branch
 };
 
+/// A weight by a made-up name of the sizes of an embedding's, turned (turned_copies.h).
+struct TurnedCopy {
+  enum class Found : std::uint8_t { unknown, different, equal };
+  Found found = Found::unknown;
+  int table = kNone;          // the embedding's weight
+  std::int64_t compared = 0;  // elements
+};
+
 struct Graph {
   std::string file;
   std::string name;
@@ -98,6 +107,8 @@ struct Graph {
   std::vector<int> outputs;
   std::map<std::string, int, std::less<>> parameters;  // by the name in operands: initializers that the exporter noted
   std::vector<Variable> dimensions;                    // the dynamic ones that were given a value
+  std::map<int, StoredData> stored;                    // of initializers that are matrices of floating point
+  std::map<int, TurnedCopy> turned;                    // by the initializer that is the copy
 
   Value& value(int i) { return values[static_cast<std::size_t>(i)]; }
   const Value& value(int i) const { return values[static_cast<std::size_t>(i)]; }
@@ -110,6 +121,10 @@ struct Graph {
 /// True of a name that an exporter made up ("onnx::MatMul_123", "/encoder/Constant_output_0", "val_7"), which says
 /// nothing about the model.
 bool is_generated(std::string_view name);
+
+/// True where a Gather reads nn.Embedding's table, which is called weight. Other parameters are indexed by code, as
+/// tables of relative positions are. The newer exporter notes which call it was.
+bool is_embedding_table(const Node& gather, const Value& table);
 
 /// "node /layer1/conv (Conv)", for messages; control characters are left out.
 std::string describe(const Node& node);

@@ -9,6 +9,7 @@
 #include "tools/importers/onnx/quantized.h"
 #include "tools/importers/onnx/spec_writer.h"
 #include "tools/importers/onnx/strip.h"
+#include "tools/importers/onnx/turned_copies.h"
 
 namespace gpuplan {
 
@@ -17,6 +18,7 @@ std::string import_onnx(const std::string& path, std::vector<Variable>& set, con
   onnx_import::Graph graph = onnx_import::read_graph(onnx_import::read_without_weights(path, name), name, set);
   onnx_import::drop_quantization(graph);
   onnx_import::decompose(graph);
+  onnx_import::tie_turned_copies(graph, path);
   onnx_import::infer(graph);
   onnx_import::fuse(graph);
   const auto is_used = [&](const Variable& v) {

@@ -110,6 +110,9 @@ class Reader {
     if (kind.empty() && notes_.empty() && made_up) return;
     if (kind.empty() && !notes_.empty()) without_note_.push_back(index);
     v.kind = ValueKind::weight;
+    if (v.shape.size() != 2) return;
+    const std::int64_t bytes = product(v.shape).at[0] * size_of(v.type);  // checked by tensor()
+    if (std::optional<StoredData> data = stored_data(t, bytes)) graph_.stored.emplace(index, std::move(*data));
   }
 
   // Buffers of floating point that modelling code registers; nothing in the file tells them from parameters.

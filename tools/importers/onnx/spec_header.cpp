@@ -6,9 +6,9 @@
 
 namespace gpuplan::onnx_import {
 
-// A matrix that the exporter turned and named anew, of an embedding's sizes: a head that may be tied, to the first such
-// embedding. Whether its numbers are the same is not looked at.
-std::string SpecWriter::untied_note() const {
+// Matrices that the exporter turned and named anew, of an embedding's sizes: heads that are tied, by their elements,
+// and those that may be, whose elements are not known.
+std::string SpecWriter::tied_notes() const {
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> embeddings;  // by the sizes of such a head
   for (const int table : embeddings_) {
     const Extents& sizes = graph_.value(table).shape;
@@ -16,14 +16,26 @@ std::string SpecWriter::untied_note() const {
       embeddings.try_emplace({sizes[1].at[0], sizes[0].at[0]}, layer_of_.at(table));
   }
   std::string text;
+  for (const auto& [copy, of] : graph_.turned)
+    if (of.found == TurnedCopy::Found::equal) {
+      const Extents& sizes = graph_.value(copy).shape;
+      const bool all = product(sizes) == Extent(of.compared);
+      text += "# tied: " + printable(graph_.value(copy).name) + " " + to_string(sizes) + " is the transpose of " +
+              printable(graph_.value(of.table).name) + " and counted once: " + (all ? "all " : "") +
+              std::to_string(of.compared) + (all ? " elements" : " elements, spread over both,") + " are equal.\n";
+    }
   for (const auto& [turned, head] : layer_of_) {
     const Value& weight = graph_.value(turned);
+    const auto compared = graph_.turned.find(turned);
+    if (compared != graph_.turned.end() && compared->second.found == TurnedCopy::Found::different) continue;
     if (weight.shape.size() != 2 || !is_generated(weight.name)) continue;
     const auto embedding = embeddings.find({weight.shape[0].at[0], weight.shape[1].at[0]});
     if (embedding == embeddings.end()) continue;
     text += "# " + head + " has a weight of the sizes of " + embedding->second +
-            "'s, turned. If they are one weight in PyTorch, parameters count it\n"
-            "# twice: torch.onnx's older exporter keeps one with do_constant_folding=False.\n";
+            "'s, turned. If they are one weight in PyTorch,\n"
+            "# parameters count it twice: the elements that would tell are not there. torch.onnx's older exporter "
+            "keeps one\n"
+            "# with do_constant_folding=False.\n";
   }
   return text;
 }
@@ -44,7 +56,7 @@ std::string SpecWriter::comment() const {
   for (const Variable& v : graph_.dimensions)
     text += "# Sizes are for " + printable(v.name) + " = " + std::to_string(v.value) +
             "; another one needs an import with --set " + printable(v.name) + "=N.\n";
-  return text + untied_note();
+  return text + tied_notes();
 }
 
 std::string SpecWriter::header() {

@@ -42,6 +42,8 @@ class SpecWriter {
   /// As add(), of a layer whose weight is this value; one that has been used before is tied.
   std::string add_with_weight(int weight, std::string_view wish, const std::string& call,
                               const std::vector<std::string>& from);
+  /// True where a layer has this initializer as its weight.
+  bool has_layer_of(int initializer) const { return layer_of_.contains(initializer); }
   /// What an entry for the node is best called.
   std::string wish(const Node& node) const { return modules_.name_of(graph_, node); }
   /// The value is this entry's result.
@@ -60,7 +62,7 @@ class SpecWriter {
   std::string constant(int value);
   std::string weight(int value);
   std::string comment() const;
-  std::string untied_note() const;
+  std::string tied_notes() const;
   std::string header();
   std::string entry_text(const Entry& entry, const std::string& before) const;
 
@@ -87,6 +89,8 @@ class Emission : public Inference {
   std::string input(std::size_t i);
   const Value& result(std::size_t i = 0) const { return graph().value(node().outputs[i]); }
   std::string wish() const { return writer_.wish(node()); }
+  /// True of a weight that an entry has already.
+  bool is_tied(std::size_t i) const { return writer_.has_layer_of(in(i).initializer); }
   /// The number that a constant of one element is; empty for anything else.
   std::optional<double> number(std::size_t i) const;
   /// An entry of one input and one result.

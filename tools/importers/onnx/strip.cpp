@@ -65,7 +65,9 @@ constexpr std::array<Field, 13> kAttribute = {{{1},
                                                {11, Message::graph},
                                                {20},
                                                {21}}};
-constexpr std::array<Field, 11> kTensor = {{{1}, {2}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {14}}};
+constexpr std::array<Field, 12> kTensor = {{{1}, {2}, {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {13}, {14}}};
+constexpr std::uint32_t kTensorRaw = 9;
+constexpr std::uint32_t kTensorDocumentation = 12;
 constexpr std::array<Field, 7> kFunction = {{{1}, {4}, {5}, {7, Message::node}, {9}, {10}, {11, Message::attribute}}};
 constexpr std::uint32_t kFunctionNode = 7;
 constexpr std::uint32_t kFunctionDefault = 11;
@@ -132,6 +134,7 @@ class Stripper {
   // The fields of one message, to the limit that is pushed.
   void message(Message kind, std::string& out, int depth) {
     std::string notes;
+    raw_.clear();
     if (++messages_ > kMaxMessages)
       throw Error(name_ + ": more than " + std::to_string(kMaxMessages) + " nodes, attributes and tensors");
     if (depth > kMaxDepth) broken("messages nested deeper than " + std::to_string(kMaxDepth) + " levels");
@@ -153,6 +156,7 @@ class Stripper {
     }
     if (!in_.ConsumedEntireMessage()) broken("a field that does not end");
     if (kind == Message::known_value && notes.find(kKindNote) == std::string::npos) out.clear();
+    if (kind == Message::tensor && !raw_.empty()) append_delimited(kTensorDocumentation << 3U | delimited, raw_, out);
     if (notes.empty() || out.empty()) return;
     append_delimited((kind == Message::node ? kNodeDocumentation : kValueDocumentation) << 3U | delimited, notes, out);
   }
@@ -215,6 +219,8 @@ class Stripper {
       if (field->inner != Message::known_value || !inner.empty()) append_delimited(tag, inner, out);
       return;
     }
+    if (kind == Message::tensor && tag >> 3U == kTensorRaw)
+      raw_ = std::to_string(in_.CurrentPosition()) + " " + std::to_string(length);
     // Numbers of an attribute, packed into one field, are not left out: a shape may be among them.
     const bool is_list = kind == Message::attribute && field != nullptr && (field->number == 7 || field->number == 8);
     if (is_list && length > kMaxGraphBytes) charge(length);
@@ -253,6 +259,7 @@ class Stripper {
 
   CodedInputStream& in_;
   std::string name_;
+  std::string raw_;  // of the tensor that is being read: where its data lie
   std::size_t bytes_ = 0;
   std::size_t fields_ = 0;
   std::size_t messages_ = 0;

@@ -27,8 +27,9 @@ constexpr char kNoteEnd = '\x1E';
 
 /// The serialized ModelProto in the file `path`, without the data of tensors above kMaxContentBytes, documentation, and
 /// what holds no part of the graph. `called`: its name in messages. Notes (metadata_props, since IR version 10) are in
-/// the place of the documentation, each as KEY=TEXT and kNoteEnd: older schemas have no field for them. Throws Error:
-/// it cannot be read, is no ONNX model, or its graph is too large.
+/// the place of the documentation, each as KEY=TEXT and kNoteEnd: older schemas have no field for them. That of a
+/// tensor says where its raw data lie in the file, left out or not: "OFFSET BYTES". Throws Error: it cannot be read, is
+/// no ONNX model, or its graph is too large.
 std::string read_without_weights(const std::string& path, const std::string& called);
 
 }  // namespace gpuplan::onnx_import
