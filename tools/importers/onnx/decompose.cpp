@@ -45,6 +45,7 @@ class Fused : public NodeView {
 
   // Another node, whose result, `into` or a new value, is handed on.
   int add(const std::string& op, std::vector<int> inputs, Attributes attributes = {}, int into = kNone) {
+    if (graph_.nodes.size() >= kMaxValues) fail("more than " + std::to_string(kMaxValues) + " operators");
     Node made;
     made.op = op;
     made.name = node().name;

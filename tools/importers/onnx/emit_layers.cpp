@@ -180,6 +180,7 @@ void emit_layer_norm(Emission& e) {
 }
 
 void emit_group_norm(Emission& e) {
+  if (e.shape().size() < 2) e.fail("no group norm over " + to_string(e.shape()));
   std::string call =
       "GroupNorm(" + std::to_string(e.integer("num_groups", 0)) + ", " + to_string(e.shape()[1]) + epsilon(e, 1e-5);
   if (!is_trained(e, 1)) return e.give(e.writer().add(wish_of(e, {1, 2}), call + ", affine=False)", {e.input(0)}));

@@ -18,7 +18,7 @@ bool is_rounded_up(const Emission& e, const Windows& w) {
     const std::int64_t size = e.fixed(e.shape()[i + 2], "a pooled size");
     const std::int64_t span = checked_add(size, 2 * p.before[i] - w.kernel[i]);
     std::int64_t positions = ceil_div(span, w.strides[i]) + 1;
-    if ((positions - 1) * w.strides[i] >= size + p.before[i]) --positions;
+    if (checked_mul(positions - 1, w.strides[i]) >= checked_add(size, p.before[i])) --positions;
     if (span < 0 || p.after[i] < p.before[i] || !(e.result().shape[i + 2] == Extent(positions))) return false;
   }
   return true;

@@ -54,12 +54,14 @@ inline Extent product(const Extents& sizes) { return product(sizes, 0, sizes.siz
 inline std::string to_string(const Extent& e) {
   if (e.fixed()) return std::to_string(e.at[0]);
   const std::int64_t step = kBatches[1] - kBatches[0];
-  if ((e.at[1] - e.at[0]) % step != 0) return "?";
-  const std::int64_t factor = (e.at[1] - e.at[0]) / step;
-  const std::int64_t rest = e.at[0] - factor * kBatches[0];
-  std::string text = factor == 1 ? "N" : std::to_string(factor) + "*N";
-  if (rest != 0) text += (rest < 0 ? " - " : " + ") + std::to_string(rest < 0 ? -rest : rest);
-  return text;
+  std::int64_t span = 0, with_batch = 0, rest = 0;  // numbers of a file may be any
+  if (__builtin_sub_overflow(e.at[1], e.at[0], &span) || span % step != 0) return "?";
+  const std::int64_t factor = span / step;
+  if (__builtin_mul_overflow(factor, kBatches[0], &with_batch) || __builtin_sub_overflow(e.at[0], with_batch, &rest))
+    return "?";
+  const std::string text = factor == 1 ? "N" : std::to_string(factor) + "*N";
+  if (rest == 0) return text;
+  return text + (rest < 0 ? " - " + std::to_string(rest).substr(1) : " + " + std::to_string(rest));
 }
 
 inline std::string to_string(const Extents& sizes) {

@@ -8,6 +8,11 @@
 
 namespace gpuplan::onnx_import {
 
+const Value& Pattern::value(int v) const {
+  static const Value none;
+  return v == kNone ? none : graph_.value(v);
+}
+
 int Pattern::from(int value, std::string_view op) {
   if (value == kNone) return kNone;
   const int producer = graph_.value(value).producer;
@@ -18,7 +23,7 @@ int Pattern::from(int value, std::string_view op) {
 }
 
 int Pattern::to(int value, std::string_view op) {
-  const Value& v = graph_.value(value);
+  const Value& v = this->value(value);
   if (v.users.size() != 1 || v.is_output) return kNone;
   const int user = v.users.front();
   if (node(user).gone || node(user).op != op) return kNone;
@@ -61,6 +66,26 @@ Node fused_node(std::string op, std::vector<int> inputs, int output) {
   return n;
 }
 
+// A value of thousands of users, of which each pattern takes some, is looked over when half of them may be gone: there
+// are more than one of them left all the while, which is what patterns ask for.
+void Pattern::release(Value& value, int v) {
+  constexpr std::size_t kMany = 64;
+  constexpr std::size_t kMaxFusedInputs = 8;
+  if (value.users.size() > kMany && ++value.released < value.users.size() / 2) return;
+  value.released = 0;
+  std::sort(value.users.begin(), value.users.end());
+  std::vector<int> users;
+  for (auto first = value.users.begin(); first != value.users.end();) {
+    const auto last = std::upper_bound(first, value.users.end(), *first);
+    const Node& user = node(*first);
+    auto times = last - first;  // of a node of more inputs, which is none that was put here
+    if (user.inputs.size() <= kMaxFusedInputs) times = std::count(user.inputs.begin(), user.inputs.end(), v);
+    if (!user.gone) users.insert(users.end(), static_cast<std::size_t>(times), *first);
+    first = last;
+  }
+  value.users = std::move(users);
+}
+
 bool Pattern::replace(Node fused, bool at_first) {
   std::sort(nodes_.begin(), nodes_.end());
   nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
@@ -72,17 +97,20 @@ bool Pattern::replace(Node fused, bool at_first) {
       if (value.is_output || !std::all_of(value.users.begin(), value.users.end(), within)) return false;
     }
   const int place = at_first ? nodes_.front() : nodes_.back();
+  std::vector<int> read;
   for (const int n : nodes_) {
-    for (const int v : node(n).inputs)
-      if (v != kNone) std::erase(graph_.value(v).users, n);
+    read.insert(read.end(), node(n).inputs.begin(), node(n).inputs.end());
     graph_.nodes[static_cast<std::size_t>(n)].gone = true;
   }
   for (const int v : fused.inputs)
     if (v != kNone) graph_.value(v).users.push_back(place);
-  for (const int v : fused.outputs) graph_.value(v).producer = place;
+  for (const int v : fused.outputs)
+    if (v != kNone) graph_.value(v).producer = place;
   if (fused.name.empty()) fused.name = node(place).name;
   if (fused.module.empty()) fused.module = node(place).module;
   graph_.nodes[static_cast<std::size_t>(place)] = std::move(fused);
+  for (const int v : read)
+    if (v != kNone) release(graph_.value(v), v);
   return true;
 }
 
@@ -93,6 +121,7 @@ void drop_casts(Graph& graph) {
   std::vector<int> sources;  // of those that are gone: they leave their users together, as one may have thousands
   for (Node& cast : graph.nodes) {
     if (cast.gone || (cast.op != "Cast" && cast.op != "Identity") || !cast.domain.empty()) continue;
+    if (cast.outputs.empty() || cast.outputs.front() == kNone) continue;
     const int from = cast.inputs.front();
     const int to = cast.outputs.front();
     Value& source = graph.value(from);

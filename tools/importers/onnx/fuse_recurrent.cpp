@@ -4,16 +4,19 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-// Goes over the nodes that make the value of initializers, by slices that are joined. False where something else does.
-bool gathers(Pattern& p, int value) {
-  if (value == kNone) return false;
+constexpr int kMaxGathered = 256;  // slices of a layer's weights: a handful for each direction
+
+// Goes over the nodes that make the value of initializers, by slices that are joined. False where something else does,
+// or where there are more of them than `left`.
+bool gathers(Pattern& p, int value, int& left) {
+  if (value == kNone || --left < 0) return false;
   if (p.value(value).producer == kNone) return p.value(value).initializer != kNone;
   for (const char* op : {"Concat", "Slice", "Unsqueeze"}) {
     const int node = p.from(value, op);
     if (node == kNone) continue;
     const std::size_t joined = std::string_view(op) == "Concat" ? p.node(node).inputs.size() : 1;
     for (std::size_t i = 0; i < joined; ++i)
-      if (!gathers(p, p.input(node, i))) return false;
+      if (!gathers(p, p.input(node, i), left)) return false;
     return true;
   }
   return false;
@@ -27,10 +30,11 @@ bool fuse_recurrent(Pattern& p, int node) {
   const std::string op = p.node(node).op;
   if (op != "LSTM" && op != "GRU" && op != "RNN") return false;
   std::vector<int> gathered;
+  int left = kMaxGathered;
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}, std::size_t{3}}) {
     const int weight = p.input(node, i);
     if (weight == kNone || p.value(weight).producer == kNone) continue;
-    if (!gathers(p, weight)) return false;
+    if (!gathers(p, weight, left)) return false;
     gathered.push_back(weight);
   }
   p.remember(node);

@@ -44,6 +44,13 @@ void reorder(Graph& graph, const std::vector<int>& order) {
 
 }  // namespace
 
+// A tensor without elements may have any sizes beside its 0.
+bool is_small(const Extents& shape) {
+  for (const Extent& e : shape)
+    if (!e.fixed() || e.at[0] < 0 || e.at[0] > static_cast<std::int64_t>(kMaxContent)) return false;
+  return product(shape).at[0] <= static_cast<std::int64_t>(kMaxContent);
+}
+
 std::optional<std::int64_t> integer_of(const Value& value) {
   if (value.kind != ValueKind::constant || !value.content || value.content->real) return std::nullopt;
   const Extents& all = value.content->integers;

@@ -17,8 +17,10 @@
 
 namespace gpuplan::onnx_import {
 
-constexpr std::size_t kMaxContent = 8192;  // elements of a tensor whose values are computed with
-constexpr std::size_t kMaxRank = 8;        // as Shape::kMaxRank
+constexpr std::size_t kMaxContent = 8192;                    // elements of a tensor whose values are computed with
+constexpr std::size_t kMaxRank = 8;                          // as Shape::kMaxRank
+constexpr std::size_t kMaxComputed = std::size_t{16} << 20;  // elements of all constants, each time that they are read
+constexpr std::size_t kMaxValues = std::size_t{1} << 20;     // of a graph
 
 using Real = std::array<double, 2>;  // for the two batches of extent.h
 
@@ -49,9 +51,13 @@ struct Value {
   bool transposed = false;         // a weight of two dimensions, the other way around
   int producer = kNone;            // the node
   std::vector<int> users;          // nodes, each as often as it reads the value
+  std::size_t released = 0;        // fuse.cpp: how often a user was replaced since they were looked over
   bool is_output = false;
   bool is_buffer = false;  // an initializer that the file says is none of the parameters
 };
+
+/// True where a constant of this shape is small enough to compute with.
+bool is_small(const Extents& shape);
 
 /// The integer that a constant of one element is; empty for anything else.
 std::optional<std::int64_t> integer_of(const Value& value);
@@ -100,6 +106,7 @@ struct Graph {
   std::string producer;  // "pytorch 2.8"
   std::int64_t opset = 0;
   bool quantized = false;        // quantized.h left operators out
+  std::size_t computed = 0;      // elements of constants that infer() has gone over
   std::int64_t fixed_batch = 0;  // that the file was written for; 0: any
   std::vector<Value> values;
   std::vector<Node> nodes;

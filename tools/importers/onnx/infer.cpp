@@ -45,13 +45,13 @@ void refuse_unknown(const Graph& graph) {
   throw Error(graph.file + ": operators that gpuplan does not know:" + list);
 }
 
-// A value is as variable as the most variable one that it follows from.
+// A value is as variable as the most variable one that it follows from. A view is one of its first operand.
 ValueKind kind_of_result(const Graph& graph, const Node& node, bool is_view) {
   ValueKind kind = ValueKind::constant;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNone) continue;
     const ValueKind k = graph.value(node.inputs[i]).kind;
-    if (k == ValueKind::data || (k == ValueKind::weight && !is_view)) return ValueKind::data;
+    if (k == ValueKind::data || (k == ValueKind::weight && !(is_view && i == 0))) return ValueKind::data;
     if (k == ValueKind::weight) kind = ValueKind::weight;
   }
   return kind;
@@ -82,21 +82,53 @@ bool is_taken(const Graph& graph, const Node& node) {
   return true;
 }
 
-// The node no longer reads its inputs.
-void release_inputs(Graph& graph, int index) {
-  for (const int v : graph.nodes[static_cast<std::size_t>(index)].inputs)
-    if (v != kNone) std::erase(graph.value(v).users, index);
-}
+// Nodes that no longer read some values, which they leave together: a value may have thousands of users.
+class Released {
+ public:
+  explicit Released(Graph& graph) : graph_(graph), changed_(graph.nodes.size(), 0) {}
+
+  /// From now on the node reads this value alone, if any.
+  void reads(int index, std::optional<int> value) {
+    Node& node = graph_.nodes[static_cast<std::size_t>(index)];
+    changed_[static_cast<std::size_t>(index)] = 1;
+    for (const int v : node.inputs)
+      if (v != kNone) values_.push_back(v);
+    node.inputs.clear();
+    if (value) node.inputs.push_back(*value);
+  }
+
+  void leave() {
+    std::sort(values_.begin(), values_.end());
+    values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+    for (const int v : values_)
+      std::erase_if(graph_.value(v).users, [&](int user) {
+        const Node& node = graph_.nodes[static_cast<std::size_t>(user)];
+        return changed_[static_cast<std::size_t>(user)] != 0 && node.inputs != std::vector<int>{v};
+      });
+  }
+
+ private:
+  Graph& graph_;
+  std::vector<char> changed_;  // by the node
+  std::vector<int> values_;
+};
 
 // An If whose condition is known is its result in one branch.
-void choose(Graph& graph, int index) {
+void choose(Graph& graph, int index, Released& released) {
   Node& node = graph.nodes[static_cast<std::size_t>(index)];
-  const int chosen = node.inputs[is_true(graph, node.inputs[0], node) ? 1 : 2];
-  release_inputs(graph, index);
+  released.reads(index, node.inputs[is_true(graph, node.inputs[0], node) ? 1 : 2]);
   node.op = "Identity";
   node.is_choice = false;
-  node.inputs = {chosen};
-  if (chosen != kNone) graph.value(chosen).users.push_back(index);
+}
+
+// A file of some megabytes may have hundreds of thousands of nodes that compute with tables of thousands.
+void charge(Graph& graph, const Node& node) {
+  for (const std::vector<int>& list : {node.inputs, node.outputs})
+    for (const int v : list)
+      if (v != kNone && graph.value(v).content) graph.computed += graph.value(v).content->size();
+  if (graph.computed > kMaxComputed)
+    throw Error(graph.file + ": the " + describe(node) + ": sizes and tables of more than " +
+                std::to_string(kMaxComputed) + " elements follow from the graph alone");
 }
 
 void infer_node(Graph& graph, int index) {
@@ -116,8 +148,10 @@ void infer_node(Graph& graph, int index) {
   const ValueKind kind = reads_only_shape(node) ? ValueKind::constant
                          : is_random(node)      ? ValueKind::data
                                                 : kind_of_result(graph, node, view.is_view());
-  for (const int v : node.outputs) {
-    if (v == kNone) continue;
+  if (kind == ValueKind::constant) charge(graph, node);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const int v = node.outputs[i];
+    if (v == kNone || !view.is_set(i)) continue;
     Value& value = graph.value(v);
     value.kind = kind;
     if (kind == ValueKind::weight) {
@@ -139,17 +173,19 @@ bool is_known(const Node& node) { return rule_of(node) != nullptr; }
 
 void infer(Graph& graph) {
   refuse_unknown(graph);
+  Released released(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     const int index = static_cast<int>(i);
     if (!is_taken(graph, node)) {
-      release_inputs(graph, index);
+      released.reads(index, std::nullopt);
       node.gone = true;
       continue;
     }
-    if (node.is_choice) choose(graph, index);
+    if (node.is_choice) choose(graph, index, released);
     infer_node(graph, index);
   }
+  released.leave();
 }
 
 // --- what a rule sees -----------------------------------------------------------------------------------------------
@@ -185,10 +221,12 @@ void Inference::out(std::size_t i, Extents shape, DType type, std::optional<Cont
   for (const Extent& e : shape)
     if (e.at[0] < 0 || e.at[1] < 0) fail("its result has a negative size: " + to_string(shape));
   product(shape);  // fits in 64 bits
+  set_.resize(node().outputs.size(), 0);
+  set_[i] = 1;
   Value& v = graph_.value(node().outputs[i]);
   v.shape = std::move(shape);
   v.type = type;
-  v.content = std::move(content);
+  v.content = content && is_small(v.shape) ? std::move(content) : std::nullopt;
 }
 
 Extent Inference::same(const Extent& a, const Extent& b) const {
@@ -197,7 +235,8 @@ Extent Inference::same(const Extent& a, const Extent& b) const {
   // A size that was written down for the batch of the export.
   const auto written = [&](const Extent& dependent, const Extent& number) {
     if (graph_.fixed_batch == 0 || dependent.fixed() || !number.fixed()) return false;
-    return dependent.at[0] % kBatches[0] == 0 && dependent.at[0] / kBatches[0] * graph_.fixed_batch == number.at[0];
+    return dependent.at[0] % kBatches[0] == 0 &&
+           checked_mul(dependent.at[0] / kBatches[0], graph_.fixed_batch) == number.at[0];
   };
   if (written(a, b)) return a;
   if (written(b, a)) return b;
@@ -226,7 +265,7 @@ Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
   const auto dependent = std::find_if(of.begin(), of.end(), [](const Extent& e) { return !e.fixed(); });
   if (dependent == of.end() || dependent->at[0] % kBatches[0] != 0) return sizes;
   const std::int64_t from = product(of, 0, static_cast<std::size_t>(dependent - of.begin())).at[0];
-  const std::int64_t to = checked_mul(from, dependent->at[0] / kBatches[0] * graph_.fixed_batch);
+  const std::int64_t to = checked_mul(from, checked_mul(dependent->at[0] / kBatches[0], graph_.fixed_batch));
   for (const bool exactly : {true, false})
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool divisible = sizes[i].fixed() && sizes[i].at[0] % graph_.fixed_batch == 0;
@@ -258,12 +297,6 @@ std::vector<std::size_t> strides_of(const Extents& shape) {
   std::vector<std::size_t> strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i].at[0]);
   return strides;
-}
-
-bool is_small(const Extents& shape) {
-  for (const Extent& e : shape)
-    if (!e.fixed() || e.at[0] < 0) return false;
-  return product(shape).at[0] <= static_cast<std::int64_t>(kMaxContent);
 }
 
 }  // namespace gpuplan::onnx_import

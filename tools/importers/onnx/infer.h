@@ -31,6 +31,8 @@ class Inference : public NodeView {
   void out(Extents shape) { out(0, std::move(shape), in(0).type); }
   void view() { is_view_ = true; }
   bool is_view() const { return is_view_; }
+  /// True of an output that the rule has set: a node may have more of them than its operator.
+  bool is_set(std::size_t i) const { return i < set_.size() && set_[i] != 0; }
 
   /// Sizes of the same dimension of two tensors that must agree, or of which one may be 1.
   Extent same(const Extent& a, const Extent& b) const;
@@ -42,6 +44,7 @@ class Inference : public NodeView {
  private:
   Graph& graph_;
   bool is_view_ = false;
+  std::vector<char> set_;  // by the output
 };
 
 using InferRule = void (*)(Inference&);
@@ -65,7 +68,5 @@ std::optional<Content> pick(const std::optional<Content>& from, const std::vecto
 std::vector<std::size_t> strides_of(const Extents& shape);
 /// The dimensions of a Transpose in their new order.
 std::vector<std::int64_t> transposed_order(const NodeView& n);
-/// True where a constant of this shape is small enough to compute with.
-bool is_small(const Extents& shape);
 
 }  // namespace gpuplan::onnx_import

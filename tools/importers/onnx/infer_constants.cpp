@@ -73,6 +73,7 @@ void infer_range(Inference& n) {
   const std::optional<Content>& step = n.in(2).content;
   if (!from || !to || !step || from->size() != 1 || to->size() != 1 || step->size() != 1)
     n.fail("its bounds are not known without running the model");
+  if (to->real != from->real || step->real != from->real) n.fail("its bounds are integers and reals");
   if (from->real) {
     const auto count = [&](std::size_t i) {
       const double c = std::ceil((to->reals[0][i] - from->reals[0][i]) / step->reals[0][i]);

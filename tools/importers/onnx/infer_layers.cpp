@@ -46,7 +46,7 @@ std::int64_t positions(std::int64_t size, const Window& w, std::size_t i, bool c
     n.fail("a window of " + std::to_string(span) + " does not fit " + std::to_string(padded) + " positions");
   std::int64_t out = (ceil ? ceil_div(padded - span, w.strides[i]) : (padded - span) / w.strides[i]) + 1;
   // As PyTorch and ONNX since opset 19: no window begins in the padding at the end.
-  if (ceil && (out - 1) * w.strides[i] >= size + w.pads[i]) --out;
+  if (ceil && checked_mul(out - 1, w.strides[i]) >= checked_add(size, w.pads[i])) --out;
   return out;
 }
 
@@ -91,8 +91,9 @@ void infer_conv_transpose(Inference& n) {
   Extents out = {x[0], weight[1] * Extent(n.integer("group", 1))};
   for (std::size_t i = 0; i < count; ++i) {
     const auto size = [&](std::int64_t in) {
-      return checked_mul(w.strides[i], in - 1) + extra[i] + checked_mul(w.dilations[i], w.kernel[i] - 1) + 1 -
-             w.pads[i] - w.pads[count + i];
+      const std::int64_t window = checked_mul(w.dilations[i], w.kernel[i] - 1) + 1;
+      const std::int64_t padded = checked_add(checked_add(checked_mul(w.strides[i], in - 1), extra[i]), window);
+      return checked_add(padded, -w.pads[i] - w.pads[count + i]);
     };
     out.emplace_back(size(x[i + 2].at[0]), size(x[i + 2].at[1]));
   }
@@ -163,6 +164,8 @@ void infer_recurrent(Inference& n) {
   const Extents& r = n.shape(2);
   if (x.size() != 3 || r.size() != 3) n.fail("expects [tokens, batch, features], its input is " + to_string(x));
   if (n.integer("layout", 0) != 0) n.fail("layout 1 is not supported");
+  if (!(r[0] == Extent(1)) && !(r[0] == Extent(2)))
+    n.fail("it has " + to_string(r[0]) + " directions, expected 1 or 2");
   const Extent hidden = r[2];
   n.out(0, {x[0], r[0], x[1], hidden}, n.in(0).type);
   n.out(1, {r[0], x[1], hidden}, n.in(0).type);

@@ -30,6 +30,7 @@ std::optional<Content> pick_along(const Value& v, std::size_t axis, const std::v
   const Runs r = runs_of(v.shape, axis);
   if (r.before * r.behind * positions.size() > kMaxContent) return std::nullopt;
   std::vector<std::size_t> places;
+  if (positions.empty()) return pick(v.content, places);
   for (std::size_t b = 0; b < r.before; ++b)
     for (const std::size_t p : positions)
       for (std::size_t i = 0; i < r.behind; ++i) places.push_back((b * r.size + p) * r.behind + i);
@@ -74,6 +75,7 @@ void infer_split(Inference& n) {
   const std::size_t axis = n.axis(n.integer("axis", 0), x.size());
   std::vector<std::int64_t> sizes = n.numbers("split", 1);
   const auto count = static_cast<std::int64_t>(n.outputs());
+  if (count == 0) n.fail("it has no result");
   if (sizes.empty()) {
     if (!x[axis].fixed()) n.fail("splits the batch");
     const std::int64_t size = ceil_div(x[axis].at[0], count);
@@ -131,9 +133,13 @@ void infer_slice(Inference& n) {
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     n.fail("its starts, ends, axes and steps are not as many");
+  if (starts.size() > out.size())
+    n.fail(std::to_string(starts.size()) + " axes of a tensor of " + std::to_string(out.size()) + " dimensions");
+  std::vector<char> cut(out.size(), 0);
   Value current = n.in(0);
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = n.axis(axes[i].at[0], out.size());
+    if (cut[axis]++ != 0) n.fail("an axis is named twice");
     const std::int64_t step = steps[i].at[0];
     if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) n.fail("a step of " + std::to_string(step));
     const Extent size = out[axis];
@@ -185,7 +191,8 @@ void infer_gather_nd(Inference& n) {
   const std::int64_t batch = n.integer("batch_dims", 0);
   if (index.empty() || !index.back().fixed()) n.fail("an index of " + to_string(index));
   const std::int64_t last = index.back().at[0];
-  if (batch < 0 || last < 1 || batch + last > static_cast<std::int64_t>(x.size()))
+  const auto rank = static_cast<std::int64_t>(x.size());
+  if (batch < 0 || batch > rank || last < 1 || last > rank - batch)
     n.fail("an index of " + std::to_string(last) + " dimensions into " + to_string(x));
   Extents out(index.begin(), index.end() - 1);
   out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(batch + last), x.end());

@@ -98,7 +98,8 @@ void binary(Inference& n, Integers integers, Reals reals) {
   const Value& a = n.in(0);
   const Value& b = n.in(1);
   Extents shape = n.broadcast(a.shape, b.shape);
-  std::optional<Content> content = combine(spread(a, shape), spread(b, shape), integers, reals, true);
+  std::optional<Content> content;
+  if (a.content && b.content) content = combine(spread(a, shape), spread(b, shape), integers, reals, true);
   n.out(0, std::move(shape), a.type, std::move(content));
 }
 
@@ -106,7 +107,8 @@ void comparison(Inference& n, Integers integers, Reals reals) {
   const Value& a = n.in(0);
   const Value& b = n.in(1);
   Extents shape = n.broadcast(a.shape, b.shape);
-  std::optional<Content> content = combine(spread(a, shape), spread(b, shape), integers, reals, false);
+  std::optional<Content> content;
+  if (a.content && b.content) content = combine(spread(a, shape), spread(b, shape), integers, reals, false);
   n.out(0, std::move(shape), DType::boolean, std::move(content));
 }
 
@@ -173,7 +175,7 @@ void variadic(Inference& n, Integers integers, Reals reals) {
   Extents shape = n.shape(0);
   for (std::size_t i = 1; i < n.inputs(); ++i) shape = n.broadcast(shape, n.shape(i));
   std::optional<Content> content = spread(n.in(0), shape);
-  for (std::size_t i = 1; i < n.inputs(); ++i)
+  for (std::size_t i = 1; content && i < n.inputs(); ++i)
     content = combine(content, spread(n.in(i), shape), integers, reals, true);
   n.out(0, std::move(shape), n.in(0).type, std::move(content));
 }
@@ -298,6 +300,7 @@ void infer_cast_like(Inference& n) {
 void infer_where(Inference& n) {
   Extents shape = n.broadcast(n.broadcast(n.shape(0), n.shape(1)), n.shape(2));
   const DType type = n.in(1).type;
+  if (!n.in(0).content || !n.in(1).content || !n.in(2).content) return n.out(0, std::move(shape), type);
   const std::optional<Content> mask = spread(n.in(0), shape);
   const std::optional<Content> x = spread(n.in(1), shape);
   const std::optional<Content> y = spread(n.in(2), shape);

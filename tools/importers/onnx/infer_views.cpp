@@ -129,11 +129,12 @@ void infer_transpose(Inference& n) {
   if (order.size() != x.size())
     n.fail("an order of " + std::to_string(order.size()) + " dimensions for " + to_string(x));
   std::vector<char> seen(x.size(), 0);
+  std::vector<std::size_t> source;  // of each dimension
   Extents out;
   for (const std::int64_t i : order) {
-    const std::size_t d = n.axis(i, x.size());
-    if (seen[d]++ != 0) n.fail("dimension " + std::to_string(i) + " twice");
-    out.push_back(x[d]);
+    source.push_back(n.axis(i, x.size()));
+    if (seen[source.back()]++ != 0) n.fail("dimension " + std::to_string(i) + " twice");
+    out.push_back(x[source.back()]);
   }
   std::optional<Content> content;
   if (n.in(0).content && is_small(x)) {
@@ -142,7 +143,7 @@ void infer_transpose(Inference& n) {
     std::vector<std::size_t> places(n.in(0).content->size(), 0);
     for (std::size_t i = 0; i < places.size(); ++i)
       for (std::size_t d = 0; d < out.size(); ++d)
-        places[i] += i / to[d] % static_cast<std::size_t>(out[d].at[0]) * from[static_cast<std::size_t>(order[d])];
+        places[i] += i / to[d] % static_cast<std::size_t>(out[d].at[0]) * from[source[d]];
     content = pick(n.in(0).content, places);
   }
   n.out(0, std::move(out), n.in(0).type, std::move(content));

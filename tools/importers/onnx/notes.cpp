@@ -8,6 +8,7 @@ namespace gpuplan::onnx_import {
 namespace {
 
 constexpr std::size_t kMaxOperands = 64;
+constexpr std::size_t kMaxLayerInputs = 8;  // of those that read a weight
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
@@ -86,7 +87,7 @@ void drop_folded_tables(Graph& graph, const std::vector<int>& without_note) {
     Value& value = graph.value(v);
     const auto is_read = [&](int user) {
       const Node& node = graph.nodes[static_cast<std::size_t>(user)];
-      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      for (std::size_t i = 1; i < std::min(node.inputs.size(), kMaxLayerInputs); ++i)
         if (node.inputs[i] == v && reads_weight(node, i) && (node.op != "MatMul" || value.shape.size() == 2))
           return true;
       return false;

@@ -18,7 +18,8 @@ class Pattern {
 
   Graph& graph() { return graph_; }
   const Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
-  const Value& value(int v) const { return graph_.value(v); }
+  /// One without a producer and users where it is left out.
+  const Value& value(int v) const;
   NodeView view(int i) const { return {graph_, i}; }
 
   /// The node that computes the value, if that is this operator and computes at all; kNone otherwise. It is remembered.
@@ -32,7 +33,8 @@ class Pattern {
   std::optional<double> number(int value) const;
   bool is_number(int value, double number) const;
   int input(int node, std::size_t i) const;
-  int output(int node) const { return this->node(node).outputs.front(); }
+  /// The first result; kNone where it is left out.
+  int output(int node) const { return this->node(node).outputs.empty() ? kNone : this->node(node).outputs.front(); }
 
   void remember(int node) { nodes_.push_back(node); }
   void forget() { nodes_.clear(); }
@@ -41,6 +43,8 @@ class Pattern {
   bool replace(Node fused, bool at_first = false);
 
  private:
+  void release(Value& value, int v);
+
   Graph& graph_;
   std::vector<int> nodes_;
 };

@@ -67,6 +67,7 @@ class Reader {
 
   int declare(Value value, const std::string& what, Scope& scope) {
     if (value.name.empty()) refuse(what + " has no name");
+    if (graph_.values.size() >= kMaxValues) refuse("it has more than " + std::to_string(kMaxValues) + " values");
     const auto [entry, fresh] = scope.names.try_emplace(value.name, static_cast<int>(graph_.values.size()));
     if (!fresh) refuse("two values are named \"" + printable(value.name) + "\"; the second is " + what);
     return graph_.add(std::move(value));
@@ -91,7 +92,7 @@ class Reader {
       refuse(what + " has sizes " + to_string(v.shape) + ", whose product does not fit in 64 bits");
     }
     v.kind = ValueKind::constant;
-    v.content = content_of(t, *type, elements);
+    if (is_small(v.shape)) v.content = content_of(t, *type, elements);
     return v;
   }
 
@@ -128,7 +129,7 @@ class Reader {
     for (const auto& info : proto.input()) {
       if (const auto known = top_.names.find(info.name()); known != top_.names.end()) {
         // Opset 8 and before list initializers as inputs, too.
-        if (std::ranges::find(graph_.inputs, known->second) == graph_.inputs.end()) continue;
+        if (graph_.value(known->second).initializer == known->second) continue;
         refuse("two inputs are named \"" + printable(info.name()) + "\"");
       }
       if (!info.type().has_tensor_type()) refuse("the input \"" + printable(info.name()) + "\" is not a tensor");
@@ -225,10 +226,15 @@ class Reader {
     refuse(what + " reads \"" + printable(name) + "\", which nothing computes");
   }
 
-  // Functions within functions may be as many as a file's bytes to the power of their depth.
+  // Functions within functions may be as many as a file's bytes to the power of their depth, and each call hands its
+  // name and its attributes on.
   void charge(const NodeProto& n) {
-    bytes_ += n.ByteSizeLong();
-    if (++read_ > kMaxMessages || bytes_ > kMaxGraphBytes)
+    ++read_;
+    charge(n.ByteSizeLong());
+  }
+  void charge(std::size_t bytes) {
+    bytes_ += bytes;
+    if (read_ > kMaxMessages || bytes_ > kMaxGraphBytes)
       refuse("with its functions written out it has more than " + std::to_string(kMaxMessages) + " nodes, or " +
              std::to_string(kMaxGraphBytes >> 20) + " MiB of them");
   }
@@ -254,6 +260,7 @@ class Reader {
   }
 
   void add(Node node) {
+    charge(node.name.size() + node.module.size());
     const int index = static_cast<int>(graph_.nodes.size());
     for (const int v : node.inputs)
       if (v != kNone) graph_.value(v).users.push_back(index);
@@ -262,15 +269,30 @@ class Reader {
     graph_.nodes.push_back(std::move(node));
   }
 
-  void read_attributes(const NodeProto& n, Node& node, const Scope& scope) const {
+  static std::size_t bytes_of(const Attribute& attribute) {
+    const auto of_list = [](const auto& list) { return list.size() * sizeof list[0]; };
+    if (const auto* const text = std::get_if<std::string>(&attribute)) return text->size();
+    if (const auto* const list = std::get_if<std::vector<std::int64_t>>(&attribute)) return of_list(*list);
+    if (const auto* const list = std::get_if<std::vector<double>>(&attribute)) return of_list(*list);
+    if (const auto* const tensor = std::get_if<Value>(&attribute))
+      return sizeof(Value) + (tensor->content ? tensor->content->size() * sizeof(Extent) : 0);
+    std::size_t bytes = 0;
+    if (const auto* const list = std::get_if<std::vector<std::string>>(&attribute))
+      for (const std::string& text : *list) bytes += sizeof text + text.size();
+    return bytes;
+  }
+
+  void read_attributes(const NodeProto& n, Node& node, const Scope& scope) {
     for (const AttributeProto& a : n.attribute()) {
       if (a.ref_attr_name().empty()) {
         node.attributes.try_emplace(a.name(), attribute(a, node));
         continue;
       }
       if (scope.attributes == nullptr) refuse("the " + describe(node) + " takes an attribute of no function");
-      if (const auto given = scope.attributes->find(a.ref_attr_name()); given != scope.attributes->end())
+      if (const auto given = scope.attributes->find(a.ref_attr_name()); given != scope.attributes->end()) {
+        charge(bytes_of(given->second));
         node.attributes.try_emplace(a.name(), given->second);
+      }
     }
   }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "estimator/spec/limits.h"
+
 namespace gpuplan::onnx_import {
 namespace {
 
@@ -107,6 +109,11 @@ std::string pair_text(const std::vector<std::int64_t>& sizes) {
 
 // --- a rule's node --------------------------------------------------------------------------------------------------
 
+const Value& Emission::result(std::size_t i) const {
+  if (i >= outputs() || node().outputs[i] == kNone) fail("its result " + std::to_string(i) + " is left out");
+  return graph().value(node().outputs[i]);
+}
+
 std::optional<double> Emission::number(std::size_t i) const {
   if (!has(i) || in(i).kind != ValueKind::constant || !in(i).content || in(i).content->size() != 1) return std::nullopt;
   const Content& c = *in(i).content;
@@ -197,6 +204,8 @@ void SpecWriter::write_inputs() {
 }
 
 std::string SpecWriter::add(std::string_view wish, const std::string& call, const std::vector<std::string>& from) {
+  if (entries_.size() >= static_cast<std::size_t>(kMaxEntries))
+    throw Error(graph_.file + " has more than " + std::to_string(kMaxEntries) + " operations");
   entries_.push_back({taken_.take(wish), call, "", from});
   return entries_.back().name;
 }
@@ -241,13 +250,25 @@ std::string SpecWriter::name_for_the_batch(int value) {
   return repeated_[value] = add(name + "_expand", "Expand(" + sizes + ")", {name});
 }
 
+// A view of a view of a weight, and so on: from the weight on, as there may be thousands of them.
+std::string SpecWriter::view_of_weight(int value) {
+  std::vector<int> views;
+  for (int v = value; v != graph_.value(v).initializer && !names_of_.contains(v);) {
+    views.push_back(graph_.value(v).producer);
+    v = graph_.nodes[static_cast<std::size_t>(views.back())].inputs.front();
+  }
+  for (auto view = views.rbegin(); view != views.rend(); ++view) write(*view);
+  const auto found = names_of_.find(value);
+  if (found == names_of_.end())
+    throw Error(graph_.file + ": the value \"" + printable(graph_.value(value).name) +
+                "\" is used before it is computed");
+  return found->second;
+}
+
 // A weight that is read by an operator itself: a parameter, and the views of it.
 std::string SpecWriter::weight(int value) {
   const Value& v = graph_.value(value);
-  if (v.initializer != value) {
-    write(v.producer);
-    return names_of_.at(value);
-  }
+  if (v.initializer != value) return view_of_weight(value);
   std::vector<std::int64_t> sizes;
   for (const Extent& e : v.shape) sizes.push_back(e.at[0]);
   if (const auto layer = layer_of_.find(v.initializer); layer != layer_of_.end())

@@ -61,6 +61,7 @@ class SpecWriter {
   void write_inputs();
   std::string constant(int value);
   std::string weight(int value);
+  std::string view_of_weight(int value);
   std::string comment() const;
   std::string tied_notes() const;
   std::string header();
@@ -87,7 +88,8 @@ class Emission : public Inference {
   /// The entry that an operand is. A constant that is one for all of the batch is repeated for it, unless the operator
   /// spreads it over another operand that has the batch.
   std::string input(std::size_t i);
-  const Value& result(std::size_t i = 0) const { return graph().value(node().outputs[i]); }
+  /// Throws Error where it is left out.
+  const Value& result(std::size_t i = 0) const;
   std::string wish() const { return writer_.wish(node()); }
   /// True of a weight that an entry has already.
   bool is_tied(std::size_t i) const { return writer_.has_layer_of(in(i).initializer); }
