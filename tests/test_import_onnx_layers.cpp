@@ -260,3 +260,45 @@ TEST_CASE("the weights of a recurrent layer whose gates the exporter put into an
   // torch.nn.LSTM(8, 6): four gates of 6 with weights for 8 inputs and 6 states and two biases.
   CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 4 * 6 * (8 + 6 + 2));
 }
+
+TEST_CASE("a group norm has the weights that torch.onnx wrote once for several that were equal") {
+  onnx::ModelProto model = small_model();
+  add_integers(model, "images", {0, 4, 2, 1});
+  add_integers(model, "groups", {0, 2, -1});
+  add_node(model, "Reshape", {"x", "images"}, "a");
+  for (const char* name : {"ones", "zeros"}) {
+    add_initializer(model, name, {2}).add_float_data(name[0] == 'o' ? 1 : 0);
+    model.mutable_graph()->mutable_initializer()->rbegin()->add_float_data(name[0] == 'o' ? 1 : 0);
+  }
+  for (const char* name : {"onnx::Mul_1", "onnx::Add_2"})
+    add_initializer(model, name, {4, 1, 1}).set_raw_data(std::string(16, name[6] == 'M' ? '\1' : '\2'));
+  add_node(model, "Identity", {"onnx::Mul_1"}, "onnx::Mul_3");
+  add_node(model, "Identity", {"onnx::Add_2"}, "onnx::Add_4");
+  const auto norm = [&](const std::string& from, const std::string& scale, const std::string& shift,
+                        const std::string& to) {
+    add_node(model, "Reshape", {from, "groups"}, to + "_groups");
+    add_node(model, "InstanceNormalization", {to + "_groups", "ones", "zeros"}, to + "_norm");
+    add_node(model, "Reshape", {to + "_norm", "images"}, to + "_images");
+    add_node(model, "Mul", {to + "_images", scale}, to + "_scaled");
+    add_node(model, "Add", {to + "_scaled", shift}, to);
+  };
+  norm("a", "onnx::Mul_1", "onnx::Add_2", "b");
+  norm("b", "onnx::Mul_3", "onnx::Add_4", "y");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 2).model.parameters, 2 * (4 + 4));
+}
+
+TEST_CASE("a batch of 2 that was written down is not taken for what lies before it") {
+  // nn.MultiheadAttention's queries: [50, batch, 96] as [50, batch x 4, 24], whose 50 can be divided by 2, too.
+  onnx::ModelProto model = small_model();
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim(0)->set_dim_value(2);
+  shape.mutable_dim(1)->set_dim_value(50);
+  shape.add_dim()->set_dim_value(96);
+  add_integers(model, "heads", {50, 8, 24});
+  onnx::NodeProto& turned = add_node(model, "Transpose", {"x"}, "turned");
+  onnx::AttributeProto& order = *turned.add_attribute();
+  order.set_name("perm");
+  for (const int i : {1, 0, 2}) order.add_ints(i);
+  add_node(model, "Reshape", {"turned", "heads"}, "y");
+  CHECK(contains(spec_of(model.SerializeAsString()), "Reshape([50, -1, 24])"));
+}

@@ -40,6 +40,12 @@ bool is_weight(Pattern& p, int value) {
          (p.value(value).initializer != kNone && p.value(value).kind == ValueKind::constant && !p.number(value));
 }
 
+// True where the only reader of the value has a weight beside it. Asked before Pattern::to(), which remembers the node.
+bool meets_weight(Pattern& p, int value) {
+  const std::vector<int>& users = p.value(value).users;
+  return users.size() == 1 && is_weight(p, p.beside(users.front(), value));
+}
+
 // The mean of squares of what: Add(ReduceMean(x^2), eps) behind a square root.
 struct MeanSquare {
   int of = kNone;
@@ -131,10 +137,10 @@ bool fuse_layer_norm(Pattern& p, int div) {
   }
   int result = p.output(div);
   std::vector<int> inputs = {x};
-  if (const int scaled = p.to(result, "Mul"); scaled != kNone && is_weight(p, p.beside(scaled, result))) {
+  if (const int scaled = meets_weight(p, result) ? p.to(result, "Mul") : kNone; scaled != kNone) {
     inputs.push_back(p.beside(scaled, result));
     result = p.output(scaled);
-    if (const int shifted = p.to(result, "Add"); shifted != kNone && is_weight(p, p.beside(shifted, result))) {
+    if (const int shifted = meets_weight(p, result) ? p.to(result, "Add") : kNone; shifted != kNone) {
       inputs.push_back(p.beside(shifted, result));
       result = p.output(shifted);
     }
@@ -232,10 +238,10 @@ bool fuse_group_norm(Pattern& p, int norm) {
   if (p.value(x).shape != p.value(result).shape || p.value(x).shape.size() < 3) return false;
   const Extent groups = p.value(p.input(norm, 0)).shape[1];
   std::vector<int> inputs = {x};
-  if (const int scaled = p.to(result, "Mul"); scaled != kNone && is_weight(p, p.beside(scaled, result))) {
+  if (const int scaled = meets_weight(p, result) ? p.to(result, "Mul") : kNone; scaled != kNone) {
     inputs.push_back(p.beside(scaled, result));
     result = p.output(scaled);
-    if (const int shifted = p.to(result, "Add"); shifted != kNone && is_weight(p, p.beside(shifted, result))) {
+    if (const int shifted = meets_weight(p, result) ? p.to(result, "Add") : kNone; shifted != kNone) {
       inputs.push_back(p.beside(shifted, result));
       result = p.output(shifted);
     }

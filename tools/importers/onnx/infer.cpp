@@ -162,6 +162,9 @@ void infer_node(Graph& graph, int index) {
       value.initializer = own ? v : of.initializer;
       value.transposed = of.transposed != (node.op == "Transpose");
     }
+    // A small one by a made-up name counts as a constant until a norm turns out to read it.
+    if (kind == ValueKind::constant && node.op == "Identity" && graph.value(node.inputs.front()).initializer != kNone)
+      value.initializer = v;
     if (kind != ValueKind::constant) value.content.reset();
   }
   if (kind != ValueKind::data) node.gone = true;
@@ -270,7 +273,9 @@ Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool divisible = sizes[i].fixed() && sizes[i].at[0] % graph_.fixed_batch == 0;
       if (!divisible || (exactly && !(sizes[i] == Extent(graph_.fixed_batch)))) continue;
-      const bool overlaps = product(sizes, 0, i).at[0] < to && product(sizes, 0, i + 1).at[0] >= from;
+      // A dimension that ends where the batch begins is one before it, unless the batch is 1 and nothing tells.
+      const std::int64_t end = product(sizes, 0, i + 1).at[0];
+      const bool overlaps = product(sizes, 0, i).at[0] < to && (end > from || (end == from && to == from));
       Extents scaled = sizes;
       scaled[i] = Extent(sizes[i].at[0] / graph_.fixed_batch) * batch_extent();
       if (overlaps && product(scaled) == product(of)) return scaled;
