@@ -302,3 +302,20 @@ TEST_CASE("a batch of 2 that was written down is not taken for what lies before 
   add_node(model, "Reshape", {"turned", "heads"}, "y");
   CHECK(contains(spec_of(model.SerializeAsString()), "Reshape([50, -1, 24])"));
 }
+
+TEST_CASE("a table that was folded for the batch of the export is one for any batch") {
+  onnx::ModelProto model = small_model();
+  model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(2);
+  add_initializer(model, "zeros_like", {2, 8}, 6);
+  add_node(model, "Cast", {"zeros_like"}, "zeros").add_attribute()->set_name("to");
+  model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_i(1);
+  add_node(model, "Add", {"x", "zeros"}, "y");
+  CHECK(contains(spec_of(model.SerializeAsString()), "Buffer([1, 8])"));
+  CHECK_GT(plan_bytes(model.SerializeAsString(), 5).peak.reading.requested_bytes, 0);
+}

@@ -121,26 +121,17 @@ std::optional<double> Emission::number(std::size_t i) const {
   return c.integers[0].fixed() ? std::optional<double>(static_cast<double>(c.integers[0].at[0])) : std::nullopt;
 }
 
-// Operators of which an operand may lack the batch that another one has.
+// Operators of which an operand may lack the batch that another one has, element by element.
+static bool spreads(std::string_view op) {
+  constexpr std::array<std::string_view, 16> kSpreading = {"Add",   "Sub",  "Mul",         "Div",     "Mod",
+                                                           "Pow",   "Max",  "Min",         "Sum",     "Where",
+                                                           "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+                                                           "And"};
+  return std::find(kSpreading.begin(), kSpreading.end(), op) != kSpreading.end();
+}
+
 bool Emission::is_spread(std::size_t i) const {
-  constexpr std::array<std::string_view, 17> kSpreading = {"Add",
-                                                           "Sub",
-                                                           "Mul",
-                                                           "Div",
-                                                           "Mod",
-                                                           "Pow",
-                                                           "Max",
-                                                           "Min",
-                                                           "Sum",
-                                                           "Where",
-                                                           "Equal",
-                                                           "Less",
-                                                           "LessOrEqual",
-                                                           "Greater",
-                                                           "GreaterOrEqual",
-                                                           "And",
-                                                           "ScaledDotProductAttention"};
-  if (std::find(kSpreading.begin(), kSpreading.end(), node().op) == kSpreading.end()) return false;
+  if (!spreads(node().op) && node().op != "ScaledDotProductAttention") return false;
   const Extents& own = shape(i);
   const auto has_batch = [&](std::size_t from_last, const Value& v) {
     return v.kind == ValueKind::data && v.shape.size() > from_last &&
@@ -155,7 +146,20 @@ bool Emission::is_spread(std::size_t i) const {
   return true;
 }
 
+// A constant that the exporter folded for the batch that it was given, such as zeros_like: its samples are alike as far
+// as a file can say, and one of them is spread over any batch.
+void Emission::shorten_to_one_sample(std::size_t i) {
+  if (graph().fixed_batch <= 1 || in(i).kind != ValueKind::constant) return;
+  const Extents& to = result().shape;
+  Value& constant = writer_.graph().value(value(i));
+  for (std::size_t d = 0; d < constant.shape.size() && d < to.size(); ++d) {
+    Extent& own = constant.shape[constant.shape.size() - 1 - d];
+    if (own.fixed() && own.at[0] > 1 && !to[to.size() - 1 - d].fixed()) own = 1;
+  }
+}
+
 std::string Emission::input(std::size_t i) {
+  if (spreads(node().op)) shorten_to_one_sample(i);
   const bool is_one_for_all = in(i).kind == ValueKind::constant && depends_on_batch(in(i).shape);
   return is_one_for_all && !is_spread(i) ? writer_.name_for_the_batch(value(i)) : writer_.name_of(value(i));
 }

@@ -107,6 +107,7 @@ class Emission : public Inference {
 
  private:
   bool is_spread(std::size_t i) const;
+  void shorten_to_one_sample(std::size_t i);
 
   SpecWriter& writer_;
 };
