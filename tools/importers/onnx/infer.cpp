@@ -261,21 +261,42 @@ Extents Inference::broadcast(const Extents& a, const Extents& b) const {
   return out;
 }
 
-// The dimension that holds the batch lies within the same elements of both shapes. Where several could be it, the one
-// that is just the batch, then the first.
+namespace {
+
+// Whether dimensions from `first` on, some of them, come to `size`.
+bool are_whole(const Extents& of, std::size_t first, const Extent& size) {
+  Extent all = 1;
+  for (std::size_t i = first; i < of.size(); ++i) {
+    all = all * of[i];
+    if (all == size) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// The dimension that holds the batch lies within the same elements of both shapes: those from `from` to `to`, which are
+// none for a batch of 1. Where several could be it, the one that is just the batch, then the first that reaches beyond
+// `from`. For a batch of 1 that one must not be whole dimensions that follow the batch ([197, 1, 12, 64] becomes
+// [197, 768] for a product of its rows, and [197, 1, 768] becomes [197, 12, 64] for heads), else it is one that ends at
+// `from`.
 Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
   if (product(of) == product(sizes) || graph_.fixed_batch == 0) return sizes;
   const auto dependent = std::find_if(of.begin(), of.end(), [](const Extent& e) { return !e.fixed(); });
   if (dependent == of.end() || dependent->at[0] % kBatches[0] != 0) return sizes;
   const std::int64_t from = product(of, 0, static_cast<std::size_t>(dependent - of.begin())).at[0];
   const std::int64_t to = checked_mul(from, checked_mul(dependent->at[0] / kBatches[0], graph_.fixed_batch));
-  for (const bool exactly : {true, false})
+  const bool one = graph_.fixed_batch == 1;
+  const auto next = static_cast<std::size_t>(dependent - of.begin()) + 1;
+  enum class Look { exactly, beyond, touching };
+  for (const Look look : {Look::exactly, Look::beyond, Look::touching})
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool divisible = sizes[i].fixed() && sizes[i].at[0] % graph_.fixed_batch == 0;
-      if (!divisible || (exactly && !(sizes[i] == Extent(graph_.fixed_batch)))) continue;
-      // A dimension that ends where the batch begins is one before it, unless the batch is 1 and nothing tells.
-      const std::int64_t end = product(sizes, 0, i + 1).at[0];
-      const bool overlaps = product(sizes, 0, i).at[0] < to && (end > from || (end == from && to == from));
+      if (!divisible || (look == Look::exactly && !(sizes[i] == Extent(graph_.fixed_batch)))) continue;
+      const std::int64_t begin = product(sizes, 0, i).at[0], end = product(sizes, 0, i + 1).at[0];
+      const bool may_touch = one && look != Look::beyond;
+      const bool as_it_was = one && look == Look::beyond && begin == from && are_whole(of, next, sizes[i]);
+      const bool overlaps = !as_it_was && (one ? begin <= to : begin < to) && (may_touch ? end >= from : end > from);
       Extents scaled = sizes;
       scaled[i] = Extent(sizes[i].at[0] / graph_.fixed_batch) * batch_extent();
       if (overlaps && product(scaled) == product(of)) return scaled;
