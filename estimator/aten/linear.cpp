@@ -7,8 +7,6 @@
 namespace gpuplan::aten {
 namespace {
 
-constexpr PyTorchVersion kCachedCastsWithGradient = 209;
-
 // Of an operand that is the transposition of a row-major matrix: its gradient is computed transposed, so that it lies
 // like the operand (torch/csrc/autograd/FunctionsManual.cpp, mm_mat1_grad, mm_mat2_grad).
 bool column_major(const LayerBuilder& b, TensorId t) {
@@ -84,9 +82,10 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
 
 TensorId transposed(LayerBuilder& b, TensorId weight) { return transpose(b, weight, 0, 1); }
 
-// LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix.
+// LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix. One that says that
+// it requires a gradient does so where none is computed, too.
 bool folds(const LayerBuilder& b, TensorId x, TensorId y) {
-  if (b.requires_grad(y) || b.contiguous(x)) return true;
+  if (b.says_requires_grad(y) || b.contiguous(x)) return true;
   const Shape shape = b.shape(x);
   const Strides strides = b.strides(x);
   for (int i = 0; i < shape.rank() - 2; ++i)
@@ -204,30 +203,12 @@ TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight) {
   return add_product(b, bias, x, weight);
 }
 
-namespace {
-
-// A weight that is trained makes x one tall matrix, where no gradient is computed too: its transposition still says
-// that it requires one (LinearAlgebra.cpp, should_fold).
-TensorId times_weight(LayerBuilder& b, TensorId x, TensorId weight, bool trained) {
-  const Shape in = b.shape(x);
-  if (!trained || in.rank() == 2) return matmul(b, x, transposed(b, weight));
-  Shape out = in;
-  out.set(-1, b.shape(weight)[0]);
-  const TensorId columns = transposed(b, weight);
-  const TensorId flat = reshape(b, x, {in.elements(0, in.rank() - 1), in[-1]});
-  return view(b, product(b, flat, columns), out);
-}
-
-}  // namespace
-
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
-  // autocast's cached casts require a gradient under no_grad, too; in 2.8 they did not.
-  const bool trained = b.trained(weight) && !(b.autocast() && b.before(kCachedCastsWithGradient));
   bias = b.autocast_lower(bias);
   weight = b.autocast_lower(weight);
   x = b.autocast_lower(x);
   const Shape in = b.shape(x);
-  if (bias == kNone) return times_weight(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, weight, trained);
+  if (bias == kNone) return matmul(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, transposed(b, weight));
   Shape out = in;
   out.set(-1, b.shape(weight)[0]);
   if (in.rank() == 2) return add_product(b, bias, x, transposed(b, weight));
@@ -235,7 +216,7 @@ TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
     const TensorId flat = view(b, x, {in.elements(0, in.rank() - 1), in[-1]});
     return view(b, add_product(b, bias, flat, transposed(b, weight)), out);
   }
-  TensorId y = times_weight(b, x, weight, trained);
+  TensorId y = matmul(b, x, transposed(b, weight));
   const TensorId sum = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
   b.hold({x});  // autocast's cast, an argument
   if (NodeBuilder node = b.node("AddBackward0", sum, {y, bias})) {

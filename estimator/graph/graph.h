@@ -56,6 +56,7 @@ struct Tensor {
   std::int64_t offset = 0;        // elements between the beginning of the storage and the first one
   bool contiguous = true;         // strides are row-major
   bool trained = false;           // a parameter whose requires_grad is set, also where no gradient is computed
+  bool of_trained = false;        // that, autocast's cached cast of it, or a view of these
   NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
   std::int32_t output_index = 0;  // which output
   TensorId replaced_by = kNone;   // the same Python object after an in-place operation

@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 60;
 
 constexpr PyTorchVersion kMaskedTruncatedNormal = 209;  // recorded in 2.15, not in 2.8
+// autocast's cached casts require a gradient under no_grad, too; in 2.8 they did not.
+constexpr PyTorchVersion kCachedCastsWithGradient = 209;
 
 template <class T>
 std::int32_t size_of_vector(const std::vector<T>& v) {
@@ -81,7 +83,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   }
   const bool trainable = !call_.frozen;
   graph_.tensor(t).requires_grad = trainable && training();
-  graph_.tensor(t).trained = trainable;
+  graph_.tensor(t).trained = graph_.tensor(t).of_trained = trainable;
   graph_.parameters.push_back({t, name, call_.layer, trainable});
   (adapter ? graph_.adapters : graph_.model_storage).push_back(t);
   Layer& layer = graph_.layers[static_cast<std::size_t>(call_.layer)];
@@ -297,7 +299,7 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& stri
   copy.strides = strides;
   copy.offset += offset;
   copy.contiguous = is_contiguous(shape, strides);
-  copy.requires_grad = copy.trained = false;
+  copy.requires_grad = copy.trained = copy.of_trained = false;
   copy.producer = kNone;
   copy.replaced_by = kNone;
   graph_.tensors.push_back(copy);
@@ -354,6 +356,7 @@ TensorId LayerBuilder::autocast_lower(TensorId t) {
   if (!cached) return cast(t, *run_.autocast);
   if (const auto it = cast_cache_.find(t); it != cast_cache_.end()) return it->second;
   const TensorId y = cast(t, *run_.autocast);
+  graph_.tensor(y).of_trained = !before(kCachedCastsWithGradient);
   graph_.autocast_casts.push_back(y);
   cast_cache_.emplace(t, y);
   return y;

@@ -195,6 +195,8 @@ class LayerBuilder {
   bool requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad; }
   /// A weight that is trained, also where no gradient is computed.
   bool trained(TensorId t) const { return graph_.tensor(t).trained; }
+  /// Whether tensor.requires_grad is True, which views of a trained weight say under no_grad, too.
+  bool says_requires_grad(TensorId t) const { return requires_grad(t) || graph_.tensor(t).of_trained; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
 
@@ -321,6 +323,7 @@ class LayerBuilder {
   Bound& place_of(const Argument& argument, std::size_t& position);
   TensorId tied_parameter(std::string_view name, const Shape& shape) const;
   TensorId tied_buffer(std::string_view name, const Shape& shape) const;
+  void mark_views(std::span<const TensorId> outputs, std::span<const TensorId> inputs);
   void place(TensorId result, const OutputSpec& output, const Primitive& what, std::span<const TensorId> reads);
 
   Graph& graph_;

@@ -190,11 +190,24 @@ void NodeBuilder::save(TensorId t) {
   graph_->nodes[index(node_)].saved.end = size_of_vector(graph_->saved);
 }
 
+// A view of a leaf that requires a gradient requires one, made under no_grad or not (torch/csrc/autograd/variable.cpp,
+// VariableHooks::grad_fn); what is computed of it does not.
+void LayerBuilder::mark_views(std::span<const TensorId> outputs, std::span<const TensorId> inputs) {
+  for (const TensorId base : inputs) {
+    if (base == kNone || !graph_.tensor(base).of_trained) continue;
+    for (const TensorId view : outputs)
+      if (graph_.tensor(view).buffer == graph_.tensor(base).buffer) graph_.tensor(view).of_trained = true;
+  }
+}
+
 NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> outputs,
                                std::span<const TensorId> inputs) {
   NodeBuilder builder;
   const bool wanted = std::ranges::any_of(inputs, [&](TensorId t) { return t != kNone && requires_grad(t); });
-  if (!wanted) return builder;
+  if (!wanted) {
+    mark_views(outputs, inputs);
+    return builder;
+  }
   AutogradNode n;
   n.name = name;
   n.layer = call_.layer;

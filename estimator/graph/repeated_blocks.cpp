@@ -35,7 +35,7 @@ Range moved(Range r, std::int32_t by) { return {r.begin + by, r.end + by}; }
 
 bool same_tensor(const Tensor& a, const Tensor& b) {
   return a.shape == b.shape && a.strides == b.strides && a.dtype == b.dtype && a.requires_grad == b.requires_grad &&
-         a.trained == b.trained && a.offset == b.offset;
+         a.trained == b.trained && a.of_trained == b.of_trained && a.offset == b.offset;
 }
 
 template <class T>
