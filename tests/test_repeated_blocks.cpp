@@ -23,7 +23,7 @@ auto fields(const Range& r) { return std::tuple(r.begin, r.end); }
 auto fields(const Buffer& b) { return std::tuple(b.bytes, b.category, b.layer); }
 auto fields(const Tensor& t) {
   return std::tuple(t.shape, t.strides, t.dtype, t.buffer, t.requires_grad, t.offset, t.contiguous, t.trained,
-                    t.producer, t.output_index);
+                    t.of_trained, t.producer, t.output_index);
 }
 // Numbers of what it does stand for it: the primitives cannot be compared.
 auto fields(const Op& op) {

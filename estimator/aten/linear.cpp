@@ -82,15 +82,23 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
 
 TensorId transposed(LayerBuilder& b, TensorId weight) { return transpose(b, weight, 0, 1); }
 
-// LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix. One that says that
-// it requires a gradient does so where none is computed, too.
-bool folds(const LayerBuilder& b, TensorId x, TensorId y) {
-  if (b.says_requires_grad(y) || b.contiguous(x)) return true;
+// LinearAlgebra.cpp, should_fold, of an N-D tensor and a matrix: whether N-D becomes one tall matrix. A matrix that
+// says that it requires a gradient makes it one, where none is computed, too; before 2.0, all but batches of transposed
+// ones.
+bool folds(const LayerBuilder& b, TensorId x, TensorId matrix) {
   const Shape shape = b.shape(x);
   const Strides strides = b.strides(x);
+  if (b.before(200))
+    return shape.rank() > 3 || strides[shape.rank() - 1] == 1 || strides[0] != shape.elements(1, shape.rank());
+  if (b.says_requires_grad(matrix) || b.contiguous(x)) return true;
   for (int i = 0; i < shape.rank() - 2; ++i)
     if (strides[i] != strides[i + 1] * shape[i + 1]) return false;
   return true;
+}
+
+// The same of a matrix by an N-D tensor, whose transposition it would be.
+bool folds_transposed(const LayerBuilder& b, TensorId matrix, TensorId x) {
+  return b.before(200) ? folds(b, x, matrix) : b.says_requires_grad(matrix);
 }
 
 Shape leading(const Shape& shape) {
@@ -175,17 +183,39 @@ TensorId matmul(LayerBuilder& b, TensorId x, TensorId y) {
   return z;
 }
 
+namespace {
+
+// [..., m, k] by [k, n] as one product of a tall matrix.
+TensorId tall_product(LayerBuilder& b, TensorId x, TensorId matrix) {
+  Shape out = b.shape(x);
+  const TensorId flat = reshape(b, x, {out.elements(0, out.rank() - 1), out[-1]});
+  out.set(-1, b.shape(matrix)[1]);
+  return view(b, product(b, flat, matrix), out);
+}
+
+// [m, k] by [..., k, n] as that of their transpositions, whose result is copied back (LinearAlgebra.cpp, _matmul_impl).
+TensorId tall_product_transposed(LayerBuilder& b, TensorId matrix, TensorId x) {
+  const TensorId rows = transpose(b, x, -2, -1);
+  const TensorId columns = transposed(b, matrix);
+  Shape out = b.shape(rows);
+  const TensorId flat = reshape(b, rows, {out.elements(0, out.rank() - 1), out[-1]});
+  out.set(-1, b.shape(columns)[1]);
+  const TensorId tall = view(b, product(b, flat, columns), out);
+  const TensorId z = contiguous(b, transpose(b, tall, -2, -1));
+  b.hold({tall});  // C++'s variables go in reverse order
+  b.hold({flat});
+  return z;
+}
+
+}  // namespace
+
 TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y) {
   const Shape s = b.shape(x), t = b.shape(y);
   if (s.rank() < 2 || t.rank() < 2) b.fail("expects operands of two or more dimensions");
   if (s.rank() == 2 && t.rank() == 2) return product(b, x, y);
   check_inner(b, x, y);
-  if (t.rank() == 2 && folds(b, x, y)) {
-    Shape out = s;
-    out.set(-1, t[1]);
-    const TensorId flat = reshape(b, x, {s.elements(0, s.rank() - 1), s[-1]});
-    return view(b, product(b, flat, y), out);
-  }
+  if (t.rank() == 2 && folds(b, x, y)) return tall_product(b, x, y);
+  if (s.rank() == 2 && folds_transposed(b, x, y)) return tall_product_transposed(b, x, y);
   const Shape batch = broadcast_leading(b, s, t);
   const TensorId p = as_batch(b, x, batch);
   const TensorId q = as_batch(b, y, batch);

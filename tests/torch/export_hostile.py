@@ -228,7 +228,8 @@ EXPORTED: Dict[str, Made] = {
     "weight_norm as a parametrization": (with_child(lambda a: nn.utils.parametrizations.weight_norm(a)), ROWS, ["WeightNorm()"]),
     "cells": (Cells, ROWS, ["LSTMCell(8, 16)", "GRUCell(16, 16)", "RNNCell(16, 8)"]),
     "bags of indices": (lambda: nn.Sequential(nn.EmbeddingBag(9, 8), nn.Linear(8, 4)), torch.zeros(2, 5, dtype=torch.int64), ["EmbeddingBag(9, 8)"]),
-    "attention of two tensors": (Crossed, ROWS, ["Split(", "ScaledDotProductAttention(dropout_p=0.1)"]),
+    "attention of two tensors": (Crossed, ROWS, ["Split(", "ScaledDotProductAttention(dropout_p=0.1)"
+                                                 if hasattr(F, "scaled_dot_product_attention") else "Softmax(-1)"]),
     "a frozen weight and a trained bias": (bias_alone, ROWS, ["frozen: true", "a.bias"]),
     "a module named null": (named_null, ROWS, ['- "null": Linear(8, 8)', 'block: "Null"']),
     "checkpoints that reenter": (lambda: nn.Sequential(nn.Linear(8, 8), Checkpointed(True)), ROWS, ["checkpoint: reentrant"]),

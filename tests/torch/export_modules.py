@@ -4,7 +4,7 @@
     gpuplan shadow --gpu h200 -q --scratch no-cudnn -- python tests/torch/export_modules.py --gpuplan build/gpuplan [NAME...]
 
 Compared is what export_shadow.py compares, of a training step with Adam, one under autocast to bfloat16 and an inference.
-Exits with 1 where more figures differ than KNOWN has.
+Exits with 1 where a figure differs.
 """
 from __future__ import annotations
 
@@ -182,9 +182,6 @@ MODELS: Dict[str, Callable[[], nn.Module]] = {
     "residual checkpoints that reenter": lambda: Blocks(True, True),
 }
 MODES = ("train", "bf16", "infer")
-# Figures of an inference that differ, and nobody has found out why: peaks 0.14 and 0.23 % low, reserved 6 % low.
-KNOWN = {"attention without weights": 2, "attention with masks": 3, "attention with masks, without weights": 2, "Transformer": 2,
-         "Transformer, norm first": 2}
 
 
 def compare(name: str, mode: str, options: argparse.Namespace) -> None:
@@ -202,9 +199,8 @@ def compare(name: str, mode: str, options: argparse.Namespace) -> None:
     else:
         export_shadow.train(moved, batch, shape, phases, run.optimizer, run.amp)
     wrong, count = export_shadow.differences(phases.steps[-1], planned)
-    worse = len(wrong) > (KNOWN.get(name, 0) if run.infer else 0)
-    print("\n  ".join([f"{'FAIL' if worse else 'ok  '}  {name}, {mode}: {count - len(wrong)} of {count} figures equal"] + wrong))
-    if worse:
+    print("\n  ".join([f"{'FAIL' if wrong else 'ok  '}  {name}, {mode}: {count - len(wrong)} of {count} figures equal"] + wrong))
+    if wrong:
         raise AssertionError
 
 
@@ -222,7 +218,7 @@ def main() -> int:
     for name in options.names or MODELS:
         for mode in options.modes:
             results.append(in_own_process(name, mode, options))
-    print(f"{sum(results)} of {len(results)} runs as they should be")
+    print(f"{sum(results)} of {len(results)} runs equal")
     return int(not all(results))
 
 

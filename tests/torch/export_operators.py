@@ -38,6 +38,7 @@ class Net(torch.nn.Module):
         self.table = torch.nn.Parameter(torch.ones(31, 41, 8))
         self.gain = torch.nn.Parameter(torch.ones(size[0]))
         self.slopes = torch.nn.PReLU(size[0])
+        self.mixer = torch.nn.Parameter(torch.ones(20, 24))
         self.factor = torch.nn.Parameter(torch.ones(()))
         self.register_buffer("rows", torch.zeros(20, 30, dtype=torch.int64))
         self.register_buffer("positions", torch.zeros(30, dtype=torch.int64))
@@ -154,6 +155,8 @@ OPERATORS: Dict[str, Operator] = {
     "repeat_for_the_batch": lambda net, x: x + net.gain.view(1, -1, 1, 1).repeat(x.shape[0], 1, 1, 1),
     "frequencies": lambda net, x: x * (10000 ** (2 * (torch.arange(24, device=x.device) // 2) / 24)),
     "float_weight": float_weight,
+    "matrix_of_weights": lambda net, x: net.mixer.t() @ x,
+    "matrix_by_weights": lambda net, x: x.transpose(1, 2) @ net.mixer[2:12].t(),
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
 }
 
