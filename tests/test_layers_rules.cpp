@@ -1,7 +1,11 @@
 // Rules of single layers that their recordings do not show: errors, older releases, names, views.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "estimator/graph/build.h"
 #include "tests/lower_calls.h"
+#include "tests/test_spec.h"
 
 namespace gpuplan {
 namespace {
@@ -154,6 +158,31 @@ TEST_CASE("an integer tensor and a float give float32") {
   CHECK(type_of("Div(other=2)", DType::int64) == DType::fp32);
   CHECK(type_of("Mul(other=2)", DType::boolean) == DType::int64);
   CHECK(type_of("Mul(other=2.0)", DType::bf16) == DType::bf16);
+}
+
+// The operators that torch.dispatch lists of torch.clamp(x, low, high).backward(), the bounds without a
+// gradient: 2.15.0, and 2.4.1 and 2.1.2.
+TEST_CASE("a clamp between two tensors halves the gradient where it equals one, and before 2.9 gives it whole") {
+  const auto backward_of = [](PyTorchVersion release) {
+    RunConfig run;
+    run.pytorch = release;
+    const std::string text =
+        "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - x: Linear(8, 8)\n"
+        "  - {name: low, op: \"Buffer(shape=[])\"}\n  - {name: high, op: \"Buffer(shape=[])\"}\n"
+        "  - {op: \"ClampTensor()\", from: [x, low, high]}\n";
+    const Graph graph = build_graph(testing::read_spec(text), make_catalog(), run, assumed_gpu());
+    const auto node = std::ranges::find(graph.nodes, std::string_view("ClampBackward0"), &AutogradNode::name);
+    REQUIRE(node != graph.nodes.end());
+    std::vector<std::string> names;
+    for (std::int32_t i = node->ops.begin; i < node->ops.end; ++i) {
+      const std::string_view name = graph.backward_ops[static_cast<std::size_t>(i)].name;
+      if (name.starts_with("aten::")) names.emplace_back(name.substr(6));
+    }
+    return names;
+  };
+  CHECK(backward_of(215) == std::vector<std::string>{"lt", "eq", "eq", "logical_or", "logical_and", "lt", "gt",
+                                                     "logical_or", "div", "where", "masked_fill_"});
+  CHECK(backward_of(204) == std::vector<std::string>{"scalar_tensor", "ge", "le", "logical_and_", "where"});
 }
 
 TEST_CASE("views share the storage; reshaping a transposed tensor copies it") {

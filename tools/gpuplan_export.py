@@ -2190,6 +2190,21 @@ def write_max(w: Writer) -> None:
     w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
 
 
+@handles("all", "any")
+def write_all(w: Writer) -> None:
+    dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
+    dims = [("", list(dim) if isinstance(dim, (tuple, list)) else dim)] if dim is not None else []
+    w.emit("All" if w.call.name == "all" else "Any", dims + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("one_hot")
+def write_one_hot(w: Writer) -> None:
+    classes = w.argument(1, "num_classes", -1)
+    if classes == -1:
+        raise Unsupported("of as many classes as its values have")
+    w.emit("OneHot", [("", classes)], [w.x])
+
+
 @handles("argmax", "argmin")
 def write_place(w: Writer) -> None:
     dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
@@ -2374,8 +2389,9 @@ def write_detach(w: Writer) -> None:
 @handles("clamp", "clip")
 def write_clamp(w: Writer) -> None:
     low, high = w.argument(1, "min"), w.argument(2, "max")
-    if isinstance(low, Value) or isinstance(high, Value):
-        raise Unsupported("between tensors")
+    bounds = [v for v in (low, high) if isinstance(v, Value)]
+    if bounds:
+        return w.emit("ClampTensor", [("bound", "max")] if low is None else [], [w.x] + bounds)
     w.emit("Clamp", [(n, v) for n, v in (("min", low), ("max", high)) if v is not None], [w.x])
 
 

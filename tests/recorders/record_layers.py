@@ -190,6 +190,9 @@ def cases():
     for shapes in ([IMAGE, IMAGE], [IMAGE, (8, 1, 1)], [(8, 1, 1), IMAGE]):
         yield "Maximum()", shapes, Functional(torch.maximum)
         yield "Minimum()", shapes, Functional(torch.minimum)
+    for shapes in ([IMAGE, IMAGE], [IMAGE, (8, 1, 1)]):
+        yield "ClampTensor()", shapes, Functional(lambda x, low: x.clamp(min=low))
+        yield 'ClampTensor(bound="max")', shapes, Functional(lambda x, high: x.clamp(max=high))
     yield "Conv2d(8, 16, 3)", [IMAGE, (16, 8, 3, 3)], Functional(NN.functional.conv2d)
     yield "Conv2d(8, 16, 3, padding=1)", [IMAGE, (16, 8, 3, 3), (16,)], Functional(lambda x, w, b: NN.functional.conv2d(x, w, b, padding=1))
 

@@ -40,6 +40,9 @@ class Net(torch.nn.Module):
         self.slopes = torch.nn.PReLU(size[0])
         self.mixer = torch.nn.Parameter(torch.ones(20, 24))
         self.factor = torch.nn.Parameter(torch.ones(()))
+        self.register_buffer("least", torch.zeros(()))
+        self.register_buffer("most", torch.ones(()))
+        self.register_buffer("slots", torch.zeros(24))
         self.register_buffer("rows", torch.zeros(20, 30, dtype=torch.int64))
         self.register_buffer("positions", torch.zeros(30, dtype=torch.int64))
         self.operator = operator
@@ -155,6 +158,15 @@ OPERATORS: Dict[str, Operator] = {
     "repeat_for_the_batch": lambda net, x: x + net.gain.view(1, -1, 1, 1).repeat(x.shape[0], 1, 1, 1),
     "frequencies": lambda net, x: x * (10000 ** (2 * (torch.arange(24, device=x.device) // 2) / 24)),
     "float_weight": float_weight,
+    "clamp_to_one": lambda net, x: torch.clamp(x, net.least, net.most),
+    "clamp_to_many": lambda net, x: x.clamp(min=net.slots * 2, max=net.slots * 3),
+    "clamp_to_least": lambda net, x: x.clamp(min=net.gain.view(-1, 1, 1)),
+    "clamp_to_most": lambda net, x: x.clamp(max=net.gain.view(-1, 1, 1)),
+    "clamp_integers": lambda net, x: x * x.argmax(1, keepdim=True).clamp(min=net.positions[:24]),
+    "all_of_columns": lambda net, x: x * (x.detach() > 0).all(dim=1, keepdim=True),
+    "any_of_all": lambda net, x: x * (x.detach() > 0).any(),
+    "all_of_rows": lambda net, x: x * (x.detach() != 0).all(-1, keepdim=True),
+    "one_hot": lambda net, x: x.mean() * F.one_hot(net.rows, 48).to(x.dtype),
     "matrix_of_weights": lambda net, x: net.mixer.t() @ x,
     "matrix_by_weights": lambda net, x: x.transpose(1, 2) @ net.mixer[2:12].t(),
     "rms_norm_permuted": lambda net, x: F.rms_norm(x.transpose(1, 3), (64,), net.gain, 1e-5),
