@@ -457,12 +457,15 @@ class Recorder(TorchFunctionMode):
             like = whose_type()
             call.like = None if like is None else self.values.get(id(like))
             del like
+        self.inside += 1  # PyTorch 2.1 looks rows up by weight[indices], which its own mode would not be told
         try:
             result = func(*args, **kwargs)
         except NotImplementedError:
             result = stand_in(name, args, kwargs)
             if result is None:
                 raise
+        finally:
+            self.inside -= 1
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
             return result
@@ -917,6 +920,8 @@ def transformers_layer(module: nn.Module) -> Optional[Tuple[str, List[Tuple[str,
         experts, twice, hidden = gate_up.shape
         return "MixtureOfExperts", [("", hidden), ("", twice // 2), ("", experts), ("", module.top_k)]
     if name in ("OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"):
+        if name.startswith("OPT") and "position_ids" not in inspect.signature(module.forward).parameters:
+            return None  # of transformers 4.38, which counts positions itself
         count, size = module.weight.shape
         return name, [("", count - getattr(module, "offset", 0)), ("", size)]
     if name == "GemmaTextScaledWordEmbedding":
@@ -2182,12 +2187,27 @@ def write_extremum(w: Writer) -> None:
     w.emit("AMax" if w.call.name == "amax" else "AMin", dims + ([("keepdim", True)] if keep else []), [w.x])
 
 
-@handles("max")
+@handles("max", "min")
 def write_max(w: Writer) -> None:
     dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
+    if isinstance(w.argument(1, "other"), Value):
+        return write_larger(w)
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise Unsupported("of everything, or of two tensors")
+        raise Unsupported("of everything")
+    if w.call.name == "min":
+        raise Unsupported("of a dimension")
     w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
+
+
+@handles("maximum", "minimum")
+def write_larger(w: Writer) -> None:
+    """Of every two elements."""
+    w.emit("Maximum" if w.call.name.startswith("max") else "Minimum", [], [w.x, w.argument(1, "other")])
+
+
+@handles("tensor", "as_tensor")
+def write_from_host(w: Writer) -> None:
+    made_of_sizes(w, "FromHost", sizes_of_result(w) or [("shape", [])])
 
 
 @handles("all", "any")
