@@ -1295,6 +1295,7 @@ class Entry:
         self.weights: List[str] = []  # whose names it shares with others that have them
         self.when = ""  # "train" or "infer" where the other mode does not run it
         self.returns = False  # stands for a frame's return
+        self.widened_by: Optional[Entry] = None  # of a conversion back: what widened its second input, which it reads as it was
 
 
 class Body:
@@ -1321,6 +1322,8 @@ class Body:
     def definition(self, value: Value, before: Optional[Entry]) -> Optional[Tuple[Entry, int]]:
         """The entry that a value was last the result of before another entry, or the end; None where it was given."""
         position = {id(e): i for i, e in enumerate(self.entries)}
+        if before is not None and before.widened_by is not None and value is before.inputs[1]:
+            before = before.widened_by
         here = len(position) if before is None else position[id(before)]
         earlier = [d for d in self.defined.get(value, ()) if position[id(d[0])] < here]
         return earlier[-1] if earlier else None
@@ -1380,6 +1383,7 @@ class Lowering:
         self.source = "the model"  # of the call that is written
         self.cuts = False  # a call under torch.no_grad() is written
         self.widened: set = set()  # of a body, weights that its layers are given as weight.float()
+        self.widenings: Dict[Tuple[int, Value], Entry] = {}  # of a body, conversions that do nothing here
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
         for n, p in named_tensors(model, "_parameters", once=False) + named_tensors(model, "_buffers", once=False):
@@ -2372,7 +2376,8 @@ def convert_back(w: Writer) -> None:
     if like is not None and (like in w.body.frame.inputs or any(like in s.results for s in before)):
         widened, others = True, [v for v in [like] if v is not w.x and v.dtype.is_floating_point]
     if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
-        w.emit("TypeAs", [], [w.x, others[0]])
+        entry = w.emit("TypeAs", [], [w.x, others[0]])
+        entry.widened_by = w.lowering.widenings.get((id(w.body), others[0]))
 
 
 # Functions that are layers with the weights that they are given.
@@ -2398,7 +2403,9 @@ def write_to(w: Writer) -> None:
         return
     if out.dtype == w.x.dtype and out is not w.x and out.storage != w.x.storage:
         return w.emit("Clone", [], [w.x]) and None
-    w.emit("To", [("dtype", dtype_name(out.dtype))], [w.x])
+    entry = w.emit("To", [("dtype", dtype_name(out.dtype))], [w.x])
+    if out is w.x:
+        w.lowering.widenings.setdefault((id(w.body), out), entry)
 
 
 @handles("detach", "data")

@@ -52,6 +52,19 @@ class Returning(nn.Module):
         return self.made(self.a(x))
 
 
+class Widening(nn.Module):
+    """A norm as people write it; in half precision it has the type that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.float()
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return (self.weight * y).to(x.dtype)
+
+
 @dataclasses.dataclass
 class Output:
     __slots__ = ("logits", "other")
@@ -228,6 +241,7 @@ EXPORTED: Dict[str, Made] = {
     "weight_norm as a parametrization": (with_child(lambda a: nn.utils.parametrizations.weight_norm(a)), ROWS, ["WeightNorm()"]),
     "cells": (Cells, ROWS, ["LSTMCell(8, 16)", "GRUCell(16, 16)", "RNNCell(16, 8)"]),
     "bags of indices": (lambda: nn.Sequential(nn.EmbeddingBag(9, 8), nn.Linear(8, 4)), torch.zeros(2, 5, dtype=torch.int64), ["EmbeddingBag(9, 8)"]),
+    "a norm that computes in fp32": (lambda: nn.Sequential(nn.Linear(8, 8), Widening()), ROWS, ['op: "TypeAs()", from: [mul_2, input]']),
     "attention of two tensors": (Crossed, ROWS, ["Split(", "ScaledDotProductAttention(dropout_p=0.1)"
                                                  if hasattr(F, "scaled_dot_product_attention") else "Softmax(-1)"]),
     "a frozen weight and a trained bias": (bias_alone, ROWS, ["frozen: true", "a.bias"]),
