@@ -42,7 +42,7 @@ if [ "${GPUPLAN_TORCH:-small}" = all ]; then modes=(); fi
 "$python" tests/torch/export_round_trip.py --gpuplan "$gpuplan" || fail "the round trip"
 
 # Operators one at a time.
-operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head)
+operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head float_weight clamp_to_one matrix_of_weights)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_operators.py --gpuplan "$gpuplan" "${operators[@]}" ||
   fail "operators"
