@@ -319,3 +319,44 @@ TEST_CASE("a table that was folded for the batch of the export is one for any ba
   CHECK(contains(spec_of(model.SerializeAsString()), "Buffer([1, 8])"));
   CHECK_GT(plan_bytes(model.SerializeAsString(), 5).peak.reading.requested_bytes, 0);
 }
+
+// torch.onnx.export(model, (torch.randn(1, ...),)): what its reshapes of [50, 1, 96] in nn.MultiheadAttention come to.
+TEST_CASE("a batch of 1 that was written down is free") {
+  const auto written = [](const std::vector<std::int64_t>& between, const std::vector<std::int64_t>& sizes) {
+    onnx::ModelProto model = small_model();
+    auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape.mutable_dim(0)->set_dim_value(1);
+    shape.mutable_dim(1)->set_dim_value(50);
+    for (const std::int64_t size : between) shape.add_dim()->set_dim_value(size);
+    onnx::NodeProto& turned = add_node(model, "Transpose", {"x"}, "turned");
+    onnx::AttributeProto& order = *turned.add_attribute();
+    order.set_name("perm");
+    for (int i = 0; i < shape.dim_size(); ++i) order.add_ints(i < 2 ? 1 - i : i);
+    add_integers(model, "sizes", sizes);
+    add_node(model, "Reshape", {"turned", "sizes"}, "y");
+    return spec_of(model.SerializeAsString());
+  };
+  CHECK(contains(written({96}, {50, 4, 24}), "Reshape([50, -1, 24])"));  // heads
+  CHECK(contains(written({4, 24}, {50, 96}), "Reshape([-1, 96])"));      // rows of a product
+  CHECK(contains(written({96}, {50, 1, 4, 24}), "Reshape([50, -1, 4, 24])"));
+}
+
+// as_strided of torch.onnx's newer exporter: all elements in order, by positions that were computed for a batch of 1.
+TEST_CASE("a gather of all elements in order is a reshape where the batch was written down") {
+  onnx::ModelProto model = small_model();
+  model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(1);
+  add_integers(model, "flat", {-1});
+  add_node(model, "Reshape", {"x", "flat"}, "elements");
+  add_integers(model, "all", {0, 1, 2, 3, 4, 5, 6, 7});
+  auto& dims = *model.mutable_graph()->mutable_initializer()->rbegin();
+  dims.clear_dims();
+  for (const int size : {1, 8, 1}) dims.add_dims(size);
+  add_node(model, "Gather", {"elements", "all"}, "y");
+  CHECK_EQ(plan_bytes(model.SerializeAsString(), 4).layers.back().output_shape, Shape{4, 8, 1});
+}

@@ -24,6 +24,7 @@ bool is_embedding(const Emission& e, std::size_t axis) {
 void emit_gather(Emission& e) {
   const std::size_t axis = e.axis(e.integer("axis", 0), e.shape(0).size());
   const Value& index = e.in(1);
+  if (takes_all_in_order(e.graph(), e.in(0), index)) return e.layer("Reshape(" + e.sizes(e.result().shape) + ")");
   if (index.shape.empty()) {
     const std::optional<std::int64_t> at = integer_of(index);
     if (!at) e.fail("its position is no integer that is known, and no layer takes one that is computed");

@@ -102,4 +102,17 @@ std::string describe(const Node& node) {
   return "unnamed node (" + op + ")";
 }
 
+bool takes_all_in_order(const Graph& graph, const Value& of, const Value& index) {
+  if (graph.fixed_batch == 0 || of.shape.size() != 1 || of.shape[0].fixed()) return false;
+  if (index.kind == ValueKind::data || of.shape[0].at[0] % kBatches[0] != 0) return false;
+  const std::int64_t all = checked_mul(of.shape[0].at[0] / kBatches[0], graph.fixed_batch);
+  if (!(product(index.shape) == Extent(all))) return false;
+  if (!index.content) return true;  // it lies elsewhere: as many positions as there are elements, that is all of them
+  if (index.content->real) return false;
+  const Extents& places = index.content->integers;
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (!(places[i] == Extent(static_cast<std::int64_t>(i)))) return false;
+  return true;
+}
+
 }  // namespace gpuplan::onnx_import

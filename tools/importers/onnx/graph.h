@@ -152,6 +152,10 @@ void tie_turned_weights(Graph& graph);
 /// Throws Error: the graph is cyclic.
 void sort_nodes(Graph& graph);
 
+/// Whether a Gather by `index` takes all of `of`, whose one dimension holds a batch that the file wrote down, in order:
+/// torch.onnx's newer exporter writes as_strided so, which is then a reshape.
+bool takes_all_in_order(const Graph& graph, const Value& of, const Value& index);
+
 /// The graph of a serialized ModelProto, with the nodes of functions in the place of their calls, and those of both
 /// branches of an If before it, whose data may be stripped. `set` gives dynamic dimensions other than the
 /// batch their values. Throws Error: it is malformed, cyclic, names a value twice, or a dimension has no value.

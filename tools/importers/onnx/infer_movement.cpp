@@ -165,6 +165,7 @@ void infer_gather(Inference& n) {
   const Value& x = n.in(0);
   const Value& index = n.in(1);
   const std::size_t axis = n.axis(n.integer("axis", 0), x.shape.size());
+  if (takes_all_in_order(n.graph(), x, index)) return n.out(0, n.for_any_batch(x.shape, index.shape), x.type);
   Extents out(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(axis));
   out.insert(out.end(), index.shape.begin(), index.shape.end());
   out.insert(out.end(), x.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.shape.end());
