@@ -18,6 +18,8 @@ namespace gpuplan::onnx_files {
 
 /// A model of one input x [batch, 8], one output y and no nodes.
 onnx::ModelProto small_model();
+/// Has the file say that x is of this batch.
+void write_batch(onnx::ModelProto& model, std::int64_t batch);
 /// Adds a node of one output, called "node_of_" and its name.
 onnx::NodeProto& add_node(onnx::ModelProto& model, const std::string& op, const std::vector<std::string>& inputs,
                           const std::string& output);

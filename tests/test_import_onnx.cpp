@@ -69,6 +69,11 @@ std::string problem(const std::string& bytes, std::vector<Variable> set) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A model of one input [batch, 8] and no nodes.
+void write_batch(onnx::ModelProto& model, std::int64_t batch) {
+  onnx::TypeProto& type = *model.mutable_graph()->mutable_input(0)->mutable_type();
+  type.mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(batch);
+}
+
 onnx::ModelProto small_model() {
   onnx::ModelProto model;
   model.set_ir_version(8);

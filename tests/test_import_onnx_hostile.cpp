@@ -117,13 +117,7 @@ TEST_CASE("bounds of a range that are of two types are an error") {
 
 TEST_CASE("a batch that is written down may be as large as 64 bits hold") {
   onnx::ModelProto model = small_model();
-  model.mutable_graph()
-      ->mutable_input(0)
-      ->mutable_type()
-      ->mutable_tensor_type()
-      ->mutable_shape()
-      ->mutable_dim(0)
-      ->set_dim_value(kMost);
+  write_batch(model, kMost);
   add_node(model, "ReduceSum", {"x"}, "sum");
   add_integers(model, "sizes", {16, 1});
   add_node(model, "Tile", {"x", "sizes"}, "more");

@@ -305,13 +305,7 @@ TEST_CASE("a batch of 2 that was written down is not taken for what lies before 
 
 TEST_CASE("a table that was folded for the batch of the export is one for any batch") {
   onnx::ModelProto model = small_model();
-  model.mutable_graph()
-      ->mutable_input(0)
-      ->mutable_type()
-      ->mutable_tensor_type()
-      ->mutable_shape()
-      ->mutable_dim(0)
-      ->set_dim_value(2);
+  write_batch(model, 2);
   add_initializer(model, "zeros_like", {2, 8}, 6);
   add_node(model, "Cast", {"zeros_like"}, "zeros").add_attribute()->set_name("to");
   model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_i(1);
@@ -344,13 +338,7 @@ TEST_CASE("a batch of 1 that was written down is free") {
 // as_strided of torch.onnx's newer exporter: all elements in order, by positions that were computed for a batch of 1.
 TEST_CASE("a gather of all elements in order is a reshape where the batch was written down") {
   onnx::ModelProto model = small_model();
-  model.mutable_graph()
-      ->mutable_input(0)
-      ->mutable_type()
-      ->mutable_tensor_type()
-      ->mutable_shape()
-      ->mutable_dim(0)
-      ->set_dim_value(1);
+  write_batch(model, 1);
   add_integers(model, "flat", {-1});
   add_node(model, "Reshape", {"x", "flat"}, "elements");
   add_integers(model, "all", {0, 1, 2, 3, 4, 5, 6, 7});

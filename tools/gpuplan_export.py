@@ -4287,8 +4287,11 @@ def in_both_modes(train: Traced, infer: Traced) -> BothModes:
 def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable],
              construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
     """The spec of a model as text."""
-    traced = [Traced(model, batch, forward, loss if loss is None or mode == "train" or len(modes) == 1 else no_loss, mode)
-              for mode in modes]
+    traced: List[Traced] = []
+    for mode in modes:
+        # The model's own loss, which loss= took from its output, is computed in eval mode, too.
+        is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and traced[0].run.loss_event)
+        traced.append(Traced(model, batch, forward, loss if is_asked else no_loss, mode))
     first = traced[0]
     both = in_both_modes(*traced) if len(traced) == 2 else None
     if both is None:

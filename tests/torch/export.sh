@@ -65,6 +65,20 @@ for run in $'\ttrain\tadam\t8' $'\tinfer\t-\t16'; do
 done
 cmp tests/exported/specs/torchvision.mnasnet0_5.yaml "$work/torchvision.mnasnet0_5.yaml" || fail "its spec is another one"
 
+# The model's own loss, whether it is named or not.
+PYTHONPATH=tools "$python" - "$work" <<'EOF' || fail "a loss= that names the model's own"
+import sys
+import gpuplan_export, torch, transformers
+config = transformers.LlamaConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=100,
+                                  use_cache=False)
+batch = {name: torch.zeros(2, 16, dtype=torch.long) for name in ("input_ids", "labels")}
+texts = []
+for loss in (None, lambda model, out, batch: out.loss):
+    gpuplan_export.export(transformers.LlamaForCausalLM(config), batch, output=sys.argv[1] + "/own_loss.yaml", loss=loss)
+    texts.append(open(sys.argv[1] + "/own_loss.yaml").read())
+sys.exit(texts[0] != texts[1] or "loss: CausalLMLoss()" not in texts[0])
+EOF
+
 # transformers' models with their own loss, and their step as PyTorch runs it.
 "$python" tests/torch/export_check.py --gpuplan "$gpuplan" --results "$work/counts" hf:{gpt2,small-bert,small-t5,small-vit,small-mixtral} ||
   fail "counts of transformers' models"
