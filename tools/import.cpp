@@ -55,7 +55,7 @@ int run_import(const ImportOptions& options) {
   if (options.source.empty())
     throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
   refuse_learned_trace(options.source);
-  if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
+  if (!options.file.empty() && options.file != "-") refuse_unwritable({{.path = options.file}});
   std::vector<Variable> set = variables(options);
   const std::shared_ptr<const Source> source = open_model(options.source, set);
   const std::string& spec = source->text;

@@ -18,6 +18,7 @@ class Screen : public StyledScreen {
   std::string headline() const {
     const Strategy& s = r_.strategy;
     const std::int64_t parts = r_.run.micro_batches;
+    // 1F1B (arXiv:2104.04473, section 2.2): pipeline - 1 of its parts + pipeline - 1 slots of time are a bubble.
     std::string out = paint("1", r_.model) + dot() + "train" + dot() + "batch " + format_count(r_.run.batch) + dot() +
                       std::string(name_of(r_.run.precision)) + " with fp32 master copies" + dot() +
                       std::string(name_of(r_.run.optimizer));

@@ -42,6 +42,7 @@ expect 2 'a GPU of 0 GiB: a device has more memory' fit zoo:mlp -b 64 --on '0 Gi
 expect 2 'is standard output, which has the report' $model -b 64 -o json:-
 expect 2 'is standard output, which has the report' $model -b 64 -o -
 expect 0 '^gpuplan: 1' init zoo:mlp -o -
+expect 0 '^gpuplan: 1' import tests/huggingface/gpt2.json -o -
 expect 0 '^  \+ runtime +512 MiB .*assumed' $model -b 64
 expect 0 '^  \+ runtime +300 MiB .*assumed' $model -b 64 --runtime 300MiB
 expect 0 '"context_bytes": 0,' $model -b 64 --runtime '0 B' --format json

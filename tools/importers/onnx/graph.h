@@ -153,7 +153,8 @@ void tie_turned_weights(Graph& graph);
 void sort_nodes(Graph& graph);
 
 /// Whether a Gather by `index` takes all of `of`, whose one dimension holds a batch that the file wrote down, in order:
-/// torch.onnx's newer exporter writes as_strided so, which is then a reshape.
+/// torch.onnx's newer exporter writes as_strided so, which is then a reshape. Positions that lie in another file are
+/// taken to be in order where they are as many as the elements.
 bool takes_all_in_order(const Graph& graph, const Value& of, const Value& index);
 
 /// The graph of a serialized ModelProto, with the nodes of functions in the place of their calls, and those of both
