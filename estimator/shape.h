@@ -21,6 +21,8 @@ class Shape {
   /// Size of dimension i; negative counts from the end, as in PyTorch. i must be in range.
   std::int64_t operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
   void set(int i, std::int64_t size) { sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)] = size; }
+  /// Dimension i, from 0 to kMaxRank - 1; beyond the rank it is 0.
+  std::int64_t& place(int i) { return sizes_[static_cast<std::size_t>(i)]; }
   void push_back(std::int64_t size);
   std::span<const std::int64_t> sizes() const { return {sizes_.data(), static_cast<std::size_t>(rank_)}; }
 

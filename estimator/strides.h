@@ -15,6 +15,8 @@ class Strides {
  public:
   std::int64_t operator[](int i) const { return steps_[static_cast<std::size_t>(i)]; }
   void set(int i, std::int64_t step) { steps_[static_cast<std::size_t>(i)] = step; }
+  /// Of dimension i, from 0 to Shape::kMaxRank - 1.
+  std::int64_t& place(int i) { return steps_[static_cast<std::size_t>(i)]; }
   bool operator==(const Strides&) const = default;
 
  private:

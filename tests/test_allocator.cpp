@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -136,6 +138,52 @@ TEST_CASE("allocator: free neighbours merge on both sides") {
   CHECK(b.place(b.allocate(kMiB)) == 0);
   b.allocator.release(blocks[3]);
   CHECK(b.allocator.largest_free_bytes() == kMiB);
+}
+
+TEST_CASE("allocator: a use is an allocation and its release") {
+  const auto same = [](const CachingAllocator& a, const CachingAllocator& b) {
+    const auto readings = [](const CachingAllocator& of) {
+      return std::array{of.allocated_bytes(),           of.requested_bytes(),      of.reserved_bytes(),
+                        of.inactive_split_bytes(),      of.peak_allocated_bytes(), of.peak_requested_bytes(),
+                        of.peak_inactive_split_bytes(), of.segment_count(),        of.retry_count()};
+    };
+    const auto blocks = [](const CachingAllocator& of) {
+      std::vector<std::pair<std::uint64_t, std::int64_t>> all;
+      for (const SegmentView& segment : of.segments())
+        for (const BlockView& block : segment.blocks) all.emplace_back(block.address, block.requested_bytes);
+      return all;
+    };
+    return readings(a) == readings(b) && blocks(a) == blocks(b);
+  };
+  for (const char* text : {"", "expandable_segments:True", "max_split_size_mb:32", "roundup_power2_divisions:4"}) {
+    CAPTURE(text);
+    std::mt19937 random(7);
+    Bench once(conf(text), 4 * kGiB), twice(conf(text), 4 * kGiB);
+    std::vector<std::pair<BlockId, BlockId>> live;
+    std::int64_t used = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const std::int64_t bytes = random() % 2 == 0 ? random() % (64 * kMiB) : random() % (2 * kMiB);
+      if (random() % 3 == 0 && !live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        once.allocator.release(live.back().first);
+        twice.allocator.release(live.back().second);
+        live.pop_back();
+      } else if (random() % 2 == 0) {
+        const std::optional<std::int64_t> charge = once.allocator.use(bytes);
+        const BlockId b = twice.allocate(bytes);
+        if (b == kOutOfMemory) break;
+        if (charge) CHECK_EQ(*charge, twice.allocator.charged_bytes(b));
+        used += charge ? 1 : 0;
+        twice.allocator.release(b);
+        if (!charge) once.allocator.release(once.allocate(bytes));
+      } else {
+        live.emplace_back(once.allocate(bytes), twice.allocate(bytes));
+        if (live.back().first == kOutOfMemory) break;
+      }
+      REQUIRE(same(once.allocator, twice.allocator));
+    }
+    CHECK((used > 100) == (*text == '\0'));
+  }
 }
 
 TEST_CASE("allocator: streams share nothing") {

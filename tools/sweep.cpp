@@ -87,14 +87,14 @@ class Sweep {
     rows_.resize(count_);
     for (std::size_t from = 0; from < count_; from += kChunk) {
       const std::size_t n = std::min(kChunk, count_ - from);
-      const std::vector<std::vector<std::size_t>> groups = groups_of(from, n);
+      const std::vector<Groups> lines = lines_of(groups_of(from, n), threads);
       std::atomic<std::size_t> planned{0};
       run_on_workers(
-          groups.size(), threads,
-          [&](std::size_t g) {
-            std::vector<SweepRow> rows = points_.plan_points(groups[g]);
+          lines.size(), threads,
+          [&](std::size_t i) {
+            std::vector<SweepRow> rows = points_.plan_line(lines[i]);
+            planned += rows.size();
             for (SweepRow& row : rows) rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
-            planned += groups[g].size();
           },
           [&](std::size_t) {
             if (!progress.due()) return;
@@ -109,9 +109,11 @@ class Sweep {
     }
   }
 
+  using Groups = std::vector<std::vector<std::size_t>>;
+
   // The points that are planned together, in the order of the first of each.
-  std::vector<std::vector<std::size_t>> groups_of(std::size_t from, std::size_t n) const {
-    std::vector<std::vector<std::size_t>> groups;
+  Groups groups_of(std::size_t from, std::size_t n) const {
+    Groups groups;
     std::unordered_map<std::string, std::size_t> numbers;
     for (std::size_t i = from; i < from + n; ++i) {
       const std::size_t point = first_ + i * stride_;
@@ -120,6 +122,27 @@ class Sweep {
       groups[at->second].push_back(point);
     }
     return groups;
+  }
+
+  // Groups that differ in their batch only: so many of them that what a line costs, some ten plans, is little beside
+  // them, and so few that every thread has several.
+  static std::size_t groups_of_line(std::size_t groups, std::size_t threads) {
+    constexpr std::size_t kLeast = 64, kMost = 512, kLinesOfThread = 4;
+    return threads == 1 ? kMost : std::clamp(groups / (threads * kLinesOfThread), kLeast, kMost);
+  }
+
+  std::vector<Groups> lines_of(Groups groups, std::size_t threads) const {
+    const std::size_t most = groups_of_line(groups.size(), threads);
+    std::vector<Groups> lines;
+    std::unordered_map<std::string, std::size_t> numbers;
+    for (std::vector<std::size_t>& group : groups) {
+      const std::string name = points_.line_of(group.front());
+      const auto [at, is_new] = numbers.try_emplace(name, lines.size());
+      if (!is_new && (name.empty() || lines[at->second].size() == most)) at->second = lines.size();
+      if (at->second == lines.size()) lines.emplace_back();
+      lines[at->second].push_back(std::move(group));
+    }
+    return lines;
   }
 
   // Each once, whatever the number of points that it is about.

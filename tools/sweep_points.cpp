@@ -147,18 +147,6 @@ std::shared_ptr<const Model> SweepPoints::model_of(const RunOptions& options) {
   return at->second.model;
 }
 
-std::string SweepPoints::group_of(std::size_t point) const {
-  const std::vector<std::string> values = values_of(point);
-  std::string group, on;
-  for (std::size_t i = 0; i < flags_.size(); ++i) {
-    if (flags_[i].name == "gpu")
-      on = gpus_.at(values[i]).alike;
-    else if (flags_[i].name != "host-copy")
-      group += values[i] + '\n';
-  }
-  return group + on;
-}
-
 bool SweepPoints::has_times(const RunOptions& options) const {
   return !options.gpu.empty() && !gpus_.at(options.gpu).is_limit;
 }
@@ -173,8 +161,13 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
     return rank_figures(*group.model, make_catalog(), run, *strategy, topology, gpu,
                         timed ? std::optional(copy) : std::nullopt);
   }
-  if (!group.step)
-    group.step.emplace(*group.model, make_catalog(), run, gpu == nullptr ? assumed_gpu() : *gpu, group.timed);
+  if (!group.step) {
+    const Gpu& placed_on = gpu == nullptr ? assumed_gpu() : *gpu;
+    if (group.lowered != nullptr)
+      group.step.emplace(*group.model, make_catalog(), run, placed_on, *group.lowered);
+    else
+      group.step.emplace(*group.model, make_catalog(), run, placed_on, group.timed);
+  }
   PlannedFigures planned = group.step->figures(gpu);
   if (timed)
     if (const std::optional<StepTime> time = group.step->time(*gpu, copy)) {
@@ -199,8 +192,9 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   return planned.figures;
 }
 
-std::vector<SweepRow> SweepPoints::plan_points(std::span<const std::size_t> points) {
+std::vector<SweepRow> SweepPoints::plan_group(std::span<const std::size_t> points, const LoweredStep* lowered) {
   Group group;
+  group.lowered = lowered;
   group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point).run); });
   std::vector<SweepRow> rows;
   for (const std::size_t point : points) {

@@ -10,6 +10,7 @@
 #include "estimator/error.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/search/figures.h"
+#include "estimator/search/step_line.h"
 #include "tools/run_options.h"
 #include "tools/swept_flags.h"
 
@@ -27,9 +28,13 @@ class SweepPoints {
   /// be planned has a reason; never throws Error.
   SweepRow plan_point(std::size_t point) { return plan_points({&point, 1}).front(); }
   /// The same of several that are of one group_of(), which share what is the same of them.
-  std::vector<SweepRow> plan_points(std::span<const std::size_t> points);
+  std::vector<SweepRow> plan_points(std::span<const std::size_t> points) { return plan_group(points, nullptr); }
   /// Points of one name differ in GPUs that reserve alike only, and in how batches come to them.
   std::string group_of(std::size_t point) const;
+  /// plan_points() of every group; they are of one line_of().
+  std::vector<SweepRow> plan_line(std::vector<std::vector<std::size_t>> groups);
+  /// Groups of one name differ in their batch only; empty where they share nothing.
+  std::string line_of(std::size_t point) const;
   /// What plans so far have warned of, and how many of them did.
   const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
   /// As the error that it is.
@@ -50,6 +55,7 @@ class SweepPoints {
 
   // What points share, made for the first of them.
   struct Group {
+    const LoweredStep* lowered = nullptr;  // where it is known already
     std::shared_ptr<const Model> model;
     std::optional<PlannedStep> step;
     bool timed = false;
@@ -60,7 +66,17 @@ class SweepPoints {
     SeveralGpusOptions several;
   };
 
+  // Points of a batch.
+  struct BatchGroup {
+    std::int64_t batch = 0;
+    std::vector<std::size_t> points;
+  };
+
   std::vector<std::string> values_of(std::size_t point) const;
+  std::string names_but(std::size_t point, bool batch) const;
+  std::vector<SweepRow> plan_group(std::span<const std::size_t> points, const LoweredStep* lowered);
+  void plan_between(std::span<const BatchGroup> groups, std::vector<SweepRow>& rows);
+  StepLine::Found line_through(std::span<const BatchGroup> groups);
   PointOptions options_of(std::size_t point) const;
   void refuse_given_flags();
   void find_kinds();

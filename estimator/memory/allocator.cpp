@@ -165,6 +165,23 @@ BlockId CachingAllocator::split_front(BlockId id, std::int64_t bytes) {
   return id;
 }
 
+// The free block that it would be cut from has no free neighbours, so that the release would put the same block back.
+std::optional<std::int64_t> CachingAllocator::use(std::int64_t requested) {
+  if (!any_fit_ || !default_rounding_ || collects_garbage() || requested <= 0 || requested > kMaxRequestBytes)
+    return std::nullopt;
+  const std::int64_t bytes = round_up(requested, kMinBlockBytes);
+  Pool& pool = pools_[bytes <= kSmallBytes ? 0 : 1];
+  const BlockId id = pool.free.lower_bound(bytes);
+  if (id == kNoBlock) return std::nullopt;
+  const PoolBlock& b = blocks_[id];
+  const bool cut = splits(pool, bytes, b.bytes - bytes);
+  const std::int64_t charged = cut ? bytes : b.bytes;
+  allocated_.touch(charged);
+  requested_.touch(requested);
+  inactive_split_.touch((cut ? b.bytes - bytes : 0) - (is_split(b) ? b.bytes : 0));
+  return charged;
+}
+
 void CachingAllocator::release(BlockId id) {
   if (id == kNoBlock) return;
   PoolBlock& b = blocks_[id];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -95,6 +96,10 @@ struct PeakCounter {
     now += delta;
     if (now > peak) peak = now;
   }
+  /// add(delta), then add(-delta).
+  void touch(std::int64_t delta) {
+    if (now + delta > peak) peak = now + delta;
+  }
 };
 
 /// The allocator of one device. Not for several threads at once. Block ids are reused after release.
@@ -107,6 +112,9 @@ class CachingAllocator {
   /// A block of at least `bytes` for work on `stream`; kNoBlock for 0 bytes, kOutOfMemory when there is
   /// no room. Throws Error when bytes < 0 or so big that rounding overflows.
   BlockId allocate(std::int64_t bytes, std::int64_t stream = 0);
+  /// What a block of `bytes` charges that is released before anything else happens: readings and peaks are those of
+  /// allocate() and release(), which it stands for. Nothing, and nothing happens, where these have to be called.
+  std::optional<std::int64_t> use(std::int64_t bytes);
   /// Returns a block to its pool, merged with free neighbours. kNoBlock is ignored.
   void release(BlockId block);
   /// torch.cuda.empty_cache(): gives every wholly free segment back (expandable: every wholly free page).

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,23 @@ class PlacedBlocks {
     return b;
   }
 
+  // Scratch that goes before anything else happens.
+  void use_scratch(std::int64_t bytes) {
+    if constexpr (requires { allocator_.use(bytes); }) {
+      if (const std::optional<std::int64_t> charged = allocator_.use(bytes)) {
+        ++allocations_;
+        if (!reporting_) return;
+        std::int64_t& scratch = categories_[static_cast<std::size_t>(Category::scratch)];
+        scratch += *charged;
+        note_peak(phase_, step_, allocator_.allocated_bytes() + *charged);
+        scratch -= *charged;
+        return;
+      }
+    }
+    BlockId b = allocate_bytes(bytes, Category::scratch);
+    release_scratch(b);
+  }
+
   // Only PyTorch's allocator keeps the blocks of streams apart.
   BlockId allocate_on(std::int64_t stream, std::int64_t bytes) {
     if constexpr (requires { allocator_.allocate(bytes, stream); }) return allocator_.allocate(bytes, stream);
@@ -95,8 +113,8 @@ class PlacedBlocks {
   }
   void release_scratch(BlockId& b) { release_as(b, Category::scratch); }
 
-  void note_peak(Phase phase, std::int32_t step) {
-    const std::int64_t now = allocator_.allocated_bytes();
+  void note_peak(Phase phase, std::int32_t step) { note_peak(phase, step, allocator_.allocated_bytes()); }
+  void note_peak(Phase phase, std::int32_t step, std::int64_t now) {
     step_peak_ = std::max(step_peak_, now);
     if (now <= highest_) return;
     highest_ = now;

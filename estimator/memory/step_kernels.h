@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "estimator/memory/cudnn_rnn.h"
@@ -25,10 +24,13 @@ class StepKernels : protected ModelConstruction<Allocator> {
       : Base(allocator, parts, follower) {}
 
   void run_kernel(const Step& step) {
-    const bool plain = step.scratch.begin == step.scratch.end && !std::holds_alternative<DropoutStates>(*step.what);
-    if (!plain || follower_ != nullptr) return run_kernel_with_scratch(step);
+    const std::int32_t actions = step.scratch.end - step.scratch.begin;
+    // A workspace once the results are there is all that most kernels have.
+    const bool plain = actions == 0 || (actions == 1 && s().scratch[index(step.scratch.begin)] > 0);
+    if (!plain || step.dropout_states || follower_ != nullptr || makes_cublas_workspace(step))
+      return run_kernel_with_scratch(step);
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k) allocate(s().allocated[index(k)]);
-    keep_cublas_workspace(step);
+    if (actions == 1) this->use_scratch(s().scratch[index(step.scratch.begin)]);
   }
 
   void run_kernel_with_scratch(const Step& step) {
@@ -42,7 +44,7 @@ class StepKernels : protected ModelConstruction<Allocator> {
     scratch_.clear();
     scratch_bytes_.clear();
     placed_scratch_.clear();
-    if (std::holds_alternative<DropoutStates>(*step.what)) ensure_dropout_states();
+    if (step.dropout_states) ensure_dropout_states();
     const auto outputs_to_come = [&](std::size_t from) {
       return std::ranges::find(program.subspan(from), kNextOutput) != program.end();
     };
@@ -61,7 +63,10 @@ class StepKernels : protected ModelConstruction<Allocator> {
     }
     remaining();
     if (!ran) follow_kernel();
-    keep_cublas_workspace(step);
+    if (makes_cublas_workspace(step)) {
+      cublas_workspace() = true;
+      allocate_bytes(cublas_workspace_bytes(gpu_), Category::scratch);
+    }
     for (BlockId& b : scratch_) release_scratch(b);
   }
 
@@ -74,14 +79,9 @@ class StepKernels : protected ModelConstruction<Allocator> {
   }
 
   // Forward and backward run on two threads, each with a cuBLAS handle of its own.
-  void keep_cublas_workspace(const Step& step) {
-    if (!keeps_cublas_workspace(run_.pytorch) || run_.scratch == Scratch::none ||
-        !std::holds_alternative<Gemm>(*step.what))
-      return;
-    bool& there = phase_ == Phase::backward ? workspace_backward_ : workspace_forward_;
-    if (there) return;
-    there = true;
-    allocate_bytes(cublas_workspace_bytes(gpu_), Category::scratch);
+  bool& cublas_workspace() { return phase_ == Phase::backward ? workspace_backward_ : workspace_forward_; }
+  bool makes_cublas_workspace(const Step& step) {
+    return step.product && !cublas_workspace() && keeps_cublas_workspace(run_.pytorch) && run_.scratch != Scratch::none;
   }
 
   // aten/src/ATen/native/cudnn/RNN.cpp, get_dropout_state: made once a device, after a seed was read.

@@ -155,8 +155,7 @@ class TrainingLoop : private StepKernels<Allocator> {
     const std::vector<Step>& steps = passes_[pass].steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       auto& range = phase_steps_[pass][static_cast<std::size_t>(steps[i].phase)];
-      if (steps[i].what != nullptr)
-        phase_kernels_[pass][static_cast<std::size_t>(steps[i].phase)] += cost(*steps[i].what).kernels;
+      phase_kernels_[pass][static_cast<std::size_t>(steps[i].phase)] += steps[i].kernels;
       if (range.begin == range.end) range.begin = static_cast<std::int32_t>(i);
       range.end = static_cast<std::int32_t>(i) + 1;
     }

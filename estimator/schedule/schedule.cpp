@@ -75,9 +75,24 @@ void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const 
   step.allocates = end(schedule_.allocated);
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);
-  if (what != nullptr) append_scratch_of(*what);
+  if (what != nullptr) {
+    append_scratch_of(*what);
+    step.product = std::holds_alternative<Gemm>(*what);
+    step.dropout_states = std::holds_alternative<DropoutStates>(*what);
+    step.kernels = static_cast<std::int32_t>(cost(*what).kernels);
+  }
   step.scratch.end = static_cast<std::int32_t>(schedule_.scratch.size());
   schedule_.steps.push_back(step);
+}
+
+void StepWriter::renew_scratch() {
+  std::vector<std::int64_t>& scratch = schedule_.scratch;
+  scratch.clear();
+  for (Step& step : schedule_.steps) {
+    step.scratch.begin = static_cast<std::int32_t>(scratch.size());
+    if (step.what != nullptr) append_scratch_of(*step.what);
+    step.scratch.end = static_cast<std::int32_t>(scratch.size());
+  }
 }
 
 BufferId StepWriter::new_buffer(std::int64_t bytes, Category category, LayerId layer) {

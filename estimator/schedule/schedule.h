@@ -23,7 +23,11 @@ struct Step {
   std::string_view name;  // PyTorch's: "aten::convolution", "aten::add_"
   LayerId layer = kNone;
   Phase phase = Phase::forward;
-  bool recompute = false;           // a forward operation that a checkpoint runs again
+  bool recompute = false;  // a forward operation that a checkpoint runs again
+  // Of `what`, so that a replay need not look there.
+  bool product = false;             // a Gemm
+  bool dropout_states = false;      // a DropoutStates
+  std::int32_t kernels = 0;         // cost(*what).kernels
   const Primitive* what = nullptr;  // in the Graph, which must outlive the Schedule; null: a marker
   Range allocates;                  // of Schedule::allocated, in order
   Range reads;                      // of Schedule::reads

@@ -30,6 +30,9 @@ class StepWriter {
   }
   BufferId new_buffer(std::int64_t bytes, Category category, LayerId layer);
 
+  /// Asks again what every step of the schedule allocates while it runs: the sizes of their operations have changed.
+  void renew_scratch();
+
   Schedule& schedule() { return schedule_; }
 
   /// Null where nothing is recorded.

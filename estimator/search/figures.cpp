@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "estimator/device/arithmetic.h"
-#include "estimator/graph/build.h"
 #include "estimator/integers.h"
 #include "estimator/plan.h"
 #include "estimator/plan_rank.h"
 #include "estimator/report/make_report.h"
 #include "estimator/search/device_bytes.h"
-#include "estimator/step_parts.h"
 #include "estimator/time/step_time.h"
 #include "estimator/time_rank.h"
 #include "estimator/warnings.h"
@@ -19,17 +17,24 @@ namespace gpuplan {
 
 PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed)
     : model_(model), catalog_(catalog), run_(run) {
-  if (on_host()) return;
-  graph_ = build_graph(model, catalog, run, gpu);
-  // What operations are given is recorded for the clock only.
-  passes_ = timed ? make_passes(graph_, run, gpu) : Passes{make_schedules(graph_, run, gpu), {}};
-  optimizer_ = optimizer_work(graph_, passes_.schedules.front(), run, gpu);
-  placement_ = place(graph_, passes_.schedules, optimizer_, run, gpu);
-  step_flops_ = compute_of(passes_.schedules.front(), optimizer_, run).step_flops;
+  if (on_host(run)) return;
+  own_ = lower_step(model, catalog, run, gpu, timed);
+  lowered_ = &*own_;
+  place_on(gpu);
+}
+
+PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                         const LoweredStep& lowered)
+    : model_(model), catalog_(catalog), run_(run), lowered_(on_host(run) ? nullptr : &lowered) {
+  if (lowered_ != nullptr) place_on(gpu);
+}
+
+void PlannedStep::place_on(const Gpu& gpu) {
+  placement_ = place(lowered_->graph, lowered_->passes.schedules, lowered_->optimizer, run_, gpu);
 }
 
 PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
-  if (on_host()) {  // sums of what is there, which nothing else bounds, are checked by a whole plan
+  if (lowered_ == nullptr) {
     Report report = plan(model_, catalog_, run_, named_gpu);
     return {sweep_figures(report), std::move(report.warnings)};
   }
@@ -39,10 +44,10 @@ PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
   f.device_bytes =
       checked_add(f.reserved_bytes, context_bytes(run_, named_gpu != nullptr ? *named_gpu : assumed_gpu()));
   f.phase = placement_.at.phase;
-  f.where = where(graph_, passes_.schedules, placement_.at);
-  f.step_flops = step_flops_;
+  f.where = where(lowered_->graph, lowered_->passes.schedules, placement_.at);
+  f.step_flops = lowered_->flops;
   if (named_gpu != nullptr) tell_limit(*named_gpu, f);
-  return {std::move(f), warnings_about(model_, graph_, run_, named_gpu)};
+  return {std::move(f), warnings_about(model_, lowered_->graph, run_, named_gpu)};
 }
 
 // Whether it fits the GPU, at once or by giving the cache back (Verdict, Report::within_memory).
@@ -52,7 +57,8 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
   bool fits = f.device_bytes <= usable;
   if (!fits && run_.allocator == AllocatorKind::caching && usable > 0) {
     const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run_, gpu), 0);
-    const LimitedPlacement limited = place_within(room, graph_, passes_.schedules, optimizer_, run_, gpu);
+    const auto& [graph, passes, optimizer, flops] = *lowered_;
+    const LimitedPlacement limited = place_within(room, graph, passes.schedules, optimizer, run_, gpu);
     fits = !limited.out_of_memory;
     f.retries = limited.retries;
   }
@@ -61,8 +67,9 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
 }
 
 std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) const {
-  if (on_host()) return std::nullopt;
-  return step_time(graph_, passes_, step_update(graph_, passes_.schedules.front(), optimizer_), run_, gpu, copy);
+  if (lowered_ == nullptr) return std::nullopt;
+  const auto& [graph, passes, optimizer, flops] = *lowered_;
+  return step_time(graph, passes, step_update(graph, passes.schedules.front(), optimizer), run_, gpu, copy);
 }
 
 PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,

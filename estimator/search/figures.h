@@ -12,7 +12,7 @@
 #include "estimator/parallel/strategy.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/run_config.h"
-#include "estimator/schedule/passes.h"
+#include "estimator/search/lowered_step.h"
 #include "estimator/spec/model.h"
 #include "estimator/time/timing.h"
 
@@ -23,14 +23,19 @@ struct PlannedFigures {
   std::vector<std::string> warnings;
 };
 
+/// Whether a part of the step is on the host: it is planned whole then.
+inline bool on_host(const RunConfig& run) { return run.offload_saved || run.offload_optimizer; }
+
 /// A step planned once for all GPUs that reserve alike (reserve_alike).
 class PlannedStep {
  public:
   /// `model` must outlive it. `timed`: time() will be asked. Throws what plan() does for the model and the run; not
   /// what it throws for a GPU's arithmetic.
   PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed = false);
+  /// The same of a step that is lowered already, by that model, run and GPU; it must outlive this.
+  PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const LoweredStep& lowered);
 
-  PlannedStep(const PlannedStep&) = delete;  // the schedules refer to the graph
+  PlannedStep(const PlannedStep&) = delete;  // refers to what it owns
   PlannedStep& operator=(const PlannedStep&) = delete;
 
   /// sweep_figures() and the warnings of plan(model, catalog, run, named_gpu). Throws what that does.
@@ -39,17 +44,15 @@ class PlannedStep {
   std::optional<StepTime> time(const Gpu& gpu, HostCopy copy) const;
 
  private:
+  void place_on(const Gpu& gpu);
   void tell_limit(const Gpu& gpu, SweepFigures& figures) const;
-  bool on_host() const { return run_.offload_saved || run_.offload_optimizer; }
 
   const Model& model_;
   Catalog catalog_;
   RunConfig run_;
-  Graph graph_;
-  Passes passes_;
-  OptimizerWork optimizer_;
+  std::optional<LoweredStep> own_;
+  const LoweredStep* lowered_ = nullptr;  // null: sums of what is on the host are checked by a whole plan
   Placement placement_;
-  std::int64_t step_flops_ = 0;
 };
 
 /// Of plan_rank(model, catalog, run, strategy, topology, gpu), whose batch is the whole step's; with a copy of the
