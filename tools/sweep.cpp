@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <unordered_map>
 
 #include "estimator/search/workers.h"
@@ -89,18 +90,23 @@ class Sweep {
       const std::size_t n = std::min(kChunk, count_ - from);
       const std::vector<Groups> lines = lines_of(groups_of(from, n), threads);
       std::atomic<std::size_t> planned{0};
+      const auto show_progress = [&] {
+        if (!progress.due()) return;
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
+        progress.show(progress_text(from + planned, count_, passed.count()));
+      };
+      const std::thread::id shown_by = std::this_thread::get_id();
       run_on_workers(
           lines.size(), threads,
           [&](std::size_t i) {
-            std::vector<SweepRow> rows = points_.plan_line(lines[i]);
-            planned += rows.size();
-            for (SweepRow& row : rows) rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
+            points_.plan_line(lines[i], [&](std::vector<SweepRow> rows) {
+              planned += rows.size();
+              for (SweepRow& row : rows)
+                rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
+              if (std::this_thread::get_id() == shown_by) show_progress();
+            });
           },
-          [&](std::size_t) {
-            if (!progress.due()) return;
-            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started;
-            progress.show(progress_text(from + planned, count_, passed.count()));
-          });
+          [&](std::size_t) { show_progress(); });
       const std::span<const SweepRow> chunk = std::span(rows_).subspan(from, n);
       const bool all = n == count_;  // of more, others may follow that can be run
       if (all && std::ranges::none_of(chunk, [](const SweepRow& r) { return r.figures.has_value(); }))

@@ -29,14 +29,10 @@ std::string SweepPoints::line_of(std::size_t point) const {
   return "line " + names_but(point, true);
 }
 
-std::vector<SweepRow> SweepPoints::plan_line(std::vector<std::vector<std::size_t>> groups) {
-  std::vector<SweepRow> rows;
-  const auto plan_alone = [&](std::span<const std::size_t> points) {
-    for (SweepRow& row : plan_group(points, nullptr)) rows.push_back(std::move(row));
-  };
+void SweepPoints::plan_line(std::vector<std::vector<std::size_t>> groups, const TakeRows& take) {
   if (groups.size() < static_cast<std::size_t>(StepLine::kFewest)) {
-    for (const std::vector<std::size_t>& points : groups) plan_alone(points);
-    return rows;
+    for (const std::vector<std::size_t>& points : groups) take(plan_points(points));
+    return;
   }
   std::vector<BatchGroup> in_line;
   for (std::vector<std::size_t>& points : groups) {
@@ -48,11 +44,10 @@ std::vector<SweepRow> SweepPoints::plan_line(std::vector<std::vector<std::size_t
     if (run && run->micro_batches > 0 && run->batch % run->micro_batches == 0)
       in_line.push_back({run->batch, std::move(points)});
     else
-      plan_alone(points);
+      take(plan_points(points));
   }
   std::ranges::sort(in_line, {}, &BatchGroup::batch);
-  plan_between(in_line, rows);
-  return rows;
+  plan_between(in_line, take);
 }
 
 StepLine::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
@@ -73,16 +68,14 @@ StepLine::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
 }
 
 // Halves a range that no line leads through: there may be one on either side of a limit.
-void SweepPoints::plan_between(std::span<const BatchGroup> groups, std::vector<SweepRow>& rows) {
+void SweepPoints::plan_between(std::span<const BatchGroup> groups, const TakeRows& take) {
   const bool enough = groups.size() >= static_cast<std::size_t>(StepLine::kFewest);
   auto [line, parts_may] = enough ? line_through(groups) : StepLine::Found{};
   if (parts_may) {
-    plan_between(groups.first(groups.size() / 2), rows);
-    return plan_between(groups.subspan(groups.size() / 2), rows);
+    plan_between(groups.first(groups.size() / 2), take);
+    return plan_between(groups.subspan(groups.size() / 2), take);
   }
-  for (const BatchGroup& group : groups)
-    for (SweepRow& row : plan_group(group.points, line ? line->at(group.batch) : nullptr))
-      rows.push_back(std::move(row));
+  for (const BatchGroup& group : groups) take(plan_group(group.points, line ? line->at(group.batch) : nullptr));
 }
 
 }  // namespace gpuplan

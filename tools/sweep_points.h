@@ -1,6 +1,7 @@
 // The points of a sweep: every combination of the swept flags' values, the last flag's changing fastest.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -31,8 +32,9 @@ class SweepPoints {
   std::vector<SweepRow> plan_points(std::span<const std::size_t> points) { return plan_group(points, nullptr); }
   /// Points of one name differ in GPUs that reserve alike only, and in how batches come to them.
   std::string group_of(std::size_t point) const;
-  /// plan_points() of every group; they are of one line_of().
-  std::vector<SweepRow> plan_line(std::vector<std::vector<std::size_t>> groups);
+  /// plan_points() of every group, which are of one line_of(), each handed on as soon as it is there.
+  using TakeRows = std::function<void(std::vector<SweepRow>)>;
+  void plan_line(std::vector<std::vector<std::size_t>> groups, const TakeRows& take);
   /// Groups of one name differ in their batch only; empty where they share nothing.
   std::string line_of(std::size_t point) const;
   /// What plans so far have warned of, and how many of them did.
@@ -75,7 +77,7 @@ class SweepPoints {
   std::vector<std::string> values_of(std::size_t point) const;
   std::string names_but(std::size_t point, bool batch) const;
   std::vector<SweepRow> plan_group(std::span<const std::size_t> points, const LoweredStep* lowered);
-  void plan_between(std::span<const BatchGroup> groups, std::vector<SweepRow>& rows);
+  void plan_between(std::span<const BatchGroup> groups, const TakeRows& take);
   StepLine::Found line_through(std::span<const BatchGroup> groups);
   PointOptions options_of(std::size_t point) const;
   void refuse_given_flags();
