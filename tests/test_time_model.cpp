@@ -126,6 +126,32 @@ TEST_CASE("a step is the sum of its rows, each by the figures of the GPU") {
   CHECK_EQ(waiting->bound, Bound::launch);
 }
 
+// cuDNN has bf16 from Ampere on; before, PyTorch multiplies the columns of one sample at a time.
+TEST_CASE("a bf16 convolution on an older GPU moves columns and launches two kernels a sample") {
+  const auto forward_seconds = [](const std::string& layer, const TimeModel& model) {
+    const Model spec = testing::read_spec("gpuplan: 1\ninput: {shape: [64, 32, 32]}\nlayers:\n  - " + layer + "\n");
+    RunConfig run;
+    run.batch = 10;
+    run.mode = Mode::infer;
+    run.precision = DType::bf16;
+    const auto time = step_time(spec, make_catalog(), run, round_gpu(), HostCopy::none, model);
+    REQUIRE(time);
+    return time->forward_seconds;
+  };
+  const std::string tap = "Conv2d(64, 64, 1, bias=False)", taps = "Conv2d(64, 64, 3, padding=1, bias=False)";
+  // [1024, k] [k, 64] a sample, at most a quarter more than at the peak: 32 tiles of 64 x 32 are 4 waves of 10. The
+  // columns are 1024 x 576 of 2 bytes, written and read.
+  const double product = 10 * 2.0 * 1024 * 64 * 64 / 1e12, columns = 10 * 2 * 1024 * 576 * 2.0 / 100e9;
+  CHECK_GE(forward_seconds(tap, ideal()), product);
+  CHECK_LE(forward_seconds(tap, ideal()), 1.25 * product + 1e-12);
+  CHECK_GE(forward_seconds(taps, ideal()), 9 * product + columns);
+  CHECK_LE(forward_seconds(taps, ideal()), 1.25 * 9 * product + columns + 1e-12);
+  TimeModel slow = ideal();
+  slow.kernel_seconds = 1;
+  CHECK_EQ(forward_seconds(tap, slow), doctest::Approx(10 + forward_seconds(tap, ideal())));
+  CHECK_EQ(forward_seconds(taps, slow), doctest::Approx(20 + forward_seconds(taps, ideal())));
+}
+
 TEST_CASE("micro-batches, tokens and unknown GPUs") {
   RunConfig run;
   run.batch = 8;

@@ -32,6 +32,7 @@ struct ComputeSeconds {
   }
   double operator()(const Convolution& c) const {
     if (c.groups > 1 && c.groups == c.c) return depthwise();
+    if (c.im2col) return sample_by_sample(c);
     ProductRate rate = product_rate(c.dtype, true, on);
     if (is_half(c.dtype) && c.c / c.groups % kTensorCoreChannels != 0) rate = {on.peaks.fp32, false};
     double seconds = with(rate, c);
@@ -65,6 +66,18 @@ struct ComputeSeconds {
   double depthwise() const {
     return static_cast<double>(work.bytes) / (on.achieved_bytes() * on.model.depthwise_bandwidth) +
            flops(on.peaks.fp32 * on.model.depthwise_compute);
+  }
+  // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu): of every sample a product, and where the filter has
+  // more than one tap or moves, its columns, which one kernel writes and another reads.
+  double sample_by_sample(const Convolution& c) const {
+    const bool columns = c.r * c.s > 1 || c.stride_h * c.stride_w > 1 || c.pad_h + c.pad_w > 0;
+    const std::int64_t bytes = c.c * c.r * c.s * c.p * c.q * size_of(c.dtype);
+    Convolution sample = c;
+    sample.n = 1;
+    const double product = product_seconds(implicit_product(sample), units({on.peaks.fp32, false}), 1, on.model);
+    const double moved = columns ? 2 * static_cast<double>(bytes) / achieved_bandwidth(bytes, on) : 0;
+    const auto samples = static_cast<double>(c.n);
+    return samples * (product + moved) + (samples * (columns ? 2 : 1) - 1) * kernel_seconds(on);
   }
   double share(ConvolutionPass pass) const {
     switch (pass) {
