@@ -184,7 +184,16 @@ class Plot : public StyledScreen {
       rest +=
           (rest.empty() ? "  " : dot()) + format_count(r_.without) +
           (r_.without == 1 ? " layer computes nothing and is not shown" : " layers compute nothing and are not shown");
-    return table.text() + (rest.empty() ? "" : rest + "\n");
+    return table.text() + (rest.empty() ? "" : rest + "\n") + above_roof();
+  }
+
+  // What is computed is counted by its definition (Lavin and Gray, "Fast Algorithms for Convolutional Neural
+  // Networks").
+  std::string above_roof() const {
+    const auto is_above = [&](const RooflinePoint& p) { return p.flops_per_second > r_.roof(p.intensity); };
+    if (std::ranges::none_of(r_.points, is_above)) return "";
+    return "  above 100 %: Winograd's algorithm multiplies less than a 3" + std::string(style_.unicode ? "×" : "x") +
+           "3 convolution is counted with\n";
   }
 
   const Roofline& r_;

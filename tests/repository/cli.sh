@@ -307,6 +307,7 @@ expect 0 '^  conv1 .* compute|^  conv1 .* memory' layers zoo:resnet50 -b 64 --gp
 expect 0 'faster by itself, planned and timed as changed' layers zoo:resnet50 -b 64 --gpu t4 --time
 expect 0 '"kind": "precision"' layers zoo:resnet50 -b 64 --gpu t4 --time --format json
 expect 0 'flops_per_byte' layers zoo:resnet50 -b 64 --gpu t4 --time --format csv
+expect 0 "above 100 %: Winograd's" layers zoo:vgg16 -b 16 --gpu gtx1080ti --roofline
 expect 0 'fp32 +8\.14 TFLOP/s +from 25\.4 FLOP/byte on' layers zoo:resnet50 -b 64 --gpu t4 --roofline
 expect 0 '^ +100 GF/s \+' layers zoo:resnet50 -b 64 --gpu t4 --roofline --ascii
 expect 2 'known for a named GPU' layers $model -b 64 --roofline
