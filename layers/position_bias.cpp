@@ -124,7 +124,9 @@ struct Operands {
   TensorId q = kNone, k = kNone, v = kNone, bias = kNone, mask = kNone;
 };
 
-TensorId eager(LayerBuilder& b, const Operands& of, double p) {
+// The result and the weights, which T5Attention, T5LayerSelfAttention and T5Block name. A first block that is written
+// within its stack names them by the second result.
+void lower_eager(LayerBuilder& b, const Operands& of, double p) {
   TensorId weights = aten::matmul(b, of.q, aten::transpose(b, of.k, 2, 3));
   weights = aten::binary_number(b, aten::Binary::mul, weights, 1);
   weights = aten::add(b, weights, of.bias);
@@ -132,7 +134,8 @@ TensorId eager(LayerBuilder& b, const Operands& of, double p) {
   weights = aten::dropout(b, aten::softmax(b, weights, -1), p, b.training());
   const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, of.v), 1, 2));
   b.hold({weights});
-  return y;
+  if (b.integer("frames") > 0) b.return_beside(weights, static_cast<int>(b.integer("frames")));
+  b.outputs({y, weights});
 }
 
 void lower_attention(LayerBuilder& b) {
@@ -143,13 +146,13 @@ void lower_attention(LayerBuilder& b) {
       b.fail("expects queries, keys and values [batch, heads, tokens, head] and a bias [1, heads, queries, keys]");
   Operands of{b.input(0), b.input(1), b.input(2), b.input(3), b.input_count() == 5 ? b.input(4) : kNone};
   if (of.mask != kNone && !aten::is_attention_mask(b, of.mask)) of.mask = kNone;
-  if (b.run().attention == Attention::eager) return b.output(eager(b, of, p));
+  if (b.run().attention == Attention::eager) return lower_eager(b, of, p);
   const std::int64_t queries = b.shape(of.q)[2];
   const bool causal = b.boolean("causal") && queries > 1;
   const TensorId mask = combined(b, of.mask, causal, of.bias, queries, b.shape(of.k)[2]);
   const TensorId y = aten::scaled_dot_product_attention(
       b, {.query = of.q, .key = of.k, .value = of.v, .mask = mask, .dropout = b.training() ? p : 0});
-  b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));
+  b.outputs({aten::contiguous(b, aten::transpose(b, y, 1, 2)), of.bias});  // no weights
   b.hold({mask});
 }
 
@@ -194,9 +197,11 @@ const LayerDef kAttention{
     .math =
         "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
         "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
-        "CausalMask's, which eager attention adds.",
+        "CausalMask's, which eager attention adds. A second result is eager attention's weights, else the bias.",
     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
-                   {"causal", ParameterType::boolean, "False", "later keys are masked"}},
+                   {"causal", ParameterType::boolean, "False", "later keys are masked"},
+                   {"frames", ParameterType::integer, "2",
+                    "eager: blocks around its own whose forward names the weights; 0: its second result does"}},
     .min_inputs = 4,
     .max_inputs = 5,
     .indices = true,

@@ -222,9 +222,9 @@ class Walker {
     if (repeats_blocks())
       if (const std::optional<TensorId> repeated = repeat(call)) return *repeated;
     const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
-    const std::size_t kept = kept_.size();
+    const std::size_t bound = bound_;
     const TensorId y = run_block(call, node);
-    if (repeats_blocks() && kept_.size() == kept)  // else it is to be kept for this block's caller, too
+    if (repeats_blocks() && bound_ == bound)  // else it is to be bound for this block's caller, too
       blocks_.remember(call, begin, layers_.looks_around(), y,
                        many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
     return y;
@@ -255,11 +255,13 @@ class Walker {
     if (checkpointed) part = begin_checkpoint(node, inputs);
     Scope scope(path, inputs);
     const std::size_t kept_before = kept_.size(), returned_before = returned_.size();
+    const TensorId beside = std::exchange(beside_, kNone);
     const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
     const std::vector<TensorId>* several = last_many_;
     std::vector<TensorId> held(inputs.begin(), inputs.end());
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
+    beside_ = beside;
     layers_.frame_returns(held);
     if (checkpointed) returned_.resize(returned_before);  // it computes them again
     return_to_caller(returned_before);
@@ -269,11 +271,19 @@ class Walker {
     return y;
   }
 
-  // What the block that ends now returns beside its result becomes a variable of its caller.
+  // What the block that ends now returns beside its result becomes a variable of its caller: the one that had what an
+  // earlier block returned so, as in `hidden_states, _ = self.self_attn(...)`, `hidden_states, _ =
+  // self.encoder_attn(...)` of transformers' decoders.
   void return_to_caller(std::size_t since) {
     std::size_t left = since;
+    if (returned_.size() > since && beside_ != kNone) {
+      layers_.frame_returns(std::span(&beside_, 1));
+      std::erase(kept_, beside_);
+    }
     for (std::size_t i = since; i < returned_.size(); ++i) {
       kept_.push_back(returned_[i].tensor);
+      beside_ = returned_[i].tensor;
+      ++bound_;
       if (returned_[i].frames > 1) returned_[left++] = {returned_[i].tensor, returned_[i].frames - 1};
     }
     returned_.resize(left);
@@ -386,6 +396,8 @@ class Walker {
   const RunConfig& run_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
+  TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now
+  std::size_t bound_ = 0;    // how often one did
   std::vector<ConstructionOrder> orders_;
   RepeatedBlocks blocks_{graph_, orders_};
   std::int64_t item_ = kNone;
