@@ -39,7 +39,9 @@ void set_norms_behind(SpecText& spec) {
 void set_projections(std::int64_t size, std::int64_t hidden, bool norm_last, SpecText& spec) {
   if (size == hidden) return;
   spec.set("embedded", size, "word_embed_proj_dim");
-  spec.replace("Embedding($vocabulary, $hidden, padding_idx=1)", "Embedding($vocabulary, $embedded, padding_idx=1)");
+  // inputs_embeds = self.project_in(inputs_embeds): the table's rows go once they are projected
+  spec.replace("\"Embedding($vocabulary, $hidden, padding_idx=1)\", keep: true}",
+               "\"Embedding($vocabulary, $embedded, padding_idx=1)\"}");
   spec.replace("      - {name: embedded, op: Add(), from: [embed_tokens, embed_positions]}\n",
                "      - {name: project_in, op: \"Linear(_, $hidden, bias=False)\", from: embed_tokens, keep: true}\n"
                "      - {name: embedded, op: Add(), from: [project_in, embed_positions]}\n");
