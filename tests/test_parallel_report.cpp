@@ -192,6 +192,57 @@ TEST_CASE("the fullest stage and the context decide whether a GPU has room") {
   CHECK(stages_text(report, style).find("stage  parameters") == std::string::npos);
 }
 
+TEST_CASE("stages say what they send and how long a step takes, as text and as JSON") {
+  StagesReport report;
+  report.model = "net";
+  report.run.optimizer.kind = OptimizerKind::adam;
+  report.run.precision = DType::bf16;
+  report.run.batch = 8;
+  report.run.micro_batches = 4;
+  report.transformer = {2, 64, 4, 128, 256};
+  report.strategy.data = DataParallel::zero1;
+  report.strategy.gpus = 4;
+  report.strategy.pipeline = 2;
+  report.stages = {{100, 1800, 2, 3000}, {200, 3600, 1, 1500}};
+  const auto says = [&](const char* words) { return stages_text(report, {}).find(words) != std::string::npos; };
+  CHECK(says("4 micro-batches, idle 20.0 % of the time"));  // one slot of 4 + 1
+  CHECK_FALSE(says("Time"));
+  const nlohmann::json schema = nlohmann::json::parse(stages_json_schema());
+  tests::check_against(schema, nlohmann::json::parse(stages_json(report, "0.1.0")), "stages");
+
+  TransformerTime& time = report.time.emplace();
+  time.products = 1;
+  time.idle = 0.25;
+  time.step = 1.25;
+  time.alone_seconds = 4;
+  time.gpus = 4;
+  time.pace = report.sending_stage = 1;
+  report.peak_flops = 1e12;
+  CommunicationRow row;
+  row.what = "between stages";
+  row.collective = Collective::send;
+  row.bytes = row.sent_bytes = 1 << 20;
+  row.seconds = 0.125;
+  report.with_micro_batches = {row};
+  // 8 samples of 128 tokens in 1.25 s.
+  CHECK(says("1.25 s per step · 6.40 samples/s · 819 tokens/s on all"));
+  CHECK(says("idle stage 250 ms (20.0 %)"));
+  CHECK_FALSE(says("idle 20.0 %"));
+  CHECK(says("80.0 % scaling efficiency · one GPU with room for everything takes 4.00 s"));
+  CHECK(says("of stage 1, which sets the pace"));
+  CHECK(says("between stages  send  1.00 MiB      125 ms\n"));
+  const nlohmann::json json = nlohmann::json::parse(stages_json(report, "0.1.0"));
+  tests::check_against(schema, json, "stages");
+  CHECK(json["time"]["scaling_efficiency"] == 0.8);
+  CHECK(json["communication"][0]["microseconds"] == 125'000);
+  report.time.reset();
+  report.with_micro_batches[0].seconds.reset();
+  report.no_time = "the link is not";
+  CHECK(says("Time     not known: the link is not"));
+  CHECK(says("1.00 MiB   not known"));
+  tests::check_against(schema, nlohmann::json::parse(stages_json(report, "0.1.0")), "stages");
+}
+
 TEST_CASE("what is not planned with several GPUs is refused") {
   CHECK_THROWS_AS(plan_of("resnet50", DataParallel::ddp, 3), Error);  // 16 samples
   RunConfig run;

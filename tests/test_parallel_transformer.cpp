@@ -6,9 +6,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "estimator/parallel/pipeline.h"
+#include "estimator/parallel/stage_sends.h"
 #include "estimator/parallel/transformer.h"
 #include "estimator/parallel/transformer_time.h"
-#include "estimator/time/product_time.h"
+#include "tests/time_cases.h"
 
 namespace gpuplan {
 namespace {
@@ -53,15 +55,153 @@ TEST_CASE("the first stage of a pipeline holds the activations of all layers, th
         doctest::Approx(12 * layer + 4 * sbh / 8 * (1 + 51200.0 / 12288)));
 }
 
+TEST_CASE("a transformer's FLOPs without recomputation are three forwards of everything") {
+  const double B = 1536, s = 2048, h = 12288, l = 96, V = 51200;
+  const double forward = l * (24 * B * s * h * h + 4 * B * s * s * h) + 2 * B * s * h * V;
+  CHECK(training_flops(kGpt3, 1536, Recompute::none) == doctest::Approx(3 * forward));
+}
+
+namespace {
+
+std::int64_t bytes_of(const std::vector<CommunicationRow>& rows, std::string_view what) {
+  for (const CommunicationRow& row : rows)
+    if (row.what == what) return row.bytes;
+  return 0;
+}
+
+const CommunicationRow& row_of(const std::vector<CommunicationRow>& rows, std::string_view what) {
+  return *std::ranges::find(rows, what, &CommunicationRow::what);
+}
+
+// GPT-3 on 512 GPUs: 8 share a layer, 8 stages, 8 ranks of data parallelism, a batch of 256 in micro-batches of 2.
+TransformerRun gpt3_run() {
+  TransformerRun run;
+  run.batch = 256;
+  run.micro_batch = 2;
+  run.tensor = 8;
+  run.pipeline = 8;
+  run.gpus = 512;
+  run.recompute = Recompute::none;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that share a layer add up b s h in two bytes twice in its forward and twice in its backward") {
+  TransformerRun run = gpt3_run();
+  REQUIRE(run.ranks() == 8);
+  REQUIRE(run.micro_batches() == 16);
+  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  // 32 samples a rank in all, 12 layers a stage, and on the first stage once for the words.
+  constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
+  const auto within = [&](std::int64_t stage) {
+    return bytes_of(micro_batch_sends(kGpt3, run, stage, nodes), "within layers");
+  };
+  CHECK(within(3) == 12 * 4 * kActivations);
+  CHECK(within(0) == (12 * 4 + 1) * kActivations);
+  CHECK(within(7) == (12 * 4 + 1) * kActivations);
+  // A ring of 8: 2 * 7 / 8 of it over 300 GB/s.
+  const auto rows = micro_batch_sends(kGpt3, run, 3, nodes);
+  CHECK(row_of(rows, "within layers").sent_bytes == 12 * 4 * kActivations * 7 / 4);
+  CHECK(*row_of(rows, "within layers").seconds == doctest::Approx(48.0 * kActivations * 1.75 / 300e9));
+  run.recompute = Recompute::full;  // its forward runs twice
+  CHECK(within(3) == 12 * 6 * kActivations);
+  run.tensor = 1;
+  run.gpus = 64;
+  CHECK(within(3) == 0);
+}
+
+TEST_CASE("stages send their neighbours activations and gradients, an eighth from each rank") {
+  const TransformerRun run = gpt3_run();
+  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
+  const auto first = micro_batch_sends(kGpt3, run, 0, nodes), middle = micro_batch_sends(kGpt3, run, 1, nodes);
+  CHECK(row_of(first, "between stages").sent_bytes == kActivations / 8);
+  CHECK(row_of(middle, "between stages").sent_bytes == 2 * kActivations / 8);
+  // All 8 ranks of a node send at once: each has an eighth of its 200 GB/s.
+  CHECK(*row_of(first, "between stages").seconds == doctest::Approx(kActivations / 8.0 / 25e9));
+  // Put together again over NVLink: 7 / 8 of the whole.
+  CHECK(row_of(middle, "parts put together").sent_bytes == 2 * kActivations / 8 * 7);
+}
+
+TEST_CASE("gradients are reduced in fp32, with a shared optimizer in parts that parameters follow") {
+  TransformerRun run = gpt3_run();
+  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const std::int64_t parameters = stage_parameters(kGpt3, 8, 8, 0);
+  auto rows = step_sends(kGpt3, run, 0, nodes);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].collective == Collective::all_reduce);
+  CHECK(rows[0].bytes == 4 * parameters);
+  CHECK(rows[0].sent_bytes == 4 * parameters * 7 / 4);
+  // The words' part on the first and on the last stage, 51,200 / 8 rows of 12,288: a ring of two sends half, twice.
+  CHECK(rows[1].what == "gradients of the words");
+  CHECK(rows[1].sent_bytes == 4 * 6400 * 12288);
+  CHECK(step_sends(kGpt3, run, 1, nodes).size() == 1);
+  run.shared_optimizer = true;
+  rows = step_sends(kGpt3, run, 1, nodes);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].collective == Collective::reduce_scatter);
+  CHECK(rows[1].collective == Collective::all_gather);
+  CHECK(rows[1].bytes == 2 * stage_parameters(kGpt3, 8, 8, 1));
+}
+
+// A GPU that computes 1e12 products a second and moves nothing: a layer's time is its products' alone.
+TEST_CASE("stages of equal length idle (p - 1) / m of their time, and rows sum to the step") {
+  const GpuSpeed gpu{[](double batch, double m, double n, double k) { return batch * m * n * k / 1e12; }, 1e30, 1e12};
+  // No words: no head.
+  const Transformer model{8, 1024, 16, 512, 0};
+  TransformerRun run;
+  run.batch = 32;
+  run.pipeline = 4;
+  run.gpus = 4;
+  run.recompute = Recompute::none;
+  const Topology fast{8, Link{1e30, 0}, std::nullopt};
+  const auto time = transformer_time(model, run, gpu, fast);
+  REQUIRE(time);
+  CHECK(time->pace == 3);
+  // 32 samples of 512 tokens through 2 layers: 12 s h^2 + 2 s^2 h multiply-adds forward, twice that backward.
+  const double h = 1024, s = 512, layer = 3 * (12 * s * h * h + 2 * s * s * h) / 1e12;
+  CHECK(time->products == doctest::Approx(32 * 2 * layer));
+  CHECK(time->idle == doctest::Approx(bubble_fraction(4, 32) * time->products));
+  CHECK(time->step == doctest::Approx(35 * 2 * layer));
+  // Four GPUs take 35 / 32 of a quarter of one's time.
+  CHECK(time->efficiency() == doctest::Approx(32.0 / 35));
+  run.recompute = Recompute::full;
+  CHECK(transformer_time(model, run, gpu, fast)->products == doctest::Approx(32 * 2 * layer * 4 / 3));
+  CHECK_FALSE(transformer_time(model, run, gpu, Topology{}));
+
+  // With everything: the rows of the time are the step.
+  const TimeModel constants;
+  const GpuSpeed a100 = gpu_speed(measured_gpu("a100-80gb"), DType::bf16, constants).value();
+  const auto t = transformer_time(kGpt3, gpt3_run(), a100, Topology{8, Link{300e9, 0}, Link{200e9, 0}});
+  REQUIRE(t);
+  CHECK(t->products + t->element_wise + t->head + t->host + t->sends + t->idle + t->after + t->optimizer ==
+        doctest::Approx(t->step));
+  CHECK(t->efficiency() < 1);
+}
+
+TEST_CASE("where kernels are shorter than their calls the GPU waits for the host") {
+  GpuSpeed gpu{[](double, double, double, double) { return 1e-6; }, 1e30, 1e12};
+  gpu.host = {10e-6, 20e-6, 5e-6, 2, 3e-6, 7e-6};
+  const Transformer model{2, 64, 4, 16, 0};
+  TransformerRun run;
+  run.batch = 3;
+  run.recompute = Recompute::none;
+  const auto time = transformer_time(model, run, gpu, {});
+  REQUIRE(time);
+  // Of each of 3 micro-batches and 2 layers. Forward: 6 products, 2 norms and 6 others, recorded; backward: 14 nodes
+  // and 12 parameters; beside 6 and 12 us of products.
+  const double forward = 2 * (6 * 10 + 2 * 20 + 6 * 5), backward = 14 * 3 + 12 * 7;
+  CHECK(time->host == doctest::Approx(3 * 2 * (forward - 6 + backward - 12) * 1e-6));
+  run.recompute = Recompute::full;  // the first forward is not recorded
+  const auto again = transformer_time(model, run, gpu, {});
+  CHECK(again->host == doctest::Approx(3 * 2 * (forward * 1.5 - 12 + backward - 12) * 1e-6));
+}
+
 // A100 80GB as configs/gpus has it, under the time model, which was fitted on other GPUs and other operations.
 TEST_CASE("Megatron-LM's ten rows are met within 20 %, GPT 1.7B on 32 A100s to 1T on 3,072") {
   const TimeModel model;
-  const ProductUnits units{108, 312e12, 2039e9 * model.bandwidth, true};
-  const auto product = [&](double batch, double m, double n, double k) {
-    const double traffic = 2 * batch * (m * k + k * n + m * n) / units.bytes;
-    return std::max(product_seconds({batch, m, n, k}, units, 1, model), traffic) + model.kernel_seconds;
-  };
-  const GpuSpeed gpu{product, units.bytes};
+  const GpuSpeed gpu = gpu_speed(measured_gpu("a100-80gb"), DType::bf16, model).value();
   // Section 5: eight GPUs a node with NVLink, 300 GB/s in one direction, and eight adapters of 200 Gbit/s.
   const Topology nodes{8, Link{300e9, 0}, Link{8 * 25e9, 0}};
   std::ifstream file(GPUPLAN_SOURCE_DIR "/tests/facts/megatron_sc21.csv");

@@ -8,6 +8,7 @@
 #include "estimator/report/check_report.h"
 #include "estimator/report/diff_report.h"
 #include "estimator/report/fit_table.h"
+#include "estimator/report/stages_text.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/schema.h"
@@ -37,13 +38,14 @@ void add_schema_command(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("schema", "JSON Schema of model files or of a command's JSON, or a trace's form");
   command->add_option("of", *of, "Of what (model)")
-      ->type_name("model|budget|plan|check|diff|fit|sweep|shadow|validate|trace");
+      ->type_name("model|budget|plan|stages|check|diff|fit|sweep|shadow|validate|trace");
   command->callback([of, &exit_code] {
     const auto schema =
         choose<std::function<std::string()>>("schema", *of,
                                              {{"model", [] { return model_json_schema(layer_names()); }},
                                               {"budget", [] { return budget_json_schema(run_keys()); }},
                                               {"plan", plan_json_schema},
+                                              {"stages", stages_json_schema},
                                               {"check", check_json_schema},
                                               {"diff", diff_json_schema},
                                               {"fit", fit_json_schema},

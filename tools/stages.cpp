@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "estimator/device/arithmetic.h"
 #include "estimator/parallel/nccl_memory.h"
+#include "estimator/parallel/stage_sends.h"
 #include "estimator/plan.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/search/device_bytes.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/run_words.h"
+#include "tools/version.h"
 
 namespace gpuplan {
 
@@ -45,17 +50,18 @@ void refuse_unknown_to_formulas(const RunOptions& o, const RunConfig& run) {
 }
 
 void refuse_unprinted(const SeveralGpusOptions& several, const OutputOptions& output) {
-  const std::pair<const char*, bool> flags[] = {{"--network", !several.network.empty()},
-                                                {"--gpus-per-node", !several.gpus_per_node.empty()},
-                                                {"--find-unused-parameters", several.find_unused},
+  const std::pair<const char*, bool> flags[] = {{"--find-unused-parameters", several.find_unused},
                                                 {"--bucket-view", several.bucket_view}};
   for (const auto& [flag, given] : flags)
-    if (given) throw refused(flag, "stages are not timed, and have no buckets").help("leave it out");
+    if (given) throw refused(flag, "stages have no buckets").help("leave it out");
   if (!several.rank.empty()) throw refused("--rank", "every stage is printed").help("leave it out");
   if (!output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty())
     throw refused("a layer table", "a stage has rows of its own").help("leave --depth, -n, --sort and --columns out");
-  if (format_of(output) != Format::table || !output.files.empty())
-    throw Error("stages are printed as a table only", ErrorKind::usage).help("leave out --format and -o");
+  std::vector<OutputFile> wanted = files_of(output);
+  wanted.push_back({format_of(output), ""});
+  for (const OutputFile& file : wanted)
+    if (file.format != Format::table && file.format != Format::json)
+      throw Error("stages are printed as a table or as JSON", ErrorKind::usage).help("--format table or json");
 }
 
 RunConfig run_of_stages(const Planning& planning, const RunOptions& options) {
@@ -67,18 +73,50 @@ RunConfig run_of_stages(const Planning& planning, const RunOptions& options) {
   return own;
 }
 
-// Of what a plan warns of, what formulas know.
-bool show_arithmetic(const RunConfig& run, const Planning& planning, const RunOptions& options,
-                     const OutputOptions& output) {
-  Report report;
-  if (planning.gpu) report.warnings = emulated_arithmetic(run, *planning.gpu);
-  return show_warnings(report, output.quiet, options.strict);
-}
-
 std::int64_t parameters_of(const Planning& planning) {
   RunConfig one;
   one.batch = 1;
   return plan(planning.model, make_catalog(), one).model.parameters;
+}
+
+TransformerRun transformer_run(const StagesReport& report) {
+  TransformerRun run;
+  run.batch = report.run.batch;
+  run.micro_batch = report.run.batch / report.strategy.ranks() / report.run.micro_batches;
+  run.tensor = report.strategy.tensor;
+  run.pipeline = report.strategy.pipeline;
+  run.gpus = report.strategy.gpus;
+  run.recompute = report.recompute;
+  run.shared_optimizer = report.strategy.data == DataParallel::zero1;
+  return run;
+}
+
+// What is sent and, on a GPU that is named, how long the step takes.
+void tell_time(const Topology& topology, bool timed, StagesReport& report) {
+  constexpr double kLongest = 1e9;  // seconds: more comes of figures that no GPU has
+  const TransformerRun run = transformer_run(report);
+  report.sending_stage = run.pipeline - 1;
+  const auto find_sends = [&] {
+    report.with_micro_batches = micro_batch_sends(report.transformer, run, report.sending_stage, topology);
+  };
+  find_sends();
+  report.after_backward = step_sends(report.transformer, run, 0, topology);
+  if (!timed) return;
+  report.no_time = why_no_time(report.run, *report.gpu, HostCopy::none);
+  const TimeModel constants;
+  const std::optional<GpuSpeed> speed = gpu_speed(*report.gpu, report.run.precision, constants);
+  if (!speed) return;
+  report.time = transformer_time(report.transformer, run, *speed, topology);
+  if (!report.time) report.no_time = "the link between the GPUs is not, see below";
+  if (!report.time || !(report.time->step < kLongest)) return report.time.reset();
+  report.peak_flops = speed->peak_flops;
+  report.measured = report.gpu->measured.has_value();
+  report.sending_stage = report.time->pace;
+  find_sends();
+}
+
+std::string render(const StagesReport& report, Format format, const TextStyle& style) {
+  return format == Format::json ? stages_json(report, kVersion) : stages_text(report, style);
 }
 
 }  // namespace
@@ -89,20 +127,26 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   refuse_unprinted(several, output);
   StagesReport report;
   report.model = planning.model.name;
+  if (!planning.model.sources.empty()) report.file = planning.model.sources.front()->name;
   report.run = run_of_stages(planning, run);
   report.gpu = planning.gpu;
   report.strategy = strategy;
   const bool recomputes = planning.run.checkpoint.kind == CheckpointConfig::Kind::block;
+  report.recompute = recomputes ? Recompute::full : Recompute::none;
+  report.transformer = transformer_of(planning.model, parameters_of(planning), strategy);
   report.stages =
-      plan_stages(transformer_of(planning.model, parameters_of(planning), strategy), strategy, planning.run.batch,
-                  planning.run.micro_batches, recomputes ? Recompute::full : Recompute::none);
+      plan_stages(report.transformer, strategy, planning.run.batch, planning.run.micro_batches, report.recompute);
   const Gpu gpu = planning.gpu.value_or(assumed_gpu());
   report.context_bytes = context_bytes(planning.run, gpu, strategy);
   report.nccl_bytes = planning.run.context_bytes ? 0 : nccl_bytes(strategy);
   const bool measured = !planning.run.context_bytes && gpu.context_bytes && report.nccl_bytes == 0;
   report.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
-  const bool clean = show_arithmetic(report.run, planning, run, output);
-  write_stdout(stages_text(report, terminal_style(output)));
+  if (planning.gpu) report.warnings = emulated_arithmetic(report.run, *planning.gpu);
+  tell_time(topology_of(several, planning.gpu), planning.gpu && !planning.gpu_is_limit, report);
+  const bool clean = show_warnings(report.warnings, output.quiet, run.strict);
+  for (const OutputFile& file : files_of(output))
+    write_file(file.path, render(report, file.format, file_style(output)));
+  write_stdout(render(report, format_of(output), terminal_style(output)));
   return clean && report.fits() ? 0 : 1;
 }
 

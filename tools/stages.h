@@ -8,8 +8,8 @@
 
 namespace gpuplan {
 
-/// Prints the stages, as a table. Returns the exit code: 1 where one does not fit the device. Throws Error (usage) for
-/// flags that Megatron-LM's formulas do not know.
+/// Prints the stages, what they send and how long a step takes, as a table or as JSON. Returns the exit code: 1 where
+/// one does not fit the device. Throws Error (usage) for flags that Megatron-LM's formulas do not know.
 int print_stages(const Planning& planning, const Strategy& strategy, const RunOptions& run,
                  const SeveralGpusOptions& several, const OutputOptions& output);
 

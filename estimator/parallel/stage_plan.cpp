@@ -38,7 +38,9 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
   if (std::abs(expected - parameters) > parameters / 100)
     refuse("--tp and --pp are planned for GPTs, and " + model.name + " has " + std::to_string(parameters) +
                " parameters where a GPT has " + std::to_string(expected),
-           "zoo:gpt2 is one");
+           "the formulas are of GPT-2's layers: biases, an MLP of 4 x hidden without a gate, learned positions, words "
+           "that "
+           "the head shares; zoo:gpt2 is one");
   t.vocabulary = round_up(t.vocabulary, checked_mul(128, strategy.tensor));
   return t;
 }

@@ -16,9 +16,10 @@ std::int64_t parameters_of(const Transformer& m) {
   return checked_add(checked_add(checked_mul(m.layers, layer), embeddings), 2 * m.hidden);
 }
 
-double training_flops(const Transformer& m, std::int64_t samples) {
+double training_flops(const Transformer& m, std::int64_t samples, Recompute recompute) {
   const double h = real(m.hidden), s = real(m.sequence), l = real(m.layers);
-  return 96 * real(samples) * s * l * h * h * (1 + s / (6 * h) + real(m.vocabulary) / (16 * l * h));
+  const double passes = recompute == Recompute::full ? 4 : 3;  // of the layers; the head has three of them
+  return 24 * passes * real(samples) * s * l * h * h * (1 + s / (6 * h) + real(m.vocabulary) / (4 * passes * l * h));
 }
 
 std::int64_t layer_parameters(const Transformer& m, std::int64_t tensor) {

@@ -1,42 +1,35 @@
-// How long a training step of a GPT takes under Megatron-LM's tensor, pipeline and data parallelism, with full
-// recomputation (arXiv:2104.04473): products on tensor cores, everything else at the memory's rate, rings between them.
+// How long a training step of a GPT takes under Megatron-LM's tensor, pipeline and data parallelism
+// (arXiv:2104.04473).
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <vector>
 
 #include "estimator/parallel/collectives.h"
+#include "estimator/parallel/communication.h"
+#include "estimator/parallel/gpu_speed.h"
 #include "estimator/parallel/transformer.h"
 
 namespace gpuplan {
 
-/// What a GPU does, by whoever models or measured it.
-struct GpuSpeed {
-  /// Seconds of `batch` products [m, k] x [k, n] in half precision.
-  std::function<double(double batch, double m, double n, double k)> product;
-  double bytes_per_second = 0;  // that memory achieves
-};
-
-struct TransformerRun {
-  std::int64_t batch = 0;        // samples of the whole step
-  std::int64_t micro_batch = 1;  // samples of each micro-batch
-  std::int64_t tensor = 1, pipeline = 1, gpus = 1;
-  std::int64_t ranks() const { return gpus / (tensor * pipeline); }
-  std::int64_t micro_batches() const { return batch / (ranks() * micro_batch); }
-};
-
-/// Seconds, of a step.
+/// Seconds, of a step. All but `step` and what comes after it sum up to it: of the stage that sets the pace, what it
+/// does in all micro-batches and what it waits for.
 struct TransformerTime {
-  double products = 0;  // of one device's layers in one step, as all below but `step`
-  double element_wise = 0;
-  double tensor_parallel = 0;  // all-reduces within layers
-  double pipeline_sends = 0;
-  double head = 0;  // of the last stage
-  double bubble = 0;
-  double data_parallel = 0;  // the all-reduce of gradients, which nothing hides
-  double optimizer = 0;
+  double products = 0;      // of its layers
+  double element_wise = 0;  // likewise: everything else
+  double head = 0;          // of the last stage: logits and loss
+  double host = 0;          // waiting for its calls
+  double sends = 0;         // within layers and between stages
+  double idle = 0;          // the pipeline's, while it fills and drains
+  double after = 0;         // gradients and parameters of the first stage, whose backward ends last
+  double optimizer = 0;     // likewise
   double step = 0;
-  double teraflops_per_gpu = 0;  // training_flops over all GPUs
+  std::int64_t pace = 0;         // which stage that is, the last of equals
+  double teraflops_per_gpu = 0;  // training_flops over all GPUs, with what is computed again
+  double alone_seconds = 0;      // the same step on one GPU that has room for everything
+  std::int64_t gpus = 1;
+  /// Of so many GPUs' throughput, the share that is left.
+  double efficiency() const { return step > 0 ? alone_seconds / (static_cast<double>(gpus) * step) : 0; }
 };
 
 /// Nothing where a link that the run needs is not known. Layers are a multiple of the stages, heads and the vocabulary

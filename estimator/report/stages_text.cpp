@@ -1,10 +1,13 @@
 #include "estimator/report/stages_text.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "estimator/integers.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
+#include "estimator/report/time_text.h"
 
 namespace gpuplan {
 namespace {
@@ -18,15 +21,18 @@ class Screen : public StyledScreen {
   std::string headline() const {
     const Strategy& s = r_.strategy;
     const std::int64_t parts = r_.run.micro_batches;
-    // 1F1B (arXiv:2104.04473, section 2.2): pipeline - 1 of its parts + pipeline - 1 slots of time are a bubble.
     std::string out = paint("1", r_.model) + dot() + "train" + dot() + "batch " + format_count(r_.run.batch) + dot() +
                       std::string(name_of(r_.run.precision)) + " with fp32 master copies" + dot() +
                       std::string(name_of(r_.run.optimizer));
     if (r_.gpu) out += dot() + r_.gpu->title;
-    return out + "\n  tensor " + format_count(s.tensor) + dot() + "pipeline " + format_count(s.pipeline) + dot() +
-           "data " + format_count(s.ranks()) + " of " + format_count(s.gpus) + " GPUs" + dot() + format_count(parts) +
-           " micro-batches, idle " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts + s.pipeline - 1)) +
-           " % of the time\n\n";
+    out += "\n  tensor " + format_count(s.tensor) + dot() + "pipeline " + format_count(s.pipeline) + dot() + "data " +
+           format_count(s.ranks()) + " of " + format_count(s.gpus) + " GPUs" + dot() + format_count(parts) +
+           (parts == 1 ? " micro-batch" : " micro-batches");
+    // 1F1B (arXiv:2104.04473, section 2.2): of stages of equal length, pipeline - 1 of its parts + pipeline - 1 slots
+    // of time are a bubble. Where the time is known it says more.
+    if (s.pipeline > 1 && !r_.time)
+      out += ", idle " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts + s.pipeline - 1)) + " % of the time";
+    return out + "\n\n";
   }
 
   std::string verdict_block() const {
@@ -57,7 +63,69 @@ class Screen : public StyledScreen {
     return "\n" + table.text() + "  of one rank, by Megatron-LM's formulas; what PyTorch caches comes on top\n";
   }
 
+  std::string time() const {
+    if (!r_.no_time.empty()) return "\n  Time     not known: " + r_.no_time + "\n";
+    if (!r_.time) return "";
+    const TransformerTime& t = *r_.time;
+    const auto batch = static_cast<double>(r_.run.batch);
+    std::string out = "\n  Time     " + format_seconds(t.step) + " per step" + (r_.fits() ? "" : ", if it fitted") +
+                      dot() + format_figure(batch / t.step) + " samples/s" + dot() +
+                      format_figure(batch * static_cast<double>(r_.transformer.sequence) / t.step) +
+                      " tokens/s on all" + dot() + (r_.measured ? "from this GPU's measurements" : "modelled") + "\n";
+    out += parts();
+    const double flops =
+        training_flops(r_.transformer, r_.run.batch, Recompute::none) / t.step / static_cast<double>(r_.strategy.gpus);
+    out += "           " + format_flops_per_second(flops) + " a GPU, " + format_figure(100 * flops / r_.peak_flops) +
+           " % of the " + format_flops_per_second(r_.peak_flops) + " of its products' type (MFU)\n";
+    return out + "  Scales   " + format_figure(100 * t.efficiency()) + " % scaling efficiency" + dot() +
+           "one GPU with room for everything takes " + format_seconds(t.alone_seconds) + "\n";
+  }
+
+  std::string sends() const {
+    if (r_.with_micro_batches.empty() && r_.after_backward.empty()) return "";
+    TextTable table({kLeft, kLeft, kRight, kRight});
+    table.row({"a step sends", "", "a rank", "waited for"});
+    bool known = true;
+    for (const auto* rows : {&r_.with_micro_batches, &r_.after_backward})
+      for (const CommunicationRow& row : *rows) {
+        known = known && row.seconds.has_value();
+        table.row({std::string(row.what), std::string(name_of(row.collective)), bytes(row.sent_bytes),
+                   row.seconds ? format_seconds(*row.seconds) : "not known"});
+      }
+    if (known && r_.time) table.row({"in all", "", "", format_seconds(r_.time->sends + r_.time->after)});
+    return "\n" + table.text() + whose() +
+           (known ? "" : "  the link is not known: --gpu, and --network beyond a node\n");
+  }
+
  private:
+  // What the step is made of, without what nobody would see: what is done, and what is waited for.
+  std::string parts() const {
+    const TransformerTime& t = *r_.time;
+    return joined({{"layers' products", t.products},
+                   {"their other kernels", t.element_wise},
+                   {"head", t.head},
+                   {"optimizer", t.optimizer}}) +
+           joined({{"waiting for the host", t.host}, {"communication", t.sends + t.after}, {"idle stage", t.idle}});
+  }
+
+  std::string joined(std::initializer_list<std::pair<const char*, double>> parts) const {
+    const double step = r_.time->step;
+    std::string out;
+    for (const auto& [name, seconds] : parts)
+      if (seconds > 0.0005 * step)
+        out += (out.empty() ? "           " : dot()) + name + " " + format_seconds(seconds) + " (" +
+               format_figure(100 * seconds / step) + " %)";
+    return out.empty() ? "" : out + "\n";
+  }
+
+  std::string whose() const {
+    if (r_.strategy.pipeline == 1) return "";
+    const std::string stage = "stage " + format_count(r_.sending_stage);
+    const std::string pace = r_.time ? ", which sets the pace" : "";
+    return "  of " + stage + pace +
+           (r_.after_backward.empty() ? "" : "; gradients and parameters of stage 0, whose backward ends last") + "\n";
+  }
+
   std::string fit_words() const {
     if (!r_.gpu || r_.gpu->memory_bytes <= 0) return "device memory in all";
     const std::int64_t usable = usable_bytes(*r_.gpu), needs = r_.device_bytes();
@@ -84,7 +152,7 @@ bool StagesReport::fits() const { return !gpu || gpu->memory_bytes <= 0 || devic
 std::string stages_text(const StagesReport& report, const TextStyle& style) {
   const Screen screen(report, style);
   if (style.brief) return screen.verdict_block();
-  return screen.headline() + screen.verdict_block() + screen.table();
+  return screen.headline() + screen.verdict_block() + screen.table() + screen.time() + screen.sends();
 }
 
 }  // namespace gpuplan

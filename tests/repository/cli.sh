@@ -434,12 +434,23 @@ expect 0 '^  Needs +6\.55 GiB' $stages --gpu t4 --runtime 0
 expect 1 '✖ does not fit a limit of 6 GiB' $stages --gpu '6 GiB' -q
 expect 0 'fp16 with fp32 master copies · adamw' $stages --opt adamw --precision fp16
 for flag in '--opt sgd' '--opt amsgrad' '--precision fp32' '--precision tf32' '--rank 1' '--amp bf16' '--layout nhwc' \
-  '--loop function' '--checkpoint every=2' '--network 400' '--bucket-view' '--clip-grad-norm' '--alloc-conf x:1' \
-  '--host-copy none' '--offload saved' '--depth 1' '--mode infer' '--zero fsdp' '--format json' '--count-as torch'; do
+  '--loop function' '--checkpoint every=2' '--bucket-view' '--clip-grad-norm' '--alloc-conf x:1' \
+  '--host-copy none' '--offload saved' '--depth 1' '--mode infer' '--zero fsdp' '--format csv' '--count-as torch'; do
   # shellcheck disable=SC2086
   [[ $flag != '--mode infer' ]] || stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4"
-  expect 2 "${flag%% *}|as a table only" $stages $flag
+  expect 2 "${flag%% *}|as a table or as JSON" $stages $flag
 done
+stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --zero 1 --gpu a100-80gb"
+expect 0 'Time +not known: the link between the GPUs is not' $stages
+expect 0 'Time .* per step .* samples/s .* tokens/s on all · modelled' $stages --network 800
+expect 0 'Scales +[0-9.]+ % scaling efficiency' $stages --network 800
+expect 0 '^  between stages +send ' $stages --network 800
+expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
+expect 0 '"why_no_time": "the link' $stages --format json
+expect 0 '"gpuplan.stages/1"' schema stages
+expect 0 'waited for' $stages -o "$work/stages.json"
+grep -q '"gpuplan.stages/1"' "$work/stages.json" || fail '-o of stages is not their JSON'
+expect 2 'layers: biases, an MLP of 4 x hidden' zoo:llama2_7b --batch 8 --gpus 8 --tp 8
 
 # Wrong input: 3.
 expect 3 'No such file' missing.yaml

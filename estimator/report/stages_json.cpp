@@ -1,0 +1,143 @@
+#include <cmath>
+
+#include "estimator/report/run_names.h"
+#include "estimator/report/schema_parts.h"
+#include "estimator/report/stages_text.h"
+
+namespace gpuplan {
+namespace {
+
+using schema::Json, schema::integers, schema::list_of, schema::nullable, schema::object, schema::one_of,
+    schema::or_null, schema::type, schema::with;
+
+// The same text everywhere.
+double rounded(double value, double unit) { return std::round(value * unit) / unit; }
+double nanoseconds(double seconds) { return rounded(seconds, 1e9); }
+
+Json row_json(const CommunicationRow& row, std::int64_t stage) {
+  return {{"what", row.what},
+          {"collective", name_of(row.collective)},
+          {"stage", stage},
+          {"bytes", row.bytes},
+          {"sent_bytes", row.sent_bytes},
+          {"microseconds", row.seconds ? Json(std::llround(*row.seconds * 1e6)) : Json(nullptr)}};
+}
+
+Json time_json(const StagesReport& r) {
+  if (!r.time) return nullptr;
+  const TransformerTime& t = *r.time;
+  const auto batch = static_cast<double>(r.run.batch), gpus = static_cast<double>(r.strategy.gpus);
+  const double flops = training_flops(r.transformer, r.run.batch, Recompute::none) / t.step / gpus;
+  return {{"step_seconds", nanoseconds(t.step)},
+          {"products_seconds", nanoseconds(t.products)},
+          {"element_wise_seconds", nanoseconds(t.element_wise)},
+          {"head_seconds", nanoseconds(t.head)},
+          {"waiting_for_host_seconds", nanoseconds(t.host)},
+          {"communication_seconds", nanoseconds(t.sends + t.after)},
+          {"idle_seconds", nanoseconds(t.idle)},
+          {"optimizer_seconds", nanoseconds(t.optimizer)},
+          {"pace_stage", t.pace},
+          {"samples_per_second", rounded(batch / t.step, 1e3)},
+          {"tokens_per_second", rounded(batch * static_cast<double>(r.transformer.sequence) / t.step, 1e3)},
+          {"one_gpu_seconds", nanoseconds(t.alone_seconds)},
+          {"scaling_efficiency", rounded(t.efficiency(), 1e4)},
+          {"flops_per_second", std::llround(flops)},
+          {"peak_flops_per_second", std::llround(r.peak_flops)},
+          {"confidence", r.measured ? "measured" : "modelled"}};
+}
+
+Json time_schema() {
+  Json keys = {{"pace_stage", type("integer")},
+               {"flops_per_second", type("integer")},
+               {"peak_flops_per_second", type("integer")},
+               {"confidence", one_of({"measured", "modelled"})}};
+  for (const char* key : {"step_seconds", "products_seconds", "element_wise_seconds", "head_seconds",
+                          "waiting_for_host_seconds", "communication_seconds", "idle_seconds", "optimizer_seconds",
+                          "samples_per_second", "tokens_per_second", "one_gpu_seconds", "scaling_efficiency"})
+    keys[key] = type("number");
+  return or_null(object(std::move(keys)));
+}
+
+}  // namespace
+
+std::string stages_json(const StagesReport& r, std::string_view version) {
+  Json stages = Json::array(), sends = Json::array();
+  for (const StageRow& row : r.stages)
+    stages.push_back({{"parameters", row.parameters},
+                      {"state_bytes", row.state_bytes},
+                      {"micro_batches_in_flight", row.in_flight},
+                      {"activation_bytes", row.activation_bytes},
+                      {"bytes", row.bytes()}});
+  for (const CommunicationRow& row : r.with_micro_batches) sends.push_back(row_json(row, r.sending_stage));
+  for (const CommunicationRow& row : r.after_backward) sends.push_back(row_json(row, 0));
+  const Transformer& m = r.transformer;
+  const Strategy& s = r.strategy;
+  const bool judged = r.gpu && r.gpu->memory_bytes > 0;
+  const Json json = {{"schema", "gpuplan.stages/1"},
+                     {"tool", {{"name", "gpuplan"}, {"version", version}}},
+                     {"model",
+                      {{"name", r.model},
+                       {"file", r.file},
+                       {"layers", m.layers},
+                       {"hidden", m.hidden},
+                       {"heads", m.heads},
+                       {"sequence", m.sequence},
+                       {"padded_vocabulary", m.vocabulary}}},
+                     {"run",
+                      {{"batch", r.run.batch},
+                       {"micro_batches", r.run.micro_batches},
+                       {"precision", name_of(r.run.precision)},
+                       {"optimizer", name_of(r.run.optimizer)},
+                       {"checkpoint", r.recompute == Recompute::full ? "block" : "none"},
+                       {"gpu", r.gpu ? Json(r.gpu->name) : Json(nullptr)}}},
+                     {"parallel",
+                      {{"gpus", s.gpus},
+                       {"tensor", s.tensor},
+                       {"pipeline", s.pipeline},
+                       {"data_ranks", s.ranks()},
+                       {"data", name_of(s.data)}}},
+                     {"peak",
+                      {{"stage", r.fullest()},
+                       {"bytes", r.stages[r.fullest()].bytes()},
+                       {"device_bytes", r.device_bytes()},
+                       {"context_bytes", r.context_bytes},
+                       {"context_confidence", name_of(r.context_confidence)},
+                       {"nccl_bytes", r.nccl_bytes}}},
+                     {"fits", judged ? Json(r.fits()) : Json(nullptr)},
+                     {"stages", std::move(stages)},
+                     {"communication", std::move(sends)},
+                     {"time", time_json(r)},
+                     {"why_no_time", r.no_time.empty() ? Json(nullptr) : Json(r.no_time)},
+                     {"warnings", r.warnings}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string stages_json_schema() {
+  const Json text = type("string");
+  const Json row = object(with({{"what", text}, {"collective", text}, {"microseconds", nullable("integer")}},
+                               integers({"stage", "bytes", "sent_bytes"})));
+  return schema::document(
+      "gpuplan plan --tp --pp --format json",
+      {{"schema", {{"const", "gpuplan.stages/1"}}},
+       {"tool", object({{"name", text}, {"version", text}})},
+       {"model", object(with({{"name", text}, {"file", text}},
+                             integers({"layers", "hidden", "heads", "sequence", "padded_vocabulary"})))},
+       {"run", object(with({{"precision", one_of({"fp16", "bf16"})},
+                            {"optimizer", one_of({"adam", "adamw"})},
+                            {"checkpoint", one_of({"block", "none"})},
+                            {"gpu", nullable("string")}},
+                           integers({"batch", "micro_batches"})))},
+       {"parallel",
+        object(with({{"data", one_of({"ddp", "zero1"})}}, integers({"gpus", "tensor", "pipeline", "data_ranks"})))},
+       {"peak", object(with({{"context_confidence", one_of({"exact", "modelled", "assumed"})}},
+                            integers({"stage", "bytes", "device_bytes", "context_bytes", "nccl_bytes"})))},
+       {"fits", nullable("boolean")},
+       {"stages", list_of(object(integers(
+                      {"parameters", "state_bytes", "micro_batches_in_flight", "activation_bytes", "bytes"})))},
+       {"communication", list_of(row)},
+       {"time", time_schema()},
+       {"why_no_time", nullable("string")},
+       {"warnings", list_of(text)}});
+}
+
+}  // namespace gpuplan
