@@ -133,11 +133,6 @@ struct RankParts {
   Placement placed() const { return place(graph, passes, optimizer, run, gpu, &collectives); }
 };
 
-// Their states are shared by definition, beside all else of one GPU.
-bool by_definition(const Strategy& strategy) {
-  return strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3;
-}
-
 RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole, const Strategy& strategy,
                     const Gpu* named_gpu) {
   if (named_gpu != nullptr) refuse_arithmetic(whole, *named_gpu);
@@ -152,7 +147,7 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
     rank.units = fsdp_units(model, catalog, rank.run, rank.gpu, rank.graph, schedule, strategy);
     rank.collectives = fsdp_memory(rank.graph, schedule, rank.units, strategy, rank.gpu);
     keep_shards(rank.graph, strategy, rank.passes);
-  } else if (strategy.data != DataParallel::none && !by_definition(strategy)) {
+  } else if (strategy.data != DataParallel::none && !strategy.is_deepspeed()) {
     refuse_unused_parameters(rank.graph, schedule, strategy);
     rank.collectives = ddp_memory(rank.graph, schedule, strategy);
   }
@@ -167,7 +162,7 @@ RankParts make_rank(const Model& model, Catalog catalog, const RunConfig& whole,
 
 std::int64_t rank_reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
                                  const Gpu& gpu) {
-  if (by_definition(strategy))
+  if (strategy.is_deepspeed())
     return plan_rank(model, catalog, run, strategy, {}, &gpu).report.peak.reading.reserved_bytes;
   return make_rank(model, catalog, run, strategy, &gpu).placed().peak.reserved_bytes;
 }
@@ -189,7 +184,7 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   if (named_gpu != nullptr) r.gpu = rank.gpu;
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
   if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
-  if (by_definition(strategy)) share_states(r, planned.states);
+  if (strategy.is_deepspeed()) share_states(r, planned.states);
   if (strategy.data == DataParallel::fsdp) {
     r.bytes.parameters = planned.states.parameters;
     r.bytes.gradients = planned.states.gradients;

@@ -21,10 +21,7 @@ StepUpdate update_of(const Graph& graph, const Schedule& schedule, const RunConf
 StepUpdate update_of_rank(const Graph& graph, const Schedule& schedule, const RunConfig& run, const Gpu& gpu,
                           const Strategy& strategy) {
   const SteppedShare own = stepped_by(graph, schedule, strategy);
-  StepUpdate update = update_of(own.graph, own.schedule, run, gpu);
-  if (strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3)
-    for (Work* work : {&update.step, &update.clip}) work->bytes /= strategy.ranks();
-  return update;
+  return update_of(own.graph, own.schedule, run, gpu);
 }
 
 }  // namespace

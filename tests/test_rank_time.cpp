@@ -287,6 +287,8 @@ TEST_CASE("ranks that share the optimizer step a part of it") {
     CHECK_EQ(plan->time->step.communication_seconds,
              doctest::Approx(sum(plan->time->exposed) + plan->time->copy_seconds));
   }
+  // An eighth of everything, by DeepSpeed as by FSDP2, whose shards of a small tensor's rows differ a little.
+  CHECK_EQ(zero3.time->step.optimizer_seconds, doctest::Approx(fsdp.time->step.optimizer_seconds).epsilon(0.01));
   // ZeroRedundancyOptimizer's parameters are waited for.
   CHECK_EQ(zero1.time->exposed[2], doctest::Approx(25'557'032 * 4 / 10e9));
 }

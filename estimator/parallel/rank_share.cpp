@@ -44,8 +44,7 @@ SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Stra
   SteppedShare s{graph, {}};
   s.schedule.with_gradient = schedule.with_gradient;
   const std::int64_t ranks = strategy.ranks();
-  const bool in_parts = strategy.data == DataParallel::zero2 || strategy.data == DataParallel::zero3;
-  if (strategy.data == DataParallel::fsdp || in_parts) {
+  if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
     for (const ParameterTensor& p : s.graph.parameters) {
       Tensor& t = s.graph.tensor(p.tensor);
       t.shape = shard_of(t.shape, ranks, strategy.rank);

@@ -26,6 +26,8 @@ struct Strategy {
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
+  /// Planned by definition: states are shared in flat parts, beside all else of one GPU.
+  bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }
 };
 
 }  // namespace gpuplan
