@@ -83,8 +83,7 @@ void share_states(Report& report, const StateBytes& states) {
   report.bytes.optimizer_state = states.optimizer_state;
   report.phases.clear();
   report.timeline.clear();
-  report.warnings.push_back(
-      "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top");
+  report.warnings.emplace_back(kDeepSpeedWarning);
 }
 
 // Unless --runtime says what is beside the allocator in all.

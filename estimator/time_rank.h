@@ -14,8 +14,8 @@
 namespace gpuplan {
 
 /// How long a step of `strategy.rank` takes; `run.batch` is the whole step's. Nothing where why_no_time() says
-/// something or the link is not known. ZeRO-2 and 3 step 1 / n of everything. Their
-/// copies into buffers and out of them are in it for DDP and FSDP2 only; each costs the host a node of backward.
+/// something or the link is not known. ZeRO-2 and 3 step 1 / n of everything. Copies into the collectives' buffers and
+/// out of them are in it; under DDP and FSDP2 each costs the host a node of backward.
 std::optional<RankTime> time_rank(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
                                   std::span<const CommunicationRow> communication, const Gpu& gpu, HostCopy copy,
                                   const TimeModel& constants = {});

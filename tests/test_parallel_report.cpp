@@ -45,15 +45,41 @@ TEST_CASE("DDP sends 2 (n - 1) / n of the gradients, and the buffers") {
   CHECK(!plan_of("resnet50", DataParallel::ddp, 4).communication[1].seconds);
 }
 
-TEST_CASE("ZeRO's stages send as much as the paper says") {
-  // arXiv:1910.02054, section 7: 2 of the model with stages 1 and 2, 3 with stage 3; times (n - 1) / n.
+TEST_CASE("ZeRO's stages send what DeepSpeed sends by default") {
   const auto sent = [](DataParallel data) {
     std::int64_t bytes = 0;
     for (const CommunicationRow& row : plan_of("resnet50", data, 4).communication) bytes += row.sent_bytes;
     return bytes;
   };
-  CHECK(sent(DataParallel::zero2) == 2 * (kBytes * 3 / 4));
-  CHECK(sent(DataParallel::zero3) == 3 * (kBytes * 3 / 4));
+  // An all-reduce of the gradients, 2 (n - 1) / n, and a gather of the parameters, (n - 1) / n: half as much again as
+  // arXiv:1910.02054 has in section 7, for DeepSpeed reduces buckets of several ranks to all of them.
+  CHECK(sent(DataParallel::zero2) == 3 * (kBytes * 3 / 4));
+  // A gather of every parameter once, for the small ones after the step, and a reduce-scatter. Backward gathers
+  // nothing: all of it is used again within 1e9 elements.
+  CHECK(sent(DataParallel::zero3) == 2 * (kBytes * 3 / 4));
+}
+
+TEST_CASE("stage 3 gathers again for backward what is used again after 1e9 elements only, and small parameters never") {
+  // Four matrices of 16,384 x 16,384 = 268,435,456 elements and four biases. Behind the first lie three of them, behind
+  // the second two, which are passed twice before they are used again: 1.6e9 and 1.07e9 elements; then 0.5e9.
+  const Model model = testing::read_spec(
+      "gpuplan: 1\ninput: {shape: [16384]}\nlayers:\n  - Linear(16384, 16384)\n  - Linear(16384, 16384)\n"
+      "  - Linear(16384, 16384)\n  - Linear(16384, 16384)\nloss: mean\n");
+  RunConfig run;
+  run.batch = 8;
+  Strategy s;
+  s.data = DataParallel::zero3;
+  s.gpus = 8;
+  const std::vector<CommunicationRow> rows = plan_rank(model, make_catalog(), run, s, {}).communication;
+  REQUIRE(rows.size() == 4);
+  constexpr std::int64_t kMatrix = std::int64_t{4} * 16'384 * 16'384;
+  CHECK(rows[0].bytes == 4 * kMatrix);
+  CHECK(rows[0].copied_bytes == 4 * kMatrix);
+  CHECK(rows[0].copies == 4);
+  CHECK(rows[1].bytes == 2 * kMatrix);
+  CHECK(rows[2].bytes == 4 * (kMatrix + 4 * 16'384));
+  CHECK(rows[3].what == "parameters, small");
+  CHECK(rows[3].bytes == 4 * 4 * 16'384);
 }
 
 TEST_CASE("ZeRO-2 and 3 have their states by definition, and all else of one GPU") {

@@ -210,6 +210,23 @@ TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") 
   CHECK_LT(plan.time->exposed[1], link);
 }
 
+TEST_CASE("ZeRO-2 copies gradients into buckets, out of them and back, and waits for their all-reduce") {
+  const RankPlan plan = Case(DataParallel::zero2, 8).planned();
+  REQUIRE(plan.time);
+  constexpr double kBytes = 25'557'032.0 * 4;
+  CHECK_EQ(plan.communication[0].collective, Collective::all_reduce);
+  // Copied in, divided, made flat; an eighth of it out of the result and into the rank's own gradients.
+  CHECK_EQ(plan.communication[0].copied_bytes, 3 * 25'557'032 * 4 + 2 * (25'557'032 * 4 / 8));
+  CHECK_EQ(plan.communication[0].copies, 161 + 2);  // resnet50's parameters; one bucket
+  CHECK_EQ(plan.time->exposed[0], doctest::Approx(1.75 * kBytes / 10e9));
+  // Read and written at the rate that the memory has at most, and a launch each: no less than that.
+  CHECK_GT(plan.time->copy_seconds, 2 * 3.25 * kBytes / 1555e9 + 163 * TimeModel{}.kernel_seconds);
+  // No faster than DDP, whose buckets go while backward runs, by more than what the optimizer's share saves.
+  const RankPlan ddp = Case(DataParallel::ddp, 8).planned();
+  CHECK_GT(plan.time->step.seconds(),
+           ddp.time->step.seconds() - (ddp.time->step.optimizer_seconds - plan.time->step.optimizer_seconds));
+}
+
 TEST_CASE("rows beside the same phase share its time") {
   const std::vector<double> exposed =
       exposed_seconds({{row(4, 100, Phase::backward), row(5, 100, Phase::backward), row(2, 100, Phase::forward)}},

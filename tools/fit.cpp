@@ -146,6 +146,8 @@ Answer make_fit_report(const FitOptions& options) {
     try_several(report, fit_of);
   if (report.all_gpus) sort_by_price(report.fit);
   if (!fits_any(report.fit)) find_ways(report, model, table);
+  if (std::ranges::any_of(report.fit.rows, [](const FitRow& row) { return row.strategy.is_deepspeed(); }))
+    report.warnings.emplace_back(kDeepSpeedWarning);
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
@@ -246,6 +248,7 @@ int run_fit(const FitOptions& options) {
   const Answer answer = make_fit_report(options);
   const FitReport& report = answer.report;
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
+  const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
   if (engine != Engine::none) return emit(answer, options, engine);
   const std::optional<std::size_t> chosen = report.fit.chosen;
   if (!options.output.quiet || format != Format::table)
@@ -254,7 +257,7 @@ int run_fit(const FitOptions& options) {
     write_stdout(arguments_of(report.fit.rows[*chosen], report.question) + "\n");
   else
     write_stderr(fit_text(report, terminal_style(options.output, 2), today()));
-  return chosen ? 0 : 1;
+  return chosen && clean ? 0 : 1;
 }
 
 }  // namespace

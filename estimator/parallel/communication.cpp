@@ -10,24 +10,52 @@ namespace {
 
 constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-std::int64_t parameter_bytes(const Graph& graph, bool trained) {
-  std::int64_t bytes = 0;
-  for (const ParameterTensor& p : graph.parameters) {
-    if (trained && !p.trainable) continue;
-    const Tensor& t = graph.tensor(p.tensor);
-    bytes += t.shape.elements() * size_of(t.dtype);
-  }
-  return bytes;
-}
-
 // DeepSpeed's defaults, elements.
-constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'000'000;
+constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'000'000, kPersistentElements = 100'000,
+                       kReuseElements = 1'000'000'000;
 
 // See CommunicationRow.
 struct Hidden {
   std::optional<Phase> beside;
   std::int64_t alone_bytes = 0;
+  std::int64_t copied_bytes = 0, copies = 0;
 };
+
+// Of DeepSpeed's stage 3, bytes and tensors.
+struct Gathered {
+  std::int64_t bytes = 0, tensors = 0;
+  void add(std::int64_t more) {
+    bytes += more;
+    tensors += 1;
+  }
+};
+struct StageThree {
+  Gathered forward, backward, small;
+};
+
+StageThree gathers_of(const Graph& graph) {
+  StageThree gathers;
+  std::int64_t behind = 0;  // elements between the parameter and the end of forward
+  for (std::size_t i = graph.parameters.size(); i-- > 0;) {
+    const Tensor& t = graph.tensor(graph.parameters[i].tensor);
+    const std::int64_t elements = t.shape.elements(), bytes = elements * size_of(t.dtype);
+    if (elements <= kPersistentElements) {
+      gathers.small.add(bytes);
+    } else {
+      gathers.forward.add(bytes);
+      if (2 * behind >= kReuseElements) gathers.backward.add(bytes);
+    }
+    behind += elements;
+  }
+  return gathers;
+}
+
+Gathered trained(const Graph& graph) {
+  Gathered all;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) all.add(graph.tensor(p.tensor).shape.elements() * size_of(graph.tensor(p.tensor).dtype));
+  return all;
+}
 
 std::int64_t largest_parameter_type(const Graph& graph) {
   std::int64_t size = 0;
@@ -52,11 +80,13 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     if (bytes == 0 || ranks < 2) return;
     CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0};
     row.alone_bytes = std::min(bytes, hidden.alone_bytes);
+    row.copied_bytes = hidden.copied_bytes;
+    row.copies = hidden.copies;
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
     rows.push_back(row);
   };
-  const std::int64_t parameters = parameter_bytes(graph, false), gradients = parameter_bytes(graph, true);
+  const std::int64_t gradients = trained(graph).bytes, type = largest_parameter_type(graph);
   std::int64_t buffers = 0;
   for (const TensorId t : graph.model_storage)
     if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
@@ -72,17 +102,26 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     }
-    case DataParallel::zero2:
-      add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches);  // it keeps a part of them only
+    case DataParallel::zero2: {
+      const std::int64_t tensors = trained(graph).tensors, buckets = 1 + gradients / (kReducedElements * type);
+      const Hidden copied{std::nullopt, 0, micro_batches * (3 * gradients + 2 * (gradients / ranks)),
+                          micro_batches * (tensors + 2 * buckets)};
+      add(kGradientsRow, Collective::all_reduce, gradients * micro_batches, copied);  // it keeps a part of them only
       add("parameters", Collective::all_gather, gradients);
       break;
+    }
     case DataParallel::zero3: {
-      const std::int64_t type = largest_parameter_type(graph) * micro_batches;
-      const Hidden ahead{Phase::forward, kPrefetchedElements * type};
-      add(kForwardGathersRow, Collective::all_gather, parameters * micro_batches, ahead);
-      add(kBackwardGathersRow, Collective::all_gather, parameters * micro_batches, {Phase::backward, 0});
+      const StageThree gathers = gathers_of(graph);
+      const auto whole = [&](const Gathered& g, Phase beside, std::int64_t alone) {
+        return Hidden{beside, alone * type * micro_batches, g.bytes * micro_batches, g.tensors * micro_batches};
+      };
+      add(kForwardGathersRow, Collective::all_gather, gathers.forward.bytes * micro_batches,
+          whole(gathers.forward, Phase::forward, kPrefetchedElements));
+      add(kBackwardGathersRow, Collective::all_gather, gathers.backward.bytes * micro_batches,
+          whole(gathers.backward, Phase::backward, 0));
       add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches,
-          {Phase::backward, kReducedElements * type});
+          whole(trained(graph), Phase::backward, kReducedElements));
+      add("parameters, small", Collective::all_gather, gathers.small.bytes);
       break;
     }
     case DataParallel::fsdp: {

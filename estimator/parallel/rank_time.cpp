@@ -82,7 +82,7 @@ void expose_transfers(std::span<const CommunicationRow> rows, const Overlap& ove
   const double copying = Timeline(rows, overlap, false).run();
   Timeline all(rows, overlap, true);
   const double longer = std::max(0.0, all.run() - copying);
-  exposed.copy_seconds = std::max(0.0, copying - computing);
+  exposed.copy_seconds += std::max(0.0, copying - computing);
   const double waited = std::accumulate(all.waited().begin(), all.waited().end(), 0.0);
   if (waited <= 0) return;
   for (std::size_t i = 0; i < rows.size(); ++i) exposed.rows[i] += longer * all.waited()[i] / waited;
@@ -98,6 +98,8 @@ Exposed exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& 
     if (std::ranges::any_of(overlap.transfers, [&](const Transfer& t) { return t.row == row.what; })) continue;
     const double seconds = row.seconds.value_or(0);
     exposed.rows[i] = seconds;
+    if (row.copies > 0 && overlap.copying)
+      exposed.copy_seconds += static_cast<double>(row.copies) * overlap.copying(row.copied_bytes / row.copies).run;
     if (!row.beside || row.bytes <= 0) continue;
     double& left = *row.beside == Phase::forward ? forward : backward;
     const double alone = seconds * static_cast<double>(row.alone_bytes) / static_cast<double>(row.bytes);

@@ -35,7 +35,7 @@ struct Exposed {
 
 /// Of each row what is not hidden. Those of transfers: what the micro-batch takes longer by waiting for them. Others:
 /// what the phase that they run beside does not hide; rows beside the same phase share its time in their order, for
-/// they share the link. Every row's seconds must be known.
+/// they share the link; their copies take the GPU as long as their kernels run. Every row's seconds must be known.
 ///
 /// The link does one collective after another, in the order of the host's calls: they are of one communicator, whose
 /// operations NCCL keeps in order (its user guide, "CUDA Stream Semantics").

@@ -23,6 +23,7 @@ struct FitReport {
   bool one_is_not_enough = false;      // so that several were asked, though the question had not
   std::vector<WayOut> ways;            // where nothing fits: for the step on `closest`
   std::optional<std::size_t> closest;  // the row that lacks least
+  std::vector<std::string> warnings;
 };
 
 /// "--batch 239 --gpu l4", "--batch 64 --gpu h100 --gpus 8 --zero fsdp": what the row means to `gpuplan plan`, in words

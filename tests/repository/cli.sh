@@ -414,6 +414,10 @@ expect 2 'planned for training' fit $model --on t4 --gpus 2 --mode infer
 expect 2 'leave --gpus out' fit $model --on t4 --gpus 2 --emit slurm
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
 expect 3 'SkyPilot rents no instance' fit $model --on rtx2060 --emit sky
+expect 0 'ZeRO-2' fit zoo:gpt2 --on l4 --gpus 4 --zero 2
+grep -q 'buffers of DeepSpeed' "$work/err" || fail 'fit of ZeRO-2 has no warning'
+expect 1 'ZeRO-3' fit zoo:gpt2 --on l4 --gpus 4 --zero 3 --strict
+expect 0 'buffers of DeepSpeed and' fit zoo:gpt2 --on l4 --gpus 4 --zero 3 --format json
 expect 2 'is more than --max-batch' fit $model --on t4 --batch 5 --max-batch 4
 expect 2 'one word too many' fit $model other.yaml
 expect 3 'T4 has no bf16 arithmetic' fit $model --on t4,l4 --precision bf16
