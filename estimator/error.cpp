@@ -87,13 +87,25 @@ std::string printable(std::string_view text, std::size_t& column) {
 
 }  // namespace
 
+namespace {
+
+// "m.yaml:12:5". Of an import the lines are those of the spec that was made of the file, which nobody has open.
+std::string place_text(std::string_view file, int line, int column) {
+  constexpr std::string_view kImport = "import:";
+  if (!file.starts_with(kImport)) return std::string(file) + ":" + std::to_string(line) + ":" + std::to_string(column);
+  const std::string path(file.substr(kImport.size()));
+  return path + ", line " + std::to_string(line) + " of the spec that gpuplan import makes of it";
+}
+
+}  // namespace
+
 std::string Error::render() const {
   std::string out = "error: ";
   out.append(harmless(message_)).append("\n");
   if (line_ > 0) {
     const std::string number = std::to_string(line_);
     const std::size_t gutter = std::max<std::size_t>(number.size() + 2, 4);
-    out.append("  --> ").append(harmless(file_)).append(":").append(number).append(":").append(std::to_string(column_));
+    out.append("  --> ").append(harmless(place_text(file_, line_, column_)));
     if (!context_.empty()) out.append("   ").append(harmless(context_));
     std::size_t column = static_cast<std::size_t>(std::max(column_, 1));
     const std::string text = printable(text_, column);

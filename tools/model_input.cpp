@@ -4,6 +4,7 @@
 
 #include "estimator/spec/read.h"
 #include "tools/commit_model.h"
+#include "tools/importers/hugging_face.h"
 #include "tools/importers/import.h"
 #include "tools/read_source.h"
 #include "tools/run_values.h"
@@ -42,17 +43,49 @@ std::string file_of(const std::string& model) {
       .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
 }
 
-// Only what a spec is made of is read whole: a file of weights may have any size.
-std::shared_ptr<const Source> open_file(const std::string& path, std::vector<Variable>& set) {
-  const FileKind kind = recognise(read_start(path, kRecognisedBytes), path);
-  if (!is_text(kind)) return spec_of_file(path, kind, set);
-  const std::shared_ptr<const Source> text = read_file_source(path);
-  return spec_of_text(text, recognise(text->text, path));
+// A spec, and of which type the file that it is imported of says its weights are.
+struct Opened {
+  std::shared_ptr<const Source> source;
+  std::string stored_type;
+};
+
+Opened open_text(const std::shared_ptr<const Source>& text, FileKind kind) {
+  return {spec_of_text(text, kind), kind == FileKind::hugging_face ? half_precision_of(*text) : std::string()};
 }
 
-std::shared_ptr<const Source> spec_of_standard_input(const std::shared_ptr<const Source>& text) {
+// Only what a spec is made of is read whole: a file of weights may have any size.
+Opened open_file(const std::string& path, std::vector<Variable>& set) {
+  const FileKind kind = recognise(read_start(path, kRecognisedBytes), path);
+  if (!is_text(kind)) return {spec_of_file(path, kind, set), ""};
+  const std::shared_ptr<const Source> text = read_file_source(path);
+  return open_text(text, recognise(text->text, path));
+}
+
+Opened open_standard_input(const std::shared_ptr<const Source>& text) {
   if (text->text.size() > kMaxSourceBytes) throw Error("standard input is larger than 4 MiB, which no model is");
-  return spec_of_text(text, recognise(text->text, text->name));
+  return open_text(text, recognise(text->text, text->name));
+}
+
+Opened open_named(const std::string& model, std::vector<Variable>& set) {
+  if (model.empty())
+    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
+  if (model == "-") {
+    const std::shared_ptr<const Source> text = read_stdin_source();
+    refuse_learned_trace(*text);
+    return open_text(text, recognise(text->text, text->name));
+  }
+  if (model.starts_with(kZoo)) return {read_zoo_source(std::string_view(model).substr(kZoo.size())), ""};
+  if (!exists(model)) {
+    const std::string near = nearest(model, zoo_words());
+    if (model.find(':') != std::string::npos && !near.empty())
+      throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
+  }
+  try {
+    return open_file(file_of(model), set);
+  } catch (const Error& reason) {
+    if (exists(model)) throw;
+    throw no_such_file(model, reason);
+  }
 }
 
 }  // namespace
@@ -100,33 +133,17 @@ Variable read_variable(const std::string& text) {
 }
 
 std::shared_ptr<const Source> open_model(const std::string& model, std::vector<Variable>& set) {
-  if (model.empty())
-    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
-  if (model == "-") {
-    const std::shared_ptr<const Source> text = read_stdin_source();
-    refuse_learned_trace(*text);
-    return spec_of_text(text, recognise(text->text, text->name));
-  }
-  if (model.starts_with(kZoo)) return read_zoo_source(std::string_view(model).substr(kZoo.size()));
-  if (!exists(model)) {
-    const std::string near = nearest(model, zoo_words());
-    if (model.find(':') != std::string::npos && !near.empty())
-      throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
-  }
-  try {
-    return open_file(file_of(model), set);
-  } catch (const Error& reason) {
-    if (exists(model)) throw;
-    throw no_such_file(model, reason);
-  }
+  return open_named(model, set).source;
 }
 
 WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
   written.options.set = variables_of(options);
   written.options.open = open_extended;
-  written.source = options.standard_input ? spec_of_standard_input(options.standard_input)
-                                          : open_model(options.model, written.options.set);
+  Opened opened = options.standard_input ? open_standard_input(options.standard_input)
+                                         : open_named(options.model, written.options.set);
+  written.source = std::move(opened.source);
+  written.stored_type = std::move(opened.stored_type);
   return written;
 }
 

@@ -87,6 +87,7 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
   RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
                             topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
   if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
+  plan.report.warnings.insert(plan.report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
   const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
   std::vector<WayOut> ways;
   if (planning.gpu) ways = ways_out(planning.model, make_catalog(), plan.report, *planning.gpu, {}, strategy);

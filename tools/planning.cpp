@@ -3,8 +3,10 @@
 #include "estimator/plan.h"
 #include "estimator/report/time_text.h"
 #include "estimator/search/ways_out.h"
+#include "estimator/spec/read.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tools/commit_model.h"
 #include "tools/output_options.h"
 #include "tools/run_values.h"
 #include "tools/trace_plan.h"
@@ -32,8 +34,17 @@ Planning prepare_run(const RunOptions& options) {
 Planning prepare(const RunOptions& options) {
   refuse_learned_trace(options.model);
   Planning planning = prepare_run(options);
-  planning.model = load_model(options);
+  const WrittenModel written = open_model(options);
+  planning.model = read_model(written.source, written.options);
+  planning.warnings = about_stored_type(written, options);
   return planning;
+}
+
+std::vector<std::string> about_stored_type(const WrittenModel& written, const RunOptions& options) {
+  if (written.stored_type.empty() || !options.precision.empty() || !options.amp.empty()) return {};
+  const std::string word = written.stored_type == "float16" ? "fp16" : "bf16";
+  return {"config.json says " + written.stored_type + "; planned as fp32: --precision " + word + ", or --amp " + word +
+          " for fp32 weights and autocast"};
 }
 
 Report make_report(const Planning& planning) {
@@ -44,6 +55,7 @@ Report make_report(const Planning& planning) {
       tell_time(*time, report);
   }
   if (planning.gpu_is_limit) report.warnings.emplace_back(kOnlyALimit);
+  report.warnings.insert(report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
   return report;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/compare/causes.h"
 #include "estimator/report/writers.h"
 #include "estimator/time/timing.h"
 #include "tools/run_options.h"
@@ -17,6 +18,7 @@ struct Planning {
   bool gpu_is_limit = false;  // --gpu was a size
   HostCopy copy = HostCopy::pinned;
   Model model;
+  std::vector<std::string> warnings;  // of what was read, beside those of the plan
 };
 
 /// What a --gpu that is a size is warned of.
@@ -29,6 +31,9 @@ HostCopy host_copy(const RunOptions& options);
 Planning prepare(const RunOptions& options);
 /// The same without a model, which is then read by someone else.
 Planning prepare_run(const RunOptions& options);
+/// What to warn of where the file of a model says its weights are of another type than they are planned with, and no
+/// flag says which; else nothing.
+std::vector<std::string> about_stored_type(const WrittenModel& written, const RunOptions& options);
 Report make_report(const Planning& planning);
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.

@@ -14,6 +14,7 @@ namespace gpuplan {
 struct WrittenModel {
   std::shared_ptr<const Source> source;
   SpecOptions options;
+  std::string stored_type{};  // "bfloat16": as which the file that it was imported of says its weights are stored
 };
 
 /// A place that needs no Source to be kept: for messages and annotations.

@@ -146,7 +146,16 @@ expect 0 '^gpt2 · train · batch 1 × 64' $hub/gpt2.json --batch 1 --seq 64
 expect 0 '^  transformer ' layers $hub/gpt2.json -n 0
 expect 0 '^  hidden: 768  # n_embd' import $hub/gpt2.json
 expect 0 'gpuplan: 1' $hub/gpt2.json --canonical
+expect 0 '^  Peak ' $hub/llama-2-7b.json --batch 1 --mode infer
+grep -q 'config.json says float16; planned as fp32: --precision fp16' "$work/err" || fail "no warning of a config.json's type"
+for type in '--precision fp32' '--precision fp16' '--amp fp16'; do
+  expect 0 '^  Peak ' $hub/llama-2-7b.json --batch 1 --mode infer $type
+  ! grep -q 'config.json says' "$work/err" || fail "a warning of a config.json's type in spite of $type"
+done
 mkdir -p "$work/gpt2"
+sed 's/"n_ctx": 1024/"n_ctx": 1024, "n_inner": 2147483647/; s/"n_positions": 1024/"n_positions": 2147483647/' $hub/gpt2.json \
+  >"$work/huge.json"
+expect 3 "^  --> $work/huge.json, line [0-9]+ of the spec that gpuplan import makes of it" "$work/huge.json" --seq 999999999
 cp $hub/gpt2.json "$work/gpt2/config.json"
 expect 0 'Params   124,439,808' "$work/gpt2" --batch 1
 "$gpuplan" import $hub/gpt2.json -o "$work/gpt2.yaml" || fail 'an import into a file'

@@ -103,16 +103,19 @@ void refuse_everywhere(const Config& config) {
   config.refuse("add_cross_attention", "the model then reads the states of another one");
 }
 
+const char* type_key(const Config& config) { return config.find("dtype") != nullptr ? "dtype" : "torch_dtype"; }
+
+std::string half_precision(const Config& config) {
+  const std::string type = config.word(type_key(config), "");
+  return type == "bfloat16" || type == "float16" ? type : "";
+}
+
 std::string type_comment(const Config& config) {
-  const char* const key = config.find("dtype") != nullptr ? "dtype" : "torch_dtype";
-  const std::string type = config.word(key, "");
-  const std::string says = std::string(key) + " is " + type + ": ";
-  if (type == "bfloat16" || type == "float16") {
-    const std::string word = type == "float16" ? "fp16" : "bf16";
-    return says + "--precision " + word + " plans weights of that type, --amp " + word +
-           " fp32 weights and autocast.\n";
-  }
-  return "";
+  const std::string type = half_precision(config);
+  if (type.empty()) return "";
+  const std::string word = type == "float16" ? "fp16" : "bf16";
+  return std::string(type_key(config)) + " is " + type + ": --precision " + word +
+         " plans weights of that type, --amp " + word + " fp32 weights and autocast.\n";
 }
 
 std::string attention_comment(const Config& config) {
@@ -194,5 +197,7 @@ std::shared_ptr<const Source> hugging_face_spec(const Source& source) {
   spec.add_comment(type_comment(config) + attention_comment(config));
   return std::make_shared<const Source>(Source{import_name(source.name), spec.text()});
 }
+
+std::string half_precision_of(const Source& config) { return half_precision(Config(config)); }
 
 }  // namespace gpuplan
