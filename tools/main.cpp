@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   constexpr int kInternalError = 70;  // EX_SOFTWARE of sysexits.h
   constexpr int kEnvironment = 4;
-  // A reader that is gone is then an error of the write, with a message and an exit code.
+  // A reader that is gone is then an error of the write: what runs here is ended in order.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const int code = gpuplan::run_command_line({argv + 1, argv + argc});
@@ -20,6 +20,9 @@ int main(int argc, char** argv) {
   } catch (const gpuplan::Error& error) {
     gpuplan::write_stderr(error.render());
     return gpuplan::exit_code_of(error);
+  } catch (const gpuplan::BrokenPipe&) {
+    std::signal(SIGPIPE, SIG_DFL);  // `gpuplan gpus | head -1`: as other programs end there, without a word
+    return std::raise(SIGPIPE);
   } catch (const std::bad_alloc&) {
     gpuplan::write_stderr("error: out of memory\n");
     return kEnvironment;

@@ -206,6 +206,7 @@ TextStyle terminal_style(const OutputOptions& o, int stream) {
 
 void write_stdout(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) throw BrokenPipe();
   throw Error(std::string("cannot write to standard output: ") + std::strerror(errno), ErrorKind::environment);
 }
 

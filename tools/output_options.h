@@ -44,7 +44,10 @@ TextStyle terminal_style(const OutputOptions& options, int stream = 1);
 /// How text looks in a file: plain, UTF-8 unless --ascii.
 TextStyle file_style(const OutputOptions& options);
 
-/// Throw Error (environment) when not everything could be written.
+/// Nobody reads standard output any more. No Error: there is nothing to tell, and nobody to tell it to.
+struct BrokenPipe {};
+
+/// Throw Error (environment) when not everything could be written; BrokenPipe where nobody reads standard output.
 void write_stdout(const std::string& text);
 void write_file(const std::string& path, const std::string& text);
 /// To standard error; what cannot be written there is lost.

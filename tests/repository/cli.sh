@@ -486,7 +486,8 @@ if [ -w /dev/full ]; then
   [ $? -eq 4 ] || fail "a full disk is not exit 4"
 fi
 { "$gpuplan" zoo:resnet50 --format json 2>"$work/err"; echo $? >"$work/code"; } | true
-[ "$(cat "$work/code")" -eq 4 ] || fail "a closed pipe is exit $(cat "$work/code"), not 4"
+[ "$(cat "$work/code")" -eq 141 ] || fail "a closed pipe is exit $(cat "$work/code"), not that of SIGPIPE"
+[ -s "$work/err" ] && grep -q 'cannot write' "$work/err" && fail "a closed pipe is told"
 
 # Files, beside standard output.
 "$gpuplan" $model -b 2 -q -o "$work/a.json" -o "$work/a.csv" -o "md:$work/c" -o "csv:$work/b" >/dev/null || fail "files"
