@@ -47,6 +47,25 @@ void refuse_missing_values(CLI::App& app) {
     }
 }
 
+// CLI11 drops what is empty between two commas: a variable that a script left unset, or a slip.
+void refuse_empty_items(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto is_list = [&](const std::string& flag) {
+    const auto commands = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == arguments[0]; });
+    const CLI::Option* const option = commands.empty() ? nullptr : commands[0]->get_option_no_throw(flag);
+    return option != nullptr && option->get_delimiter() == ',';
+  };
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const std::size_t equals = word.find('=');
+    const std::string flag = word.substr(0, equals);
+    if (!word.starts_with("-") || !is_list(flag)) continue;
+    if (equals == std::string::npos && i + 1 == arguments.size()) continue;
+    const std::string items = equals == std::string::npos ? arguments[i + 1] : word.substr(equals + 1);
+    if (items.starts_with(',') || items.ends_with(',') || items.find(",,") != std::string::npos)
+      throw Error(flag + " has an empty name in \"" + items + "\"", ErrorKind::usage);
+  }
+}
+
 // `gpuplan help plan` is `gpuplan plan --help`.
 std::vector<std::string> with_help_flag(std::vector<std::string> arguments, const std::vector<std::string>& names) {
   arguments.erase(arguments.begin());
@@ -227,6 +246,7 @@ int run_command_line(std::vector<std::string> arguments) {
   arguments = with_command(std::move(arguments), names);
   add_commands(commands, arguments, app, exit_code);
   refuse_missing_values(app);
+  refuse_empty_items(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);
