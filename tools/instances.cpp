@@ -120,6 +120,10 @@ void tell_what_was_left_out(const ImportedCatalog& catalog, const std::string& d
     write_stderr("left out " + std::to_string(catalog.without_gpu) + " rows without a GPU of NVIDIA's\n");
   if (catalog.without_price > 0)
     write_stderr("left out " + std::to_string(catalog.without_price) + " rows without a price\n");
+  if (catalog.other_prices > 0)
+    write_stderr("kept the cheapest where rows of one instance and region have several prices: " +
+                 std::to_string(catalog.other_prices) + (catalog.other_prices == 1 ? " row" : " rows") +
+                 ", the first of " + catalog.with_other_prices + "\n");
   for (const auto& [name, rows] : catalog.unknown_gpus)
     write_stderr("left out " + std::to_string(rows) + " rows of \"" + name +
                  "\", which no GPU of the table is called\n");

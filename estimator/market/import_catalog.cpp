@@ -56,6 +56,8 @@ class Collector {
     }
     const auto [at, is_new] = by_name_.try_emplace({row.name, row.region, row.gpu, row.gpu_count}, std::move(row));
     if (is_new) return;
+    if (row.usd && at->second.usd && *row.usd != *at->second.usd && out_.other_prices++ == 0)
+      out_.with_other_prices = row.name + (row.region.empty() ? "" : " in " + row.region);
     keep_cheaper(at->second.usd, row.usd);
     keep_cheaper(at->second.spot_usd, row.spot_usd);
   }

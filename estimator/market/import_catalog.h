@@ -26,6 +26,8 @@ struct ImportedCatalog {
   std::vector<Instance> instances;          // sorted by price
   std::map<std::string, int> unknown_gpus;  // name in the catalog, rows that were left out
   int without_gpu = 0, without_price = 0;   // rows that were left out
+  int other_prices = 0;                     // rows of an instance and region that had another price on demand
+  std::string with_other_prices;            // the first of those instances, "g6.xlarge in us-east-1"
 };
 
 /// By its columns. Throws Error that names what is missing of both.
