@@ -53,11 +53,14 @@ std::string effects(const DiffReport& report, const TextStyle& style) {
 }
 
 std::string reasons(const DiffReport& report, const TextStyle& style) {
+  const bool same = !report.differs();
   std::string out = effects(report, style);
+  if (same) out += "**No difference** in any figure\n\n";
   for (const RunChange& c : report.run_changes)
     out += "**Run** " + markdown_text(c.name + ": " + c.base + " → " + c.now) + "\n\n";
   const std::size_t all = report.effects ? 0 : report.causes.size(), shown = std::min(all, kMostRows);
-  for (std::size_t i = 0; i < shown; ++i) out += "**Cause** " + cause_words(report.causes[i]) + "\n\n";
+  for (std::size_t i = 0; i < shown; ++i)
+    out += (same ? "**Change** " : "**Cause** ") + cause_words(report.causes[i]) + "\n\n";
   if (shown < all) out += "and " + std::to_string(all - shown) + " more\n\n";
   return out;
 }

@@ -39,6 +39,8 @@ class Screen : public StyledScreen {
     const std::string name = printable_text(side.name);
     return side.rule.empty() ? name : name + " (" + side.rule + ")";
   }
+  // Whatever was changed, no figure shows it.
+  bool same() const { return !report_.differs(); }
   std::vector<Change> shown(const std::vector<Change>& changes) const {
     return style_.verbose ? changes : largest_of(changes, kShownRows);
   }
@@ -164,11 +166,14 @@ std::string Screen::reasons() const {
   const std::size_t all = report_.effects ? 0 : report_.causes.size();
   const std::size_t most = style_.verbose ? all : std::min(all, kShownRows);
   for (std::size_t i = 0; i < most; ++i)
-    table.row({"cause", cause_place(report_.causes[i]), cause_text(report_.causes[i], style_.unicode)});
+    table.row(
+        {same() ? "change" : "cause", cause_place(report_.causes[i]), cause_text(report_.causes[i], style_.unicode)});
   std::string out = table.text();
   if (most < all) out += "  and " + std::to_string(all - most) + " more: -v shows all\n";
   if (report_.causes_known && report_.causes.empty() && report_.run_changes.empty() && report_.differences)
-    out += "  the models are the same once resolved\n";
+    out += std::string("  ") + (same() ? "no difference: " : "") + "the models are the same once resolved\n";
+  else if (same())
+    out.insert(0, "  no difference in any figure\n");
   return effects() + (out.empty() ? "" : "\n" + out);
 }
 

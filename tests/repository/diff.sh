@@ -75,7 +75,11 @@ expect 0 '^  params +9,610 +→ +19,210 +\+9,600 +\+99.9 %$' -- configs/mlp.yaml
 expect 0 '^  cause  configs/mlp.yaml:2  vars.width: 128 → 256$' -- configs/mlp.yaml
 expect 0 '^configs/mlp.yaml · train · batch 8 · fp32 · adam' main -- configs/mlp.yaml -b 8 --opt adam
 expect 0 '^  step time ' main -- configs/mlp.yaml -b 8 --gpu h100
-expect 0 'the models are the same once resolved' main -- configs/mlp.yaml --set width=128
+expect 0 '^  no difference: the models are the same once resolved$' main -- configs/mlp.yaml --set width=128
+sed 's/Dropout(0.5)/Dropout(0.4)/' "$source/configs/models/mlp.yaml" >"$work/other.yaml"
+expect 0 '^  no difference in any figure$' "$source/configs/models/mlp.yaml" "$work/other.yaml" -b 8
+expect 0 '^  change  .*other.yaml:11  layers.3.p: 0.5 .default. → 0.4$' "$source/configs/models/mlp.yaml" "$work/other.yaml" -b 8
+expect 0 '^..No difference.. in any figure$' "$source/configs/models/mlp.yaml" "$work/other.yaml" -b 8 --format md
 expect 0 '"what": "vars.width"' main -- configs/mlp.yaml --format json
 expect 0 '^total,params,elements,9610,19210,9600$' main -- configs/mlp.yaml --format csv
 expect 0 '^\| params \| 9,610 \| 19,210 \| \+9,600 \| \+99.9 % \|$' main -- configs/mlp.yaml --format md
