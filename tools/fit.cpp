@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -23,6 +25,7 @@
 #include "tools/run_words.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
+#include "tools/why_not_rented.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -128,7 +131,7 @@ Answer make_fit_report(const FitOptions& options) {
   report.all_gpus = options.all_gpus();
   const std::vector<Gpu> table = report.all_gpus ? gpus : gpu_table();
   std::vector<Instance> instances = load_instances(options.prices, table);
-  refuse_unknown_places(options, instances);
+  match_places(report.question.providers, report.question.region, instances);
   const Model model = load_model(options.run);
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
@@ -148,6 +151,7 @@ Answer make_fit_report(const FitOptions& options) {
   if (!fits_any(report.fit)) find_ways(report, model, table);
   if (std::ranges::any_of(report.fit.rows, [](const FitRow& row) { return row.strategy.is_deepspeed(); }))
     report.warnings.emplace_back(kDeepSpeedWarning);
+  if (fits_any(report.fit) && !report.fit.chosen) report.not_rented = why_not_rented(report, instances);
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
@@ -197,7 +201,7 @@ Engine engine_of(const FitOptions& options) {
   return engine;
 }
 
-int emit(const Answer& answer, const FitOptions& options, Engine engine) {
+int emit(const Answer& answer, const FitOptions& options, Engine engine, std::span<const std::string> job_files) {
   const FitReport& report = answer.report;
   if (!report.fit.chosen) {
     write_stderr(fit_text(report, terminal_style(options.output, 2), today()));
@@ -226,8 +230,23 @@ int emit(const Answer& answer, const FitOptions& options, Engine engine) {
   if (engine == Engine::sky && job.instances.empty())
     throw Error("--emit sky: SkyPilot rents no instance of what fits here")
         .help("take other --provider, --region or --on; gpuplan instances lists what is known");
-  write_stdout(engine == Engine::sky ? sky_task(job) : slurm_script(job));
+  const std::string text = engine == Engine::sky ? sky_task(job) : slurm_script(job);
+  for (const std::string& file : job_files) write_file(file, text);
+  if (job_files.empty()) write_stdout(text);
   return 0;
+}
+
+// `--emit sky -o task.yaml`: the job instead of standard output. What is a format's ending gets the report, as ever.
+std::vector<std::string> take_job_files(OutputOptions& output, Engine engine) {
+  std::vector<std::string> files;
+  if (engine == Engine::none) return files;
+  const auto is_job = [&](const std::string& name) {
+    const auto ends = [&](const char* ending) { return name.ends_with(ending); };
+    return engine == Engine::sky ? ends(".yaml") || ends(".yml") : ends(".sh") || ends(".sbatch") || ends(".slurm");
+  };
+  std::ranges::copy_if(output.files, std::back_inserter(files), is_job);
+  std::erase_if(output.files, is_job);
+  return files;
 }
 
 std::string render(const FitReport& report, Format format, const TextStyle& style) {
@@ -240,16 +259,17 @@ std::string render(const FitReport& report, Format format, const TextStyle& styl
   return fit_text(report, style, today());
 }
 
-int run_fit(const FitOptions& options) {
+int run_fit(FitOptions options) {
+  const Engine engine = engine_of(options);
+  const std::vector<std::string> job_files = take_job_files(options.output, engine);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
-  const Engine engine = engine_of(options);
   const Answer answer = make_fit_report(options);
   const FitReport& report = answer.report;
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
-  if (engine != Engine::none) return emit(answer, options, engine);
+  if (engine != Engine::none) return emit(answer, options, engine, job_files);
   const std::optional<std::size_t> chosen = report.fit.chosen;
   if (!options.output.quiet || format != Format::table)
     write_stdout(render(report, format, style));

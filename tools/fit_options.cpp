@@ -48,12 +48,6 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   if (!options.network.empty()) question.network_gbps = amount("--network", options.network, 1e6);
 }
 
-void refuse_unknown(const char* flag, const std::string& word, std::vector<std::string> words) {
-  std::ranges::sort(words);
-  words.erase(std::unique(words.begin(), words.end()), words.end());  // Clang 14 cannot use libstdc++'s ranges::unique
-  if (std::ranges::find(words, word) == words.end()) throw unknown_word(flag, word, words);
-}
-
 }  // namespace
 
 void add_fit_options(CLI::App& command, FitOptions& options) {
@@ -146,7 +140,7 @@ FitQuestion question_of(const FitOptions& options) {
   if (question.run.micro_batches > question.most)
     throw Error("--max-batch " + options.max_batch + " is less than a sample for each micro-batch", ErrorKind::usage);
   if (!options.budget.empty()) question.most_usd = usd_per_hour("--budget", options.budget);
-  if (!options.samples.empty()) question.samples = amount("--samples", options.samples, 1e12);
+  if (!options.samples.empty()) question.samples = whole_amount("--samples", options.samples, 1e12);
   if (question.samples && question.run.generation.part != Generation::Part::none)
     throw Error("--samples: a step of a generation makes a token of each sample, not samples", ErrorKind::usage)
         .help("leave --phase out, or --samples");
@@ -160,16 +154,6 @@ FitQuestion question_of(const FitOptions& options) {
   question.providers = options.providers;
   question.region = options.region;
   return question;
-}
-
-void refuse_unknown_places(const FitOptions& options, const std::vector<Instance>& instances) {
-  std::vector<std::string> providers, regions;
-  for (const Instance& i : instances) {
-    providers.push_back(i.provider);
-    if (!i.region.empty()) regions.push_back(i.region);
-  }
-  for (const std::string& provider : options.providers) refuse_unknown("--provider", provider, providers);
-  if (!options.region.empty()) refuse_unknown("--region", options.region, regions);
 }
 
 }  // namespace gpuplan

@@ -33,7 +33,5 @@ void add_fit_options(CLI::App& command, FitOptions& options);
 std::vector<Gpu> gpus_of(const FitOptions& options);
 /// Throws Error (usage) for values that are not understood and flags that contradict each other.
 FitQuestion question_of(const FitOptions& options);
-/// Throws Error (usage) for a provider or a region that no instance has.
-void refuse_unknown_places(const FitOptions& options, const std::vector<Instance>& instances);
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "configs/embedded.h"
 #include "tools/read_source.h"
+#include "tools/words.h"
 
 namespace gpuplan {
 
@@ -27,6 +29,26 @@ std::int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+bool same_word(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// What a catalog has where it knows no region: prices of all of them, or the market's.
+bool is_place(const std::string& region) { return !region.starts_with("all") && !region.starts_with("market "); }
+
+void match(const char* flag, std::string& word, std::vector<std::string> words) {
+  for (const std::string& known : words)
+    if (same_word(known, word)) {
+      word = known;
+      return;
+    }
+  std::erase_if(words, [](const std::string& known) { return !is_place(known); });
+  std::ranges::sort(words);
+  words.erase(std::unique(words.begin(), words.end()), words.end());  // Clang 14 cannot use libstdc++'s ranges::unique
+  throw unknown_word(flag, word, words);
+}
+
 }  // namespace
 
 std::vector<Instance> load_instances(const std::string& file, std::span<const Gpu> gpus) {
@@ -37,6 +59,16 @@ std::vector<Instance> load_instances(const std::string& file, std::span<const Gp
     all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }
   return all;
+}
+
+void match_places(std::vector<std::string>& providers, std::string& region, std::span<const Instance> instances) {
+  std::vector<std::string> known_providers, known_regions;
+  for (const Instance& i : instances) {
+    known_providers.push_back(i.provider);
+    if (!i.region.empty()) known_regions.push_back(i.region);
+  }
+  for (std::string& provider : providers) match("--provider", provider, known_providers);
+  if (!region.empty()) match("--region", region, known_regions);
 }
 
 Day today() { return seconds_now() / kSecondsOfDay; }

@@ -29,20 +29,6 @@ struct CatalogOptions {
   std::string source, file, provider, region, date;
 };
 
-std::vector<std::string> providers_of(const std::vector<Instance>& instances) {
-  std::vector<std::string> providers;
-  for (const Instance& i : instances)
-    if (std::ranges::find(providers, i.provider) == providers.end()) providers.push_back(i.provider);
-  return providers;
-}
-
-void refuse_unknown_provider(const std::vector<Instance>& instances, const std::vector<std::string>& wanted) {
-  const std::vector<std::string> providers = providers_of(instances);
-  for (const std::string& provider : wanted)
-    if (std::ranges::find(providers, provider) == providers.end())
-      throw unknown_word("--provider", provider, providers);
-}
-
 // "h100": that GPU, and no other whose name has it.
 std::vector<std::string> gpu_names_of(const std::vector<std::string>& texts) {
   std::vector<std::string> names;
@@ -69,9 +55,9 @@ void sort_by(std::vector<Instance>& list, const InstancesOptions& options) {
   });
 }
 
-std::vector<Instance> selected(const InstancesOptions& options) {
+std::vector<Instance> selected(InstancesOptions options) {
   std::vector<Instance> list = load_instances(options.prices, gpu_table());
-  refuse_unknown_provider(list, options.providers);
+  match_places(options.providers, options.region, list);
   const std::vector<std::string> gpus = gpu_names_of(options.gpus);
   const std::int64_t count = options.count.empty() ? 0 : whole_number("--count", options.count, 1, 1024);
   std::erase_if(list, [&](const Instance& i) {

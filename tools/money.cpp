@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "estimator/error.h"
@@ -51,6 +52,16 @@ double amount(const std::string& flag, const std::string& text, double most) {
                     ", such as 50000 or 1.28M, not \"" + text + "\"",
                 ErrorKind::usage);
   return value * times;
+}
+
+double whole_amount(const std::string& flag, const std::string& text, double most) {
+  const double value = amount(flag, text, most);
+  const double whole = std::round(value);
+  // 4.35M is no exact product in binary.
+  if (std::abs(value - whole) <= 4 * std::numeric_limits<double>::epsilon() * value) return whole;
+  Error error(flag + " expects a whole number, not \"" + text + "\"", ErrorKind::usage);
+  const bool has_unit = text.find_first_of("kKMB") != std::string::npos;
+  throw has_unit ? error : error.help("K, M or B behind it are thousands, millions and billions: " + text + "M");
 }
 
 }  // namespace gpuplan

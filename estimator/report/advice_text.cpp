@@ -21,7 +21,8 @@ std::string gain_of(const Advice& advice) {
 
 TextTable table_of(const Report& report, const TextStyle& style) {
   TextTable table({kLeft, kRight, kRight, kRight, kLeft});
-  table.row({"change", "a step", "samples/s", "needs", "why"});
+  const bool decodes = report.run.generation.part == Generation::Part::decode;
+  table.row({"change", "a step", decodes ? "tokens/s" : "samples/s", "needs", "why"});
   for (const Advice& a : *report.advice)
     table.row({a.change, format_seconds(a.step_seconds), gain_of(a), styled_bytes(a.device_bytes, style),
                a.reason + (a.fits ? "" : "; does not fit")});

@@ -19,6 +19,13 @@ namespace {
 
 using enum TextTable::Align;
 
+// "2026-07-20", and of ">=2025-09-12, <=2026-11 (undated commit)" ">=2025-09-12, undated".
+std::string price_day(const std::string& text) {
+  const std::optional<Day> day = oldest_day(text);
+  if (!day) return "";
+  return text.find("undated") == std::string::npos ? date_text(*day) : ">=" + date_text(*day) + ", undated";
+}
+
 std::int64_t percent(std::int64_t part, std::int64_t whole) { return part / std::max<std::int64_t>(whole / 100, 1); }
 
 class Screen : public StyledScreen {
@@ -57,6 +64,10 @@ class Screen : public StyledScreen {
     return (n > 1 ? format_count(n) + (style_.unicode ? " × " : " x ") : "") + row.gpu.name;
   }
   std::string instance_cell(const FitRow& row) const;
+  // A step of decoding makes a token of each sample.
+  std::string things() const {
+    return question_.run.generation.part == Generation::Part::decode ? "tokens" : "samples";
+  }
   std::string margin_words() const {
     return question_.margin > 0 ? " beside the margin of " + number_text(100 * question_.margin) + " %" : "";
   }
@@ -91,9 +102,9 @@ std::vector<std::string> Screen::heading() const {
   words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
     words.insert(words.end(), {"USD/h", "instance", "price of"});
-  if (timed()) words.emplace_back("samples/s");
+  if (timed()) words.push_back(things() + "/s");
   if (timed() && shared()) words.emplace_back("scaling");
-  if (timed()) words.emplace_back("USD/1M samples");
+  if (timed()) words.push_back("USD/1M " + things());
   if (timed() && question_.samples) words.insert(words.end(), {"epoch", "USD/epoch"});
   if (timed() && question_.samples && question_.epochs != 1) words.insert(words.end(), {"run", "USD/run"});
   words.emplace_back("");
@@ -115,8 +126,7 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
   if (any([](const FitRow& r) { return r.usd.has_value(); })) {
     words.push_back(format_usd(row.usd));
     words.push_back(instance_cell(row));
-    const std::optional<Day> day = row.instance ? oldest_day(row.instance->price_date) : std::nullopt;
-    words.push_back(day ? date_text(*day) : "");
+    words.push_back(row.instance ? price_day(row.instance->price_date) : "");
   }
   if (!timed()) return words;
   const std::optional<double> speed = samples_per_second(row, question_);
@@ -290,7 +300,8 @@ std::string Screen::note() const {
 std::string Screen::no_fit() const {
   if (report_.fit.chosen) return "";
   if (std::ranges::any_of(rows_, &FitRow::fits))
-    return "  " + mark(false) + " it fits, but none of these is rented for what is asked\n";
+    return "  " + mark(false) + " it fits, but " +
+           (report_.not_rented.empty() ? "none of these is rented for what is asked" : report_.not_rented) + "\n";
   std::string out;
   if (report_.closest) {
     const FitRow& row = rows_[*report_.closest];
@@ -306,7 +317,7 @@ std::string Screen::no_fit() const {
   for (const WayOut& way : report_.ways) {
     helps = helps || way.fits(report_.closest ? rows_[*report_.closest].limit_bytes : 0);
     table.row({way.flags, bytes(way.device_bytes),
-               way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
+               way.retries > 0 ? "runs by giving the cache back: " + retries_text(way.retries) : ""});
   }
   return out + (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") +
          table.text("    ");

@@ -21,6 +21,7 @@ struct FitReport {
   Fit fit;
   bool all_gpus = false;  // no GPU was named: those that do not fit, or lack an arithmetic, are listed by name only
   bool one_is_not_enough = false;      // so that several were asked, though the question had not
+  std::string not_rented;              // where something fits and nothing is chosen: "--spot leaves ..."
   std::vector<WayOut> ways;            // where nothing fits: for the step on `closest`
   std::optional<std::size_t> closest;  // the row that lacks least
   std::vector<std::string> warnings;

@@ -76,6 +76,8 @@ std::string format_bytes(std::int64_t bytes, Units units) {
 
 std::string format_flops(std::int64_t flops) { return three_digits(flops, 1000, kFlop); }
 
+std::string retries_text(std::int64_t n) { return format_count(n) + (n == 1 ? " retry" : " retries"); }
+
 std::string format_count(std::int64_t n) {
   std::string text = std::to_string(n);
   const std::size_t first = text[0] == '-' ? 1 : 0;

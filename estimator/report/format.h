@@ -17,6 +17,8 @@ std::string format_bytes(std::int64_t bytes, Units units = Units::iec);
 std::string format_flops(std::int64_t flops);
 /// "25,557,032"
 std::string format_count(std::int64_t n);
+/// "1 retry", "2 retries": how often the allocator gave its cache back and asked again.
+std::string retries_text(std::int64_t n);
 /// "64×3×224×224"; ascii: "64x3x224x224".
 std::string format_sizes(std::span<const std::int64_t> sizes, bool unicode);
 

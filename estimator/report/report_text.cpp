@@ -118,7 +118,7 @@ std::string Screen::ways_out(const std::vector<WayOut>& ways) const {
   TextTable table({kLeft, kRight, kLeft});
   for (const WayOut& way : ways)
     table.row({way.flags, bytes(way.device_bytes),
-               way.retries > 0 ? "runs by giving the cache back: " + format_count(way.retries) + " retries" : ""});
+               way.retries > 0 ? "runs by giving the cache back: " + retries_text(way.retries) : ""});
   const std::int64_t usable = verdict(report_).usable_bytes;
   const bool helps = std::ranges::any_of(ways, [&](const WayOut& w) { return w.fits(usable); });
   return (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") + table.text("    ");

@@ -49,8 +49,9 @@ class Screen : public StyledScreen {
     if (!plan_.time || plan_.time->step.seconds() <= 0) return "";
     const RankTime& time = *plan_.time;
     const double samples = static_cast<double>(plan_.report.run.batch * plan_.strategy.ranks());
-    return "  scales   " + format_figure(samples / time.step.seconds()) + " samples/s on all" + dot() +
-           format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
+    return "  scales   " + format_figure(samples / time.step.seconds()) +
+           (plan_.report.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " on all" +
+           dot() + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
            "alone with its batch a GPU takes " + format_seconds(time.alone_seconds) +
            (time.efficiency() > 1 ? ", stepping the whole optimizer" : "") + "\n";
   }

@@ -25,8 +25,7 @@ std::string fit_words(const SweepFigures& f, const TextStyle& style) {
   if (f.usable_bytes <= 0) return "";
   const std::string mark = style.unicode ? (f.fits ? "✔" : "✖") : (f.fits ? "[ok]" : "[no]");
   const std::int64_t percent = f.device_bytes / std::max<std::int64_t>(f.usable_bytes / 100, 1);
-  return mark + " " + format_count(percent) + " %" +
-         (f.fits && f.retries > 0 ? ", " + format_count(f.retries) + " retries" : "");
+  return mark + " " + format_count(percent) + " %" + (f.fits && f.retries > 0 ? ", " + retries_text(f.retries) : "");
 }
 
 TextTable table_of(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {

@@ -48,7 +48,7 @@ std::string Screen::fit_words() const {
     return paint("32", mark + " fits") + " " + device + ": " + bytes(usable - needs) + " free";
   if (report_.fits())
     return paint("33", mark + " runs") + " on " + device +
-           " only by giving the cache back: " + format_count(report_.within->retries) + " retries";
+           " only by giving the cache back: " + retries_text(report_.within->retries);
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - usable) + " too much";
 }
 

@@ -82,11 +82,30 @@ expect 0 '"schema": "gpuplan.instances/1"' instances --gpu t4 --format json
 expect 1 'no instance is like that' instances --gpu k80 --provider gcp
 expect 2 'did you mean "aws"' instances --provider awss
 expect 2 'did you mean "l4' instances --gpu l44
+expect 0 '^  aws +g6.xlarge ' instances --gpu l4 --provider AWS --region US-EAST-1
+expect 2 '--region expects East Coast .NY2., North America, community cloud, eastus,' instances --region mars
+expect 2 '--provider has an empty name in "aws,,gcp"' instances --provider aws,,gcp
+expect 2 '--on has an empty name in "t4,"' fit zoo:mlp -b 64 --on=t4,
+expect 2 'no GPU is called "p4d.24xlarge"' zoo:mlp -b 64 --gpu p4d.24xlarge
+grep -q 'help: an instance of aws is: it has 8 x a100-40gb' "$work/err" || fail "an instance for a GPU is not told"
+expect 2 '--samples expects a whole number, not "1.28"' fit zoo:mlp -b 64 --on t4 --samples 1.28
+grep -q 'billions: 1.28M' "$work/err" || fail "a unit of --samples is not told"
+expect 2 '--samples expects a whole number, not "1.2805k"' fit zoo:mlp -b 64 --on t4 --samples 1.2805k
+expect 0 'epoch' fit zoo:mlp -b 64 --on t4 --samples 4.35M
+expect 0 '>=2025-09-12, undated' fit zoo:mlp -b 64 --on l40s --provider vast
+expect 1 'it fits, but --spot leaves no instance with it: no spot price is known' fit zoo:mlp -b 64 --on t4 --spot --provider aws
+expect 1 'it fits, but --provider lambda leaves no instance with it' fit zoo:mlp -b 64 --on t4 --provider lambda
+expect 1 'it fits, but --spot and --provider lambda together leave no instance' fit zoo:mlp -b 64 --on t4 --spot --provider lambda
+expect 1 '--budget leaves no instance with it: the cheapest is aws .* at 0.420 USD/h' fit zoo:mlp -b 64 --on t4 --budget 0.01usd/h
+expect 0 'tokens/s' fit tests/huggingface/gpt2.json --mode infer --phase decode --prompt 9 --generate 9 --on l4
 expect 2 'price, gpu-price or name' instances --sort cost
 printf 'InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region\ng6.xlarge,L4,1,4,16,0.9,0.4,eu\n' \
   >"$work/vms.csv"
 expect 2 'does not say whose it is' instances import "$work/vms.csv"
 expect 0 '^aws,g6.xlarge,l4,1,4,16,,,,0.9,0.4,eu,2026-11-20,' instances import "$work/vms.csv" --provider aws --date 2026-11-20
+printf 'g6.xlarge,L4,1,4,16,0.8,0.5,eu\n' | cat "$work/vms.csv" - >"$work/twice.csv"
+expect 0 '^aws,g6.xlarge,l4,1,4,16,,,,0.8,0.4,eu' instances import "$work/twice.csv" --provider aws --date 2026-11-20
+grep -q 'kept the cheapest .* 1 row, the first of g6.xlarge in eu' "$work/err" || fail "two prices of an instance are not told"
 expect 2 'YYYY-MM-DD' instances import "$work/vms.csv" --provider aws --date yesterday
 "$gpuplan" instances import "$work/vms.csv" --provider aws --date 2026-11-20 -o "$work/prices.csv" 2>"$work/err" ||
   fail "a catalog is not written: $(cat "$work/err")"
@@ -363,7 +382,7 @@ expect 0 'gpuplan.fit/1' schema fit
 expect 1 '^  ✖ batch 64 needs 7.04 GiB, 4.04 GiB more' fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB'
 expect 1 '^    --gpu ' fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB'
 expect 1 '^  ✖ batch 2 needs [0-9]+ MiB, ' fit $model -d '400 MiB' # its batch norm wants two samples
-expect 1 'none of these is rented' fit $model --on t4 --budget 0.001usd/h
+expect 1 'budget leaves no instance with it' fit $model --on t4 --budget 0.001usd/h
 "$gpuplan" fit zoo:resnet50 --opt adam --batch 64 -d '3 GiB' -q >"$work/out" 2>"$work/err"
 [ $? -eq 1 ] && [ ! -s "$work/out" ] || fail 'where nothing fits, -q prints something'
 expect 2 'no GPU is called "l44" — did you mean "l4' fit $model --on t4,l44
@@ -382,6 +401,8 @@ done
 expect 0 "^    - infra: 'aws/us-east-1'" fit zoo:resnet50 --opt adam --on t4 --provider aws --emit sky
 expect 0 'tools/run validate zoo:resnet50 --batch 152 --opt adam -o' fit zoo:resnet50 --opt adam --on t4 --emit sky
 expect 0 '^#SBATCH --gres=gpu:t4:1' fit zoo:resnet50 --opt adam --on t4 --emit slurm
+"$gpuplan" fit zoo:mlp -b 64 --on t4 --emit sky -o "$work/task.yaml" >"$work/out" || fail 'a task for SkyPilot is not written'
+grep -q '^name: gpuplan-mlp' "$work/task.yaml" && [ ! -s "$work/out" ] || fail 'a task for SkyPilot is not in its file'
 "$gpuplan" fit zoo:resnet50 --opt adam --on t4 --emit slurm | bash -n || fail 'a job for Slurm is no script'
 odd="$work/it's a \"net\" \$(touch pwned) \`id\`.yaml"
 cp $model "$odd"
