@@ -178,6 +178,23 @@ TEST_CASE("each of several GPUs needs what a rank needs, and one sample more for
   }
 }
 
+TEST_CASE("one GPU that is asked for is a process of DDP, as it is to plan --gpus 1") {
+  const Gpu gpu = gpu_named("t4");
+  FitQuestion question = adam({1, 2});
+  const FitRow alone = fit_of("resnet18", question, "t4", {}).rows.front();
+  CHECK_EQ(alone.strategy.data, DataParallel::none);
+  CHECK_EQ(arguments_of(alone, question), "--batch " + std::to_string(alone.largest.samples) + " --gpu t4");
+  question.one_alone = false;
+  const FitRow row = fit_of("resnet18", question, "t4", {}).rows.front();
+  CHECK_EQ(row.strategy.data, DataParallel::ddp);
+  CHECK_EQ(row.largest.bytes, device_bytes("resnet18", question.run, row.largest.samples, row.strategy, gpu));
+  CHECK_EQ(arguments_of(row, question), "--batch " + std::to_string(row.largest.samples) + " --gpu t4 --gpus 1");
+  // Buckets hold all gradients a second time, 11,689,512 in fp32, which costs some samples.
+  CHECK_LT(row.largest.samples, alone.largest.samples);
+  question.kinds = {DataParallel::fsdp};
+  CHECK_EQ(fit_of("resnet18", question, "t4", {}).rows.front().strategy.data, DataParallel::fsdp);
+}
+
 TEST_CASE("a batch is shared by all GPUs and their micro-batches in equal parts") {
   const Gpu gpu = gpu_named("t4");
   FitQuestion question = adam({1, 4});

@@ -83,7 +83,7 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& ta
   const Gpu gpu = within_limit(row.gpu, question);
   std::vector<Gpu> others;
   for (const Gpu& other : table) others.push_back(within_limit(other, question));
-  const Report step = row.strategy.gpus > 1 ? plan_rank(model, make_catalog(), run, row.strategy, {}, &gpu).report
+  const Report step = row.strategy.shares() ? plan_rank(model, make_catalog(), run, row.strategy, {}, &gpu).report
                                             : plan(model, make_catalog(), run, &gpu);
   report.ways = ways_out(model, make_catalog(), step, gpu, others, row.strategy);
 }

@@ -33,6 +33,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
     question.gpus.clear();
   else if (!options.gpus.empty())
     question.gpus = numbers_of_gpus(options.gpus);
+  question.one_alone = options.gpus.empty();
   for (const std::string& word : options.zero) {
     const DataParallel kind = data_parallel_kind(word);
     if (std::ranges::find(question.kinds, kind) != question.kinds.end())
@@ -61,8 +62,9 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
     command.add_option(names, value, text)->type_name(type)->group(question);
   };
   command
-      .add_option("--gpus", options.gpus,
-                  "So many of a kind share a step, with commas; any: as many as instances have (1)")
+      .add_option(
+          "--gpus", options.gpus,
+          "So many of a kind share a step, with commas; any: as many as instances have; 1 is DDP with one process")
       ->delimiter(',')
       ->type_name("N|any")
       ->group(question);

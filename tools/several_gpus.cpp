@@ -49,7 +49,8 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   const auto add = [&](const char* name, std::string& value, const char* type, const char* text) {
     add_flag(command, name, value, type, text);
   };
-  add("--gpus", o.gpus, lists ? "N,..." : "N", "Plans one rank of so many; --batch is the whole step's");
+  add("--gpus", o.gpus, lists ? "N,..." : "N",
+      "Plans one rank of so many, also of 1 (DDP with one process); --batch is the whole step's");
   add("--zero", o.zero, lists ? "0|1|2|3|ddp|fsdp,..." : "0|1|2|3|ddp|fsdp",
       "What ranks share: DDP (0, the default), ZeroRedundancyOptimizer (1), DeepSpeed's stages (2, 3), FSDP2");
   add("--rank", o.rank, "N", "Which rank, 0 unless given; the last ones may have less");

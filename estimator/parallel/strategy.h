@@ -25,6 +25,8 @@ struct Strategy {
   std::int64_t bucket_cap_bytes = std::int64_t{25} << 20;
   bool reshard_after_forward = true;  // fully_shard's, of all units but the root
   std::string unit_glob;              // paths of the blocks that are wrapped each; empty: the blocks of every repeat
+  /// One process that wraps its model for several is shared, too: torchrun --nproc-per-node 1.
+  bool shares() const { return data != DataParallel::none; }
   std::int64_t ranks() const { return gpus / (tensor * pipeline); }
   /// Planned by definition: states are shared in flat parts, beside all else of one GPU.
   bool is_deepspeed() const { return data == DataParallel::zero2 || data == DataParallel::zero3; }

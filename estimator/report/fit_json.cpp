@@ -37,7 +37,7 @@ Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
   return {{"gpu", row.gpu.name},
           {"title", row.gpu.title},
           {"gpus", row.strategy.gpus},
-          {"data_parallel", row.strategy.gpus > 1 ? Json(name_of(row.strategy.data)) : Json(nullptr)},
+          {"data_parallel", row.strategy.shares() ? Json(name_of(row.strategy.data)) : Json(nullptr)},
           {"usable_bytes", row.usable_bytes},
           {"limit_bytes", row.limit_bytes},
           {"refused", text_or_null(row.refused)},

@@ -56,7 +56,7 @@ class Screen : public StyledScreen {
     return any([](const FitRow& row) { return row.step_seconds.has_value(); });
   }
   bool shared() const {
-    return any([](const FitRow& row) { return row.strategy.gpus > 1; });
+    return any([](const FitRow& row) { return row.strategy.shares(); });
   }
   // "l4", "8 × l4"
   std::string gpu_cell(const FitRow& row) const {
@@ -114,7 +114,7 @@ std::vector<std::string> Screen::heading() const {
 std::vector<std::string> Screen::cells(const FitRow& row) const {
   std::vector<std::string> words = {gpu_cell(row), format_count(row.usable_bytes >> 20)};
   if (shared())
-    words.insert(words.begin() + 1, row.strategy.gpus > 1 ? std::string(title_of(row.strategy.data)) : std::string());
+    words.insert(words.begin() + 1, row.strategy.shares() ? std::string(title_of(row.strategy.data)) : std::string());
   if (question_.batch)
     words.push_back(row.asked_bytes > 0
                         ? mark(row.fits) + " " + format_count(percent(row.asked_bytes, row.usable_bytes)) + " %"
@@ -331,7 +331,7 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
   std::string gpu = row.gpu.name;
   std::erase(gpu, ' ');  // of a size
   std::string words = "--batch " + std::to_string(batch_of(row, question)) + " --gpu " + gpu;
-  if (row.strategy.gpus == 1) return words;
+  if (!row.strategy.shares()) return words;
   words += " --gpus " + std::to_string(row.strategy.gpus);
   if (row.instances > 1) {  // what connects them
     words += " --gpus-per-node " + std::to_string(static_cast<std::int64_t>(row.instance->gpu_count));
@@ -392,7 +392,7 @@ std::string fit_csv(const FitReport& report) {
     out += row.pareto ? ",true" : ",false";
     out += report.fit.chosen == i ? ",true," : ",false,";
     out += std::to_string(row.strategy.gpus) + "," +
-           (row.strategy.gpus > 1 ? std::string(name_of(row.strategy.data)) : "") + "," +
+           (row.strategy.shares() ? std::string(name_of(row.strategy.data)) : "") + "," +
            (row.instance ? std::to_string(row.instances) + "," + std::to_string(row.idle_gpus()) : ",") + "," +
            std::to_string(row.limit_bytes) + "," + (row.efficiency ? number_text(*row.efficiency) : "") + "\n";
   }

@@ -44,7 +44,7 @@ class Reservations {
 
  private:
   std::int64_t reserved() const {
-    if (strategy_.data == DataParallel::none) return reserved_bytes(model_, catalog_, run_, gpu_);
+    if (!strategy_.shares()) return reserved_bytes(model_, catalog_, run_, gpu_);
     return rank_reserved_bytes(model_, catalog_, run_, strategy_, gpu_);
   }
 
@@ -173,7 +173,7 @@ class Finder {
     if (offer) rent(row, *offer);
     std::vector<DataParallel> kinds = question_.kinds;
     if (kinds.empty()) kinds = {DataParallel::ddp};
-    if (gpus == 1) kinds = {DataParallel::none};
+    if (gpus == 1 && question_.one_alone) kinds = {DataParallel::none};
     for (const DataParallel kind : kinds) {
       row.strategy.data = kind;
       fit_.rows.push_back(row);

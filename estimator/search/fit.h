@@ -31,7 +31,7 @@ using PaceOfStep = std::function<std::optional<StepPace>(const RunConfig& run, c
 /// times the run's micro-batches. Bytes are those of one GPU.
 struct FitRow {
   Gpu gpu;
-  Strategy strategy;  // Strategy::gpus of them; DataParallel::none of one
+  Strategy strategy;  // Strategy::gpus of them; DataParallel::none of one alone
   std::int64_t usable_bytes = 0;
   std::int64_t limit_bytes = 0;        // what may be taken of it
   std::string refused;                 // why the run is none for this GPU; then there is nothing below but an instance

@@ -24,6 +24,7 @@ struct FitQuestion {
   double epochs = 1;
 
   std::vector<std::int64_t> gpus = {1};  // that share a step, a row each; none: as many as instances have
+  bool one_alone = true;                 // one GPU has a plain step; else what `kinds` do with one process
   bool uses_idle = false;                // a row besides for GPUs that would be rented and idle
   std::vector<DataParallel> kinds;       // how several do, a row each; none: DDP, and FSDP2 where that does not fit
   Strategy strategy;                     // all else of it

@@ -8,7 +8,7 @@ namespace gpuplan {
 
 std::optional<StepPace> pace_of_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                      const Strategy& strategy, const Topology& topology, HostCopy copy) {
-  if (strategy.gpus == 1) {
+  if (!strategy.shares()) {
     const std::optional<StepTime> alone = step_time(model, catalog, run, gpu, copy);
     return alone ? std::optional(StepPace{alone->seconds(), alone->seconds()}) : std::nullopt;
   }

@@ -29,7 +29,7 @@ struct Case {
 // The report of `run`, or nothing when it cannot be run at all.
 std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
   try {
-    if (c.strategy.gpus > 1) return plan_rank(c.model, c.catalog, run, c.strategy, {}, &c.gpu).report;
+    if (c.strategy.shares()) return plan_rank(c.model, c.catalog, run, c.strategy, {}, &c.gpu).report;
     return plan(c.model, c.catalog, run, &c.gpu);
   } catch (const Error&) {
     return std::nullopt;

@@ -420,6 +420,9 @@ expect 2 'a kind of GPU, not a size' fit $model -d '22 GiB' --emit sky
 expect 0 '^  8 × l4 +DDP ' fit zoo:resnet50 --opt adam --on l4 --gpus 1,8
 expect 0 '^  4 × l4 +FSDP2 ' fit zoo:resnet50 --opt adam --on l4 --gpus 4 --zero ddp,fsdp
 expect 0 '^--batch [0-9]+ --gpu h100 --gpus 8 --zero fsdp$' fit zoo:resnet50 --opt adam --on h100 --gpus 8 --zero fsdp -q
+expect 0 '^--batch [0-9]+ --gpu t4 --gpus 1$' fit zoo:resnet18 --opt adam --on t4 --gpus 1 -q
+expect 0 '^--batch [0-9]+ --gpu t4$' fit zoo:resnet18 --opt adam --on t4 -q
+expect 0 '^  t4 +DDP ' fit zoo:resnet18 --opt adam --on t4 --gpus 1,2
 expect 0 '^  16 × h100 .* 2 × ' fit zoo:resnet50 --opt adam --on h100 --gpus 16 --network 3200
 expect 0 'one GPU is not enough' fit zoo:llama3_8b --opt adamw --precision bf16 --on h100
 expect 0 'idle GPUs are paid for' fit zoo:resnet50 --opt adam --on h200 --provider aws
