@@ -308,6 +308,40 @@ TEST_CASE("a job for SkyPilot is YAML with the instances in their order") {
   CHECK(says(script, "tools/run validate 'it'\\''s here/net.onnx' --batch 64 "));
 }
 
+TEST_CASE("a job for several GPUs runs the user's script with a process for each") {
+  RentJob job;
+  job.name = "net";
+  job.model = "zoo:gpt2";
+  job.gpu = "a100-40gb";
+  job.processes = 4;
+  job.samples = 16;
+  job.plan = "zoo:gpt2 --batch 64 --gpu a100-40gb --gpus 4 --zero fsdp";
+  Instance gcp;
+  gcp.provider = "gcp";
+  gcp.name = "a2-highgpu-4g";
+  gcp.gpu = "a100-40gb";
+  gcp.gpu_count = 4;
+  gcp.region = "us-central1";
+  gcp.usd = 14.7;
+  job.instances = {gcp};
+  const YAML::Node task = YAML::Load(sky_task(job));
+  CHECK_EQ(task["resources"]["ordered"][0]["accelerators"].as<std::string>(), "A100:4");
+  CHECK(task["envs"]["TRAIN"].IsNull());  // SkyPilot asks for it
+  CHECK_FALSE(task["num_nodes"]);
+  CHECK_EQ(task["run"].as<std::string>(), "torchrun --standalone --nproc-per-node=4 $TRAIN\n");
+  CHECK(says(sky_task(job), "16 samples for each"));
+  CHECK(says(sky_task(job), "gpuplan zoo:gpt2 --batch 64 --gpu a100-40gb --gpus 4 --zero fsdp\n"));
+  const std::string script = slurm_script(job);
+  CHECK(says(script, "#SBATCH --gres=gpu:a100-40gb:4\n"));
+  CHECK(says(script, "#SBATCH --nodes=1\n"));
+  CHECK(says(script, "\ntorchrun --standalone --nproc-per-node=4 $TRAIN\n"));
+  job.nodes = 2;
+  CHECK_EQ(YAML::Load(sky_task(job))["num_nodes"].as<int>(), 2);
+  CHECK(says(sky_task(job), "--nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK "));
+  CHECK(says(slurm_script(job), "#SBATCH --nodes=2\n"));
+  CHECK(says(slurm_script(job), "\nsrun torchrun --nnodes=$SLURM_JOB_NUM_NODES "));
+}
+
 TEST_CASE("a task has no other fields than SkyPilot's, whatever the model's path is made of") {
   // https://docs.skypilot.co/en/latest/reference/yaml-spec.html; infra is cloud[/region[/zone]].
   const std::set<std::string> fields = {"name", "workdir", "resources", "file_mounts", "setup", "run"};

@@ -2,8 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -13,16 +11,14 @@
 #include "estimator/plan.h"
 #include "estimator/plan_rank.h"
 #include "estimator/report/fit_table.h"
-#include "estimator/report/rent_job.h"
-#include "estimator/search/offers.h"
 #include "estimator/search/pace.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
+#include "tools/emit_job.h"
 #include "tools/fit_options.h"
 #include "tools/instance_input.h"
 #include "tools/planning.h"
-#include "tools/run_words.h"
 #include "tools/trace_plan.h"
 #include "tools/version.h"
 #include "tools/why_not_rented.h"
@@ -88,13 +84,6 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& ta
   report.ways = ways_out(model, make_catalog(), step, gpu, others, row.strategy);
 }
 
-// What the report is made of, besides.
-struct Answer {
-  FitReport report;
-  std::vector<Instance> instances;
-  std::size_t model_files = 1;
-};
-
 bool fits_any(const Fit& fit) { return std::ranges::any_of(fit.rows, &FitRow::fits); }
 
 // Nobody asked for several GPUs, and one is not enough: the instances that have several are asked.
@@ -122,7 +111,7 @@ void refuse_samples_of_sizes(const FitQuestion& question, const FitOptions& opti
         .help("name a GPU: gpuplan gpus lists them");
 }
 
-Answer make_fit_report(const FitOptions& options) {
+FitAnswer make_fit_report(const FitOptions& options) {
   refuse_learned_trace(options.run.model);
   FitReport report;
   report.question = question_of(options);
@@ -155,100 +144,6 @@ Answer make_fit_report(const FitOptions& options) {
   return {std::move(report), std::move(instances), model.sources.size()};
 }
 
-// The batch that is validated fits all of these. The chosen GPU's come first, then the cheaper ones of the others.
-std::vector<Instance> instances_to_try(const Answer& answer, const FitRow& chosen) {
-  constexpr std::size_t kMost = 8;
-  const FitQuestion& question = answer.report.question;
-  const std::int64_t batch = batch_of(chosen, question);
-  std::vector<Instance> list, others;
-  for (const FitRow& row : answer.report.fit.rows) {
-    if (row.largest.samples < batch || !row.fits || row.strategy.gpus > 1) continue;
-    for (const Instance& i : rentable(row.gpu, question, answer.instances)) {
-      const bool enlarged = i.most_gpus && i.gpu_count > 1;  // of what is sold by the GPU, where one is enough
-      const bool affordable = !question.most_usd || *price_of(i, question) <= *question.most_usd;
-      if (!enlarged && affordable && sky_rents(i)) (row.gpu.name == chosen.gpu.name ? list : others).push_back(i);
-    }
-  }
-  const auto price = [&](const Instance& i) { return *price_of(i, question); };
-  std::ranges::stable_sort(list, {}, price);
-  std::ranges::stable_sort(others, {}, price);
-  list.insert(list.end(), others.begin(), others.end());
-  if (list.size() > kMost) list.resize(kMost);
-  return list;
-}
-
-// A job has its command on a line.
-void refuse_line_breaks(const std::string& word) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
-  if (std::ranges::any_of(word, is_control))
-    throw Error("--emit: a job's command cannot hold a line break or a control character", ErrorKind::usage)
-        .help("rename the model's file");
-}
-
-enum class Engine : unsigned char { none, sky, slurm };
-
-Engine engine_of(const FitOptions& options) {
-  if (options.emit.empty()) return Engine::none;
-  const Engine engine = choose<Engine>("--emit", options.emit, {{"sky", Engine::sky}, {"slurm", Engine::slurm}});
-  if (!options.output.format.empty() || options.output.quiet)
-    throw Error("--emit writes a job: leave --format and -q out", ErrorKind::usage);
-  if (options.run.model == "-")
-    throw Error("--emit: a job cannot read this standard input; put the model into a file", ErrorKind::usage);
-  for (const std::string& word : run_words(options.run)) refuse_line_breaks(word);
-  refuse_line_breaks(options.run.model);
-  if (size_in_bytes(options.run.gpu))
-    throw Error("--emit: a job needs a kind of GPU, not a size", ErrorKind::usage).help("--on t4,l4, or all of them");
-  return engine;
-}
-
-int emit(const Answer& answer, const FitOptions& options, Engine engine, std::span<const std::string> job_files) {
-  const FitReport& report = answer.report;
-  if (!report.fit.chosen) {
-    write_stderr(fit_text(report, terminal_style(options.output, 2), today()));
-    return 1;
-  }
-  const FitRow& chosen = report.fit.rows[*report.fit.chosen];
-  if (chosen.strategy.gpus > 1)
-    throw Error("--emit: gpuplan validate, which the job runs, is of one GPU, and " +
-                    std::to_string(chosen.strategy.gpus) + " are needed",
-                ErrorKind::usage)
-        .help("leave --gpus out, or take a smaller --batch");
-  RentJob job;
-  job.name = report.model;
-  job.model = options.run.model;
-  job.needs_file = !job.model.starts_with("zoo:");
-  if (job.needs_file) job.model = std::filesystem::absolute(job.model).lexically_normal().string();
-  if (job.needs_file && engine == Engine::sky && answer.model_files > 1)
-    throw Error("--emit sky: the model extends other files, which the task would not mount", ErrorKind::usage)
-        .help("gpuplan " + options.run.model + " --canonical prints it as one");
-  job.flags = {"--batch", std::to_string(batch_of(chosen, report.question))};
-  const std::vector<std::string> words = run_words(options.run);
-  job.flags.insert(job.flags.end(), words.begin(), words.end());
-  job.gpu = chosen.gpu.name;
-  job.spot = options.spot;
-  job.instances = instances_to_try(answer, chosen);
-  if (engine == Engine::sky && job.instances.empty())
-    throw Error("--emit sky: SkyPilot rents no instance of what fits here")
-        .help("take other --provider, --region or --on; gpuplan instances lists what is known");
-  const std::string text = engine == Engine::sky ? sky_task(job) : slurm_script(job);
-  for (const std::string& file : job_files) write_file(file, text);
-  if (job_files.empty()) write_stdout(text);
-  return 0;
-}
-
-// `--emit sky -o task.yaml`: the job instead of standard output. What is a format's ending gets the report, as ever.
-std::vector<std::string> take_job_files(OutputOptions& output, Engine engine) {
-  std::vector<std::string> files;
-  if (engine == Engine::none) return files;
-  const auto is_job = [&](const std::string& name) {
-    const auto ends = [&](const char* ending) { return name.ends_with(ending); };
-    return engine == Engine::sky ? ends(".yaml") || ends(".yml") : ends(".sh") || ends(".sbatch") || ends(".slurm");
-  };
-  std::ranges::copy_if(output.files, std::back_inserter(files), is_job);
-  std::erase_if(output.files, is_job);
-  return files;
-}
-
 std::string render(const FitReport& report, Format format, const TextStyle& style) {
   switch (format) {
     case Format::json: return fit_json(report, kVersion, today());
@@ -265,11 +160,11 @@ int run_fit(FitOptions options) {
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
   const TextStyle style = terminal_style(options.output);
-  const Answer answer = make_fit_report(options);
+  const FitAnswer answer = make_fit_report(options);
   const FitReport& report = answer.report;
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
-  if (engine != Engine::none) return emit(answer, options, engine, job_files);
+  if (engine != Engine::none) return emit_job(answer, options, engine, job_files);
   const std::optional<std::size_t> chosen = report.fit.chosen;
   if (!options.output.quiet || format != Format::table)
     write_stdout(render(report, format, style));

@@ -94,7 +94,7 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
   add("--epochs", options.epochs, "N", "Of the run");
   add("--prices", options.prices, "FILE", "Instances of this file, as gpuplan instances import writes it");
   add("--emit", options.emit, "sky|slurm",
-      "Prints a job that validates the chosen one: SkyPilot's task, or sbatch's script");
+      "Prints a job that validates the chosen one, or of several GPUs runs your script: SkyPilot's task, or sbatch's");
   add_output_options(command, options.output);
 }
 

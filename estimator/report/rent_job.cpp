@@ -67,6 +67,21 @@ std::string validate_command(const RentJob& job, const std::string& model) {
   return out + " -o validate.json";
 }
 
+// What the script is given, and how to find it out again.
+std::string train_words(const RentJob& job) {
+  const std::int64_t all = job.nodes * job.processes;
+  return "# " + std::to_string(all) + (all == 1 ? " process" : " processes, one a GPU") + ", " +
+         std::to_string(job.samples) + " samples for each. What each takes:\n#   gpuplan " + one_line(job.plan) + "\n";
+}
+
+std::string train_example(const RentJob& job) { return "train.py --batch-size " + std::to_string(job.samples); }
+
+// Words of TRAIN are split as they are on a command line.
+std::string torchrun(const RentJob& job, const std::string& nodes) {
+  return "torchrun " + (job.nodes == 1 ? "--standalone" : nodes) +
+         " --nproc-per-node=" + std::to_string(job.processes) + " $TRAIN";
+}
+
 // Single quotes keep everything but themselves, which are doubled.
 std::string yaml_word(const std::string& word) {
   std::string out = "'";
@@ -102,17 +117,46 @@ bool sky_rents(const Instance& i) {
   return i.provider != "gcp" || !gcp_accelerator(i).empty();
 }
 
+namespace {
+
+std::string sky_choices(const RentJob& job) {
+  std::string out = "resources:\n";
+  if (job.spot) out += "  use_spot: true\n";
+  out += "  ordered:\n";
+  for (const Instance& i : job.instances)
+    if (sky_rents(i)) out += sky_choice(i, job.spot);
+  return out;
+}
+
+// https://docs.skypilot.co/en/stable/running-jobs/distributed-jobs.html; a variable that is null has to be given.
+std::string sky_training(const RentJob& job) {
+  std::string out =
+      "# Written by gpuplan fit --emit sky. Prices change: sky launch shows those of the day and asks before it "
+      "rents.\n" +
+      train_words(job) + "# From your script's folder: sky launch --env TRAIN='" + train_example(job) +
+      "' THIS-FILE\n"
+      "name: " +
+      job_name(job) + "\nworkdir: .\n";
+  if (job.nodes > 1) out += "num_nodes: " + std::to_string(job.nodes) + "\n";
+  out += "envs:\n  TRAIN: null\n" + sky_choices(job);
+  out += "setup: |\n  if [ -f requirements.txt ]; then pip install -r requirements.txt; else pip install torch; fi\n";
+  return out + "run: |\n  " +
+         torchrun(job,
+                  "--nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK --master-addr=$(echo "
+                  "\"$SKYPILOT_NODE_IPS\" | head -n 1) --master-port=8008") +
+         "\n";
+}
+
+}  // namespace
+
 std::string sky_task(const RentJob& job) {
+  if (job.processes > 0) return sky_training(job);
   std::string out =
       "# Written by gpuplan fit --emit sky. Prices change: sky launch shows those of the day and asks before it "
       "rents.\n"
       "# From a clone of gpuplan: sky launch THIS-FILE\n"
       "name: " +
-      job_name(job) + "\nworkdir: .\nresources:\n";
-  if (job.spot) out += "  use_spot: true\n";
-  out += "  ordered:\n";
-  for (const Instance& i : job.instances)
-    if (sky_rents(i)) out += sky_choice(i, job.spot);
+      job_name(job) + "\nworkdir: .\n" + sky_choices(job);
   if (job.needs_file) out += "file_mounts:\n  " + yaml_word(mounted(job)) + ": " + yaml_word(job.model) + "\n";
   out += "setup: |\n  tools/run version\n";
   // Lines of a literal block are indented alike, so that none of the command may begin another.
@@ -122,17 +166,42 @@ std::string sky_task(const RentJob& job) {
 namespace {
 
 // A kind of GPU as a cluster may call it; a name that is none is left out, which asks for any.
-std::string gres(const std::string& gpu) {
+std::string gres(const std::string& gpu, std::int64_t count) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';
   };
-  return !gpu.empty() && std::ranges::all_of(gpu, plain) ? "gpu:" + gpu + ":1" : "gpu:1";
+  const bool named = !gpu.empty() && std::ranges::all_of(gpu, plain);
+  return "gpu:" + (named ? gpu + ":" : std::string()) + std::to_string(count);
+}
+
+std::string slurm_training(const RentJob& job) {
+  std::string out =
+      "#!/bin/bash\n"
+      "# Written by gpuplan fit --emit slurm for GPUs of the kind " +
+      one_line(job.gpu) + ".\n" + train_words(job) + "# From your script's folder: TRAIN='" + train_example(job) +
+      "' sbatch THIS-FILE. Your cluster may call that GPU\n"
+      "# otherwise (sinfo -o \"%G\"), and want a partition, an account or another time too.\n"
+      "#SBATCH --job-name=" +
+      job_name(job) + "\n#SBATCH --nodes=" + std::to_string(job.nodes) +
+      "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=" + gres(job.gpu, job.processes) +
+      "\n#SBATCH --cpus-per-task=" + std::to_string(4 * job.processes) +
+      "\n"
+      "#SBATCH --time=01:00:00\n"
+      "set -euo pipefail\n"
+      ": \"${TRAIN:?is your script and its arguments}\"\n";
+  if (job.nodes > 1) out += "first=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed -n 1p)\nsrun ";
+  return out +
+         torchrun(job,
+                  "--nnodes=$SLURM_JOB_NUM_NODES --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d "
+                  "--rdzv-endpoint=$first:29500") +
+         "\n";
 }
 
 }  // namespace
 
 std::string slurm_script(const RentJob& job) {
+  if (job.processes > 0) return slurm_training(job);
   return "#!/bin/bash\n"
          "# Written by gpuplan fit --emit slurm for a GPU of the kind " +
          one_line(job.gpu) +
@@ -141,7 +210,7 @@ std::string slurm_script(const RentJob& job) {
          "want a\n"
          "# partition or an account too.\n"
          "#SBATCH --job-name=" +
-         job_name(job) + "\n#SBATCH --gres=" + gres(job.gpu) +
+         job_name(job) + "\n#SBATCH --gres=" + gres(job.gpu, 1) +
          "\n"
          "#SBATCH --cpus-per-task=4\n"
          "#SBATCH --time=00:30:00\n"

@@ -1,7 +1,9 @@
-// A job that measures what a plan predicts, for engines that rent or queue GPUs: SkyPilot's task and Slurm's script.
-// The source tree is what the job builds, so that it is launched from there.
+// A job for engines that rent or queue GPUs: SkyPilot's task and Slurm's script. On one GPU it measures what a plan
+// predicts; the source tree is what it builds, so that it is launched from there. On several it runs the user's own
+// script with torchrun, which the environment names: TRAIN, as "train.py --batch-size 16".
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +20,17 @@ struct RentJob {
   std::string gpu;                  // the one chosen
   std::vector<Instance> instances;  // to try, best first
   bool spot = false;
+  std::int64_t processes = 0;  // of torchrun on each instance; 0: one GPU, and gpuplan validates
+  std::int64_t nodes = 1;      // instances, or nodes of the cluster
+  std::int64_t samples = 0;    // of the batch, for each process
+  std::string plan;            // what gpuplan calls the same: "zoo:gpt2 --batch 64 --gpu a100-80gb --gpus 4"
 };
 
 /// Whether SkyPilot knows the instance by its name: its clouds, and no list price without an instance.
 bool sky_rents(const Instance& instance);
 
 /// A task of https://docs.skypilot.co/en/latest/reference/yaml-spec.html: the instances that SkyPilot knows in their
-/// order, a setup that builds gpuplan, a run that validates.
+/// order, a setup that builds gpuplan, a run that validates; or the requirements of the script, and a run of it.
 std::string sky_task(const RentJob& job);
 /// The same as a script for sbatch. Partitions and names of GPUs are the cluster's own.
 std::string slurm_script(const RentJob& job);

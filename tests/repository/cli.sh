@@ -444,7 +444,16 @@ expect 2 '--gpus has 2 twice' fit $model --on t4 --gpus 2,2
 expect 2 'is about several GPUs' fit $model --on t4 --zero fsdp
 expect 2 'did you mean "fsdp"' fit $model --on t4 --gpus 2 --zero fdsp
 expect 2 'planned for training' fit $model --on t4 --gpus 2 --mode infer
-expect 2 'leave --gpus out' fit $model --on t4 --gpus 2 --emit slurm
+expect 0 '^#SBATCH --gres=gpu:t4:2' fit $model --on t4 --gpus 2 --emit slurm
+expect 0 '^torchrun --standalone --nproc-per-node=2 \$TRAIN$' fit $model --on t4 --gpus 2 --batch 64 --emit slurm
+expect 0 '^#   gpuplan /.*/mlp.yaml --batch 64 --gpu t4 --gpus 2$' \
+  fit $model --on t4 --gpus 2 --batch 64 --emit slurm
+"$gpuplan" fit zoo:resnet50 --opt adam --on h100 --gpus 16 --emit slurm >"$work/nodes.sh"
+bash -n "$work/nodes.sh" || fail 'a job of two nodes is no script'
+expect 0 '^#SBATCH --nodes=2' fit zoo:resnet50 --opt adam --on h100 --gpus 16 --emit slurm
+expect 2 'not shared by 2 instances in equal parts' fit $model --on h100 --gpus 9 --emit slurm
+expect 0 "^      accelerators: 'T4:2'" fit zoo:resnet50 --on t4 --gpus 2 --provider gcp --emit sky
+expect 0 '^  TRAIN: null' fit zoo:resnet50 --on t4 --gpus 2 --provider gcp --emit sky
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
 expect 3 'SkyPilot rents no instance' fit $model --on rtx2060 --emit sky
 expect 0 'ZeRO-2' fit zoo:gpt2 --on l4 --gpus 4 --zero 2
