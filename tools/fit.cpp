@@ -159,7 +159,9 @@ int run_fit(FitOptions options) {
   const std::vector<std::string> job_files = take_job_files(options.output, engine);
   const Format format = format_of(options.output);
   const std::vector<OutputFile> files = files_of(options.output);
-  const TextStyle style = terminal_style(options.output);
+  TextStyle style = terminal_style(options.output);
+  if (!options.output.width.empty())
+    style.interactive = true;  // a pipe has all columns, unless it is told how wide it is
   const FitAnswer answer = make_fit_report(options);
   const FitReport& report = answer.report;
   for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));

@@ -96,6 +96,7 @@ int run_live(const GpusOptions& options) {
 }
 
 int run_gpus(const GpusOptions& options) {
+  refuse_table_styles(options.output);
   if (options.live && !options.name.empty()) throw Error("--live lists all: leave out the name", ErrorKind::usage);
   if (options.live) return run_live(options);
   const std::vector<Gpu> gpus = sorted(gpu_table());

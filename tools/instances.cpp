@@ -83,6 +83,7 @@ std::string render(const std::vector<Instance>& list, Format format) {
 }
 
 int run_instances(const InstancesOptions& options) {
+  refuse_table_styles(options.output);
   const Format format = format_of(options.output);
   const std::vector<Instance> list = selected(options);
   for (const OutputFile& file : files_of(options.output)) write_file(file.path, render(list, file.format));

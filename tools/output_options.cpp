@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "tools/words.h"
 
@@ -181,6 +182,16 @@ LayerTableOptions layer_table_options(const OutputOptions& o, bool unicode) {
   table.exact_bytes = o.bytes;
   table.units = file_style(o).units;
   return table;
+}
+
+void refuse_table_styles(const OutputOptions& o) {
+  const std::pair<const char*, bool> flags[] = {
+      {"--bytes", o.bytes}, {"--units", !o.units.empty()}, {"--width", !o.width.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + ": this table has its units in the heading and all of its columns always",
+                  ErrorKind::usage)
+          .help("leave it out; --format csv or json is for scripts");
 }
 
 TextStyle file_style(const OutputOptions& o) {

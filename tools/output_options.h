@@ -32,6 +32,10 @@ void add_layer_options(CLI::App& command, OutputOptions& options);
 Format format_of(const OutputOptions& options);
 /// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE".
 std::vector<OutputFile> files_of(const OutputOptions& options);
+/// Of a command whose table has its units in the heading and all of its columns always: throws Error (usage) for
+/// --bytes,
+/// --units and --width.
+void refuse_table_styles(const OutputOptions& options);
 /// Of a -o: throws Error (usage) for "-" and "json:-".
 void refuse_standard_output(const std::string& text);
 /// Before something runs, perhaps for hours, in vain: throws Error (environment) where a file cannot be written.

@@ -454,6 +454,15 @@ expect 0 '^#SBATCH --nodes=2' fit zoo:resnet50 --opt adam --on h100 --gpus 16 --
 expect 2 'not shared by 2 instances in equal parts' fit $model --on h100 --gpus 9 --emit slurm
 expect 0 "^      accelerators: 'T4:2'" fit zoo:resnet50 --on t4 --gpus 2 --provider gcp --emit sky
 expect 0 '^  TRAIN: null' fit zoo:resnet50 --on t4 --gpus 2 --provider gcp --emit sky
+"$gpuplan" fit $model --on t4,l4 --width 80 >"$work/narrow.txt" || fail 'fit --width'
+[ "$(awk 'NR == 3 { print length($0) }' "$work/narrow.txt")" -le 80 ] || fail 'fit --width 80 is wider'
+expect 0 'power of two' fit $model --on t4,l4
+for flag in --bytes '--units si' '--width 80'; do
+  # shellcheck disable=SC2086
+  expect 2 'units in the heading' gpus $flag
+  # shellcheck disable=SC2086
+  expect 2 'units in the heading' instances --gpu l4 $flag
+done
 expect 2 'leave --format and -q out' fit $model --on t4 --emit sky -q
 expect 3 'SkyPilot rents no instance' fit $model --on rtx2060 --emit sky
 expect 0 'ZeRO-2' fit zoo:gpt2 --on l4 --gpus 4 --zero 2
