@@ -15,6 +15,7 @@
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
+#include "tools/commit_model.h"
 #include "tools/emit_job.h"
 #include "tools/fit_options.h"
 #include "tools/instance_input.h"
@@ -121,7 +122,9 @@ FitAnswer make_fit_report(const FitOptions& options) {
   const std::vector<Gpu> table = report.all_gpus ? gpus : gpu_table();
   std::vector<Instance> instances = load_instances(options.prices, table);
   match_places(report.question.providers, report.question.region, instances);
-  const Model model = load_model(options.run);
+  const WrittenModel written = open_model(options.run);
+  const Model model = read_model(written.source, written.options);
+  report.warnings = about_stored_type(written.stored_type, options.run);
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
   const HostCopy copy = host_copy(options.run);

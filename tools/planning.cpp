@@ -36,14 +36,14 @@ Planning prepare(const RunOptions& options) {
   Planning planning = prepare_run(options);
   const WrittenModel written = open_model(options);
   planning.model = read_model(written.source, written.options);
-  planning.warnings = about_stored_type(written, options);
+  planning.warnings = about_stored_type(written.stored_type, options);
   return planning;
 }
 
-std::vector<std::string> about_stored_type(const WrittenModel& written, const RunOptions& options) {
-  if (written.stored_type.empty() || !options.precision.empty() || !options.amp.empty()) return {};
-  const std::string word = written.stored_type == "float16" ? "fp16" : "bf16";
-  return {"config.json says " + written.stored_type + "; planned as fp32: --precision " + word + ", or --amp " + word +
+std::vector<std::string> about_stored_type(const std::string& stored_type, const RunOptions& options) {
+  if (stored_type.empty() || !options.precision.empty() || !options.amp.empty()) return {};
+  const std::string word = stored_type == "float16" ? "fp16" : "bf16";
+  return {"config.json says " + stored_type + "; planned as fp32: --precision " + word + ", or --amp " + word +
           " for fp32 weights and autocast"};
 }
 

@@ -9,6 +9,7 @@
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "layers/catalog.h"
+#include "tools/commit_model.h"
 #include "tools/planning.h"
 #include "tools/words.h"
 
@@ -130,7 +131,7 @@ void SweepPoints::load_gpus() {
 }
 
 // The model changes with some flags only; it is read once for each of their combinations.
-std::shared_ptr<const Model> SweepPoints::model_of(const RunOptions& options) {
+const SweepPoints::ReadModel& SweepPoints::model_of(const RunOptions& options) {
   std::string key;
   for (const SweptFlag& flag : flags_)
     if (changes_model(flag.name)) key += flag_value(options, flag.name) + '\n';
@@ -138,13 +139,15 @@ std::shared_ptr<const Model> SweepPoints::model_of(const RunOptions& options) {
   const auto [at, is_new] = models_.try_emplace(key);
   if (is_new) {
     try {
-      at->second.model = std::make_shared<const Model>(load_model(options));
+      const WrittenModel written = open_model(options);
+      at->second.model = read_model(written.source, written.options);
+      at->second.stored_type = written.stored_type;
     } catch (const Error& error) {
       at->second.error = error;
     }
   }
   if (at->second.error) throw *at->second.error;
-  return at->second.model;
+  return at->second;
 }
 
 bool SweepPoints::has_times(const RunOptions& options) const {
@@ -158,15 +161,15 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
   const HostCopy copy = host_copy(options.run);
   if (const std::optional<Strategy> strategy = strategy_of(options.several)) {
     const Topology topology = topology_of(options.several, gpu == nullptr ? std::nullopt : std::optional(*gpu));
-    return rank_figures(*group.model, make_catalog(), run, *strategy, topology, gpu,
+    return rank_figures(*group.model->model, make_catalog(), run, *strategy, topology, gpu,
                         timed ? std::optional(copy) : std::nullopt);
   }
   if (!group.step) {
     const Gpu& placed_on = gpu == nullptr ? assumed_gpu() : *gpu;
     if (group.lowered != nullptr)
-      group.step.emplace(*group.model, make_catalog(), run, placed_on, *group.lowered);
+      group.step.emplace(*group.model->model, make_catalog(), run, placed_on, *group.lowered);
     else
-      group.step.emplace(*group.model, make_catalog(), run, placed_on, group.timed);
+      group.step.emplace(*group.model->model, make_catalog(), run, placed_on, group.timed);
   }
   PlannedFigures planned = group.step->figures(gpu);
   if (timed)
@@ -180,11 +183,13 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
 SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   const PointOptions options = options_of(point);
   const RunConfig run = run_config(options.run);
-  if (!group.model) group.model = model_of(options.run);
+  if (group.model == nullptr) group.model = &model_of(options.run);
   const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
   if (on != nullptr) refuse_arithmetic(run, on->gpu);
   PlannedFigures planned = this->planned(options, run, on, group);
   if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
+  for (std::string& warning : about_stored_type(group.model->stored_type, options.run))
+    planned.warnings.push_back(std::move(warning));
   if (options.run.strict && !planned.warnings.empty()) throw Error("--strict: " + planned.warnings.front());
   if (planned.warnings.empty()) return planned.figures;
   const std::lock_guard lock(mutex_);

@@ -45,7 +45,8 @@ class SweepPoints {
  private:
   // A model that was read, or why it was not.
   struct ReadModel {
-    std::shared_ptr<const Model> model;
+    std::optional<Model> model;
+    std::string stored_type;  // WrittenModel's
     std::optional<Error> error;
   };
 
@@ -58,7 +59,7 @@ class SweepPoints {
   // What points share, made for the first of them.
   struct Group {
     const LoweredStep* lowered = nullptr;  // where it is known already
-    std::shared_ptr<const Model> model;
+    const ReadModel* model = nullptr;
     std::optional<PlannedStep> step;
     bool timed = false;
   };
@@ -84,7 +85,7 @@ class SweepPoints {
   void find_kinds();
   void check_values(std::size_t flag) const;
   void load_gpus();
-  std::shared_ptr<const Model> model_of(const RunOptions& options);
+  const ReadModel& model_of(const RunOptions& options);
   SweepFigures figures_of(std::size_t point, Group& group);
   PlannedFigures planned(const PointOptions& options, const RunConfig& run, const SweptGpu* on, Group& group) const;
   bool has_times(const RunOptions& options) const;

@@ -171,6 +171,12 @@ for type in '--precision fp32' '--precision fp16' '--amp fp16'; do
   expect 0 '^  Peak ' $hub/llama-2-7b.json --batch 1 --mode infer $type
   ! grep -q 'config.json says' "$work/err" || fail "a warning of a config.json's type in spite of $type"
 done
+for command in fit 'sweep --over batch=1,2'; do
+  expect 0 . $command $hub/llama-2-7b.json --mode infer --seq 8
+  grep -q 'config.json says float16' "$work/err" || fail "$command: no warning of a config.json's type"
+done
+expect 0 . sweep --over precision=fp32,fp16 $hub/llama-2-7b.json --batch 1 --mode infer --seq 8
+! grep -q 'config.json says' "$work/err" || fail "a warning of a type that is swept"
 mkdir -p "$work/gpt2"
 sed 's/"n_ctx": 1024/"n_ctx": 1024, "n_inner": 2147483647/; s/"n_positions": 1024/"n_positions": 2147483647/' $hub/gpt2.json \
   >"$work/huge.json"

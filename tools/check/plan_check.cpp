@@ -166,7 +166,7 @@ CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
     side.written = open_model(options);
     if (top_) side.written.options.open = within(*top_, side.written.options.open);
     side.planning.model = read_model(side.written.source, side.written.options);
-    side.planning.warnings = about_stored_type(side.written, options);
+    side.planning.warnings = about_stored_type(side.written.stored_type, options);
     side.report = make_report(side.planning);
   } catch (const Error& error) {
     throw Error(error).at(check.model_mark);  // where it points nowhere yet
