@@ -119,6 +119,15 @@ std::vector<std::string> names_of(const std::vector<Command>& commands) {
   return names;
 }
 
+// A flag that may be repeated takes one word each time: what follows is the next flag or the model. CLI11 gives it all
+// words up to the next flag.
+void let_flags_take_one_word(CLI::App& command) {
+  for (CLI::Option* const option : command.get_options())
+    if (!option->get_positional()) option->allow_extra_args(false);
+  for (CLI::App* const nested : command.get_subcommands([](const CLI::App*) { return true; }))
+    let_flags_take_one_word(*nested);
+}
+
 // The command that is asked for: the flags of all of them take CLI11 longer than planning a ResNet-50. The program's
 // own help and completion are about all.
 void add_commands(const std::vector<Command>& commands, const std::vector<std::string>& arguments, CLI::App& app,
@@ -127,6 +136,7 @@ void add_commands(const std::vector<Command>& commands, const std::vector<std::s
   const bool all = asked == "--help" || asked == "completion" || (asked == "--version" && arguments.size() > 1);
   for (const Command& command : commands)
     if (all || command.name == asked) command.add(app, exit_code);
+  let_flags_take_one_word(app);
 }
 
 // `gpuplan shadow [flags] -- COMMAND ...`: what stands behind -- is another program's, whatever it looks like.

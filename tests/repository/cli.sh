@@ -158,6 +158,15 @@ expect 0 '"master_weights": "fp32"' $model -b 2 --precision bf16 --master fp32 -
 expect 0 '"optimizer_in_backward": true' $model -b 2 --optimizer-in-backward --format json
 expect 0 '^  optimizer on the host · saved tensors on the host' $model -b 2 --offload optimizer,saved
 
+# The model may stand last, also behind a flag that can be repeated.
+expect 0 '^mlp · train' plan --batch 8 --set classes=10 zoo:mlp
+expect 0 '^ +1 ' sweep --over batch=1,2 zoo:mlp
+expect 0 '^  t4 ' fit --on t4,l4 zoo:mlp
+expect 0 '^  l4 ' fit --on t4 --on l4 zoo:mlp
+expect 0 '^  t4 ' fit --provider aws --on t4 zoo:mlp
+expect 0 . layers -o "$work/last.csv" zoo:mlp --batch 8
+expect 3 "cannot read l4" fit --on t4 l4
+
 # Models that are not written in YAML.
 hub=tests/huggingface
 expect 0 'Params   124,439,808' $hub/gpt2.json --batch 1
