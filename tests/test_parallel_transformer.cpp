@@ -124,6 +124,30 @@ TEST_CASE("stages send their neighbours activations and gradients, an eighth fro
   CHECK(row_of(middle, "parts put together").sent_bytes == 2 * kActivations / 8 * 7);
 }
 
+// Two GPUs a stage: four stages lie in a node of eight, and only those two of the fourth cross to the fifth.
+TEST_CASE("stages of one node send over its links, those of two over the network") {
+  TransformerRun run = gpt3_run();
+  run.tensor = 2;
+  run.gpus = 16;
+  run.batch = 32;
+  const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
+  const double part = 2.0 * 32 * 2048 * 12288 / 2;
+  const auto seconds = [&](std::int64_t stage) {
+    return *row_of(micro_batch_sends(kGpt3, run, stage, nodes), "between stages").seconds;
+  };
+  CHECK(seconds(0) == doctest::Approx(part / 300e9));
+  CHECK(seconds(2) == doctest::Approx(2 * part / 300e9));
+  CHECK(seconds(3) == doctest::Approx(part / 300e9 + part / 100e9));
+  CHECK(seconds(4) == doctest::Approx(part / 300e9 + part / 100e9));
+  CHECK(seconds(5) == doctest::Approx(2 * part / 300e9));
+  const Topology one_node{8, Link{300e9, 0}, std::nullopt};
+  CHECK(row_of(micro_batch_sends(kGpt3, run, 2, one_node), "between stages").seconds.has_value());
+  CHECK_FALSE(row_of(micro_batch_sends(kGpt3, run, 3, one_node), "between stages").seconds.has_value());
+  // The first and the last stage's two GPUs share a node's network, half each.
+  const auto words = row_of(step_sends(kGpt3, run, 0, nodes), "gradients of the words");
+  CHECK(*words.seconds == doctest::Approx(4.0 * 51200 / 2 * 12288 / 100e9));
+}
+
 TEST_CASE("gradients are reduced in fp32, with a shared optimizer in parts that parameters follow") {
   TransformerRun run = gpt3_run();
   const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};

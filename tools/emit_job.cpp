@@ -44,8 +44,9 @@ std::vector<Instance> instances_to_share(const FitAnswer& answer, const FitRow& 
   const FitQuestion& question = answer.report.question;
   std::vector<Instance> list, others;
   if (!chosen.instance) return {};
-  if (sky_rents(*chosen.instance)) list.push_back(*chosen.instance);
-  if (chosen.instances > 1) return list;
+  const bool joined = chosen.instances > 1;
+  if (joined ? sky_joins(*chosen.instance) : sky_rents(*chosen.instance)) list.push_back(*chosen.instance);
+  if (joined) return list;
   const auto alike = [&](const FitRow& row) {
     return row.fits && row.strategy.gpus == chosen.strategy.gpus && row.strategy.data == chosen.strategy.data &&
            row.instances == 1 && row.largest.samples >= batch_of(chosen, question);
@@ -144,7 +145,8 @@ int emit_job(const FitAnswer& answer, const FitOptions& options, Engine engine, 
   else
     job.instances = instances_to_try(answer, chosen);
   if (engine == Engine::sky && job.instances.empty())
-    throw Error("--emit sky: SkyPilot rents no instance of what fits here")
+    throw Error(job.nodes > 1 ? "--emit sky: SkyPilot does not join instances of this cloud"
+                              : "--emit sky: SkyPilot rents no instance of what fits here")
         .help("take other --provider, --region or --on; gpuplan instances lists what is known");
   const std::string text = engine == Engine::sky ? sky_task(job) : slurm_script(job);
   for (const std::string& file : files) write_file(file, text);

@@ -79,7 +79,10 @@ CheckpointConfig checkpoint_config(const std::string& text) {
 }
 
 void set_memory_savers(const RunOptions& o, RunConfig& run) {
-  if (!o.micro_batches.empty()) run.micro_batches = whole_number("--micro-batches", o.micro_batches, 1, kMany);
+  // Each is replayed, allocation by allocation: so many of a ResNet-50 take two seconds.
+  constexpr std::int64_t kMostMicroBatches = 10'000;
+  if (!o.micro_batches.empty())
+    run.micro_batches = whole_number("--micro-batches", o.micro_batches, 1, kMostMicroBatches);
   if (run.batch % run.micro_batches != 0)
     refuse("a batch of " + std::to_string(run.batch) + " does not split into " + std::to_string(run.micro_batches) +
            " micro-batches of one size: --batch is the whole step's");

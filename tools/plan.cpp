@@ -77,7 +77,7 @@ void tell_rank_time(const Planning& planning, RankPlan& plan) {
                         planning.copy);
   if (plan.time) return tell_time(plan.time->step, plan.report);
   const std::string why = why_no_time(planning.run, *planning.gpu, planning.copy);
-  plan.report.no_time = why.empty() ? "the link between the GPUs is not, see below" : why;
+  plan.report.no_time = why.empty() ? "the link between the GPUs is not: --gpu, and --network beyond a node" : why;
 }
 
 int plan_several(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,

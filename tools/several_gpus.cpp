@@ -103,7 +103,13 @@ Topology topology_of(const SeveralGpusOptions& o, const std::optional<Gpu>& gpu)
   Topology t;
   t.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, t.gpus_per_node, 1, kMostGpus);
   if (gpu) t.within_node = link_within_node(*gpu);
-  if (!o.network.empty()) t.between_nodes = Link{amount("--network", o.network, 1e6) * 1e9 / 8, 0};
+  if (!o.network.empty()) {
+    constexpr double kLeast = 1e-3, kMost = 1e6;  // Gbit/s: every time is a number
+    const double network = amount("--network", o.network, kMost);
+    if (network < kLeast)
+      throw Error("--network expects at least 0.001 Gbit/s, not \"" + o.network + "\"", ErrorKind::usage);
+    t.between_nodes = Link{network * 1e9 / 8, 0};
+  }
   return t;
 }
 

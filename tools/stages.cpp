@@ -107,7 +107,7 @@ void tell_time(const Topology& topology, bool timed, StagesReport& report) {
   const std::optional<GpuSpeed> speed = gpu_speed(*report.gpu, report.run.precision, constants);
   if (!speed) return;
   report.time = transformer_time(report.transformer, run, *speed, topology);
-  if (!report.time) report.no_time = "the link between the GPUs is not, see below";
+  if (!report.time) report.no_time = "the link between the GPUs is not: --gpu, and --network beyond a node";
   if (!report.time || !(report.time->step < kLongest)) return report.time.reset();
   report.peak_flops = speed->peak_flops;
   report.measured = report.gpu->measured.has_value();

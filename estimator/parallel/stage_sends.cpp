@@ -7,6 +7,23 @@ namespace {
 
 constexpr std::int64_t kHalf = 2, kMainGradient = 4;  // bytes
 
+// Of a rank of one stage and its like of another. `width`: GPUs of a stage, which are neighbours. All that cross to
+// another node do so at once and share what their node has.
+std::optional<Link> link_of_stages(const Topology& topology, std::int64_t width, std::int64_t from, std::int64_t to) {
+  const std::int64_t node = topology.gpus_per_node;
+  std::int64_t crossing = node;
+  if (width < node) {
+    crossing = 0;
+    for (std::int64_t i = 0; i < width; ++i)
+      if ((from * width + i) / node != (to * width + i) / node) ++crossing;
+  }
+  if (crossing == 0) return topology.within_node;
+  if (!topology.between_nodes) return std::nullopt;
+  Link link = *topology.between_nodes;
+  link.bytes_per_second /= static_cast<double>(crossing);
+  return link;
+}
+
 // Collects rows of a group of `ranks`.
 class Rows {
  public:
@@ -14,12 +31,32 @@ class Rows {
 
   // `stride`: between neighbours of the group. A row without bytes or with nobody to send to is none.
   void add(std::string_view what, Collective collective, std::int64_t bytes, std::int64_t ranks, std::int64_t stride) {
+    add_over(what, collective, bytes, ranks, link_of_group(topology_, ranks, stride));
+  }
+  void add_over(std::string_view what, Collective collective, std::int64_t bytes, std::int64_t ranks,
+                const std::optional<Link>& link) {
     if (bytes == 0 || ranks < 2) return;
     const auto all = static_cast<double>(bytes);
     CommunicationRow row{what, collective, bytes, 0, std::nullopt, std::nullopt, 0};
     row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, all, ranks));
-    if (const std::optional<Link> link = link_of_group(topology_, ranks, stride))
-      row.seconds = ring_seconds(collective, all, ranks, *link);
+    if (link) row.seconds = ring_seconds(collective, all, ranks, *link);
+    rows_.push_back(row);
+  }
+  // To each of the neighbours `bytes`, one after the other. `width`: GPUs of a stage.
+  void add_neighbours(std::int64_t bytes, std::int64_t stage, std::int64_t stages, std::int64_t width) {
+    CommunicationRow row{"between stages", Collective::send, 0, 0, std::nullopt, std::nullopt, 0};
+    std::optional<double> seconds = 0;
+    for (const std::int64_t to : {stage - 1, stage + 1}) {
+      if (to < 0 || to >= stages) continue;
+      row.bytes = checked_add(row.bytes, bytes);
+      const std::optional<Link> link = link_of_stages(topology_, width, stage, to);
+      seconds = link && seconds
+                    ? std::optional(*seconds + ring_seconds(Collective::send, static_cast<double>(bytes), 2, *link))
+                    : std::nullopt;
+    }
+    if (row.bytes == 0) return;
+    row.sent_bytes = row.bytes;
+    row.seconds = seconds;
     rows_.push_back(row);
   }
 
@@ -45,7 +82,7 @@ std::vector<CommunicationRow> micro_batch_sends(const Transformer& m, const Tran
   Rows rows(topology);
   rows.add("within layers", Collective::all_reduce, checked_mul(reduces, activations), run.tensor, 1);
   if (run.pipeline > 1) {
-    rows.add("between stages", Collective::send, exchanged / run.tensor, 2, run.tensor * run.ranks());
+    rows.add_neighbours(activations / run.tensor, stage, run.pipeline, run.tensor * run.ranks());
     rows.add("parts put together", Collective::all_gather, exchanged, run.tensor, 1);
   }
   return rows.finish();
@@ -59,9 +96,9 @@ std::vector<CommunicationRow> step_sends(const Transformer& m, const Transformer
   rows.add("gradients", run.shared_optimizer ? Collective::reduce_scatter : Collective::all_reduce, gradients,
            run.ranks(), run.tensor);
   if (run.pipeline > 1 && (stage == 0 || stage + 1 == run.pipeline))
-    rows.add("gradients of the words", Collective::all_reduce,
-             checked_mul(kMainGradient, checked_mul(m.vocabulary / run.tensor, m.hidden)), 2,
-             run.tensor * run.ranks() * (run.pipeline - 1));
+    rows.add_over("gradients of the words", Collective::all_reduce,
+                  checked_mul(kMainGradient, checked_mul(m.vocabulary / run.tensor, m.hidden)), 2,
+                  link_of_stages(topology, run.tensor * run.ranks(), 0, run.pipeline - 1));
   if (run.shared_optimizer)
     rows.add("parameters", Collective::all_gather, checked_mul(kHalf, parameters), run.ranks(), run.tensor);
   return rows.finish();

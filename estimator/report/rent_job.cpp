@@ -13,6 +13,8 @@ namespace {
 // Clouds whose instances have the same names in SkyPilot's catalogs.
 constexpr std::array<std::string_view, 8> kSkyClouds = {"aws", "azure",      "gcp",    "lambda",
                                                         "oci", "paperspace", "runpod", "vast"};
+// CloudImplementationFeatures.MULTI_NODE is among what these do not support (sky/clouds/runpod.py, vast.py).
+constexpr std::array<std::string_view, 2> kSingleNodeClouds = {"runpod", "vast"};
 // Regions of the others are words of price lists, such as "secure cloud".
 constexpr std::array<std::string_view, 3> kCloudsWithRegions = {"aws", "azure", "gcp"};
 
@@ -111,6 +113,8 @@ std::string shell_word(const std::string& word) {
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
 }
+
+bool sky_joins(const Instance& i) { return sky_rents(i) && !contains(kSingleNodeClouds, i.provider); }
 
 bool sky_rents(const Instance& i) {
   if (!contains(kSkyClouds, i.provider) || i.name.find(' ') != std::string::npos) return false;

@@ -28,6 +28,8 @@ struct RentJob {
 
 /// Whether SkyPilot knows the instance by its name: its clouds, and no list price without an instance.
 bool sky_rents(const Instance& instance);
+/// The same of several that work together (num_nodes).
+bool sky_joins(const Instance& instance);
 
 /// A task of https://docs.skypilot.co/en/latest/reference/yaml-spec.html: the instances that SkyPilot knows in their
 /// order, a setup that builds gpuplan, a run that validates; or the requirements of the script, and a run of it.

@@ -56,7 +56,9 @@ class Adviser {
   }
 
   void precision() {
-    if (run_.precision != DType::fp32 || run_.autocast || run_.weights != WeightFormat::as_computed) return;
+    if (run_.weights != WeightFormat::as_computed) return;
+    if (is_emulated()) return supported_precision();
+    if (run_.precision != DType::fp32 || run_.autocast) return;
     RunConfig changed = run_;
     if (!run_.tf32 && on_tensor_cores(gpu_, Arithmetic::tf32)) {
       changed.tf32 = true;
@@ -77,6 +79,23 @@ class Adviser {
     try_change(model_, changed,
                {Advice::Kind::precision, (training ? "--amp " : "--precision ") + word,
                 "tensor cores are faster in " + word + ", and half as much is moved"});
+  }
+
+  // bf16 before Ampere.
+  bool is_emulated() const {
+    const DType type = run_.autocast.value_or(run_.precision);
+    return type == DType::bf16 && !on_tensor_cores(gpu_, Arithmetic::bf16) && gpu_.capability_major < 8;
+  }
+  void supported_precision() {
+    const std::string reason = "bf16 is emulated on this GPU, without tensor cores";
+    for (const DType type : {DType::fp16, DType::fp32}) {
+      RunConfig changed = run_;
+      const bool casts = run_.autocast && type == DType::fp16;
+      changed.autocast = casts ? std::optional(type) : std::nullopt;
+      changed.precision = casts ? run_.precision : type;
+      const std::string flag = casts ? "--amp " : "--precision ";
+      try_change(model_, changed, {Advice::Kind::precision, flag + std::string(name_of(type)), reason});
+    }
   }
 
   void layout() {

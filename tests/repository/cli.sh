@@ -158,6 +158,12 @@ expect 0 '"master_weights": "fp32"' $model -b 2 --precision bf16 --master fp32 -
 expect 0 '"optimizer_in_backward": true' $model -b 2 --optimizer-in-backward --format json
 expect 0 '^  optimizer on the host · saved tensors on the host' $model -b 2 --offload optimizer,saved
 
+# bf16 before Ampere is emulated, and slower than either type that is not.
+expect 0 '^ +--precision fp16 ' layers zoo:resnet50 --batch 16 --precision bf16 --gpu t4 --time
+expect 2 'at least 0.001 Gbit/s' plan zoo:gpt2 --batch 64 --gpus 16 --gpu a100 --network 1e-300
+expect 2 'from 1 to 10,000' plan zoo:mlp --batch 100000 --micro-batches 100000
+expect 3 'SkyPilot does not join' fit zoo:mlp --gpus 16 --on h100 --provider runpod --network 100 --emit sky
+
 # The model may stand last, also behind a flag that can be repeated.
 expect 0 '^mlp · train' plan --batch 8 --set classes=10 zoo:mlp
 expect 0 '^ +1 ' sweep --over batch=1,2 zoo:mlp
