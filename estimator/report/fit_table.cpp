@@ -44,6 +44,7 @@ class Screen : public StyledScreen {
   std::string no_fit() const;
 
  private:
+  bool is_faster(const FitRow& row) const;
   bool shown(const FitRow& row) const { return !report_.all_gpus || (row.fits && row.refused.empty()); }
   bool any(auto what) const {
     return std::ranges::any_of(rows_, [&](const FitRow& row) { return shown(row) && what(row); });
@@ -156,6 +157,12 @@ std::string Screen::instance_cell(const FitRow& row) const {
   return words;
 }
 
+// Rows that cost as much and are as fast as the chosen one are Pareto's, too.
+bool Screen::is_faster(const FitRow& row) const {
+  if (!row.pareto || !report_.fit.chosen) return row.pareto;
+  return samples_per_second(row, question_) > samples_per_second(rows_[*report_.fit.chosen], question_);
+}
+
 // The heading and a row for each GPU that is shown.
 std::vector<std::vector<std::string>> Screen::lines() const {
   std::vector<std::vector<std::string>> lines = {heading()};
@@ -164,7 +171,7 @@ std::vector<std::vector<std::string>> Screen::lines() const {
     std::vector<std::string> row = cells(rows_[i]);
     row.resize(lines[0].size() - 1);
     row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why
-                  : rows_[i].pareto       ? "faster for more money"
+                  : is_faster(rows_[i])   ? "faster for more money"
                                           : "");
     lines.push_back(std::move(row));
   }
