@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "estimator/compare/causes.h"
 #include "estimator/report/writers.h"
 #include "estimator/time/timing.h"
 #include "tools/run_options.h"
