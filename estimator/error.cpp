@@ -85,10 +85,6 @@ std::string printable(std::string_view text, std::size_t& column) {
   return harmless(std::string(text.substr(std::min(from, text.size()), kShownColumns)));
 }
 
-}  // namespace
-
-namespace {
-
 // "m.yaml:12:5". Of an import the lines are those of the spec that was made of the file, which nobody has open.
 std::string place_text(std::string_view file, int line, int column) {
   constexpr std::string_view kImport = "import:";

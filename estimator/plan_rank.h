@@ -8,9 +8,8 @@ namespace gpuplan {
 
 /// Whoever shows ZeRO-2's or 3's bytes says so, too.
 constexpr const char* kDeepSpeedWarning =
-    "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top, and "
-    "in "
-    "stage 3 the parameters that it keeps gathered";
+    "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top, "
+    "and in stage 3 the parameters that it keeps gathered";
 
 /// What `strategy.rank` of a data-parallel group takes. none, DDP, DDP with ZeroRedundancyOptimizer and FSDP2 are
 /// planned allocation by allocation; zero2 and zero3 have their states by definition beside all else of one GPU's peak.

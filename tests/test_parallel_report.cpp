@@ -28,6 +28,20 @@ RankPlan plan_of(const std::string& model, DataParallel data, std::int64_t gpus,
   return plan_rank(zoo_model(model), make_catalog(), run, s, topology);
 }
 
+// Of four GPUs.
+StagesReport two_stages() {
+  StagesReport report;
+  report.model = "net";
+  report.run.optimizer.kind = OptimizerKind::adam;
+  report.run.precision = DType::bf16;
+  report.run.batch = 8;
+  report.run.micro_batches = 4;
+  report.strategy.gpus = 4;
+  report.strategy.pipeline = 2;
+  report.stages = {{100, 1800, 2, 3000}, {200, 3600, 1, 1500}};
+  return report;
+}
+
 constexpr std::int64_t kBytes = 25'557'032 * 4;  // ResNet-50's parameters in fp32
 
 }  // namespace
@@ -191,16 +205,8 @@ TEST_CASE("stages are those of a GPT, first and last different") {
 }
 
 TEST_CASE("the fullest stage and the context decide whether a GPU has room") {
-  StagesReport report;
-  report.model = "net";
-  report.run.optimizer.kind = OptimizerKind::adam;
-  report.run.precision = DType::bf16;
-  report.run.batch = 8;
-  report.run.micro_batches = 4;
-  report.strategy.gpus = 4;
+  StagesReport report = two_stages();
   report.strategy.tensor = 2;
-  report.strategy.pipeline = 2;
-  report.stages = {{100, 1800, 2, 3000}, {200, 3600, 1, 1500}};
   report.context_bytes = 500;
   CHECK(report.fullest() == 1);
   CHECK(report.device_bytes() == 3600 + 1500 + 500);
@@ -219,17 +225,9 @@ TEST_CASE("the fullest stage and the context decide whether a GPU has room") {
 }
 
 TEST_CASE("stages say what they send and how long a step takes, as text and as JSON") {
-  StagesReport report;
-  report.model = "net";
-  report.run.optimizer.kind = OptimizerKind::adam;
-  report.run.precision = DType::bf16;
-  report.run.batch = 8;
-  report.run.micro_batches = 4;
+  StagesReport report = two_stages();
   report.transformer = {2, 64, 4, 128, 256};
   report.strategy.data = DataParallel::zero1;
-  report.strategy.gpus = 4;
-  report.strategy.pipeline = 2;
-  report.stages = {{100, 1800, 2, 3000}, {200, 3600, 1, 1500}};
   const auto says = [&](const char* words) { return stages_text(report, {}).find(words) != std::string::npos; };
   CHECK(says("4 micro-batches, idle 20.0 % of the time"));  // one slot of 4 + 1
   CHECK_FALSE(says("Time"));

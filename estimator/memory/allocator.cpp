@@ -170,7 +170,7 @@ std::optional<std::int64_t> CachingAllocator::use(std::int64_t requested) {
   if (!any_fit_ || !default_rounding_ || collects_garbage() || requested <= 0 || requested > kMaxRequestBytes)
     return std::nullopt;
   const std::int64_t bytes = round_up(requested, kMinBlockBytes);
-  Pool& pool = pools_[bytes <= kSmallBytes ? 0 : 1];
+  Pool& pool = pools_[pool_index(0, bytes <= kSmallBytes)];
   const BlockId id = pool.free.lower_bound(bytes);
   if (id == kNoBlock) return std::nullopt;
   const PoolBlock& b = blocks_[id];

@@ -112,8 +112,9 @@ class CachingAllocator {
   /// A block of at least `bytes` for work on `stream`; kNoBlock for 0 bytes, kOutOfMemory when there is
   /// no room. Throws Error when bytes < 0 or so big that rounding overflows.
   BlockId allocate(std::int64_t bytes, std::int64_t stream = 0);
-  /// What a block of `bytes` charges that is released before anything else happens: readings and peaks are those of
-  /// allocate() and release(), which it stands for. Nothing, and nothing happens, where these have to be called.
+  /// What a block of `bytes` on stream 0 charges, bytes, that is released before anything else happens: readings and
+  /// peaks are those of allocate() and release(), which it stands for. Nothing, and nothing happens, where these have
+  /// to be called.
   std::optional<std::int64_t> use(std::int64_t bytes);
   /// Returns a block to its pool, merged with free neighbours. kNoBlock is ignored.
   void release(BlockId block);

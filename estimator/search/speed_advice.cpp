@@ -84,7 +84,7 @@ class Adviser {
   // bf16 before Ampere.
   bool is_emulated() const {
     const DType type = run_.autocast.value_or(run_.precision);
-    return type == DType::bf16 && !on_tensor_cores(gpu_, Arithmetic::bf16) && gpu_.capability_major < 8;
+    return type == DType::bf16 && !computes(gpu_, Arithmetic::bf16);
   }
   void supported_precision() {
     const std::string reason = "bf16 is emulated on this GPU, without tensor cores";

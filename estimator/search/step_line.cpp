@@ -28,8 +28,10 @@ LoweredStep lower_at(const Model& model, Catalog catalog, RunConfig run, const G
 
 StepLine::Found StepLine::through(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                   std::int64_t lowest, std::int64_t highest, bool timed) {
-  const std::int64_t parts = run.micro_batches, samples = (highest - lowest) / parts, middle = samples / 2;
-  if (parts < 1 || lowest % parts != 0 || highest % parts != 0 || samples < kFewest) return {};
+  const std::int64_t parts = run.micro_batches;
+  if (parts < 1 || lowest % parts != 0 || highest % parts != 0) return {};
+  const std::int64_t samples = (highest - lowest) / parts, middle = samples / 2;
+  if (samples < kFewest) return {};
   try {
     const auto lowered = [&](std::int64_t n) { return lower_at(model, catalog, run, gpu, lowest + n * parts, timed); };
     LoweredStep one = lowered(middle), next = lowered(middle + 1);
