@@ -66,7 +66,7 @@ Compared looked_up(LayerBuilder& b, TensorId table, const Sizes& n, TensorId bat
 }
 
 // transformers 5, sdpa_mask: the conditions one after the other, broadcast. Without packed sequences (`numbers` is
-// kNone) every sample has the same mask.
+// kNone) every sample has the same mask, expanded to all of them.
 TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, const Sizes& n, std::int64_t window) {
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
@@ -85,7 +85,7 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
     b.hold({position.query, position.key});
     mask = make(b, "aten::__and__", {first, second}, n.square(), DType::boolean);
   } else {
-    mask = aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window);
+    mask = aten::expand(b, aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window), n.square());
   }
   b.hold({batch, head, index.query, index.key});
   return mask;
@@ -153,9 +153,10 @@ const LayerDef kCausalMask{
     .math =
         "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
         "kernels,\n"
-        "numbers of the embeddings' type with --attention eager. packed=False: sequences are not packed, as PyTorch\n"
-        "finds on a GPU; SDPA kernels then get no mask, and this layer hands on the positions.",
-    .parameters = {{"packed", ParameterType::boolean, "True", "whether positions start anew within a sequence"},
+        "numbers of the embeddings' type with --attention eager. Positions of sequences that are not packed count up,\n"
+        "which PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on the positions.\n"
+        "packed=True: positions start anew within a sequence. transformers 4 makes its mask in both cases.",
+    .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
                    {"given_positions", ParameterType::boolean, "True",
                     "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
@@ -164,7 +165,7 @@ const LayerDef kCausalMask{
     .max_inputs = 2,
     .indices = true,
     .lower = lower_mask,
-    .example = {.call = "CausalMask()",
+    .example = {.call = "CausalMask(packed=True)",
                 .input_shapes = {{2, 10, 8}, {1, 10}},
                 .input_dtype = DType::int64,
                 .output_shape = {2, 1, 10, 10},

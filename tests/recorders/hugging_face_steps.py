@@ -6,9 +6,9 @@
 NAME: a file of tests/huggingface/steps without its .json; all of them by default. Every model runs in a process of its
 own, three times; the third step's bytes requested, allocated and reserved, live and at their peaks, are read in every
 phase, in training (SGD, the model's own loss, or the mean of what a model without one returns) and in inference, of 4
-samples of 64 tokens, all zero. transformers takes them for packed sequences, as it is run without a cache, as the
-imported spec is. --record writes them to tests/huggingface/steps/h200.tsv; --gpuplan compares them with the plan of
-the file. Exits with 1 where a figure differs.
+samples of 64 tokens. transformers is run without a cache and finds no packed sequences, as on a GPU (real_values.py in
+shadow_recorded/) and as the imported spec says. --record writes them to tests/huggingface/steps/h200.tsv; --gpuplan
+compares them with the plan of the file. Exits with 1 where a figure differs.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "shadow_recorded"))
 from forked import forked  # noqa: E402
+from real_values import count_up_positions  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent.parent / "huggingface" / "steps"
 BATCH, TOKENS, TARGETS = 4, 64, 32
@@ -182,6 +183,7 @@ def main():
     a = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    count_up_positions()
     rows, failed = read(), 0
     for name in a.models or sorted(p.stem for p in FOLDER.glob("*.json")):
         for mode in ("train", "infer"):

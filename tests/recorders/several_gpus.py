@@ -14,6 +14,7 @@ on the root, and to_empty() makes the shards on the GPU.
 import gc
 import json
 import os
+import pathlib
 import sys
 
 import torch
@@ -22,6 +23,9 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "shadow_recorded"))
+import real_values  # noqa: E402
 
 KINDS = ("requested", "allocated", "reserved")
 REPORTED = {0: "first", 2: "steady"}
@@ -69,6 +73,7 @@ def resnet50():
 
 def gpt2():
     import transformers
+    real_values.count_up_positions()
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False))
     return model, list(model.transformer.h), (lambda b: (torch.zeros(b, 1024, dtype=torch.int64),) * 1)
 

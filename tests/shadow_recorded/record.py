@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import cases  # noqa: E402
 from forked import forked  # noqa: E402
+import real_values  # noqa: E402
 import steps  # noqa: E402
 
 # What a run of a recording says of how it was made; the rest are figures.
@@ -117,6 +118,7 @@ def import_before_forking():
             __import__(module)
         except ImportError:
             pass
+    real_values.count_up_positions()
 
 
 def main():

@@ -72,7 +72,7 @@ SpecText gpt2_spec(const Config& config) {
   set_tokens(spec, "seq", 1024, positions, "n_positions");
   spec.set("vocabulary", config.size("vocab_size", 50257), "vocab_size");
   spec.set("positions", positions, "n_positions");
-  spec.set("packed", 1, "0: sequences are not packed, so SDPA kernels get no mask");
+  spec.set("packed", 0, "1: several sequences are packed into one, so SDPA kernels get a mask");
   if (config.find("n_inner") != nullptr) {
     spec.replace("Conv1D(${4*hidden}, _)", "Conv1D($inner, _)");
     spec.set("inner", config.size("n_inner"), "n_inner");
