@@ -3,11 +3,13 @@
 // cross_entropy is log_softmax and nll_loss (aten/src/ATen/native/LossNLL.cpp): two nodes, which save the
 // log-probabilities (one storage), the target and the total weight; backward a gradient each. With four dimensions
 // nll_loss is nll_loss2d, other counts above two are viewed as four. Label smoothing adds the negated sum over the
-// classes, with ignored targets masked, and a number of scalars (cross_entropy_loss_label_smoothing).
+// classes, with ignored targets masked, and a number of scalars (cross_entropy_loss_label_smoothing). Under autocast
+// the log-probabilities stay half, and that sum of them is fp32.
 
 #include <string>
 
 #include "estimator/aten/cross_entropy.h"
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -37,40 +39,8 @@ Shape target_shape(const LayerBuilder& b) {
   return out;
 }
 
-TensorId negated_class_sum(LayerBuilder& b, TensorId log_p, const Shape& each) {
-  const Shape in = b.shape(log_p);
-  const DType dtype = b.dtype(log_p);
-  const TensorId sum = b.emit("aten::sum", Reduction{.shape = in, .reduced = 0b10U, .input = dtype, .output = dtype},
-                              {log_p}, each, dtype);
-  if (NodeBuilder node = b.node("SumBackward1", sum, {log_p})) {
-    Shape kept = in;
-    kept.set(1, 1);
-    node.give(log_p, node.expand(node.reshape(node.grad(), kept), in));
-  }
-  const Elementwise pointwise{each.elements()};
-  const TensorId minus = b.emit("aten::neg", pointwise, {sum}, each, dtype);
-  if (NodeBuilder node = b.node("NegBackward0", minus, {sum}))
-    node.give(sum, node.run("aten::neg", pointwise, {node.grad()}, each, dtype));
-  return minus;
-}
-
-TensorId mask_ignored(LayerBuilder& b, TensorId x, TensorId mask) {
-  const Shape each = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise pointwise{each.elements()};
-  const TensorId y = b.emit_in_place("aten::masked_fill_", pointwise, {x, mask});
-  if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x}))
-    node.give(x, node.run("aten::masked_fill", pointwise, {node.grad(), mask}, each, dtype));
-  return y;
-}
-
 TensorId sum_all(LayerBuilder& b, TensorId x) {
-  const Shape each = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Reduction all{.shape = each, .reduced = (1U << each.rank()) - 1, .input = dtype, .output = dtype};
-  const TensorId sum = b.emit("aten::sum", all, {x}, Shape{}, dtype);
-  if (NodeBuilder node = b.node("SumBackward0", sum, {x})) node.give(x, node.expand(node.grad(), each));
-  return sum;
+  return aten::reduce(b, x, (1U << b.shape(x).rank()) - 1, false, false);
 }
 
 // sum / number of targets that count: the mask's complement, summed as int64 through an int64 copy of it. The
@@ -89,29 +59,17 @@ TensorId mean_over_counted(LayerBuilder& b, TensorId smooth, TensorId mask) {
   return mean;
 }
 
-TensorId scaled(LayerBuilder& b, TensorId x) {
-  const DType dtype = b.dtype(x);
-  const TensorId y = b.emit("aten::mul", Elementwise{1}, {x}, Shape{}, dtype);
-  if (NodeBuilder node = b.node("MulBackward0", y, {x}))
-    node.give(x, node.run("aten::mul", Elementwise{1}, {node.grad()}, Shape{}, dtype));
-  return y;
-}
-
 // loss (1 - smoothing) + smooth (smoothing / classes). The function's locals live until it returns.
-TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId target, bool mean) {
+TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId target, const Arguments& a) {
   const Shape each = b.shape(target);
-  const DType dtype = b.dtype(log_p);
-  const TensorId negated = negated_class_sum(b, log_p, each);
+  const TensorId negated = aten::unary(b, aten::reduce(b, log_p, 0b10U, false, false), aten::kNeg);
   const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
-  const TensorId smooth = mask_ignored(b, negated, mask);
-  const TensorId term = mean ? mean_over_counted(b, smooth, mask) : sum_all(b, smooth);
-  const TensorId first = scaled(b, loss);
-  const TensorId second = scaled(b, term);
-  const TensorId y = b.emit("aten::add", Elementwise{1}, {first, second}, Shape{}, dtype);
-  if (NodeBuilder node = b.node("AddBackward0", y, {first, second})) {
-    node.give(first, node.grad());
-    node.give(second, node.grad());
-  }
+  const TensorId smooth = aten::masked_fill(b, negated, mask, 0, true);
+  const TensorId term = a.mean ? mean_over_counted(b, smooth, mask) : sum_all(b, smooth);
+  const double share = a.smoothing / static_cast<double>(b.shape(log_p)[1]);
+  const TensorId first = aten::binary_number(b, aten::Binary::mul, loss, 1 - a.smoothing);
+  const TensorId second = aten::binary_number(b, aten::Binary::mul, term, share);
+  const TensorId y = aten::binary(b, aten::Binary::add, first, second);
   b.emit_many("return", Marker{}, {first, second, term, mask, smooth, loss}, {});
   return y;
 }
@@ -121,7 +79,7 @@ void lower_cross_entropy(LayerBuilder& b) {
   const TensorId target = b.target(target_shape(b), DType::int64);
   const TensorId log_p = aten::log_softmax(b, b.input(), 1);
   const TensorId loss = aten::nll_loss(b, log_p, target);
-  b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a.mean) : loss);
+  b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a) : loss);
 }
 
 void lower_nll(LayerBuilder& b) {

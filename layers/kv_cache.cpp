@@ -60,6 +60,13 @@ TensorId copied(LayerBuilder& b, TensorId x) {
   return made;
 }
 
+// gradient_checkpointing_enable() turns use_cache off in training (transformers/modeling_layers.py).
+bool checkpointed(const LayerBuilder& b) {
+  using Checkpoint = CheckpointConfig::Kind;
+  const Checkpoint kind = b.run().checkpoint.kind;
+  return b.run().mode == Mode::train && kind != Checkpoint::as_written && kind != Checkpoint::none;
+}
+
 // DynamicSlidingWindowLayer.lazy_initialization: the length of its window, a tensor of one integer, goes to the device.
 TensorId window_length(LayerBuilder& b) { return b.emit("aten::_to_copy", Fill{1}, {}, Shape{}, DType::int64); }
 
@@ -75,8 +82,10 @@ void lower_cache(LayerBuilder& b) {
   for (int i = 0; i < 2; ++i)
     if (b.shape(b.input(i)).rank() != 4)
       b.fail("expects keys and values [batch, heads, tokens, size], got " + to_string(b.shape(b.input(i))));
+  if (b.run().generation.part != Part::none && !b.boolean("generates"))
+    b.fail("generation of a model with an encoder is not planned: leave --phase out to plan one forward");
   if (b.run().generation.part == Part::none) {
-    if (!b.boolean("copies")) return b.outputs({b.input(0), b.input(1)});
+    if (!b.boolean("copies") || checkpointed(b)) return b.outputs({b.input(0), b.input(1)});
     if (b.boolean("windowed")) b.keep_with_output(window_length(b));
     return update(b, copied);
   }
@@ -99,7 +108,9 @@ const LayerDef kCache{
         "output keeps. 2 b heads tokens size elements a layer stay between steps.",
     .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"},
                    {"windowed", ParameterType::boolean, "False",
-                    "with copies: of a sliding window, whose length the cache has on the device"}},
+                    "with copies: of a sliding window, whose length the cache has on the device"},
+                   {"generates", ParameterType::boolean, "True",
+                    "False: of an encoder-decoder, whose generation is not planned"}},
     .min_inputs = 2,
     .max_inputs = 2,
     .lower = lower_cache,

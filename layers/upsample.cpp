@@ -2,9 +2,9 @@
 //
 // Saves sizes only. The backward allocates one gradient, zero-filled before it adds into it
 // (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu, UpSampleBicubic2d.cu, UpSampleLinear1d.cu).
-// Results are in the memory format that the operand suggests; the gradient of bicubic is contiguous. Bicubic's and the
-// antialiased ones' kernels read a contiguous gradient, copied once the result is there. Under autocast it computes in
-// fp32. A scale gives floor(size * scale).
+// Results are in the memory format that the operand suggests; the gradient of bicubic is contiguous. The backward's
+// kernels read a gradient without gaps, copied once the result is there: that of a concatenation is a slice. Bicubic's
+// and the antialiased ones' read a contiguous one. Under autocast it computes in fp32. A scale gives floor(size * scale).
 
 #include <cmath>
 #include <string>
@@ -98,7 +98,7 @@ void lower(LayerBuilder& b) {
     const Placing placing = kernel.gives_contiguous ? Placing::contiguous : Placing::suggested;
     node.give(x, node.run(kernel.backward, work, {node.grad()}, {in, dtype, placing}));
     node.numbers(steps);
-    if (kernel.reads_contiguous) (void)node.contiguous(node.grad());
+    (void)(kernel.reads_contiguous ? node.contiguous(node.grad()) : node.without_gaps(node.grad()));
   }
   b.output(y);
 }

@@ -58,6 +58,7 @@ class Walker {
     const TensorId first = scope.given().empty() ? kNone : scope.given().front();
     graph_.output = inputs_.latest(body(model_.layers, "", first, scope, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
+    refuse_generation_without_cache();
     compute_loss(scope);
     order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
@@ -69,6 +70,15 @@ class Walker {
   }
 
  private:
+  void refuse_generation_without_cache() const {
+    if (run_.generation.part == Generation::Part::none) return;
+    const auto caches = [](const Buffer& b) { return b.category == Category::kv_cache; };
+    if (std::ranges::any_of(graph_.buffers, caches)) return;
+    throw Error("--phase: the model keeps no keys and values of earlier tokens, since it has no KVCache layer",
+                ErrorKind::usage)
+        .help("leave --phase out to plan one forward of all its tokens; gpuplan explain KVCache");
+  }
+
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
   void compute_loss(Scope& scope) {
     const bool trains = run_.mode == Mode::train;

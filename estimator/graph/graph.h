@@ -103,6 +103,7 @@ enum class ViewKind : std::uint8_t {
   reshape,           // a view where the strides allow one, else a copy
   contiguous,        // itself where it is row-major, else a copy
   channels_last,     // itself where it is channels-last, else a copy
+  without_gaps,      // itself where it fills its memory in the format that its strides suggest, else a copy in that
   to_contiguous,     // itself where its strides do not suggest channels-last, else a copy
   to_channels_last,  // itself where they do, else a copy
 };

@@ -127,6 +127,8 @@ class NodeBuilder {
   Operand reshape(Operand value, const Shape& shape);
   /// value.contiguous(format): itself, or a copy.
   Operand contiguous(Operand value, MemoryFormat format = MemoryFormat::contiguous);
+  /// value.contiguous(value.suggest_memory_format()): itself, or a copy, as of a slice of channels.
+  Operand without_gaps(Operand value);
   /// value.to(memory_format): itself where its strides suggest that format, be it with gaps, or a copy.
   Operand to_format(Operand value, MemoryFormat format);
   /// value.to(dtype): itself, or a copy.

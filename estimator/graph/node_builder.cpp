@@ -167,6 +167,10 @@ Operand NodeBuilder::contiguous(Operand value, MemoryFormat format) {
                   value_of(value).shape);
 }
 
+Operand NodeBuilder::without_gaps(Operand value) {
+  return add_view(ViewKind::without_gaps, value, value_of(value).shape);
+}
+
 Operand NodeBuilder::to_format(Operand value, MemoryFormat format) {
   return add_view(format == MemoryFormat::contiguous ? ViewKind::to_contiguous : ViewKind::to_channels_last, value,
                   value_of(value).shape);

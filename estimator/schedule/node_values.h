@@ -62,6 +62,9 @@ class NodeValues {
     const Strides strides = strides_of(of, from);
     if (l.view == ViewKind::contiguous && !of.contiguous) return false;
     if (l.view == ViewKind::channels_last && !is_channels_last(from, strides)) return false;
+    if (l.view == ViewKind::without_gaps && !of.contiguous &&
+        !(suggested_format(from, strides) == MemoryFormat::channels_last && is_channels_last(from, strides)))
+      return false;
     if (l.view >= ViewKind::to_contiguous && suggested_format(from, strides) != format_of(l.view)) return false;
     values_[i] = of;
     if (l.view != ViewKind::reshape) return true;
@@ -79,6 +82,10 @@ class NodeValues {
   void place(const Op& op, std::size_t i) {
     const Local& l = local(i);
     Flowing& g = values_[i];
+    if (l.view == ViewKind::without_gaps) {
+      const Flowing& of = values_[static_cast<std::size_t>(l.alias_of)];
+      return lay_out(g, l.shape, strides_in(suggested_format(l.shape, strides_of(of, l.shape)), l.shape));
+    }
     if (l.view != ViewKind::none && format_of(l.view) == MemoryFormat::channels_last)
       return lay_out(g, l.shape, strides_in(MemoryFormat::channels_last, l.shape));
     if (l.view != ViewKind::none) return;

@@ -269,6 +269,8 @@ done
 expect 2 '--prompt belongs to --phase' $model --mode infer --prompt 3
 expect 2 'needs --prompt' $model --mode infer --phase decode
 expect 2 'has no variable "seq"' $model --mode infer --phase decode --prompt 3
+expect 2 'no KVCache layer' zoo:bert_base --mode infer --phase prefill --prompt 3
+expect 3 'generation of a model with an encoder' zoo:t5_small --mode infer --phase prefill --prompt 3
 expect 2 '--phase sets seq itself' $model --mode infer --phase decode --prompt 3 --seq 4
 expect 2 'does not split into 3 micro-batches' $model -b 8 --micro-batches 3
 expect 2 'leave --precision bf16 out' $model --amp fp16 --precision bf16

@@ -72,6 +72,7 @@ void set_encoder_alone(const std::string& prefix, SpecText& spec) {
   for (const char* block : {"T5Decoder", "T5DecoderBlock", "T5LayerCrossAttention", "T5CrossAttention"})
     spec.remove_block(block);
   spec.remove_variable("target");
+  spec.remove_variable("use_cache");
   spec.set_section("inputs", "inputs:\n  input_ids: {shape: [$seq], dtype: int64}\n");
   if (!prefix.empty()) spec.replace("tie: shared", "tie: " + prefix + "shared");
   spec.set_section("layers", "layers:\n  - " + prefix + "shared: SharedEmbedding($vocabulary, $hidden)\n  - {name: " +
@@ -124,6 +125,7 @@ SpecText t5_spec(const Config& config) {
   spec.set("heads", heads, "num_heads");
   spec.set("head", config.size("d_kv", 64), "d_kv");
   spec.set("buckets", config.size("relative_attention_num_buckets", 32), "relative_attention_num_buckets");
+  spec.set("use_cache", config.flag("use_cache", true) ? 1 : 0, "0: the decoder fills no cache of keys and values");
   set_blocks(spec, "T5EncoderBlock", "block.0.layer.0.SelfAttention.relative_attention_bias, input", layers);
   set_blocks(spec, "T5DecoderBlock",
              "block.0.layer.0.SelfAttention.relative_attention_bias, mask, input.1, zeros, input", decoder_layers);
