@@ -13,6 +13,7 @@
 #include "estimator/graph/parameter_order.h"
 #include "estimator/graph/repeated_blocks.h"
 #include "estimator/graph/scope.h"
+#include "estimator/spec/work.h"
 
 namespace gpuplan {
 namespace {
@@ -420,6 +421,8 @@ class Walker {
 }  // namespace
 
 Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu) {
+  if (planning_work(model, run) > kMostLayersPlanned)
+    throw too_much_work(model, std::to_string(run.micro_batches) + " micro-batches go through them");
   return Walker(model, catalog, run, gpu).walk();
 }
 

@@ -80,8 +80,10 @@ class LoopPrograms : protected PlacedBlocks<Allocator> {
 
   void run_construction_collectives(std::size_t made) {
     if (collectives_ == nullptr) return;
-    for (const CollectivePoint& p : collectives_->construction)
-      if (index(p.step) == made) run_collectives(p.events);
+    const auto at = static_cast<std::int32_t>(made);
+    for (const CollectivePoint& p :
+         std::ranges::equal_range(collectives_->construction, at, {}, &CollectivePoint::step))
+      run_collectives(p.events);
   }
 
   // Those before step `i` of the phase.

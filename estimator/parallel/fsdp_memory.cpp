@@ -83,29 +83,40 @@ class FsdpWriter {
 
   // to_empty() makes shards without padding, and _fsdp_param.py's reset_sharded_param pads them when the unit is made.
   void construct() {
+    std::vector<std::size_t> place(graph_.tensors.size());  // in the order that the model is made
+    for (std::size_t i = 0; i < graph_.model_storage.size(); ++i) place[index(graph_.model_storage[i])] = i;
+    const std::vector<Shape> tied = tied_shapes();
     for (std::size_t u = 1; u <= units_.size(); ++u) {
       const Unit& unit = units_[u % units_.size()];  // the root last
       std::size_t made = 0;
       const Range events = writer_.written([&] {
         for (const Member& m : unit.members) {
           const TensorId tensor = graph_.parameters[index(m.parameter)].tensor;
-          const auto place = std::ranges::find(graph_.model_storage, tensor) - graph_.model_storage.begin();
-          made = std::max(made, index(place) + 1);
-          make_shard(m, graph_.tensor(tensor));
+          made = std::max(made, place[index(tensor)] + 1);
+          make_shard(m, graph_.tensor(tensor), tied);
         }
       });
       if (unit.of->path.empty()) made = graph_.model_storage.size();
       writer_.memory().construction.push_back({Phase::start, static_cast<std::int32_t>(made), events});
     }
+    std::ranges::stable_sort(writer_.memory().construction, {}, &CollectivePoint::step);
+  }
+
+  // Of weights that are replaced by those that they are tied to, each once.
+  std::vector<Shape> tied_shapes() const {
+    std::vector<Shape> shapes;
+    for (const TensorId id : graph_.model_storage) {
+      const Tensor& t = graph_.tensor(id);
+      const bool replaced = graph_.buffers[index(t.buffer)].category == Category::scratch && t.trained;
+      if (replaced && std::ranges::find(shapes, t.shape) == shapes.end()) shapes.push_back(t.shape);
+    }
+    return shapes;
   }
 
   // A weight that is tied is emptied at each of its places, and the last one stays.
-  void make_shard(const Member& m, const Tensor& t) {
+  void make_shard(const Member& m, const Tensor& t, const std::vector<Shape>& tied_shapes) {
     const std::int64_t bytes = shard_of(t.shape, ranks_, rank_).elements() * size_of(t.dtype);
-    const bool tied = std::ranges::any_of(graph_.model_storage, [&](TensorId other) {
-      const Tensor& o = graph_.tensor(other);
-      return graph_.buffers[index(o.buffer)].category == Category::scratch && o.trained && o.shape == t.shape;
-    });
+    const bool tied = std::ranges::find(tied_shapes, t.shape) != tied_shapes.end();
     std::int32_t again = 0;
     if (tied) {
       again = writer_.new_slot();

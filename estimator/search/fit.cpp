@@ -12,20 +12,24 @@
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
 #include "estimator/search/workers.h"
+#include "estimator/spec/work.h"
 
 namespace gpuplan {
 namespace {
 
+constexpr std::int64_t kPlansOfRank = 2;  // its own steps, and the share of the optimizer's
+
 // The plans of GPUs that reserve alike, each batch planned once.
 class Reservations {
  public:
-  Reservations(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy, const Gpu& gpu)
-      : model_(model), catalog_(catalog), run_(run), strategy_(strategy), gpu_(gpu) {}
+  Reservations(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy, const Gpu& gpu,
+               WorkBudget& work)
+      : model_(model), catalog_(catalog), run_(run), strategy_(strategy), gpu_(gpu), work_(work) {}
 
   // Of micro-batches of so many samples each, on every GPU; nothing where that cannot be run.
   std::optional<std::int64_t> of(std::int64_t samples) {
     const auto [at, is_new] = known_.try_emplace(samples);
-    if (is_new) {
+    if (is_new && work_.take(strategy_.shares() ? kPlansOfRank : 1)) {
       try {
         run_.batch = checked_mul(checked_mul(samples, run_.micro_batches), strategy_.gpus);
         at->second = reserved();
@@ -53,6 +57,7 @@ class Reservations {
   RunConfig run_;
   Strategy strategy_;
   const Gpu& gpu_;
+  WorkBudget& work_;
   std::map<std::int64_t, std::optional<std::int64_t>> known_;
   std::optional<Error> refusal_;
 };
@@ -101,7 +106,7 @@ std::vector<std::vector<std::size_t>> alike(const std::vector<FitRow>& rows, con
 class Finder {
  public:
   Finder(const Model& model, Catalog catalog, const FitQuestion& question, std::size_t threads)
-      : model_(model), catalog_(catalog), question_(question), threads_(threads) {}
+      : model_(model), catalog_(catalog), question_(question), threads_(threads), work_(model, question.run) {}
 
   void add_rows(const Gpu& gpu, std::span<const Instance> instances) {
     const std::vector<Instance>& rented = rented_[gpu.name] = rentable(gpu, question_, instances);
@@ -120,7 +125,10 @@ class Finder {
   }
 
   void plan_rows() {
-    plan(alike(fit_.rows, [](const FitRow&) { return true; }), fit_.rows);
+    constexpr std::int64_t kLeastPlans = 2;  // a sample, and more of them
+    const auto groups = alike(fit_.rows, [](const FitRow&) { return true; });
+    if (!work_.has_left(kLeastPlans * static_cast<std::int64_t>(groups.size()))) throw too_much();
+    plan(groups, fit_.rows);
     std::erase_if(fit_.rows, [](const FitRow& row) { return row.strategy.gpus == 0; });
     if (question_.kinds.empty()) plan_as_fsdp();
   }
@@ -129,7 +137,7 @@ class Finder {
     if (!pace) return;
     run_on_workers(fit_.rows.size(), threads_, [&](std::size_t i) {
       FitRow& row = fit_.rows[i];
-      if (!row.fits) return;
+      if (!row.fits || !work_.take()) return;
       if (row.strategy.gpus == 1 || !row.instance) return time_row(row, pace);
       // As many GPUs in other instances may cost less a sample, though their link is slower.
       FitRow cheapest = row;
@@ -146,9 +154,19 @@ class Finder {
     });
   }
 
+  // What was not planned for want of it looks as if it did not fit.
+  void refuse_exceeded_work() const {
+    if (work_.exceeded()) throw too_much();
+  }
+
   Fit& fit() { return fit_; }
 
  private:
+  Error too_much() const {
+    return too_much_work(model_, "each GPU and batch that is tried is a plan of all of them")
+        .help("--on names fewer GPUs; gpuplan plan plans one batch");
+  }
+
   static void rent(FitRow& row, const Offer& offer) {
     row.instance = offer.instance;
     row.instances = offer.count;
@@ -196,10 +214,10 @@ class Finder {
     return row;
   }
 
-  void plan(const std::vector<std::vector<std::size_t>>& groups, std::vector<FitRow>& rows) const {
+  void plan(const std::vector<std::vector<std::size_t>>& groups, std::vector<FitRow>& rows) {
     run_on_workers(groups.size(), threads_, [&](std::size_t g) {
       const FitRow& first = rows[groups[g].front()];
-      Reservations reservations(model_, catalog_, question_.run, first.strategy, first.gpu);
+      Reservations reservations(model_, catalog_, question_.run, first.strategy, first.gpu, work_);
       try {
         for (const std::size_t i : groups[g]) fill_row(rows[i], question_, reservations);
       } catch (const Error&) {
@@ -226,6 +244,7 @@ class Finder {
   Catalog catalog_;
   const FitQuestion& question_;
   std::size_t threads_;
+  WorkBudget work_;
   std::map<std::string, std::vector<Instance>> rented_;  // what is rented of each GPU, by its name
   Fit fit_;
 };
@@ -248,7 +267,9 @@ Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, s
   refuse_unshared(question, finder);
   for (const Gpu& gpu : gpus) finder.add_rows(gpu, instances);
   finder.plan_rows();
+  finder.refuse_exceeded_work();
   finder.time_rows(pace);
+  finder.refuse_exceeded_work();
   choose(finder.fit(), question);
   return std::move(finder.fit());
 }

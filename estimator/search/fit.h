@@ -75,7 +75,8 @@ struct Fit {
 };
 
 /// Plans each row on `threads` threads. `instances`: what is rented. Throws Error where the run is refused whatever the
-/// batch and the GPU, or its batch is not shared in equal parts by any of FitQuestion::gpus.
+/// batch and the GPU, its batch is not shared in equal parts by any of FitQuestion::gpus, or the model is too large to
+/// be planned so often (work.h).
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
              std::span<const Instance> instances, std::size_t threads, const PaceOfStep& pace = {});
 

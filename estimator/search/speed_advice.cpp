@@ -10,6 +10,7 @@
 #include "estimator/plan.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/aligned_sizes.h"
+#include "estimator/spec/work.h"
 #include "estimator/time/step_time.h"
 
 namespace gpuplan {
@@ -160,6 +161,7 @@ class Adviser {
 
 std::vector<Advice> speed_advice(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                  HostCopy copy, const StepTime& now, const TimeModel& constants) {
+  if (!may_search(model, run)) return {};
   return Adviser(model, catalog, run, gpu, copy, now, constants).advice();
 }
 

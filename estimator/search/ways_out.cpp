@@ -11,6 +11,7 @@
 #include "estimator/report/writers.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/search/gpus_needed.h"
+#include "estimator/spec/work.h"
 
 namespace gpuplan {
 namespace {
@@ -127,7 +128,7 @@ void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<WayOut>
 std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
                              std::span<const Gpu> others, const Strategy& strategy) {
   const Verdict v = verdict(report);
-  if (!v.known || v.fits) return {};
+  if (!v.known || v.fits || !may_search(model, report.run)) return {};
   RunConfig whole = report.run;
   whole.batch *= strategy.gpus;
   const Case c{model, catalog, whole, gpu, strategy};

@@ -27,7 +27,8 @@ struct WayOut {
 /// What is tried: the largest batch that fits and the largest that runs, micro-batches, half types, checkpointing of
 /// blocks, leaner optimizers, weights of 8 bits, more GPUs under DDP and FSDP2, and of `others` the smallest GPU that
 /// it fits as it is. Those that fit `gpu`; when none does, the change that comes closest. `report`: of the step on
-/// `gpu`, whose memory is known; of several GPUs that share it as `strategy` says, of one of them.
+/// `gpu`, whose memory is known; of several GPUs that share it as `strategy` says, of one of them. Nothing
+/// where the model is too large to search (work.h).
 std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
                              std::span<const Gpu> others = {}, const Strategy& strategy = {});
 

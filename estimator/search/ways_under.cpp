@@ -6,6 +6,7 @@
 #include "estimator/error.h"
 #include "estimator/plan.h"
 #include "estimator/search/changed_runs.h"
+#include "estimator/spec/work.h"
 
 namespace gpuplan {
 namespace {
@@ -80,6 +81,7 @@ class Search {
 
 std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
                                  const Ceiling& ceiling) {
+  if (!may_search(model, run)) return {};
   return Search(model, catalog, run, gpu, ceiling).ways();
 }
 
