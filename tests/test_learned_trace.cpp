@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 
+#include "estimator/report/trace_report.h"
 #include "estimator/trace/align_runs.h"
 #include "estimator/trace/learned_text.h"
 #include "estimator/trace/plan_trace.h"
@@ -281,6 +282,57 @@ TEST_CASE("a trace's file is refused with its line where it is not one") {
   for (const auto& [text, message] : wrong) CHECK(refusal(head + text) == message);
   CHECK(refusal("layers:\n") == "t.trace: a trace begins with \"gpuplan-trace: 1\" at 0");
   CHECK(refusal("gpuplan-trace: 1\n= 0 build\n") == "this trace has no line \"run: ...\" before its events at 2");
+}
+
+TEST_CASE("a trace whose texts look like its signs is read as it was written") {
+  const std::string one =
+      "gpuplan-trace: 1\ncommand:  c\ngpu:  9.0 \ntorch: \ncontext: 5\n"
+      "run: b=4 requested=1 allocated=2 reserved=3\noutside: 0\n= 1 f\n+ a 4 stream=0 stream=1\n- a\nend 2\n";
+  const LearnedTrace trace = read_back(one);
+  CHECK(trace.tensors[0].stream == 0);
+  CHECK(trace.words[trace.tensors[0].place] == "stream=1");
+  const LearnedTrace again = read_back(write_learned_trace(trace));
+  CHECK(again.tensors[0].stream == 0);
+  CHECK(again.words[again.tensors[0].place] == "stream=1");
+  CHECK(again.command == " c");
+}
+
+TEST_CASE("control characters are in no trace, whatever a script was called") {
+  const std::string head =
+      "gpuplan-trace: 1\ncommand: c\ngpu: h200 9.0 NVIDIA H200\ntorch: 2.15.0\ncontext: 5\n"
+      "run: batch=4 requested=1 allocated=2 reserved=3\noutside: 0\n";
+  const std::string words = "this trace has a control character, or bytes that are no UTF-8 text at 9";
+  for (const char* text : {"\x1b[31m", "\r\r", "\t", "\xc2\x9b", "\xff", "\xe2\x80\xae"})
+    CHECK(refusal(head + "= 0 build\n+ a.1 4 x" + text + "\n- a.1\nend 2\n") == words);
+  CHECK(refusal(head + "= 0 build\r\n+ a.1 4 x\r\n- a.1\r\nend 2\r\n") == "read");
+  // A sign in a variable's name would be one of a size.
+  for (const char* name : {"b^2", "b*c", "2", ")", "b,c"})
+    CHECK(refusal("gpuplan-trace: 1\nrun: " + std::string(name) + "=4 requested=1 allocated=2 reserved=3\n") ==
+          "this trace expects variables with names of letters at 2");
+  // What is recorded may have any: it is cleaned, and then read.
+  LearnedTrace trace = learned({run_of(4, "m\t1\tfor\rward\na\t8\t0\ta b\x1b\tm\x1b.py:1 f\n"),
+                                run_of(8, "m\t1\tfor\rward\na\t8\t0\ta b\x1b\tm\x1b.py:1 f\n")});
+  trace.command = "python -c 1\n2";
+  trace.alloc_conf = "a\tb";
+  const LearnedTrace again = read_back(write_learned_trace(trace));
+  CHECK(again.command == "python -c 1 2");
+  CHECK(again.alloc_conf == "a b");
+  CHECK(again.sections.back().phase == "for ward");
+  CHECK(again.words[again.tensors[0].name] == "a_b_");
+  CHECK(again.words[again.tensors[0].place] == "m .py:1 f");
+}
+
+TEST_CASE("a phase of a trace is no markup in the table of a comment") {
+  const std::string text =
+      "gpuplan-trace: 1\ncommand: c\ngpu: h200 9.0 NVIDIA H200\ntorch: 2.15.0\ncontext: 5\n"
+      "run: batch=4 requested=1 allocated=2 reserved=3\noutside: 0\n= 1 <img src=x>|@org\n+ a.1 4 x\n- a.1\nend 2\n";
+  const LearnedTrace trace = read_back(text);
+  TraceReport report;
+  report.trace = &trace;
+  report.plan = plan_trace(trace, std::vector<std::int64_t>{4}, {});
+  const std::string md = trace_report_md(report), table = md.substr(md.rfind("```"));
+  CHECK(table.find("<img") == std::string::npos);
+  CHECK(table.find("&lt;img src=x&gt;\\|@\xe2\x80\x8borg") != std::string::npos);
 }
 
 TEST_CASE("a device without the memory: the run fails where PyTorch would") {

@@ -21,15 +21,11 @@ Error bad_vary(const std::string& text, const std::string& why) {
   return Error("--vary " + text + ": " + why, ErrorKind::usage).help("for example: --vary batch=4,8,12");
 }
 
-bool is_name(const std::string& name) {
-  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && std::ranges::all_of(name, is_word);
-}
-
 TraceVariable variable_of(const std::string& text) {
   const std::size_t equals = text.find('=');
   TraceVariable variable{.name = text.substr(0, equals), .values = {}};
-  if (equals == std::string::npos || !is_name(variable.name)) throw bad_vary(text, "expects NAME=VALUE,VALUE,VALUE");
+  if (equals == std::string::npos || !is_variable_name(variable.name))
+    throw bad_vary(text, "expects NAME=VALUE,VALUE,VALUE");
   if (const std::string& name = variable.name; name == "requested" || name == "allocated" || name == "reserved")
     throw bad_vary(text, "a trace's runs have a figure of that name");
   for (std::size_t at = equals; at != std::string::npos;) {
@@ -121,7 +117,6 @@ std::string alloc_conf() {
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  std::ranges::replace(text, '\n', ' ');
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include <functional>
 
+#include "estimator/excerpt.h"
+#include "estimator/report/escape.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/trace_report.h"
 
@@ -33,8 +35,8 @@ std::string moment_text(const TraceMoment& at) {
 
 std::string Screen::headline() const {
   const LearnedTrace& trace = *report_.trace;
-  std::string out =
-      paint("1", report_.file) + dot() + "learned" + dot() + values_text(trace.variables, report_.plan.values);
+  std::string out = paint("1", printable_text(report_.file)) + dot() + "learned" + dot() +
+                    values_text(trace.variables, report_.plan.values);
   out += dot() + (report_.gpu ? report_.gpu->title : "no GPU named") + dot() + "PyTorch " + trace.torch;
   return out + "\n  " + trace.command + "\n";
 }
@@ -75,18 +77,19 @@ std::string Screen::verdict() const {
   return "\n" + table.text();
 }
 
-TextTable phase_table(const TracePlan& plan, const std::function<std::string(std::int64_t)>& bytes) {
+TextTable phase_table(const TracePlan& plan, const std::function<std::string(const std::string&)>& name,
+                      const std::function<std::string(std::int64_t)>& bytes) {
   TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight, kRight});
   table.row({"step", "phase", "live requested", "allocated", "reserved", "peak requested", "allocated", "reserved"});
   for (const TraceRow& row : plan.rows)
-    table.row({row.step > 0 ? std::to_string(row.step) : "", row.phase, bytes(row.live.requested_bytes),
+    table.row({row.step > 0 ? std::to_string(row.step) : "", name(row.phase), bytes(row.live.requested_bytes),
                bytes(row.live.allocated_bytes), bytes(row.live.reserved_bytes), bytes(row.peak.requested_bytes),
                bytes(row.peak.allocated_bytes), bytes(row.peak.reserved_bytes)});
   return table;
 }
 
 std::string Screen::phases() const {
-  return "\n" + phase_table(report_.plan, [this](std::int64_t n) { return bytes(n); }).text();
+  return "\n" + phase_table(report_.plan, printable_text, [this](std::int64_t n) { return bytes(n); }).text();
 }
 
 std::string Screen::facts() const {
@@ -134,7 +137,7 @@ std::string trace_report_md(const TraceReport& report) {
   TextStyle plain;
   plain.brief = true;
   return "```\n" + trace_report_text(report, plain) + "```\n\n" +
-         phase_table(report.plan, [](std::int64_t n) { return format_bytes(n); }).markdown();
+         phase_table(report.plan, markdown_text, [](std::int64_t n) { return format_bytes(n); }).markdown();
 }
 
 }  // namespace gpuplan

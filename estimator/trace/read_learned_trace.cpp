@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "estimator/excerpt.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {
@@ -36,6 +37,8 @@ class Reader {
       std::string_view line = take_until(rest, '\n');
       if (line.ends_with('\r')) line.remove_suffix(1);
       lines_.push_back(line);
+      at_ = lines_.size() - 1;
+      if (printable_text(line) != line) fail("has a control character, or bytes that are no UTF-8 text");
     }
   }
 
@@ -149,7 +152,8 @@ void Reader::run(std::string_view rest) {
   for (std::size_t v = 0; v < variables; ++v) {
     const auto& [name, value] = fields[v];
     if (value < 1 || value > kMostOfAVariable) fail("expects values from 1 to 1,000,000,000");
-    if (trace_.variables[v].name != name || name.empty()) fail("expects every run to have the same variables");
+    if (!is_variable_name(name)) fail("expects variables with names of letters");
+    if (trace_.variables[v].name != name) fail("expects every run to have the same variables");
     std::vector<std::int64_t>& known = trace_.variables[v].values;
     const auto place = std::ranges::lower_bound(known, value);
     if (place == known.end() || *place != value) known.insert(place, value);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "estimator/error.h"
+#include "estimator/excerpt.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {
@@ -56,6 +57,13 @@ class Reader {
     return value;
   }
 
+  // A name of a script's, as one word of a line.
+  static std::string word(std::string_view name) {
+    std::string text = printable_text(name);
+    std::ranges::replace(text, ' ', '_');
+    return text;
+  }
+
   void push(RecordedEvent event) {
     if (++events_ > kMaxRecordedEvents) fail("is one event too many: 4,000,000 are read");
     run_.sections.back().events.push_back(std::move(event));
@@ -66,8 +74,8 @@ class Reader {
           .tensor = static_cast<std::uint32_t>(alive_.size()),
           .bytes = integer(fields[1]),
           .stream = static_cast<std::int32_t>(integer(fields[2], 1 << 20)),
-          .name = std::string(fields[3]),
-          .place = std::string(fields[4])});
+          .name = word(fields[3]),
+          .place = printable_text(fields[4])});
     alive_.push_back(true);
   }
 
@@ -80,7 +88,7 @@ class Reader {
 
   void enter(int step, std::string_view phase) {
     if (phase.empty()) fail("names no phase");
-    run_.sections.push_back({step, std::string(phase), {}});
+    run_.sections.push_back({step, printable_text(phase), {}});
   }
 
   void end(const std::array<std::string_view, 5>& fields) {

@@ -20,6 +20,9 @@ struct TraceVariable {
 constexpr std::size_t kMaxTraceVariables = 2;
 constexpr std::size_t kMaxDegree = 2;
 
+/// Letters and underscores: what else a name could have is a sign in the text of a function.
+bool is_variable_name(std::string_view name);
+
 /// The highest power that a size has of it.
 std::size_t degree_of(const TraceVariable& variable);
 

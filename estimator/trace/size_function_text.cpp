@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include "estimator/trace/size_function.h"
@@ -77,6 +78,11 @@ bool terms(Cursor& cursor, std::span<const TraceVariable> variables, SizeFunctio
 }
 
 }  // namespace
+
+bool is_variable_name(std::string_view name) {
+  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && std::ranges::all_of(name, is_word);
+}
 
 std::string text_of(const SizeFunction& function, std::span<const TraceVariable> variables) {
   std::string text;

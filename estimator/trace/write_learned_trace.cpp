@@ -1,6 +1,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "estimator/excerpt.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {
@@ -50,13 +51,14 @@ class Names {
   std::unordered_map<std::uint32_t, int> number_of_;
 };
 
+// The reader takes printable lines only.
 std::string header(const LearnedTrace& trace) {
   std::string text = std::string(kTraceFirstLine) + "\n" + kExplained;
-  text += "command: " + trace.command + "\n";
+  text += "command: " + printable_text(trace.command) + "\n";
   text += "gpu: " + trace.gpu + " " + std::to_string(trace.capability_major) + "." +
-          std::to_string(trace.capability_minor) + " " + trace.gpu_title + "\n";
-  text += "torch: " + trace.torch + "\n";
-  if (!trace.alloc_conf.empty()) text += "alloc_conf: " + trace.alloc_conf + "\n";
+          std::to_string(trace.capability_minor) + " " + printable_text(trace.gpu_title) + "\n";
+  text += "torch: " + printable_text(trace.torch) + "\n";
+  if (!trace.alloc_conf.empty()) text += "alloc_conf: " + printable_text(trace.alloc_conf) + "\n";
   text += "context: " + std::to_string(trace.context_bytes) + "\n";
   for (std::size_t r = 0; r < trace.runs.size(); ++r)
     text += "run: " + values_text(trace.variables, trace.runs[r]) +
@@ -70,8 +72,10 @@ std::string allocation(const LearnedTrace& trace, const LearnedEvent& event, Nam
   const LearnedTensor& tensor = trace.tensors[event.tensor];
   std::string line = "+" + runs_text(event.runs, trace) + " " + names.born(event) + " " +
                      text_of(trace.sizes[tensor.size], trace.variables);
-  if (tensor.stream != 0) line += " stream=" + std::to_string(tensor.stream);
-  if (const std::string& place = trace.words[tensor.place]; !place.empty()) line += " " + place;
+  const std::string& place = trace.words[tensor.place];
+  constexpr const char* kStream = "stream=";
+  if (tensor.stream != 0 || place.starts_with(kStream)) line += " " + (kStream + std::to_string(tensor.stream));
+  if (!place.empty()) line += " " + place;
   return line + "\n";
 }
 
