@@ -130,6 +130,8 @@ TEST_CASE("repeats are bounded, nested ones together") {
   const std::string block = "blocks:\n  B: {layers: [Op()]}\n  C: {layers: [{block: B, repeat: 1000}]}\n";
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 1000000000}\n", block)), "more than 250000 layers"));
   CHECK(contains(error_of(with_layers("  - {block: C, repeat: 100000}\n", block)), "more than 250000 layers"));
+  const std::string largest = "  - Op()\n  - {block: B, repeat: 9223372036854775807}\n";  // 2^63 - 1
+  CHECK(contains(error_of(with_layers(largest, block)), "more than 250000 layers"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 0}\n", block)), "repeat is 0"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: -1}\n", block)), "repeat is -1"));
   CHECK(contains(error_of(with_layers("  - {block: B, repeat: 2.5}\n", block)), "repeat is an integer, not 2.5"));

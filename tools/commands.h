@@ -43,5 +43,6 @@ int run_command_line(std::vector<std::string> arguments);
 /// 2 wrong command line, 3 wrong input, 4 environment.
 class Error;
 int exit_code_of(const Error& error);
+constexpr int kInternalErrorCode = 70;  // EX_SOFTWARE of sysexits.h
 
 }  // namespace gpuplan

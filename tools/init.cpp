@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "estimator/amount.h"
+#include "estimator/spec/read.h"
 #include "tools/check/settings.h"
 #include "tools/check/starter.h"
 #include "tools/commands.h"
@@ -108,6 +109,7 @@ std::string spec_text(const std::string& model, const std::string& file) {
   std::vector<Variable> set;
   const std::shared_ptr<const Source> source = open_model(model, set);
   if (model.starts_with("zoo:")) return with_directions(template_text(model).text(), file);
+  (void)read_model(source, {.set = {}, .open = open_extended});           // what is no model is not written as one
   if (source->name != model) return with_directions(source->text, file);  // an import
   refuse_extending(model, file, *source);
   return source->text;

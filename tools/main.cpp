@@ -3,32 +3,45 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "estimator/error.h"
 #include "tools/commands.h"
 #include "tools/output_options.h"
+#include "tools/stack.h"
+#include "tools/version.h"
 
-int main(int argc, char** argv) {
-  constexpr int kInternalError = 70;  // EX_SOFTWARE of sysexits.h
+namespace gpuplan {
+namespace {
+
+int run(std::vector<std::string> arguments) {
   constexpr int kEnvironment = 4;
-  // A reader that is gone is then an error of the write: what runs here is ended in order.
-  std::signal(SIGPIPE, SIG_IGN);
   try {
-    const int code = gpuplan::run_command_line({argv + 1, argv + argc});
-    gpuplan::write_stdout("");  // reports what was buffered and could not be written
+    const int code = run_command_line(std::move(arguments));
+    write_stdout("");  // reports what was buffered and could not be written
     return code;
-  } catch (const gpuplan::Error& error) {
-    gpuplan::write_stderr(error.render());
-    return gpuplan::exit_code_of(error);
-  } catch (const gpuplan::BrokenPipe&) {
+  } catch (const Error& error) {
+    write_stderr(error.render());
+    return exit_code_of(error);
+  } catch (const BrokenPipe&) {
     std::signal(SIGPIPE, SIG_DFL);  // `gpuplan gpus | head -1`: as other programs end there, without a word
     return std::raise(SIGPIPE);
   } catch (const std::bad_alloc&) {
-    gpuplan::write_stderr("error: out of memory\n");
+    write_stderr("error: out of memory\n");
     return kEnvironment;
   } catch (const std::exception& error) {
-    gpuplan::write_stderr("error: internal error in " + gpuplan::version_line() + "  " + error.what() +
-                          "\n  help: please report it, with the command and the model\n");
-    return kInternalError;
+    write_stderr(internal_error(error).render());
+    return kInternalErrorCode;
   }
+}
+
+}  // namespace
+}  // namespace gpuplan
+
+int main(int argc, char** argv) {
+  // A reader that is gone is then an error of the write: what runs here is ended in order.
+  std::signal(SIGPIPE, SIG_IGN);
+  return gpuplan::on_large_stack([&] { return gpuplan::run({argv + 1, argv + argc}); });
 }

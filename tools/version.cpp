@@ -47,6 +47,11 @@ std::string details() {
 
 }  // namespace
 
+Error internal_error(const std::exception& bug) {
+  return Error("internal error in gpuplan " + std::string(kVersion) + ": " + bug.what())
+      .help("please report it, with the command and the model");
+}
+
 std::string version_line() { return "gpuplan " + std::string(kVersion) + "\n"; }
 
 void add_version_command(CLI::App& app, int& exit_code) {

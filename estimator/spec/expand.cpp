@@ -88,6 +88,7 @@ class Expander {
   };
 
   void charge(std::int64_t entries, std::int64_t bytes, const SourceMark& mark) {
+    refuse_too_large(entries, bytes, mark);  // a count may be any number, and the sum has to fit
     entries_ += entries;
     bytes_ += bytes;
     refuse_too_large(entries_, bytes_, mark);

@@ -240,6 +240,8 @@ expect 0 'Params   354,823,168' "$work/medium.yaml" --batch 1
 expect 3 'the zoo has no model' init zoo:gpt3
 expect 0 'gpuplan FILE.yaml --batch 8. plans it; --set' init tests/huggingface/gpt2.json
 expect 2 'is there already, with another text' init zoo:mlp -o "$work/starter.yaml"
+echo 'not a model' | "$gpuplan" init - >"$work/out" 2>&1
+[ $? -eq 3 ] && grep -q 'a model spec is a map' "$work/out" || fail "init - of no model: $(cat "$work/out")"
 "$gpuplan" init zoo:mlp -o "$work/starter.yaml" --force || fail 'init with --force'
 expect 3 'extends another file, which is found from its own folder only' init configs/huggingface/bert_masked_lm.yaml \
   -o "$work/bert.yaml"
@@ -580,4 +582,37 @@ LC_ALL=C "$gpuplan" $model -b 2 2>/dev/null | LC_ALL=C grep '[^ -~]' >/dev/null 
 "$gpuplan" completion bash >"$work/completion" && bash -n "$work/completion" || fail "the bash completion has an error"
 words=$(bash -c "source $work/completion; COMP_WORDS=(gpuplan zoo:mlp --loop ''); COMP_CWORD=3; _gpuplan; echo \"\${COMPREPLY[*]}\"")
 [ "$words" = "plain function loss_only" ] || fail "completion of --loop: '$words'"
+
+# What nests as deep as it may, on a stack of 256 KiB: an answer or an error, never a crash.
+python3 - "$work" <<'END'
+import sys
+def write(name, text):
+    open(f"{sys.argv[1]}/deep_{name}", "w").write(text)
+head = "gpuplan: 1\ninput: {shape: [8]}\n"
+write("parentheses.yaml", f"{head}layers:\n  - Linear(_, ${{{'(' * 63}8{')' * 63}}})\n")
+write("extrema.yaml", f"{head}layers:\n  - Linear(_, ${{{'min(' * 63}8{')' * 63}}})\n")
+write("tuples.yaml", f"{head}layers:\n  - View({'(' * 64}8{',)' * 64})\n")
+write("brackets.yaml", "a: " + "[" * 255 + "]" * 255 + "\n")
+write("dashes.yaml", "a:\n" + "- " * 254 + "a\n")
+blocks = "".join(f"  B{i}:\n    layers:\n      - b: {{block: B{i + 1}}}\n" for i in range(45))
+write("blocks.yaml", f"{head}blocks:\n{blocks}  B45:\n    layers:\n      - Linear(_, 8)\nlayers:\n  - b: {{block: B0}}\n")
+def residual(depth, indent):
+    space = " " * indent
+    if depth == 0:
+        return space + "- Linear(_, 8)\n"
+    return f"{space}- residual:\n{space}    body:\n{residual(depth - 1, indent + 6)}"
+write("residuals.yaml", f"{head}layers:\n{residual(46, 2)}")
+write("lists.json", '{"model_type": "gpt2", "x": ' + "[" * 62 + "]" * 62 + "}")
+write("too_deep.json", '{"model_type": "gpt2", "x": ' + "[" * 100000 + "]" * 100000 + "}")
+END
+for file in "$work"/deep_*; do
+  (ulimit -s 256 && "$gpuplan" "$file" -q >"$work/out" 2>"$work/err")
+  code=$?
+  [ $code -eq 0 ] || [ $code -eq 3 ] || fail "$(basename "$file") on a small stack: exit $code"
+done
+(ulimit -s 64 && "$gpuplan" "$work/deep_parentheses.yaml" -q >"$work/out" 2>&1) || fail "64 KiB: $(cat "$work/out")"
+(ulimit -s 64 && "$gpuplan" fit "$work/deep_residuals.yaml" --on t4,l4 >"$work/out" 2>&1) || fail "threads: $(cat "$work/out")"
+# A bug would be exit 70; a count may be any number.
+expect 3 'more than 250000 layers' zoo:gpt2 --set layers=9223372036854775807
+
 exit $status

@@ -251,7 +251,9 @@ SpecText whisper_spec(const Config& config) {
     spec.replace(std::string(name) + ": Dropout(0.0)", std::string(name) + ": Dropout(" + dropout + ")");
   spec.replace("dropped, op: Dropout(0.0)", "dropped, op: Dropout(" + dropout + ")");
   const std::string weights = config.share("attention_dropout", "0.0");
-  if (weights != "0.0") spec.replace("scaled=False, ", "dropout=" + weights + ", scaled=False, ");
+  if (weights != "0.0")
+    spec.replace("HuggingFaceAttention(causal=$causal)",
+                 "HuggingFaceAttention(dropout=" + weights + ", causal=$causal)");
   const std::string activation = activation_call(config, "activation_function", "gelu");
   if (activation != "GELU()") spec.replace("activation_fn: GELU()", "activation_fn: " + activation);
   if (head == Head::none) set_bare_stacks("model.", spec);
