@@ -68,7 +68,8 @@ std::optional<Baseline> baseline_of(const CheckOptions& options, const Subject& 
   if (!subject.repository)
     throw Error("--base " + options.base + ": this is no git repository", ErrorKind::environment)
         .help("a file of gpuplan check -o base.json may be the base too");
-  return git_baseline(*subject.repository, subject.file, subject.budget, options.base, environment);
+  return git_baseline(*subject.repository, subject.file, subject.budget, options.base, environment,
+                      options.allow_broken_base);
 }
 
 // Findings belong on the files that a commit has, not on links to them.
@@ -123,7 +124,7 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
 int update(const CheckReport& report, const Subject& subject) {
   const FileUpdate update = update_file(report, subject.folder, *subject.budget.source);
   write_stdout(update.text);
-  if (report.worst() == State::error) return 3;
+  if (report.worst() == State::error) return exit_code_of(report, FailOn::error);
   return update.left > 0 ? 1 : 0;
 }
 
@@ -185,6 +186,8 @@ int run_check(CheckOptions options) {
     throw Error("--update prints the edit only: leave out --format, -o, --fail-on and --exit-zero", ErrorKind::usage);
   if (options.quiet_if_unchanged && options.base.empty())
     throw Error("--quiet-if-unchanged is about a base: give --base too", ErrorKind::usage).help("--base auto");
+  if (options.allow_broken_base && options.base.empty())
+    throw Error("--allow-broken-base is about a base: give --base too", ErrorKind::usage).help("--base auto");
   if (options.base.ends_with(".json")) options.base = fs::absolute(options.base).string();
   if (options.no_base && !options.base.empty())
     throw Error("--base and --no-base contradict each other", ErrorKind::usage);
@@ -246,6 +249,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   command->add_option("--base,--baseline", options->base, "What growth is measured against (nothing)")
       ->type_name("auto|REF|FILE.json");
   command->add_flag("--no-base", options->no_base, "Absolute limits only, as without --base");
+  command->add_flag("--allow-broken-base", options->allow_broken_base,
+                    "Measures no growth against what the base has and cannot be read, rather than fail");
   command->add_option("--config", options->config, "The budget file (gpuplan.yaml, here or in a folder above)")
       ->type_name("FILE");
   command->add_flag("--update", options->update, "Raises the limits that are broken, and shows the edit");

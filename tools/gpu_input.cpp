@@ -22,11 +22,13 @@ Gpu ceiling(const std::string& text, std::int64_t bytes) {
   return gpu;
 }
 
-bool looks_like_file(const std::string& text) { return text.find('/') != std::string::npos || text.ends_with(".yaml"); }
-
 bool only_digits(const std::string& text) { return text.find_first_not_of("0123456789.") == std::string::npos; }
 
 }  // namespace
+
+bool is_gpu_file(const std::string& text) {
+  return !size_in_bytes(text) && (text.find('/') != std::string::npos || text.ends_with(".yaml"));
+}
 
 std::vector<Gpu> gpu_table() {
   std::vector<Gpu> gpus;
@@ -61,7 +63,7 @@ std::optional<Gpu> load_gpu(const RunOptions& options) {
   const std::string& text = options.gpu;
   if (text.empty()) return std::nullopt;
   if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return ceiling(text, *bytes);
-  if (looks_like_file(text)) return read_gpu(*read_file_source(text));
+  if (is_gpu_file(text)) return read_gpu(*read_file_source(text));
   if (std::optional<Gpu> gpu = gpu_called(text)) return gpu;
   if (only_digits(text))
     throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);

@@ -32,17 +32,6 @@ Error no_such_file(const std::string& path, const Error& reason) {
   return error;
 }
 
-// What a folder is read by: Hugging Face's configuration, or what exporters call their file.
-std::string file_of(const std::string& model) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(model, ignored)) return model;
-  for (const char* name : {"config.json", "model.onnx", "saved_model.pb"})
-    if (const std::filesystem::path file = std::filesystem::path(model) / name; exists(file.string()))
-      return file.string();
-  throw Error(model + " is a directory without a model")
-      .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
-}
-
 // A spec, and of which type the file that it is imported of says its weights are.
 struct Opened {
   std::shared_ptr<const Source> source;
@@ -81,7 +70,7 @@ Opened open_named(const std::string& model, std::vector<Variable>& set) {
       throw Error("cannot read " + model + ": no such file").help("did you mean " + near + "?");
   }
   try {
-    return open_file(file_of(model), set);
+    return open_file(model_file(model), set);
   } catch (const Error& reason) {
     if (exists(model)) throw;
     throw no_such_file(model, reason);
@@ -89,6 +78,17 @@ Opened open_named(const std::string& model, std::vector<Variable>& set) {
 }
 
 }  // namespace
+
+// What a folder is read by: Hugging Face's configuration, or what exporters call their file.
+std::string model_file(const std::string& model) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(model, ignored)) return model;
+  for (const char* name : {"config.json", "model.onnx", "saved_model.pb"})
+    if (const std::filesystem::path file = std::filesystem::path(model) / name; exists(file.string()))
+      return file.string();
+  throw Error(model + " is a directory without a model")
+      .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
+}
 
 std::vector<Variable> variables_of(const RunOptions& options) {
   std::vector<Variable> list;

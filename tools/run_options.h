@@ -42,8 +42,13 @@ const std::vector<LaterFlag>& later_flags();
 RunConfig run_config(const RunOptions& options);
 /// The model, read from a file, from standard input ("-") or from the zoo ("zoo:resnet50"), with --set applied.
 Model load_model(const RunOptions& options);
+/// The file that is read of a model's path: of a folder the one that says what is in it. Throws Error where it has
+/// none.
+std::string model_file(const std::string& model);
 /// The device of --gpu: a name, a file, or a size as a ceiling; nothing when none is named.
 std::optional<Gpu> load_gpu(const RunOptions& options);
+/// Whether --gpu means a file.
+bool is_gpu_file(const std::string& text);
 
 /// The embedded GPU table, and its names.
 std::vector<Gpu> gpu_table();

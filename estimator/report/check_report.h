@@ -50,6 +50,7 @@ struct CheckResult {
   std::string error;         // why it could not be planned, in one line
   std::string error_report;  // the same with its place, as printed
   CauseLine error_at;        // its place; without a file where it has none
+  bool crashed = false;      // the error is a bug of gpuplan, not one of the model
   std::string price;         // what a cost is made of, with its date
 };
 

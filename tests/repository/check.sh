@@ -184,8 +184,39 @@ git reset -q --hard && rm -rf sub
 # A base that cannot be read is said, and nothing grows against it.
 echo 'layers: [' >configs/mlp.yaml && commit broken
 git checkout -q HEAD~1 configs/mlp.yaml
-expect 0 '✔  mlp .*the base cannot be planned: [0-9a-f]+:configs/mlp.yaml:' --base HEAD
+expect 3 'the base cannot be planned: [0-9a-f]+:configs/mlp.yaml:' --base HEAD
+grep -q 'help: --allow-broken-base' "$work/out" || fail "no way past a broken base: $(cat "$work/out")"
+expect 0 '✔  mlp .*the base cannot be planned: [0-9a-f]+:configs/mlp.yaml:' --base HEAD --allow-broken-base
 git reset -q --hard HEAD~1
+echo 'checks: [' >>gpuplan.yaml && commit broken
+git checkout -q HEAD~1 gpuplan.yaml
+expect 3 "the base's gpuplan.yaml cannot be read: [0-9a-f]+:gpuplan.yaml:" --base HEAD
+expect 0 '2 ok' --base HEAD --allow-broken-base
+grep -q "cannot be read .*nothing is measured against it" "$work/err" || fail "a broken base is not told"
+expect 2 'is about a base' --allow-broken-base
+git reset -q --hard HEAD~1
+
+# Objects that are damaged are not taken for commits or files that are not there: exit 4 and what git says.
+damage() { # an object of the base, loose
+  local file
+  file=.git/objects/$(git rev-parse "$1" | sed 's|^..|&/|')
+  chmod +w "$file" && echo damaged >"$file"
+}
+sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 1025)/' configs/net.yaml && commit later
+damage HEAD~1:configs/net.yaml
+expect 4 'error: git: .*' --base HEAD~1
+absent 'has not needed yet|no object'
+expect 0 'the base cannot be planned: git:' --base HEAD~1 --allow-broken-base
+git tag damaged HEAD~1 && damage damaged
+expect 4 'git fsck' --base damaged
+absent 'no commit'
+new_repository && git gc -q
+for pack in .git/objects/pack/*.pack; do
+  chmod +w "$pack" && printf '%0400d' 0 | dd of="$pack" bs=1 conv=notrunc 2>/dev/null
+done
+expect 4 'git fsck' --base main
+absent 'no commit'
+new_repository
 
 # The base of a pull request: the first parent of the merge, whatever main has got since.
 git checkout -qb topic && sed -i 's/fc7: Linear(_, 1024)/fc7: Linear(_, 1056)/' configs/net.yaml && commit topic
@@ -323,6 +354,16 @@ sed -i 's|loop1|configs/link.yaml|' gpuplan.yaml
 expect 3 'the model lies outside of'
 sed -i 's|configs/link.yaml|/etc/hostname|' gpuplan.yaml
 expect 3 'a path from gpuplan.yaml'
+# Nothing outside is read or quoted: not by extends:, not for a GPU, not by a link in a folder.
+echo 'a secret: [' >../secret.yaml
+printf 'gpuplan: 1\nextends: ../../secret.yaml\n' >configs/extending.yaml
+mkdir configs/folder && ln -s ../../../secret.yaml configs/folder/config.json
+for check in 'model: configs/extending.yaml, ' 'model: configs/folder, ' \
+  'model: configs/mlp.yaml, gpu: ../secret.yaml, ' "model: configs/mlp.yaml, gpu: $work/secret.yaml, "; do
+  printf 'gpuplan: 1\nchecks:\n  - {%sbatch: 8, budget: {peak: 1 GiB}}\n' "$check" >gpuplan.yaml
+  expect 3 'lies outside of'
+  absent 'a secret'
+done
 printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: no, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
 expect 3 '--batch expects a whole number'
 grep -q 'gpuplan.yaml:3:38' "$work/out" || fail "a wrong flag has no place"

@@ -30,6 +30,7 @@ struct Baseline {
   std::vector<std::string> warnings;
   std::vector<std::string> names;  // of the base's checks
   bool is_head = false;            // it is the commit that is checked: nothing is inherited
+  bool may_be_broken = false;      // what of it cannot be read is a warning, else an error
   /// Called by one thread at a time, which then reads the model too. Throws Error where the base has none to read.
   std::function<BaseCheck(const Check& head)> find;
 };

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "tools/read_source.h"
+#include "tools/run_options.h"
 
 namespace gpuplan {
 namespace {
@@ -41,8 +42,13 @@ std::optional<fs::path> find_budget(const fs::path& start, const std::optional<f
 
 bool lies_within(const fs::path& file, const fs::path& folder) {
   std::error_code error;
-  const fs::path real = fs::canonical(file, error);
+  const fs::path real = fs::weakly_canonical(fs::absolute(file), error);
   return !error && is_within(real, folder);
+}
+
+void refuse_outside(const fs::path& file, const fs::path& folder) {
+  if (!lies_within(file, folder))
+    throw Error("\"" + file.lexically_normal().string() + "\" lies outside of " + folder.string());
 }
 
 void refuse_foreign_model(const Check& check, const fs::path& top) {
@@ -65,7 +71,8 @@ void refuse_foreign_model(const Check& check, const fs::path& top) {
   if (error) throw refusal("cannot read " + check.model + ": " + error.message(), check);
   if (!fs::is_regular_file(real, error) && !fs::is_directory(real, error))
     throw refusal(check.model + " is no regular file", check);
-  if (!is_within(real, top))
+  // A folder is read by a file in it, which may be a link.
+  if (!is_within(real, top) || !lies_within(model_file(check.model), top))
     throw refusal("the model lies outside of " + top.string(), check).label("a path within the repository");
 }
 

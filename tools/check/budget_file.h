@@ -14,8 +14,10 @@ namespace gpuplan {
 std::optional<std::filesystem::path> find_budget(const std::filesystem::path& start,
                                                  const std::optional<std::filesystem::path>& top);
 
-/// Whether a file, links followed, lies in a folder.
+/// Whether a file, links followed, lies in a folder; it need not be there.
 bool lies_within(const std::filesystem::path& file, const std::filesystem::path& folder);
+/// Throws Error where it does not.
+void refuse_outside(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 /// Throws Error, at the check's model, for a path that is absolute, or leaves `top` (the repository, or the folder of
 /// gpuplan.yaml without one) by .. or by symbolic links, that is a loop of those, or that is no file. Paths are

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "estimator/budget/read_budget.h"
+#include "tools/check/broken_base.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
 #include "tools/commit_model.h"
@@ -22,22 +23,16 @@ class CommitChecks {
   CommitChecks(std::filesystem::path repository, const std::string& commit, std::set<std::string> now)
       : files_(std::move(repository), commit), now_(std::move(now)) {}
 
-  // Returns what there is to say where the file is not as it should be. "": checks of the command line, which are what
-  // they are at the base too.
-  std::string read(const std::string& file) {
-    if (file.empty()) return "";
+  // "": checks of the command line, which are what they are at the base too. Throws Error where the file is not as it
+  // should be.
+  void read(const std::string& file) {
+    if (file.empty()) return;
     of_file_ = true;
     const std::optional<git::CommitFiles::File> found = files_.find(git::path_in_repository(files_.repository(), file));
-    if (!found) return "";
+    if (!found) return;
     folder_ = std::filesystem::path(found->path).parent_path();
-    try {
-      budget_ = read_budget(found->source, run_keys());
-    } catch (const Error& error) {
-      return "the base's gpuplan.yaml cannot be read (" + error.file() + ":" + std::to_string(error.line()) + ": " +
-             error.message() + "): nothing is measured against it";
-    }
+    budget_ = read_budget(found->source, run_keys());
     for (const Check& check : budget_.checks) by_name_.emplace(check.name, &check);
-    return "";
   }
 
   std::vector<std::string> names() const {
@@ -124,7 +119,7 @@ class CommitChecks {
 }  // namespace
 
 Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const Budget& now,
-                      const std::string& wanted, const git::Environment& environment) {
+                      const std::string& wanted, const git::Environment& environment, bool may_be_broken) {
   const git::Base base = git::find_base(repository, wanted, environment);
   std::set<std::string> names;
   for (const Check& check : now.checks) names.insert(check.name);
@@ -134,7 +129,14 @@ Baseline git_baseline(const std::filesystem::path& repository, const std::string
   baseline.rule = base.rule;
   baseline.is_head = wanted == "auto" && base.commit == git::head_commit(repository);
   if (baseline.is_head) baseline.rule += ", which is HEAD: nothing is inherited";
-  if (std::string warning = checks->read(file); !warning.empty()) baseline.warnings.push_back(std::move(warning));
+  baseline.may_be_broken = may_be_broken;
+  try {
+    checks->read(file);
+  } catch (const Error& error) {
+    if (!may_be_broken) throw broken_base("the base's gpuplan.yaml cannot be read", error);
+    baseline.warnings.push_back("the base's gpuplan.yaml cannot be read (" + one_line(error) +
+                                "): nothing is measured against it");
+  }
   baseline.names = checks->names();
   baseline.find = [checks](const Check& head) { return checks->find(head); };
   return baseline;

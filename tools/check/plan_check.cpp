@@ -1,6 +1,7 @@
 #include "tools/check/plan_check.h"
 
 #include <algorithm>
+#include <new>
 
 #include "estimator/plan.h"
 #include "estimator/report/run_names.h"
@@ -9,6 +10,7 @@
 #include "estimator/search/ways_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/check/broken_base.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/cause_lines.h"
 #include "tools/check/changes.h"
@@ -18,6 +20,7 @@
 #include "tools/commit_model.h"
 #include "tools/instance_input.h"
 #include "tools/planning.h"
+#include "tools/version.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -48,13 +51,12 @@ bool limits(const Check& check, Figure figure) {
          std::ranges::any_of(check.growth, [&](const Growth& g) { return g.figure == figure; });
 }
 
-// What a model extends has to lie where the model has to.
+// What a model extends has to lie where the model has to. It is not opened elsewhere: an error would quote it.
 decltype(SpecOptions::open) within(const std::filesystem::path& top, decltype(SpecOptions::open) open) {
   return [top, open = std::move(open)](std::string_view name, std::string_view relative_to) {
-    std::shared_ptr<const Source> source = open(name, relative_to);
-    if (!source->name.starts_with("zoo:") && !lies_within(source->name, top))
-      throw Error("\"" + std::string(name) + "\" lies outside of " + top.string());
-    return source;
+    const bool in_zoo = name.starts_with("zoo:") || relative_to.starts_with("zoo:");
+    if (!in_zoo) refuse_outside(std::filesystem::path(relative_to).parent_path() / std::filesystem::path(name), top);
+    return open(name, relative_to);
   };
 }
 
@@ -72,10 +74,13 @@ std::int64_t figure_of(const Assertion& a, const Planning& planning, const Gpu* 
   return *figures[a.figure];
 }
 
-// The words of an Error in one line, with its place.
-std::string one_line(const Error& error) {
-  return error.line() == 0 ? error.message()
-                           : error.file() + ":" + std::to_string(error.line()) + ": " + error.message();
+void set_error(const Error& error, CheckResult& result) {
+  result.state = State::error;
+  result.error = one_line(error);
+  result.error_report = error.render();
+  if (error.line() == 0) return;
+  result.error_at.file = error.file();
+  result.error_at.line = error.line();
 }
 
 }  // namespace
@@ -107,13 +112,12 @@ CheckResult CheckPlanner::run(const Check& check) {
   } catch (const Error& error) {
     // A base that the clone lacks, or a model that Git LFS has not fetched, is no verdict on anything.
     if (error.kind() == ErrorKind::environment) throw;
-    result.state = State::error;
-    result.error = one_line(error);
-    result.error_report = error.render();
-    if (error.line() > 0) {
-      result.error_at.file = error.file();
-      result.error_at.line = error.line();
-    }
+    set_error(error, result);
+  } catch (const std::bad_alloc&) {
+    set_error(Error("out of memory"), result);
+  } catch (const std::exception& bug) {
+    set_error(internal_error(bug), result);
+    result.crashed = true;
   }
   return result;
 }
@@ -218,7 +222,8 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
     result.base_parts = side.report.peak.parts;
     return side;
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::environment) throw;
+    if (!base_->may_be_broken && error.kind() == ErrorKind::environment) throw;
+    if (!base_->may_be_broken) throw broken_base("the base cannot be planned", error).at(check.model_mark);
     result.base_note = "the base cannot be planned: " + one_line(error);
     result.warnings.push_back(check.name + ": " + result.base_note + "; nothing is measured against it");
     return std::nullopt;
@@ -300,6 +305,7 @@ Gpu CheckPlanner::gpu_of(const std::string& text) {
   const std::lock_guard lock(mutex_);
   const auto at = gpus_.find(text);
   if (at != gpus_.end()) return at->second;
+  if (top_ && is_gpu_file(text)) refuse_outside(text, *top_);
   RunOptions options;
   options.gpu = text;
   return gpus_.emplace(text, *load_gpu(options)).first->second;

@@ -24,7 +24,8 @@ class CheckPlanner {
   /// the planner.
   CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today);
 
-  /// What cannot be planned has the state error, and why. Throws Error of the environment only.
+  /// What cannot be planned has the state error, and why; so has what a bug of gpuplan stops. Throws Error of the
+  /// environment only.
   CheckResult run(const Check& check);
 
  private:

@@ -20,7 +20,7 @@ struct CheckOptions {
   LimitOptions limits;
   std::vector<std::string> names;
   std::string base, config, fail_on;
-  bool update = false, exit_zero = false, no_base = false, quiet_if_unchanged = false;
+  bool update = false, exit_zero = false, no_base = false, quiet_if_unchanged = false, allow_broken_base = false;
 };
 
 /// Where the checks come from, and what their paths are relative to.

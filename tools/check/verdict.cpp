@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/commands.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -17,6 +18,7 @@ FailOn read_fail_on(const std::string& word) {
 
 int exit_code_of(const CheckReport& report, FailOn fail_on) {
   const State worst = report.worst();
+  if (std::ranges::any_of(report.results, &CheckResult::crashed)) return kInternalErrorCode;
   if (worst == State::error) return 3;
   const auto has_grown = [](const CheckResult& result) {
     return result.state == State::fail && std::ranges::any_of(result.assertions, [](const Assertion& a) {

@@ -38,6 +38,7 @@ std::vector<std::string> names_of_commits(const fs::path& repository) {
 std::optional<std::string> commit_called(const fs::path& repository, const std::string& name) {
   refuse_impossible(name);
   const Result result = run(repository, {"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
+  if (met_damage(result)) throw failure(result);
   if (result.status != 0 || result.output.empty()) return std::nullopt;
   return result.line();
 }

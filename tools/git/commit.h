@@ -10,6 +10,7 @@
 namespace gpuplan::git {
 
 /// The full id of the commit that `name` means ("main", "v1.2", "HEAD~3", a short id); nothing where there is none.
+/// Throws Error (environment) where git cannot read what it has of it.
 std::optional<std::string> commit_called(const std::filesystem::path& repository, const std::string& name);
 /// The same. Throws Error: usage for what cannot be a name of a commit and for one that is not there, with the nearest
 /// names; environment where the clone is shallow and may lack it.

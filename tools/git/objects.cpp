@@ -96,6 +96,7 @@ void Objects::spool(std::string& start, std::size_t rest, Spool& into) {
 
 std::string Objects::require_object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large) {
   if (std::optional<std::string> text = object(name, limit, large)) return std::move(*text);
+  if (const Result result = run(repository_, {"cat-file", "-t", name}); met_damage(result)) throw failure(result);
   throw Error("git has no object " + name + ": the clone leaves out what it has not needed yet", ErrorKind::environment)
       .help("clone without --filter, or read it once: git cat-file -e " + name);
 }
@@ -109,7 +110,8 @@ const Objects::Tree& Objects::tree(const std::string& name) {
   Tree tree;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t space = text.find(' ', at), zero = text.find('\0', at);
-    if (space > zero || zero == std::string::npos || zero + id_bytes >= text.size()) break;
+    if (space > zero || zero == std::string::npos || zero + id_bytes >= text.size())
+      throw Error("git has a damaged tree " + name, ErrorKind::environment).help("git fsck names what is lost");
     tree[text.substr(space + 1, zero - space - 1)] = {
         .mode = text.substr(at, space - at), .id = in_hexadecimal(std::string_view(text).substr(zero + 1, id_bytes))};
     at = zero + 1 + id_bytes;

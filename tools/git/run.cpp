@@ -58,12 +58,20 @@ Result run(const std::filesystem::path& folder, const std::vector<std::string>& 
   return {.status = git->wait(), .output = std::move(rest.output), .errors = std::move(rest.errors)};
 }
 
+// What is not there is a silent failure with --quiet, else a line that begins with "fatal:".
+bool met_damage(const Result& result) {
+  return result.status != 0 &&
+         (result.errors.starts_with("error: ") || result.errors.find("\nerror: ") != std::string::npos ||
+          result.errors.find("corrupt") != std::string::npos);
+}
+
 Error failure(const Result& result) {
   std::string words = result.errors.substr(0, result.errors.find('\n'));
   for (const std::string_view start : {"fatal: ", "error: "})
     if (words.starts_with(start)) words.erase(0, start.size());
   if (words.empty()) words = "ended with status " + std::to_string(result.status);
   Error error("git: " + words, ErrorKind::environment);
+  if (met_damage(result)) error.help("the repository is damaged: git fsck names what is lost");
   if (words.find("dubious ownership") != std::string::npos)
     error.help("if the folder is yours: git config --global --add safe.directory FOLDER");
   return error;

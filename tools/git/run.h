@@ -27,6 +27,9 @@ Result run(const std::filesystem::path& folder, const std::vector<std::string>& 
 /// The same, to talk with.
 std::unique_ptr<Child> start(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
 
+/// Whether git met an object that it cannot read, which is told apart from one that is not there.
+bool met_damage(const Result& result);
+
 /// What git said when it gave up: "git: detected dubious ownership in repository at '/src'", kind environment.
 Error failure(const Result& result);
 
