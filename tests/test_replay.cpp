@@ -11,6 +11,7 @@
 
 #include "estimator/error.h"
 #include "estimator/memory/replay.h"
+#include "tools/replay.h"
 
 using namespace gpuplan;
 namespace fs = std::filesystem;
@@ -65,7 +66,7 @@ TEST_CASE("replay: every recorded trace lands at its segment and offset") {
     if (entry.path().extension() != ".gz") continue;
     const std::string path = entry.path().string();
     CAPTURE(path);
-    const Trace trace = read_trace(path);
+    const Trace trace = open_trace(path);
     const ReplayReport report = replay(trace, settings_of(path), true);
     if (report.difference) {
       CAPTURE(report.difference->expected);
@@ -103,7 +104,7 @@ TEST_CASE("replay: live and peak bytes at every phase are PyTorch's own readings
     const std::string& name = reading.first;
     const std::vector<Reading>& expected = reading.second;
     CAPTURE(name);
-    const Trace trace = read_trace((trace_root() / name).string());
+    const Trace trace = open_trace((trace_root() / name).string());
     ArithmeticSegments segments;
     CachingAllocator a(segments, settings_of(name));
     std::vector<BlockId> blocks(trace.tensor_count);
@@ -139,7 +140,7 @@ TEST_CASE("replay: segments, allocations and inactive split bytes are those of P
     std::int64_t segments = 0, inactive_split = 0, allocations = 0;
     fields >> name >> segments >> inactive_split >> allocations;
     CAPTURE(name);
-    const Trace trace = read_trace((trace_root() / (name + ".tsv.gz")).string());
+    const Trace trace = open_trace((trace_root() / (name + ".tsv.gz")).string());
     ArithmeticSegments source;
     CachingAllocator a(source, settings_of(name));
     std::vector<BlockId> blocks(trace.tensor_count);
@@ -233,7 +234,7 @@ TEST_CASE("trace: a line without end does not fill the memory") {
 
 TEST_CASE("trace: a plain file, a last line without line end, and Windows line ends") {
   const TemporaryFile file("gpuplan_test_replay.tsv", "segment_alloc\t0+0\t2097152\r\nalloc\t0+0\t512");
-  const Trace trace = read_trace(file.path());
+  const Trace trace = open_trace(file.path());
   REQUIRE(trace.events.size() == 2);
   CHECK(trace.events[1].bytes == 512);
   CHECK(trace.events[1].line == 2);
@@ -242,13 +243,40 @@ TEST_CASE("trace: a plain file, a last line without line end, and Windows line e
 TEST_CASE("trace: a gzip stream that ends early or is damaged is an error") {
   const std::string whole = bytes_of(trace_root() / "h200.torch2.15/mlp.b128.fp32.sgd.tsv.gz");
   const TemporaryFile half("gpuplan_test_replay_half.tsv.gz", whole.substr(0, whole.size() / 2));
-  CHECK_THROWS_WITH_AS(read_trace(half.path()), doctest::Contains("ends early"), Error);
+  CHECK_THROWS_WITH_AS(open_trace(half.path()), doctest::Contains("ends early"), Error);
   std::string wrong = whole;
   wrong[wrong.size() / 2] = static_cast<char>(~wrong[wrong.size() / 2]);
   const TemporaryFile damaged("gpuplan_test_replay_damaged.tsv.gz", wrong);
-  CHECK_THROWS_AS(read_trace(damaged.path()), Error);
+  CHECK_THROWS_AS(open_trace(damaged.path()), Error);
+}
+
+TEST_CASE("trace: a packed trace may come byte by byte, in several members and with something behind it") {
+  const std::string whole = bytes_of(trace_root() / "h200.torch2.15/mlp.b128.fp32.sgd.tsv.gz");
+  const auto read = [](const std::string& bytes) {
+    std::size_t at = 0;
+    return read_trace("t.tsv.gz", [&](char* to, std::size_t) -> std::size_t {
+      if (at == bytes.size()) return 0;
+      *to = bytes[at++];
+      return 1;
+    });
+  };
+  const std::size_t events = read(whole).events.size();
+  CHECK(events > 100);
+  // An empty file by gzip -n: its header (RFC 1952, 2.3), an empty block of deflate, CRC and size 0.
+  const std::string empty("\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0", 20);
+  CHECK(read(empty + whole + empty + "padding").events.size() == events);
+  CHECK(read(empty).events.empty());
+  CHECK(read("#").events.empty());
+  CHECK_THROWS_WITH_AS(read("\x1f\x8b"), doctest::Contains("ends early"), Error);
+}
+
+TEST_CASE("trace: what has no end is no trace") {
+  std::string comments;
+  for (int i = 0; i < 16; ++i) comments += std::string(4000, '#') + "\n";
+  const auto endless = [&](char* to, std::size_t most) { return comments.copy(to, most); };
+  CHECK_THROWS_WITH_AS(read_trace("t.tsv", endless), doctest::Contains("larger than 1 GiB"), Error);
 }
 
 TEST_CASE("trace: a file that is not there") {
-  CHECK_THROWS_WITH_AS(read_trace("/no/such/trace.tsv.gz"), doctest::Contains("No such file"), Error);
+  CHECK_THROWS_WITH_AS(open_trace("/no/such/trace.tsv.gz"), doctest::Contains("No such file"), Error);
 }

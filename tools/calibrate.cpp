@@ -20,7 +20,7 @@ namespace {
 
 struct CalibrateOptions {
   std::string file, seconds;
-  bool quick = false, dry = false, ascii = false;
+  bool quick = false, dry = false, ascii = false, force = false;
 };
 
 std::string today() {
@@ -50,7 +50,8 @@ int run_calibrate(const CalibrateOptions& options) {
   if (device_is_a_shadow() && !options.dry)
     throw Error("kernels do nothing here: times need a GPU", ErrorKind::environment)
         .help("--dry-run runs every operation once and measures nothing");
-  if (!options.file.empty()) refuse_unwritable({{.path = options.file}});
+  const OutputFile file{.path = options.file == "-" ? "" : options.file, .force = options.force};
+  if (!file.path.empty()) refuse_unwritable({file});
 
   Calibration calibration;
   {
@@ -71,11 +72,11 @@ int run_calibrate(const CalibrateOptions& options) {
   m.with = "gpuplan " + std::string(kVersion) + ", " + device->description().versions;
   calibration.gpu.source = with_source(calibration.gpu, m);
   const std::string yaml = gpu_yaml(calibration.gpu);
-  if (options.file.empty()) {
+  if (file.path.empty()) {
     write_stdout(yaml);
     return 0;
   }
-  write_file(options.file, yaml);
+  write_report(file, yaml);
   OutputOptions look;
   look.ascii = options.ascii;
   write_stdout(calibration_text(calibration, terminal_style(look).unicode));
@@ -88,6 +89,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<CalibrateOptions>();
   CLI::App* const command = app.add_subcommand("calibrate", "Measures this machine's GPU into a file that --gpu reads");
   command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replaces a model, a budget, a trace or a script too");
   command->add_option("--seconds", options->seconds, "Of the GPU's time at most (120; 15 with --quick)")
       ->type_name("N");
   command->add_flag("--quick", options->quick, "Fewer sizes");

@@ -178,7 +178,7 @@ int run_check(CheckOptions options) {
   std::vector<OutputFile> paths;
   for (CheckFile& file : files) {
     file.path = fs::absolute(file.path).string();
-    paths.push_back({.path = file.path});
+    paths.push_back({.path = file.path, .force = file.force});
   }
   refuse_unwritable(paths);
   const FailOn fail_on = fail_on_of(options);

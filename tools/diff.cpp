@@ -127,7 +127,7 @@ int run_diff(const DiffOptions& options) {
     warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
   report.warnings = std::move(warnings);
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
-  for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
   write_stdout(render(report, format, style));
   if (!clean || !report.within_limits()) return 1;
   return options.exit_code && report.differs() ? 1 : 0;

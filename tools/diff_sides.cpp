@@ -26,16 +26,14 @@ std::string environment(const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-RunOptions with_model(RunOptions run, const std::string& model) {
-  run.model = model;
+RunOptions with_model(RunOptions run, const NamedFile& model) {
+  run.model = model.name;
+  run.piped = model.piped;
   return run;
 }
 
-bool is_saved(const std::string& file) {
-  std::error_code ignored;
-  constexpr std::size_t kStart = 4096;  // the schema is the first key
-  return fs::is_regular_file(file, ignored) && is_saved_plan(read_start(file, kStart));
-}
+bool is_saved(const NamedFile& input) { return is_saved_plan(start_of(input)); }
+bool is_saved(const std::string& file) { return is_saved({file, nullptr}); }
 
 void read_saved(const Source& source, OpenSide& open) {
   SavedFigures saved = read_figures(source);
@@ -46,10 +44,10 @@ void read_saved(const Source& source, OpenSide& open) {
                    std::string(kVersion) + ": a difference may be that of their rules";
 }
 
-OpenSide saved_side(const std::string& file) {
+OpenSide saved_side(const NamedFile& input) {
   OpenSide open;
-  open.side.name = open.side.file = file;
-  read_saved(*read_file_source(file), open);
+  open.side.name = open.side.file = input.name;
+  read_saved(*text_of(input), open);
   return open;
 }
 
@@ -68,13 +66,14 @@ void read_trace(const Source& source, const RunOptions& run, OpenSide& open) {
 }
 
 OpenSide file_side(const std::string& file, const RunOptions& run) {
-  if (is_saved(file)) return saved_side(file);
+  const NamedFile input = open_input(file);
+  if (is_saved(input)) return saved_side(input);
   OpenSide open;
   open.side.name = open.side.file = file;
-  if (is_learned_trace(file))
-    read_trace(read_trace_file(file), run, open);
+  if (is_learned_trace(input))
+    read_trace(*text_of(input, kTraceLimit), run, open);
   else
-    open.written = open_model(with_model(run, file));
+    open.written = open_model(with_model(run, input));
   return open;
 }
 
@@ -104,12 +103,12 @@ class GitSides {
     OpenSides sides;
     std::string now_commit;
     if (now_is_saved) {
-      sides.now = saved_side(second);
+      sides.now = saved_side({second, nullptr});
     } else if (!second.empty()) {
       now_commit = git::require_commit(repository(), second);
       sides.now.side = commit_side(now_commit, second);
     }
-    sides.base = base_is_saved ? saved_side(first) : base_side(first, now_commit);
+    sides.base = base_is_saved ? saved_side({first, nullptr}) : base_side(first, now_commit);
     if (!now_is_saved && second.empty()) sides.now = working_tree();
     if (!now_commit.empty()) read(sides.now, "");
     refuse_nowhere(sides);
@@ -155,7 +154,7 @@ class GitSides {
     open.side.file = file->path;
     open.side.renamed = file->path != path;
     if (is_trace_text(file->source->text))
-      read_trace(file->whole.empty() ? *file->source : read_trace_file(file->whole), run_, open);
+      read_trace(file->whole.empty() ? *file->source : *read_file_source(file->whole, kTraceLimit), run_, open);
     else if (is_saved_plan(file->source->text))
       read_saved(*file->source, open);
     else
@@ -169,17 +168,17 @@ class GitSides {
     open.side.file = model_;
     if (is_saved(model_))
       read_saved(*read_file_source(model_), open);
-    else if (is_learned_trace(model_))
-      read_trace(read_trace_file(model_), run_, open);
+    else if (is_learned_trace({model_, nullptr}))
+      read_trace(*read_file_source(model_, kTraceLimit), run_, open);
     else
-      open.written = open_model(with_model(run_, model_));
+      open.written = open_model(with_model(run_, {model_, nullptr}));
     return open;
   }
 
   void refuse_nowhere(const OpenSides& sides) const {
     const auto is_there = [](const OpenSide& open) { return open.written || open.side.figures; };
     if (is_there(sides.base) || is_there(sides.now)) return;
-    if (sides.now.side.commit.empty()) (void)open_model(with_model(run_, model_));  // says what is near
+    if (sides.now.side.commit.empty()) (void)open_model(with_model(run_, {model_, nullptr}));  // says what is near
     throw Error("there is no " + model_ + " at " + sides.base.side.name + " and none at " + sides.now.side.name);
   }
 

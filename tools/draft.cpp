@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tools/files/write_file.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
 

@@ -10,6 +10,8 @@
 #include "estimator/report/rent_job.h"
 #include "estimator/search/offers.h"
 #include "tools/instance_input.h"
+#include "tools/kept_file.h"
+#include "tools/read_source.h"
 #include "tools/run_words.h"
 #include "tools/words.h"
 
@@ -99,8 +101,9 @@ Engine engine_of(const FitOptions& options) {
   const Engine engine = choose<Engine>("--emit", options.emit, {{"sky", Engine::sky}, {"slurm", Engine::slurm}});
   if (!options.output.format.empty() || options.output.quiet)
     throw Error("--emit writes a job: leave --format and -q out", ErrorKind::usage);
-  if (options.run.model == "-")
-    throw Error("--emit: a job cannot read this standard input; put the model into a file", ErrorKind::usage);
+  if (is_stream(options.run.model))
+    throw Error("--emit: a job cannot read " + called(options.run.model) + "; put the model into a file",
+                ErrorKind::usage);
   for (const std::string& word : run_words(options.run)) refuse_line_breaks(word);
   refuse_line_breaks(options.run.model);
   if (size_in_bytes(options.run.gpu))
@@ -117,6 +120,7 @@ std::vector<std::string> take_job_files(OutputOptions& output, Engine engine) {
   };
   std::ranges::copy_if(output.files, std::back_inserter(files), is_job);
   std::erase_if(output.files, is_job);
+  for (const std::string& file : files) refuse_to_replace("-o", file, output.force);
   return files;
 }
 
@@ -149,7 +153,7 @@ int emit_job(const FitAnswer& answer, const FitOptions& options, Engine engine, 
                               : "--emit sky: SkyPilot rents no instance of what fits here")
         .help("take other --provider, --region or --on; gpuplan instances lists what is known");
   const std::string text = engine == Engine::sky ? sky_task(job) : slurm_script(job);
-  for (const std::string& file : files) write_file(file, text);
+  for (const std::string& file : files) write_report({.path = file, .force = options.output.force}, text);
   if (files.empty()) write_stdout(text);
   return 0;
 }

@@ -110,7 +110,7 @@ std::string explain(const std::string& topic) {
   for (const ExplainTopic& known : explain_topics())
     if (known.name == topic) return std::string(known.text);
   if (const LayerDef* const layer = find_layer(make_catalog(), topic)) return layer_text(*layer);
-  refuse_learned_trace(topic);
+  refuse_learned_trace({topic, nullptr});
   std::vector<std::string> words = {"layers", "zoo", "gpus", "optimizers"};
   for (const ExplainTopic& known : explain_topics()) words.emplace_back(known.name);
   for (const LayerDef* layer : make_catalog()) words.emplace_back(layer->name);

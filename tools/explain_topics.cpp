@@ -120,6 +120,17 @@ constexpr ExplainTopic kTopics[] = {
   loss_only  loss = criterion(model(x), y): the output goes once the loss is computed
   In --mode infer the output is gone before the next forward unless --loop plain is given.
 )"},
+    {"files", "what is read and written, and how",
+     R"(files
+
+  Where a file is read, a pipe may stand: gpuplan plan <(python3 gpuplan_export.py ...), and - for standard input.
+  A pipe is read once. One that sends nothing for 10 minutes is given up: exit code 4.
+  What -o and the like write is written beside its place, synced and renamed: a full disk, ulimit -f or a signal
+  leaves the old file. Pipes and devices are written through, and so are /dev/stdout, /dev/fd/N and the targets of
+  symbolic links. A file that cannot be renamed, as a container's mount of one file, is written in place.
+  A model, a budget, a trace or a script is not replaced: exit code 2, unless --force is given. import and init
+  also keep a file that has been edited.
+)"},
 };
 
 }  // namespace

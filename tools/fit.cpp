@@ -113,7 +113,7 @@ void refuse_samples_of_sizes(const FitQuestion& question, const FitOptions& opti
 }
 
 FitAnswer make_fit_report(const FitOptions& options) {
-  refuse_learned_trace(options.run.model);
+  refuse_learned_trace({options.run.model, options.run.piped});
   FitReport report;
   report.question = question_of(options);
   const std::vector<Gpu> gpus = gpus_of(options);
@@ -167,7 +167,7 @@ int run_fit(FitOptions options) {
     style.interactive = true;  // a pipe has all columns, unless it is told how wide it is
   const FitAnswer answer = make_fit_report(options);
   const FitReport& report = answer.report;
-  for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
   const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
   if (engine != Engine::none) return emit_job(answer, options, engine, job_files);
   const std::optional<std::size_t> chosen = report.fit.chosen;

@@ -63,7 +63,7 @@ std::optional<Gpu> load_gpu(const RunOptions& options) {
   const std::string& text = options.gpu;
   if (text.empty()) return std::nullopt;
   if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return ceiling(text, *bytes);
-  if (is_gpu_file(text)) return read_gpu(*read_file_source(text));
+  if (text == "-" || is_gpu_file(text)) return read_gpu(*read_file_source(text));
   if (std::optional<Gpu> gpu = gpu_called(text)) return gpu;
   if (only_digits(text))
     throw Error("--gpu " + text + ": a size needs a unit, as in \"" + text + " GiB\"", ErrorKind::usage);

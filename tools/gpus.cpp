@@ -54,7 +54,7 @@ std::string render(const std::vector<Gpu>& gpus, bool one, Format format, const 
 
 void show(const std::vector<Gpu>& gpus, bool one, const OutputOptions& output) {
   for (const OutputFile& file : files_of(output))
-    write_file(file.path, render(gpus, one, file.format, file_style(output)));
+    write_report(file, render(gpus, one, file.format, file_style(output)));
   write_stdout(render(gpus, one, format_of(output), terminal_style(output)));
 }
 
@@ -90,7 +90,7 @@ int run_live(const GpusOptions& options) {
     const Gpu* const gpu = live.name.empty() ? nullptr : known(gpus, live.name);
     if (gpu != nullptr && !live.mig && !live.slice) row.gpu = *gpu;  // a slice is not the card
   }
-  for (const OutputFile& file : files_of(options.output)) write_file(file.path, render_live(rows, file.format));
+  for (const OutputFile& file : files_of(options.output)) write_report(file, render_live(rows, file.format));
   write_stdout(render_live(rows, format_of(options.output)));
   return 0;
 }

@@ -54,8 +54,9 @@ int run_import(const ImportOptions& options) {
   if (!options.weights.empty()) return run_check(options);
   if (options.source.empty())
     throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
-  refuse_learned_trace(options.source);
-  if (!options.file.empty() && options.file != "-") refuse_unwritable({{.path = options.file}});
+  refuse_learned_trace({options.source, nullptr});
+  if (!options.file.empty() && options.file != "-")
+    refuse_unwritable({{.path = options.file, .force = true}});  // write_draft() looks at its text
   std::vector<Variable> set = variables(options);
   const std::shared_ptr<const Source> source = open_model(options.source, set);
   const std::string& spec = source->text;

@@ -116,7 +116,8 @@ std::string spec_text(const std::string& model, const std::string& file) {
 }
 
 int run_init(const InitOptions& options) {
-  if (!options.file.empty() && options.file != "-") refuse_unwritable({{.path = options.file}});
+  if (!options.file.empty() && options.file != "-")
+    refuse_unwritable({{.path = options.file, .force = true}});  // write_draft() looks at its text
   if (!options.budget) refuse_budget_flags(options);
   const std::string text = options.budget ? budget_text(options) : spec_text(options.run.model, options.file);
   write_draft(options.file, text, options.force);

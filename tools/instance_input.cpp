@@ -52,7 +52,7 @@ void match(const char* flag, std::string& word, std::vector<std::string> words) 
 }  // namespace
 
 std::vector<Instance> load_instances(const std::string& file, std::span<const Gpu> gpus) {
-  if (!file.empty()) return read_instances(*read_file_source(file, kMaxCatalogBytes), gpus);
+  if (!file.empty()) return read_instances(*read_file_source(file, kCatalogLimit), gpus);
   std::vector<Instance> all;
   for (const EmbeddedFile& embedded : embedded_instances()) {
     std::vector<Instance> some = read_instances({std::string(embedded.path), std::string(embedded.text)}, gpus);

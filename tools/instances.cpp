@@ -27,6 +27,7 @@ struct InstancesOptions {
 
 struct CatalogOptions {
   std::string source, file, provider, region, date;
+  bool force = false;
 };
 
 // "h100": that GPU, and no other whose name has it.
@@ -86,7 +87,7 @@ int run_instances(const InstancesOptions& options) {
   refuse_table_styles(options.output);
   const Format format = format_of(options.output);
   const std::vector<Instance> list = selected(options);
-  for (const OutputFile& file : files_of(options.output)) write_file(file.path, render(list, file.format));
+  for (const OutputFile& file : files_of(options.output)) write_report(file, render(list, file.format));
   if (list.empty() && format == Format::table) {
     write_stdout("no instance is like that; gpuplan instances lists all\n");
     return 1;
@@ -123,8 +124,7 @@ void refuse_control_characters(const char* flag, const std::string& word) {
 }
 
 int run_catalog(const CatalogOptions& options) {
-  const std::shared_ptr<const Source> source =
-      options.source == "-" ? read_stdin_source(kMaxCatalogBytes) : read_file_source(options.source, kMaxCatalogBytes);
+  const std::shared_ptr<const Source> source = read_file_source(options.source, kCatalogLimit);
   refuse_control_characters("--provider", options.provider);
   refuse_control_characters("--region", options.region);
   const bool names_provider = CsvTable(*source).has("provider");
@@ -139,10 +139,10 @@ int run_catalog(const CatalogOptions& options) {
     return 1;
   }
   const std::string text = instances_csv(catalog.instances);
-  if (options.file.empty())
+  if (options.file.empty() || options.file == "-")
     write_stdout(text);
   else
-    write_file(options.file, text);
+    write_report({.path = options.file, .force = options.force}, text);
   return 0;
 }
 
@@ -151,6 +151,7 @@ void add_catalog_command(CLI::App& instances, int& exit_code) {
   CLI::App* const command = instances.add_subcommand("import", "A catalog of SkyPilot's or gpuhunt's, for --prices");
   command->add_option("file", options->source, "The CSV file, or - for standard input")->required()->type_name("FILE");
   command->add_option("-o,--output", options->file, "The file to write; standard output otherwise")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replaces a model, a budget, a trace or a script too");
   command->add_option("--provider", options->provider, "Whose it is, where it does not say")->type_name("NAME");
   command->add_option("--region", options->region, "Only this one")->type_name("NAME");
   command->add_option("--date", options->date, "Of the prices (when the file was written)")->type_name("YYYY-MM-DD");

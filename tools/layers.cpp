@@ -10,6 +10,7 @@
 #include "estimator/search/speed_advice.h"
 #include "layers/catalog.h"
 #include "tools/commands.h"
+#include "tools/kept_file.h"
 #include "tools/output_options.h"
 #include "tools/planning.h"
 #include "tools/version.h"
@@ -69,6 +70,7 @@ std::vector<std::string> drawings(LayersOptions& options) {
     throw Error("-o " + files.front() + ": a drawing is what --roofline makes", ErrorKind::usage)
         .help("gpuplan layers MODEL --gpu NAME --roofline -o " + files.front());
   std::erase_if(options.output.files, ends_in_svg);
+  for (const std::string& file : files) refuse_to_replace("-o", file, options.output.force);
   return files;
 }
 
@@ -85,9 +87,10 @@ int run_layers(LayersOptions options) {
     report.advice =
         speed_advice(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy, *report.time);
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
-  for (const std::string& file : svg_files) write_file(file, roofline_svg(roofline(report), marked(options, table)));
+  for (const std::string& file : svg_files)
+    write_report({.path = file, .force = options.output.force}, roofline_svg(roofline(report), marked(options, table)));
   for (const OutputFile& file : files)
-    write_file(file.path, render(report, file.format, file_style(options.output), options));
+    write_report(file, render(report, file.format, file_style(options.output), options));
   write_stdout(render(report, format, style, options));
   if (style.interactive && !options.roofline && format == Format::table)
     write_stdout("  -n 0 shows every row, --depth 0 every level; for scripts: --format csv|json|md\n");

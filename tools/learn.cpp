@@ -8,6 +8,7 @@
 #include "estimator/report/format.h"
 #include "estimator/trace/align_runs.h"
 #include "estimator/trace/plan_trace.h"
+#include "tools/files/write_file.h"
 #include "tools/words.h"
 
 namespace gpuplan {

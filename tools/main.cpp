@@ -43,5 +43,6 @@ int run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   // A reader that is gone is then an error of the write: what runs here is ended in order.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file above `ulimit -f`
   return gpuplan::on_large_stack([&] { return gpuplan::run({argv + 1, argv + argc}); });
 }

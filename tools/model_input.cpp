@@ -50,19 +50,16 @@ Opened open_file(const std::string& path, std::vector<Variable>& set) {
   return open_text(text, recognise(text->text, path));
 }
 
-Opened open_standard_input(const std::shared_ptr<const Source>& text) {
-  if (text->text.size() > kMaxSourceBytes) throw Error("standard input is larger than 4 MiB, which no model is");
+Opened open_piped(const NamedFile& input) {
+  const std::shared_ptr<const Source> text = text_of(input);
+  refuse_learned_trace(input);
   return open_text(text, recognise(text->text, text->name));
 }
 
 Opened open_named(const std::string& model, std::vector<Variable>& set) {
   if (model.empty())
     throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
-  if (model == "-") {
-    const std::shared_ptr<const Source> text = read_stdin_source();
-    refuse_learned_trace(*text);
-    return open_text(text, recognise(text->text, text->name));
-  }
+  if (is_stream(model)) return open_piped(open_input(model));
   if (model.starts_with(kZoo)) return {read_zoo_source(std::string_view(model).substr(kZoo.size())), ""};
   if (!exists(model)) {
     const std::string near = nearest(model, zoo_words());
@@ -114,8 +111,9 @@ std::shared_ptr<const Source> open_extended(std::string_view name, std::string_v
     if (name.ends_with(".yaml")) name.remove_suffix(5);
     return read_zoo_source(name);
   }
+  const std::string from(relative_to);
   const std::filesystem::path folder =
-      relative_to == "<stdin>" ? std::filesystem::path() : std::filesystem::path(relative_to).parent_path();
+      from == "<stdin>" || is_stream(from) ? std::filesystem::path() : std::filesystem::path(from).parent_path();
   return read_file_source((folder / std::filesystem::path(name)).string());
 }
 
@@ -140,8 +138,8 @@ WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
   written.options.set = variables_of(options);
   written.options.open = open_extended;
-  Opened opened = options.standard_input ? open_standard_input(options.standard_input)
-                                         : open_named(options.model, written.options.set);
+  Opened opened =
+      options.piped ? open_piped({options.model, options.piped}) : open_named(options.model, written.options.set);
   written.source = std::move(opened.source);
   written.stored_type = std::move(opened.stored_type);
   return written;

@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <memory>
 #include <utility>
 
+#include "tools/files/write_file.h"
+#include "tools/kept_file.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -89,10 +89,6 @@ int terminal_width(const OutputOptions& options, int stream) {
   return 80;
 }
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
 }  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& o) {
@@ -106,6 +102,7 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
       ->group(group)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--force", o.force, "-o also replaces a model, a budget, a trace or a script")->group(group);
   command.add_flag("--bytes", o.bytes, "Amounts in bytes")->group(group);
   add("--units", o.units, "iec|si", "1024 or 1000 (iec)");
   add("--width", o.width, "N", "Columns of the screen");
@@ -140,21 +137,19 @@ std::vector<OutputFile> files_of(const OutputOptions& options) {
   std::vector<OutputFile> files;
   for (const std::string& text : options.files) {
     refuse_standard_output(text);
-    files.push_back(output_file(text));
-    if (files.back().path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
+    OutputFile& file = files.emplace_back(output_file(text));
+    if (file.path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
+    file.force = options.force;
+    refuse_to_replace("-o", file.path, file.force);
   }
   return files;
 }
 
 void refuse_unwritable(const std::vector<OutputFile>& files) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
   for (const OutputFile& file : files) {
-    const fs::path path = fs::absolute(file.path);
-    const bool there = fs::exists(path, ignored);
-    const bool writable = there ? !fs::is_directory(path, ignored) && access(path.c_str(), W_OK) == 0
-                                : access(path.parent_path().c_str(), W_OK) == 0;
-    if (!writable) throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
+    refuse_to_replace("-o", file.path, file.force);
+    if (!can_be_written(file.path))
+      throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
   }
 }
 
@@ -221,12 +216,9 @@ void write_stdout(const std::string& text) {
   throw Error(std::string("cannot write to standard output: ") + std::strerror(errno), ErrorKind::environment);
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  const auto fail = [&] { return Error("cannot write " + path + ": " + std::strerror(errno), ErrorKind::environment); };
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wb"));
-  if (!file) throw fail();
-  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size()) throw fail();
-  if (std::fclose(file.release()) != 0) throw fail();  // a full disk may say so only now
+void write_report(const OutputFile& file, const std::string& text) {
+  refuse_to_replace("-o", file.path, file.force);
+  write_file(file.path, text);
 }
 
 void write_stderr(const std::string& text) {

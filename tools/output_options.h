@@ -17,12 +17,13 @@ enum class Format : unsigned char { table, json, csv, md };
 struct OutputOptions {
   std::string format, units, color, width, sort, depth, rows, columns;
   std::vector<std::string> files;
-  bool bytes = false, ascii = false, quiet = false, verbose = false;
+  bool bytes = false, ascii = false, quiet = false, verbose = false, force = false;
 };
 
 struct OutputFile {
   Format format = Format::table;
   std::string path;
+  bool force = false;  // also where a model, a budget, a trace or a script is
 };
 
 void add_output_options(CLI::App& command, OutputOptions& options);
@@ -30,7 +31,8 @@ void add_layer_options(CLI::App& command, OutputOptions& options);
 
 /// Of standard output.
 Format format_of(const OutputOptions& options);
-/// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE".
+/// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE". Throws Error (usage), also where one would
+/// replace what is no report.
 std::vector<OutputFile> files_of(const OutputOptions& options);
 /// Of a command whose table has its units in the heading and all of its columns always: throws Error (usage) for
 /// --bytes,
@@ -38,7 +40,8 @@ std::vector<OutputFile> files_of(const OutputOptions& options);
 void refuse_table_styles(const OutputOptions& options);
 /// Of a -o: throws Error (usage) for "-" and "json:-".
 void refuse_standard_output(const std::string& text);
-/// Before something runs, perhaps for hours, in vain: throws Error (environment) where a file cannot be written.
+/// Before something runs, perhaps for hours, in vain: throws Error (environment) where a file cannot be written, and
+/// Error (usage) where one would replace what is no report.
 void refuse_unwritable(const std::vector<OutputFile>& files);
 LayerTableOptions layer_table_options(const OutputOptions& options, bool unicode);
 
@@ -51,9 +54,10 @@ TextStyle file_style(const OutputOptions& options);
 /// Nobody reads standard output any more. No Error: there is nothing to tell, and nobody to tell it to.
 struct BrokenPipe {};
 
-/// Throw Error (environment) when not everything could be written; BrokenPipe where nobody reads standard output.
+/// Throws Error (environment) when not everything could be written; BrokenPipe where nobody reads standard output.
 void write_stdout(const std::string& text);
-void write_file(const std::string& path, const std::string& text);
+/// Throws Error: environment where it cannot be written, usage where it would replace what is no report.
+void write_report(const OutputFile& file, const std::string& text);
 /// To standard error; what cannot be written there is lost.
 void write_stderr(const std::string& text);
 

@@ -92,15 +92,15 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
   std::vector<WayOut> ways;
   if (planning.gpu) ways = ways_out(planning.model, make_catalog(), plan.report, *planning.gpu, {}, strategy);
   for (const OutputFile& file : files)
-    write_file(file.path, render(plan, file.format, file_style(options.output), options, ways));
+    write_report(file, render(plan, file.format, file_style(options.output), options, ways));
   write_stdout(render(plan, format, style, options, ways));
   return clean && verdict(plan.report).fits ? 0 : 1;
 }
 
 int run_plan(PlanOptions options) {
-  if (options.run.model == "-") options.run.standard_input = read_model_or_trace();
-  if (options.run.standard_input ? is_trace_text(options.run.standard_input->text)
-                                 : is_learned_trace(options.run.model)) {
+  const NamedFile model = open_input(options.run.model);
+  options.run.piped = model.piped;
+  if (is_learned_trace(model)) {
     refuse_model_flags(options);
     return plan_learned_trace(options.run, options.output);
   }
@@ -127,7 +127,7 @@ int run_plan(PlanOptions options) {
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
   const std::vector<WayOut> ways = ways_out(planning, report);
   for (const OutputFile& file : files)
-    write_file(file.path, render(report, file.format, file_style(options.output), options, ways));
+    write_report(file, render(report, file.format, file_style(options.output), options, ways));
   write_stdout(render(report, format, style, options, ways));
   return clean && verdict(report).fits ? 0 : 1;
 }

@@ -32,7 +32,7 @@ Planning prepare_run(const RunOptions& options) {
 }
 
 Planning prepare(const RunOptions& options) {
-  refuse_learned_trace(options.model);
+  refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
   const WrittenModel written = open_model(options);
   planning.model = read_model(written.source, written.options);

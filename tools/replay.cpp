@@ -10,6 +10,7 @@
 
 #include "estimator/error.h"
 #include "estimator/report/format.h"
+#include "tools/files/read_input.h"
 #include "tools/replay.h"
 
 namespace gpuplan {
@@ -43,7 +44,7 @@ void print_report(const ReplayReport& r) {
 // 0: replayed, and as recorded where --check asks for it; 1: not as recorded.
 int run_replay(const ReplayOptions& options) {
   const AllocatorSettings settings = parse_alloc_conf(options.alloc_conf);
-  const Trace trace = read_trace(options.trace);
+  const Trace trace = open_trace(options.trace);
   if (trace.events.empty()) throw Error(trace.name + ": no events");
   const ReplayReport report = replay(trace, settings, options.check);
   if (report.difference) {
@@ -59,10 +60,16 @@ int run_replay(const ReplayOptions& options) {
 
 }  // namespace
 
+Trace open_trace(const std::string& name) {
+  InputReader input(name);
+  return read_trace(name == "-" ? "<stdin>" : name, [&](char* to, std::size_t most) { return input.read(to, most); });
+}
+
 void add_replay_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ReplayOptions>();
   CLI::App* const command = app.add_subcommand("replay", "Replay a recorded allocator trace under other settings");
-  command->add_option("TRACE", options->trace, "Trace of allocator events, .tsv or .tsv.gz")->required();
+  command->add_option("TRACE", options->trace, "Trace of allocator events, .tsv or .tsv.gz; - for standard input")
+      ->required();
   command->add_option("--alloc-conf", options->alloc_conf, "Settings, written as in PYTORCH_ALLOC_CONF");
   command->add_flag("--check", options->check, "Compare every placement with the recorded one; exit 1 on a difference");
   command->callback([options, &exit_code] { exit_code = run_replay(*options); });

@@ -19,7 +19,7 @@ namespace gpuplan {
 /// Flags as written; empty: not given.
 struct RunOptions {
   std::string model;
-  std::shared_ptr<const Source> standard_input;  // what "-" is, where it was read to tell its kind
+  std::shared_ptr<const Source> piped;  // the model's text, where it came through a pipe and was read to tell its kind
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
   std::string scratch, alloc_conf, allocator, pytorch, step;
   std::string amp, layout, host_copy, attention, micro_batches, checkpoint, master, offload, weights;

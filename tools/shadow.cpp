@@ -3,14 +3,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
 
 #include "tools/commands.h"
+#include "tools/files/read_input.h"
+#include "tools/files/write_file.h"
+#include "tools/importers/import.h"
+#include "tools/kept_file.h"
 #include "tools/learn.h"
 #include "tools/run_options.h"
 #include "tools/shadow_options.h"
@@ -95,22 +100,53 @@ std::vector<std::string> environment_variables() {
 struct Finished {
   shadow::Ending ending;
   shadow::SessionRecord session;
-  std::optional<Error> unwritten;  // --launches: the report comes first
+  std::optional<Error> unwritten;  // of --launches and --snapshot: the report comes first
 };
+
+// The session's files that begin so, in the order of their names.
+std::vector<fs::path> files_called(const std::string& session, const std::string& start) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(session))
+    if (entry.path().filename().string().starts_with(start)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void for_each_part(const fs::path& file, const std::function<void(std::string_view)>& take) {
+  InputReader input(file.string());
+  std::array<char, 1 << 16> part;
+  while (const std::size_t size = input.read(part.data(), part.size())) take({part.data(), size});
+}
 
 // The lines of every process, with the process in front.
 void collect_launches(const std::string& session, const std::string& name) {
-  std::ofstream out(name, std::ios::binary);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(session))
-    if (entry.path().filename().string().starts_with("launches.")) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
-    const std::string process = file.stem().extension().string().substr(1);
-    std::ifstream in(file, std::ios::binary);
-    for (std::string line; std::getline(in, line);) out << process << '\t' << line << '\n';
+  write_file(name, [&](const auto& write) {
+    for (const fs::path& file : files_called(session, "launches.")) {
+      const std::string process = file.stem().extension().string().substr(1) + '\t';
+      bool line_begins = true;
+      for_each_part(file, [&](std::string_view part) {
+        std::string text;
+        for (const char c : part) {
+          if (line_begins) text += process;
+          text += c;
+          line_begins = c == '\n';
+        }
+        write(text);
+      });
+      if (!line_begins) write("\n");
+    }
+  });
+}
+
+// What PyTorch's hook has written: of several ranks one each, "run.rank3.pickle".
+void collect_snapshots(const std::string& session, const ShadowOptions& options) {
+  for (const fs::path& file : files_called(session, "snapshot")) {
+    const fs::path name = options.snapshot;
+    const std::string rank = file.extension().string();
+    const std::string place = (name.parent_path() / (name.stem().string() + rank + name.extension().string())).string();
+    refuse_to_replace("--snapshot", place, options.output.force, describe(FileKind::pickle));
+    write_file(place, [&](const auto& write) { for_each_part(file, write); });
   }
-  if (out.close(); !out) throw Error("cannot write " + name, ErrorKind::environment);
 }
 
 Finished run_in_session(const fs::path& program, const std::vector<std::string>& command, const ShadowOptions& options,
@@ -132,6 +168,7 @@ Finished run_in_session(const fs::path& program, const std::vector<std::string>&
     finished.session = shadow::read_session(session.path());
     try {
       if (!options.launches.empty()) collect_launches(session.path(), options.launches);
+      if (!options.snapshot.empty()) collect_snapshots(session.path(), options);
     } catch (const Error& error) {
       finished.unwritten = error;
     }
@@ -197,7 +234,7 @@ int run_shadow(const ShadowOptions& options) {
                                                                               .max_peak_bytes = run.max_peak_bytes,
                                                                               .catalog = gpu_table()});
   if (to_stderr && !only_a_problem(report)) write_stderr("\n" + render(report, format, style));
-  for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(options.output)));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
   if (!to_stderr) write_stdout(render(report, format, style));
   if (finished.unwritten) throw *finished.unwritten;
   return report.exit_code;

@@ -5,6 +5,8 @@
 
 #include "estimator/device/find_gpu.h"
 #include "estimator/report/format.h"
+#include "tools/importers/import.h"
+#include "tools/kept_file.h"
 #include "tools/run_options.h"
 #include "tools/words.h"
 #include "validate/shadow/host/describe_gpu.h"
@@ -76,8 +78,9 @@ void set_capacity(const ShadowOptions& o, ShadowRun& run) {
 }
 
 // An absolute path, in a folder that is there: the script may go elsewhere, and must not run in vain.
-std::string file_to_write(const char* flag, const std::string& name) {
+std::string file_to_write(const char* flag, const std::string& name, bool force, std::string_view own) {
   if (name.empty()) return "";
+  refuse_to_replace(flag, name, force, own);
   const std::filesystem::path path = std::filesystem::absolute(name);
   std::error_code ignored;
   if (!std::filesystem::is_directory(path.parent_path(), ignored) || std::filesystem::is_directory(path, ignored))
@@ -132,7 +135,7 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   set_ranks(o, run.settings);
   if (!o.steps.empty()) run.settings.steps = whole_number("--steps", o.steps, 1, 1'000'000'000);
   run.settings.until_stable = o.until_stable;
-  run.settings.learn = !file_to_write("--learn", o.learn).empty();
+  run.settings.learn = !file_to_write("--learn", o.learn, o.output.force, "a trace").empty();
   if (run.settings.learn && o.steps.empty()) run.settings.steps = kLearnedSteps;
   run.settings.no_compile = o.no_compile;
   const std::string scratch = o.scratch.empty() ? "full" : o.scratch;
@@ -141,8 +144,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   run.settings.events_lag = choose<bool>("--events", events, {{"prompt", false}, {"late", true}});
   if (!o.copy_limit.empty()) run.settings.copy_limit = size_of("--copy-limit", o.copy_limit);
   if (!o.max_peak.empty()) run.max_peak_bytes = size_of("--max-peak", o.max_peak);
-  run.settings.snapshot = file_to_write("--snapshot", o.snapshot);
-  run.settings.record_launches = !file_to_write("--launches", o.launches).empty();
+  run.settings.snapshot = file_to_write("--snapshot", o.snapshot, o.output.force, describe(FileKind::pickle));
+  run.settings.record_launches = !file_to_write("--launches", o.launches, o.output.force, "").empty();
   return run;
 }
 

@@ -70,7 +70,7 @@ class Sweep {
     show_warnings();
     if (count_ == 0 && format_ == Format::csv) write_stdout(sweep_csv_heading(names_));
     for (const OutputFile& file : files)
-      write_file(file.path, render(rows_, file.format, file_style(options_.output), true));
+      write_report(file, render(rows_, file.format, file_style(options_.output), true));
     if (!streams()) write_stdout(render(rows_, format_, terminal_style(options_.output), true));
     return 0;
   }
@@ -188,7 +188,7 @@ void take_lists(SweepOptions& options) {
 }
 
 int run_sweep(SweepOptions options) {
-  refuse_learned_trace(options.run.model);
+  refuse_learned_trace({options.run.model, options.run.piped});
   take_lists(options);
   if (options.over.empty())
     throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");

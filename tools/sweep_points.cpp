@@ -11,6 +11,7 @@
 #include "layers/catalog.h"
 #include "tools/commit_model.h"
 #include "tools/planning.h"
+#include "tools/read_source.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -34,7 +35,7 @@ void SweepPoints::refuse_given_flags() {
       throw Error("--over " + name + " and a " + name + " of " + given + " contradict each other", ErrorKind::usage);
     for (std::size_t k = 0; k < i; ++k)
       if (flags_[k].name == name) throw Error("--over " + name + " is given twice", ErrorKind::usage);
-    if (base_.run.model == "-" && changes_model(name))
+    if (changes_model(name) && is_stream(base_.run.model))
       throw Error("--over " + name + " reads the model again for each value: put it into a file", ErrorKind::usage);
   }
 }

@@ -1,18 +1,14 @@
 #include "tools/trace_plan.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "estimator/report/trace_report.h"
-#include "tools/read_source.h"
 #include "tools/version.h"
 #include "tools/words.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kMaxTraceBytes = std::size_t{256} << 20;
 constexpr std::int64_t kMostOfAVariable = 1'000'000'000'000;
 
 // What was recorded holds one answer to each of these.
@@ -154,36 +150,10 @@ void refuse_layer_flags(const OutputOptions& o) {
 
 }  // namespace
 
-std::shared_ptr<const Source> read_model_or_trace() { return read_stdin_source(kMaxTraceBytes); }
+bool is_learned_trace(const NamedFile& input) { return is_trace_text(start_of(input)); }
 
-bool is_learned_trace(const std::string& model) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(model, ignored)) return false;
-  std::ifstream file(model, std::ios::binary);
-  std::string start(kTraceFirstLine.find(' '), '\0');
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return kTraceFirstLine.starts_with(start);
-}
-
-void refuse_learned_trace(const std::string& model) {
-  if (is_learned_trace(model)) refuse_trace(model, model);
-}
-
-void refuse_learned_trace(const Source& text) {
-  if (is_trace_text(text.text)) refuse_trace("standard input", "-");
-}
-
-Source read_trace_file(const std::string& path) {
-  std::error_code problem;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, problem);
-  if (problem) throw Error("cannot read " + path + ": " + problem.message());
-  if (bytes > kMaxTraceBytes) throw Error(path + ": a trace of more than 256 MiB");
-  std::ifstream file(path, std::ios::binary);
-  Source source{path, std::string(bytes, '\0')};
-  file.read(source.text.data(), static_cast<std::streamsize>(bytes));
-  source.text.resize(static_cast<std::size_t>(file.gcount()));
-  if (source.text.empty()) throw Error("cannot read " + path);
-  return source;
+void refuse_learned_trace(const NamedFile& input) {
+  if (is_learned_trace(input)) refuse_trace(called(input.name), input.name);
 }
 
 bool is_trace_text(std::string_view text) {
@@ -208,14 +178,14 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   const std::vector<OutputFile> files = files_of(output);
   const TextStyle style = terminal_style(output);
   refuse_layer_flags(output);
-  const Source source = run.standard_input ? *run.standard_input : read_trace_file(run.model);
-  const LearnedTrace trace = read_learned_trace(source);
+  const std::shared_ptr<const Source> source = text_of({run.model, run.piped}, kTraceLimit);
+  const LearnedTrace trace = read_learned_trace(*source);
   refuse_recorded_flags(run, trace);
   refuse_other_variables(run, trace);
   const AllocatorSettings settings = parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf);
 
   TraceReport report;
-  report.file = source.name;
+  report.file = source->name;
   report.trace = &trace;
   report.gpu = load_gpu(run);
   report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
@@ -226,7 +196,7 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
     for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
   const bool clean = !run.strict || report.warnings.empty();
   if (!clean) write_stderr("error: --strict: a warning is an error\n");
-  for (const OutputFile& file : files) write_file(file.path, render(report, file.format, file_style(output)));
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(output)));
   write_stdout(render(report, format, style));
   return clean && report.fits() ? 0 : 1;
 }

@@ -118,7 +118,7 @@ int run_validate(const ValidateOptions& options) {
   Validation validation = measure(*device, planning, gpu, options, steps);
   if (validation.ran_out) validation.ways_out = ways_out_of(planning, gpu, *validation.ran_out);
   for (const OutputFile& file : files)
-    write_file(file.path, render(validation, tolerance, file.format, file_style(options.output), table));
+    write_report(file, render(validation, tolerance, file.format, file_style(options.output), table));
   write_stdout(render(validation, tolerance, format, style, table));
   return validation.holds(tolerance) ? 0 : 1;
 }

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
-#include <memory>
+#include <new>
 #include <string_view>
 #include <unordered_map>
 
@@ -158,11 +157,88 @@ class LineFeeder {
   std::string partial_;
 };
 
-struct CloseGzip {
-  void operator()(gzFile file) const { gzclose_r(file); }
+// Unpacks the members of a gzip stream, one behind the other, and passes on what is not packed. zlib.h says what
+// inflate() returns; what follows the last member and is none is left alone, as gzip -d does.
+class Unpacker {
+ public:
+  Unpacker(std::string name, LineFeeder& lines) : name_(std::move(name)), lines_(lines) {}
+  ~Unpacker() {
+    if (packed_) inflateEnd(&stream_);
+  }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+
+  void feed(std::string_view bytes) {
+    count(bytes.size(), packed_bytes_);
+    if (known_) return packed_ ? unpack(bytes) : pass_on(bytes);
+    start_ += bytes;
+    if (start_.size() < kMagic.size()) return;
+    decide();
+  }
+  void finish() {
+    if (!known_) decide();
+    if (packed_ && !member_ended_) throw Error("cannot read " + name_ + ": the gzip stream ends early");
+  }
+
+ private:
+  static constexpr std::string_view kMagic = "\x1f\x8b";
+
+  void decide() {
+    known_ = true;
+    if (!start_.starts_with(kMagic)) return pass_on(start_);
+    constexpr int kGzipOnly = 16;
+    if (inflateInit2(&stream_, kGzipOnly + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+    packed_ = true;
+    unpack(start_);
+  }
+
+  void unpack(std::string_view bytes) {
+    std::array<char, 1 << 16> buffer;
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    stream_.avail_in = static_cast<uInt>(bytes.size());
+    do {
+      if (member_ended_) {
+        if (stream_.avail_in == 0 || static_cast<char>(*stream_.next_in) != kMagic[0]) return;
+        inflateReset(&stream_);
+        member_ended_ = false;
+      }
+      stream_.next_out = reinterpret_cast<Bytef*>(buffer.data());
+      stream_.avail_out = buffer.size();
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        throw Error("cannot read " + name_ + ": damaged gzip stream" +
+                    (stream_.msg == nullptr ? "" : std::string(": ") + stream_.msg));
+      pass_on({buffer.data(), buffer.size() - stream_.avail_out});
+      member_ended_ = code == Z_STREAM_END;
+    } while (stream_.avail_in > 0 || stream_.avail_out == 0);
+  }
+
+  void pass_on(std::string_view text) {
+    count(text.size(), text_bytes_);
+    lines_.feed(text);
+  }
+
+  void count(std::size_t bytes, std::size_t& all) const {
+    all += bytes;
+    if (all > kMaxHistoryBytes)
+      throw Error(name_ + " is larger than " + std::to_string(kMaxHistoryBytes >> 30) + " GiB, which no trace is");
+  }
+
+  std::string name_;
+  LineFeeder& lines_;
+  std::string start_;
+  std::size_t packed_bytes_ = 0, text_bytes_ = 0;
+  z_stream stream_{};
+  bool known_ = false, packed_ = false, member_ended_ = false;
 };
 
 }  // namespace
+
+bool is_trace_event(std::string_view line) {
+  const std::string_view action = line.substr(0, line.find('\t'));
+  return action.size() < line.size() &&
+         std::find(kActionNames.begin(), kActionNames.end(), action) != kActionNames.end();
+}
 
 const char* name_of(TraceAction action) { return kActionNames[static_cast<std::size_t>(action)]; }
 
@@ -174,24 +250,13 @@ Trace parse_trace(const std::string& name, std::string_view text) {
   return parser.take();
 }
 
-Trace read_trace(const std::string& path) {
-  const std::unique_ptr<gzFile_s, CloseGzip> file(gzopen(path.c_str(), "rb"));
-  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
-  TraceParser parser(path);
+Trace read_trace(const std::string& name, const ReadBytes& read) {
+  TraceParser parser(name);
   LineFeeder feeder(parser);
+  Unpacker unpacker(name, feeder);
   std::array<char, 1 << 16> buffer;
-  int got = 0;
-  while ((got = gzread(file.get(), buffer.data(), buffer.size())) > 0)
-    feeder.feed({buffer.data(), static_cast<std::size_t>(got)});
-  // A stream that ends early is an error only here: gzread returns what it had.
-  int code = Z_OK;
-  const char* const why = gzerror(file.get(), &code);
-  if (code != Z_OK) {
-    const std::string reason = code == Z_BUF_ERROR ? "the gzip stream ends early"
-                               : code == Z_ERRNO   ? std::strerror(errno)
-                                                   : std::string("damaged gzip stream: ") + why;
-    throw Error("cannot read " + path + ": " + reason);
-  }
+  while (const std::size_t got = read(buffer.data(), buffer.size())) unpacker.feed({buffer.data(), got});
+  unpacker.finish();
   feeder.finish();
   return parser.take();
 }

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,13 +62,22 @@ struct Trace {
 /// The most events a trace may have: at 32 bytes each, what bounds the memory a hostile file can take.
 constexpr std::size_t kMaxTraceEvents = 16'000'000;
 
-/// Reads a .tsv file, gzip-compressed or not. Throws Error (environment) when it cannot be read or the
-/// gzip stream is damaged or cut short, Error (input) with file:line:column for a line that is not as above, a
-/// free of what is not allocated, or an allocation where something already is.
-Trace read_trace(const std::string& path);
+/// The most bytes of one, packed or not; each of its events has less than 64.
+constexpr std::size_t kMaxHistoryBytes = std::size_t{1} << 30;
 
-/// The same from text; `name` is for messages.
+/// Up to `most` bytes to `to`, and none at the end only.
+using ReadBytes = std::function<std::size_t(char* to, std::size_t most)>;
+
+/// Reads a .tsv, gzip-compressed or not; `name` is for messages. Throws Error when the gzip stream is damaged or cut
+/// short, or it has more than kMaxHistoryBytes, and with file:line:column for a line that is not as above, a free of
+/// what is not allocated, or an allocation where something already is.
+Trace read_trace(const std::string& name, const ReadBytes& read);
+
+/// The same from text.
 Trace parse_trace(const std::string& name, std::string_view text);
+
+/// Whether a line begins as an event does: with an action and a tab.
+bool is_trace_event(std::string_view line);
 
 /// "segment_map" and so on.
 const char* name_of(TraceAction action);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 
+#include "tools/files/write_file.h"
 #include "tools/version.h"
 #include "tools/words.h"
 
@@ -53,6 +53,7 @@ std::vector<CheckFile> check_files(const OutputOptions& options) {
   for (const std::string& text : options.files) {
     refuse_standard_output(text);
     files.push_back(file_of(text));
+    files.back().force = options.force;
     if (files.back().path.empty()) throw Error("-o " + text + ": no file is named", ErrorKind::usage);
   }
   return files;
@@ -74,9 +75,8 @@ std::string render(const CheckReport& report, CheckFormat format, const TextStyl
 
 void write_check_file(const CheckFile& file, const std::string& text) {
   const char* const summary = std::getenv("GITHUB_STEP_SUMMARY");
-  if (summary == nullptr || file.path != summary) return write_file(file.path, text);
-  std::ofstream stream(file.path, std::ios::app | std::ios::binary);
-  if (!(stream << text << std::flush)) throw Error("cannot write " + file.path, ErrorKind::environment);
+  if (summary != nullptr && file.path == summary) return append_to_file(file.path, text);
+  write_report({.format = Format::table, .path = file.path, .force = file.force}, text);
 }
 
 }  // namespace gpuplan

@@ -14,6 +14,7 @@ enum class CheckFormat : unsigned char { table, json, md, github, gitlab, junit,
 struct CheckFile {
   CheckFormat format = CheckFormat::table;
   std::string path;
+  bool force = false;  // also where a model, a budget, a trace or a script is
 };
 
 /// Of standard output.
@@ -21,7 +22,7 @@ CheckFormat check_format(const OutputOptions& options);
 /// The files of -o: "FILE" with the format of its ending, or "FORMAT:FILE". Throws Error (usage).
 std::vector<CheckFile> check_files(const OutputOptions& options);
 std::string render(const CheckReport& report, CheckFormat format, const TextStyle& style);
-/// Also appends to the summary of a GitHub job, which several steps share. Throws Error (environment).
+/// Also appends to the summary of a GitHub job, which several steps share. Throws Error as write_report() does.
 void write_check_file(const CheckFile& file, const std::string& text);
 
 }  // namespace gpuplan

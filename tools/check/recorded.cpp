@@ -1,7 +1,5 @@
 #include "tools/check/recorded.h"
 
-#include <filesystem>
-
 #include "estimator/report/read_figures.h"
 #include "tools/check/settings.h"
 #include "tools/read_source.h"
@@ -21,14 +19,10 @@ void refuse_flags(const Source& source, const RunOptions& run) {
 
 bool is_recorded(std::string_view start) { return is_trace_text(start) || is_saved_plan(std::string(start)); }
 
-bool is_recorded_file(const std::string& path) {
-  std::error_code ignored;
-  constexpr std::size_t kStart = 4096;  // the schema is the first key
-  return std::filesystem::is_regular_file(path, ignored) && is_recorded(read_start(path, kStart));
-}
+bool is_recorded_file(const std::string& path) { return is_recorded(start_of({path, nullptr})); }
 
 Source read_recorded(const std::string& path, const std::string& name) {
-  Source source = is_learned_trace(path) ? read_trace_file(path) : *read_file_source(path);
+  Source source = *read_file_source(path, is_learned_trace({path, nullptr}) ? kTraceLimit : kSourceLimit);
   source.name = name;
   return source;
 }

@@ -1,45 +1,16 @@
 #include "tools/check/update_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <system_error>
 
 #include "estimator/budget/read_budget.h"
 #include "tools/check/settings.h"
 #include "tools/check/update.h"
-#include "tools/output_options.h"
+#include "tools/files/write_file.h"
 
 namespace gpuplan {
 namespace {
 
 namespace fs = std::filesystem;
-
-// By way of a second file, so that an interruption leaves the old one.
-void replace_file(const fs::path& path, const std::string& text) {
-  const fs::path real = fs::canonical(path);
-  std::string next = real.string() + ".XXXXXX";
-  const int file = mkstemp(next.data());
-  if (file < 0)
-    throw Error("cannot write " + path.string() + ": " + std::generic_category().message(errno),
-                ErrorKind::environment);
-  close(file);
-  std::error_code error;
-  try {
-    write_file(next, text);
-  } catch (const Error&) {
-    fs::remove(next, error);
-    throw;
-  }
-  fs::permissions(next, fs::status(real, error).permissions(), error);
-  fs::rename(next, real, error);
-  if (!error) return;
-  std::error_code ignored;
-  fs::remove(next, ignored);
-  throw Error("cannot write " + path.string() + ": " + error.message(), ErrorKind::environment);
-}
 
 // Limits may be tied to each other by anchors: none may be broken by what mends another.
 void refuse_broken_update(const std::string& text, const CheckReport& report) {
@@ -64,7 +35,7 @@ FileUpdate update_file(const CheckReport& report, const fs::path& folder, const 
     done.text += report.file + ":" + std::to_string(edit.line) + "\n  - " + edit.before + "\n  + " + edit.after + "\n";
   if (!update.edits.empty()) {
     refuse_broken_update(update.text, report);
-    replace_file(folder / report.file, update.text);
+    write_file((folder / report.file).string(), update.text);
   }
   const std::size_t n = update.edits.size();
   done.text += n == 0 ? "no limit to change\n" : std::to_string(n) + (n == 1 ? " line changed\n" : " lines changed\n");

@@ -50,13 +50,13 @@ struct Actions {
 };
 
 struct Attributes {
-  // main() ignores SIGPIPE, and an ignored signal stays ignored in a child.
+  // main() ignores them, and an ignored signal stays ignored in a child.
   Attributes() {
     posix_spawnattr_init(&values);
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    posix_spawnattr_setsigdefault(&values, &pipe);
+    sigset_t ignored;
+    sigemptyset(&ignored);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) sigaddset(&ignored, signal);
+    posix_spawnattr_setsigdefault(&values, &ignored);
     posix_spawnattr_setflags(&values, POSIX_SPAWN_SETSIGDEF);
   }
   ~Attributes() { posix_spawnattr_destroy(&values); }

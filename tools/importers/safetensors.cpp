@@ -1,16 +1,12 @@
 #include "tools/importers/safetensors.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 
+#include "tools/files/read_input.h"
 #include "tools/importers/import.h"
 #include "tools/importers/json_text.h"
 
@@ -33,27 +29,6 @@ constexpr StoredType kTypes[] = {
     {"I16", 16}, {"U16", 16}, {"F16", 16}, {"BF16", 16},   {"I32", 32},    {"U32", 32},
     {"F32", 32}, {"F64", 64}, {"I64", 64}, {"U64", 64},    {"C64", 64},    {"F4", 4},
 };
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-File open(const std::string& path, std::uint64_t& bytes) {
-  std::error_code problem;
-  if (fs::is_directory(path, problem)) throw Error("cannot read " + path + ": it is a directory");
-  File file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error("cannot read " + path + ": " + std::strerror(errno));
-  bytes = fs::file_size(path, problem);
-  if (problem) throw Error("cannot read " + path + ": its size is not known");
-  return file;
-}
-
-std::string read(std::FILE* file, std::size_t bytes, const std::string& path) {
-  std::string text(bytes, '\0');
-  if (std::fread(text.data(), 1, bytes, file) != bytes) throw Error(path + " ends before its header does");
-  return text;
-}
 
 const JsonValue& member(const JsonMember& tensor, std::string_view key, JsonValue::Kind kind) {
   const JsonValue* const value = tensor.value.find(key);
@@ -132,10 +107,10 @@ void check_extents(std::vector<Extent>& extents, std::uint64_t data_bytes) {
 }
 
 StoredTensors read_one(const std::string& path) {
-  std::uint64_t file_bytes = 0;
-  const File file = open(path, file_bytes);
-  if (file_bytes < kLengthBytes) throw Error(path + " is no file of safetensors: it has less than 8 bytes");
-  const std::string length = read(file.get(), kLengthBytes, path);
+  const std::string length = read_start(path, kLengthBytes);
+  if (length.size() < kLengthBytes) throw Error(path + " is no file of safetensors: it has less than 8 bytes");
+  std::error_code ignored;
+  const std::uint64_t file_bytes = fs::file_size(path, ignored);
   std::uint64_t header_bytes = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) header_bytes = header_bytes << 8 | static_cast<unsigned char>(length[i]);
   if (header_bytes > file_bytes - kLengthBytes)
@@ -143,7 +118,9 @@ StoredTensors read_one(const std::string& path) {
                 " bytes, and " + std::to_string(file_bytes - kLengthBytes) + " follow");
   if (header_bytes > kMostHeaderBytes)
     throw Error(path + ": a header of " + std::to_string(header_bytes) + " bytes is larger than 16 MiB");
-  const Source header{path, read(file.get(), static_cast<std::size_t>(header_bytes), path)};
+  const std::size_t begin = kLengthBytes, end = begin + static_cast<std::size_t>(header_bytes);
+  const Source header{path, read_start(path, end).substr(begin)};
+  if (header.text.size() != header_bytes) throw Error(path + " ends before its header does");
   return parse_safetensors_header(header, file_bytes - kLengthBytes - header_bytes);
 }
 
@@ -156,7 +133,7 @@ struct Shards {
     const auto [at, is_new] = files.try_emplace(entry.value.text);
     const std::string path = (fs::path(folder) / entry.value.text).string();
     std::error_code ignored;
-    if (is_new && fs::exists(path, ignored)) {
+    if (is_new && fs::is_regular_file(path, ignored)) {
       at->second.emplace();
       for (StoredTensor& tensor : read_one(path).tensors) at->second->emplace(tensor.name, std::move(tensor));
     }
@@ -169,10 +146,7 @@ struct Shards {
 };
 
 StoredTensors read_index(const std::string& path) {
-  std::uint64_t bytes = 0;
-  const File file = open(path, bytes);
-  if (bytes > kMostHeaderBytes) throw Error(path + " is larger than 16 MiB, which no index is");
-  const Source source{path, read(file.get(), static_cast<std::size_t>(bytes), path)};
+  const Source source{path, read_all(path, {kMostHeaderBytes, "which no index is"})};
   const JsonValue document = parse_json(source);
   const JsonValue* const map = document.find("weight_map");
   if (map == nullptr || map->kind != JsonValue::Kind::object)
@@ -208,18 +182,15 @@ StoredTensors parse_safetensors_header(const Source& header, std::uint64_t data_
 }
 
 StoredTensors read_safetensors(const std::string& path) {
-  std::uint64_t bytes = 0;
-  const File file = open(path, bytes);
-  std::array<char, kRecognisedBytes> start{};
-  const std::size_t count = std::fread(start.data(), 1, start.size(), file.get());
-  const std::string_view text(start.data(), count);
+  if (is_stream(path)) throw Error("safetensors are read from a file, and " + called(path) + " is a pipe");
+  const std::string text = read_start(path, kRecognisedBytes);
   const FileKind kind = recognise(text, path);
   if (kind == FileKind::zip || kind == FileKind::pickle || kind == FileKind::gguf || kind == FileKind::hdf5)
     throw Error(path + " is " + std::string(describe(kind)) + ", and safetensors are expected")
         .help("model.save_pretrained(FOLDER) writes them");
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{' && path.ends_with(".json") ? read_index(path)
-                                                                                          : read_one(path);
+  return first != std::string::npos && text[first] == '{' && path.ends_with(".json") ? read_index(path)
+                                                                                     : read_one(path);
 }
 
 }  // namespace gpuplan

@@ -61,7 +61,7 @@ struct Start {
   if (start.own_group) setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // also when we are killed without a chance to end it
   if (getppid() != start.parent) _exit(1);
-  std::signal(SIGPIPE, SIG_DFL);  // which main() ignores
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) std::signal(ignored, SIG_DFL);  // by main()
   sigprocmask(SIG_SETMASK, &start.signals, nullptr);
   execvpe(start.program, start.arguments, start.environment);
   const int error = errno;

@@ -237,15 +237,15 @@ class Hook:
         self._dump()
 
     def _dump(self):
-        """The snapshot for PyTorch's memory_viz."""
-        name = self.session.settings.snapshot
-        if not name:
+        """The snapshot for PyTorch's memory_viz, which the host moves to its place."""
+        if not self.session.settings.snapshot:
             return
         rank, world = rank_and_world(self.session.settings)
-        if world > 1 and self.session.settings.peers != 2:
-            start, ending = os.path.splitext(name)
-            name = "%s.rank%d%s" % (start, rank, ending)
-        self.torch.cuda.memory._dump_snapshot(os.path.join(self.session.home, name))
+        several = world > 1 and self.session.settings.peers != 2
+        path = os.path.join(self.session.directory, "snapshot" + (".rank%d" % rank if several else ""))
+        draft = "draft.%d" % os.getpid()
+        self.torch.cuda.memory._dump_snapshot(os.path.join(self.session.directory, draft))
+        os.replace(os.path.join(self.session.directory, draft), path)
 
     # --- the end
 

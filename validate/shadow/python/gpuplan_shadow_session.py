@@ -11,7 +11,6 @@ class Session:
     def __init__(self, directory):
         self.directory = directory
         self.settings = read_settings(os.path.join(directory, "session"))
-        self.home = os.getcwd()  # relative names in the settings are relative to where the script started
         self.fork()
 
     def fork(self):
