@@ -117,6 +117,10 @@ TEST_CASE("the GPU files are consistent and their names lead to one GPU each") {
   }
   CHECK(find_gpu(gpus, "RTX 4090")->sm_count == 128);
   CHECK(find_gpu(gpus, "4090")->sm_count == 128);
+  for (const char* name : {"5090", "nvidia 5090", "GeForce 5090", "5090-32g"})
+    CHECK(find_gpu(gpus, name)->name == "rtx5090");
+  for (const char* name : {"3090ti", "3090 Ti", "rtx3090ti"}) CHECK(find_gpu(gpus, name)->name == "rtx3090ti");
+  CHECK(find_gpu(gpus, "6000") == nullptr);  // Turing's, Ada's or Blackwell's
   CHECK(find_gpu(gpus, "tesla t4")->capability_minor == 5);
   // Who makes it before the name, the memory on its box behind.
   const auto named = [&](const char* name) { return find_gpu(gpus, name) ? find_gpu(gpus, name)->name : ""; };

@@ -12,8 +12,11 @@ TEST_CASE("sizes have a unit, binary or decimal") {
   CHECK_EQ(size_in_bytes("12288MiB"), 12LL << 30);
   CHECK_EQ(size_in_bytes("0.001 kB"), 1);
   CHECK_EQ(size_in_bytes("0"), 0);
+  CHECK_EQ(size_in_bytes("22 gib"), 22LL << 30);
+  CHECK_EQ(size_in_bytes("24 gb"), 24'000'000'000);
+  CHECK_EQ(size_in_bytes("24G"), 24'000'000'000);
   for (const char* text :
-       {"", "22", "00", "GiB", "22 gib", "1e3 GiB", "-1 GiB", "1. GiB", ".5 GiB", "22 GiBs", "h100", "1 GiB "})
+       {"", "22", "00", "GiB", "4090m", "22 b", "1e3 GiB", "-1 GiB", "1. GiB", ".5 GiB", "22 GiBs", "h100", "1 GiB "})
     CHECK_FALSE(size_in_bytes(text).has_value());
   CHECK_THROWS_AS(size_in_bytes("999999999999 TiB"), Error);  // beyond 64 bits
 }

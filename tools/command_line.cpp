@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tools/commands.h"
+#include "tools/other_flags.h"
 #include "tools/output_options.h"
 #include "tools/read_source.h"
 #include "tools/replay.h"
@@ -182,10 +183,33 @@ Error too_many(const std::string& word, const CLI::App& command) {
       .help("usage: gpuplan " + command.get_name() + " --help");
 }
 
+// Whether the command has what another tool's flag is called here; all that plan are told what no flag is for.
+bool knows(const CLI::App& command, const OtherFlag& other) {
+  const std::string_view name = other.here.empty() ? "--batch" : other.here.substr(0, other.here.find(' '));
+  return command.get_option_no_throw(std::string(name)) != nullptr;
+}
+
+Error meant(const std::string& flag, const OtherFlag& other) {
+  if (other.here.empty()) return Error("unknown flag " + flag + ": " + std::string(other.why), ErrorKind::usage);
+  Error error("unknown flag " + flag + " — did you mean \"" + std::string(other.here) + "\"?", ErrorKind::usage);
+  return other.why.empty() ? error : error.help(std::string(other.why));
+}
+
+// "-bs 8", "-lr": CLI11 takes the first letter for a flag and the rest for its value.
+void refuse_long_names_behind_one_dash(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto commands = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == arguments[0]; });
+  for (const std::string& word : arguments) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (commands.empty() || !flag.starts_with('-') || flag.starts_with("--") || flag.size() == 2) continue;
+    const OtherFlag* const other = other_flag(flag);
+    if (other != nullptr && knows(*commands[0], *other)) throw meant(flag, *other);
+  }
+}
+
 Error unexpected_word(const std::string& written, const CLI::App& command) {
   const std::string flag = written.substr(0, written.find('='));
-  for (const LaterFlag& later : later_flags())
-    if (later.name == flag) return Error(flag + " (" + later.what + ") is not there yet", ErrorKind::usage);
+  if (const OtherFlag* const other = flag.starts_with("-") ? other_flag(flag) : nullptr)
+    if (knows(command, *other)) return meant(flag, *other);
   if (flag.starts_with("-") && flag != "-")
     return Error("unknown flag " + flag + did_you_mean(flag, flags_of(command)), ErrorKind::usage)
         .help(command.get_name() == "shadow"
@@ -257,6 +281,7 @@ int run_command_line(std::vector<std::string> arguments) {
   add_commands(commands, arguments, app, exit_code);
   refuse_missing_values(app);
   refuse_empty_items(app, arguments);
+  refuse_long_names_behind_one_dash(app, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);

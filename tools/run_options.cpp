@@ -4,16 +4,6 @@
 
 namespace gpuplan {
 
-const std::vector<LaterFlag>& later_flags() {
-  static const std::vector<LaterFlag> flags = {
-      {"--margin", "a safety margin of other commands than fit"},
-      {"--flop", "another FLOP convention (there is --count-as)"},
-      {"--exit-zero", "report-only runs"},
-      {"--no-config", "a configuration file"},
-  };
-  return flags;
-}
-
 void add_run_options(CLI::App& command, RunOptions& o) {
   command.add_option("model", o.model, "A model file, - for standard input, or zoo:NAME")->type_name("MODEL");
   const auto add = [&](const char* group, const char* names, std::string& value, const char* type, const char* text) {

@@ -31,13 +31,6 @@ struct RunOptions {
 
 void add_run_options(CLI::App& command, RunOptions& options);
 
-/// The flags of later releases; given, they are refused with what they are.
-struct LaterFlag {
-  std::string name;  // "--zero"
-  std::string what;
-};
-const std::vector<LaterFlag>& later_flags();
-
 /// Throws Error (usage) for a value that is not understood and for flags that contradict each other.
 RunConfig run_config(const RunOptions& options);
 /// The model, read from a file, from standard input ("-") or from the zoo ("zoo:resnet50"), with --set applied.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "estimator/report/format.h"
+#include "tools/other_flags.h"
 #include "tools/words.h"
 
 namespace gpuplan {
@@ -145,9 +146,15 @@ void add_range(const std::string& text, std::string_view part, std::vector<std::
   }
 }
 
+// What the user of another tool's flag may sweep here: "batch" of "bs".
+std::string near_flag(const std::string& name) {
+  const OtherFlag* const other = other_flag(name);
+  if (other == nullptr || !other->here.starts_with("--")) return did_you_mean(name, swept_names());
+  return " — did you mean \"" + std::string(other->here.substr(2, other->here.find(' ') - 2)) + "\"?";
+}
+
 Error no_such_flag(const std::string& text, const std::string& name) {
-  return Error("--over " + text + ": no flag that can be swept is called \"" + name + "\"" +
-                   did_you_mean(name, swept_names()),
+  return Error("--over " + text + ": no flag that can be swept is called \"" + name + "\"" + near_flag(name),
                ErrorKind::usage)
       .help("a variable of the model is written set.NAME; the flags are " + either(swept_names()));
 }

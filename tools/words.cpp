@@ -1,5 +1,6 @@
 #include "tools/words.h"
 
+#include <array>
 #include <charconv>
 
 #include "estimator/amount.h"
@@ -44,6 +45,23 @@ double percentage(std::string_view flag, std::string_view text) {
   return percent / 100;
 }
 
-std::optional<std::int64_t> size_in_bytes(std::string_view text) { return read_amount(text, byte_units()); }
+std::optional<std::int64_t> size_in_bytes(std::string_view text) {
+  // Not b, k and m alone: "4090m" is a laptop's GPU.
+  constexpr std::array<AmountUnit, 10> kInAnyCase = {{{"kib", 1LL << 10},
+                                                      {"mib", 1LL << 20},
+                                                      {"gib", 1LL << 30},
+                                                      {"tib", 1LL << 40},
+                                                      {"kb", 1'000},
+                                                      {"mb", 1'000'000},
+                                                      {"gb", 1'000'000'000},
+                                                      {"tb", 1'000'000'000'000},
+                                                      {"g", 1'000'000'000},
+                                                      {"t", 1'000'000'000'000}}};
+  if (const std::optional<std::int64_t> bytes = read_amount(text, byte_units())) return bytes;
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return read_amount(lower, kInAnyCase);
+}
 
 }  // namespace gpuplan

@@ -38,8 +38,8 @@ std::int64_t whole_number(std::string_view flag, std::string_view text, std::int
 /// "5%", "2.5 %": a part of the whole, from 0 to below 1.
 double percentage(std::string_view flag, std::string_view text);
 
-/// "22 GiB", "1.5GB", "24268MiB": bytes, or nothing when the text is not a number with a unit. KiB, MiB, GiB, TiB are
-/// binary, kB, MB, GB, TB decimal. "0" needs none.
+/// "22 GiB", "1.5GB", "24 gb", "24G": bytes, or nothing when the text is not a number with a unit. KiB, MiB, GiB, TiB
+/// are binary, kB, MB, GB, TB decimal, in any case; G and T are GB and TB. "0" needs none.
 std::optional<std::int64_t> size_in_bytes(std::string_view text);
 
 }  // namespace gpuplan

@@ -32,20 +32,30 @@ std::string label_of(const Gpu& gpu) {
   return gpu.datasheet ? std::to_string(std::llround(gpu.datasheet->memory_gib)) + "gb" : std::string();
 }
 
+// Without who makes it: "4090" of "nvidia4090".
+std::string_view without_maker(std::string_view key) {
+  for (const std::string_view maker : {"nvidia", "tesla", "geforce"})
+    if (key.starts_with(maker) && key.size() > maker.size()) key.remove_prefix(maker.size());
+  return key;
+}
+
+// By all of a name, or the memory on the box behind it.
+const Gpu* called_or_labelled(std::span<const Gpu> gpus, std::string_view key) {
+  if (const Gpu* const gpu = called(gpus, key, [](const Gpu&) { return std::string(); })) return gpu;
+  return called(gpus, key, label_of);
+}
+
 }  // namespace
 
 const Gpu* find_gpu(std::span<const Gpu> gpus, std::string_view name) {
-  const std::string whole = gpu_key(name);
-  std::string_view key = whole;
+  const std::string key = gpu_key(name);
   if (key.empty()) return nullptr;
-  const auto nothing = [](const Gpu&) { return std::string(); };
-  if (const Gpu* const gpu = called(gpus, key, nothing)) return gpu;
-  for (const std::string_view maker : {"nvidia", "tesla", "geforce"}) {
-    if (!key.starts_with(maker) || key.size() == maker.size()) continue;
-    key.remove_prefix(maker.size());
-    if (const Gpu* const gpu = called(gpus, key, nothing)) return gpu;
-  }
-  return called(gpus, key, label_of);
+  const std::string_view bare = without_maker(key);
+  // "5090", "3090ti": the series of a GeForce goes without saying.
+  const std::string rtx = "geforcertx" + std::string(bare), gtx = "geforcegtx" + std::string(bare);
+  for (const std::string_view spelling : {std::string_view(key), bare, std::string_view(rtx), std::string_view(gtx)})
+    if (const Gpu* const gpu = called_or_labelled(gpus, spelling)) return gpu;
+  return nullptr;
 }
 
 }  // namespace gpuplan

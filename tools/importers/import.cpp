@@ -55,6 +55,7 @@ FileKind recognise(std::string_view start, std::string_view name) {
   if (start.starts_with("ftrt") || start.starts_with("ptrt")) return FileKind::tensorrt;
   if (is_tensorflow(name)) return FileKind::tensorflow;
   if (starts_as_onnx(start) || name.ends_with(".onnx")) return FileKind::onnx;
+  if (name.ends_with(".py")) return FileKind::python;
   if (without_space(start).starts_with("{")) return kind_of_json(start);
   if (starts_as_safetensors(start) || name.ends_with(".safetensors")) return FileKind::safetensors;
   return name.ends_with(".pb") ? FileKind::tensorflow : FileKind::spec;
@@ -74,6 +75,7 @@ std::string_view describe(FileKind kind) {
     case FileKind::tensorflow: return "a graph of TensorFlow's";
     case FileKind::tflite: return "a model of TensorFlow Lite's";
     case FileKind::tensorrt: return "an engine of TensorRT's";
+    case FileKind::python: return "a script of Python's";
     case FileKind::lfs_pointer: return "a pointer of Git LFS";
   }
   return "";
@@ -94,6 +96,12 @@ Error not_a_model(const std::string& name, FileKind kind) {
           .help("as ONNX it is: python -m tf2onnx.convert --tflite FILE --output model.onnx");
     case FileKind::tensorrt:
       return Error(is + ", compiled for one GPU").help("name the ONNX file that it was built of");
+    case FileKind::python:
+      return Error(is + ", and a plan is made of a model")
+          .help(
+              "tools/gpuplan_export.py writes a script's model as a spec; to run the script without a GPU: gpuplan "
+              "shadow -- python " +
+              name);
     default: break;
   }
   Error error(is + ": it has weights, and not what is computed with them");

@@ -26,6 +26,7 @@ enum class FileKind : unsigned char {
   tensorflow,         // a frozen graph, or the graph of a SavedModel
   tflite,             // a flat buffer of TensorFlow Lite's
   tensorrt,           // an engine, compiled for one GPU
+  python,             // a script
   lfs_pointer,        // what a checkout has in the place of a file that Git LFS has not fetched
 };
 
