@@ -67,9 +67,13 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
 
 }  // namespace
 
+bool assumes_loss(const Model& model) { return model.losses.empty() && model.loss.mark.source == nullptr; }
+
 std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
                                         const Gpu* named_gpu) {
   std::vector<std::string> warnings = unread_inputs(model, graph);
+  if (run.mode == Mode::train && assumes_loss(model))
+    warnings.emplace_back("the spec has no \"loss:\": CrossEntropyLoss() of the model's output is assumed");
   if (run.mode == Mode::train && trains_nothing(graph))
     warnings.emplace_back("no parameter is trained: PyTorch's optimizers refuse an empty list of parameters");
   for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));

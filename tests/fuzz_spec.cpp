@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::size_t kSmall = 20'000;  // the canonical form of what fits is checked
   gpuplan::SpecOptions options;
   options.open = [](std::string_view, std::string_view) {
-    return source("base.yaml", "vars: {c: 8, n: 2}\ninput: {shape: [$c]}\nlayers:\n  - fc: Linear(_, $c)\n");
+    return source("base.yaml",
+                  "gpuplan: 1\nvars: {c: 8, n: 2}\ninput: {shape: [$c]}\nlayers:\n  - fc: Linear(_, $c)\n");
   };
   std::string canonical;
   try {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "layers/catalog.h"
+#include "tests/test_spec.h"
 #include "tests/zoo_models.h"
 
 using namespace gpuplan;
@@ -72,4 +74,26 @@ TEST_CASE("layers' FLOPs sum to the step's, with micro-batches and checkpointing
   CHECK_EQ(macs, parts.compute.forward_macs);
   CHECK_EQ(backward, parts.compute.backward_flops);
   CHECK_EQ(again, parts.compute.recompute_flops);
+}
+
+TEST_CASE("a spec without its version is refused") {
+  const std::string layers = "input: {shape: [4]}\nlayers:\n  - Linear(4, 4)\n";
+  CHECK_EQ(testing::error_of(layers),
+           "error: a model spec needs gpuplan:, the version of its format\n"
+           "  --> test.yaml:1:1\n"
+           "  1 | input: {shape: [4]}\n"
+           "    | ^ write gpuplan: 1 before it\n");
+  CHECK_EQ(testing::error_of("gpuplan: 1\n" + layers), "");
+}
+
+TEST_CASE("training without a loss is said, and no loss of an inference") {
+  const std::string spec = "gpuplan: 1\ninput: {shape: [4]}\nlayers:\n  - Linear(4, 4)\n";
+  RunConfig run = two_samples();
+  const auto plan_text = [&](const std::string& text) { return plan(testing::read_spec(text), make_catalog(), run); };
+  const std::string words = "the spec has no \"loss:\": CrossEntropyLoss() of the model's output is assumed";
+  CHECK(warns(plan_text(spec), words));
+  for (const char* loss : {"loss: CrossEntropyLoss()\n", "loss: mean\n", "loss: [loss: CrossEntropyLoss()]\n"})
+    CHECK_FALSE(warns(plan_text(spec + loss), words));
+  run.mode = Mode::infer;
+  CHECK_FALSE(warns(plan_text(spec), words));
 }

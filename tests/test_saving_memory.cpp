@@ -19,7 +19,7 @@ constexpr std::int64_t kParameters = 784 * 512 + 512 + 512 * 10 + 10;
 Report plan_mlp(const RunConfig& run) {
   auto source = std::make_shared<Source>();
   source->name = "mlp.yaml";
-  source->text = "input: {shape: [784]}\nlayers: [\"Linear(784, 512)\", \"ReLU()\", \"Linear(512, 10)\"]\n";
+  source->text = "gpuplan: 1\ninput: {shape: [784]}\nlayers: [\"Linear(784, 512)\", \"ReLU()\", \"Linear(512, 10)\"]\n";
   return plan(read_model(source), make_catalog(), run);
 }
 

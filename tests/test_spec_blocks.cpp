@@ -172,7 +172,7 @@ TEST_CASE("within a block, input is what it was given, inputs all of it, and no 
 }
 
 TEST_CASE("several inputs are referred to by name") {
-  const std::string inputs = "inputs: {ids: {shape: [4], dtype: int64}, mask: {shape: [4]}}\nlayers:\n";
+  const std::string inputs = "gpuplan: 1\ninputs: {ids: {shape: [4], dtype: int64}, mask: {shape: [4]}}\nlayers:\n";
   const Model model = read_spec(inputs + "  - {op: A(), from: [ids, mask]}\n");
   CHECK(model.inputs.at(0).dtype == DType::int64);
   CHECK(model.layers.at(0).from == Paths{"ids", "mask"});

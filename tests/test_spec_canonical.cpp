@@ -81,6 +81,7 @@ TEST_CASE("the canonical form of every zoo model reads back to an equal model") 
 
 TEST_CASE("the canonical form keeps every structure, modifier and kind of value") {
   const char* text = R"yaml(
+gpuplan: 1
 name: "a \"b\": c"
 vars: {n: 2, t: true}
 inputs: {x: {shape: [4, 4], requires_grad: true}, null_: {shape: [], dtype: int64}}

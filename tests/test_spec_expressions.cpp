@@ -130,7 +130,7 @@ TEST_CASE("--set of a variable that the model lacks is a usage error with the ne
 }
 
 TEST_CASE("variables stand in shapes, and a size is at least 1") {
-  const std::string text = "vars: {n: 8}\ninput: {shape: [$n, \"${2*n}\"]}\nlayers:\n  - Op()\n";
+  const std::string text = "gpuplan: 1\nvars: {n: 8}\ninput: {shape: [$n, \"${2*n}\"]}\nlayers:\n  - Op()\n";
   CHECK(read_spec(text).inputs.at(0).shape == std::vector<std::int64_t>{8, 16});
   CHECK(error_of("input: {shape: [3, 0, 32]}\nlayers:\n  - Op()\n") ==
         "error: a size is 0\n"

@@ -160,7 +160,8 @@ TEST_CASE("extends merges maps key by key and replaces lists") {
     CHECK(name == "base.yaml");
     CHECK(relative_to == "test.yaml");
     return spec_source(
-        "name: base\nvars: {d: 8, classes: 10}\ninput: {shape: [$d]}\nlayers:\n  - A($d)\n  - B()\nloss: mean\n",
+        "gpuplan: 1\nname: base\nvars: {d: 8, classes: 10}\ninput: {shape: [$d]}\nlayers:\n  - A($d)\n  - B()\nloss: "
+        "mean\n",
         "base.yaml");
   };
   const Model model = read_spec("extends: base.yaml\nname: over\nvars: {d: 16}\nlayers:\n  - C($classes)\n", options);
@@ -186,5 +187,6 @@ TEST_CASE("extends that cannot be opened, or comes back to itself, is an error a
 }
 
 TEST_CASE("a model without a name has its file's") {
-  CHECK(read_model(spec_source("input: {shape: [4]}\nlayers:\n  - Op()\n", "models/tiny.yaml")).name == "tiny");
+  CHECK(read_model(spec_source("gpuplan: 1\ninput: {shape: [4]}\nlayers:\n  - Op()\n", "models/tiny.yaml")).name ==
+        "tiny");
 }

@@ -18,6 +18,14 @@ std::string stem(const std::string& path) {
   return name.empty() ? "model" : name;
 }
 
+// Last of all, as whoever made another mistake learns more of that.
+void require_version(const YamlNode& document) {
+  if (document.find("gpuplan") == nullptr)
+    throw Error("a model spec needs gpuplan:, the version of its format")
+        .at(document.mark)
+        .label("write gpuplan: 1 before it");
+}
+
 }  // namespace
 
 Model read_model(std::shared_ptr<const Source> source, const SpecOptions& options) {
@@ -26,6 +34,7 @@ Model read_model(std::shared_ptr<const Source> source, const SpecOptions& option
   const std::string default_name = stem(source->name);
   const YamlNode& document = read_document(std::move(source), options, arena, sources);
   Model model = expand(parse_spec(document, default_name), options.set);
+  require_version(document);
   model.sources = std::move(sources);
   return model;
 }

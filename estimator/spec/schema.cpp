@@ -12,7 +12,7 @@ constexpr std::string_view kHead = R"json({
   "required": ["layers"],
   "additionalProperties": false,
   "properties": {
-    "gpuplan": {"const": 1, "description": "Format version."},
+    "gpuplan": {"const": 1, "description": "Format version; it has to be here or in what this extends."},
     "name": {"type": "string"},
     "extends": {"type": "string", "description": "A spec that this one changes: maps merge key by key, lists are replaced."},
     "vars": {

@@ -37,7 +37,7 @@ commit() {
   git commit --quiet --allow-empty -m "$1"
 }
 write_model() { # FILE WIDTH: a perceptron
-  printf 'gpuplan: 1\nvars: {width: %s}\ninput: {shape: [64]}\nlayers:\n  - fc1: Linear(64, $width)\n  - ReLU()\n  - fc2: Linear(_, 10)\n' \
+  printf 'gpuplan: 1\nvars: {width: %s}\ninput: {shape: [64]}\nlayers:\n  - fc1: Linear(64, $width)\n  - ReLU()\n  - fc2: Linear(_, 10)\nloss: CrossEntropyLoss()\n' \
     "$2" >"$1"
 }
 
