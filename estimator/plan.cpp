@@ -6,6 +6,7 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
+#include "estimator/report/assumptions.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
 #include "estimator/warnings.h"
@@ -27,6 +28,7 @@ Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu
   if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
     r.within_memory = within_memory(parts, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0),
                                                         step.graph, step.passes, step.optimizer, run, gpu));
+  r.assumptions = assumptions_of(model, step.passes, r, gpu);
   r.warnings = warnings_about(model, step.graph, run, named_gpu);
   return r;
 }

@@ -18,6 +18,7 @@
 #include "estimator/parallel/rank_share.h"
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/parallel/unused_parameters.h"
+#include "estimator/report/assumptions.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
 #include "estimator/warnings.h"
@@ -184,6 +185,7 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
   if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
   if (strategy.is_deepspeed()) share_states(r, planned.states);
+  r.assumptions = assumptions_of(model, rank.passes, r, rank.gpu, strategy);
   if (strategy.data == DataParallel::fsdp) {
     r.bytes.parameters = planned.states.parameters;
     r.bytes.gradients = planned.states.gradients;

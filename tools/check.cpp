@@ -244,6 +244,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<CheckOptions>();
   CLI::App* const command = app.add_subcommand("check", "Whether the budgets of gpuplan.yaml are met; exit 1 when not");
   add_run_options(*command, options->run);
+  add_margin_option(*command, options->run);
   command->get_option("model")->description("Names of checks, * for a part of one; with --max-... a model");
   command->add_option("names", options->names, "More of them")->type_name("NAME");
   command->add_option("--base,--baseline", options->base, "What growth is measured against (nothing)")

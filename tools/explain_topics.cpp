@@ -35,6 +35,8 @@ constexpr ExplainTopic kTopics[] = {
   exact     follows from PyTorch's rules, and tests compare it with PyTorch byte for byte
   modelled  computed by a model with a stated error, such as cuDNN's choice of workspaces
   assumed   taken on trust, such as the size of a CUDA context that was not measured
+  All three hold under what the plan takes on trust: the headline has what decides most (the GPU; tokens packed or not,
+  a batch with padding or without, --set packed=0|1 and padded=0|1), JSON lists everything under "assumptions".
 )"},
     {"flops", "what is counted, and how other tools count",
      R"(FLOPs

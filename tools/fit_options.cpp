@@ -53,6 +53,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
 
 void add_fit_options(CLI::App& command, FitOptions& options) {
   add_run_options(command, options.run);
+  add_margin_option(command, options.run);
   const char* const question = "What is asked";
   command.add_option("--on", options.on, "Of these GPUs, with commas (all)")
       ->delimiter(',')
@@ -76,7 +77,6 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
       ->group(question);
   add("--wrap", options.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
   add("--network", options.network, "GBPS", "Of an instance, Gbit/s in one direction; else as it is said to have");
-  add("--margin", options.margin, "PERCENT", "Part of a GPU's memory that stays free, as in 5% (0%)");
   command
       .add_option("--max-batch", options.max_batch,
                   "The largest batch of each, which is the default; with N none above")
@@ -146,11 +146,12 @@ FitQuestion question_of(const FitOptions& options) {
   if (question.samples && question.run.generation.part != Generation::Part::none)
     throw Error("--samples: a step of a generation makes a token of each sample, not samples", ErrorKind::usage)
         .help("leave --phase out, or --samples");
+  if (!options.run.margin.empty())
+    question.margin = static_cast<double>(percentage("--margin", options.run.margin)) / 1e4;
   if (!options.epochs.empty()) {
     if (!question.samples) throw Error("--epochs says how often --samples are seen: give both", ErrorKind::usage);
     question.epochs = amount("--epochs", options.epochs, 1e6);
   }
-  if (!options.margin.empty()) question.margin = percentage("--margin", options.margin);
   read_several_gpus(options, question);
   question.spot = options.spot;
   question.providers = options.providers;

@@ -103,6 +103,7 @@ void add_layers_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<LayersOptions>();
   CLI::App* const command = app.add_subcommand("layers", "Which module costs what");
   add_run_options(*command, options->run);
+  add_margin_option(*command, options->run);
   add_layer_options(*command, options->output);
   command
       ->add_flag("--time", options->time, "Each layer's time, what it waits for, and what would make the step faster")

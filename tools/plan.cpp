@@ -86,6 +86,7 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
     return print_stages(planning, strategy, options.run, options.several, options.output);
   RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
                             topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
+  plan.report.margin = planning.margin;
   if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
   plan.report.warnings.insert(plan.report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
   const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
@@ -138,6 +139,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::App* const command = app.add_subcommand("plan", "Memory and FLOPs of a step, its peak, and whether it fits");
   add_run_options(*command, options->run);
+  add_margin_option(*command, options->run);
   command->add_flag("--canonical", options->canonical, "Prints the model with everything expanded, and stops");
   command->add_option("--count-as", options->count_as, "Also counts FLOPs as that tool does")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");

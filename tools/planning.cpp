@@ -1,5 +1,6 @@
 #include "tools/planning.h"
 
+#include "estimator/amount.h"
 #include "estimator/plan.h"
 #include "estimator/report/time_text.h"
 #include "estimator/search/ways_out.h"
@@ -22,11 +23,21 @@ HostCopy host_copy(const RunOptions& options) {
                               {"none", HostCopy::none}});
 }
 
+Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu) {
+  if (options.margin.empty()) return {};
+  const std::int64_t hundredths = percentage("--margin", options.margin);
+  if (!gpu) throw Error("--margin is a part of a GPU's memory", ErrorKind::usage).help("--gpu names a GPU, or a size");
+  const Margin margin{hundredths, usable_bytes(*gpu)};
+  gpu->cuda_total_bytes = margin.usable_bytes - share_of(margin.usable_bytes, hundredths);
+  return margin;
+}
+
 Planning prepare_run(const RunOptions& options) {
   Planning planning;
   planning.run = run_config(options);
   planning.gpu = load_gpu(options);
   planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
+  planning.margin = take_margin(options, planning.gpu);
   planning.copy = host_copy(options);
   return planning;
 }
@@ -49,6 +60,7 @@ std::vector<std::string> about_stored_type(const std::string& stored_type, const
 
 Report make_report(const Planning& planning) {
   Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+  report.margin = planning.margin;
   if (planning.gpu && !planning.gpu_is_limit) {
     report.no_time = why_no_time(planning.run, *planning.gpu, planning.copy);
     if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))

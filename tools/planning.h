@@ -15,6 +15,7 @@ struct Planning {
   RunConfig run;
   std::optional<Gpu> gpu;
   bool gpu_is_limit = false;  // --gpu was a size
+  Margin margin;              // taken off the GPU's memory already
   HostCopy copy = HostCopy::pinned;
   Model model;
   std::vector<std::string> warnings;  // of what was read, beside those of the plan
@@ -26,6 +27,8 @@ constexpr const char* kOnlyALimit =
 
 /// --host-copy.
 HostCopy host_copy(const RunOptions& options);
+/// --margin, which is taken off the memory of `gpu`. Throws Error (usage) for a margin of no GPU.
+Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu);
 /// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
 Planning prepare(const RunOptions& options);
 /// The same without a model, which is then read by someone else.

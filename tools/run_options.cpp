@@ -53,4 +53,10 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   command.add_flag("--strict", o.strict, "A warning is an error")->group(device);
 }
 
+void add_margin_option(CLI::App& command, RunOptions& options) {
+  command.add_option("--margin", options.margin, "Part of the GPU's memory that stays free, as in 5% (0%)")
+      ->type_name("PERCENT")
+      ->group("On what");
+}
+
 }  // namespace gpuplan

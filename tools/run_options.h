@@ -21,7 +21,7 @@ struct RunOptions {
   std::string model;
   std::shared_ptr<const Source> piped;  // the model's text, where it came through a pipe and was read to tell its kind
   std::string batch, optimizer, optimizer_impl, weight_decay, gpu, runtime, precision, mode, seq, clip, loop;
-  std::string scratch, alloc_conf, allocator, pytorch, step;
+  std::string scratch, alloc_conf, allocator, pytorch, step, margin;
   std::string amp, layout, host_copy, attention, micro_batches, checkpoint, master, offload, weights;
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
@@ -30,6 +30,8 @@ struct RunOptions {
 };
 
 void add_run_options(CLI::App& command, RunOptions& options);
+/// --margin, of the commands that say whether a step fits.
+void add_margin_option(CLI::App& command, RunOptions& options);
 
 /// Throws Error (usage) for a value that is not understood and for flags that contradict each other.
 RunConfig run_config(const RunOptions& options);

@@ -130,6 +130,7 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   if (!planning.model.sources.empty()) report.file = planning.model.sources.front()->name;
   report.run = run_of_stages(planning, run);
   report.gpu = planning.gpu;
+  report.margin = planning.margin;
   report.strategy = strategy;
   const bool recomputes = planning.run.checkpoint.kind == CheckpointConfig::Kind::block;
   report.recompute = recomputes ? Recompute::full : Recompute::none;

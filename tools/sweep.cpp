@@ -204,6 +204,7 @@ void add_sweep_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<SweepOptions>();
   CLI::App* const command = app.add_subcommand("sweep", "A plan for every combination of flags' values");
   add_run_options(*command, options->run);
+  add_margin_option(*command, options->run);
   command->add_option("--over", options->over, "Values of a flag, or of a variable as set.NAME; repeatable")
       ->type_name("NAME=A,B,...|FROM:TO[:STEP|:xFACTOR]")
       ->expected(1)

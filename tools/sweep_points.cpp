@@ -117,12 +117,18 @@ void SweepPoints::load_gpus() {
   const auto add = [&](const std::string& text) {
     RunOptions options;
     options.gpu = text;
-    if (const std::optional<Gpu> gpu = load_gpu(options))
-      gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value(), text});
+    options.margin = base_.run.margin;
+    std::optional<Gpu> gpu = load_gpu(options);
+    const Margin margin = take_margin(options, gpu);
+    if (gpu) gpus_.emplace(text, SweptGpu{*gpu, size_in_bytes(text).has_value(), text, margin});
   };
-  add(base_.run.gpu);
+  bool sweeps_gpus = false;
   for (const SweptFlag& flag : flags_)
-    if (flag.name == "gpu") std::ranges::for_each(flag.values, add);
+    if (flag.name == "gpu") {
+      sweeps_gpus = true;
+      std::ranges::for_each(flag.values, add);
+    }
+  if (!sweeps_gpus) add(base_.run.gpu);
   for (auto at = gpus_.begin(); at != gpus_.end(); ++at) {
     const SweptGpu& on = at->second;
     at->second.alike = std::find_if(gpus_.begin(), at, [&](const auto& other) {
@@ -188,6 +194,10 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
   if (on != nullptr) refuse_arithmetic(run, on->gpu);
   PlannedFigures planned = this->planned(options, run, on, group);
+  if (on != nullptr && planned.figures.usable_bytes > 0) {
+    planned.figures.limit_bytes = planned.figures.usable_bytes;
+    if (on->margin.hundredths > 0) planned.figures.usable_bytes = on->margin.usable_bytes;
+  }
   if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
   for (std::string& warning : about_stored_type(group.model->stored_type, options.run))
     planned.warnings.push_back(std::move(warning));

@@ -54,6 +54,7 @@ class SweepPoints {
     Gpu gpu;
     bool is_limit = false;  // it was a size
     std::string alike;      // the first of those that reserve alike
+    Margin margin;          // taken off its memory
   };
 
   // What points share, made for the first of them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/report/trace_report.h"
+#include "tools/planning.h"
 #include "tools/version.h"
 #include "tools/words.h"
 
@@ -188,6 +189,7 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   report.file = source->name;
   report.trace = &trace;
   report.gpu = load_gpu(run);
+  report.margin = take_margin(run, report.gpu);
   report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
   report.plan = plan_trace(trace, values_of(run, trace), settings);
   report.warnings = report.plan.notes;

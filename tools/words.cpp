@@ -32,17 +32,14 @@ std::int64_t whole_number(std::string_view flag, std::string_view text, std::int
               ErrorKind::usage);
 }
 
-double percentage(std::string_view flag, std::string_view text) {
-  double percent = -1;
-  const bool digit = !text.empty() && text.front() >= '0' && text.front() <= '9';  // no sign, no "nan"
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  if (!digit || problem != std::errc() || unit != "%" || percent < 0 || percent >= 100)
-    throw Error(std::string(flag) + " expects a percentage from 0% to below 100%, such as 5%, not \"" +
-                    std::string(text) + "\"",
-                ErrorKind::usage);
-  return percent / 100;
+std::int64_t percentage(std::string_view flag, std::string_view text) {
+  constexpr std::array<AmountUnit, 1> kPercent = {{{"%", 100}}};
+  constexpr std::int64_t kWhole = 10'000;
+  const std::optional<std::int64_t> hundredths = read_amount(text, kPercent);
+  if (hundredths && *hundredths < kWhole) return *hundredths;
+  throw Error(
+      std::string(flag) + " expects a percentage from 0% to below 100%, such as 5%, not \"" + std::string(text) + "\"",
+      ErrorKind::usage);
 }
 
 std::optional<std::int64_t> size_in_bytes(std::string_view text) {

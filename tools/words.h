@@ -35,8 +35,8 @@ T choose(std::string_view flag, const std::string& word, const Choices<T>& choic
 /// A whole number from `least` to `most`, decimal digits only.
 std::int64_t whole_number(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most);
 
-/// "5%", "2.5 %": a part of the whole, from 0 to below 1.
-double percentage(std::string_view flag, std::string_view text);
+/// "5%", "2.5 %": in hundredths of a percent, from 0 to below 10,000.
+std::int64_t percentage(std::string_view flag, std::string_view text);
 
 /// "22 GiB", "1.5GB", "24 gb", "24G": bytes, or nothing when the text is not a number with a unit. KiB, MiB, GiB, TiB
 /// are binary, kB, MB, GB, TB decimal, in any case; G and T are GB and TB. "0" needs none.

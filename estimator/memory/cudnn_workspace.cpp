@@ -132,6 +132,10 @@ bool runs_native_depthwise(const CudnnConvolution& v, const Gpu& gpu) {
   return !for_cudnn || !cudnn_is_faster(v);
 }
 
+bool has_recorded_workspace(const CudnnConvolution& conv, const Gpu& gpu) {
+  return recorded_form(conv, setup_of(conv, gpu)).has_value();
+}
+
 std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu) {
   // fp64 engines take at most a few KiB (4 to 18 in recordings of ResNet-50): left out.
   if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return 0;

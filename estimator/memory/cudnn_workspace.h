@@ -31,4 +31,7 @@ bool runs_native_depthwise(const CudnnConvolution& convolution, const Gpu& gpu);
 /// bits.
 std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu);
 
+/// Whether those bytes are looked up of a recorded choice; else a rule trained on recordings gives them.
+bool has_recorded_workspace(const CudnnConvolution& convolution, const Gpu& gpu);
+
 }  // namespace gpuplan

@@ -141,6 +141,10 @@ Json top_level() {
                                  "saved_for_backward", "kv_cache"}))},
       {"tensor_peak", tensor_peak_schema()},
       {"peak", peak_schema()},
+      {"fits", schema::nullable("boolean")},
+      {"usable_bytes", schema::nullable("integer")},
+      {"limit_bytes", schema::nullable("integer")},
+      {"margin", kNumber},
       {"within_memory", within_memory_schema()},
       {"phases", list_of(phase_row_schema())},
       {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",
@@ -149,6 +153,7 @@ Json top_level() {
       {"time", time_schema(kNumber)},
       {"allocator", object(integers({"segments", "allocations", "inactive_split_bytes"}))},
       {"layers", list_of(layer_schema())},
+      {"assumptions", list_of(object({{"id", kText}, {"text", kText}}))},
       {"warnings", list_of(kText)}};
 }
 

@@ -65,6 +65,19 @@ struct WithinMemory {
   std::string op, layer;
 };
 
+/// Something that a plan takes on trust.
+struct Assumption {
+  std::string id;     // one word, which stays: "packed", "context"
+  std::string text;   // a short sentence without its end
+  std::string words;  // of the headline, where it belongs there: "tokens not packed"
+};
+
+/// A part of a GPU's memory that is to stay free: what the GPU is planned with is without it.
+struct Margin {
+  std::int64_t hundredths = 0;    // of a percent; 0: nothing stays free
+  std::int64_t usable_bytes = 0;  // of the GPU, with it
+};
+
 struct Report {
   struct {
     std::string name, file;
@@ -74,6 +87,7 @@ struct Report {
   } model;
   RunConfig run;
   std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed
+  Margin margin;           // of its memory
   struct {
     std::int64_t parameters = 0, buffers = 0, gradients = 0, optimizer_state = 0, inputs = 0, saved_for_backward = 0;
     std::int64_t kv_cache = 0;
@@ -120,6 +134,7 @@ struct Report {
     std::string unit;  // what the tool calls its number: "flops", "MACs"
     std::int64_t per_sample = 0, batch = 0;
   } count_as;
+  std::vector<Assumption> assumptions;  // assumptions_of()
   std::vector<std::string> warnings;
 };
 

@@ -83,6 +83,17 @@ Json peak_json(const Report& report) {
           {"modules", std::move(modules)}};
 }
 
+// What the GPU has, and what the step may take of it. Null where no GPU was named, or how much memory it has is not
+// known.
+void tell_verdict(const Report& report, Json& json) {
+  const Verdict v = verdict(report);
+  json["fits"] = v.known ? Json(v.fits) : Json(nullptr);
+  const Margin& margin = report.margin;
+  json["usable_bytes"] = v.known ? Json(margin.hundredths > 0 ? margin.usable_bytes : v.usable_bytes) : Json(nullptr);
+  json["limit_bytes"] = v.known ? Json(v.usable_bytes) : Json(nullptr);
+  json["margin"] = static_cast<double>(margin.hundredths) / 1e4;
+}
+
 // Null where the step fits, or no GPU was named.
 Json within_memory_json(const Report& report) {
   if (!report.within_memory) return nullptr;
@@ -241,6 +252,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["bytes"] = bytes_json(report);
   json["tensor_peak"] = tensor_peak_json(report);
   json["peak"] = peak_json(report);
+  tell_verdict(report, json);
   json["within_memory"] = within_memory_json(report);
   json["phases"] = phases_json(report);
   json["compute"] = compute_json(report);
@@ -258,6 +270,8 @@ std::string report_json(const Report& report, std::string_view version) {
   if (report.advice) json["advice"] = advice_json(*report.advice);
   json["layers"] = Json::array();
   for (const LayerRow& layer : report.layers) json["layers"].push_back(layer_json(report, layer));
+  json["assumptions"] = Json::array();
+  for (const Assumption& a : report.assumptions) json["assumptions"].push_back({{"id", a.id}, {"text", a.text}});
   json["warnings"] = report.warnings;
   // A name may hold bytes that are not UTF-8; JSON cannot, and a report must not fail over them.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,3 +1,4 @@
+#include "estimator/report/assumptions.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/writers.h"
@@ -54,7 +55,7 @@ std::string report_md(const Report& report, const LayerTableOptions& layers) {
   out += std::string(name_of(report.run.mode)) + ", batch " + format_count(report.run.batch) + ", " +
          precision_words(report.run);
   if (report.run.mode == Mode::train) out += ", " + std::string(name_of(report.run.optimizer));
-  for (const std::string& words : extra_words(report.run)) out += ", " + words;
+  for (const std::string& words : header_words(report)) out += ", " + words;
   out += "; " + verdict_words(report) + ". Peak in " + std::string(name_of(report.peak.phase));
   if (!report.peak.layer.empty()) out += " of `" + report.peak.layer + "`";
   out += "." + extra_costs(report) + "\n\n" + parts_table(report) + "\n<details><summary>Layers</summary>\n\n" +

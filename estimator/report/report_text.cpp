@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "estimator/amount.h"
+#include "estimator/report/assumptions.h"
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
@@ -56,7 +58,7 @@ std::string Screen::headline() const {
 
 std::string Screen::extras() const {
   std::string out;
-  for (const std::string& words : extra_words(report_.run)) out += (out.empty() ? "  " : dot()) + words;
+  for (const std::string& words : header_words(report_)) out += (out.empty() ? "  " : dot()) + words;
   return out.empty() ? "" : out + "\n";
 }
 
@@ -73,7 +75,7 @@ std::string Screen::fit_words() const {
   if (!v.known) return "device memory in all";
   const std::int64_t needs = report_.peak.device_bytes;
   const std::string mark = style_.unicode ? (v.fits ? "✔" : "✖") : (v.fits ? "[ok]" : "[no]");
-  const std::string device = report_.gpu->title + " (" + format_count(v.usable_bytes >> 20) + " MiB)";
+  const std::string device = device_words(*report_.gpu, report_.margin);
   const std::string share =
       v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
   if (v.fits && !v.at_once)
@@ -251,6 +253,12 @@ Verdict verdict(const Report& report) {
   const bool at_once = report.peak.device_bytes <= usable;
   const bool runs = at_once || (report.within_memory && report.within_memory->runs);
   return {.known = true, .fits = runs, .at_once = at_once, .usable_bytes = usable};
+}
+
+std::string device_words(const Gpu& gpu, const Margin& margin) {
+  const bool keeps = margin.hundredths > 0;
+  return gpu.title + " (" + format_count((keeps ? margin.usable_bytes : usable_bytes(gpu)) >> 20) + " MiB" +
+         (keeps ? " less " + percentage_text(margin.hundredths) : "") + ")";
 }
 
 std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {

@@ -8,6 +8,7 @@
 #include "estimator/report/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
+#include "estimator/report/writers.h"
 
 namespace gpuplan {
 namespace {
@@ -129,7 +130,7 @@ class Screen : public StyledScreen {
   std::string fit_words() const {
     if (!r_.gpu || r_.gpu->memory_bytes <= 0) return "device memory in all";
     const std::int64_t usable = usable_bytes(*r_.gpu), needs = r_.device_bytes();
-    const std::string device = r_.gpu->title + " (" + format_count(usable >> 20) + " MiB): ";
+    const std::string device = device_words(*r_.gpu, r_.margin) + ": ";
     const std::string mark = style_.unicode ? (r_.fits() ? "✔" : "✖") : (r_.fits() ? "[ok]" : "[no]");
     if (!r_.fits()) return paint("31", mark + " does not fit") + " " + device + bytes(needs - usable) + " too much";
     return paint("32", mark + " fits") + " " + device + format_count(needs / std::max<std::int64_t>(usable / 100, 1)) +

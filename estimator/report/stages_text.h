@@ -21,6 +21,7 @@ struct StagesReport {
   Transformer transformer;
   RunConfig run;           // of all ranks together
   std::optional<Gpu> gpu;  // each; nothing where none is named
+  Margin margin;           // of its memory
   Strategy strategy;
   std::vector<StageRow> stages;
   std::int64_t context_bytes = 0;

@@ -89,6 +89,7 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["device_bytes"] = figure([](const SweepFigures& f) { return f.device_bytes; });
   const bool limited = r.figures && r.figures->usable_bytes > 0;
   line["usable_bytes"] = limited ? Json(r.figures->usable_bytes) : Json(nullptr);
+  line["limit_bytes"] = limited ? Json(r.figures->limit_bytes) : Json(nullptr);
   line["fits"] = limited ? Json(r.figures->fits) : Json(nullptr);
   line["retries"] = figure([](const SweepFigures& f) { return f.retries; });
   line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
@@ -147,6 +148,7 @@ std::string sweep_json_schema() {
                            {"peak_reserved_bytes", nullable("integer")},
                            {"device_bytes", nullable("integer")},
                            {"usable_bytes", nullable("integer")},
+                           {"limit_bytes", nullable("integer")},
                            {"fits", nullable("boolean")},
                            {"retries", nullable("integer")},
                            {"phase", nullable("string")},

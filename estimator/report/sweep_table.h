@@ -16,6 +16,7 @@ namespace gpuplan {
 struct SweepFigures {
   std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // at the peak; device: all that is needed
   std::int64_t usable_bytes = 0;                                           // of the GPU; 0: no limit is known
+  std::int64_t limit_bytes = 0;                                            // what a margin leaves of them
   bool fits = true;                                                        // it runs; true without a limit
   std::int64_t retries = 0;  // it runs by PyTorch giving its cache back so often in three steps
   Phase phase = Phase::forward;

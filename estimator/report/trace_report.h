@@ -22,7 +22,8 @@ struct TraceReport {
   TracePlan plan;
   std::int64_t context_bytes = 0;
   std::optional<Gpu> gpu;           // named with --gpu
-  std::int64_t usable_bytes = 0;    // of it
+  Margin margin;                    // of its memory
+  std::int64_t usable_bytes = 0;    // of it, without the margin
   std::optional<TracePlan> within;  // where it needs more than that: what becomes of the run there
   // The largest value of the first variable that fits, the other one's unchanged; 0: none does.
   std::optional<std::int64_t> largest;

@@ -45,7 +45,7 @@ std::string Screen::fit_words() const {
   if (!report_.gpu) return "device memory in all";
   const std::int64_t needs = report_.device_bytes(), usable = report_.usable_bytes;
   const std::string mark = style_.unicode ? (report_.fits() ? "✔" : "✖") : (report_.fits() ? "[ok]" : "[no]");
-  const std::string device = report_.gpu->title + " (" + format_count(usable >> 20) + " MiB)";
+  const std::string device = device_words(*report_.gpu, report_.margin);
   if (report_.fits_at_once())
     return paint("32", mark + " fits") + " " + device + ": " + bytes(usable - needs) + " free";
   if (report_.fits())

@@ -31,10 +31,13 @@ std::string report_md(const Report& report, const LayerTableOptions& layers = {}
 /// Whether device_bytes fits the named device; fits also when no memory size is known (knows: false).
 struct Verdict {
   bool known = false;
-  bool fits = true;     // it runs
-  bool at_once = true;  // and PyTorch need not give its cache back to the device for it
-  std::int64_t usable_bytes = 0;
+  bool fits = true;               // it runs
+  bool at_once = true;            // and PyTorch need not give its cache back to the device for it
+  std::int64_t usable_bytes = 0;  // by the step: without the margin
 };
 Verdict verdict(const Report& report);
+
+/// "NVIDIA T4 (15,095 MiB)", and of a margin "NVIDIA T4 (15,095 MiB less 5 %)".
+std::string device_words(const Gpu& gpu, const Margin& margin);
 
 }  // namespace gpuplan

@@ -325,9 +325,27 @@ for name in 5090 'RTX 5090' 5090-32g; do expect 0 'fits NVIDIA GeForce RTX 5090'
 expect 0 'fits NVIDIA GeForce RTX 3090 Ti' $model -b 64 --gpu 3090ti
 for size in 24G '24 gb' 24GB; do expect 0 "fits a limit of $size .22,888 MiB" $model -b 64 --gpu "$size"; done
 
-# What a spec leaves out.
+# What stays free, and what is taken on trust.
+expect 0 'fits NVIDIA T4 .15,095 MiB less 5 %.: ' $model -b 64 --gpu t4 --margin 5%
+expect 1 'does not fit NVIDIA T4 .15,095 MiB less 99.5 %.: ' $model -b 64 --gpu t4 --margin 99.5%
+expect 0 '"fits": false' layers $model -b 64 --gpu t4 --margin 99.5% --format json
+expect 0 '"margin": 0.05' $model -b 64 --gpu t4 --margin 5% --format json
+expect 0 '"fits": null' $model -b 64 --format json
+expect 0 '"id": "context"' $model -b 64 --format json
+expect 0 ' ✖ ' sweep $model --over batch=64,128 --gpu t4 --margin 99.5%
+expect 1 'T4' check $model -b 64 --fits t4 --margin 99.5%
+expect 2 '--margin is about a GPU' check $model -b 64 --max-peak 8GiB --margin 5%
+expect 2 'the checks of gpuplan.yaml say it themselves|belongs to a check' check --config configs/budgets/gpuplan.yaml --margin 5%
+expect 2 "--margin is a part of a GPU's memory" $model -b 64 --margin 5%
+expect 0 '"usable_bytes":15828320256,"limit_bytes":15036904244' sweep $model --over gpu=t4,l4 -b 64 --margin 5% --format jsonl
+for command in plan layers 'sweep --over batch=1,2' 'check --fits t4'; do
+  expect 2 '--margin expects a percentage from 0% to below 100%' $command $model --gpu t4 --margin 5
+done
+expect 0 '^  tokens (not )?packed' zoo:gpt2 --seq 8
+expect 0 '^  tokens packed' zoo:gpt2 --seq 8 --set packed=1
+expect 0 '^  tokens not packed · checkpoint block' zoo:gpt2 --seq 8 --set packed=0 --checkpoint block
 printf 'gpuplan: 1\ninput: {shape: [3]}\nlayers:\n  - fc: Linear(3, 4)\n' >"$work/bare.yaml"
-expect 0 '^  Peak ' "$work/bare.yaml"
+expect 0 '^  CrossEntropyLoss assumed' "$work/bare.yaml"
 grep -q 'the spec has no "loss:"' "$work/err" || fail "no warning of a missing loss"
 expect 1 '^  Peak ' "$work/bare.yaml" --gpu t4 --strict
 

@@ -5,6 +5,7 @@
 
 #include "estimator/budget/read_budget.h"
 #include "tools/check/settings.h"
+#include "tools/words.h"
 
 namespace gpuplan {
 namespace {
@@ -43,6 +44,18 @@ std::string quoted(const std::string& text) {
 
 bool LimitOptions::any() const { return !given(*this).empty(); }
 
+namespace {
+
+std::string margin_line(const RunOptions& run, const LimitOptions& limits) {
+  if (run.margin.empty()) return "";
+  (void)percentage("--margin", run.margin);
+  if (limits.fits.empty())
+    throw Error("--margin is about a GPU that the step has to fit", ErrorKind::usage).help("--fits t4,l4 names some");
+  return "    margin: " + quoted(run.margin) + "\n";
+}
+
+}  // namespace
+
 // Limits are read where gpuplan.yaml's are, out of a file that is made for them.
 Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
   std::string budget, fits, growth;
@@ -57,7 +70,7 @@ Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
   if (!fits.empty()) budget += "      fits: [" + fits + "]\n";
   const auto source = std::make_shared<Source>();
   source->name = "command line";
-  source->text = "gpuplan: 1\nchecks:\n  - model: " + quoted(run.model) + "\n" + growth +
+  source->text = "gpuplan: 1\nchecks:\n  - model: " + quoted(run.model) + "\n" + growth + margin_line(run, limits) +
                  (budget.empty() ? "" : "    budget:\n" + budget);
   try {
     Budget one = read_budget(source, run_keys());

@@ -16,7 +16,8 @@ struct LimitOptions {
   bool any() const;
 };
 
-/// The check, with a text of its limits as its source, which marks point into. Throws Error (usage).
+/// The check, with a text of its limits as its source, which marks point into. Throws Error (usage), for a --margin
+/// without --fits, too.
 Budget one_off_budget(const RunOptions& run, const LimitOptions& limits);
 
 }  // namespace gpuplan

@@ -57,10 +57,14 @@ Subject one_off(const CheckOptions& options) {
 Subject from_file(const CheckOptions& options) {
   RunOptions flags = options.run;
   flags.model.clear();
-  if (const std::vector<Setting> given = settings_of(flags); !given.empty())
-    throw Error("--" + given.front().key + " belongs to a check of the command line, with --max-peak or another limit",
-                ErrorKind::usage)
-        .help("the checks of gpuplan.yaml say it themselves: " + given.front().key + ": " + given.front().text);
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const Setting& setting : settings_of(flags)) given.emplace_back(setting.key, setting.text);
+  if (!flags.margin.empty()) given.emplace_back("margin", flags.margin);
+  if (!given.empty())
+    throw Error(
+        "--" + given.front().first + " belongs to a check of the command line, with --max-peak or another limit",
+        ErrorKind::usage)
+        .help("the checks of gpuplan.yaml say it themselves: " + given.front().first + ": " + given.front().second);
   Subject subject;
   std::error_code gone;
   const fs::path here = fs::current_path(gone);
