@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/recorded_phases.h"
 #include "tests/zoo_models.h"
 
 namespace gpuplan {
@@ -157,10 +158,7 @@ void score_oracle_case(std::vector<ScoreRow>& out, const json& d, const std::str
   }
 }
 
-// --- shadow: PyTorch's CUDA code
-// ---------------------------------------------------------------------------------------
-
-bool covered(const json& run) { return !run.contains("error"); }
+// --- shadow: PyTorch's CUDA code -------------------------------------------------------------------------------------
 
 RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   RunConfig run;
@@ -191,13 +189,6 @@ RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   return run;
 }
 
-Phase phase_named(const std::string& name) {
-  for (const Phase p :
-       {Phase::start, Phase::forward, Phase::loss, Phase::backward, Phase::clip, Phase::optimizer, Phase::end})
-    if (name_of(p) == name) return p;
-  throw std::runtime_error("no phase " + name);
-}
-
 void add_reading(Rows& rows, const std::string& quantity, const json& expected, const Reading& got) {
   rows.add(quantity + ".requested", expected["requested"], got.requested_bytes);
   rows.add(quantity + ".allocated", expected["allocated"], got.allocated_bytes);
@@ -208,48 +199,63 @@ void score_phases(Rows& rows, const json& expected, const Report& r, bool steady
   const std::string step = steady ? "steady." : "first.";
   for (const auto& [name, phase] : expected.items()) {
     if (name == "peak" || name == "peak_phase") continue;
-    for (const PhaseRow& row : r.phases) {
-      if (row.steady != steady || row.phase != phase_named(name)) continue;
-      if (name == "end") {
-        add_reading(rows, step + "end", phase, row.live);
-        continue;
-      }
-      add_reading(rows, step + name + ".live", phase["live"], row.live);
-      add_reading(rows, step + name + ".peak", phase["peak"], row.peak);
+    const PhaseRow& row = planned_phase(r, steady, name);
+    if (name == "end") {
+      add_reading(rows, step + "end", phase, row.live);
+      continue;
     }
+    add_reading(rows, step + name + ".live", phase["live"], row.live);
+    add_reading(rows, step + name + ".peak", phase["peak"], row.peak);
   }
   if (steady) add_reading(rows, "steady.peak", expected["peak"], r.peak.reading);
 }
 
+// An exception's first sentence.
+std::string why(const std::string& error) { return error.substr(0, error.find_first_of(".\n")); }
+
 }  // namespace
 
-std::vector<ScoreRow> score_oracle(const std::string& root, int pytorch) {
-  std::vector<ScoreRow> rows;
+Scored score_oracle(const std::string& root, int pytorch) {
+  Scored scored;
   for (const fs::path& path : json_files(fs::path(root) / "tests/oracle")) {
     const json d = load(path);
     const std::string spec = spec_of(root, d["case"]);
     // From 2.0 on its nn.MultiheadAttention is a fused kernel, which the oracle's PyTorch does not have.
-    if (d["case"] == "bert_encoder" && pytorch >= 200) continue;
-    if (!spec.empty() && !d.contains("error")) score_oracle_case(rows, d, spec, pytorch);
+    if (d["case"] == "bert_encoder" && pytorch >= 200)
+      scored.left_out.push_back(
+          {path.stem(), "its attention is a fused kernel, which the oracle's PyTorch does not have"});
+    else if (d.contains("error"))
+      scored.left_out.push_back({path.stem(), "PyTorch refused it: " + why(d["error"]["message"])});
+    else if (spec.empty())
+      scored.left_out.push_back({path.stem(), "there is no spec of it"});
+    else
+      score_oracle_case(scored.rows, d, spec, pytorch);
   }
-  return rows;
+  return scored;
 }
 
-std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& set) {
-  std::vector<ScoreRow> rows;
+Scored score_shadow(const std::string& root, const std::string& set) {
+  Scored scored;
   const std::string gpu = set.substr(0, set.find('.'));
   const int pytorch = set.find("torch2.8") != std::string::npos ? 208 : 215;
   const bool cudnn = set.find("nocudnn") == std::string::npos;
   for (const fs::path& path : json_files(fs::path(root) / "tests/shadow/results" / set)) {
     const json d = load(path);
     const std::string spec = spec_of(root, d["case"]);
-    if (spec.empty()) continue;
     for (const json& recipe : d["runs"]) {
-      if (!covered(recipe)) continue;
+      const std::string run = d["case"].get<std::string>() + " " + recipe["recipe"].get<std::string>();
+      if (recipe.contains("error") || spec.empty()) {
+        scored.left_out.push_back({run, spec.empty() ? "there is no spec of it" : why(recipe["error"])});
+        continue;
+      }
       const Report r = plan_spec(spec, config_of(recipe, cudnn, pytorch), gpu == "a100" ? "a100-80gb" : gpu);
-      Rows out(rows, "shadow " + set, d["case"].get<std::string>() + " " + recipe["recipe"].get<std::string>());
+      Rows out(scored.rows, "shadow " + set, run);
       if (recipe.contains("first_step")) score_phases(out, recipe["first_step"], r, false);
       score_phases(out, recipe["steady_step"], r, true);
+      out.add("parameter_elements", recipe["params"]["count"], r.model.parameters);
+      out.add("trainable_elements", recipe["params"].value("trainable", json()), r.model.trainable_parameters);
+      out.add("parameters", recipe["params"]["bytes"], r.bytes.parameters);
+      out.add("buffers", recipe["buffers"]["bytes"], r.bytes.buffers);
       if (recipe.contains("saved")) out.add("saved", recipe["saved"]["bytes"], r.bytes.saved_for_backward);
       if (recipe.contains("optimizer_state"))
         out.add("optimizer_state", recipe["optimizer_state"], r.bytes.optimizer_state);
@@ -257,7 +263,7 @@ std::vector<ScoreRow> score_shadow(const std::string& root, const std::string& s
       out.add("inputs", recipe["inputs"], r.bytes.inputs);
     }
   }
-  return rows;
+  return scored;
 }
 
 std::vector<std::string> shadow_sets(const std::string& root) {

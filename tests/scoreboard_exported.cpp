@@ -1,15 +1,11 @@
 // Steps of models that tools/gpuplan_export.py exported, recorded by tests/torch/export_record.py, beside the plans of
 // the specs that it wrote.
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "tests/scoreboard.h"
+#include "tests/recorded_phases.h"
 #include "tests/zoo_models.h"
 
 namespace gpuplan {
@@ -17,77 +13,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kRunColumns = 6;  // model, gpu, scratch, mode, optimizer, batch
-
+// A line's words: of the run, and then the step and the phase.
 struct Run {
-  std::array<std::string, kRunColumns> columns;
-  std::string model() const { return columns[0]; }
-  std::string gpu() const { return columns[1]; }
-  bool infers() const { return columns[3] == "infer"; }
-  bool autocasts() const { return columns[3] == "train-bf16"; }
+  enum Column : std::size_t { model, gpu, scratch, mode, optimizer, batch, kColumns };
+  std::vector<std::string> words;
+  bool infers() const { return words[mode] == "infer"; }
+  bool autocasts() const { return words[mode] == "train-bf16"; }
   std::string name() const {
-    return model() + " b" + columns[5] + " " + (infers() ? columns[3] : columns[4]) + (autocasts() ? " bf16" : "");
+    return words[model] + " b" + words[batch] + " " + (infers() ? words[mode] : words[optimizer]) +
+           (autocasts() ? " bf16" : "");
   }
-};
-
-struct PhaseFigures {
-  bool steady = false;
-  std::string phase;
-  Reading live, peak;
 };
 
 RunConfig config_of(const Run& run) {
   RunConfig c;
-  c.batch = std::stoll(run.columns[5]);
+  c.batch = std::stoll(run.words[Run::batch]);
   c.mode = run.infers() ? Mode::infer : Mode::train;
-  c.scratch = run.columns[2] == "full" ? Scratch::full : Scratch::no_cudnn;
+  c.scratch = run.words[Run::scratch] == "full" ? Scratch::full : Scratch::no_cudnn;
   c.loop = Loop::function;
   if (run.autocasts()) c.autocast = DType::bf16;
-  c.optimizer.kind = run.columns[4] == "adam" ? OptimizerKind::adam : OptimizerKind::sgd;
+  c.optimizer.kind = run.words[Run::optimizer] == "adam" ? OptimizerKind::adam : OptimizerKind::sgd;
   return c;
 }
 
-PhaseFigures read_figures(std::istringstream& fields) {
-  PhaseFigures f;
-  std::string step;
-  fields >> step >> f.phase;
-  for (Reading* reading : {&f.live, &f.peak})
-    fields >> reading->requested_bytes >> reading->allocated_bytes >> reading->reserved_bytes;
-  f.steady = step == "steady";
-  return f;
-}
-
-class Plans {
- public:
-  explicit Plans(std::string folder) : folder_(std::move(folder)) {}
-  Report plan(const Run& run) const {
-    return plan_spec(folder_ + "/specs/" + run.model(), config_of(run), run.gpu() == "a100" ? "a100-80gb" : run.gpu());
-  }
-
- private:
-  std::string folder_;
-};
-
-void add_reading(std::vector<ScoreRow>& rows, const ScoreRow& row, const std::string& what, const Reading& expected,
-                 const Reading& got) {
-  const auto add = [&](const char* figure, std::int64_t recorded, std::int64_t planned) {
-    rows.push_back({row.suite, row.run, row.quantity + what + figure, recorded, planned});
-  };
-  add(".requested", expected.requested_bytes, got.requested_bytes);
-  add(".allocated", expected.allocated_bytes, got.allocated_bytes);
-  add(".reserved", expected.reserved_bytes, got.reserved_bytes);
-}
-
-void score(std::vector<ScoreRow>& rows, ScoreRow row, const PhaseFigures& recorded, const Report& report) {
-  for (const PhaseRow& planned : report.phases) {
-    if (planned.steady != recorded.steady || name_of(planned.phase) != recorded.phase) continue;
-    row.quantity = (recorded.steady ? "steady." : "first.") + recorded.phase;
-    add_reading(rows, row, ".live", recorded.live, planned.live);
-    // The peak until zero_grad is done belongs to the step before, or to the model's construction.
-    if (recorded.phase != "start") add_reading(rows, row, ".peak", recorded.peak, planned.peak);
-    return;
-  }
-  throw std::runtime_error(row.run + ": the plan has no phase " + recorded.phase);
+Report plan_run(const Run& run) {
+  const std::string& gpu = run.words[Run::gpu];
+  return plan_spec("tests/exported/specs/" + run.words[Run::model], config_of(run), gpu == "a100" ? "a100-80gb" : gpu);
 }
 
 }  // namespace
@@ -100,26 +51,37 @@ std::vector<std::string> exported_sets(const std::string& root) {
   return sets;
 }
 
-std::vector<ScoreRow> score_exported(const std::string& root, const std::string& set) {
-  std::ifstream in(fs::path(root) / "tests/exported" / (set + ".tsv"));
-  if (!in) throw std::runtime_error("there is no tests/exported/" + set + ".tsv");
-  const Plans plans("tests/exported");
-  std::vector<ScoreRow> rows;
+Scored score_exported(const std::string& root, const std::string& set) {
+  Scored scored;
   Run planned;
   Report report;
-  std::string line;
-  std::getline(in, line);  // the header
-  while (std::getline(in, line)) {
-    std::istringstream fields(line);
-    Run run;
-    for (std::string& column : run.columns) fields >> column;
-    const PhaseFigures recorded = read_figures(fields);
-    if (!fields) throw std::runtime_error("tests/exported/" + set + ".tsv: a line of other columns: " + line);
-    if (run.columns != planned.columns) report = plans.plan(run);
+  for (const RecordedPhase& p : read_recorded_phases(root + "/tests/exported/" + set + ".tsv", Run::kColumns + 2)) {
+    const Run run{{p.words.begin(), p.words.begin() + Run::kColumns}};
+    if (run.words != planned.words) report = plan_run(run);
     planned = run;
-    score(rows, {.suite = "exported " + set, .run = run.name(), .quantity = ""}, recorded, report);
+    score_phase(scored.rows, {.suite = "exported " + set, .run = run.name(), .quantity = ""},
+                p.words[Run::kColumns] == "steady", p.words[Run::kColumns + 1], p, report);
   }
-  return rows;
+  return scored;
+}
+
+Scored score_masks(const std::string& root) {
+  Scored scored;
+  std::string planned;
+  Report report;
+  for (const RecordedPhase& p : read_recorded_phases(root + "/tests/exported/masks/h200.tsv", 4)) {
+    const std::string& spec = p.words[0];
+    const std::string run = spec + " " + p.words[1] + " padded=" + p.words[2];
+    RunConfig c;
+    c.batch = 8;
+    c.mode = p.words[1] == "infer" ? Mode::infer : Mode::train;
+    c.loop = Loop::function;
+    if (run != planned)
+      report = plan_spec("tests/exported/masks/" + spec, c, "h200", {{"padded", std::stoll(p.words[2])}});
+    planned = run;
+    score_phase(scored.rows, {.suite = "masks h200", .run = run, .quantity = ""}, true, p.words[3], p, report);
+  }
+  return scored;
 }
 
 }  // namespace gpuplan

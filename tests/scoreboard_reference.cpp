@@ -82,9 +82,14 @@ std::int64_t highest(const Report& r, std::initializer_list<Phase> phases) {
   return bytes;
 }
 
-void score(std::vector<ScoreRow>& rows, const json& recorded, const Report& r, const std::string& suite) {
+std::string name_of_run(const json& recorded) {
   std::string run = recorded.at("model").get<std::string>() + " b" + std::to_string(recorded.at("batch").get<int>());
   for (const char* key : {"precision", "optimizer", "layout", "loop"}) run += "." + recorded.value(key, "");
+  return run;
+}
+
+void score(std::vector<ScoreRow>& rows, const json& recorded, const Report& r, const std::string& suite) {
+  const std::string run = name_of_run(recorded);
   const auto add = [&](const std::string& quantity, const json& expected, std::int64_t got) {
     rows.push_back({suite, run, quantity, expected.get<std::int64_t>(), got});
   };
@@ -102,21 +107,26 @@ void score(std::vector<ScoreRow>& rows, const json& recorded, const Report& r, c
 
 }  // namespace
 
-std::vector<ScoreRow> score_reference(const std::string& root, const std::string& folder, const std::string& gpu) {
-  std::vector<ScoreRow> rows;
+Scored score_reference(const std::string& root, const std::string& folder, const std::string& gpu) {
+  Scored scored;
   const fs::path path = fs::path(root) / folder;
   const json environment = load(path / "env.json");
   for (const json& recorded : load(path / "models.json")) {
-    // A run that failed, a list that was cut short, and models that the zoo has not.
-    if (recorded.contains("error") || !recorded.contains("steady")) continue;
     const std::string spec = "configs/models/" + recorded.at("model").get<std::string>();
-    if (!fs::exists(fs::path(root) / (spec + ".yaml"))) continue;
+    const bool in_zoo = fs::exists(fs::path(root) / (spec + ".yaml"));
+    if (recorded.contains("error") || !recorded.contains("steady") || !in_zoo) {
+      scored.left_out.push_back({name_of_run(recorded), !in_zoo ? "the zoo has no such model"
+                                                        : recorded.contains("error")
+                                                            ? "the run failed"
+                                                            : "the recording ends before a settled step"});
+      continue;
+    }
     std::vector<Variable> set;
     const json variables = recorded.value("set", json::object());
     for (const auto& [name, value] : variables.items()) set.push_back({name, std::stoll(value.get<std::string>())});
-    score(rows, recorded, plan_spec(spec, config_of(recorded, environment), gpu, set), "reference " + gpu);
+    score(scored.rows, recorded, plan_spec(spec, config_of(recorded, environment), gpu, set), "reference " + gpu);
   }
-  return rows;
+  return scored;
 }
 
 std::vector<std::string> reference_gpus(const std::string& root) {

@@ -7,7 +7,7 @@ Needs torch with CUDA, and torchvision or transformers for the models that are t
 code is 1 where a predicted figure is further from PyTorch's than --tolerance, 4 where something is missing. Under
 `gpuplan shadow --gpu h200 -- python3 tools/compare_pytorch.py ...` it runs without a GPU: memory is real, times are not,
 and a recording says so. --record writes the figures as DIR/models.json, a list of runs, and DIR/env.json, what they
-were made with; a run that is there already is replaced. build/gpuplan_scoreboard replays what tests/reference/ holds.
+were made with; a run that is there already is replaced. tools/scoreboard replays what tests/reference/ holds.
 """
 import argparse
 import datetime

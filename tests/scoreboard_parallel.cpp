@@ -1,13 +1,12 @@
 // One rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2, phase by phase, beside what PyTorch 2.15 allocated
 // on an imagined H200 (parallel/recorded.jsonl; recorders/several_gpus.py says how).
-#include <doctest/doctest.h>
-
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "estimator/plan_rank.h"
 #include "layers/catalog.h"
-#include "tests/zoo_models.h"
+#include "tests/recorded_phases.h"
 #include "tools/run_options.h"
 
 namespace gpuplan {
@@ -61,46 +60,44 @@ Model model_of(const std::string& name) {
   return load_model(options);
 }
 
-void check_equal(const json& recorded, const Reading& planned) {
-  CHECK(planned.requested_bytes == recorded.at("requested").get<std::int64_t>());
-  CHECK(planned.allocated_bytes == recorded.at("allocated").get<std::int64_t>());
-  CHECK(planned.reserved_bytes == recorded.at("reserved").get<std::int64_t>());
+Reading reading_of(const json& r) {
+  return {
+      .requested_bytes = r.at("requested"), .allocated_bytes = r.at("allocated"), .reserved_bytes = r.at("reserved")};
 }
 
-int check_run(const json& r) {
+std::string name_of_run(const json& r) {
+  const auto word = [&](const char* key) { return r.at(key).get<std::string>(); };
+  return word("model") + " " + word("kind") + " " + word("optimizer") + " b" + r.at("batch").dump() + " rank " +
+         r.at("rank").dump() + " of " + r.at("world").dump();
+}
+
+void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
   const Report report = plan_rank(model_of(r.at("model")), make_catalog(), run_of(r), strategy_of(r), {}, &gpu).report;
-  CHECK(report.bytes.optimizer_state == r.at("optimizer_state").get<std::int64_t>());
-  int rows = 0;
-  for (const PhaseRow& row : report.phases) {
-    const json& step = r.at(row.steady ? "steady" : "first");
-    const std::string phase(name_of(row.phase));
-    if (!step.contains(phase)) continue;
-    const bool steady = row.steady;
-    CAPTURE(steady);
-    CAPTURE(phase);
-    check_equal(step.at(phase).at("live"), row.live);
-    check_equal(step.at(phase).at("peak"), row.peak);
-    ++rows;
+  ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
+  row.expected = r.at("optimizer_state");
+  row.got = report.bytes.optimizer_state;
+  rows.push_back(row);
+  for (const bool steady : {false, true}) {
+    const std::string step = steady ? "steady" : "first";
+    for (const auto& [phase, recorded] : r.at(step).items()) {
+      const PhaseRow& planned = planned_phase(report, steady, phase);
+      row.quantity = step + "." + phase + ".live";
+      score_reading(rows, row, reading_of(recorded.at("live")), planned.live);
+      row.quantity = step + "." + phase + ".peak";
+      score_reading(rows, row, reading_of(recorded.at("peak")), planned.peak);
+    }
   }
-  return rows;
 }
 
 }  // namespace
 
-TEST_CASE("a rank of DDP, ZeRO and FSDP2 takes what PyTorch allocates, to the byte") {
-  std::ifstream file(GPUPLAN_SOURCE_DIR "/tests/parallel/recorded.jsonl");
-  REQUIRE(file);
-  int rows = 0;
-  std::string line;
-  while (std::getline(file, line)) {
-    const json r = json::parse(line);
-    const std::string run = r.at("model").get<std::string>() + " " + r.at("kind").get<std::string>() + " rank " +
-                            r.at("rank").dump() + " of " + r.at("world").dump();
-    CAPTURE(run);
-    rows += check_run(r);
-  }
-  CHECK(rows == 64 * 12);  // runs, phases of the first and of the third step
+Scored score_parallel(const std::string& root) {
+  std::ifstream file(root + "/tests/parallel/recorded.jsonl");
+  if (!file) throw std::runtime_error("there is no tests/parallel/recorded.jsonl");
+  Scored scored;
+  for (std::string line; std::getline(file, line);) score_run(scored.rows, json::parse(line));
+  return scored;
 }
 
 }  // namespace gpuplan
