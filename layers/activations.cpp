@@ -24,10 +24,6 @@ void elu(LayerBuilder& b) {
 void gelu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kGelu, false, {b.word("approximate") == "tanh" ? 1.0 : 0.0}));
 }
-template <const aten::Unary& F>
-void out_of_place(LayerBuilder& b) {
-  b.output(aten::unary(b, b.input(), F));
-}
 
 const ParameterDef kInPlace{"inplace", ParameterType::boolean, "False", "writes into its input"};
 
@@ -55,8 +51,9 @@ const LayerDef kDefs[] = {
                "LeakyReLU()"),
     activation("ELU", "x or alpha (e^x - 1)", "Saves its input; in place its result.",
                {{"alpha", ParameterType::real, "1.0", "scale for x < 0"}, kInPlace}, elu, "ELU()"),
-    activation("Sigmoid", "1 / (1 + e^-x)", "Saves its result.", {}, out_of_place<aten::kSigmoid>, "Sigmoid()"),
-    activation("Tanh", "tanh x", "Saves its result.", {}, out_of_place<aten::kTanh>, "Tanh()"),
+    activation("Sigmoid", "1 / (1 + e^-x)", "Saves its result.", {kInPlace}, with_in_place<aten::kSigmoid>,
+               "Sigmoid()"),
+    activation("Tanh", "tanh x", "Saves its result.", {kInPlace}, with_in_place<aten::kTanh>, "Tanh()"),
     activation("GELU", "x Phi(x)", "Saves its input.", {{"approximate", ParameterType::word, "none", "none or tanh"}},
                gelu, "GELU()"),
     activation("SiLU", "x sigmoid(x)", "Saves its input; in place a clone of it.", {kInPlace},

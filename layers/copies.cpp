@@ -19,10 +19,7 @@ void lower_to(LayerBuilder& b) {
   b.output(b.cast(b.input(), *dtype));
 }
 
-void lower_type_as(LayerBuilder& b) {
-  b.output(b.cast(b.input(0), b.dtype(b.input(1))));
-  b.hold({b.input(1)});  // a name has it
-}
+void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
 
 void lower_autocast_type(LayerBuilder& b) { b.output(b.autocast_lower(b.input())); }
 

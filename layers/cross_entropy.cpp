@@ -10,25 +10,22 @@
 
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/aten/pointwise.h"
+#include "layers/loss_reduction.h"
 
 namespace gpuplan::layers {
 namespace {
 
 struct Arguments {
-  bool mean = true;
+  LossReduction reduction = LossReduction::mean;
   double smoothing = 0;
 };
 
 Arguments arguments(const LayerBuilder& b, bool cross_entropy) {
   if (b.given("weight")) b.fail("weight", "class weights are not supported", "expected None");
-  const std::string_view reduction = b.word("reduction");
-  if (reduction != "mean" && reduction != "sum")
-    b.fail("reduction", "reduction '" + std::string(reduction) + "' gives no scalar to differentiate",
-           "expected 'mean' or 'sum'");
   const double smoothing = cross_entropy ? b.real("label_smoothing") : 0;
   if (!(smoothing >= 0 && smoothing <= 1))
     b.fail("label_smoothing", "label_smoothing is out of range", "expected 0 to 1");
-  return {reduction == "mean", smoothing};
+  return {reduction_of(b), smoothing};
 }
 
 Shape target_shape(const LayerBuilder& b) {
@@ -65,7 +62,9 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
   const TensorId negated = aten::unary(b, aten::reduce(b, log_p, 0b10U, false, false), aten::kNeg);
   const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
   const TensorId smooth = aten::masked_fill(b, negated, mask, 0, true);
-  const TensorId term = a.mean ? mean_over_counted(b, smooth, mask) : sum_all(b, smooth);
+  const TensorId term = a.reduction == LossReduction::none   ? smooth
+                        : a.reduction == LossReduction::mean ? mean_over_counted(b, smooth, mask)
+                                                             : sum_all(b, smooth);
   const double share = a.smoothing / static_cast<double>(b.shape(log_p)[1]);
   const TensorId first = aten::binary_number(b, aten::Binary::mul, loss, 1 - a.smoothing);
   const TensorId second = aten::binary_number(b, aten::Binary::mul, term, share);
@@ -78,13 +77,13 @@ void lower_cross_entropy(LayerBuilder& b) {
   const Arguments a = arguments(b, true);
   const TensorId target = b.target(target_shape(b), DType::int64);
   const TensorId log_p = aten::log_softmax(b, b.input(), 1);
-  const TensorId loss = aten::nll_loss(b, log_p, target);
+  const TensorId loss = aten::nll_loss(b, log_p, target, a.reduction == LossReduction::none);
   b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a) : loss);
 }
 
 void lower_nll(LayerBuilder& b) {
-  (void)arguments(b, false);
-  b.output(aten::nll_loss(b, b.input(), b.target(target_shape(b), DType::int64)));
+  const bool each = arguments(b, false).reduction == LossReduction::none;
+  b.output(aten::nll_loss(b, b.input(), b.target(target_shape(b), DType::int64), each));
 }
 
 std::vector<ParameterDef> parameters(bool cross_entropy) {
@@ -92,7 +91,7 @@ std::vector<ParameterDef> parameters(bool cross_entropy) {
                                    {"size_average", ParameterType::boolean, "None", "deprecated, ignored"},
                                    {"ignore_index", ParameterType::integer, "-100", "target that does not count"},
                                    {"reduce", ParameterType::boolean, "None", "deprecated, ignored"},
-                                   {"reduction", ParameterType::word, "mean", "mean or sum over the targets"}};
+                                   {"reduction", ParameterType::word, "mean", "mean or sum over the targets, or none"}};
   if (cross_entropy)
     all.push_back({"label_smoothing", ParameterType::real, "0.0", "share of the target spread over all classes"});
   return all;

@@ -38,12 +38,17 @@ TensorId given(LayerBuilder& b, int i, const Shape& shape) {
   return t;
 }
 
-void lower_layer_norm(LayerBuilder& b) {
-  const Shape shape = normalized(b);
-  for (const char* own : {"elementwise_affine", "bias"})
+// Whether the layer has weights of its own. `flags` say so, the first of them of all its weights.
+bool has_own_weights(const LayerBuilder& b, std::initializer_list<const char*> flags) {
+  for (const char* own : flags)
     if (b.input_count() > 1 && b.given(own) && b.boolean(own))
       b.fail(own, "the weight is an input, the layer has none of its own", "expected no " + std::string(own));
-  const bool affine = b.boolean("elementwise_affine") && b.input_count() == 1;
+  return b.boolean(*flags.begin()) && b.input_count() == 1;
+}
+
+void lower_layer_norm(LayerBuilder& b) {
+  const Shape shape = normalized(b);
+  const bool affine = has_own_weights(b, {"elementwise_affine", "bias"});
   const TensorId weight = affine ? b.parameter("weight", shape) : given(b, 1, shape);
   const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : given(b, 2, shape);
   b.output(aten::layer_norm(b, b.input(), shape.rank(), weight, bias, b.real("eps")));
@@ -51,7 +56,8 @@ void lower_layer_norm(LayerBuilder& b) {
 
 void lower_rms_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
-  const TensorId weight = b.boolean("elementwise_affine") ? b.parameter("weight", shape) : kNone;
+  const TensorId weight =
+      has_own_weights(b, {"elementwise_affine"}) ? b.parameter("weight", shape) : given(b, 1, shape);
   // None is torch.finfo(x.dtype).eps, of the type that is computed in.
   const double eps = b.is_none("eps") ? std::numeric_limits<float>::epsilon() : b.real("eps");
   b.output(aten::rms_norm(b, b.input(), shape.rank(), weight, eps));
@@ -64,9 +70,9 @@ void lower_group_norm(LayerBuilder& b) {
   const std::int64_t c = b.size("num_channels", in[1], "channels");
   if (c % groups != 0)
     b.fail("num_groups", std::to_string(c) + " channels do not divide into " + std::to_string(groups) + " groups");
-  const bool affine = b.boolean("affine");
-  const TensorId weight = affine ? b.parameter("weight", {c}) : kNone;
-  const TensorId bias = affine ? b.parameter("bias", {c}) : kNone;
+  const bool affine = has_own_weights(b, {"affine", "bias"});
+  const TensorId weight = affine ? b.parameter("weight", {c}) : given(b, 1, {c});
+  const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", {c}) : given(b, 2, {c});
   b.output(aten::group_norm(b, b.input(), groups, weight, bias, b.real("eps")));
 }
 
@@ -109,10 +115,12 @@ const LayerDef kRmsNorm{
     .summary = "root-mean-square normalisation over the last dimensions",
     .math =
         "y = x / sqrt(mean(x^2) + eps) * weight. One kernel from PyTorch 2.10 on; before, pow, mean, rsqrt and two "
-        "products.\nSaved: x and 1 / sqrt(...) of each row in fp32; before 2.10 also x / sqrt(...).",
+        "products. A weight that the model computes is input 1.\nSaved: x and 1 / sqrt(...) of each row in fp32; "
+        "before 2.10 also x / sqrt(...).",
     .parameters = {kNormalizedShape,
                    {"eps", ParameterType::real, "None", "added to the mean; changes no size"},
                    {"elementwise_affine", ParameterType::boolean, "True", "learnable weight"}},
+    .max_inputs = 2,
     .lower = lower_rms_norm,
     .example = {.call = "RMSNorm(768)",
                 .input_shapes = {{8, 197, 768}},
@@ -127,11 +135,14 @@ const LayerDef kGroupNorm{
     .summary = "normalisation over groups of channels",
     .math =
         "y = (x - mean) / sqrt(var + eps) * weight + bias over each group of a sample. Under autocast in fp32.\n"
+        "A weight and a bias that the model computes are inputs 1 and 2.\n"
         "Saved: x, mean and 1 / sqrt(var + eps) of each group, in x's type.",
     .parameters = {{"num_groups", ParameterType::size, "", "groups that the channels divide into"},
                    {"num_channels", ParameterType::size, "", "channels of the input, or _"},
                    kEps,
-                   {"affine", ParameterType::boolean, "True", "learnable weight and bias [C]"}},
+                   {"affine", ParameterType::boolean, "True", "learnable weight and bias [C]"},
+                   {"bias", ParameterType::boolean, "True", "with a bias, where it is affine"}},
+    .max_inputs = 3,
     .lower = lower_group_norm,
     .example = {.call = "GroupNorm(32, 256)",
                 .input_shapes = {{4, 256, 28, 28}},

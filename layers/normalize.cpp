@@ -52,9 +52,10 @@ void lower_clamp(LayerBuilder& b) {
   b.output(clamp(b, b.input(), bounds));
 }
 
-// In the type `dtype`, of an x as it is.
-TensorId vector_norm(LayerBuilder& b, TensorId x, DType dtype, unsigned mask, bool keep = true) {
+// Autocast gives it dtype=float32 and x as it is (autocast_mode.h, fp32_set_opt_dtype): x is saved in its own type.
+TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep) {
   const Shape in = b.shape(x);
+  const DType dtype = b.autocast() && b.dtype(x) != DType::fp64 ? DType::fp32 : b.dtype(x);
   const Reduction work{.shape = in, .reduced = mask, .input = b.dtype(x), .output = dtype, .mean = true};
   const Shape kept = reduced_shape(in, mask, true);
   const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, reduced_shape(in, mask, keep), dtype);
@@ -73,16 +74,14 @@ TensorId vector_norm(LayerBuilder& b, TensorId x, DType dtype, unsigned mask, bo
 
 void lower_vector_norm(LayerBuilder& b) {
   const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
-  const TensorId x = b.autocast_fp32(b.input());
-  b.output(vector_norm(b, x, b.dtype(x), mask, b.boolean("keepdim")));
+  b.output(vector_norm(b, b.input(), mask, b.boolean("keepdim")));
 }
 
 void lower_normalize(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
-  // x.norm(), which autocast gives dtype=float32 instead of casting x (autocast_mode.h, fp32_append_dtype).
-  const TensorId norms = vector_norm(b, x, b.autocast() ? DType::fp32 : b.dtype(x), 1U << dim);
+  const TensorId norms = vector_norm(b, x, 1U << dim, true);
   const TensorId norm = clamp(b, norms, {b.real("eps"), std::nullopt});
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
@@ -118,7 +117,9 @@ const LayerDef kNormalize{
 const LayerDef kVectorNorm{
     .name = "VectorNorm",
     .summary = "the root of the sum of squares over dimensions",
-    .math = "y = sqrt(sum of x^2 over dim). Saved: x and y. Backward: x / y, a mask of y's size, and one gradient.",
+    .math =
+        "y = sqrt(sum of x^2 over dim), under autocast in fp32 of x in its own type. Saved: x and y. Backward: x / y,\n"
+        "a mask of y's size, and one gradient.",
     .parameters = {{"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
                    {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}},
     .lower = lower_vector_norm,

@@ -1,9 +1,11 @@
-// Exp, Log, Sqrt, Abs, Neg, Reciprocal, RSub, Sin, Cos, Softplus, Mish: functions of every element that models write
-// without a module.
+// Exp, Log, Sqrt, Abs, Neg, Reciprocal, RSub, Sin, Cos, Erf, LogSigmoid, Softplus, Mish: functions of every element
+// that models write without a module.
 //
 // Formulas per tools/autograd/derivatives.yaml. exp, sqrt and reciprocal save their result, neg and rsub nothing, the
 // others their input. Each factor of a gradient of two steps is a tensor that lives until the gradient is there. Under
 // autocast exp, log, reciprocal and softplus compute in fp32 (aten/src/ATen/autocast_mode.h).
+
+#include <numbers>
 
 #include "estimator/aten/pointwise.h"
 
@@ -15,6 +17,8 @@ using Saves = aten::Unary::Saves;
 constexpr aten::Unary kLog{"aten::log", "aten::log_", "LogBackward0", "aten::div", Saves::input, Saves::input, 1};
 constexpr aten::Unary kSoftplus{"aten::softplus", "", "SoftplusBackward0", "aten::softplus_backward", Saves::input,
                                 Saves::input,     4};
+constexpr aten::Unary kLogSigmoid{
+    "aten::log_sigmoid", "", "LogSigmoidBackward0", "aten::log_sigmoid_backward", Saves::input, Saves::input, 4};
 constexpr aten::Unary kMish{
     "aten::mish", "aten::mish_", "MishBackward0", "aten::mish_backward", Saves::input, Saves::input, 6};
 
@@ -26,6 +30,7 @@ template <const aten::Unary& F>
 void in_fp32(LayerBuilder& b) {
   b.output(aten::unary(b, b.autocast_fp32(b.input()), F, b.boolean("inplace")));
 }
+void log_sigmoid(LayerBuilder& b) { b.output(aten::unary(b, b.input(), kLogSigmoid)); }
 void softplus(LayerBuilder& b) {
   b.output(aten::unary(b, b.autocast_fp32(b.input()), kSoftplus, false, {b.real("beta"), b.real("threshold")}));
 }
@@ -68,6 +73,26 @@ void cosine(LayerBuilder& b) {
     const Operand minus = node.run("aten::neg", each, {sin}, shape, dtype);
     node.give(x, node.run("aten::mul", each, {node.grad(), minus}, shape, dtype));
     node.hold({sin, minus});
+  }
+  b.output(y);
+}
+
+// 2.0 / sqrt(M_PI) * exp(-(self.pow(2))) * grad
+void error_function(LayerBuilder& b) {
+  const TensorId x = b.input();
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise each{shape.elements()};
+  const TensorId y = b.emit("aten::erf", each, {x}, shape, dtype);
+  if (NodeBuilder node = b.node("ErfBackward0", y, {x})) {
+    const Operand square = node.run("aten::pow", each, {x}, shape, dtype);
+    node.numbers({2});
+    const Operand minus = node.run("aten::neg", each, {square}, shape, dtype);
+    const Operand bell = node.run("aten::exp", each, {minus}, shape, dtype);
+    const Operand slope = node.run("aten::mul", each, {bell}, shape, dtype);
+    node.numbers({2 * std::numbers::inv_sqrtpi});
+    node.give(x, node.run("aten::mul", each, {slope, node.grad()}, shape, dtype));
+    node.hold({square, minus, bell, slope});
   }
   b.output(y);
 }
@@ -132,6 +157,9 @@ const LayerDef kDefs[] = {
     function("Sin", "sine", "Saves its input. Backward: grad * cos x, of one temporary.", {}, sine, "Sin()", 1'024),
     function("Cos", "cosine", "Saves its input. Backward: grad * -sin x, of two temporaries.", {}, cosine, "Cos()",
              1'024),
+    function("Erf", "error function", "Saves its input. Backward: grad * 2 / sqrt(pi) * e^(-x^2), of four temporaries.",
+             {}, error_function, "Erf()", 1'024),
+    function("LogSigmoid", "log(1 / (1 + e^-x))", "Saves its input.", {}, log_sigmoid, "LogSigmoid()", 1'024),
     function("Softplus", "log(1 + e^(beta x)) / beta", "Saves its input.",
              {{"beta", ParameterType::real, "1.0", "beta"},
               {"threshold", ParameterType::real, "20.0", "x itself above threshold / beta"}},
@@ -140,8 +168,8 @@ const LayerDef kDefs[] = {
              "Mish()", 1'024),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5],
-                                   &kDefs[6], &kDefs[7], &kDefs[8], &kDefs[9], &kDefs[10]};
+const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3],  &kDefs[4],  &kDefs[5], &kDefs[6],
+                                   &kDefs[7], &kDefs[8], &kDefs[9], &kDefs[10], &kDefs[11], &kDefs[12]};
 
 }  // namespace
 

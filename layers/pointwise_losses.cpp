@@ -8,26 +8,21 @@
 #include <string>
 
 #include "estimator/aten/pointwise_loss.h"
+#include "layers/loss_reduction.h"
 
 namespace gpuplan::layers {
 namespace {
-
-bool takes_mean(const LayerBuilder& b) {
-  const std::string_view reduction = b.word("reduction");
-  if (reduction != "mean" && reduction != "sum")
-    b.fail("reduction", "reduction '" + std::string(reduction) + "' gives no scalar to differentiate",
-           "expected 'mean' or 'sum'");
-  return reduction == "mean";
-}
 
 using aten::PointwiseLoss;
 
 // `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
 void lower(LayerBuilder& b, const PointwiseLoss& f, double bend) {
-  const bool mean = takes_mean(b);
+  const LossReduction reduction = reduction_of(b);
   const TensorId x = b.autocast_fp32(b.input());
   const TensorId target = b.target(b.shape(x), b.dtype(x));
-  b.output(aten::pointwise_loss(b, f, x, target, mean, bend));
+  b.output(reduction == LossReduction::none
+               ? aten::pointwise_errors(b, f, x, target, bend)
+               : aten::pointwise_loss(b, f, x, target, reduction == LossReduction::mean, bend));
 }
 
 template <const PointwiseLoss& F>
@@ -39,7 +34,8 @@ void lower_fused(LayerBuilder& b) {
 }
 
 void lower_l1(LayerBuilder& b) {
-  const bool mean = takes_mean(b);
+  const LossReduction reduction = reduction_of(b);
+  const bool mean = reduction == LossReduction::mean;
   const TensorId x = b.autocast_fp32(b.input());
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -52,6 +48,7 @@ void lower_l1(LayerBuilder& b) {
     const Operand sign = node.run("aten::sgn", each, {difference}, shape, dtype);
     node.give(difference, node.run("aten::mul", each, {node.grad(), sign}, shape, dtype));
   }
+  if (reduction == LossReduction::none) return b.output(error);
   const Reduction all{
       .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);
@@ -65,7 +62,7 @@ void lower_l1(LayerBuilder& b) {
 
 const ParameterDef kSizeAverage{"size_average", ParameterType::boolean, "None", "deprecated, ignored"};
 const ParameterDef kReduce{"reduce", ParameterType::boolean, "None", "deprecated, ignored"};
-const ParameterDef kReduction{"reduction", ParameterType::word, "mean", "mean or sum over all elements"};
+const ParameterDef kReduction{"reduction", ParameterType::word, "mean", "mean or sum over all elements, or none"};
 
 LayerDef loss(std::string_view name, std::string_view summary, std::string_view math,
               std::vector<ParameterDef> parameters, void (*lowering)(LayerBuilder&), std::string_view call,

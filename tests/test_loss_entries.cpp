@@ -74,6 +74,15 @@ TEST_CASE("errors of a list of losses") {
   CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + tied), doctest::Contains("no earlier loss"), Error);
 }
 
+// torch: "grad can be implicitly created only for scalar outputs".
+TEST_CASE("a loss of each target is for a list that makes one number of them") {
+  const auto with = [](const std::string& loss) { return graph_in(Mode::train, kModel + loss); };
+  CHECK_THROWS_WITH_AS(with("loss: CrossEntropyLoss(reduction='none')\n"),
+                       doctest::Contains("the loss is one floating-point number, not [4]"), Error);
+  const Graph graph = with("loss:\n  - CrossEntropyLoss(reduction='none')\n  - Mean()\n");
+  CHECK(graph.tensors[static_cast<std::size_t>(graph.loss)].shape == Shape{});
+}
+
 // `del out` before backward: the output object goes with all that it names, as the same tensor does alone.
 TEST_CASE("with --loop loss_only nothing that the output names is alive in backward") {
   const std::string model = "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - logits: Linear(8, 1000)\n";

@@ -1,5 +1,8 @@
 #include "estimator/aten/cross_entropy.h"
 
+#include <array>
+#include <utility>
+
 #include "estimator/aten/views.h"
 
 namespace gpuplan::aten {
@@ -26,7 +29,7 @@ TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> 
   return y;
 }
 
-TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
+TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target, bool each) {
   const Shape in = b.shape(log_p);
   const bool spatial = in.rank() > 2;
   TensorId x = log_p;
@@ -35,9 +38,13 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
   const DType dtype = b.dtype(x);
   const Shape shape = b.shape(x);
   NllLoss work{.elements = b.elements(target)};
-  const OutputSpec scalars[] = {{Shape{}, dtype}, {Shape{}, dtype}};
-  const std::vector<TensorId> loss_and_weight =
-      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, scalars);
+  const Shape targets = spatial ? Shape{shape[0], shape[2], shape[3]} : Shape{shape[0]};
+  std::array<OutputSpec, 2> results{{{each ? targets : Shape{}, dtype}, {Shape{}, dtype}}};
+  const bool weight_first = each && spatial;
+  if (weight_first) std::swap(results[0], results[1]);
+  std::vector<TensorId> loss_and_weight =
+      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, results);
+  if (weight_first) std::swap(loss_and_weight[0], loss_and_weight[1]);
   b.numbers({kIgnoredIndex});
   if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
     work.backward = true;
@@ -46,7 +53,7 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target) {
     node.numbers({kIgnoredIndex});
   }
   if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
-  return loss_and_weight[0];
+  return each ? reshape(b, loss_and_weight[0], b.shape(target)) : loss_and_weight[0];
 }
 
 TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target) {

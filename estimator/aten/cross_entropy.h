@@ -11,10 +11,10 @@ namespace gpuplan::aten {
 /// by the fp32 kernel itself; other types are converted first. Saves its result, backward is one kernel without
 /// scratch.
 TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> to = {});
-/// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar: saves both and the
-/// total weight, a second scalar. With more than two dimensions it is nll_loss2d of four. Under autocast it computes in
-/// fp32.
-TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target);
+/// F.nll_loss of [N, C, ...] log-probabilities and int64 targets [N, ...], reduced to a scalar or (`each`) with a
+/// number for each target: saves both and the total weight, a second scalar. With more than two dimensions it is
+/// nll_loss2d of four. Under autocast it computes in fp32.
+TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target, bool each = false);
 /// F.cross_entropy without weights or smoothing.
 TensorId cross_entropy(LayerBuilder& b, TensorId x, TensorId target);
 

@@ -126,12 +126,27 @@ TensorId rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight, 
   return y;
 }
 
+namespace {
+
+// What its kernels cannot read is copied once its results are there.
+std::vector<TensorId> group_norm_forward(LayerBuilder& b, const GroupNorm& work, TensorId x,
+                                         std::span<const OutputSpec> outputs, bool copied) {
+  if (!copied) return b.emit_many("aten::native_group_norm", work, std::array{x}, outputs);
+  std::vector<TensorId> results = b.emit_many("aten::empty", Marker{}, std::array{x}, outputs);
+  const TensorId rows = b.emit("aten::clone", Copy{b.elements(x)}, {x}, {b.shape(x), b.dtype(x), Placing::contiguous});
+  b.emit_many("aten::native_group_norm", work, std::array{rows, results[0], results[1], results[2]}, {});
+  return results;
+}
+
+}  // namespace
+
 TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId weight, TensorId bias, double eps) {
-  x = b.autocast_fp32(x);
+  const TensorId given_x = x = b.autocast_fp32(x);
   const bool keeps_layout = !b.before(kGroupNormLayouts) && b.shape(x).rank() == 4 &&
                             b.suggested_format(x) == MemoryFormat::channels_last && !b.contiguous(x);
   const MemoryFormat format = keeps_layout ? MemoryFormat::channels_last : MemoryFormat::contiguous;
-  x = contiguous(b, x, format);
+  if (keeps_layout || b.before(kGroupNormLayouts)) x = contiguous(b, x, format);
+  const bool copied = !keeps_layout && !b.contiguous(x) && copies(b);  // by the operator, for its kernels alone
   const Placing placing = keeps_layout ? Placing::channels_last : Placing::contiguous;
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -144,16 +159,20 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
                  .dtype = dtype};
   const OutputSpec group{{shape[0], groups}, dtype};
   const OutputSpec outputs[] = {{shape, dtype, placing}, group, group};
-  const std::vector<TensorId> results = b.emit_many("aten::native_group_norm", work, {x}, outputs);
+  const std::vector<TensorId> results = group_norm_forward(b, work, x, outputs, copied);
   b.beside({weight, bias});
   b.numbers({eps});
+  if (x != given_x) b.hold({given_x});  // group_norm's own argument, which it copied
   if (NodeBuilder node = b.node("NativeGroupNormBackward0", results[0], {x, weight, bias})) {
     work.backward = true;
     work.wants_input = node.needs(x);
     const std::array inputs{x, weight, bias};
     std::vector<OutputSpec> gradients = gradients_of(b, node, inputs);
     if (node.needs(x)) gradients.front().placing = placing;
-    std::vector<Operand> reads{node.contiguous(node.grad(), format), x, results[1], results[2]};
+    const Operand dy = node.contiguous(node.grad(), format);
+    Operand rows = x;
+    if (copied) rows = node.run("aten::clone", Copy{shape.elements()}, {x}, {shape, dtype, Placing::contiguous});
+    std::vector<Operand> reads{dy, rows, results[1], results[2]};
     if (weight != kNone) reads.push_back(weight);
     const std::vector<Operand> made = node.run_many("aten::native_group_norm_backward", work, reads, gradients);
     node.numbers({given(node, x), given(node, weight), given(node, bias)});

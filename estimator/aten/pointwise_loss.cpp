@@ -1,6 +1,11 @@
 #include "estimator/aten/pointwise_loss.h"
 
 namespace gpuplan::aten {
+namespace {
+
+constexpr double kNoReduction = 2;  // among an operator's numbers; 1 is the mean, 0 the sum
+
+}  // namespace
 
 const PointwiseLoss kMseLoss{"aten::mse_loss", "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true};
 const PointwiseLoss kSmoothL1Loss{
@@ -29,6 +34,22 @@ TensorId pointwise_loss(LayerBuilder& b, const PointwiseLoss& f, TensorId x, Ten
   if (NodeBuilder node = b.node(f.node, y, {x})) {
     node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
     node.numbers({mean ? 1.0 : 0.0, bend});
+  }
+  return y;
+}
+
+TensorId pointwise_errors(LayerBuilder& b, const PointwiseLoss& f, TensorId x, TensorId target, double bend) {
+  const Shape shape = b.shape(x);
+  const DType dtype = b.dtype(x);
+  const Elementwise work{shape.elements(), f.flops};
+  // One of the temporaries is what is reduced otherwise; the other is log_sigmoid(x).
+  const TensorId other = f.temporaries_before > 1 ? b.emit("aten::log_sigmoid", work, {x}, shape, dtype) : kNone;
+  const TensorId y = b.emit(f.op, work, {x, target}, shape, dtype);
+  b.numbers({kNoReduction, bend});
+  if (other != kNone) b.hold({other});
+  if (NodeBuilder node = b.node(f.node, y, {x})) {
+    node.give(x, node.run(f.backward, work, {node.grad(), x, target}, shape, dtype));
+    node.numbers({kNoReduction, bend});
   }
   return y;
 }

@@ -20,5 +20,7 @@ extern const PointwiseLoss kMseLoss, kSmoothL1Loss, kHuberLoss, kBceWithLogitsLo
 /// `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
 TensorId pointwise_loss(LayerBuilder& b, const PointwiseLoss& f, TensorId x, TensorId target, bool mean,
                         double bend = 0);
+/// The same with reduction="none": the error of each element.
+TensorId pointwise_errors(LayerBuilder& b, const PointwiseLoss& f, TensorId x, TensorId target, double bend = 0);
 
 }  // namespace gpuplan::aten

@@ -81,8 +81,9 @@ void LayerWriter::add_loss(const LayerCall& written, std::span<const TensorId> o
   if (!is_floating(dtype))
     throw Error("the loss needs a floating-point output, the model's is " + std::string(name_of(dtype)))
         .at(written.mark);
-  graph_.loss = builder_.lower(call, given).front();
-  finish(call.layer, given, graph_.loss);
+  const TensorId loss = builder_.lower(call, given).front();
+  finish(call.layer, given, loss);
+  end_losses(loss, written.mark);
 }
 
 void LayerWriter::end_losses(TensorId loss, const SourceMark& mark) {
@@ -92,7 +93,7 @@ void LayerWriter::end_losses(TensorId loss, const SourceMark& mark) {
     throw Error("the loss is one floating-point number, not " + to_string(value.shape) + " of " +
                 std::string(name_of(value.dtype)))
         .at(mark)
-        .help("the last entry of loss: is what backward begins with");
+        .help("the last entry of loss: is what backward begins with: Mean() or Sum() makes one number of many");
   graph_.loss = loss;
 }
 

@@ -77,7 +77,8 @@ void Recompute::run(const Checkpoint& c) {
   inside_ = true;
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
     const Op& op = graph_.forward_ops[index(i)];
-    writer_.begin(op.name, op.layer, Phase::backward, std::holds_alternative<Marker>(op.what) ? nullptr : &op.what);
+    const bool marker = std::holds_alternative<Marker>(op.what) && graph_.at(op.writes).empty();
+    writer_.begin(op.name, op.layer, Phase::backward, marker ? nullptr : &op.what);
     writer_.schedule().steps.back().recompute = true;
     for (const TensorId t : graph_.at(op.reads)) writer_.read(buffer(buffer_of(graph_, t)));
     for (const TensorId t : graph_.at(op.writes)) {

@@ -142,7 +142,7 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   auto replaced = graph.replaced_buffers.begin();  // in the order of the operations that make the new ones
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
-    const bool marker = std::holds_alternative<Marker>(op.what);
+    const bool marker = std::holds_alternative<Marker>(op.what) && graph.at(op.writes).empty();
     const Phase phase = static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward : Phase::loss;
     if (packed) packed->before(static_cast<std::int32_t>(i), writer, phase);
     writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);

@@ -149,12 +149,16 @@ def cases():
     yield "Embedding(1000, 32, padding_idx=0)", ["int64", (4, 10)], NN.Embedding(1000, 32, padding_idx=0)
     for p in ("LayerNorm(14)", "LayerNorm([8, 14, 14])", "LayerNorm(14, bias=False)", "LayerNorm(14, elementwise_affine=False)",
               "RMSNorm(14)", "RMSNorm(14, elementwise_affine=False)", "GroupNorm(4, 8)", "GroupNorm(4, 8, affine=False)",
+              "GroupNorm(4, 8, bias=False)",
               "InstanceNorm2d(8)", "InstanceNorm2d(8, affine=True)"):
         yield p, [IMAGE], eval("NN." + p)
     yield "LayerNorm(96)", [(70000, 96)], NN.LayerNorm(96)
     yield "GroupNorm(4, 8)", [(4, 8)], NN.GroupNorm(4, 8)
     yield "Permute(0, 2, 3, 1) > LayerNorm(8)", [IMAGE], NN.Sequential(Functional(lambda x: x.permute(0, 2, 3, 1)), NN.LayerNorm(8))
     yield "Permute(0, 3, 1, 2) > GroupNorm(2, 14)", [IMAGE], NN.Sequential(Functional(lambda x: x.permute(0, 3, 1, 2)), NN.GroupNorm(2, 14))
+    for options in ("", ", affine=False", ", bias=False"):
+        yield f"Transpose(1, 2) > GroupNorm(2, 14{options})", [IMAGE], NN.Sequential(
+            Functional(lambda x: x.transpose(1, 2)), eval(f"NN.GroupNorm(2, 14{options})"))
     yield "NewGELU()", [IMAGE], Functional(
         lambda x: 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0)))))
     yield "MatMul()", [IMAGE, (4, 8, 14, 20)], Functional(torch.matmul)
@@ -166,20 +170,28 @@ def cases():
     yield "Expand(4, 8, -1)", [(1, 8, 14)], Functional(lambda x: x.expand(4, 8, -1))
     for shape in ((8, 10), (8, 10, 5), (8, 10, 14, 14), (4096, 1000)):
         for call in ("CrossEntropyLoss()", 'CrossEntropyLoss(reduction="sum")', "CrossEntropyLoss(label_smoothing=0.1)", 'CrossEntropyLoss(reduction="sum", label_smoothing=0.1)', "NLLLoss()",
-                     'NLLLoss(reduction="sum")'):
+                     'NLLLoss(reduction="sum")', 'NLLLoss(reduction="none")', 'CrossEntropyLoss(reduction="none")',
+                     'CrossEntropyLoss(reduction="none", label_smoothing=0.1)'):
             yield call, [shape], Loss(eval("NN." + call), shape, True)
     for shape in (IMAGE, (32, 1), BIG):
         for name in ("MSELoss", "BCEWithLogitsLoss", "L1Loss", "SmoothL1Loss", "HuberLoss"):
-            for reduction in ("", 'reduction="sum"'):
+            for reduction in ("", 'reduction="sum"', 'reduction="none"'):
                 call = f"{name}({reduction})"
                 yield call, [shape], Loss(eval("NN." + call), shape, False)
+    for call in ("CrossEntropyLoss", "MSELoss"):
+        each = eval(f'NN.{call}(reduction="none")')
+        yield f'{call}(reduction="none") > Mean()', [(8, 10, 5)], Loss(
+            lambda x, target, each=each: each(x, target).mean(), (8, 10, 5), call == "CrossEntropyLoss")
     yield "mean()", [IMAGE], Functional(lambda x: x.mean())
     functions = {
         "Exp()": torch.exp, "Log()": torch.log, "Sqrt()": torch.sqrt, "Abs()": torch.abs, "Neg()": torch.neg,
-        "Reciprocal()": torch.reciprocal, "RSub(1)": lambda x: 1 - x, "Sin()": torch.sin, "Cos()": torch.cos,
+        "Reciprocal()": torch.reciprocal, "RSub(1)": lambda x: 1 - x, "Sin()": torch.sin, "Cos()": torch.cos, "Erf()": torch.erf, "LogSigmoid()": NN.functional.logsigmoid,
+        "Sigmoid(inplace=True)": torch.sigmoid_, "Tanh(inplace=True)": torch.tanh_,
         "Softplus()": NN.functional.softplus, "Mish()": NN.functional.mish, "Clamp(max=4.6)": lambda x: x.clamp(max=4.6),
         "Clamp(min=0.1)": lambda x: x.clamp(min=0.1), "Clamp(min=0, max=1)": lambda x: x.clamp(0, 1),
         "Normalize(dim=-1)": lambda x: NN.functional.normalize(x, dim=-1),
+        "VectorNorm(dim=[2, 3], keepdim=True)": lambda x: x.norm(dim=(2, 3), keepdim=True),
+        "VectorNorm(1)": lambda x: torch.linalg.vector_norm(x, dim=1), "VectorNorm()": torch.linalg.vector_norm,
         "Normalize()": lambda x: NN.functional.normalize(x), "Clone()": torch.clone, "To(float16)": lambda x: x.half(),
         "Slice(2, 0, 14, 2)": lambda x: x[:, :, ::2], "Slice(3, 1, 14, 3)": lambda x: x[..., 1::3],
     }
@@ -211,6 +223,9 @@ def cases():
     yield "Triu(1)", [IMAGE], Functional(lambda x: x.triu(1))
     yield "Tril()", [IMAGE], Functional(torch.tril)
     yield "LayerNorm(14)", [IMAGE, (14,), (14,)], Functional(lambda x, w, b: NN.functional.layer_norm(x, (14,), w, b))
+    yield "RMSNorm(14)", [IMAGE, (14,)], Functional(lambda x, w: NN.functional.rms_norm(x, (14,), w))
+    yield "GroupNorm(4, 8)", [IMAGE, (8,)], Functional(lambda x, w: NN.functional.group_norm(x, 4, w))
+    yield "GroupNorm(4, 8)", [IMAGE, (8,), (8,)], Functional(lambda x, w, b: NN.functional.group_norm(x, 4, w, b))
 
 
 def trace(fn):
