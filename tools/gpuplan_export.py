@@ -79,7 +79,7 @@ class Call:
         self.module, self.path = module, path
         self.results: List[Value] = []
         self.grad = torch.is_grad_enabled()
-        self.like: Optional[Value] = None  # of a conversion: whose type it is to
+        self.to: Optional[Type] = None  # of a conversion: the type that the code names
 
 
 class Frame:
@@ -404,6 +404,7 @@ class Recorder(TorchFunctionMode):
         self.grad = torch.is_grad_enabled()
         self.notes: Dict[str, None] = {}  # what the spec leaves out, for its header
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
+        self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
 
     # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
@@ -444,6 +445,8 @@ class Recorder(TorchFunctionMode):
         func, args, kwargs = without_gpu(func, name, args, kwargs or {})
         if self.inside:
             return func(*args, **kwargs)
+        if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") == "dtype":
+            self.note_type_read(args[0])
         if name in SILENT:
             return func(*args, **kwargs)
         return self.call(func, name, args, kwargs)
@@ -453,10 +456,7 @@ class Recorder(TorchFunctionMode):
         if name.startswith("masked_fill") and len(args) > 2 and isinstance(args[2], torch.Tensor) and self.on_host(args[2:3]):
             args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
         call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
-        if name in ("to", "type"):
-            like = whose_type()
-            call.like = None if like is None else self.values.get(id(like))
-            del like
+        call.to = self.named_type(name, call)
         self.inside += 1  # PyTorch 2.1 looks rows up by weight[indices], which its own mode would not be told
         try:
             result = func(*args, **kwargs)
@@ -466,6 +466,8 @@ class Recorder(TorchFunctionMode):
                 raise
         finally:
             self.inside -= 1
+        if call.to is not None and result is args[0]:
+            result = result.clone()  # another tensor in another type than that of this run
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
             return result
@@ -473,6 +475,23 @@ class Recorder(TorchFunctionMode):
         if results or name in IN_PLACE_WITHOUT_RESULT:
             self.frames[-1].steps.append(call)
         return result
+
+    def note_type_read(self, tensor: torch.Tensor) -> None:
+        frame, value = caller(), self.values.get(id(tensor))
+        if frame is not None and value is not None:
+            self.types_read[frame.f_code, frame.f_lineno] = value
+
+    def named_type(self, name: str, call: Call) -> Optional[Type]:
+        """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.
+        Here the model has one type, and in others x.float() and y.to(x.dtype) are copies."""
+        x = call.args[0] if call.args else None
+        if name not in CONVERSIONS or not isinstance(x, Value) or x.host:
+            return None
+        if name not in ("to", "type", "type_as"):
+            return Type() if x.dtype.is_floating_point else None
+        other = call.args[1] if len(call.args) > 1 else call.kwargs.get("other")
+        found = Type(other) if isinstance(other, Value) else type_in_source(self.types_read, self.values)
+        return None if found is None or found.like is x or not (x.dtype.is_floating_point or found.like) else found
 
     @staticmethod
     def on_host(tensors: Sequence[torch.Tensor]) -> bool:
@@ -636,26 +655,67 @@ def source_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the model"
 
 
-CONVERSION = re.compile(r"\.(?:to|type)\(\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\.dtype\b")
+class Type(NamedTuple):
+    """What a conversion is to: a type that the code names, or that of a tensor."""
+    like: Optional[Value] = None
 
 
-def whose_type() -> Optional[torch.Tensor]:
-    """y where the line that runs converts by x.to(y.dtype) and y is a tensor. Here all types are fp32; in half precision and
-    under autocast they are not."""
+CONVERSIONS = frozenset("to type type_as float half bfloat16 double".split())
+CONVERSION = re.compile(r"\.(?:to|type)\(([^()]*)\)")
+NAMED_TYPE = re.compile(r"torch\.(float32|float|float64|double|float16|half|bfloat16)")
+
+
+def running_call(frame: FrameType) -> str:
+    """The source of the call that a frame makes; before Python 3.11 that of its line."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    if not hasattr(frame.f_code, "co_positions"):
+        return line
+    first, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    return line.encode()[begin:end].decode(errors="replace") if first == last else line
+
+
+def type_in_source(types_read: Dict[Tuple[Any, int], Value], values: Dict[int, Value]) -> Optional[Type]:
+    """Of the conversion that runs: x.to(torch.float32), x.to(y.dtype), or x.to(t) after t = y.dtype or t = torch.float32."""
     frame = caller()
     if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         return None
-    found = CONVERSION.findall(linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals))
-    if len(set(found)) != 1:
+    found = CONVERSION.findall(running_call(frame))
+    if len(set(found)) != 1 and not hasattr(frame.f_code, "co_positions"):
         return None
-    first, *rest = found[0].split(".")
+    for argument in (found[-1] if found else "").split(","):
+        name = re.sub(r"^\s*dtype\s*=|\s", "", argument)
+        if NAMED_TYPE.fullmatch(name):
+            return Type()
+        if name.endswith(".dtype"):
+            tensor = named_in(frame, name.split(".")[:-1])
+            return Type(values[id(tensor)]) if id(tensor) in values else None
+        if name.isidentifier():
+            return assigned_type(frame, name, types_read)
+    return None
+
+
+def assigned_type(frame: FrameType, name: str, types_read: Dict[Tuple[Any, int], Value]) -> Optional[Type]:
+    """What the function that runs gave a name to before this line, where that is a type."""
+    code = frame.f_code
+    assigns = re.compile(rf"^[\w\s,]*\b{name}\b[\w\s,]*=(?!=)(.*)")
+    for number in range(frame.f_lineno - 1, code.co_firstlineno, -1):
+        found = assigns.match(linecache.getline(code.co_filename, number, frame.f_globals))
+        if found and (code, number) in types_read:
+            return Type(types_read[code, number])
+        if found:
+            return Type() if NAMED_TYPE.fullmatch(found.group(1).strip()) else None
+    return None
+
+
+def named_in(frame: FrameType, path: Sequence[str]) -> Any:
+    """What a path of names is in a frame."""
     names = frame.f_locals
-    thing = names.get(first)
+    thing = names.get(path[0])
     if sys.version_info < (3, 13):
         names.clear()  # a copy, which the frame would keep: tensors would live as long as the function
-    for name in rest:
+    for name in path[1:]:
         thing = getattr(thing, name, None)
-    return thing if isinstance(thing, torch.Tensor) else None
+    return thing
 
 
 def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
@@ -1295,7 +1355,6 @@ class Entry:
         self.weights: List[str] = []  # whose names it shares with others that have them
         self.when = ""  # "train" or "infer" where the other mode does not run it
         self.returns = False  # stands for a frame's return
-        self.widened_by: Optional[Entry] = None  # of a conversion back: what widened its second input, which it reads as it was
 
 
 class Body:
@@ -1322,8 +1381,6 @@ class Body:
     def definition(self, value: Value, before: Optional[Entry]) -> Optional[Tuple[Entry, int]]:
         """The entry that a value was last the result of before another entry, or the end; None where it was given."""
         position = {id(e): i for i, e in enumerate(self.entries)}
-        if before is not None and before.widened_by is not None and value is before.inputs[1]:
-            before = before.widened_by
         here = len(position) if before is None else position[id(before)]
         earlier = [d for d in self.defined.get(value, ()) if position[id(d[0])] < here]
         return earlier[-1] if earlier else None
@@ -1382,8 +1439,6 @@ class Lowering:
         self.made = {v for call in flattened_calls(run.top.steps) for v in call.results}
         self.source = "the model"  # of the call that is written
         self.cuts = False  # a call under torch.no_grad() is written
-        self.widened: set = set()  # of a body, weights that its layers are given as weight.float()
-        self.widenings: Dict[Tuple[int, Value], Entry] = {}  # of a body, conversions that do nothing here
         self.names_of_tied = {}
         seen: Dict[int, str] = {}
         for n, p in named_tensors(model, "_parameters", once=False) + named_tensors(model, "_buffers", once=False):
@@ -2367,45 +2422,31 @@ def write_clone(w: Writer) -> None:
 
 
 def convert_back(w: Writer) -> None:
-    """A conversion that does nothing here: `.to(x.dtype)`, x being what the line names; where that is no tensor, what the
-    frame was given, where float() or softmax(dtype=float32) widened something in it."""
+    """A conversion that does nothing here, to a type of which the code does not say whose it is: that of what the frame was
+    given, where something in it was widened."""
     before = [s for s in w.body.frame.steps if isinstance(s, Call) and s.event < w.call.event]
-    widened = any(s.name == "float" or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax") for s in before)
+    widened = any(s.to == Type() or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax") for s in before)
     others = [v for v in w.tensors()[1:] + w.body.frame.inputs if v is not w.x and v.dtype.is_floating_point]
-    like = w.call.like
-    if like is not None and (like in w.body.frame.inputs or any(like in s.results for s in before)):
-        widened, others = True, [v for v in [like] if v is not w.x and v.dtype.is_floating_point]
     if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
-        entry = w.emit("TypeAs", [], [w.x, others[0]])
-        entry.widened_by = w.lowering.widenings.get((id(w.body), others[0]))
-
-
-# Functions that are layers with the weights that they are given.
-WEIGHTED = frozenset("linear conv1d conv2d layer_norm rms_norm group_norm batch_norm embedding".split())
-
-
-def is_layers_weight(w: Writer, weight: Value) -> bool:
-    """Whether a function of the same frame takes the weight as its layer's own."""
-    return any(isinstance(step, Call) and step.name in WEIGHTED and weight in flat_values((step.args, step.kwargs))
-               for step in w.body.frame.steps)
+        w.emit("TypeAs", [], [w.x, others[0]])
 
 
 @handles("to", "cuda", "float", "half", "bfloat16", "double", "type_as", "type", "long", "int", "bool")
 def write_to(w: Writer) -> None:
-    out = w.results()[0]
+    out, to = w.results()[0], w.call.to
     if w.x.host:
         return made_of_sizes(w, "FromHost", sizes_of_result(w))
-    if out is w.x and w.call.name not in ("float", "double"):
-        return convert_back(w)
-    if out is w.x and w.x.weight is not None and is_layers_weight(w, w.x):
-        if w.call.name == "float":
-            w.lowering.widened.add((id(w.body), w.x))
-        return
-    if out.dtype == w.x.dtype and out is not w.x and out.storage != w.x.storage:
-        return w.emit("Clone", [], [w.x]) and None
-    entry = w.emit("To", [("dtype", dtype_name(out.dtype))], [w.x])
     if out is w.x:
-        w.lowering.widenings.setdefault((id(w.body), out), entry)
+        return convert_back(w)
+    if to is not None and to.like is not None and to.like.weight is not None:
+        w.emit("ToParameterType" if w.x.dtype.is_floating_point else "To", [] if w.x.dtype.is_floating_point else
+               [("dtype", dtype_name(out.dtype))], [w.x])
+    elif to is not None and to.like is not None and to.like.dtype.is_floating_point:
+        w.emit("TypeAs", [], [w.x, to.like])
+    elif to is None and out.dtype == w.x.dtype and out.storage != w.x.storage:
+        w.emit("Clone", [], [w.x])
+    else:
+        w.emit("To", [("dtype", dtype_name(out.dtype))], [w.x])
 
 
 @handles("detach", "data")
@@ -2739,13 +2780,9 @@ def write_conv(w: Writer) -> None:
     w.with_weights(op, arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
-def as_float(w: Writer, weight: Value) -> Value:
-    """weight.float(), which is the weight itself here."""
-    if (id(w.body), weight) not in w.lowering.widened:
-        return weight
-    wide = w.inner(weight.shape, weight)
-    w.emit("To", [("dtype", "float32")], [weight], [wide])
-    return wide
+def are_computed(weights: Sequence[Optional[Value]]) -> bool:
+    """Whether the model computes some of them, weight.float() for one: they are inputs of the layer then."""
+    return any(v is not None and v.weight is None for v in weights)
 
 
 @handles("layer_norm")
@@ -2754,8 +2791,8 @@ def write_layer_norm(w: Writer) -> None:
     arguments: List[Tuple[str, Any]] = [("", shape[0] if len(shape) == 1 else list(shape)), ("eps", w.argument(4, "eps", 1e-5))]
     if weight is None:
         return w.emit("LayerNorm", arguments + [("elementwise_affine", False)], [w.x]) and None
-    if any((id(w.body), v) in w.lowering.widened for v in (weight, bias) if v is not None):
-        return w.emit("LayerNorm", arguments, [w.x] + [as_float(w, v) for v in (weight, bias) if v is not None]) and None
+    if are_computed([weight, bias]):
+        return w.emit("LayerNorm", arguments, [w.x] + [v for v in (weight, bias) if v is not None]) and None
     w.with_weights("LayerNorm", arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
@@ -2765,6 +2802,8 @@ def write_rms_norm(w: Writer) -> None:
     arguments: List[Tuple[str, Any]] = [("", shape[0] if len(shape) == 1 else list(shape)), ("eps", w.argument(3, "eps"))]
     if weight is None:
         return w.emit("RMSNorm", arguments + [("elementwise_affine", False)], [w.x]) and None
+    if are_computed([weight]):
+        return w.emit("RMSNorm", arguments, [w.x, weight]) and None
     w.with_weights("RMSNorm", arguments, [w.x], [weight])
 
 
@@ -2774,7 +2813,9 @@ def write_group_norm(w: Writer) -> None:
     arguments = [("", w.argument(1, "num_groups")), ("", w.x.shape[1]), ("eps", w.argument(4, "eps", 1e-5))]
     if weight is None:
         return w.emit("GroupNorm", arguments + [("affine", False)], [w.x]) and None
-    w.with_weights("GroupNorm", arguments, [w.x], [weight, bias])
+    if are_computed([weight, bias]):
+        return w.emit("GroupNorm", arguments, [w.x] + [v for v in (weight, bias) if v is not None]) and None
+    w.with_weights("GroupNorm", arguments + ([("bias", False)] if bias is None else []), [w.x], [weight, bias])
 
 
 @handles("batch_norm")
@@ -2930,7 +2971,8 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
     for body in all_bodies(top):
         for entry in body.entries:
             if not entry.view:
-                for value in entry.inputs + entry.outputs:
+                read = entry.inputs[:1] if entry.op == "TypeAs" else entry.inputs
+                for value in read + entry.outputs:
                     if entry.body is None or value in entry.inputs:
                         last_use[value.storage] = max(last_use.get(value.storage, 0), entry.event)
             if entry.body is None and not entry.view and not (entry.op in ("ReLU", "Add", "Sub") and ("inplace", True) in entry.arguments):
@@ -4098,7 +4140,8 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     call = calls[0]
     run.loss_event = call.event
     del steps[at]
-    made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results if v not in read_by(s)}
+    made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
+               if v not in read_by(s) and v not in run.top.results}
     logits, labels = loss_operands(call, made_by)
     steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results == [labels])]  # where it was
     drop_unused(run, made_by)

@@ -3,7 +3,8 @@
 
     python tests/torch/export_check.py --gpuplan build/gpuplan [--results DIR] [--again] MODEL...
 
-MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, hf:NAME (export_hf.py), or `torchvision`,
+MODEL: torchvision:NAME, segmentation:NAME, backbone:NAME (of a detection model), timm:NAME, written:NAME (written_models.py), hf:NAME
+(export_hf.py), or `torchvision`,
 `segmentation`, ... for all of that kind. Parameters and buffers are counted from the model's tensors, multiply-adds of a
 forward in train mode and of one in eval mode by torch.utils.flop_counter, everything on the meta device. --results keeps
 a file for each model, so that a run that was stopped goes on where it was and several may share the folder; --again
@@ -81,7 +82,17 @@ def timm_case(name: str) -> Case:
     return Case(model, torch.empty((BATCH,) + tuple(size), device="meta"))
 
 
+def written_case(name: str) -> Case:
+    import written_models
+
+    return Case(*written_models.written(name))
+
+
 def names_of(kind: str) -> List[str]:
+    if kind == "written":
+        import written_models
+
+        return list(written_models.MODELS)
     if kind == "hf":
         import export_hf
 
@@ -110,7 +121,7 @@ def hugging_face_case(name: str) -> Case:
 
 
 CASES: Dict[str, Callable[[str], Case]] = {"torchvision": torchvision_case, "segmentation": segmentation_case,
-                                          "backbone": backbone_case, "timm": timm_case, "hf": hugging_face_case}
+                                          "backbone": backbone_case, "timm": timm_case, "written": written_case, "hf": hugging_face_case}
 
 
 def storage_elements(tensors: Iterable[torch.Tensor]) -> int:

@@ -53,6 +53,10 @@ def target_of(shape: torch.Size, device: str) -> torch.Tensor:
     return torch.zeros(shape[:1] + shape[2:], dtype=torch.int64, device=device)
 
 
+def loss_of(model: torch.nn.Module, out: object, classes: torch.Tensor) -> torch.Tensor:
+    return getattr(model, "criterion", torch.nn.functional.cross_entropy)(output_of(out), classes)
+
+
 def output_shape(case: export_check.Case) -> torch.Size:
     with torch.no_grad():
         return output_of(export_check.gpuplan_export.on_meta(case.model)(case.batch)).shape
@@ -64,8 +68,8 @@ def export_trained(case: export_check.Case, spec: Path, name: str, construction:
     case.model.train()
     shape = output_shape(case)
     targets = {n: target_of(torch.Size((n,) + tuple(shape[1:])), "meta") for n in exporter.TRACED_BATCHES}
-    exporter.export(case.model, case.batch, str(spec), name=name, construction=construction, loss=lambda model, out, batch:
-                    torch.nn.functional.cross_entropy(output_of(out), targets[len(batch)]))
+    exporter.export(case.model, case.batch, str(spec), name=name, construction=construction,
+                    loss=lambda model, out, batch: loss_of(model, out, targets[len(batch)]))
 
 
 def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tensor, optimizer: torch.optim.Optimizer,
@@ -76,7 +80,7 @@ def train_step(model: torch.nn.Module, batch: torch.Tensor, classes: torch.Tenso
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=amp):
         out = model(batch)
         phases.end("forward")
-        loss = torch.nn.functional.cross_entropy(output_of(out), classes)
+        loss = loss_of(model, out, classes)
     phases.end("loss")
     loss.backward()
     phases.end("backward")
