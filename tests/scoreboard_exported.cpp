@@ -65,19 +65,30 @@ Scored score_exported(const std::string& root, const std::string& set) {
   return scored;
 }
 
+namespace {
+
+// "padded=0", or "-" where all variables are what they are by default.
+std::vector<Variable> variables_of(const std::string& set) {
+  const std::size_t at = set.find('=');
+  if (at == std::string::npos) return {};
+  return {{set.substr(0, at), std::stoll(set.substr(at + 1))}};
+}
+
+}  // namespace
+
 Scored score_masks(const std::string& root) {
   Scored scored;
   std::string planned;
   Report report;
   for (const RecordedPhase& p : read_recorded_phases(root + "/tests/exported/masks/h200.tsv", 4)) {
     const std::string& spec = p.words[0];
-    const std::string run = spec + " " + p.words[1] + " padded=" + p.words[2];
+    const std::string run = spec + " " + p.words[1] + " " + p.words[2];
     RunConfig c;
     c.batch = 8;
     c.mode = p.words[1] == "infer" ? Mode::infer : Mode::train;
     c.loop = Loop::function;
     if (run != planned)
-      report = plan_spec("tests/exported/masks/" + spec, c, "h200", {{"padded", std::stoll(p.words[2])}});
+      report = plan_spec("tests/exported/masks/" + spec, c, "h200", variables_of(p.words[2]));
     planned = run;
     score_phase(scored.rows, {.suite = "masks h200", .run = run, .quantity = ""}, true, p.words[3], p, report);
   }

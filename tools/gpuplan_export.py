@@ -4139,6 +4139,7 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
         raise ExportError("the model's own loss is not one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
     call = calls[0]
     run.loss_event = call.event
+    run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
     del steps[at]
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
                if v not in read_by(s) and v not in run.top.results}
@@ -4220,14 +4221,14 @@ def plan_with(model: nn.Module) -> str:
     return f" As it was given: plan with {' '.join(flags)}." if flags else ""
 
 
-# The variables that expressions of the spec read.
-VARIABLES = {"packed": "0: sequences are not packed, so SDPA kernels get no mask",
-             "padded": "0: no token is padding, so the attention_mask leads to no mask for SDPA kernels"}
+# The variables that expressions of the spec read: what they are by default, and what another value means.
+VARIABLES = {"packed": (0, "1: several sequences are packed into one, so SDPA kernels get a mask"),
+             "padded": (1, "0: no token is padding, so the attention_mask leads to no mask for SDPA kernels")}
 
 
 def variables(top: Body) -> List[str]:
     used = {a.expression.split()[0] for body in all_bodies(top) for e in body.entries for _, a in e.arguments if isinstance(a, Variable)}
-    return ["vars:"] + [f"  {name}: 1  # {meaning}" for name, meaning in VARIABLES.items() if name in used] if used else []
+    return ["vars:"] + [f"  {name}: {value}  # {other}" for name, (value, other) in VARIABLES.items() if name in used] if used else []
 
 
 def what_stays(run: Recorder) -> Dict[Value, str]:

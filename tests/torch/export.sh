@@ -42,7 +42,7 @@ if [ "${GPUPLAN_TORCH:-small}" = all ]; then modes=(); fi
 "$python" tests/torch/export_round_trip.py --gpuplan "$gpuplan" || fail "the round trip"
 
 # Operators one at a time.
-operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head float_weight clamp_to_one matrix_of_weights)
+operators=(index_two add_to_part zero_part amax fold bicubic attention_of_one_key_head float_weight type_by_name clamp_to_one matrix_of_weights)
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then operators=(); fi
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_operators.py --gpuplan "$gpuplan" "${operators[@]}" ||
   fail "operators"
@@ -65,6 +65,13 @@ for run in $'\ttrain\tadam\t8' $'\tinfer\t-\t16'; do
 done
 cmp tests/exported/specs/torchvision.mnasnet0_5.yaml "$work/torchvision.mnasnet0_5.yaml" || fail "its spec is another one"
 
+# Layers written by hand, whose specs tests/exported has.
+"$python" tests/torch/export_record.py --specs "$work" written:{norm_of_copy,norm_by_name,norm_of_function,norm_of_copies,erf} \
+  written:{response_norm,unit_rows,groups_without_bias,mean_of_losses} || fail "specs of layers written by hand"
+for spec in tests/exported/specs/written.*.yaml; do
+  cmp "$spec" "$work/${spec##*/}" || fail "$spec is another one"
+done
+
 # The model's own loss, whether it is named or not.
 PYTHONPATH=tools "$python" - "$work" <<'EOF' || fail "a loss= that names the model's own"
 import sys
@@ -85,6 +92,11 @@ EOF
 hugging_face=(small-llama small-gpt2 small-bert small-t5 small-mixtral)
 "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" "${hugging_face[@]}" ||
   fail "memory of transformers' models"
+for options in "" "--packed"; do
+  # shellcheck disable=SC2086
+  "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" --no-cache $options \
+    small-llama small-gpt2 small-phi || fail "memory of decoders without a cache $options"
+done
 for options in "" "--unpadded"; do
   # shellcheck disable=SC2086
   "$gpuplan" shadow --gpu h200 -q -- "$python" tests/torch/export_hf.py --gpuplan "$gpuplan" --mask $options \

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """transformers' models for export_check.py, and their memory beside PyTorch's:
 
-    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache] [--mask [--unpadded]] [--seq N] NAME...
+    gpuplan shadow --gpu h200 -q -- python tests/torch/export_hf.py --gpuplan build/gpuplan [--infer] [--no-cache [--packed]] [--mask [--unpadded]]
+        [--seq N] NAME...
     python tests/torch/export_hf.py --gpuplan build/gpuplan --importer NAME...
 
 NAME: a model of SMALL, made here with sizes that a laptop runs, or a file of tests/huggingface without its .json. The
 loss is the model's own. Under `gpuplan shadow` the third step's bytes requested, allocated and reserved, live and at
-their peaks, are compared in every phase; --no-cache is use_cache=False, where transformers looks for packed sequences,
-finds them in the shadow's zeros and makes a mask; --mask gives the models an attention_mask and token types too, as a
+their peaks, are compared in every phase; --no-cache is use_cache=False, where transformers looks for packed sequences
+and finds none (tests/shadow_recorded/real_values.py); --packed lets it take the shadow's zeros for them; --mask gives the models an attention_mask and token types too, as a
 tokenizer does, whose zeros are padding; --unpadded plans with padded=0 and answers transformers that nothing is. --record adds
 the spec and PyTorch's figures to a folder, as tests/exported/masks has them. --importer compares the plan of the exported model with that of its
 config.json, phase by phase. Exits with 1 where a figure differs.
@@ -28,8 +29,10 @@ from typing import Any, Dict, List, Tuple
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+for folder in ("tools", "tests/shadow_recorded"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
 import gpuplan_export  # noqa: E402
+from real_values import count_up_positions  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / "huggingface"
 BATCH = 8
@@ -137,7 +140,12 @@ def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) 
     spec = str(Path(folder) / "model.yaml")
     gpuplan_export.export(model, batch, spec, name=name)
     flags = ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
-    return planned(gpuplan, spec, flags + (["--set", "padded=0"] if options.unpadded else []))
+    return planned(gpuplan, spec, flags + (["--set", set_of(options)] if set_of(options) else []))
+
+
+def set_of(options: argparse.Namespace) -> str:
+    """The variable that is not what it is by default."""
+    return "padded=0" if options.unpadded else "packed=1" if options.packed else ""
 
 
 def answer_unpadded() -> None:
@@ -157,6 +165,8 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     cls, config = config_of(name, **({"use_cache": False} if options.no_cache else {}))
     if options.unpadded:
         answer_unpadded()
+    if not options.packed:
+        count_up_positions()
     gc.collect()  # what other models left
     torch.cuda.empty_cache()
     model = getattr(transformers, cls)(config).train(not options.infer).to("cuda")
@@ -197,12 +207,12 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
 
 def recorded(name: str, options: argparse.Namespace, spec: Path, figures: Dict[str, Dict[str, int]]) -> None:
     """Adds the spec and the figures to --record."""
-    mode, padded = "infer" if options.infer else "train", "0" if options.unpadded else "1"
-    length = f"-{options.seq}" if options.seq != SEQ else ""
-    file, rows = name + length + "-infer" * options.infer + "-no-cache" * options.no_cache, options.record / "h200.tsv"
+    mode, length = "infer" if options.infer else "train", f"-{options.seq}" if options.seq != SEQ else ""
+    file = name + "-no-mask" * (not options.mask) + length + "-infer" * options.infer + "-no-cache" * options.no_cache
+    rows = options.record / "h200.tsv"
     (options.record / f"{file}.yaml").write_text(spec.read_text())
-    lines = rows.read_text().splitlines() if rows.exists() else ["\t".join(["spec", "mode", "padded", "phase", *figures["start"]])]
-    run = f"{file}\t{mode}\t{padded}\t"
+    lines = rows.read_text().splitlines() if rows.exists() else ["\t".join(["spec", "mode", "set", "phase", *figures["start"]])]
+    run = f"{file}\t{mode}\t{set_of(options) or '-'}\t"
     lines = [line for line in lines if not line.startswith(run)]
     lines += [run + "\t".join([phase, *map(str, values.values())]) for phase, values in figures.items()]
     rows.write_text("\n".join(lines) + "\n")
@@ -237,6 +247,7 @@ def main() -> int:
     parser.add_argument("--gpuplan", required=True)
     parser.add_argument("--infer", action="store_true")
     parser.add_argument("--no-cache", action="store_true")
+    parser.add_argument("--packed", action="store_true")
     parser.add_argument("--mask", action="store_true")
     parser.add_argument("--unpadded", action="store_true")
     parser.add_argument("--seq", type=int, default=SEQ, help="tokens of a sample")
@@ -255,7 +266,7 @@ def main() -> int:
                 recorded(name, options, Path(folder) / "model.yaml", expected)
         wrong, count = differences(expected, plan, "the config's" if options.importer else "PyTorch")
         failed += bool(wrong)
-        print(f"hf:{name}{' infer' if options.infer else ''}{' no cache' if options.no_cache else ''}"
+        print(f"hf:{name}{' infer' if options.infer else ''}{' no cache' if options.no_cache else ''}{' packed' if options.packed else ''}"
               f"{' attention_mask' if options.mask else ''}{' unpadded' if options.unpadded else ''}{f' {options.seq} tokens' if options.seq != SEQ else ''}: "
               f"{count - len(wrong)} of {count} figures equal", *wrong, sep="\n  ", flush=True)
     return int(failed > 0)
