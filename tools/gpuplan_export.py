@@ -1592,7 +1592,10 @@ class Lowering:
         tensors = module_inputs(call)
         if call.name == "Identity":
             return
-        arguments = constructor_arguments(module)
+        arguments = sizes_as_run(constructor_arguments(module), call)
+        untold = [n for n, v in arguments if n in ("return_indices", "track_running_stats") and v and call.name in ("MaxPool2d", "InstanceNorm2d")]
+        if untold:
+            return self.refuse(call, f"with {untold[0]}")
         if call.name == "Embedding" and (module.sparse or module.max_norm is not None):
             return self.refuse(call, "with sparse gradients" if module.sparse else "with max_norm")
         if call.name == "EmbeddingBag" and (module.sparse or module.max_norm is not None or module.include_last_offset or
@@ -1701,6 +1704,15 @@ def add_return(body: Body, op: str, inputs: List[Value], outputs: List[Value]) -
     entry.view = entry.returns = True
     body.add(entry)
     return entry
+
+
+def sizes_as_run(arguments: List[Tuple[str, Any]], call: Call) -> List[Tuple[str, Any]]:
+    """The sizes that a module gave its result, where its layer is not told them as the module was."""
+    kept = call.name == "AdaptiveAvgPool2d" and any(isinstance(v, tuple) and None in v for _, v in arguments)
+    scaled = call.name == "Upsample" and any(n == "scale_factor" and isinstance(v, tuple) for n, v in arguments)
+    size = simplified(tuple(call.results[0].shape[2:])) if call.results else None
+    return [("output_size", size) if kept and n == "output_size" else ("size", size) if scaled and n == "scale_factor" else (n, v)
+            for n, v in arguments]
 
 
 def module_inputs(call: Call) -> List[Value]:
@@ -1853,6 +1865,8 @@ def write_pow(w: Writer) -> None:
     exponent = 2 if w.call.name == "square" else w.argument(1, "exponent")
     if not number(exponent):
         raise Unsupported("an exponent that is a tensor")
+    if exponent in (0, 1):
+        raise Unsupported(f"to the power of {exponent}: leave it out")
     w.emit("Pow", [("exponent", exponent)], [w.x])
 
 
@@ -2366,7 +2380,7 @@ def write_interpolate(w: Writer) -> None:
 
 @handles("adaptive_avg_pool2d")
 def write_adaptive_pool(w: Writer) -> None:
-    w.emit("AdaptiveAvgPool2d", [("", simplified(w.argument(1, "output_size")))], [w.x])
+    w.emit("AdaptiveAvgPool2d", [("", simplified(tuple(w.results()[0].shape[-2:])))], [w.x])
 
 
 @handles("avg_pool2d", "max_pool2d")
@@ -2483,6 +2497,8 @@ def write_where(w: Writer) -> None:
 def write_normalize(w: Writer) -> None:
     if w.argument(1, "p", 2.0) != 2:
         raise Unsupported("another norm than 2")
+    if not number(w.argument(2, "dim", 1)):
+        raise Unsupported("over several dimensions")
     w.emit("Normalize", [("dim", w.argument(2, "dim", 1))], [w.x])
 
 
@@ -2708,11 +2724,17 @@ def write_cumsum(w: Writer) -> None:
     w.emit("Cumsum", [("", w.argument(1, "dim"))] + ([("dtype", dtype_name(dtype))] if dtype is not None else []), [w.x])
 
 
+def refuse_gradient(w: Writer) -> None:
+    if w.lowering.run.grad and w.lowering.has_gradient(w.x):
+        raise Unsupported("of a tensor that wants a gradient")
+
+
 @handles("floor_divide", "__floordiv__")
 def write_floor_divide(w: Writer) -> None:
     other = w.argument(1, "other")
     if not number(other) or w.kwargs.get("rounding_mode", "floor") not in ("floor", "trunc"):
         raise Unsupported("by a tensor")
+    refuse_gradient(w)
     w.emit("FloorDivide", [("", other)], [w.x])
 
 
@@ -2720,6 +2742,7 @@ def write_floor_divide(w: Writer) -> None:
 def write_remainder(w: Writer) -> None:
     if not number(w.argument(1, "other")):
         raise Unsupported("by a tensor")
+    refuse_gradient(w)
     w.emit("Remainder", [("", w.argument(1, "other"))], [w.x])
 
 
@@ -2730,6 +2753,7 @@ def write_not(w: Writer) -> None:
 
 @handles("__rpow__")
 def write_rpow(w: Writer) -> None:
+    refuse_gradient(w)
     w.emit("RPow", [("", w.argument(1, "other"))], [w.x])
 
 
