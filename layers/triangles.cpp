@@ -1,23 +1,35 @@
 // Triu, Tril: what lies above or below a diagonal of matrices, zeros elsewhere.
 //
-// tools/autograd/derivatives.yaml: nothing is saved; the gradient is the same part of the incoming one.
+// tools/autograd/derivatives.yaml: nothing is saved; the gradient is the same part of the incoming one. Both are
+// row-major, however their input lies (aten/src/ATen/native/TriangularOps.cpp).
 
-#include "estimator/aten/pointwise.h"
+#include <string>
+
+#include "estimator/graph/layer.h"
 
 namespace gpuplan::layers {
 namespace {
 
-using Saves = aten::Unary::Saves;
+struct Part {
+  std::string_view op, node;
+};
+constexpr Part kUpper{"aten::triu", "TriuBackward0"}, kLower{"aten::tril", "TrilBackward0"};
 
-constexpr aten::Unary kUpper{"aten::triu", "", "TriuBackward0", "aten::triu", Saves::nothing, Saves::nothing, 0};
-constexpr aten::Unary kLower{"aten::tril", "", "TrilBackward0", "aten::tril", Saves::nothing, Saves::nothing, 0};
-
-template <const aten::Unary& F>
+template <const Part& F>
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.shape(x).rank() < 2)
     b.fail("expects matrices, its input has " + std::to_string(b.shape(x).rank()) + " dimensions");
-  b.output(aten::unary(b, x, F, false, {static_cast<double>(b.integer("diagonal"))}));
+  const Elementwise each{b.elements(x), 0};
+  const OutputSpec result{b.shape(x), b.dtype(x), Placing::contiguous};
+  const auto diagonal = static_cast<double>(b.integer("diagonal"));
+  const TensorId y = b.emit(F.op, each, {x}, result);
+  b.numbers({diagonal});
+  if (NodeBuilder node = b.node(F.node, y, {x})) {
+    node.give(x, node.run(F.op, each, {node.grad()}, result));
+    node.numbers({diagonal});
+  }
+  b.output(y);
 }
 
 LayerDef part(std::string_view name, std::string_view summary, void (*lowering)(LayerBuilder&), std::string_view call) {

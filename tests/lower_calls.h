@@ -25,14 +25,15 @@ inline Model read_calls(const std::vector<std::string>& calls) {
   return read_model(std::make_shared<Source>(Source{"calls.yaml", text}));
 }
 
-/// Lowers the calls, each on the first output of the one before. The inputs have the category `inputs`.
+/// Lowers the calls, each on the first output of the one before. The inputs have the category `inputs`, and images lie
+/// as run.layout says.
 inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vector<Shape>& inputs, DType input_dtype,
                            const RunConfig& run, const Gpu& gpu) {
   const Model model = read_calls(calls);
   Lowered result;
   LayerBuilder builder(result.graph, run, gpu);
   for (const Shape& shape : inputs) {
-    const TensorId t = builder.new_tensor(shape, input_dtype, Category::inputs);
+    const TensorId t = builder.new_input(shape, input_dtype);
     result.graph.tensors[static_cast<std::size_t>(t)].requires_grad =
         run.mode == Mode::train && is_floating(input_dtype);
     result.inputs.push_back(t);

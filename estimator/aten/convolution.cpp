@@ -95,13 +95,14 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
   conv.makes_columns = false;
   const bool copies = node.needs(of.weight) && !lies_in(b, of.input, format);
   const MemoryFormat image_format = copies ? format : b.suggested_format(of.input);
-  // cudnn_convolution_backward: grad_output.to(input.suggest_memory_format()).
   const bool exact = transposed || conv.native || conv.im2col;
-  const Operand dy = exact ? node.contiguous(node.grad(), format) : node.to_format(as_image(node), image_format);
-  Operand image = of.input;
+  Operand image = of.input, dy = node.grad();
+  if (exact) dy = node.contiguous(dy, format);
   if (copies)
     image = node.run("aten::contiguous", Copy{b.elements(of.input)}, {of.input},
                      {b.shape(of.input), conv.dtype, placing_of(format)});
+  // cudnn_convolution_backward, which is given that: grad_output.to(input.suggest_memory_format()).
+  if (!exact) dy = node.to_format(as_image(node), image_format);
   Backward run{node, b, conv, of, format, image_format, transposed, dy, image, dy};
   if (conv.im2col) {
     run.data();

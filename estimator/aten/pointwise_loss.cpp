@@ -7,10 +7,13 @@ constexpr double kNoReduction = 2;  // among an operator's numbers; 1 is the mea
 
 }  // namespace
 
-const PointwiseLoss kMseLoss{"aten::mse_loss", "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true};
+const PointwiseLoss kMseLoss{"aten::mse_loss",   "MseLossBackward0", "aten::mse_loss_backward", 3, 0, 1, true,
+                             Placing::contiguous};
 const PointwiseLoss kSmoothL1Loss{
-    "aten::smooth_l1_loss", "SmoothL1LossBackward0", "aten::smooth_l1_loss_backward", 5, 0, 1, true};
-const PointwiseLoss kHuberLoss{"aten::huber_loss", "HuberLossBackward0", "aten::huber_loss_backward", 5, 1, 0, false};
+    "aten::smooth_l1_loss", "SmoothL1LossBackward0", "aten::smooth_l1_loss_backward", 5, 0, 1, true,
+    Placing::contiguous};
+const PointwiseLoss kHuberLoss{"aten::huber_loss", "HuberLossBackward0", "aten::huber_loss_backward", 5, 1, 0, false,
+                               Placing::contiguous};
 const PointwiseLoss kBceWithLogitsLoss{"aten::binary_cross_entropy_with_logits",
                                        "BinaryCrossEntropyWithLogitsBackward0",
                                        "aten::binary_cross_entropy_with_logits_backward",
@@ -32,7 +35,8 @@ TensorId pointwise_loss(LayerBuilder& b, const PointwiseLoss& f, TensorId x, Ten
   b.numbers({mean ? 1.0 : 0.0, bend});
   if (f.result_of_input_size) y = b.alias(y, Shape{}, Strides{});
   if (NodeBuilder node = b.node(f.node, y, {x})) {
-    node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target}, shape, dtype));
+    node.give(x, node.run(f.backward, Elementwise{shape.elements(), f.flops}, {node.grad(), x, target},
+                          OutputSpec{shape, dtype, f.gradient}));
     node.numbers({mean ? 1.0 : 0.0, bend});
   }
   return y;

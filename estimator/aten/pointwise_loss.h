@@ -1,6 +1,7 @@
 // Losses that are one operator: a pointwise error and its mean or sum (aten/src/ATen/native/Loss.cpp).
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "estimator/graph/layer.h"
@@ -12,6 +13,9 @@ struct PointwiseLoss {
   int flops = 1;
   int temporaries_before = 0, temporaries_after = 0;
   bool result_of_input_size = false;  // the scalar that it returns holds a storage of that size
+  // Of the gradient: row-major whatever the input's layout, where Loss.cpp makes it with zeros_like(input,
+  // LEGACY_CONTIGUOUS_MEMORY_FORMAT); else as TensorIterator places it.
+  std::optional<Placing> gradient = std::nullopt;
 };
 
 extern const PointwiseLoss kMseLoss, kSmoothL1Loss, kHuberLoss, kBceWithLogitsLoss;
