@@ -24,13 +24,15 @@ Shape with_tokens(const Shape& each, std::int64_t tokens) {
   return out;
 }
 
-// The cache of one tensor, of which attention reads the first `read` tokens.
+// The cache of one tensor, of which attention reads the first `read` tokens. index_copy_, and reshape_and_cache of a
+// paged one, touch the rows of the new tokens alone (aten/src/ATen/native/cuda/IndexKernel.cu, index_copy_kernel_impl).
 TensorId in_place(LayerBuilder& b, TensorId x, std::int64_t capacity, std::int64_t read) {
   const Shape each = b.shape(x);
-  const Shape whole = with_tokens(each, capacity);
-  const TensorId cache = b.cache(whole, b.dtype(x));
-  const TensorId written = b.emit_in_place("aten::index_copy_", Copy{each.elements()}, {cache, x});
-  return b.alias(written, with_tokens(each, read), b.strides(cache));
+  const TensorId cache = b.cache(with_tokens(each, capacity), b.dtype(x));
+  const Strides strides = b.strides(cache);
+  const TensorId rows = b.alias(cache, each, strides, (read - each[-2]) * strides[2]);
+  b.emit_in_place("aten::index_copy_", Copy{each.elements()}, {rows, x});
+  return b.alias(cache, with_tokens(each, read), strides);
 }
 
 TensorId cached(LayerBuilder& b, TensorId x) {
