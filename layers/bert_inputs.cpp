@@ -5,7 +5,8 @@
 // at the positions, one row that every sample shares. Without an attention mask no mask is made.
 // transformers 4.56 cuts the buffer's row instead, and makes a mask of ones [batch, tokens] whose values decide: where
 // they are not all ones, as with the recordings' memory of zeros, it is inverted and expanded to [batch, 1, tokens,
-// tokens] numbers (modeling_attn_mask_utils.py, _prepare_4d_attention_mask_for_sdpa).
+// tokens] numbers (modeling_attn_mask_utils.py, _prepare_4d_attention_mask_for_sdpa). For --attention eager it is
+// numbers [batch, 1, 1, tokens] whatever the values (modeling_utils.py, get_extended_attention_mask).
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/transformers.h"
@@ -53,6 +54,18 @@ TensorId inverted(LayerBuilder& b, TensorId ones, std::int64_t batch, std::int64
   return mask;
 }
 
+// (1.0 - mask.to(dtype)) * min: one row a sample, which the scores are broadcast with.
+TensorId extended(LayerBuilder& b, TensorId ones) {
+  const DType dtype = b.run().precision;
+  const Shape rows{b.shape(ones)[0], 1, 1, b.shape(ones)[1]};
+  const TensorId viewed = b.alias(ones, rows, contiguous_strides(rows));
+  const TensorId mask = dtype == DType::fp32 ? viewed : make(b, "aten::to", {viewed}, rows, dtype);
+  const TensorId hidden = make(b, "aten::rsub", {mask}, rows, dtype, {1});
+  const TensorId numbers = make(b, "aten::mul", {hidden}, rows, dtype, {lowest(dtype)});
+  b.hold({mask});
+  return numbers;
+}
+
 // warn_if_padding_and_no_attention_mask: whether the first or last tokens are padding.
 void look_for_padding(LayerBuilder& b, TensorId ids) {
   const std::int64_t batch = b.shape(ids)[0];
@@ -75,6 +88,7 @@ void lower_mask(LayerBuilder& b) {
   if (!b.before(kTransformers5)) return b.outputs({b.input(), b.input()});
   const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
   const TensorId ones = make(b, "aten::ones", {}, {batch, tokens}, DType::fp32);
+  if (b.run().attention == Attention::eager) return b.outputs({b.boolean("rows") ? ones : extended(b, ones), ones});
   const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean, {1});
   const TensorId all = make(b, "aten::all", {same}, {}, DType::boolean);
   b.hold({same, all});
@@ -122,8 +136,9 @@ const LayerDef kMask{
     .summary = "the mask that Hugging Face's encoders make without padding",
     .math =
         "tokens [b, s] -> none with transformers 5: the tokens are handed on; numbers [b, 1, s, s] and the ones [b, s] "
-        "they\nare made of with PyTorch releases taken to run transformers 4.",
-    .parameters = {},
+        "they\nare made of with PyTorch releases taken to run transformers 4; with --attention eager [b, 1, 1, s].",
+    .parameters = {{"rows", ParameterType::boolean, "False",
+                    "DistilBERT: transformers 4's eager attention is handed the ones"}},
     .indices = true,
     .lower = lower_mask,
     .example = {.call = "BidirectionalMask()",

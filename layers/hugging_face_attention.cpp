@@ -3,8 +3,8 @@
 // transformers/integrations/sdpa_attention.py: scaled_dot_product_attention, then transpose(1, 2).contiguous(); causal
 // where the model is and no mask was made. With --attention eager the model's own eager_attention_forward, one
 // operation after the other: the queries times the transposed keys, the scaling, the mask, softmax, dropout, the
-// values. Softmax is of the scores' type (bert), cast to the values' afterwards (gpt2), or in fp32 and cast to the
-// queries' (vit).
+// values. In transformers 4.56 BERT and DistilBERT have classes for it, chosen when the model is built. Softmax is of
+// the scores' type (bert), cast to the values' afterwards (gpt2), or in fp32 and cast to the queries' (vit).
 
 #include <string>
 
@@ -25,25 +25,41 @@ aten::EagerSoftmax softmax_of(const LayerBuilder& b) {
   b.fail("softmax", "unknown softmax \"" + std::string(how) + "\"", "expected plain, value or fp32");
 }
 
-// transformers 4.56 chooses BERT's attention class when it builds the model, before the recordings ask for eager.
-bool eager(const LayerBuilder& b, aten::EagerSoftmax softmax) {
-  return b.run().attention == Attention::eager && !(softmax == aten::EagerSoftmax::plain && b.before(kTransformers5));
+aten::EagerClass class_of(const LayerBuilder& b) {
+  const std::string_view name = b.word("transformers4");
+  if (name != "interface" && name != "bert" && name != "distilbert")
+    b.fail("transformers4", "unknown class \"" + std::string(name) + "\"", "expected interface, bert or distilbert");
+  if (name == "interface" || !b.before(kTransformers5)) return aten::EagerClass::interface;
+  return name == "bert" ? aten::EagerClass::bert : aten::EagerClass::distilbert;
+}
+
+// Blocks around the layer's whose forward names the weights. Of transformers 4's, BertLayer returns them beside its
+// result, and BertEncoder names both until its next layer has run; DistilBERT's module returns none.
+int frames_of_weights(const LayerBuilder& b, aten::EagerClass computed_by) {
+  if (computed_by == aten::EagerClass::distilbert) return 0;
+  return static_cast<int>(b.size("frames")) + (computed_by == aten::EagerClass::bert ? 1 : 0);
 }
 
 void lower(LayerBuilder& b) {
   const double p = b.real("dropout");
   if (!(p >= 0 && p < 1)) b.fail("dropout", "the share of dropped weights is out of range", "expected 0 <= p < 1");
   const aten::EagerSoftmax softmax = softmax_of(b);
+  const aten::EagerClass computed_by = class_of(b);
   for (int i = 0; i < 3; ++i)
     if (b.shape(b.input(i)).rank() != 4) b.fail("expects queries, keys and values [batch, heads, tokens, head]");
   const TensorId q = b.input(0), k = b.input(1), v = b.input(2);
   TensorId mask = b.input_count() == 4 ? b.input(3) : kNone;
-  const bool unmasked = mask != kNone && !aten::is_attention_mask(b, mask);
+  const bool eager = b.run().attention == Attention::eager;
+  const bool in_rows = eager && computed_by == aten::EagerClass::distilbert;  // its mask
+  const bool unmasked = mask != kNone && !in_rows && !aten::is_attention_mask(b, mask);
   if (unmasked) mask = kNone;
-  if (eager(b, softmax)) {
-    const aten::EagerResult made =
-        aten::eager_attention(b, {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = softmax});
-    b.return_beside(made.weights, static_cast<int>(b.size("frames")));
+  if (in_rows && mask == kNone) b.fail("expects a mask as the fourth input, which DistilBERT fills the scores with");
+  if (eager) {
+    const aten::EagerResult made = aten::eager_attention(
+        b,
+        {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = softmax, .computed_by = computed_by});
+    for (const TensorId t : made.named) b.return_beside(t, 0);
+    b.return_beside(made.weights, frames_of_weights(b, computed_by));
     return b.output(made.output);
   }
   const TensorId y =
@@ -67,8 +83,9 @@ const LayerDef kAttention{
                    {"softmax", ParameterType::word, "plain",
                     "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
                    {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
-                   {"frames", ParameterType::size, "1",
-                    "eager: blocks around its own whose forward names the weights"}},
+                   {"frames", ParameterType::size, "1", "eager: blocks around its own whose forward names the weights"},
+                   {"transformers4", ParameterType::word, "interface",
+                    "eager, with releases taken to run transformers 4: the class of its own, bert or distilbert"}},
     .min_inputs = 3,
     .max_inputs = 4,
     .lower = lower,

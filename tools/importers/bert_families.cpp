@@ -19,8 +19,7 @@ void set_layers(const Config& config, const StackSizes& s, SpecText& spec) {
   const std::string act = activation_call(config, "hidden_act", "gelu");
   spec.replace("intermediate_act_fn: GELU()", "intermediate_act_fn: " + act);
   const std::string weights = config.share("attention_probs_dropout_prob", "0.1");
-  spec.replace("HuggingFaceAttention(dropout=0.1, causal=False, frames=2)",
-               "HuggingFaceAttention(dropout=" + weights + ", causal=False, frames=2)");
+  spec.replace("HuggingFaceAttention(dropout=0.1,", "HuggingFaceAttention(dropout=" + weights + ",");
   config.refuse("is_decoder", "its mask is then causal");
 }
 
@@ -165,8 +164,8 @@ SpecText distilbert_spec(const Config& config) {
   spec.set("heads", s.heads, "n_heads");
   spec.set("layers", s.layers, "n_layers");
   spec.replace("dropout: Dropout(0.1)", "dropout: Dropout(" + config.share("dropout", "0.1") + ")");
-  spec.replace("HuggingFaceAttention(dropout=0.1, causal=False)",
-               "HuggingFaceAttention(dropout=" + config.share("attention_dropout", "0.1") + ", causal=False)");
+  spec.replace("HuggingFaceAttention(dropout=0.1,",
+               "HuggingFaceAttention(dropout=" + config.share("attention_dropout", "0.1") + ",");
   spec.replace("activation: GELU()", "activation: " + activation_call(config, "activation", "gelu"));
   if (head == Head::samples) {
     spec.replace("op: Dropout(0.2)", "op: Dropout(" + config.share("seq_classif_dropout", "0.2") + ")");
