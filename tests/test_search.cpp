@@ -135,6 +135,20 @@ TEST_CASE("the largest power of two is one that fits") {
   CHECK_EQ(largest_power_of_two(bump, 200, 200).samples, 64);
 }
 
+TEST_CASE("a batch beyond the first that is too large may fit again") {
+  // 11 to 14, and all above 19, need too much.
+  const NeedOfBatch need = [](std::int64_t n) -> std::optional<std::int64_t> {
+    if (n == 17) return std::nullopt;
+    return n <= 10 || (n >= 15 && n <= 19) ? n : 1000;
+  };
+  CHECK_EQ(largest_batch(need, 100, 10).samples, 10);
+  CHECK_EQ(largest_again(need, 100, 12, 100).samples, 19);
+  CHECK_EQ(largest_again(need, 100, 12, 100).bytes, 19);
+  CHECK_EQ(largest_again(need, 100, 12, 17).samples, 16);
+  CHECK_EQ(largest_again(need, 100, 12, 14).samples, 0);
+  CHECK_EQ(largest_again(need, 100, 12, 11).samples, 0);
+}
+
 TEST_CASE("what a search asks for is what a plan says") {
   RunConfig run = adam();
   run.batch = 6;
@@ -166,6 +180,32 @@ TEST_CASE("a fit finds what planning every batch finds") {
     CHECK_LT(largest, 63);
     CHECK_EQ(row.largest.samples, largest);
   }
+}
+
+// cuDNN's workspaces go up and down with the batch, and VGG's are large (see largest_batch.h).
+TEST_CASE("a fit names the batch that planning every batch finds beyond a hole") {
+  Gpu small = gpu_named("t4");
+  const Model model = zoo_model("vgg11");
+  FitQuestion question;
+  question.run = adam();
+  question.run.autocast = DType::fp16;
+  RunConfig run = question.run;
+  std::vector<std::int64_t> needs = {0};  // of each batch
+  for (run.batch = 1; run.batch <= 110; ++run.batch)
+    needs.push_back(reserved_bytes(model, make_catalog(), run, small) + context_bytes(run, small));
+  int holes = 0;
+  for (std::int64_t limit = needs[8]; limit < needs[60]; limit += std::int64_t{200} << 20) {
+    small.cuda_total_bytes = limit;
+    const FitRow row = find_fit(model, make_catalog(), question, {&small, 1}, {}, 1).rows.front();
+    std::int64_t most = 0;
+    for (std::size_t n = 1; n < needs.size(); ++n)
+      if (needs[n] <= limit) most = static_cast<std::int64_t>(n);
+    CHECK_EQ(std::max(row.largest.samples, row.again.samples), most);
+    CHECK_EQ(row.again.samples > 0, most > row.largest.samples);
+    if (row.again.samples > 0) CHECK_EQ(row.again.bytes, needs[static_cast<std::size_t>(most)]);
+    holes += row.again.samples > 0 ? 1 : 0;
+  }
+  CHECK_GT(holes, 0);
 }
 
 TEST_CASE("the largest batch on a T4 is PyTorch's") {

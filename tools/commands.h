@@ -34,6 +34,11 @@ void add_calibrate_command(CLI::App& app, int& exit_code);
 void add_version_command(CLI::App& app, int& exit_code);
 void add_completion_command(CLI::App& app, int& exit_code);
 
+/// Of plan's help and fit's.
+inline constexpr const char* kWhatFits =
+    "A step that runs only by giving PyTorch's cache back to the GPU does not fit: that takes time in every step, and\n"
+    "the step fails as soon as anything else takes memory. gpuplan explain fits says more.";
+
 /// "gpuplan 0.1.0"
 std::string version_line();
 

@@ -38,6 +38,19 @@ constexpr ExplainTopic kTopics[] = {
   All three hold under what the plan takes on trust: the headline has what decides most (the GPU; tokens packed or not,
   a batch with padding or without, --set packed=0|1 and padded=0|1), JSON lists everything under "assumptions".
 )"},
+    {"fits", "what fits, what only runs, and batches that fit again",
+     R"(what fits
+
+  A step fits a GPU that has as much memory as it needs: what PyTorch's allocator reserves, its cache included, and the
+  CUDA context. plan, fit, sweep, layers, check and replay mean the same by it.
+  A step that needs a little more may run all the same: PyTorch's allocator gives its cache back to the device and asks
+  again. It does not fit, and the exit code is 1, since giving the cache back waits for the GPU and takes time that is
+  not modelled, and since the step fails as soon as anything else takes memory, an evaluation for one. plan says that
+  it runs, and how often the cache is given back in three steps.
+  A larger batch may fit where a smaller one does not: cuDNN chooses another workspace, and the allocator fills gaps.
+  The largest batch of fit is the one before the first that does not fit. Of the next 128 batches (16 where several GPUs
+  share a step) it names the largest that fits again.
+)"},
     {"flops", "what is counted, and how other tools count",
      R"(FLOPs
 

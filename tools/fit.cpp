@@ -186,6 +186,7 @@ void add_fit_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FitOptions>();
   CLI::App* const command = app.add_subcommand("fit", "The largest batch of each GPU, its price, and which to take");
   add_fit_options(*command, *options);
+  command->footer(kWhatFits);
   command->callback([options, &exit_code] {
     // `fit --max-batch MODEL`: CLI11 takes the word behind a flag whose value may be left out.
     const bool is_number = std::ranges::all_of(options->max_batch, [](char c) { return c >= '0' && c <= '9'; });

@@ -146,6 +146,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);
   add_output_options(*command, options->output);
+  command->footer(kWhatFits);
   command->callback([options, &exit_code] { exit_code = run_plan(*options); });
 }
 

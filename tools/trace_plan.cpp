@@ -99,12 +99,12 @@ std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSetting
     try {
       TraceReport tried = report;
       tried.plan = plan_trace(*report.trace, values, settings);
-      return tried.fits_at_once();
+      return tried.fits();
     } catch (const Error&) {
       return false;
     }
   };
-  std::int64_t good = report.fits_at_once() ? values[0] : 0, bad = report.fits_at_once() ? 0 : values[0];
+  std::int64_t good = report.fits() ? values[0] : 0, bad = report.fits() ? 0 : values[0];
   for (std::int64_t value = std::max<std::int64_t>(good, 1); bad == 0; value *= 2) {
     if (value > kMostOfAVariable) return good;  // it does not grow
     (fits(value) ? good : bad) = value;
@@ -119,7 +119,7 @@ std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSetting
 void plan_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
   const Gpu& gpu = *report.gpu;
   report.usable_bytes = usable_bytes(gpu);
-  if (!report.fits_at_once())
+  if (!report.fits())
     report.within =
         plan_trace(*report.trace, report.plan.values, settings,
                    std::max<std::int64_t>(report.usable_bytes - report.context_bytes - report.plan.outside_bytes, 0));

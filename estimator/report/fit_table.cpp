@@ -12,6 +12,7 @@
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
+#include "estimator/report/ways_text.h"
 #include "estimator/search/device_bytes.h"
 
 namespace gpuplan {
@@ -36,6 +37,7 @@ class Screen : public StyledScreen {
   std::string headline() const;
   TextTable table() const;
   std::string left_out() const;
+  std::string fits_again() const;
   std::string untimed() const;
   std::string not_rented() const;
   std::string note() const;
@@ -237,6 +239,15 @@ std::string Screen::left_out() const {
   return out;
 }
 
+// cuDNN chooses workspaces, and the allocator fills gaps, from one batch to the next.
+std::string Screen::fits_again() const {
+  std::string list;
+  for (const FitRow& row : rows_)
+    if (shown(row) && row.again.samples > 0)
+      list += (list.empty() ? "" : ", ") + format_count(row.again.samples) + " on " + gpu_cell(row);
+  return list.empty() ? "" : "  larger batches that fit again, though not all below them: " + list + "\n";
+}
+
 // What is not timed is no choice beside what is.
 std::string Screen::untimed() const {
   std::string list;
@@ -318,16 +329,7 @@ std::string Screen::no_fit() const {
            bytes(needs - row.limit_bytes) + " more than " + row.gpu.title + " has" + margin_words() +
            (row.strategy.gpus > 1 ? ", on each of " + format_count(row.strategy.gpus) : "") + "\n";
   }
-  if (report_.ways.empty()) return out;
-  TextTable table({left, right, left});
-  bool helps = false;
-  for (const WayOut& way : report_.ways) {
-    helps = helps || way.fits(report_.closest ? rows_[*report_.closest].limit_bytes : 0);
-    table.row({way.flags, bytes(way.device_bytes),
-               way.retries > 0 ? "runs by giving the cache back: " + retries_text(way.retries) : ""});
-  }
-  return out + (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") +
-         table.text("    ");
+  return out + ways_text(report_.ways, report_.closest ? rows_[*report_.closest].limit_bytes : 0, style_);
 }
 
 std::string number(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }
@@ -362,8 +364,8 @@ std::string fit_text(const FitReport& report, const TextStyle& style, Day today)
   std::string out = screen.headline();
   const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
   if (!none_shown)
-    out += screen.table().text() + screen.left_out() + screen.untimed() + screen.not_rented() + screen.limit() +
-           screen.prices(today);
+    out += screen.table().text() + screen.left_out() + screen.fits_again() + screen.untimed() + screen.not_rented() +
+           screen.limit() + screen.prices(today);
   const std::string no = screen.no_fit();
   return out + (no.empty() || none_shown ? "" : "\n") + no;
 }
@@ -376,7 +378,7 @@ std::string fit_csv(const FitReport& report) {
       "power_of_two_device_bytes,provider,instance,gpu_count,region,usd_per_hour,price_date,batch,step_seconds,"
       "samples_per_second,usd_per_million_samples,epoch_seconds,usd_per_epoch,run_seconds,usd_per_run,pareto,chosen,"
       "gpus,data_parallel,instances,idle_gpus,limit_bytes,"
-      "scaling_efficiency\n";
+      "scaling_efficiency,fits_again_batch,fits_again_device_bytes\n";
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
     const FitRow& row = report.fit.rows[i];
     out += csv_field(row.gpu.name) + "," + csv_field(row.gpu.title) + "," + std::to_string(row.usable_bytes) + "," +
@@ -401,7 +403,8 @@ std::string fit_csv(const FitReport& report) {
     out += std::to_string(row.strategy.gpus) + "," +
            (row.strategy.shares() ? std::string(name_of(row.strategy.data)) : "") + "," +
            (row.instance ? std::to_string(row.instances) + "," + std::to_string(row.idle_gpus()) : ",") + "," +
-           std::to_string(row.limit_bytes) + "," + (row.efficiency ? number_text(*row.efficiency) : "") + "\n";
+           std::to_string(row.limit_bytes) + "," + (row.efficiency ? number_text(*row.efficiency) : "") + "," +
+           number(row.again.samples) + "," + number(row.again.bytes) + "\n";
   }
   return out;
 }

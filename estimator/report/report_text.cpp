@@ -6,6 +6,7 @@
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/timeline.h"
+#include "estimator/report/ways_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -23,7 +24,6 @@ class Screen : public StyledScreen {
   std::string headline() const;
   std::string extras() const;
   std::string verdict_block() const;
-  std::string ways_out(const std::vector<WayOut>& ways) const;
   std::string alive_at_peak() const;
   std::string timeline() const;
   std::string facts() const;
@@ -78,10 +78,6 @@ std::string Screen::fit_words() const {
   const std::string device = device_words(*report_.gpu, report_.margin);
   const std::string share =
       v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
-  if (v.fits && !v.at_once)
-    return paint("33", mark + " runs") + " on " + device +
-           " only by giving the cache back: " + format_count(report_.within_memory->retries) +
-           " retries in three steps";
   if (v.fits)
     return paint("32", mark + " fits") + " " + device + ": " + share + bytes(v.usable_bytes - needs) + " free";
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - v.usable_bytes) + " too much";
@@ -110,20 +106,11 @@ std::string Screen::verdict_block() const {
   table.row({"+ runtime", bytes(peak.context_bytes),
              "CUDA context and libraries, " + std::string(name_of(peak.context_confidence)) + " (--runtime)"});
   table.row({"Needs", bytes(peak.device_bytes), fit_words()});
-  if (report_.within_memory && !report_.within_memory->runs)
-    table.row({"Fails", bytes(report_.within_memory->tried_bytes), failing_place(*report_.within_memory)});
+  if (const std::optional<WithinMemory>& w = report_.within_memory; w && w->runs)
+    table.row({"Runs", "", "by giving the cache back: " + retries_text(w->retries) + " in three steps"});
+  else if (w)
+    table.row({"Fails", bytes(w->tried_bytes), failing_place(*w)});
   return "\n" + table.text();
-}
-
-std::string Screen::ways_out(const std::vector<WayOut>& ways) const {
-  if (ways.empty()) return "";
-  TextTable table({kLeft, kRight, kLeft});
-  for (const WayOut& way : ways)
-    table.row({way.flags, bytes(way.device_bytes),
-               way.retries > 0 ? "runs by giving the cache back: " + retries_text(way.retries) : ""});
-  const std::int64_t usable = verdict(report_).usable_bytes;
-  const bool helps = std::ranges::any_of(ways, [&](const WayOut& w) { return w.fits(usable); });
-  return (helps ? "\n  any one of these fits\n" : "\n  no single change fits; the closest\n") + table.text("    ");
 }
 
 // Eighths of a column in Unicode, whole columns in ASCII.
@@ -250,9 +237,9 @@ std::string Screen::next() const {
 Verdict verdict(const Report& report) {
   if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
   const std::int64_t usable = usable_bytes(*report.gpu);
-  const bool at_once = report.peak.device_bytes <= usable;
-  const bool runs = at_once || (report.within_memory && report.within_memory->runs);
-  return {.known = true, .fits = runs, .at_once = at_once, .usable_bytes = usable};
+  const bool fits = report.peak.device_bytes <= usable;
+  const bool runs = fits || (report.within_memory && report.within_memory->runs);
+  return {.known = true, .fits = fits, .runs = runs, .usable_bytes = usable};
 }
 
 std::string device_words(const Gpu& gpu, const Margin& margin) {
@@ -263,9 +250,11 @@ std::string device_words(const Gpu& gpu, const Margin& margin) {
 
 std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {
   const Screen screen(report, style);
-  if (style.brief) return screen.verdict_block().substr(1) + screen.ways_out(ways_out);
-  return screen.headline() + screen.verdict_block() + screen.ways_out(ways_out) + screen.alive_at_peak() +
-         screen.timeline() + screen.facts() + screen.phases() + screen.next();
+  const std::string verdict_and_ways =
+      screen.verdict_block() + ways_text(ways_out, verdict(report).usable_bytes, style);
+  if (style.brief) return verdict_and_ways.substr(1);
+  return screen.headline() + verdict_and_ways + screen.alive_at_peak() + screen.timeline() + screen.facts() +
+         screen.phases() + screen.next();
 }
 
 }  // namespace gpuplan

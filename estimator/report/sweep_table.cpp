@@ -25,7 +25,7 @@ std::string fit_words(const SweepFigures& f, const TextStyle& style) {
   if (f.usable_bytes <= 0) return "";
   const std::string mark = style.unicode ? (f.fits ? "✔" : "✖") : (f.fits ? "[ok]" : "[no]");
   const std::int64_t percent = f.device_bytes / std::max<std::int64_t>(f.usable_bytes / 100, 1);
-  return mark + " " + format_count(percent) + " %" + (f.fits && f.retries > 0 ? ", " + retries_text(f.retries) : "");
+  return mark + " " + format_count(percent) + " %" + (!f.fits && f.runs ? ", runs: " + retries_text(f.retries) : "");
 }
 
 TextTable table_of(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
@@ -91,6 +91,7 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["usable_bytes"] = limited ? Json(r.figures->usable_bytes) : Json(nullptr);
   line["limit_bytes"] = limited ? Json(r.figures->limit_bytes) : Json(nullptr);
   line["fits"] = limited ? Json(r.figures->fits) : Json(nullptr);
+  line["runs"] = limited ? Json(r.figures->runs) : Json(nullptr);
   line["retries"] = figure([](const SweepFigures& f) { return f.retries; });
   line["phase"] = figure([](const SweepFigures& f) { return name_of(f.phase); });
   line["where"] = figure([](const SweepFigures& f) { return f.where; });
@@ -117,6 +118,7 @@ SweepFigures sweep_figures(const Report& report) {
   f.device_bytes = report.peak.device_bytes;
   f.usable_bytes = v.known ? v.usable_bytes : 0;
   f.fits = v.fits;
+  f.runs = v.runs;
   f.retries = report.within_memory ? report.within_memory->retries : 0;
   f.phase = report.peak.phase;
   f.where = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
@@ -150,6 +152,7 @@ std::string sweep_json_schema() {
                            {"usable_bytes", nullable("integer")},
                            {"limit_bytes", nullable("integer")},
                            {"fits", nullable("boolean")},
+                           {"runs", nullable("boolean")},
                            {"retries", nullable("integer")},
                            {"phase", nullable("string")},
                            {"where", nullable("string")},
@@ -167,7 +170,7 @@ std::string sweep_csv_heading(std::span<const std::string> names) {
   for (const std::string& name : names) out += "," + csv_field(name);
   return out +
          ",peak_allocated_bytes,peak_reserved_bytes,device_bytes,usable_bytes,fits,retries,phase,where,step_flops,"
-         "error,step_seconds,samples_per_second,sent_bytes,communication_seconds,scaling_efficiency\n";
+         "error,step_seconds,samples_per_second,sent_bytes,communication_seconds,scaling_efficiency,runs\n";
 }
 
 std::string sweep_csv_lines(std::span<const SweepRow> rows) {
@@ -184,9 +187,9 @@ std::string sweep_csv_lines(std::span<const SweepRow> rows) {
       out += std::to_string(f.retries) + "," + std::string(name_of(f.phase)) + "," + csv_field(f.where) + "," +
              std::to_string(f.step_flops) + ",," + number(f.step_seconds) + "," + number(f.samples_per_second) + "," +
              (f.sent_bytes ? std::to_string(*f.sent_bytes) : "") + "," + number(f.communication_seconds) + "," +
-             number(f.scaling_efficiency) + "\n";
+             number(f.scaling_efficiency) + (limited ? f.runs ? ",true\n" : ",false\n" : ",\n");
     } else {
-      out += ",,,,,,,,,," + csv_field(r.error) + ",,,,,\n";
+      out += ",,,,,,,,,," + csv_field(r.error) + ",,,,,,\n";
     }
   }
   return out;

@@ -32,9 +32,8 @@ struct TraceReport {
   std::int64_t device_bytes() const {
     return checked_add(checked_add(plan.peak.reserved_bytes, context_bytes), plan.outside_bytes);
   }
-  bool fits_at_once() const { return device_bytes() <= usable_bytes; }
-  /// It runs, or no GPU is named.
-  bool fits() const { return !gpu || fits_at_once() || (within && !within->out_of_memory); }
+  /// Or no GPU is named; see Verdict.
+  bool fits() const { return !gpu || device_bytes() <= usable_bytes; }
 };
 
 std::string trace_report_text(const TraceReport& report, const TextStyle& style);

@@ -46,11 +46,7 @@ std::string Screen::fit_words() const {
   const std::int64_t needs = report_.device_bytes(), usable = report_.usable_bytes;
   const std::string mark = style_.unicode ? (report_.fits() ? "✔" : "✖") : (report_.fits() ? "[ok]" : "[no]");
   const std::string device = device_words(*report_.gpu, report_.margin);
-  if (report_.fits_at_once())
-    return paint("32", mark + " fits") + " " + device + ": " + bytes(usable - needs) + " free";
-  if (report_.fits())
-    return paint("33", mark + " runs") + " on " + device +
-           " only by giving the cache back: " + retries_text(report_.within->retries);
+  if (report_.fits()) return paint("32", mark + " fits") + " " + device + ": " + bytes(usable - needs) + " free";
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - usable) + " too much";
 }
 
@@ -69,7 +65,9 @@ std::string Screen::verdict() const {
   if (plan.outside_bytes > 0) table.row({"+ others", bytes(plan.outside_bytes), "outside PyTorch's allocator"});
   table.row({"+ runtime", bytes(report_.context_bytes), "CUDA context and libraries, assumed (--runtime)"});
   table.row({"Needs", bytes(report_.device_bytes()), fit_words()});
-  if (report_.within && report_.within->out_of_memory)
+  if (report_.within && !report_.within->out_of_memory)
+    table.row({"Runs", "", "by giving the cache back: " + retries_text(report_.within->retries)});
+  else if (report_.within)
     table.row({"Fails", bytes(report_.within->out_of_memory->reading.tried_bytes),
                "wanted in " + moment_text(report_.within->out_of_memory->place) + ", " +
                    bytes(report_.within->out_of_memory->reading.allocated_bytes) + " allocated"});

@@ -28,11 +28,13 @@ std::string report_csv(const Report& report);
 /// Markdown: the verdict, what is alive at the peak, and the layer table.
 std::string report_md(const Report& report, const LayerTableOptions& layers = {});
 
-/// Whether device_bytes fits the named device; fits also when no memory size is known (knows: false).
+/// Whether device_bytes fits the named device; fits also when no memory size is known (known: false). A step that runs
+/// only by giving its cache back does not fit: the device is synchronized for that in every step, the time of which is
+/// not modelled, and the step runs out of memory where anything else takes some.
 struct Verdict {
   bool known = false;
-  bool fits = true;               // it runs
-  bool at_once = true;            // and PyTorch need not give its cache back to the device for it
+  bool fits = true;               // there is as much memory as it needs
+  bool runs = true;               // it fits, or PyTorch gives its cache back to the device for it
   std::int64_t usable_bytes = 0;  // by the step: without the margin
 };
 Verdict verdict(const Report& report);

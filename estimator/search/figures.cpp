@@ -50,20 +50,22 @@ PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
   return {std::move(f), warnings_about(model_, lowered_->graph, run_, named_gpu)};
 }
 
-// Whether it fits the GPU, at once or by giving the cache back (Verdict, Report::within_memory).
+// Whether it fits the GPU, and whether it runs there (Verdict, Report::within_memory).
 void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
   const std::int64_t usable = usable_bytes(gpu);
   const bool known = gpu.memory_bytes > 0;
-  bool fits = f.device_bytes <= usable;
+  const bool fits = f.device_bytes <= usable;
+  bool runs = fits;
   if (!fits && run_.allocator == AllocatorKind::caching && usable > 0) {
     const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run_, gpu), 0);
     const auto& [graph, passes, optimizer, flops] = *lowered_;
     const LimitedPlacement limited = place_within(room, graph, passes.schedules, optimizer, run_, gpu);
-    fits = !limited.out_of_memory;
+    runs = !limited.out_of_memory;
     f.retries = limited.retries;
   }
   f.usable_bytes = known ? usable : 0;
   f.fits = !known || fits;
+  f.runs = !known || runs;
 }
 
 std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) const {

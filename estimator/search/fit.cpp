@@ -7,12 +7,16 @@
 #include "estimator/device/arithmetic.h"
 #include "estimator/error.h"
 #include "estimator/integers.h"
+#include "estimator/memory/placement.h"
+#include "estimator/memory/tensor_peak.h"
 #include "estimator/plan_rank.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
+#include "estimator/search/step_line.h"
 #include "estimator/search/workers.h"
 #include "estimator/spec/work.h"
+#include "estimator/step_parts.h"
 
 namespace gpuplan {
 namespace {
@@ -38,6 +42,34 @@ class Reservations {
       }
     }
     return at->second;
+  }
+
+  // Learns what the batches from `lowest` to `highest` reserve, where they lie on a line.
+  void follow_line(std::int64_t lowest, std::int64_t highest) {
+    if (strategy_.shares() || highest - lowest < StepLine::kFewest) return;
+    const std::int64_t parts = run_.micro_batches;
+    std::optional<StepLine> line =
+        StepLine::through(model_, catalog_, run_, gpu_, lowest * parts, highest * parts, false).line;
+    for (std::int64_t samples = lowest; line && samples <= highest; ++samples) {
+      if (known_.contains(samples)) continue;
+      run_.batch = samples * parts;
+      const LoweredStep& step = *line->at(run_.batch);
+      known_[samples] = place(step.graph, step.passes.schedules, step.optimizer, run_, gpu_).peak.reserved_bytes;
+    }
+  }
+
+  // Of one GPU: the most samples whose tensors alone, without workspaces and cache, take no more than so many bytes.
+  std::int64_t most_by_tensors(std::int64_t bytes, std::int64_t most) {
+    const NeedOfBatch tensors = [&](std::int64_t samples) -> std::optional<std::int64_t> {
+      try {
+        run_.batch = checked_mul(samples, run_.micro_batches);
+        const StepParts step = make_step(model_, catalog_, run_, gpu_);
+        return tensor_levels(step.graph, step.passes, step.optimizer, run_).peak;
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    };
+    return largest_batch(tensors, bytes, most).samples;
   }
 
   // Why nothing can be run, where nothing can.
@@ -67,7 +99,18 @@ FittingBatch whole(const FittingBatch& part, std::int64_t parts) {
   return {.samples = part.samples * parts, .bytes = part.bytes, .least = part.least * parts};
 }
 
-void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservations) {
+// Beyond the largest: a batch that fits again.
+FittingBatch fits_again(const FitRow& row, const NeedOfBatch& need, std::int64_t largest, std::int64_t most,
+                        std::int64_t context, Reservations& reservations) {
+  const bool shares = row.strategy.shares();
+  most = std::min(most, largest + 1 + (shares ? kAskedOfSeveral : kAskedAgain));
+  if (largest == 0 || most < largest + 2) return {};
+  if (!shares) most = reservations.most_by_tensors(row.limit_bytes - context, most);
+  reservations.follow_line(largest + 2, most);
+  return largest_again(need, row.limit_bytes, largest + 2, most);
+}
+
+void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservations, bool asks_again) {
   const std::int64_t parts = checked_mul(question.run.micro_batches, row.strategy.gpus);
   const std::int64_t context = context_bytes(question.run, row.gpu, row.strategy);
   const NeedOfBatch need = [&](std::int64_t samples) -> std::optional<std::int64_t> {
@@ -76,7 +119,11 @@ void fill_row(FitRow& row, const FitQuestion& question, Reservations& reservatio
   };
   const FittingBatch largest = largest_batch(need, row.limit_bytes, question.most / parts);
   row.largest = whole(largest, parts);
-  row.power_of_two = whole(largest_power_of_two(need, row.limit_bytes, largest.samples), parts);
+  FittingBatch again;
+  if (asks_again) again = fits_again(row, need, largest.samples, question.most / parts, context, reservations);
+  row.again = whole(again, parts);
+  const std::int64_t most = std::max(largest.samples, again.samples);
+  row.power_of_two = whole(largest_power_of_two(need, row.limit_bytes, most), parts);
   row.fits = row.largest.samples > 0;
   if (question.batch) {
     row.asked_bytes = *question.batch % parts == 0 ? need(*question.batch / parts).value_or(0) : 0;
@@ -215,11 +262,14 @@ class Finder {
   }
 
   void plan(const std::vector<std::vector<std::size_t>>& groups, std::vector<FitRow>& rows) {
+    // By what there is to plan, not by what is left of the budget, which depends on the threads.
+    const std::int64_t most_asked = kAskedAgain * static_cast<std::int64_t>(rows.size());
+    const bool asks_again = planning_work(model_, question_.run) <= kMostLayersPlanned / 2 / most_asked;
     run_on_workers(groups.size(), threads_, [&](std::size_t g) {
       const FitRow& first = rows[groups[g].front()];
       Reservations reservations(model_, catalog_, question_.run, first.strategy, first.gpu, work_);
       try {
-        for (const std::size_t i : groups[g]) fill_row(rows[i], question_, reservations);
+        for (const std::size_t i : groups[g]) fill_row(rows[i], question_, reservations, asks_again);
       } catch (const Error&) {
         if (!question_.uses_idle || first.strategy.gpus == 1) throw;
         for (const std::size_t i : groups[g]) rows[i].strategy.gpus = 0;  // nobody asked for these

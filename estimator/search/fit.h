@@ -37,7 +37,8 @@ struct FitRow {
   std::string refused;                 // why the run is none for this GPU; then there is nothing below but an instance
   std::int64_t asked_bytes = 0;        // what the batch asked for needs; 0: none was, or it cannot be run
   bool fits = false;                   // the batch asked for, or any
-  FittingBatch largest;                // see largest_batch.h
+  FittingBatch largest;                // see largest_batch.h: one sample more does not fit
+  FittingBatch again;                  // the largest of kAskedAgain batches beyond it that fits, where one does
   FittingBatch power_of_two;           // samples of a micro-batch of one GPU are one
   std::optional<Instance> instance;    // the cheapest with so many of them that the question allows
   std::int64_t instances = 1;          // how many of it, each rented whole
@@ -51,6 +52,10 @@ struct FitRow {
     return instance ? instances * static_cast<std::int64_t>(instance->gpu_count) - strategy.gpus : 0;
   }
 };
+
+/// So many batches beyond the first that does not fit are asked whether they do, unless their tensors alone are too
+/// large; of several GPUs that share a step, kAskedOfSeveral. None where that is too much to plan for all rows (work.h).
+constexpr std::int64_t kAskedAgain = 128, kAskedOfSeveral = 16;
 
 /// What the question's margin leaves of a GPU's memory.
 std::int64_t limit_bytes(const Gpu& gpu, const FitQuestion& question);

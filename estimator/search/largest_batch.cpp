@@ -91,6 +91,13 @@ FittingBatch largest_batch(const NeedOfBatch& need, std::int64_t limit_bytes, st
   return {};
 }
 
+FittingBatch largest_again(const NeedOfBatch& need, std::int64_t limit_bytes, std::int64_t least, std::int64_t most) {
+  for (std::int64_t samples = most; samples >= least; --samples)
+    if (const std::optional<std::int64_t> bytes = need(samples); bytes && *bytes <= limit_bytes)
+      return {.samples = samples, .bytes = *bytes, .least = 0};
+  return {};
+}
+
 FittingBatch largest_power_of_two(const NeedOfBatch& need, std::int64_t limit_bytes, std::int64_t largest) {
   if (largest < 1) return {};
   for (auto samples = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(largest))); samples > 0;

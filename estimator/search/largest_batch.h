@@ -22,8 +22,11 @@ struct FittingBatch {
 ///
 /// What a step needs mostly grows with the batch, and there is one such batch then. It need not: cuDNN chooses another
 /// algorithm, with another workspace, from one batch to the next, and the allocator fills gaps. So a larger batch may
-/// fit again; there is no knowing without asking all of them, and the next greater ones at least do not.
+/// fit again, which largest_again() asks.
 FittingBatch largest_batch(const NeedOfBatch& need, std::int64_t limit_bytes, std::int64_t most);
+
+/// Of the batches from `least` to `most` samples the largest that fits, by asking them from the largest one down.
+FittingBatch largest_again(const NeedOfBatch& need, std::int64_t limit_bytes, std::int64_t least, std::int64_t most);
 
 /// The largest power of two up to `largest` samples that fits.
 FittingBatch largest_power_of_two(const NeedOfBatch& need, std::int64_t limit_bytes, std::int64_t largest);

@@ -9,6 +9,7 @@
 #include "estimator/plan.h"
 #include "estimator/plan_rank.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/best_pair.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/search/gpus_needed.h"
 #include "estimator/spec/work.h"
@@ -67,12 +68,13 @@ WayOut way_with_batch(const Case& c, std::int64_t batch) {
           .retries = report.within_memory ? report.within_memory->retries : 0};
 }
 
-// The largest batch that fits, and the largest that runs at all where that is larger.
-std::vector<WayOut> smaller_batches(const Case& c) {
-  const std::int64_t fits = largest_batch(c, 0, [](const Report& r) { return verdict(r).at_once; });
-  const std::int64_t runs = largest_batch(c, fits, [](const Report& r) { return verdict(r).fits; });
+// The largest batch that fits; where the step does not even run, also the largest that does where that is larger.
+std::vector<WayOut> smaller_batches(const Case& c, bool runs_now) {
+  const std::int64_t fits = largest_batch(c, 0, [](const Report& r) { return verdict(r).fits; });
   std::vector<WayOut> ways;
   if (fits > 0) ways.push_back(way_with_batch(c, fits));
+  if (runs_now) return ways;
+  const std::int64_t runs = largest_batch(c, fits, [](const Report& r) { return verdict(r).runs; });
   if (runs > fits) ways.push_back(way_with_batch(c, runs));
   return ways;
 }
@@ -132,19 +134,25 @@ std::vector<WayOut> ways_out(const Model& model, Catalog catalog, const Report& 
   RunConfig whole = report.run;
   whole.batch *= strategy.gpus;
   const Case c{model, catalog, whole, gpu, strategy};
-  std::vector<WayOut> fitting = smaller_batches(c);
+  std::vector<WayOut> fitting = smaller_batches(c, v.runs);
+  const std::int64_t now = report.peak.device_bytes;
   std::optional<WayOut> closest;
   if (const std::optional<WayOut> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);
-  for (const auto& [flags, run] : changed_runs(c.run, gpu)) {
+  for (const auto& [flags, run, reach] : changed_runs(c.run, gpu)) {
     const std::optional<std::int64_t> bytes = needs(c, run);
     if (!bytes) continue;
     const WayOut way{.flags = flags, .device_bytes = *bytes};
-    if (!closest || way.device_bytes < closest->device_bytes) closest = way;
-    if (way.device_bytes <= v.usable_bytes && flags != "--batch 1") fitting.push_back(way);
+    if (way.device_bytes < (closest ? closest->device_bytes : now)) closest = way;
+    if (way.device_bytes <= v.usable_bytes && reach != Reach::batch) fitting.push_back(way);
   }
   add_more_gpus(c, v.usable_bytes, fitting);
   if (const std::optional<WayOut> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
-  if (fitting.empty() && closest) fitting.push_back(*closest);
+  if (std::ranges::any_of(fitting, [&](const WayOut& way) { return way.fits(v.usable_bytes); })) return fitting;
+  const std::optional<ChangedPair> pair =
+      best_pair(c.run, gpu, strategy.gpus, v.usable_bytes, [&](const RunConfig& run) { return needs(c, run); });
+  if (pair && (!closest || pair->amount < closest->device_bytes))
+    closest = WayOut{.flags = pair->flags, .device_bytes = pair->amount, .pair = true};
+  if (closest) fitting.insert(fitting.begin(), *closest);
   return fitting;
 }
 

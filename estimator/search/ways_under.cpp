@@ -5,6 +5,7 @@
 
 #include "estimator/error.h"
 #include "estimator/plan.h"
+#include "estimator/search/best_pair.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/spec/work.h"
 
@@ -19,8 +20,13 @@ class Search {
   std::vector<WayUnder> ways() {
     smaller_batch();
     more_micro_batches();
-    for (const ChangedRun& change : changed_runs(run_, gpu_ != nullptr ? *gpu_ : assumed_gpu()))
-      if (change.flags != "--batch 1") add(change.flags, amount_of(change.run));
+    const Gpu gpu = gpu_ != nullptr ? *gpu_ : assumed_gpu();
+    for (const ChangedRun& change : changed_runs(run_, gpu))
+      if (change.reach != Reach::batch) add(change.flags, amount_of(change.run));
+    if (ways_.empty())
+      if (const auto pair =
+              best_pair(run_, gpu, 1, ceiling_.most, [&](const RunConfig& run) { return amount_of(run); }))
+        add(pair->flags, pair->amount);
     return std::move(ways_);
   }
 

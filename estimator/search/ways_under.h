@@ -1,4 +1,4 @@
-// A figure that is above its limit: the changes of the run that get it under, each by itself.
+// A figure that is above its limit: the changes of the run that get it under.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct WayUnder {
 };
 
 /// Planned, each of them: the largest batch that is under the ceiling, the fewest micro-batches, and what of
-/// changed_runs() helps. `gpu`: null for the device that is assumed without one. Empty where none does.
+/// changed_runs() helps, each by itself; where none does the best pair. `gpu`: null for the device that is assumed
+/// without one. Empty where no pair does either.
 std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
                                  const Ceiling& ceiling);
 

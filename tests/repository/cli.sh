@@ -114,6 +114,8 @@ expect 3 'these are instances already' instances import "$work/prices.csv" --pro
 unset SOURCE_DATE_EPOCH
 expect 0 'torch.autocast' explain precision
 expect 0 'micro-batches' explain saving
+expect 0 'It does not fit, and the exit code is 1' explain fits
+expect 0 'the cache back to the GPU does not fit' fit --help
 expect 0 'prefill' explain generation
 expect 0 '"gpuplan.plan/1"' schema plan
 expect 0 '"gpuplan.shadow/1"' schema shadow
@@ -393,7 +395,8 @@ expect 0 ' USD/epoch +run +USD/run' fit zoo:resnet50 --opt adam --on t4,l4 --sam
 expect 0 '"usd_per_epoch": [0-9]' fit zoo:resnet50 --opt adam --on t4,l4 --samples 1.28M --format json
 for amount in 0 -1 nan 1.28MM 1e30; do expect 2 '--samples expects an amount above 0' fit $model --on t4 --samples="$amount"; done
 expect 2 'makes a token of each sample' fit zoo:gpt2 --mode infer --phase decode --prompt 64 --on t4 --samples 1M
-expect 1 'no single change fits; the closest' zoo:llama3_8b --gpu l4 -b 64 --precision bf16 --opt adamw
+expect 1 'no change, and no two together, fit; the closest' zoo:llama3_8b --gpu l4 -b 64 --precision bf16 --opt adamw
+expect 1 '^  Runs +by giving the cache back: 6 retries in three steps' zoo:resnet50 --opt adam -b 170 --gpu t4
 expect 2 'NVIDIA B300 .*is not known' layers $model -b 64 --gpu b300 --time
 expect 0 'no time, so not compared: b300' fit $model --on b300,h100
 expect 2 'give both' fit $model --on t4 --epochs 90
