@@ -7,6 +7,7 @@
 #include "estimator/memory/placement.h"
 #include "estimator/memory/tensor_peak.h"
 #include "estimator/report/assumptions.h"
+#include "estimator/report/at_most.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
 #include "estimator/warnings.h"
@@ -22,9 +23,10 @@ Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu
 
   const PlanParts parts{model, step.graph, step.passes, step.optimizer, placement, levels};
   Report r = make_report(parts, run, gpu);
+  if (named_gpu != nullptr) r.gpu = gpu;
+  r.at_most = at_most(parts, r, gpu);
   r.phases = std::move(placement.phases);
   r.timeline = std::move(placement.timeline);
-  if (named_gpu != nullptr) r.gpu = gpu;
   if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
     r.within_memory = within_memory(parts, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0),
                                                         step.graph, step.passes, step.optimizer, run, gpu));

@@ -19,6 +19,7 @@
 #include "estimator/parallel/shard_sizes.h"
 #include "estimator/parallel/unused_parameters.h"
 #include "estimator/report/assumptions.h"
+#include "estimator/report/at_most.h"
 #include "estimator/report/make_report.h"
 #include "estimator/step_parts.h"
 #include "estimator/warnings.h"
@@ -177,13 +178,14 @@ RankPlan plan_rank(const Model& model, Catalog catalog, const RunConfig& whole, 
       communication(rank.graph, rank.passes.back(), rank.units, strategy, rank.run.micro_batches, topology);
   Placement placement = rank.placed();
   const TensorLevels levels = tensor_levels(rank.graph, rank.passes, rank.optimizer, rank.run);
-  Report& r = planned.report =
-      make_report({model, rank.graph, rank.passes, rank.optimizer, placement, levels}, rank.run, rank.gpu);
-  r.phases = std::move(placement.phases);
-  r.timeline = std::move(placement.timeline);
+  const PlanParts parts{model, rank.graph, rank.passes, rank.optimizer, placement, levels};
+  Report& r = planned.report = make_report(parts, rank.run, rank.gpu);
   if (named_gpu != nullptr) r.gpu = rank.gpu;
   r.warnings = warnings_about(model, rank.graph, rank.run, named_gpu);
   if (!rank.run.context_bytes) add_nccl(nccl_bytes(strategy), planned);
+  if (!strategy.is_deepspeed()) r.at_most = at_most(parts, r, rank.gpu, strategy);
+  r.phases = std::move(placement.phases);
+  r.timeline = std::move(placement.timeline);
   if (strategy.is_deepspeed()) share_states(r, planned.states);
   r.assumptions = assumptions_of(model, rank.passes, r, rank.gpu, strategy);
   if (strategy.data == DataParallel::fsdp) {

@@ -51,7 +51,11 @@ void score_phase(std::vector<ScoreRow>& rows, ScoreRow row, bool steady, const s
   row.quantity = step + ".live";
   score_reading(rows, row, recorded.live, planned.live);
   row.quantity = step + ".peak";
-  if (phase != "start") score_reading(rows, row, recorded.peak, planned.peak);
+  if (phase == "start") return;
+  score_reading(rows, row, recorded.peak, planned.peak);
+  if (!steady || !report.at_most) return;
+  rows[rows.size() - 2].at_most = report.at_most->allocated_bytes;
+  rows.back().at_most = report.at_most->reserved_bytes;
 }
 
 }  // namespace gpuplan

@@ -44,8 +44,9 @@ class Rows {
  public:
   Rows(std::vector<ScoreRow>& rows, std::string suite, std::string run)
       : rows_(rows), suite_(std::move(suite)), run_(std::move(run)) {}
-  void add(std::string quantity, const json& expected, std::int64_t got) {
-    if (expected.is_number()) rows_.push_back({suite_, run_, std::move(quantity), expected.get<std::int64_t>(), got});
+  void add(std::string quantity, const json& expected, std::int64_t got, std::int64_t at_most = 0) {
+    if (expected.is_number())
+      rows_.push_back({suite_, run_, std::move(quantity), expected.get<std::int64_t>(), got, at_most});
   }
 
  private:
@@ -207,7 +208,11 @@ void score_phases(Rows& rows, const json& expected, const Report& r, bool steady
     add_reading(rows, step + name + ".live", phase["live"], row.live);
     add_reading(rows, step + name + ".peak", phase["peak"], row.peak);
   }
-  if (steady) add_reading(rows, "steady.peak", expected["peak"], r.peak.reading);
+  if (!steady) return;
+  const json& peak = expected["peak"];
+  rows.add("steady.peak.requested", peak["requested"], r.peak.reading.requested_bytes);
+  rows.add("steady.peak.allocated", peak["allocated"], r.peak.reading.allocated_bytes, r.at_most->allocated_bytes);
+  rows.add("steady.peak.reserved", peak["reserved"], r.peak.reading.reserved_bytes, r.at_most->reserved_bytes);
 }
 
 // An exception's first sentence.

@@ -16,6 +16,7 @@ struct ScoreRow {
   std::string quantity;  // "steady.backward.peak.allocated"
   std::int64_t expected = 0;
   std::int64_t got = 0;
+  std::int64_t at_most = 0;  // the plan's bound, of the peaks that it bounds
 };
 
 /// A recording that nothing is planned for, and why.

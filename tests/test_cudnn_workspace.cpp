@@ -28,6 +28,7 @@ Gpu gpu_named(const std::string& name) {
   Gpu gpu;
   gpu.capability_major = name == "h200" ? 9 : name == "t4" ? 7 : 8;
   gpu.capability_minor = name == "rtx4090" ? 9 : name == "t4" ? 5 : 0;
+  gpu.sm_count = name == "h200" ? 132 : name == "rtx4090" ? 128 : name == "t4" ? 40 : 108;
   return gpu;
 }
 
@@ -135,6 +136,36 @@ TEST_CASE("the modelled rule stays near recordings of models that it has not see
     CHECK(within(0.1) >= e.within_10_percent);
     CHECK(std::abs(bias / count) <= 0.06);
   }
+}
+
+TEST_CASE("hardly any convolution of models that were not seen takes more than the bound") {
+  const std::vector<Row> rows = workspaces("convolutions_unseen.tsv");
+  std::vector<double> excess;  // as a share of the convolution's input and output
+  for (const Row& r : rows) {
+    const std::int64_t at_most = cudnn_workspace_at_most(r.conv, gpu_named(r.gpu));
+    CHECK(at_most >= cudnn_workspace_bytes(r.conv, gpu_named(r.gpu)));
+    const CudnnConvolution& v = r.conv;
+    const auto tensors = static_cast<double>(v.n * (v.c * v.h * v.w + v.k * v.p * v.q) * size_of(v.dtype));
+    excess.push_back(static_cast<double>(at_most - r.bytes) / tensors);
+  }
+  std::ranges::sort(excess);
+  const auto below = static_cast<double>(std::ranges::lower_bound(excess, 0.0) - excess.begin());
+  MESSAGE("above the bound: " << below << " of " << rows.size() << ", median excess: " << excess[excess.size() / 2]);
+  CHECK(below <= 0.005 * static_cast<double>(rows.size()));
+}
+
+TEST_CASE("what was recorded is bounded by itself, what lies between two records by both") {
+  const Gpu h200 = gpu_named("h200");
+  CHECK(cudnn_workspace(three_by_three(32), h200).recorded);
+  CHECK(cudnn_workspace_at_most(three_by_three(32), h200) == cudnn_workspace_bytes(three_by_three(32), h200));
+  CHECK_FALSE(cudnn_workspace(three_by_three(48), h200).recorded);
+  CHECK(cudnn_workspace_at_most(three_by_three(48), h200) >= cudnn_workspace_bytes(three_by_three(48), h200));
+  Gpu h100_pcie = h200;
+  h100_pcie.sm_count = 114;
+  CHECK_FALSE(cudnn_workspace(three_by_three(32), h100_pcie).recorded);
+  for (const char* recorded : {"h200", "a100", "rtx4090", "t4"})
+    CHECK(cudnn_workspace_at_most(three_by_three(32), h100_pcie) >=
+          cudnn_workspace_bytes(three_by_three(32), gpu_named(recorded)));
 }
 
 TEST_CASE("a TF32 convolution in NCHW transposes its tensors") {

@@ -51,6 +51,28 @@ constexpr ExplainTopic kTopics[] = {
   The largest batch of fit is the one before the first that does not fit. Of the next 128 batches (16 where several GPUs
   share a step) it names the largest that fits again.
 )"},
+    {"at-most", "the upper bound of a plan, and what it adds",
+     R"(at most
+
+  The estimate is what PyTorch takes by its rules. The bound is what it cannot exceed, given what is not known: the
+  estimate and one term for each unknown. With nothing unknown it is the estimate. JSON has it as at_most, with the
+  source of each term.
+    cudnn_workspaces  convolutions whose workspace was not recorded: another size, a batch between two powers of two, a
+                      GPU that stands for a recorded one. The largest of them takes the largest share of its input,
+                      output and filter that recordings of its kind, size and GPU have, in segments of its own;
+                      between two recorded batches what the forms of both come to; on another GPU the most of H200,
+                      A100, RTX 4090 and T4
+    cudnn_attempts    of any convolution that cuDNN runs: PyTorch tries its configurations until one runs, and a block may
+                      lie elsewhere after one that did not: 1 MiB allocated, a segment of 2 MiB
+    tables            Buffer() entries of a spec, planned as made with the model: a model may make them in its first
+                      forward, in segments of their own
+    context           the CUDA context and libraries, unless --runtime or the GPU's file has them: 943 MiB, all of
+                      PyTorch's modules loaded, the highest published reading since 2.0
+    nccl              of several GPUs, NCCL's buffers: 2 GiB a communicator, the highest reading
+    padding           a spec with the variable padded, unless --set padded=0|1 says which: the plan of the other case,
+                      if it is larger. It is planned for that, which takes as long as the plan itself
+  Not in it: what other processes hold, torch.backends.cudnn.benchmark=True, and what a script allocates beside the step.
+)"},
     {"flops", "what is counted, and how other tools count",
      R"(FLOPs
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "estimator/plan.h"
 #include "estimator/plan_rank.h"
+#include "estimator/report/at_most.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/time_text.h"
@@ -88,6 +90,11 @@ int plan_several(const PlanOptions& options, const Planning& planning, const Str
                             topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
   plan.report.margin = planning.margin;
   if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
+  if (planning.other_padding)
+    allow_for_padding(plan_rank(*planning.other_padding, make_catalog(), planning.run, strategy,
+                                topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr)
+                          .report,
+                      plan.report);
   plan.report.warnings.insert(plan.report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
   const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
   std::vector<WayOut> ways;
@@ -120,6 +127,9 @@ int run_plan(PlanOptions options) {
   if (strategy && tool) throw Error("--count-as counts the step of one GPU", ErrorKind::usage).help("leave --gpus out");
   if (strategy) return plan_several(options, planning, *strategy, format, style, files);
   Report report = make_report(planning);
+  if (planning.other_padding)
+    allow_for_padding(
+        plan(*planning.other_padding, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr), report);
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),

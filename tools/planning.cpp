@@ -1,5 +1,7 @@
 #include "tools/planning.h"
 
+#include <algorithm>
+
 #include "estimator/amount.h"
 #include "estimator/plan.h"
 #include "estimator/report/time_text.h"
@@ -42,11 +44,28 @@ Planning prepare_run(const RunOptions& options) {
   return planning;
 }
 
+namespace {
+
+// A spec that was exported with an attention_mask has the variable.
+std::optional<Model> other_padding(const WrittenModel& written, const Model& model) {
+  constexpr std::string_view kPadded = "padded";
+  const auto is_padded = [&](const Variable& v) { return v.name == kPadded; };
+  const auto found = std::ranges::find_if(model.vars, is_padded);
+  if (found == model.vars.end() || found->value < 0 || found->value > 1) return std::nullopt;
+  if (std::ranges::any_of(written.options.set, is_padded)) return std::nullopt;
+  SpecOptions other = written.options;
+  other.set.push_back({std::string(kPadded), 1 - found->value});
+  return read_model(written.source, other);
+}
+
+}  // namespace
+
 Planning prepare(const RunOptions& options) {
   refuse_learned_trace({options.model, options.piped});
   Planning planning = prepare_run(options);
   const WrittenModel written = open_model(options);
   planning.model = read_model(written.source, written.options);
+  planning.other_padding = other_padding(written, planning.model);
   planning.warnings = about_stored_type(written.stored_type, options);
   return planning;
 }

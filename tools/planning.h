@@ -18,6 +18,8 @@ struct Planning {
   Margin margin;              // taken off the GPU's memory already
   HostCopy copy = HostCopy::pinned;
   Model model;
+  std::optional<Model>
+      other_padding;  // of a batch without padding where `model` has some, or with: neither was asked for
   std::vector<std::string> warnings;  // of what was read, beside those of the plan
 };
 

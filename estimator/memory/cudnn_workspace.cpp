@@ -6,12 +6,15 @@
 #include "estimator/memory/cudnn_workspace.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
 
 #include "estimator/integers.h"
+#include "estimator/memory/cudnn_workspace_ceiling.h"
 #include "estimator/memory/cudnn_workspace_rule.h"
 #include "estimator/memory/cudnn_workspace_table.h"
 
@@ -21,6 +24,7 @@ namespace {
 using cudnn_rule::Form;
 using cudnn_table::RecordedShape;
 
+constexpr std::int64_t kLargestBatch = 1024;                    // of the recordings
 constexpr std::int64_t kInt32Elements = std::int64_t{1} << 31;  // from here on PyTorch's own kernel cannot index
 
 /// The recorded GPU that stands for this one, by compute capability; newer ones than Hopper are `modelled` by it.
@@ -30,8 +34,19 @@ std::size_t recorded_gpu(const Gpu& gpu) {
   return 3;  // t4
 }
 
-std::size_t setup_of(const CudnnConvolution& conv, const Gpu& gpu) {
-  const std::size_t gpu_index = recorded_gpu(gpu);
+constexpr std::size_t kRecordedGpus = 4;
+
+/// Whether it is one of those, as cuDNN sees it.
+bool is_recorded(const Gpu& gpu) {
+  struct Seen {
+    int major, minor, sm_count;
+  };
+  constexpr std::array<Seen, kRecordedGpus> kSeen = {{{9, 0, 132}, {8, 0, 108}, {8, 9, 128}, {7, 5, 40}}};
+  const Seen& seen = kSeen[recorded_gpu(gpu)];
+  return gpu.capability_major == seen.major && gpu.capability_minor == seen.minor && gpu.sm_count == seen.sm_count;
+}
+
+std::size_t setup_of(const CudnnConvolution& conv, std::size_t gpu_index) {
   std::size_t dtype = conv.dtype == DType::fp32 ? 0 : conv.dtype == DType::fp16 ? 1 : 2;
   // Not in the table: before Ampere PyTorch convolves bf16 by im2col, without cuDNN; `modelled` by fp16.
   if (gpu_index == 3) dtype = std::min<std::size_t>(dtype, 1);
@@ -61,13 +76,17 @@ std::optional<RecordedShape> as_recorded(const CudnnConvolution& v) {
   return small ? std::optional(s) : std::nullopt;
 }
 
-/// The form at batch n in the codes of one shape (format: cudnn_workspace_table.h); none: the rule's.
-std::optional<Form> form_at(std::string_view codes, CudnnConvolution::Pass pass, std::int64_t n) {
+/// The codes of one pass (format: cudnn_workspace_table.h) in those of all three.
+std::string_view codes_of(std::string_view codes, CudnnConvolution::Pass pass) {
   for (int skipped = 0; skipped < static_cast<int>(pass); ++skipped) {
-    if (codes.find(' ') == codes.npos) return std::nullopt;
+    if (codes.find(' ') == codes.npos) return {};
     codes.remove_prefix(codes.find(' ') + 1);
   }
-  codes = codes.substr(0, codes.find(' '));
+  return codes.substr(0, codes.find(' '));
+}
+
+/// The form at batch n in the codes of a pass; none: the rule's.
+std::optional<Form> form_at(std::string_view codes, std::int64_t n) {
   std::string_view segment;  // the last one that starts at n or before
   while (!codes.empty() && (std::int64_t{1} << (codes[0] - 'a')) <= n) {
     std::size_t end = 2;
@@ -83,13 +102,16 @@ std::optional<Form> form_at(std::string_view codes, CudnnConvolution::Pass pass,
   return form;
 }
 
-std::optional<Form> recorded_form(const CudnnConvolution& conv, std::size_t setup) {
+/// What the table has of a pass; nothing where the convolution was not recorded.
+std::optional<std::string_view> recorded_codes(const CudnnConvolution& conv, std::size_t setup) {
   const std::optional<RecordedShape> wanted = as_recorded(conv);
   if (!wanted) return std::nullopt;
   const auto shapes = cudnn_table::shapes();
-  const auto recorded = std::lower_bound(shapes.begin(), shapes.end(), *wanted, before);
-  if (recorded == shapes.end() || before(*wanted, *recorded)) return std::nullopt;
-  return form_at(cudnn_table::codes(setup, static_cast<std::size_t>(recorded - shapes.begin())), conv.pass, conv.n);
+  const auto found = std::lower_bound(shapes.begin(), shapes.end(), *wanted, before);
+  if (found == shapes.end() || before(*wanted, *found)) return std::nullopt;
+  const std::string_view codes = cudnn_table::codes(setup, static_cast<std::size_t>(found - shapes.begin()));
+  if (codes.empty() && !cudnn_table::holds_all_shapes(setup)) return std::nullopt;
+  return codes_of(codes, conv.pass);
 }
 
 std::int64_t product(std::initializer_list<std::int64_t> factors) {
@@ -107,6 +129,47 @@ std::int64_t form_bytes(const CudnnConvolution& v, const Form& form) {
   if (form.outputs > 0) bytes = checked_add(bytes, product({form.outputs, v.n, k, v.p, v.q, width}));
   if (filters > 0) bytes = checked_add(bytes, product({filters, k, round_up(v.c / v.groups, step), v.r, v.s, width}));
   return bytes;
+}
+
+std::int64_t form_bytes_at(const CudnnConvolution& conv, std::string_view codes, std::size_t setup,
+                           std::int64_t batch) {
+  if (const std::optional<Form> form = form_at(codes, batch)) return form_bytes(conv, *form);
+  CudnnConvolution other = conv;
+  other.n = batch;
+  return form_bytes(conv, cudnn_rule::form_of(other, setup));
+}
+
+/// Powers of two up to 1024 were; in the table a batch between two has the lower one's form.
+bool is_recorded_batch(std::int64_t n) {
+  return n <= kLargestBatch && std::has_single_bit(static_cast<std::uint64_t>(n));
+}
+
+std::int64_t ceiling_bytes(const CudnnConvolution& v, std::size_t setup) {
+  const std::int64_t width = size_of(v.dtype);
+  std::int64_t tensors = product({v.k, v.c / v.groups, v.r, v.s, width});
+  tensors = checked_add(tensors, product({v.n, v.c, v.h, v.w, width}));
+  tensors = checked_add(tensors, product({v.n, v.k, v.p, v.q, width}));
+  std::size_t size = cudnn_ceiling::kFrom.size() - 1;
+  while (cudnn_ceiling::kFrom[size] > tensors) --size;
+  const auto family = static_cast<std::size_t>(cudnn_rule::family_of(v));
+  const std::int64_t share = cudnn_ceiling::share(setup, static_cast<std::size_t>(v.pass), family, size);
+  return checked_mul(ceil_div(tensors, 1000), share);
+}
+
+/// The most that `bytes_of` says of the setups that the GPU may be one of.
+template <class BytesOfSetup>
+std::int64_t most_of_setups(const CudnnConvolution& conv, const Gpu& gpu, BytesOfSetup&& bytes_of) {
+  if (is_recorded(gpu)) return bytes_of(setup_of(conv, recorded_gpu(gpu)));
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < kRecordedGpus; ++i) most = std::max(most, bytes_of(setup_of(conv, i)));
+  return most;
+}
+
+/// Of the batches below and above, or of the batch itself.
+std::int64_t neighbours_bytes(const CudnnConvolution& conv, std::string_view codes, std::size_t setup) {
+  const auto above = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(conv.n)));
+  if (above == conv.n) return form_bytes_at(conv, codes, setup, conv.n);
+  return std::max(form_bytes_at(conv, codes, setup, above / 2), form_bytes_at(conv, codes, setup, above));
 }
 
 /// Depthwise convolutions in fp16 and NCHW that run faster in cuDNN (Convolution.cpp,
@@ -133,15 +196,33 @@ bool runs_native_depthwise(const CudnnConvolution& v, const Gpu& gpu) {
 }
 
 bool has_recorded_workspace(const CudnnConvolution& conv, const Gpu& gpu) {
-  return recorded_form(conv, setup_of(conv, gpu)).has_value();
+  const std::optional<std::string_view> codes = recorded_codes(conv, setup_of(conv, recorded_gpu(gpu)));
+  return codes && form_at(*codes, conv.n);
 }
 
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& conv, const Gpu& gpu) {
+CudnnWorkspace cudnn_workspace(const CudnnConvolution& conv, const Gpu& gpu) {
   // fp64 engines take at most a few KiB (4 to 18 in recordings of ResNet-50): left out.
+  if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return {};
+  const std::size_t setup = setup_of(conv, recorded_gpu(gpu));
+  const std::optional<std::string_view> codes = recorded_codes(conv, setup);
+  const std::optional<Form> form = codes ? form_at(*codes, conv.n) : std::nullopt;
+  return {form_bytes(conv, form ? *form : cudnn_rule::form_of(conv, setup)),
+          codes && is_recorded_batch(conv.n) && is_recorded(gpu)};
+}
+
+std::int64_t cudnn_workspace_ceiling(const CudnnConvolution& conv, const Gpu& gpu) {
   if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return 0;
-  const std::size_t setup = setup_of(conv, gpu);
-  const std::optional<Form> recorded = recorded_form(conv, setup);
-  return form_bytes(conv, recorded ? *recorded : cudnn_rule::form_of(conv, setup));
+  return most_of_setups(conv, gpu, [&](std::size_t setup) { return ceiling_bytes(conv, setup); });
+}
+
+std::int64_t cudnn_workspace_at_most(const CudnnConvolution& conv, const Gpu& gpu) {
+  const std::int64_t estimate = cudnn_workspace_bytes(conv, gpu);
+  if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return estimate;
+  return std::max(estimate, most_of_setups(conv, gpu, [&](std::size_t setup) {
+                    const std::optional<std::string_view> codes = recorded_codes(conv, setup);
+                    return codes && conv.n <= kLargestBatch ? neighbours_bytes(conv, *codes, setup)
+                                                            : ceiling_bytes(conv, setup);
+                  }));
 }
 
 }  // namespace gpuplan

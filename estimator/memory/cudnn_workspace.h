@@ -27,9 +27,23 @@ struct CudnnConvolution {
 /// found to be faster. fp64 stays, bf16 does in NCHW; inputs of 2^31 elements go to cuDNN (2.15; in 2.8 they stay).
 bool runs_native_depthwise(const CudnnConvolution& convolution, const Gpu& gpu);
 
-/// Workspace in bytes that PyTorch allocates while the convolution runs (0: none). Throws Error if it does not fit 64
-/// bits.
-std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu);
+struct CudnnWorkspace {
+  std::int64_t bytes = 0;  // that PyTorch allocates while the convolution runs; 0: none
+  bool recorded = true;    // of this convolution on such a GPU; else `modelled`, see cudnn_workspace_at_most()
+};
+/// Throws Error if the bytes do not fit 64 bits.
+CudnnWorkspace cudnn_workspace(const CudnnConvolution& convolution, const Gpu& gpu);
+inline std::int64_t cudnn_workspace_bytes(const CudnnConvolution& convolution, const Gpu& gpu) {
+  return cudnn_workspace(convolution, gpu).bytes;
+}
+
+/// The most that it may take, no less than cudnn_workspace() says. Of a convolution that was recorded at other batches:
+/// what it takes with the forms of the batches below and above. Of any other, or above the largest batch recorded: its
+/// ceiling. Of a GPU that nothing was recorded on: the most of all that something was.
+std::int64_t cudnn_workspace_at_most(const CudnnConvolution& convolution, const Gpu& gpu);
+/// The largest share of its tensors that a recorded convolution of its kind takes (cudnn_workspace_ceiling.h), without
+/// a look for this one among them.
+std::int64_t cudnn_workspace_ceiling(const CudnnConvolution& convolution, const Gpu& gpu);
 
 /// Whether those bytes are looked up of a recorded choice; else a rule trained on recordings gives them.
 bool has_recorded_workspace(const CudnnConvolution& convolution, const Gpu& gpu);

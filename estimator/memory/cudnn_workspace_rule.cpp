@@ -9,12 +9,6 @@ namespace {
 
 constexpr std::int64_t kImageChannels = 8;  // up to here a dense convolution is the first of its network
 
-Family family_of(const CudnnConvolution& v) {
-  if (v.groups > 1) return v.groups == v.c ? Family::depthwise : Family::grouped;
-  if (v.c <= kImageChannels) return Family::image;
-  return v.r * v.s == 1 ? Family::pointwise : Family::dense;
-}
-
 /// In doubles, because sizes of any model come here and only their magnitude matters.
 double value_of(Feature feature, const CudnnConvolution& v) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
@@ -59,6 +53,12 @@ double value_of(Feature feature, const CudnnConvolution& v) {
 }
 
 }  // namespace
+
+Family family_of(const CudnnConvolution& v) {
+  if (v.groups > 1) return v.groups == v.c ? Family::depthwise : Family::grouped;
+  if (v.c <= kImageChannels) return Family::image;
+  return v.r * v.s == 1 ? Family::pointwise : Family::dense;
+}
 
 const Form& form_of(const CudnnConvolution& convolution, std::size_t setup) {
   const Node* node =

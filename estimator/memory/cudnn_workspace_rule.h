@@ -68,6 +68,7 @@ struct Node {
 /// Engines differ between these kinds of convolution, so each has its own trees.
 enum class Family : std::uint8_t { depthwise, grouped, image, pointwise, dense };
 inline constexpr std::size_t kFamilies = 5;
+Family family_of(const CudnnConvolution& convolution);
 
 /// The root of a tree; setups as in cudnn_workspace_table.h, passes in CudnnConvolution's order.
 const Node* tree(std::size_t setup, std::size_t pass, std::size_t family);

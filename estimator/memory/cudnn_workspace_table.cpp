@@ -32182,4 +32182,6 @@ std::string_view codes(std::size_t setup, std::size_t shape) {
   return found == recorded.end() || found->shape != shape ? std::string_view() : found->codes;
 }
 
+bool holds_all_shapes(std::size_t setup) { return 4 * kSetups[setup].size() > 3 * kShapes.size(); }
+
 }  // namespace gpuplan::cudnn_table

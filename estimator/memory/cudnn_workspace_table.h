@@ -29,4 +29,8 @@ inline constexpr int kByRule = 18;  // the form that the rule gives
 /// nhwc).
 std::string_view codes(std::size_t setup, std::size_t shape);
 
+/// Whether each of shapes() was recorded in the setup: one without codes is then one that the rule gets right. Told by
+/// how many have some, since the rule misses a pass or a batch of nearly every shape.
+bool holds_all_shapes(std::size_t setup);
+
 }  // namespace gpuplan::cudnn_table

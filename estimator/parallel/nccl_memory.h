@@ -14,7 +14,13 @@ namespace gpuplan {
 /// --runtime says otherwise.
 constexpr std::int64_t kNcclBytesOfTwo = std::int64_t{544} << 20, kNcclBytesOfMore = std::int64_t{688} << 20;
 
+/// Of one at most: a third of the 6 GB that three took together after all-reduces, read as GiB
+/// (github.com/NVIDIA/nccl/issues/864).
+constexpr std::int64_t kMostNcclBytes = std::int64_t{2} << 30;
+
 /// Of the communicators of a rank: one for each of data, tensor and pipeline parallelism that has several ranks.
 std::int64_t nccl_bytes(const Strategy& strategy);
+/// The same at most.
+std::int64_t most_nccl_bytes(const Strategy& strategy);
 
 }  // namespace gpuplan

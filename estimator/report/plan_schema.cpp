@@ -58,6 +58,13 @@ Json peak_schema() {
             {"modules", list_of(module)}}));
 }
 
+Json at_most_schema() {
+  const std::initializer_list<const char*> bytes = {"allocated_bytes", "reserved_bytes", "device_bytes"};
+  const Json id = one_of({"cudnn_workspaces", "cudnn_attempts", "tables", "context", "nccl", "padding"});
+  const Json term = object(with(integers(bytes), {{"id", id}, {"source", kText}}));
+  return or_null(object(with(integers(bytes), {{"terms", list_of(term)}})));
+}
+
 Json within_memory_schema() {
   const Json failure = object(with(integers({"wanted_bytes", "allocated_bytes", "reserved_bytes", "step"}),
                                    {{"phase", phase_words()}, {"op", kText}, {"layer", kText}}));
@@ -145,6 +152,7 @@ Json top_level() {
       {"usable_bytes", schema::nullable("integer")},
       {"limit_bytes", schema::nullable("integer")},
       {"margin", kNumber},
+      {"at_most", at_most_schema()},
       {"within_memory", within_memory_schema()},
       {"phases", list_of(phase_row_schema())},
       {"compute", object(integers({"forward_macs", "forward_flops", "backward_flops", "recompute_flops",

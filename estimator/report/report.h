@@ -48,6 +48,18 @@ struct LayerRow {
   std::int64_t work_flops = 0, work_bytes = 0;
 };
 
+/// What a step cannot exceed, given what is not known: the estimate and a term for each unknown.
+struct AtMost {
+  struct Term {
+    std::string_view id;  // "cudnn_workspaces", "cudnn_attempts", "tables", "context", "nccl", "padding"
+    std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // on top of the estimate
+    std::string what;                                                        // "cuDNN workspaces"
+    std::string source;  // a sentence: what is not known, and where the bound comes from
+  };
+  std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;
+  std::vector<Term> terms;
+};
+
 struct ModuleBytes {  // alive at the peak, by top-level part of the path
   std::string name;
   std::int64_t bytes = 0;
@@ -114,6 +126,7 @@ struct Report {
     std::vector<PeakPart> parts;       // at the allocated peak
     std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
   } peak;
+  std::optional<AtMost> at_most;              // nothing where no bound is known: ZeRO-2 and 3, by definition only
   std::optional<WithinMemory> within_memory;  // where `peak` is more than the named GPU has
   std::optional<StepTime> time;               // modelled, or from the GPU's own measurements; see tell_time()
   std::string no_time;                        // why a named GPU has none

@@ -94,6 +94,22 @@ void tell_verdict(const Report& report, Json& json) {
   json["margin"] = static_cast<double>(margin.hundredths) / 1e4;
 }
 
+// Null where no bound is known.
+Json at_most_json(const std::optional<AtMost>& bound) {
+  if (!bound) return nullptr;
+  Json terms = Json::array();
+  for (const AtMost::Term& t : bound->terms)
+    terms.push_back({{"id", t.id},
+                     {"allocated_bytes", t.allocated_bytes},
+                     {"reserved_bytes", t.reserved_bytes},
+                     {"device_bytes", t.device_bytes},
+                     {"source", t.source}});
+  return {{"allocated_bytes", bound->allocated_bytes},
+          {"reserved_bytes", bound->reserved_bytes},
+          {"device_bytes", bound->device_bytes},
+          {"terms", std::move(terms)}};
+}
+
 // Null where the step fits, or no GPU was named.
 Json within_memory_json(const Report& report) {
   if (!report.within_memory) return nullptr;
@@ -253,6 +269,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["tensor_peak"] = tensor_peak_json(report);
   json["peak"] = peak_json(report);
   tell_verdict(report, json);
+  json["at_most"] = at_most_json(report.at_most);
   json["within_memory"] = within_memory_json(report);
   json["phases"] = phases_json(report);
   json["compute"] = compute_json(report);

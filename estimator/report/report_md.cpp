@@ -10,6 +10,8 @@ namespace {
 std::string verdict_words(const Report& report) {
   const Verdict v = verdict(report);
   std::string needs = "needs **" + format_bytes(report.peak.device_bytes) + "**";
+  if (report.at_most && report.at_most->device_bytes != report.peak.device_bytes)
+    needs += ", at most " + format_bytes(report.at_most->device_bytes);
   if (!v.known) return needs;
   const std::string device = (v.fits ? "fits " : "does not fit ") + report.gpu->title;
   return needs + ", " + device + " (" + format_bytes(v.usable_bytes) + ")";

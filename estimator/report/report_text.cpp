@@ -35,6 +35,7 @@ class Screen : public StyledScreen {
   std::string part_label(Category category) const;
   std::string peak_place() const;
   std::string fit_words() const;
+  std::string at_most_words() const;
   std::string failing_place(const WithinMemory& w) const;
 
   const Report& report_;
@@ -83,6 +84,18 @@ std::string Screen::fit_words() const {
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - v.usable_bytes) + " too much";
 }
 
+// What may come on top, and whether the GPU has that much where it has the estimate.
+std::string Screen::at_most_words() const {
+  std::string out;
+  for (const AtMost::Term& t : report_.at_most->terms)
+    if (t.device_bytes > 0)
+      out += (out.empty() ? "" : ", ") + bytes(t.device_bytes) + (out.empty() ? " more of " : " of ") + t.what;
+  const Verdict v = verdict(report_);
+  const std::int64_t too_much = report_.at_most->device_bytes - v.usable_bytes;
+  if (v.known && v.at_once && too_much > 0) out += ": may not fit by " + bytes(too_much);
+  return out;
+}
+
 // Where torch.OutOfMemoryError is raised.
 std::string Screen::failing_place(const WithinMemory& w) const {
   std::string place = "wanted while the model is made";
@@ -106,6 +119,8 @@ std::string Screen::verdict_block() const {
   table.row({"+ runtime", bytes(peak.context_bytes),
              "CUDA context and libraries, " + std::string(name_of(peak.context_confidence)) + " (--runtime)"});
   table.row({"Needs", bytes(peak.device_bytes), fit_words()});
+  if (report_.at_most && report_.at_most->device_bytes != peak.device_bytes)
+    table.row({"At most", bytes(report_.at_most->device_bytes), at_most_words()});
   if (const std::optional<WithinMemory>& w = report_.within_memory; w && w->runs)
     table.row({"Runs", "", "by giving the cache back: " + retries_text(w->retries) + " in three steps"});
   else if (w)

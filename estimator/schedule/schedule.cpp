@@ -42,25 +42,30 @@ std::size_t place_of(const Reduction& r) {
 }  // namespace
 
 // Blocks repeat their operations, and what these two allocate is long in the looking up.
-void StepWriter::append_scratch_of(const Primitive& what) {
-  if (const auto* convolution = std::get_if<Convolution>(&what)) return append_known(*convolution, what);
-  if (const auto* reduction = std::get_if<Reduction>(&what)) return append_known(*reduction, what);
-  append_scratch(what, run_, gpu_, schedule_.scratch);
+void StepWriter::append_scratch_of(Step& step) {
+  const Primitive& what = *step.what;
+  if (const auto* convolution = std::get_if<Convolution>(&what))
+    step.unrecorded = append_known(*convolution, what);
+  else if (const auto* reduction = std::get_if<Reduction>(&what))
+    append_known(*reduction, what);
+  else
+    append_scratch(what, run_, gpu_, schedule_.scratch);
 }
 
 template <class Operation>
-void StepWriter::append_known(const Operation& operation, const Primitive& what) {
+bool StepWriter::append_known(const Operation& operation, const Primitive& what) {
   std::vector<std::int64_t>& scratch = schedule_.scratch;
   Asked& asked = asked_[place_of(operation)];
   const auto* const before = asked.what != nullptr ? std::get_if<Operation>(asked.what) : nullptr;
   if (before != nullptr && fields(*before) == fields(operation)) {
     for (std::int32_t i = asked.scratch.begin; i < asked.scratch.end; ++i)
       scratch.push_back(scratch[static_cast<std::size_t>(i)]);
-    return;
+    return asked.unrecorded;
   }
   const auto begin = static_cast<std::int32_t>(scratch.size());
-  append_scratch(what, run_, gpu_, scratch);
-  asked = {&what, {begin, static_cast<std::int32_t>(scratch.size())}};
+  const bool unrecorded = append_scratch(what, run_, gpu_, scratch);
+  asked = {&what, {begin, static_cast<std::int32_t>(scratch.size())}, unrecorded};
+  return unrecorded;
 }
 
 void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what) {
@@ -76,7 +81,7 @@ void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const 
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);
   if (what != nullptr) {
-    append_scratch_of(*what);
+    append_scratch_of(step);
     step.product = std::holds_alternative<Gemm>(*what);
     step.dropout_states = std::holds_alternative<DropoutStates>(*what);
     step.kernels = static_cast<std::int32_t>(cost(*what).kernels);
@@ -90,7 +95,7 @@ void StepWriter::renew_scratch() {
   scratch.clear();
   for (Step& step : schedule_.steps) {
     step.scratch.begin = static_cast<std::int32_t>(scratch.size());
-    if (step.what != nullptr) append_scratch_of(*step.what);
+    if (step.what != nullptr) append_scratch_of(step);
     step.scratch.end = static_cast<std::int32_t>(scratch.size());
   }
 }

@@ -27,6 +27,7 @@ struct Step {
   // Of `what`, so that a replay need not look there.
   bool product = false;             // a Gemm
   bool dropout_states = false;      // a DropoutStates
+  bool unrecorded = false;          // a Convolution whose workspace cuDNN was not recorded to choose
   std::int32_t kernels = 0;         // cost(*what).kernels
   const Primitive* what = nullptr;  // in the Graph, which must outlive the Schedule; null: a marker
   Range allocates;                  // of Schedule::allocated, in order

@@ -48,12 +48,14 @@ class Appender {
     }
   }
 
-  void operator()(const Convolution& c) const {
+  void operator()(const Convolution& c) {
     if (c.input_copy_bytes > 0) before(c.input_copy_bytes);
     if (c.weight_copy_bytes > 0) after(c.weight_copy_bytes);
     if (c.im2col) return append_im2col(c);
     if (c.native || run_.scratch != Scratch::full) return;
-    after(cudnn_workspace_bytes(cudnn_query(c), gpu_));
+    const CudnnWorkspace workspace = cudnn_workspace(cudnn_query(c), gpu_);
+    after(workspace.bytes);
+    unrecorded_ = !workspace.recorded;
   }
 
   void operator()(const Reduction& r) const {
@@ -152,6 +154,8 @@ class Appender {
   template <class Other>
   void operator()(const Other&) const {}
 
+  bool unrecorded() const { return unrecorded_; }
+
  private:
   // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
   // workspace stands for all of them.
@@ -173,13 +177,16 @@ class Appender {
   const RunConfig& run_;
   const Gpu& gpu_;
   std::vector<std::int64_t>& program_;
+  bool unrecorded_ = false;
 };
 
 }  // namespace
 
-void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
-  if (run.scratch == Scratch::none) return;
-  std::visit(Appender(run, gpu, program), op);
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
+  if (run.scratch == Scratch::none) return false;
+  Appender appender(run, gpu, program);
+  std::visit(appender, op);
+  return appender.unrecorded();
 }
 
 std::int64_t cublas_workspace_bytes(const Gpu& gpu) {

@@ -11,8 +11,9 @@
 namespace gpuplan {
 
 /// Appends the scratch program of `op` (see Schedule::scratch) to `program`; nothing for most operations, and
-/// nothing with Scratch::none.
-void append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program);
+/// nothing with Scratch::none. True where it ends in a workspace that cuDNN was not recorded to choose: see
+/// cudnn_workspace_at_most().
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program);
 
 /// cuBLAS's workspace in PyTorch, bytes: 32 MiB on compute capability 9.x, 2 * 4096 + 8 * 16 KiB elsewhere
 /// (aten/src/ATen/cuda/CublasHandlePool.cpp).

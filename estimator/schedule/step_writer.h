@@ -62,11 +62,12 @@ class StepWriter {
   struct Asked {
     const Primitive* what = nullptr;
     Range scratch;  // of Schedule::scratch
+    bool unrecorded = false;
   };
 
-  void append_scratch_of(const Primitive& what);
+  void append_scratch_of(Step& step);
   template <class Operation>
-  void append_known(const Operation& operation, const Primitive& what);
+  bool append_known(const Operation& operation, const Primitive& what);
 
   Schedule& schedule_;
   const RunConfig& run_;

@@ -220,8 +220,8 @@ class Reader {
   // --- the schedules ----------------------------------------------------------------------------------------------
 
   void read(Step& of) {
-    auto& [name, layer, phase, recompute, product, dropout_states, kernels, what, allocates, reads, scratch, releases] =
-        of;
+    auto& [name, layer, phase, recompute, product, dropout_states, unrecorded, kernels, what, allocates, reads, scratch,
+           releases] = of;
     (*this)(name, layer, phase, recompute, product, dropout_states, kernels, allocates, reads, releases);
     to_.others.push_back(what == nullptr ? -1 : static_cast<std::int64_t>(what->index()));
   }

@@ -1,7 +1,7 @@
 // How long plans take. The guards are ratios between benchmarks of one run, so that they hold on any machine:
 //   a ResNet-50 step against a fixed piece of work (sorting), time a layer at 100,000 layers against 10,000, of which
 //   neither fits a cache, what a search or a sweep asks of a step against its plan, a point of a sweep against what it
-//   prints, and a fit on all GPUs against that many plans.
+//   prints, a fit on all GPUs against that many plans, and a plan's upper bound against the plan.
 // What they measured, before and after changes that were made for speed: RESULTS.md.
 #include <benchmark/benchmark.h>
 
@@ -11,11 +11,15 @@
 #include <random>
 #include <sstream>
 
+#include "estimator/memory/placement.h"
+#include "estimator/memory/tensor_peak.h"
 #include "estimator/plan.h"
+#include "estimator/report/at_most.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
 #include "estimator/spec/read.h"
+#include "estimator/step_parts.h"
 #include "layers/catalog.h"
 #include "tools/run_options.h"
 #include "tools/sweep_points.h"
@@ -70,6 +74,32 @@ void read_zoo(benchmark::State& state, const char* name) {
   for (auto _ : state) benchmark::DoNotOptimize(read_model(source, {}));
 }
 BENCHMARK_CAPTURE(read_zoo, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
+
+// A plan none of whose workspaces was recorded, on a GPU that nothing was recorded on, and its upper bound alone.
+Gpu unrecorded_gpu() { return *gpu_called("l4"); }
+
+void plan_unrecorded(benchmark::State& state, const char* name) {
+  const Model model = read_model(zoo(name), {});
+  const RunConfig run = adam(20);
+  const Gpu gpu = unrecorded_gpu();
+  for (auto _ : state) benchmark::DoNotOptimize(plan(model, make_catalog(), run, &gpu));
+}
+BENCHMARK_CAPTURE(plan_unrecorded, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan_unrecorded, densenet121, "densenet121")->Unit(benchmark::kMicrosecond);
+
+void bound_unrecorded(benchmark::State& state, const char* name) {
+  const Model model = read_model(zoo(name), {});
+  const RunConfig run = adam(20);
+  const Gpu gpu = unrecorded_gpu();
+  const StepParts step = make_step(model, make_catalog(), run, gpu);
+  const Placement placement = place(step.graph, step.passes, step.optimizer, run, gpu);
+  const TensorLevels levels = tensor_levels(step.graph, step.passes, step.optimizer, run);
+  const PlanParts parts{model, step.graph, step.passes, step.optimizer, placement, levels};
+  const Report report = make_report(parts, run, gpu);
+  for (auto _ : state) benchmark::DoNotOptimize(at_most(parts, report, gpu));
+}
+BENCHMARK_CAPTURE(bound_unrecorded, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(bound_unrecorded, densenet121, "densenet121")->Unit(benchmark::kMicrosecond);
 
 void plan_deep(benchmark::State& state) {
   auto source = std::make_shared<Source>();
@@ -156,6 +186,10 @@ int main(int argc, char** argv) {
   ok = guard("what a search asks of a step, against its plan", t["reserve_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
   ok = guard("what a sweep asks of a step, against its plan", t["figures_zoo"] / t["plan_zoo/resnet50"], 1.0) && ok;
   ok = guard("a point of a sweep, against what it prints", t["sweep_point"] / t["figures_zoo"], 1.25) && ok;
+  for (const std::string name : {"resnet50", "densenet121"})
+    ok = guard("the upper bound of " + name + ", against its plan",
+               t["bound_unrecorded/" + name] / t["plan_unrecorded/" + name], 0.1) &&
+         ok;
   // Some six plans for each GPU, and no more than eight.
   const double plans = t["fit_all_gpus"] / t["reserve_zoo"] / static_cast<double>(gpu_table().size());
   ok = guard("plans for each GPU of a fit", plans, 8.0) && ok;

@@ -143,7 +143,8 @@ def write_table(out, tables):
     out.write("std::string_view codes(std::size_t setup, std::size_t shape) {\n"
               "  const std::span<const Recorded> recorded = kSetups[setup];\n"
               "  const auto found = std::ranges::lower_bound(recorded, shape, {}, &Recorded::shape);\n"
-              "  return found == recorded.end() || found->shape != shape ? std::string_view() : found->codes;\n}\n\n")
+              "  return found == recorded.end() || found->shape != shape ? std::string_view() : found->codes;\n}\n\n"
+              "bool holds_all_shapes(std::size_t setup) { return 4 * kSetups[setup].size() > 3 * kShapes.size(); }\n\n")
     out.write("}  // namespace gpuplan::cudnn_table\n")
 
 
