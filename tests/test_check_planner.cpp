@@ -14,8 +14,8 @@ using namespace gpuplan;
 TEST_CASE("a bug that one check meets leaves the others judged, and is the exit code") {
   const Budget budget = read_budget(std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = R"(gpuplan: 1
 checks:
-  - {name: broken, model: "zoo:mlp", budget: {peak: 1 GiB}}
-  - {name: sound, model: "zoo:mlp", budget: {peak: 1 GiB}}
+  - {name: broken, model: "zoo:mlp", batch: 64, budget: {peak: 1 GiB}}
+  - {name: sound, model: "zoo:mlp", batch: 64, budget: {peak: 1 GiB}}
 )"}),
                                     run_keys());
   Baseline base;
