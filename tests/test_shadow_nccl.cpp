@@ -134,10 +134,13 @@ TEST_CASE("floating-point types are rounded once, to nearest even") {
 TEST_CASE("every half and bfloat16 survives a sum with nothing") {
   for (const int type : {kNcclFloat16, kNcclBfloat16}) {
     const unsigned infinity = type == kNcclFloat16 ? 0x7c00 : 0x7f80;
+    unsigned same = 0;
     for (unsigned bits = 0; bits <= infinity; ++bits) {
       const std::vector<std::uint16_t> one = {static_cast<std::uint16_t>(bits)};
-      if (reduced<std::uint16_t>({one}, type, {kNcclSum, 1}) != one) FAIL("changed: ", type, " ", bits);
+      if (reduced<std::uint16_t>({one}, type, {kNcclSum, 1}) == one) ++same;
     }
+    CAPTURE(type);
+    CHECK(same == infinity + 1);
   }
 }
 
