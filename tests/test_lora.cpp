@@ -24,7 +24,7 @@ Model model_of(const std::string& text, std::vector<Variable> set = {}) {
 }
 
 const std::string kMlp =
-    "vars: {r: 8}\n"
+    "gpuplan: 1\nvars: {r: 8}\n"
     "input: {shape: [784]}\n"
     "layers:\n"
     "  - fc1: Linear(784, 512)\n"

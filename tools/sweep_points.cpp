@@ -194,10 +194,7 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   const SweptGpu* const on = options.run.gpu.empty() ? nullptr : &gpus_.at(options.run.gpu);
   if (on != nullptr) refuse_arithmetic(run, on->gpu);
   PlannedFigures planned = this->planned(options, run, on, group);
-  if (on != nullptr && planned.figures.usable_bytes > 0) {
-    planned.figures.limit_bytes = planned.figures.usable_bytes;
-    if (on->margin.hundredths > 0) planned.figures.usable_bytes = on->margin.usable_bytes;
-  }
+  if (on != nullptr && on->margin.hundredths > 0) planned.figures.usable_bytes = on->margin.usable_bytes;
   if (on != nullptr && on->is_limit) planned.warnings.emplace_back(kOnlyALimit);
   for (std::string& warning : about_stored_type(group.model->stored_type, options.run))
     planned.warnings.push_back(std::move(warning));

@@ -116,7 +116,7 @@ SweepFigures sweep_figures(const Report& report) {
   f.allocated_bytes = report.peak.reading.allocated_bytes;
   f.reserved_bytes = report.peak.reading.reserved_bytes;
   f.device_bytes = report.peak.device_bytes;
-  f.usable_bytes = v.known ? v.usable_bytes : 0;
+  f.usable_bytes = f.limit_bytes = v.known ? v.usable_bytes : 0;
   f.fits = v.fits;
   f.runs = v.runs;
   f.retries = report.within_memory ? report.within_memory->retries : 0;

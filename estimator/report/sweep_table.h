@@ -16,7 +16,7 @@ namespace gpuplan {
 struct SweepFigures {
   std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // at the peak; device: all that is needed
   std::int64_t usable_bytes = 0;                                           // of the GPU; 0: no limit is known
-  std::int64_t limit_bytes = 0;                                            // what a margin leaves of them
+  std::int64_t limit_bytes = 0;                                            // the same without the margin
   bool fits = true, runs = true;                                           // Verdict; both true without a limit
   std::int64_t retries = 0;  // where it does not fit: PyTorch gives its cache back so often in three steps
   Phase phase = Phase::forward;

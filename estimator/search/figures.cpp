@@ -63,7 +63,7 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
     runs = !limited.out_of_memory;
     f.retries = limited.retries;
   }
-  f.usable_bytes = known ? usable : 0;
+  f.usable_bytes = f.limit_bytes = known ? usable : 0;
   f.fits = !known || fits;
   f.runs = !known || runs;
 }
