@@ -70,7 +70,8 @@ Budget one_off_budget(const RunOptions& run, const LimitOptions& limits) {
   if (!fits.empty()) budget += "      fits: [" + fits + "]\n";
   const auto source = std::make_shared<Source>();
   source->name = "command line";
-  source->text = "gpuplan: 1\nchecks:\n  - model: " + quoted(run.model) + "\n" + growth + margin_line(run, limits) +
+  source->text = "gpuplan: 1\nchecks:\n  - model: " + quoted(run.model) + "\n" +
+                 (run.model == "-" ? "    name: standard input\n" : "") + growth + margin_line(run, limits) +
                  (budget.empty() ? "" : "    budget:\n" + budget);
   try {
     Budget one = read_budget(source, run_keys());
