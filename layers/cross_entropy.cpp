@@ -9,14 +9,14 @@
 #include <string>
 
 #include "estimator/aten/cross_entropy.h"
+#include "estimator/aten/loss_reduction.h"
 #include "estimator/aten/pointwise.h"
-#include "layers/loss_reduction.h"
 
 namespace gpuplan::layers {
 namespace {
 
 struct Arguments {
-  LossReduction reduction = LossReduction::mean;
+  aten::LossReduction reduction = aten::LossReduction::mean;
   double smoothing = 0;
 };
 
@@ -25,7 +25,7 @@ Arguments arguments(const LayerBuilder& b, bool cross_entropy) {
   const double smoothing = cross_entropy ? b.real("label_smoothing") : 0;
   if (!(smoothing >= 0 && smoothing <= 1))
     b.fail("label_smoothing", "label_smoothing is out of range", "expected 0 to 1");
-  return {reduction_of(b), smoothing};
+  return {aten::reduction_of(b), smoothing};
 }
 
 Shape target_shape(const LayerBuilder& b) {
@@ -62,9 +62,9 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
   const TensorId negated = aten::unary(b, aten::reduce(b, log_p, 0b10U, false, false), aten::kNeg);
   const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
   const TensorId smooth = aten::masked_fill(b, negated, mask, 0, true);
-  const TensorId term = a.reduction == LossReduction::none   ? smooth
-                        : a.reduction == LossReduction::mean ? mean_over_counted(b, smooth, mask)
-                                                             : sum_all(b, smooth);
+  const TensorId term = a.reduction == aten::LossReduction::none   ? smooth
+                        : a.reduction == aten::LossReduction::mean ? mean_over_counted(b, smooth, mask)
+                                                                   : sum_all(b, smooth);
   const double share = a.smoothing / static_cast<double>(b.shape(log_p)[1]);
   const TensorId first = aten::binary_number(b, aten::Binary::mul, loss, 1 - a.smoothing);
   const TensorId second = aten::binary_number(b, aten::Binary::mul, term, share);
@@ -77,12 +77,12 @@ void lower_cross_entropy(LayerBuilder& b) {
   const Arguments a = arguments(b, true);
   const TensorId target = b.target(target_shape(b), DType::int64);
   const TensorId log_p = aten::log_softmax(b, b.input(), 1);
-  const TensorId loss = aten::nll_loss(b, log_p, target, a.reduction == LossReduction::none);
+  const TensorId loss = aten::nll_loss(b, log_p, target, a.reduction == aten::LossReduction::none);
   b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a) : loss);
 }
 
 void lower_nll(LayerBuilder& b) {
-  const bool each = arguments(b, false).reduction == LossReduction::none;
+  const bool each = arguments(b, false).reduction == aten::LossReduction::none;
   b.output(aten::nll_loss(b, b.input(), b.target(target_shape(b), DType::int64), each));
 }
 

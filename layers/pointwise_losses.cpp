@@ -7,8 +7,8 @@
 
 #include <string>
 
+#include "estimator/aten/loss_reduction.h"
 #include "estimator/aten/pointwise_loss.h"
-#include "layers/loss_reduction.h"
 
 namespace gpuplan::layers {
 namespace {
@@ -17,12 +17,12 @@ using aten::PointwiseLoss;
 
 // `bend`: where smooth_l1_loss and huber_loss turn from squares to straight lines.
 void lower(LayerBuilder& b, const PointwiseLoss& f, double bend) {
-  const LossReduction reduction = reduction_of(b);
+  const aten::LossReduction reduction = aten::reduction_of(b);
   const TensorId x = b.autocast_fp32(b.input());
   const TensorId target = b.target(b.shape(x), b.dtype(x));
-  b.output(reduction == LossReduction::none
+  b.output(reduction == aten::LossReduction::none
                ? aten::pointwise_errors(b, f, x, target, bend)
-               : aten::pointwise_loss(b, f, x, target, reduction == LossReduction::mean, bend));
+               : aten::pointwise_loss(b, f, x, target, reduction == aten::LossReduction::mean, bend));
 }
 
 template <const PointwiseLoss& F>
@@ -34,8 +34,8 @@ void lower_fused(LayerBuilder& b) {
 }
 
 void lower_l1(LayerBuilder& b) {
-  const LossReduction reduction = reduction_of(b);
-  const bool mean = reduction == LossReduction::mean;
+  const aten::LossReduction reduction = aten::reduction_of(b);
+  const bool mean = reduction == aten::LossReduction::mean;
   const TensorId x = b.autocast_fp32(b.input());
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -48,7 +48,7 @@ void lower_l1(LayerBuilder& b) {
     const Operand sign = node.run("aten::sgn", each, {difference}, shape, dtype);
     node.give(difference, node.run("aten::mul", each, {node.grad(), sign}, shape, dtype));
   }
-  if (reduction == LossReduction::none) return b.output(error);
+  if (reduction == aten::LossReduction::none) return b.output(error);
   const Reduction all{
       .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);

@@ -87,8 +87,7 @@ Scored score_masks(const std::string& root) {
     c.batch = 8;
     c.mode = p.words[1] == "infer" ? Mode::infer : Mode::train;
     c.loop = Loop::function;
-    if (run != planned)
-      report = plan_spec("tests/exported/masks/" + spec, c, "h200", variables_of(p.words[2]));
+    if (run != planned) report = plan_spec("tests/exported/masks/" + spec, c, "h200", variables_of(p.words[2]));
     planned = run;
     score_phase(scored.rows, {.suite = "masks h200", .run = run, .quantity = ""}, true, p.words[3], p, report);
   }

@@ -44,8 +44,8 @@ std::vector<ScoreSet> score_sets(const std::string& root) {
     sets.push_back({"shadow " + set, shadow_title(set), [=] { return score_shadow(root, set); }});
   for (const std::string& set : exported_sets(root))
     sets.push_back({"exported " + set, exported_title(set), [=] { return score_exported(root, set); }});
-  sets.push_back(
-      {"masks h200", "exported models of Hugging Face, with an attention_mask and without", [=] { return score_masks(root); }});
+  sets.push_back({"masks h200", "exported models of Hugging Face, with an attention_mask and without",
+                  [=] { return score_masks(root); }});
   sets.push_back({"imported h200", "small models of every class that a `config.json` is imported as",
                   [=] { return score_imported(root); }});
   sets.push_back({"parallel h200", "one rank of DDP, of ZeRO and of FSDP2", [=] { return score_parallel(root); }});

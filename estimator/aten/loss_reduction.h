@@ -5,7 +5,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::aten {
 
 enum class LossReduction : std::uint8_t { mean, sum, none };
 
@@ -19,4 +19,4 @@ inline LossReduction reduction_of(const LayerBuilder& b) {
   return LossReduction::none;
 }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::aten
