@@ -4,7 +4,7 @@
 // (aten/src/ATen/native/cuda/UpSampleNearest2d.cu, UpSampleBilinear2d.cu, UpSampleBicubic2d.cu, UpSampleLinear1d.cu).
 // Results are in the memory format that the operand suggests; the gradient of bicubic is contiguous. The backward's
 // kernels read a gradient without gaps, copied once the result is there: that of a concatenation is a slice. Bicubic's
-// and the antialiased ones' read a contiguous one. Under autocast it computes in fp32. A scale gives floor(size x scale).
+// and the antialiased ones' read a contiguous one. It computes in fp32 under autocast. A scale gives floor(size * it).
 
 #include <cmath>
 #include <string>

@@ -54,7 +54,8 @@ struct FitRow {
 };
 
 /// So many batches beyond the first that does not fit are asked whether they do, unless their tensors alone are too
-/// large; of several GPUs that share a step, kAskedOfSeveral. None where that is too much to plan for all rows (work.h).
+/// large; of several GPUs that share a step, kAskedOfSeveral. None where that is too much to plan for all rows
+/// (work.h).
 constexpr std::int64_t kAskedAgain = 128, kAskedOfSeveral = 16;
 
 /// What the question's margin leaves of a GPU's memory.
