@@ -1,6 +1,7 @@
 #include "tools/stack.h"
 
 #include <pthread.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): pthread_sigmask
 #include <sys/resource.h>
 
 namespace gpuplan {
@@ -37,6 +38,9 @@ int on_large_stack(const std::function<int()>& program) {
   const bool started = pthread_create(&thread, &attributes, run_program, &run) == 0;
   pthread_attr_destroy(&attributes);
   if (!started) return program();
+  sigset_t all;  // signals are the program's, which may want them to wait
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   pthread_join(thread, nullptr);
   return run.code;
 }
