@@ -92,7 +92,7 @@ std::string Screen::at_most_words() const {
       out += (out.empty() ? "" : ", ") + bytes(t.device_bytes) + (out.empty() ? " more of " : " of ") + t.what;
   const Verdict v = verdict(report_);
   const std::int64_t too_much = report_.at_most->device_bytes - v.usable_bytes;
-  if (v.known && v.at_once && too_much > 0) out += ": may not fit by " + bytes(too_much);
+  if (v.known && v.fits && too_much > 0) out += ": may not fit by " + bytes(too_much);
   return out;
 }
 

@@ -335,7 +335,8 @@ printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: 8, growth: 5%%
 expect 2 'is measured against a base' configs/mlp.yaml --max-peak 1GiB --max-growth 5%
 expect 2 'belongs to a check of the command line' --batch 8
 expect 3 'no check ran' --config growth_only.yaml
-expect 2 'would overwrite' -o json:gpuplan.yaml
+expect 2 'a budget is there, which would be lost' -o json:gpuplan.yaml
+expect 2 'would overwrite' -o json:gpuplan.yaml --force
 expect 2 'prints the edit only' --update --exit-zero
 expect 0 '1 ok' "$PWD/configs/mlp.yaml" -b 8 --max-peak 1GiB
 expect 2 "option|may not|no commit|cannot be" --base=--output=/tmp/x

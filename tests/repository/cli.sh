@@ -115,7 +115,7 @@ unset SOURCE_DATE_EPOCH
 expect 0 'torch.autocast' explain precision
 expect 0 'micro-batches' explain saving
 expect 0 'It does not fit, and the exit code is 1' explain fits
-expect 0 'the cache back to the GPU does not fit' fit --help
+expect 0 "PyTorch's cache back to the GPU does not fit" fit --help
 expect 0 'prefill' explain generation
 expect 0 '"gpuplan.plan/1"' schema plan
 expect 0 '"gpuplan.shadow/1"' schema shadow
