@@ -9,7 +9,7 @@ namespace gpuplan {
 namespace {
 
 constexpr int kMostDecades = 7;
-constexpr std::int64_t kNotSeen = 1;  // of the time, per mille: a point with less makes no axis longer
+constexpr std::int64_t kNotSeen = 5;  // of the time, per mille: a point with less makes no axis longer
 constexpr double kBesideRidge = 4;    // the flat part of the highest roof is this wide at least, as a factor
 
 LogAxis axis_of(double least, double most) {
