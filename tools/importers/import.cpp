@@ -75,7 +75,7 @@ std::string_view describe(FileKind kind) {
     case FileKind::tensorflow: return "a graph of TensorFlow's";
     case FileKind::tflite: return "a model of TensorFlow Lite's";
     case FileKind::tensorrt: return "an engine of TensorRT's";
-    case FileKind::python: return "a script of Python's";
+    case FileKind::python: return "a Python script";
     case FileKind::lfs_pointer: return "a pointer of Git LFS";
   }
   return "";
@@ -97,7 +97,7 @@ Error not_a_model(const std::string& name, FileKind kind) {
     case FileKind::tensorrt:
       return Error(is + ", compiled for one GPU").help("name the ONNX file that it was built of");
     case FileKind::python:
-      return Error(is + ", and a plan is made of a model")
+      return Error(is + ", not a model")
           .help(
               "tools/gpuplan_export.py writes a script's model as a spec; to run the script without a GPU: gpuplan "
               "shadow -- python " +
