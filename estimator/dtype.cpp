@@ -7,7 +7,7 @@ namespace gpuplan {
 namespace {
 
 using Named = std::pair<std::string_view, DType>;
-constexpr std::array<Named, 21> kNames{{
+constexpr std::array<Named, 21> kTypeNames{{
     {"fp32", DType::fp32},    {"fp64", DType::fp64},    {"fp16", DType::fp16},       {"bf16", DType::bf16},
     {"int64", DType::int64},  {"int32", DType::int32},  {"uint8", DType::uint8},     {"int8", DType::int8},
     {"bool", DType::boolean}, {"float32", DType::fp32}, {"float", DType::fp32},      {"float64", DType::fp64},
@@ -19,13 +19,13 @@ constexpr std::array<Named, 21> kNames{{
 }  // namespace
 
 std::string_view name_of(DType t) {
-  for (const auto& [name, type] : kNames)
+  for (const auto& [name, type] : kTypeNames)
     if (type == t) return name;
   return "?";
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (const auto& [known, type] : kNames)
+  for (const auto& [known, type] : kTypeNames)
     if (known == name) return type;
   return std::nullopt;
 }

@@ -9,6 +9,8 @@ namespace gpuplan {
 
 enum class DType : std::uint8_t { fp32, fp64, fp16, bf16, int64, int32, uint8, int8, boolean };
 
+constexpr bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
+
 constexpr std::int64_t size_of(DType t) {
   switch (t) {
     case DType::fp64:

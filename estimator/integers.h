@@ -3,9 +3,15 @@
 // that come from a spec, so an absurd model is an Error and never a wrapped number.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpuplan {
+
+/// An id or a count as a vector's index; i >= 0.
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+/// How many elements, as a graph's ids count them.
+constexpr std::int32_t size_of_vector(const auto& v) { return static_cast<std::int32_t>(v.size()); }
 
 /// a * b, a + b. Throw Error ("... does not fit in 64 bits") on overflow.
 std::int64_t checked_mul(std::int64_t a, std::int64_t b);

@@ -33,8 +33,6 @@ std::string_view name_of(DataParallel kind) {
 
 namespace {
 
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 // to_empty() goes through the modules in the order of their registration, which is that of model.parameters(); a
 // constructor may have made some of them earlier. A module's buffers come after its parameters.
 void order_by_module(Graph& graph) {

@@ -7,11 +7,10 @@
 
 #include "estimator/aten/recurrent.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/integers.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // An input that no operation reads is on the device all the same; its name was most likely left out of a `from`.
 std::vector<std::string> unread_inputs(const Model& model, const Graph& graph) {

@@ -6,7 +6,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::activations {
 namespace {
 
 template <const aten::Unary& F>
@@ -69,6 +69,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &
 
 }  // namespace
 
-std::span<const LayerDef* const> activations_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::activations

@@ -9,7 +9,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::adaptive_pooling {
 namespace {
 
 void lower_mean(LayerBuilder& b, const Shape& out) {
@@ -100,6 +100,6 @@ const LayerDef* const kLayers[] = {&kAdaptiveAvgPool2d, &kAdaptiveMaxPool2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> adaptive_pooling_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::adaptive_pooling

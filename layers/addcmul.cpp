@@ -5,7 +5,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::addcmul {
 namespace {
 
 Operand gradient(NodeBuilder& node, const LayerBuilder& b, TensorId other, const Shape& out, DType dtype) {
@@ -50,6 +50,6 @@ const LayerDef* const kLayers[] = {&kAddcmul};
 
 }  // namespace
 
-std::span<const LayerDef* const> addcmul_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::addcmul

@@ -4,7 +4,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::all_and_any {
 namespace {
 
 template <char const* op>
@@ -42,6 +42,6 @@ const LayerDef* const kLayers[] = {&kAll, &kAny};
 
 }  // namespace
 
-std::span<const LayerDef* const> all_and_any_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::all_and_any

@@ -10,7 +10,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::arithmetic {
 namespace {
 
 using Kind = aten::Binary;
@@ -59,6 +59,6 @@ const LayerDef* const kLayers[] = {&kAdd, &kSub, &kMul, &kDiv};
 
 }  // namespace
 
-std::span<const LayerDef* const> arithmetic_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::arithmetic

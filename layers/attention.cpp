@@ -7,7 +7,7 @@
 
 #include "estimator/aten/attention.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::attention {
 namespace {
 
 void check_shapes(const LayerBuilder& b) {
@@ -70,6 +70,6 @@ const LayerDef* const kLayers[] = {&kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> attention_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::attention

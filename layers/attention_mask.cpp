@@ -11,7 +11,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::attention_mask {
 namespace {
 
 using aten::make;
@@ -115,6 +115,6 @@ const LayerDef* const kLayers[] = {&kAttentionMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> attention_mask_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::attention_mask

@@ -3,7 +3,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::attribute {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -29,6 +29,6 @@ const LayerDef* const kLayers[] = {&kAttribute};
 
 }  // namespace
 
-std::span<const LayerDef* const> attribute_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::attribute

@@ -13,7 +13,7 @@
 
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::batch_norm {
 namespace {
 
 constexpr std::int64_t kCudnnBatchTraining = 880801, kCudnnBatchEval = 65535;  // Normalization.cpp
@@ -191,6 +191,6 @@ const LayerDef* const kLayers[] = {&kBatchNorm1d, &kBatchNorm2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> batch_norm_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::batch_norm

@@ -12,7 +12,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::bert_inputs {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
@@ -166,6 +166,6 @@ const LayerDef* const kLayers[] = {&kSum, &kIds, &kPadding, &kMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> bert_inputs_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::bert_inputs

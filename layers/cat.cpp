@@ -11,7 +11,7 @@
 #include "estimator/graph/dimensions.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::cat {
 namespace {
 
 Shape joined_shape(const LayerBuilder& b, int dim) {
@@ -55,6 +55,6 @@ const LayerDef* const kLayers[] = {&kCat};
 
 }  // namespace
 
-std::span<const LayerDef* const> cat_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::cat

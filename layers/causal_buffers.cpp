@@ -8,7 +8,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::causal_buffers {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -38,6 +38,6 @@ const LayerDef* const kLayers[] = {&kCausalBuffers};
 
 }  // namespace
 
-std::span<const LayerDef* const> causal_buffers_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::causal_buffers

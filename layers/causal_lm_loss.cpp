@@ -9,7 +9,7 @@
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::causal_lm_loss {
 namespace {
 
 // pad(labels, (0, 1), value=-100)[..., 1:].contiguous(): a copy, unless one row already is contiguous. `padded` is the
@@ -79,6 +79,6 @@ const LayerDef* const kLayers[] = {&kSliceLogits, &kCausalLmLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> causal_lm_loss_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::causal_lm_loss

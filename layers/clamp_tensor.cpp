@@ -9,7 +9,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/promote.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::clamp_tensor {
 namespace {
 
 struct Clamped {
@@ -160,6 +160,6 @@ const LayerDef* const kLayers[] = {&kClampTensor};
 
 }  // namespace
 
-std::span<const LayerDef* const> clamp_tensor_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::clamp_tensor

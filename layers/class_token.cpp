@@ -7,7 +7,7 @@
 
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::class_token {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -36,6 +36,6 @@ const LayerDef* const kLayers[] = {&kClassToken};
 
 }  // namespace
 
-std::span<const LayerDef* const> class_token_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::class_token

@@ -3,7 +3,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::comparisons {
 namespace {
 
 template <char const* op>
@@ -50,6 +50,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &
 
 }  // namespace
 
-std::span<const LayerDef* const> comparisons_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::comparisons

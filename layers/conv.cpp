@@ -12,7 +12,7 @@
 
 #include "estimator/aten/convolution.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::conv {
 namespace {
 
 struct Padding {
@@ -182,6 +182,6 @@ const LayerDef* const kLayers[] = {&kConv1d, &kConv2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> conv_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::conv

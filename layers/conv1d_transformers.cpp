@@ -5,7 +5,7 @@
 #include "estimator/aten/linear.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::conv1d_transformers {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -44,6 +44,6 @@ const LayerDef* const kLayers[] = {&kConv1d};
 
 }  // namespace
 
-std::span<const LayerDef* const> conv1d_transformers_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::conv1d_transformers

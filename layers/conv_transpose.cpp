@@ -10,7 +10,7 @@
 #include "estimator/aten/convolution.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::conv_transpose {
 namespace {
 
 // A 1-D layer is a 2-D one over a single row; `row` is what its height has.
@@ -152,6 +152,6 @@ const LayerDef* const kLayers[] = {&kConvTranspose1d, &kConvTranspose2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> conv_transpose_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::conv_transpose

@@ -7,7 +7,7 @@
 
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::copies {
 namespace {
 
 void lower_clone(LayerBuilder& b) { b.output(aten::clone(b, b.input())); }
@@ -123,6 +123,6 @@ const LayerDef* const kLayers[] = {&kClone, &kTo, &kTypeAs, &kAutocastType, &kDe
 
 }  // namespace
 
-std::span<const LayerDef* const> copies_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::copies

@@ -12,7 +12,7 @@
 #include "estimator/aten/loss_reduction.h"
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::cross_entropy {
 namespace {
 
 struct Arguments {
@@ -133,6 +133,6 @@ const LayerDef* const kLayers[] = {&kCrossEntropyLoss, &kNllLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> cross_entropy_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::cross_entropy

@@ -7,7 +7,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::dropout {
 namespace {
 
 double probability(const LayerBuilder& b) {
@@ -96,6 +96,6 @@ const LayerDef* const kLayers[] = {&kDropout, &kDropout2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> dropout_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::dropout

@@ -12,7 +12,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::embedding {
 namespace {
 
 void check_arguments(const LayerBuilder& b, std::int64_t vocabulary) {
@@ -94,6 +94,6 @@ const LayerDef* const kLayers[] = {&kEmbedding, &kScaledEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> embedding_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::embedding

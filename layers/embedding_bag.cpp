@@ -10,7 +10,7 @@
 
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::embedding_bag {
 namespace {
 
 void refuse(LayerBuilder& b, const char* argument) {
@@ -110,6 +110,6 @@ const LayerDef* const kLayers[] = {&kEmbeddingBag};
 
 }  // namespace
 
-std::span<const LayerDef* const> embedding_bag_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::embedding_bag

@@ -8,7 +8,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::expand {
 namespace {
 
 void lower_expand(LayerBuilder& b) {
@@ -102,6 +102,6 @@ const LayerDef* const kLayers[] = {&kExpand, &kUnsqueeze, &kSqueeze, &kStack};
 
 }  // namespace
 
-std::span<const LayerDef* const> expand_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::expand

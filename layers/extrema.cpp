@@ -12,7 +12,7 @@
 #include "estimator/integers.h"
 #include "estimator/memory/reduction.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::extrema {
 namespace {
 
 struct Names {
@@ -103,6 +103,6 @@ const LayerDef* const kLayers[] = {&kAMax, &kAMin, &kMax};
 
 }  // namespace
 
-std::span<const LayerDef* const> extrema_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::extrema

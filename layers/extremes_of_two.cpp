@@ -9,7 +9,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/promote.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::extremes_of_two {
 namespace {
 
 struct Names {
@@ -97,6 +97,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &
 
 }  // namespace
 
-std::span<const LayerDef* const> extremes_of_two_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::extremes_of_two

@@ -8,7 +8,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::filled {
 namespace {
 
 DType dtype_of(const LayerBuilder& b) {
@@ -95,6 +95,6 @@ const LayerDef* const kLayers[] = {&kZeros, &kFull, &kEye, &kFromHost, &kFill};
 
 }  // namespace
 
-std::span<const LayerDef* const> filled_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::filled

@@ -11,7 +11,7 @@
 #include "estimator/graph/layer.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::fused_attention {
 namespace {
 
 // [b, h, l, d] with [b, l, h, d] in memory.
@@ -82,6 +82,6 @@ const LayerDef* const kLayers[] = {&kFusedAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> fused_attention_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::fused_attention

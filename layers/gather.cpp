@@ -8,7 +8,7 @@
 #include "estimator/aten/scan.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::gather {
 namespace {
 
 struct Lookup {
@@ -125,6 +125,6 @@ const LayerDef* const kLayers[] = {&kGather, &kIndexSelect, &kCumsum};
 
 }  // namespace
 
-std::span<const LayerDef* const> gather_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::gather

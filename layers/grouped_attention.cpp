@@ -14,7 +14,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::grouped_attention {
 namespace {
 
 // x[:, :] of whole dimensions is x itself; older releases made slices of it, whose backward copies. Seen in 2.8 and
@@ -130,6 +130,6 @@ const LayerDef* const kLayers[] = {&kRepeat, &kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> grouped_attention_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::grouped_attention

@@ -14,7 +14,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::hugging_face_attention {
 namespace {
 
 aten::EagerSoftmax softmax_of(const LayerBuilder& b) {
@@ -104,6 +104,6 @@ const LayerDef* const kLayers[] = {&kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> hugging_face_attention_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::hugging_face_attention

@@ -14,7 +14,7 @@
 #include "estimator/aten/pointwise_loss.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::hugging_face_classification {
 namespace {
 
 TensorId pointwise(LayerBuilder& b, const aten::PointwiseLoss& loss, TensorId logits) {
@@ -129,6 +129,6 @@ const LayerDef* const kLayers[] = {&kLoss, &kTokenLoss, &kSpanLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> hugging_face_classification_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::hugging_face_classification

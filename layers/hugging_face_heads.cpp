@@ -10,7 +10,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::hugging_face_heads {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
@@ -80,6 +80,6 @@ const LayerDef* const kLayers[] = {&kPooled, &kSpan};
 
 }  // namespace
 
-std::span<const LayerDef* const> hugging_face_heads_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::hugging_face_heads

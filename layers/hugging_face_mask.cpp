@@ -13,7 +13,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::hugging_face_mask {
 namespace {
 
 using aten::arange;
@@ -176,6 +176,6 @@ const LayerDef* const kLayers[] = {&kPositionIds, &kCausalMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> hugging_face_mask_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::hugging_face_mask

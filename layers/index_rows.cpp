@@ -8,7 +8,7 @@
 #include "estimator/aten/indexing.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::index_rows {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -40,6 +40,6 @@ const LayerDef* const kLayers[] = {&kIndex};
 
 }  // namespace
 
-std::span<const LayerDef* const> index_rows_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::index_rows

@@ -6,7 +6,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::index_tensors {
 namespace {
 
 TensorId filled(LayerBuilder& b, std::string_view name, const Shape& shape, DType dtype) {
@@ -88,6 +88,6 @@ const LayerDef* const kLayers[] = {&kArange, &kLinspace, &kZerosLike};
 
 }  // namespace
 
-std::span<const LayerDef* const> index_tensors_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::index_tensors

@@ -8,7 +8,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/memory/reduction.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::integer_functions {
 namespace {
 
 TensorId without_gradient(const LayerBuilder& b) {
@@ -71,6 +71,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3]};
 
 }  // namespace
 
-std::span<const LayerDef* const> integer_functions_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::integer_functions

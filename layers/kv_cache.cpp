@@ -10,7 +10,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::kv_cache {
 namespace {
 
 using Part = Generation::Part;
@@ -138,6 +138,6 @@ const LayerDef* const kLayers[] = {&kCache, &kLast};
 
 }  // namespace
 
-std::span<const LayerDef* const> kv_cache_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::kv_cache

@@ -6,7 +6,7 @@
 #include "estimator/aten/normalization.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::layer_norm_2d {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -41,6 +41,6 @@ const LayerDef* const kLayers[] = {&kLayerNorm2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layer_norm_2d_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::layer_norm_2d

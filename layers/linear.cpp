@@ -9,7 +9,7 @@
 
 #include "estimator/aten/linear.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::linear {
 namespace {
 
 // F.linear(x, weight, bias) of weights that the model computes: they are inputs.
@@ -63,6 +63,6 @@ const LayerDef* const kLayers[] = {&kLinear};
 
 }  // namespace
 
-std::span<const LayerDef* const> linear_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::linear

@@ -6,7 +6,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::llama_norm {
 namespace {
 
 struct Normalized {
@@ -88,6 +88,6 @@ const LayerDef* const kLayers[] = {&kLlamaRmsNorm, &kGemmaRmsNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> llama_norm_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::llama_norm

@@ -6,7 +6,7 @@
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::lora {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -57,6 +57,6 @@ const LayerDef* const kLayers[] = {&kLora};
 
 }  // namespace
 
-std::span<const LayerDef* const> lora_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::lora

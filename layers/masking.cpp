@@ -6,7 +6,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/promote.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::masking {
 namespace {
 
 void expect_boolean(const LayerBuilder& b, int i) {
@@ -80,6 +80,6 @@ const LayerDef* const kLayers[] = {&kMaskedFill, &kWhere};
 
 }  // namespace
 
-std::span<const LayerDef* const> masking_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::masking

@@ -4,7 +4,7 @@
 
 #include "estimator/aten/linear.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::matmul {
 namespace {
 
 void lower(LayerBuilder& b) { b.output(aten::matmul(b, b.input(0), b.input(1))); }
@@ -32,6 +32,6 @@ const LayerDef* const kLayers[] = {&kMatMul};
 
 }  // namespace
 
-std::span<const LayerDef* const> matmul_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::matmul

@@ -16,7 +16,7 @@
 #include "estimator/memory/cub.h"
 #include "estimator/memory/reduction.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::mixture_of_experts {
 namespace {
 
 struct Sizes {
@@ -261,6 +261,6 @@ const LayerDef* const kLayers[] = {&kMixtureOfExperts};
 
 }  // namespace
 
-std::span<const LayerDef* const> mixture_of_experts_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::mixture_of_experts

@@ -8,7 +8,7 @@
 
 #include "estimator/aten/multihead_attention.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::multihead_attention {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -65,6 +65,6 @@ const LayerDef* const kLayers[] = {&kMultiheadAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> multihead_attention_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::multihead_attention

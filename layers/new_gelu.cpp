@@ -8,7 +8,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::new_gelu {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -40,6 +40,6 @@ const LayerDef* const kLayers[] = {&kNewGelu};
 
 }  // namespace
 
-std::span<const LayerDef* const> new_gelu_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::new_gelu

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::normalization {
 namespace {
 
 // The sizes that are normalised over, which the input must end in; each may be _.
@@ -175,6 +175,6 @@ const LayerDef* const kLayers[] = {&kLayerNorm, &kRmsNorm, &kGroupNorm, &kInstan
 
 }  // namespace
 
-std::span<const LayerDef* const> normalization_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::normalization

@@ -14,7 +14,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::normalize {
 namespace {
 
 struct Bounds {
@@ -134,6 +134,6 @@ const LayerDef* const kLayers[] = {&kClamp, &kVectorNorm, &kNormalize};
 
 }  // namespace
 
-std::span<const LayerDef* const> normalize_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::normalize

@@ -4,7 +4,7 @@
 
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::one_hot {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -36,6 +36,6 @@ const LayerDef* const kLayers[] = {&kOneHot};
 
 }  // namespace
 
-std::span<const LayerDef* const> one_hot_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::one_hot

@@ -8,7 +8,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::opt_positions {
 namespace {
 
 constexpr std::int64_t kOffset = 2;
@@ -78,6 +78,6 @@ const LayerDef* const kLayers[] = {&kPositions, &kEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> opt_positions_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::opt_positions

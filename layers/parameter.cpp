@@ -7,7 +7,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::parameter {
 namespace {
 
 Shape written_shape(const LayerBuilder& b) {
@@ -101,6 +101,6 @@ const LayerDef* const kLayers[] = {&kParameter, &kBuffer, &kConstant, &kIdentity
 
 }  // namespace
 
-std::span<const LayerDef* const> parameter_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::parameter

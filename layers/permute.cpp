@@ -8,7 +8,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::permute {
 namespace {
 
 void lower_transpose(LayerBuilder& b) {
@@ -61,6 +61,6 @@ const LayerDef* const kLayers[] = {&kTranspose, &kPermute};
 
 }  // namespace
 
-std::span<const LayerDef* const> permute_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::permute

@@ -9,7 +9,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::pointwise_functions {
 namespace {
 
 using Saves = aten::Unary::Saves;
@@ -173,6 +173,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3],  
 
 }  // namespace
 
-std::span<const LayerDef* const> pointwise_functions_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::pointwise_functions

@@ -10,7 +10,7 @@
 #include "estimator/aten/loss_reduction.h"
 #include "estimator/aten/pointwise_loss.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::pointwise_losses {
 namespace {
 
 using aten::PointwiseLoss;
@@ -108,6 +108,6 @@ const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &
 
 }  // namespace
 
-std::span<const LayerDef* const> pointwise_losses_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::pointwise_losses

@@ -7,7 +7,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::pooling {
 namespace {
 
 struct Windows {
@@ -167,6 +167,6 @@ const LayerDef* const kLayers[] = {&kMaxPool2d, &kAvgPool2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> pooling_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::pooling

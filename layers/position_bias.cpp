@@ -17,7 +17,7 @@
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::position_bias {
 namespace {
 
 using aten::make;
@@ -222,6 +222,6 @@ const LayerDef* const kLayers[] = {&kBias, &kZeros, &kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> position_bias_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::position_bias

@@ -5,7 +5,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::powers {
 namespace {
 
 void lower_pow(LayerBuilder& b) {
@@ -64,6 +64,6 @@ const LayerDef* const kLayers[] = {&kPow, &kRsqrt, &kScale};
 
 }  // namespace
 
-std::span<const LayerDef* const> powers_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::powers

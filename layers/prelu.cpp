@@ -9,7 +9,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::prelu {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -58,6 +58,6 @@ const LayerDef* const kLayers[] = {&kPReLU};
 
 }  // namespace
 
-std::span<const LayerDef* const> prelu_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::prelu

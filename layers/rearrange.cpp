@@ -7,7 +7,7 @@
 #include "estimator/aten/rearrange.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::rearrange {
 namespace {
 
 void lower_roll(LayerBuilder& b) {
@@ -67,6 +67,6 @@ const LayerDef* const kLayers[] = {&kRoll, &kPad};
 
 }  // namespace
 
-std::span<const LayerDef* const> rearrange_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::rearrange

@@ -6,7 +6,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::rebind {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -35,6 +35,6 @@ const LayerDef* const kLayers[] = {&kRebind};
 
 }  // namespace
 
-std::span<const LayerDef* const> rebind_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::rebind

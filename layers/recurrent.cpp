@@ -11,7 +11,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::recurrent {
 namespace {
 
 using cudnn_rnn::Cell;
@@ -180,6 +180,6 @@ const LayerDef* const kLayers[] = {&kLstm, &kGru, &kRnn};
 
 }  // namespace
 
-std::span<const LayerDef* const> recurrent_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::recurrent

@@ -13,7 +13,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::recurrent_cells {
 namespace {
 
 struct Cell {
@@ -213,6 +213,6 @@ const LayerDef* const kLayers[] = {&kLstmCell, &kGruCell, &kRnnCell};
 
 }  // namespace
 
-std::span<const LayerDef* const> recurrent_cells_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::recurrent_cells

@@ -7,7 +7,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::reduce {
 namespace {
 
 void lower_dimensions(LayerBuilder& b, bool mean) {
@@ -81,6 +81,6 @@ const LayerDef* const kLayers[] = {&kMean, &kSum, &kMeanLoss, &kSumLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> reduce_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::reduce

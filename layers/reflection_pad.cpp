@@ -9,7 +9,7 @@
 #include "estimator/integers.h"
 #include "estimator/memory/reduction.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::reflection_pad {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -56,6 +56,6 @@ const LayerDef* const kLayers[] = {&kReflectionPad2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> reflection_pad_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::reflection_pad

@@ -9,7 +9,7 @@
 #include "estimator/graph/dimensions.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::repeat {
 namespace {
 
 // The dimensions that were added in front are summed one after the other, then all repetitions at once.
@@ -108,6 +108,6 @@ const LayerDef* const kLayers[] = {&kRepeat, &kFlip};
 
 }  // namespace
 
-std::span<const LayerDef* const> repeat_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::repeat

@@ -9,7 +9,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::reshape {
 namespace {
 
 // `sizes` with its -1, if any, such that it has `elements`.
@@ -142,6 +142,6 @@ const LayerDef* const kLayers[] = {&kFlatten, &kUnflatten, &kView, &kReshape, &k
 
 }  // namespace
 
-std::span<const LayerDef* const> reshape_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::reshape

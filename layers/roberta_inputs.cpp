@@ -9,7 +9,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::roberta_inputs {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
@@ -69,6 +69,6 @@ const LayerDef* const kLayers[] = {&kIds};
 
 }  // namespace
 
-std::span<const LayerDef* const> roberta_inputs_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::roberta_inputs

@@ -10,7 +10,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::rotary {
 namespace {
 
 // The angle of every position and frequency, [b, s, dim / 2]; `held` are the names of forward() so far.
@@ -189,6 +189,6 @@ const LayerDef* const kLayers[] = {&kTables, &kApply};
 
 }  // namespace
 
-std::span<const LayerDef* const> rotary_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::rotary

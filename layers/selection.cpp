@@ -11,7 +11,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::selection {
 namespace {
 
 void lower_place(LayerBuilder& b, std::string_view op) {
@@ -86,6 +86,6 @@ const LayerDef* const kLayers[] = {&kArgMax, &kArgMin, &kTopK};
 
 }  // namespace
 
-std::span<const LayerDef* const> selection_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::selection

@@ -10,7 +10,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::sequence_to_sequence {
 namespace {
 
 void lower_shared(LayerBuilder& b) {
@@ -139,6 +139,6 @@ const LayerDef* const kLayers[] = {&kShared, &kShift, &kReturned, &kTo, &kLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> sequence_to_sequence_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::sequence_to_sequence

@@ -9,7 +9,7 @@
 #include "estimator/aten/indexing.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::set_part {
 namespace {
 
 aten::Part part_of(const LayerBuilder& b) {
@@ -78,6 +78,6 @@ const LayerDef* const kLayers[] = {&kSetPart};
 
 }  // namespace
 
-std::span<const LayerDef* const> set_part_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::set_part

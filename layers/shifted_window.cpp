@@ -15,7 +15,7 @@
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::shifted_window {
 namespace {
 
 constexpr PyTorchVersion kFullSlicesAlias = 209;  // x[:, :n] of all n is a view without a gradient of its own
@@ -249,6 +249,6 @@ const LayerDef* const kLayers[] = {&kShiftedWindowAttention, &kPatchMerge};
 
 }  // namespace
 
-std::span<const LayerDef* const> shifted_window_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::shifted_window

@@ -10,7 +10,7 @@
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::slicing {
 namespace {
 
 constexpr PyTorchVersion kElidesFullSlices = 209;  // seen in 2.8 and not in 2.15
@@ -96,6 +96,6 @@ const LayerDef* const kLayers[] = {&kSlice, &kSelect, &kUnbind};
 
 }  // namespace
 
-std::span<const LayerDef* const> slicing_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::slicing

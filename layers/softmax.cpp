@@ -9,7 +9,7 @@
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/graph/dimensions.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::softmax {
 namespace {
 
 // Without a dimension torch takes 0 for 0, 1 and 3 dimensions, else 1 (torch/nn/functional.py, _get_softmax_dim).
@@ -72,6 +72,6 @@ const LayerDef* const kLayers[] = {&kSoftmax, &kLogSoftmax};
 
 }  // namespace
 
-std::span<const LayerDef* const> softmax_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::softmax

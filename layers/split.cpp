@@ -10,7 +10,7 @@
 #include "estimator/graph/dimensions.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::split {
 namespace {
 
 std::vector<std::int64_t> equal_parts(const LayerBuilder& b, std::int64_t total, std::int64_t size) {
@@ -83,6 +83,6 @@ const LayerDef* const kLayers[] = {&kChunk, &kSplit};
 
 }  // namespace
 
-std::span<const LayerDef* const> split_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::split

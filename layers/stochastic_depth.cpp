@@ -6,7 +6,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::stochastic_depth {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -54,6 +54,6 @@ const LayerDef* const kLayers[] = {&kStochasticDepth};
 
 }  // namespace
 
-std::span<const LayerDef* const> stochastic_depth_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::stochastic_depth

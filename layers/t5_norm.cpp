@@ -5,7 +5,7 @@
 
 #include "estimator/aten/pointwise.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::t5_norm {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -42,6 +42,6 @@ const LayerDef* const kLayers[] = {&kT5LayerNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> t5_norm_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::t5_norm

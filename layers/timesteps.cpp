@@ -9,7 +9,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::timesteps {
 namespace {
 
 TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
@@ -60,6 +60,6 @@ const LayerDef* const kLayers[] = {&kTimesteps};
 
 }  // namespace
 
-std::span<const LayerDef* const> timesteps_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::timesteps

@@ -13,7 +13,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/integers.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::transformer_encoder_layer {
 namespace {
 
 struct Weighted {  // a linear map or a normalization
@@ -168,6 +168,6 @@ const LayerDef* const kLayers[] = {&kTransformerEncoderLayer};
 
 }  // namespace
 
-std::span<const LayerDef* const> transformer_encoder_layer_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::transformer_encoder_layer

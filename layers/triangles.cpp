@@ -7,7 +7,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::triangles {
 namespace {
 
 struct Part {
@@ -51,6 +51,6 @@ const LayerDef* const kLayers[] = {&kTriu, &kTril};
 
 }  // namespace
 
-std::span<const LayerDef* const> triangles_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::triangles

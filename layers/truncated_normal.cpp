@@ -5,7 +5,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::truncated_normal {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -36,6 +36,6 @@ const LayerDef* const kLayers[] = {&kTruncNormalInit};
 
 }  // namespace
 
-std::span<const LayerDef* const> truncated_normal_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::truncated_normal

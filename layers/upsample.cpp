@@ -11,7 +11,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::upsample {
 namespace {
 
 std::int64_t scaled(const LayerBuilder& b, std::int64_t size, double scale) {
@@ -132,6 +132,6 @@ const LayerDef* const kLayers[] = {&kUpsample, &kInterpolate};
 
 }  // namespace
 
-std::span<const LayerDef* const> upsample_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::upsample

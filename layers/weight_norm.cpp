@@ -9,7 +9,7 @@
 
 #include "estimator/graph/layer.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::weight_norm {
 namespace {
 
 void lower(LayerBuilder& b) {
@@ -57,6 +57,6 @@ const LayerDef* const kLayers[] = {&kWeightNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> weight_norm_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::weight_norm

@@ -12,7 +12,7 @@
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::whisper_positions {
 namespace {
 
 void lower_positions(LayerBuilder& b) {
@@ -71,6 +71,6 @@ const LayerDef* const kLayers[] = {&kPositions, &kEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> whisper_positions_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::whisper_positions

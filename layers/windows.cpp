@@ -14,7 +14,7 @@
 #include "estimator/integers.h"
 #include "estimator/memory/reduction.h"
 
-namespace gpuplan::layers {
+namespace gpuplan::layers::windows {
 namespace {
 
 void lower_unfold_dimension(LayerBuilder& b) {
@@ -165,6 +165,6 @@ const LayerDef* const kLayers[] = {&kUnfoldDimension, &kUnfold, &kFold};
 
 }  // namespace
 
-std::span<const LayerDef* const> windows_layers() { return kLayers; }
+std::span<const LayerDef* const> layers() { return kLayers; }
 
-}  // namespace gpuplan::layers
+}  // namespace gpuplan::layers::windows

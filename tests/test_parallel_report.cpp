@@ -188,7 +188,7 @@ TEST_CASE("stages are those of a GPT, first and last different") {
   s.pipeline = 4;
   const Transformer t = transformer_of(gpt2, 124'439'808, s);
   CHECK(t.vocabulary == 50'432);  // 50,257 up to a multiple of 128 * 2
-  const std::vector<StageRow> rows = plan_stages(t, s, 64, 8, Recompute::none);
+  const std::vector<StageRow> rows = plan_stages(t, s, 64, 8, RecomputeMode::none);
   REQUIRE(rows.size() == 4);
   // Three layers, half of each: 3 ((12 h^2 + 7 h) / 2 + 6 h), h = 768; the first with half of the words, all positions.
   constexpr std::int64_t kLayers = 3 * ((12 * 768 * 768 + 7 * 768) / 2 + 6 * 768);
@@ -199,9 +199,9 @@ TEST_CASE("stages are those of a GPT, first and last different") {
   CHECK(rows[0].in_flight == 4);
   CHECK(rows[3].in_flight == 1);
   s.data = DataParallel::zero1;  // two data-parallel ranks share twelve of the 18 bytes
-  CHECK(plan_stages(t, s, 64, 8, Recompute::none)[1].state_bytes == 12 * kLayers);
+  CHECK(plan_stages(t, s, 64, 8, RecomputeMode::none)[1].state_bytes == 12 * kLayers);
   CHECK_THROWS_AS(transformer_of(zoo_model("llama3_8b"), 8'030'261'248, s), Error);
-  CHECK_THROWS_AS(plan_stages(t, s, 60, 8, Recompute::none), Error);
+  CHECK_THROWS_AS(plan_stages(t, s, 60, 8, RecomputeMode::none), Error);
 }
 
 TEST_CASE("the fullest stage and the context decide whether a GPU has room") {

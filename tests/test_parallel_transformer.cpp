@@ -40,25 +40,25 @@ TEST_CASE("ranks and stages together have the model's parameters") {
 TEST_CASE("activations of a layer are those of arXiv:2205.05198") {
   // Section 4.1 with 5 a s / h = 80 for GPT-3: s b h (34 + 80); shared by 8: s b h (10 + 24 / 8 + 80 / 8).
   const double sbh = 2048.0 * 12288;
-  CHECK(layer_activation_bytes(kGpt3, 1, 1, Recompute::none) == doctest::Approx(sbh * 114));
-  CHECK(layer_activation_bytes(kGpt3, 1, 8, Recompute::none) == doctest::Approx(sbh * 23));
-  CHECK(layer_activation_bytes(kGpt3, 1, 8, Recompute::none, true) == doctest::Approx(sbh * 114 / 8));
-  CHECK(layer_activation_bytes(kGpt3, 1, 8, Recompute::selective) == doctest::Approx(sbh * 13));
-  CHECK(layer_activation_bytes(kGpt3, 1, 8, Recompute::full) == doctest::Approx(sbh * 2));
+  CHECK(layer_activation_bytes(kGpt3, 1, 1, RecomputeMode::none) == doctest::Approx(sbh * 114));
+  CHECK(layer_activation_bytes(kGpt3, 1, 8, RecomputeMode::none) == doctest::Approx(sbh * 23));
+  CHECK(layer_activation_bytes(kGpt3, 1, 8, RecomputeMode::none, true) == doctest::Approx(sbh * 114 / 8));
+  CHECK(layer_activation_bytes(kGpt3, 1, 8, RecomputeMode::selective) == doctest::Approx(sbh * 13));
+  CHECK(layer_activation_bytes(kGpt3, 1, 8, RecomputeMode::full) == doctest::Approx(sbh * 2));
 }
 
 TEST_CASE("the first stage of a pipeline holds the activations of all layers, the last those of its own") {
-  const double layer = layer_activation_bytes(kGpt3, 1, 8, Recompute::none), sbh = 2048.0 * 12288;
+  const double layer = layer_activation_bytes(kGpt3, 1, 8, RecomputeMode::none), sbh = 2048.0 * 12288;
   // 8 stages of 12 layers, 8 micro-batches in flight on the first: 96 layers, and 8 dropout masks of the embeddings.
-  CHECK(stage_activation_bytes(kGpt3, 1, 8, 8, 0, 64, Recompute::none) == doctest::Approx(96 * layer + 8 * sbh));
-  CHECK(stage_activation_bytes(kGpt3, 1, 8, 8, 7, 64, Recompute::none) ==
+  CHECK(stage_activation_bytes(kGpt3, 1, 8, 8, 0, 64, RecomputeMode::none) == doctest::Approx(96 * layer + 8 * sbh));
+  CHECK(stage_activation_bytes(kGpt3, 1, 8, 8, 7, 64, RecomputeMode::none) ==
         doctest::Approx(12 * layer + 4 * sbh / 8 * (1 + 51200.0 / 12288)));
 }
 
 TEST_CASE("a transformer's FLOPs without recomputation are three forwards of everything") {
   const double B = 1536, s = 2048, h = 12288, l = 96, V = 51200;
   const double forward = l * (24 * B * s * h * h + 4 * B * s * s * h) + 2 * B * s * h * V;
-  CHECK(training_flops(kGpt3, 1536, Recompute::none) == doctest::Approx(3 * forward));
+  CHECK(training_flops(kGpt3, 1536, RecomputeMode::none) == doctest::Approx(3 * forward));
 }
 
 namespace {
@@ -81,7 +81,7 @@ TransformerRun gpt3_run() {
   run.tensor = 8;
   run.pipeline = 8;
   run.gpus = 512;
-  run.recompute = Recompute::none;
+  run.recompute = RecomputeMode::none;
   return run;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("ranks that share a layer add up b s h in two bytes twice in its forwa
   const auto rows = micro_batch_sends(kGpt3, run, 3, nodes);
   CHECK(row_of(rows, "within layers").sent_bytes == 12 * 4 * kActivations * 7 / 4);
   CHECK(*row_of(rows, "within layers").seconds == doctest::Approx(48.0 * kActivations * 1.75 / 300e9));
-  run.recompute = Recompute::full;  // its forward runs twice
+  run.recompute = RecomputeMode::full;  // its forward runs twice
   CHECK(within(3) == 12 * 6 * kActivations);
   run.tensor = 1;
   run.gpus = 64;
@@ -178,7 +178,7 @@ TEST_CASE("stages of equal length idle (p - 1) / m of their time, and rows sum t
   run.batch = 32;
   run.pipeline = 4;
   run.gpus = 4;
-  run.recompute = Recompute::none;
+  run.recompute = RecomputeMode::none;
   const Topology fast{8, Link{1e30, 0}, std::nullopt};
   const auto time = transformer_time(model, run, gpu, fast);
   REQUIRE(time);
@@ -190,7 +190,7 @@ TEST_CASE("stages of equal length idle (p - 1) / m of their time, and rows sum t
   CHECK(time->step == doctest::Approx(35 * 2 * layer));
   // Four GPUs take 35 / 32 of a quarter of one's time.
   CHECK(time->efficiency() == doctest::Approx(32.0 / 35));
-  run.recompute = Recompute::full;
+  run.recompute = RecomputeMode::full;
   CHECK(transformer_time(model, run, gpu, fast)->products == doctest::Approx(32 * 2 * layer * 4 / 3));
   CHECK_FALSE(transformer_time(model, run, gpu, Topology{}));
 
@@ -210,14 +210,14 @@ TEST_CASE("where kernels are shorter than their calls the GPU waits for the host
   const Transformer model{2, 64, 4, 16, 0};
   TransformerRun run;
   run.batch = 3;
-  run.recompute = Recompute::none;
+  run.recompute = RecomputeMode::none;
   const auto time = transformer_time(model, run, gpu, {});
   REQUIRE(time);
   // Of each of 3 micro-batches and 2 layers. Forward: 6 products, 2 norms and 6 others, recorded; backward: 14 nodes
   // and 12 parameters; beside 6 and 12 us of products.
   const double forward = 2 * (6 * 10 + 2 * 20 + 6 * 5), backward = 14 * 3 + 12 * 7;
   CHECK(time->host == doctest::Approx(3 * 2 * (forward - 6 + backward - 12) * 1e-6));
-  run.recompute = Recompute::full;  // the first forward is not recorded
+  run.recompute = RecomputeMode::full;  // the first forward is not recorded
   const auto again = transformer_time(model, run, gpu, {});
   CHECK(again->host == doctest::Approx(3 * 2 * (forward * 1.5 - 12 + backward - 12) * 1e-6));
 }

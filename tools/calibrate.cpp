@@ -23,7 +23,7 @@ struct CalibrateOptions {
   bool quick = false, dry = false, ascii = false, force = false;
 };
 
-std::string today() {
+std::string date_of_today() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -68,7 +68,7 @@ int run_calibrate(const CalibrateOptions& options) {
     return 0;
   }
   Measurements& m = *calibration.gpu.measured;
-  m.date = today();
+  m.date = date_of_today();
   m.with = "gpuplan " + std::string(kVersion) + ", " + device->description().versions;
   calibration.gpu.source = with_source(calibration.gpu, m);
   const std::string yaml = gpu_yaml(calibration.gpu);

@@ -1,7 +1,6 @@
 // gpuplan check [NAME...]: whether the budgets of gpuplan.yaml are met.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "tools/check/update_file.h"
 #include "tools/check/verdict.h"
 #include "tools/commands.h"
+#include "tools/environment.h"
 #include "tools/git/repository.h"
 #include "tools/instance_input.h"
 #include "tools/progress_line.h"
@@ -28,11 +28,6 @@ namespace gpuplan {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
 
 // The checks that are named, or match a pattern; all without names.
 std::vector<const Check*> chosen(const Budget& budget, std::vector<std::string> names) {

@@ -28,7 +28,7 @@ struct DiffOptions {
   bool exit_code = false;
 };
 
-constexpr const char* kHelp =
+constexpr const char* kDiffHelp =
     "With a model behind --, A and B are commits, or saved plans; without one they are files.\n"
     "\n"
     "  gpuplan diff origin/main -- configs/gpt2.yaml -b 8 --opt adam    a commit with the working tree\n"
@@ -156,7 +156,7 @@ void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> 
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
   add_output_options(*command, options->output);
-  command->footer(kHelp);
+  command->footer(kDiffHelp);
   command->callback([options, run_flags, &exit_code] {
     for (const CLI::Option* flag : run_flags)
       if (flag->count() > 0) options->run_flags.push_back(flag->get_name());

@@ -1,10 +1,10 @@
 #include "tools/diff_sides.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "estimator/report/read_figures.h"
 #include "tools/commit_model.h"
+#include "tools/environment.h"
 #include "tools/git/base.h"
 #include "tools/git/commit.h"
 #include "tools/git/repository.h"
@@ -20,11 +20,6 @@ namespace {
 
 constexpr const char* kWorkingTree = "working tree";
 constexpr const char* kExample = "for example: gpuplan diff main -- model.yaml -b 8, or gpuplan diff old.yaml new.yaml";
-
-std::string environment(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
 
 RunOptions with_model(RunOptions run, const NamedFile& model) {
   run.model = model.name;

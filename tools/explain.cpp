@@ -18,8 +18,6 @@ namespace gpuplan {
 
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-
 std::string list_of_layers() {
   TextTable table({kLeft, kLeft});
   for (const LayerDef* layer : make_catalog()) table.row({std::string(layer->name), std::string(layer->summary)});

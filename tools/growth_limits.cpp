@@ -11,13 +11,13 @@ namespace gpuplan {
 
 namespace {
 
-struct Unit {
+struct UnitWord {
   std::string_view name;
   std::int64_t factor;
 };
 
 // What a number of a metric may be followed by; bytes have size_in_bytes().
-std::vector<Unit> units_of(Metric metric) {
+std::vector<UnitWord> units_of(Metric metric) {
   constexpr std::int64_t kKilo = 1000, kMega = kKilo * kKilo, kGiga = kMega * kKilo;
   switch (metric) {
     case Metric::parameters: return {{"", 1}, {"K", kKilo}, {"M", kMega}, {"B", kGiga}};
@@ -76,7 +76,7 @@ std::optional<std::int64_t> amount_in(Metric metric, std::string_view text) {
   const std::size_t end = text.find_first_not_of("0123456789.");
   const std::string_view number = text.substr(0, end);
   const std::string_view unit = end == std::string_view::npos ? "" : trimmed(text.substr(end));
-  for (const Unit& known : units_of(metric))
+  for (const UnitWord& known : units_of(metric))
     if (known.name == unit) return scaled(number, known.factor);
   return std::nullopt;
 }

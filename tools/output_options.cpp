@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "tools/environment.h"
 #include "tools/files/write_file.h"
 #include "tools/kept_file.h"
 #include "tools/words.h"
@@ -52,11 +52,6 @@ OutputFile output_file(const std::string& text) {
   if (is_format(ending) && ending != "table") return {.format = format_named("-o", ending), .path = text};
   throw Error("-o " + text + ": no format ends like that", ErrorKind::usage)
       .help("endings are .json, .csv, .md and .txt; or name the format: -o json:" + text);
-}
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 // The character set of the locale that programs run under, POSIX's order of variables. A pipe without any locale, as in

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "tools/commands.h"
+#include "tools/environment.h"
 #include "tools/files/read_input.h"
 #include "tools/files/write_file.h"
 #include "tools/importers/import.h"
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 
 constexpr int kNotFound = 127, kNotExecutable = 126;  // as env, nohup, timeout and every shell say it
 
-constexpr const char* kHelp =
+constexpr const char* kShadowHelp =
     "Runs a command under a CUDA runtime with no GPU behind it, and reports the memory that the GPU would have used.\n"
     "\n"
     "  gpuplan shadow --gpu h100 -- python train.py --epochs 1\n"
@@ -51,11 +52,6 @@ constexpr const char* kHelp =
     "Exit code: the command's own (128 + N after signal N). Where that is 0: 1 when it ran out of memory, also where\n"
     "it caught the error, or is over --max-peak. 2: this command line. 4: the environment, such as a torch without\n"
     "CUDA. 126 and 127: the command cannot be run, or does not exist.";
-
-std::string environment(const char* name, const char* absent = "") {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? absent : value;
-}
 
 void say(const std::string& text) { write_stderr("gpuplan shadow: " + text + "\n"); }
 
@@ -205,7 +201,8 @@ int run_shadow(const ShadowOptions& options) {
   if (!options.learn.empty()) learned_variables(options);  // before anything runs
 
   const std::string& name = options.command[0];
-  const std::string path = environment("PATH", "/usr/local/bin:/usr/bin:/bin");
+  std::string path = environment("PATH");
+  if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
   const shadow::FoundProgram program = shadow::find_program(name, path);
   if (program.path.empty()) {
     const bool in_path = name.find('/') == std::string::npos;
@@ -247,7 +244,7 @@ void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> 
   options->command = std::move(words);
   CLI::App* const command = app.add_subcommand("shadow", "Run any command as if it had a GPU: the memory it would use");
   add_shadow_options(*command, *options);
-  command->footer(kHelp);
+  command->footer(kShadowHelp);
   command->callback([options, &exit_code] { exit_code = run_shadow(*options); });
 }
 

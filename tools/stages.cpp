@@ -133,7 +133,7 @@ int print_stages(const Planning& planning, const Strategy& strategy, const RunOp
   report.margin = planning.margin;
   report.strategy = strategy;
   const bool recomputes = planning.run.checkpoint.kind == CheckpointConfig::Kind::block;
-  report.recompute = recomputes ? Recompute::full : Recompute::none;
+  report.recompute = recomputes ? RecomputeMode::full : RecomputeMode::none;
   report.transformer = transformer_of(planning.model, parameters_of(planning), strategy);
   report.stages =
       plan_stages(report.transformer, strategy, planning.run.batch, planning.run.micro_batches, report.recompute);

@@ -15,7 +15,7 @@ struct Memory {
   unsigned long long total, free, used;
 };
 
-struct Library {
+struct NvmlOfGpus {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   int (*count)(unsigned*) = nullptr;
@@ -36,7 +36,7 @@ Error no_gpu(const std::string& why) {
       .help("gpuplan gpus, without --live, lists those that are known");
 }
 
-LiveGpu describe(const Library& l, void* device) {
+LiveGpu describe(const NvmlOfGpus& l, void* device) {
   constexpr unsigned kNameBytes = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_DEVICE_UUID_V2_BUFFER_SIZE
   std::array<char, kNameBytes> text{};
   Memory memory{};
@@ -52,7 +52,7 @@ LiveGpu describe(const Library& l, void* device) {
 }
 
 // A GPU has handles for its slices only while MIG is on; numbers between them may be free.
-std::vector<LiveGpu> slices_of(const Library& l, void* device) {
+std::vector<LiveGpu> slices_of(const NvmlOfGpus& l, void* device) {
   std::vector<LiveGpu> slices;
   unsigned most = 0;
   if (l.most_slices == nullptr || l.slice == nullptr || l.most_slices(device, &most) != kNvmlSuccess) return slices;
@@ -65,12 +65,12 @@ std::vector<LiveGpu> slices_of(const Library& l, void* device) {
   return slices;
 }
 
-bool is_sliced(const Library& l, void* device) {
+bool is_sliced(const NvmlOfGpus& l, void* device) {
   unsigned mode = 0, after_reset = 0;
   return l.mig_mode != nullptr && l.mig_mode(device, &mode, &after_reset) == kNvmlSuccess && mode == kMigOn;
 }
 
-std::vector<LiveGpu> list(const Library& l) {
+std::vector<LiveGpu> list(const NvmlOfGpus& l) {
   unsigned count = 0;
   if (l.count(&count) != kNvmlSuccess) throw no_gpu("NVML does not say how many there are");
   std::vector<LiveGpu> gpus;
@@ -94,7 +94,7 @@ std::vector<LiveGpu> list(const Library& l) {
 std::vector<LiveGpu> live_gpus() {
   void* const file = open_nvml();
   if (file == nullptr) throw no_gpu("libnvidia-ml.so.1, which comes with NVIDIA's driver, is not here");
-  Library l;
+  NvmlOfGpus l;
   const bool whole = find_in_nvml(file, l.init, "nvmlInit_v2") && find_in_nvml(file, l.shutdown, "nvmlShutdown") &&
                      find_in_nvml(file, l.count, "nvmlDeviceGetCount_v2") &&
                      find_in_nvml(file, l.handle, "nvmlDeviceGetHandleByIndex_v2") &&
@@ -106,7 +106,8 @@ std::vector<LiveGpu> live_gpus() {
   find_in_nvml(file, l.most_slices, "nvmlDeviceGetMaxMigDeviceCount");
   find_in_nvml(file, l.slice, "nvmlDeviceGetMigDeviceHandleByIndex");
   if (l.init() != kNvmlSuccess) throw no_gpu("NVML does not start; is the driver loaded?");
-  const std::unique_ptr<const Library, void (*)(const Library*)> at_end(&l, [](const Library* o) { o->shutdown(); });
+  const std::unique_ptr<const NvmlOfGpus, void (*)(const NvmlOfGpus*)> at_end(
+      &l, [](const NvmlOfGpus* o) { o->shutdown(); });
   return list(l);
 }
 

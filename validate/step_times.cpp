@@ -5,14 +5,13 @@
 #include <map>
 
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/time/work.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr int kWarmUpSteps = 2;  // memory has settled, libraries have chosen their kernels
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Something that a step runs: an operation of a schedule, or (step < 0) a part of the optimizer.
 struct Timed {

@@ -31,9 +31,9 @@ std::string with_dashes(std::string key) {
   return key;
 }
 
-class Reader {
+class BudgetReader {
  public:
-  Reader(const RunKeys& run_keys) : run_keys_(run_keys) {}
+  BudgetReader(const RunKeys& run_keys) : run_keys_(run_keys) {}
 
   Budget read(const YamlNode& root) {
     expect_keys(root, "gpuplan.yaml", {"gpuplan", "defaults", "checks"});
@@ -302,7 +302,7 @@ Budget read_budget(std::shared_ptr<const Source> source, const RunKeys& run_keys
   YamlArena arena;
   const YamlNode& root = parse_yaml(
       *source, arena, {.name = "a budget file", .help = "it begins with gpuplan: 1, then defaults: and checks:"});
-  Budget budget = Reader(run_keys).read(root);
+  Budget budget = BudgetReader(run_keys).read(root);
   budget.source = std::move(source);
   return budget;
 }

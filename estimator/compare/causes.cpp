@@ -49,8 +49,8 @@ std::string resolved(const SpecSyntax& syntax, const std::vector<Variable>& sett
   return canonical_yaml(model);
 }
 
-struct Reading {
-  explicit Reading(const WrittenModel& written)
+struct SideReading {
+  explicit SideReading(const WrittenModel& written)
       : syntax(parse_spec(read_document(written.source, written.options, arena, sources), "model")),
         settings(written.options.set) {}
 
@@ -211,7 +211,7 @@ class Comparison {
 }  // namespace
 
 std::vector<Cause> causes(const WrittenModel& base, const WrittenModel& now, Catalog catalog) {
-  const Reading before(base), after(now);
+  const SideReading before(base), after(now);
   if (resolved(before.syntax, before.settings) == resolved(after.syntax, after.settings)) return {};
   Comparison comparison;
   comparison.compare(spec_tree(before.syntax, before.settings, catalog),

@@ -7,7 +7,8 @@ namespace gpuplan {
 namespace {
 
 bool all_same(const std::vector<SpecPart>& a, const std::vector<SpecPart>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const SpecPart& x, const SpecPart& y) { return same(x, y); });
 }
 
 bool same_parts(const std::vector<SpecPart>& a, const std::vector<SpecPart>& b) {

@@ -10,9 +10,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kWhat = "a datasheet";
+constexpr std::string_view kDatasheet = "a datasheet";
 
-std::string text_of(const YamlNode& node, std::string_view key) {
+std::string datasheet_text(const YamlNode& node, std::string_view key) {
   if (node.kind != YamlNode::Kind::scalar || node.text.empty())
     throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
   return node.text;
@@ -20,7 +20,7 @@ std::string text_of(const YamlNode& node, std::string_view key) {
 
 std::string optional_text(const YamlNode& map, std::string_view key) {
   const YamlNode* const node = map.find(key);
-  return node == nullptr ? "" : text_of(*node, key);
+  return node == nullptr ? "" : datasheet_text(*node, key);
 }
 
 // One of the words, or "" where the key is missing.
@@ -49,7 +49,9 @@ std::optional<double> optional_real(const YamlNode& map, std::string_view key) {
   return positive_number_of(*node, key);
 }
 
-double real_of(const YamlNode& map, std::string_view key) { return positive_number_of(require(map, kWhat, key), key); }
+double real_of(const YamlNode& map, std::string_view key) {
+  return positive_number_of(require(map, kDatasheet, key), key);
+}
 
 void read_rates(const YamlNode& map, Datasheet& sheet) {
   expect_map(map, "teraflops");
@@ -69,15 +71,15 @@ void read_rates(const YamlNode& map, Datasheet& sheet) {
 std::vector<std::string> names_of(const YamlNode& list) {
   std::vector<std::string> names;
   expect_list(list, "derived");
-  for (const YamlNode* const item : list.children) names.push_back(text_of(*item, "derived"));
+  for (const YamlNode* const item : list.children) names.push_back(datasheet_text(*item, "derived"));
   return names;
 }
 
 }  // namespace
 
 Datasheet read_datasheet(const YamlNode& map) {
-  expect_map(map, kWhat);
-  expect_keys(map, kWhat,
+  expect_map(map, kDatasheet);
+  expect_keys(map, kDatasheet,
               {"chip",
                "cuda_cores",
                "tensor_cores",
@@ -101,16 +103,16 @@ Datasheet read_datasheet(const YamlNode& map) {
                "source"});
   constexpr int kFirstCuda = 2007, kLastYear = 2100;
   Datasheet sheet;
-  sheet.chip = text_of(require(map, kWhat, "chip"), "chip");
+  sheet.chip = datasheet_text(require(map, kDatasheet, "chip"), "chip");
   sheet.cuda_cores = optional_count(map, "cuda_cores");
   sheet.tensor_cores = optional_count(map, "tensor_cores");
   sheet.boost_clock_mhz = optional_count(map, "boost_clock_mhz");
   sheet.tensor_clock_mhz = optional_count(map, "tensor_clock_mhz");
   sheet.memory_gib = real_of(map, "memory_gib");
-  sheet.memory_type = text_of(require(map, kWhat, "memory_type"), "memory_type");
+  sheet.memory_type = datasheet_text(require(map, kDatasheet, "memory_type"), "memory_type");
   sheet.bandwidth_gb_s = real_of(map, "bandwidth_gb_s");
   sheet.l2_mib = optional_real(map, "l2_mib");
-  read_rates(require(map, kWhat, "teraflops"), sheet);
+  read_rates(require(map, kDatasheet, "teraflops"), sheet);
   sheet.fp32_accumulate = optional_word(map, "fp32_accumulate", {"full", "half", "disputed"});
   sheet.int8_path = optional_word(map, "int8_path", {"tensor", "dp4a"});
   sheet.pcie_gen = optional_count(map, "pcie_gen");
@@ -118,10 +120,10 @@ Datasheet read_datasheet(const YamlNode& map) {
   sheet.host_link_gb_s = optional_real(map, "host_link_gb_s");
   sheet.nvlink_gb_s = optional_real(map, "nvlink_gb_s");
   sheet.tdp_w = optional_real(map, "tdp_w");
-  sheet.year = static_cast<int>(whole_number_of(require(map, kWhat, "year"), "year", kFirstCuda, kLastYear));
+  sheet.year = static_cast<int>(whole_number_of(require(map, kDatasheet, "year"), "year", kFirstCuda, kLastYear));
   if (const YamlNode* const list = map.find("derived")) sheet.derived = names_of(*list);
   sheet.notes = optional_text(map, "notes");
-  sheet.source = text_of(require(map, kWhat, "source"), "source");
+  sheet.source = datasheet_text(require(map, kDatasheet, "source"), "source");
   return sheet;
 }
 

@@ -14,11 +14,11 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kWhat = "a GPU";
+constexpr std::string_view kGpu = "a GPU";
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
 std::string text_at(const YamlNode& map, std::string_view key) {
-  const YamlNode& node = require(map, kWhat, key);
+  const YamlNode& node = require(map, kGpu, key);
   if (node.kind != YamlNode::Kind::scalar || node.text.empty()) {
     throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
   }
@@ -30,7 +30,7 @@ std::int64_t count_of(const YamlNode& node, std::string_view key, std::int64_t l
 }
 
 int int_at(const YamlNode& map, std::string_view key) {
-  return static_cast<int>(count_of(require(map, kWhat, key), key, kMaxInt));
+  return static_cast<int>(count_of(require(map, kGpu, key), key, kMaxInt));
 }
 
 std::optional<int> optional_int_at(const YamlNode& map, std::string_view key) {
@@ -46,7 +46,7 @@ std::optional<std::int64_t> optional_bytes_at(const YamlNode& map, std::string_v
 }
 
 void read_compute_capability(const YamlNode& map, Gpu& gpu) {
-  const YamlNode& node = require(map, kWhat, "compute_capability");
+  const YamlNode& node = require(map, kGpu, "compute_capability");
   const std::string_view text = node.text;
   const auto dot = text.find('.');
   const auto major = decimal(text.substr(0, dot));
@@ -94,7 +94,7 @@ std::string stem_of(std::string_view path) {
 Gpu read_gpu(const Source& source) {
   YamlArena arena;
   const YamlNode& map = parse_yaml(source, arena);
-  expect_keys(map, kWhat,
+  expect_keys(map, kGpu,
               {"title", "aliases", "datasheet", "architecture", "compute_capability", "sm_count", "max_threads_per_sm",
                "memory_mib", "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits",
                "sm_clock_khz", "memory_clock_khz", "source", "measured"});

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 50;  // of any size, and 13 days of nanoseconds
 
-std::string text_of(const YamlNode& map, std::string_view key) {
+std::string checked_text(const YamlNode& map, std::string_view key) {
   const YamlNode& node = require(map, "measured", key);
   if (node.kind != YamlNode::Kind::scalar || node.text.empty())
     throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
@@ -23,7 +23,7 @@ std::string text_of(const YamlNode& map, std::string_view key) {
 
 // YYYY-MM-DD.
 std::string date_of(const YamlNode& map) {
-  std::string text = text_of(map, "date");
+  std::string text = checked_text(map, "date");
   if (!day_of(text)) {
     const YamlNode& node = *map.find("date");
     throw Error("date is YYYY-MM-DD, not " + describe(node)).at(node.mark).label("such as 2026-11-21");
@@ -135,7 +135,7 @@ Measurements read_measurements(const YamlNode& map) {
   expect_keys(map, kWhat, {"date", "with", "launch_ns", "copy", "host_link", "gemm", "convolution"});
   Measurements m;
   m.date = date_of(map);
-  m.with = text_of(map, "with");
+  m.with = checked_text(map, "with");
   m.launch_ns = whole_number_of(require(map, kWhat, "launch_ns"), "launch_ns", 1, kMost);
   m.copy = bytes_table(map, kWhat, "copy");
   read_host_link(require(map, kWhat, "host_link"), m);

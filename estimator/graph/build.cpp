@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "estimator/error.h"
+#include "estimator/graph/block_names.h"
 #include "estimator/graph/entry_inputs.h"
 #include "estimator/graph/glob.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
 #include "estimator/graph/repeated_blocks.h"
-#include "estimator/graph/scope.h"
 #include "estimator/spec/work.h"
 
 namespace gpuplan {
@@ -54,13 +54,13 @@ class Walker {
 
   Graph walk() {
     graph_.reserve(entries(model_.layers));
-    Scope scope;
-    add_inputs(scope);
-    const TensorId first = scope.given().empty() ? kNone : scope.given().front();
-    graph_.output = inputs_.latest(body(model_.layers, "", first, scope, false));
+    BlockNames names;
+    add_inputs(names);
+    const TensorId first = names.given().empty() ? kNone : names.given().front();
+    graph_.output = inputs_.latest(body(model_.layers, "", first, names, false));
     if (graph_.output == kNone) throw Error("the model has no layers").at(model_.loss.mark);
     refuse_generation_without_cache();
-    compute_loss(scope);
+    compute_loss(names);
     order_construction("", model_.order, model_.layers, {0, 0});
     for (const ConstructionOrder& o : orders_) order_parameters(graph_, o);
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
@@ -81,7 +81,7 @@ class Walker {
   }
 
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
-  void compute_loss(Scope& scope) {
+  void compute_loss(BlockNames& names) {
     const bool trains = run_.mode == Mode::train;
     const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
     if (trains && in_model) {
@@ -93,17 +93,17 @@ class Walker {
     layers_.frame_returns(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
-    if (trains && !in_model) compute_loss_of_output(scope);
+    if (trains && !in_model) compute_loss_of_output(names);
     if (trains) layers_.end_autocast();
     if (trains && run_.micro_batches > 1) layers_.divide_loss(in_model);
   }
 
-  void compute_loss_of_output(Scope& scope) {
+  void compute_loss_of_output(BlockNames& names) {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
     kept_.clear();
     layers_.begin_losses();
     in_loss_ = true;
-    const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, scope, false));
+    const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, names, false));
     layers_.frame_returns(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
   }
@@ -132,7 +132,7 @@ class Walker {
     order_storage(graph_, since.storage, {path, &constructed, parameters});
   }
 
-  void add_inputs(Scope& scope) {
+  void add_inputs(BlockNames& names) {
     if (run_.batch < 1)
       throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
     if (run_.micro_batches < 1 || run_.batch % run_.micro_batches != 0)
@@ -145,7 +145,7 @@ class Walker {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
       const DType dtype = is_floating(in.dtype) ? run_.precision : in.dtype;
-      scope.give(in.name, layers_.new_input(in, shape, dtype));
+      names.give(in.name, layers_.new_input(in, shape, dtype));
     }
   }
 
@@ -161,53 +161,53 @@ class Walker {
   // --- structure --------------------------------------------------------------------------------------------------
 
   // Runs the entries of a list one after the other: `x = entry(x)`. Returns the last value.
-  TensorId body(const Body& entries, const std::string& path, TensorId x, Scope& scope, bool frozen) {
+  TensorId body(const Body& entries, const std::string& path, TensorId x, BlockNames& names, bool frozen) {
     Current current{x, x};
-    for (const Node& node : entries) current = entry(node, path, current, scope, frozen);
+    for (const Node& node : entries) current = entry(node, path, current, names, frozen);
     return current.here;
   }
 
-  Current entry(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
+  Current entry(const Node& node, const std::string& path, const Current& x, BlockNames& names, bool frozen,
                 std::span<const TensorId> besides = {}) {
-    if (node.when && *node.when != run_.mode) return left_out(node, path, x, scope, frozen, besides);
-    const EntryInputs::Given given = inputs_.given_to(node, x, scope, World::here, besides);
-    const Scope::Result there{node.when ? inputs_.handed_on(node, x, scope, World::there) : kNone, nullptr,
-                              node.when.has_value()};
+    if (node.when && *node.when != run_.mode) return left_out(node, path, x, names, frozen, besides);
+    const EntryInputs::Given given = inputs_.given_to(node, x, names, World::here, besides);
+    const BlockNames::Result there{node.when ? inputs_.handed_on(node, x, names, World::there) : kNone, nullptr,
+                                   node.when.has_value()};
     const std::string own_path = join(path, node.name);
-    const TensorId y = entry_given(node, own_path, given.all(), scope, frozen);
-    const Scope::Result here{y, last_many_};
-    if (!node.name.empty()) scope.name(own_path, here, node.when ? there : here);
+    const TensorId y = entry_given(node, own_path, given.all(), names, frozen);
+    const BlockNames::Result here{y, last_many_};
+    if (!node.name.empty()) names.name(own_path, here, node.when ? there : here);
     return {y, node.when ? there.tensor : y};
   }
 
   // An entry of the other mode: its weights are there, and it hands on what it was given.
-  Current left_out(const Node& node, const std::string& path, const Current& x, Scope& scope, bool frozen,
+  Current left_out(const Node& node, const std::string& path, const Current& x, BlockNames& names, bool frozen,
                    std::span<const TensorId> besides) {
-    const TensorId y = inputs_.handed_on(node, x, scope, World::here);
-    const EntryInputs::Given given = inputs_.given_to(node, x, scope, World::there, besides);
+    const TensorId y = inputs_.handed_on(node, x, names, World::here);
+    const EntryInputs::Given given = inputs_.given_to(node, x, names, World::there, besides);
     const std::string own_path = join(path, node.name);
     const LayerWriter::Written before = layers_.written();
     const std::size_t kept = kept_.size(), returned = returned_.size();
     const bool within = inputs_.leave_out(true);
-    const TensorId there = entry_given(node, own_path, given.all(), scope, frozen);
+    const TensorId there = entry_given(node, own_path, given.all(), names, frozen);
     inputs_.leave_out(within);
     layers_.drop_runs_since(before);
     blocks_.forget();
     inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
     returned_.resize(returned);
-    if (!node.name.empty()) scope.name(own_path, {y, nullptr, true}, {there, last_many_});
+    if (!node.name.empty()) names.name(own_path, {y, nullptr, true}, {there, last_many_});
     last_many_ = nullptr;
     return {y, there};
   }
 
   // `path`: the entry's own.
-  TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope& scope,
+  TensorId entry_given(const Node& node, const std::string& path, std::span<const TensorId> inputs, BlockNames& names,
                        bool frozen) {
     const bool keeps = node.frozen || frozen;
     many_ = nullptr;
     const TensorId y =
-        std::visit([&](const auto& what) { return run(what, node, path, inputs, scope, keeps); }, node.what);
+        std::visit([&](const auto& what) { return run(what, node, path, inputs, names, keeps); }, node.what);
     if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
     if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
     last_many_ = std::exchange(many_, nullptr);
@@ -215,7 +215,7 @@ class Walker {
   }
 
   TensorId run(const LayerCall& call, const Node& node, const std::string& path, std::span<const TensorId> inputs,
-               Scope&, bool frozen) {
+               BlockNames&, bool frozen) {
     const std::vector<TensorId>& outputs = layers_.add(call, node, path, inputs, frozen);
     if (outputs.size() > 1) many_ = several_.emplace_back(std::make_unique<std::vector<TensorId>>(outputs)).get();
     for (const LayerBuilder::Returned& r : layers_.take_returned()) {
@@ -225,8 +225,8 @@ class Walker {
     return outputs.front();
   }
 
-  TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs, Scope&,
-               bool frozen) {
+  TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs,
+               BlockNames&, bool frozen) {
     const bool in_checkpoint = in_checkpoint_;
     const bool checkpointed = !in_checkpoint && is_checkpointed(node.checkpoint, path);
     const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint, node.reentrant};
@@ -264,10 +264,10 @@ class Walker {
     const Stored before = stored();
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(node, inputs);
-    Scope scope(path, inputs);
+    BlockNames names(path, inputs);
     const std::size_t kept_before = kept_.size(), returned_before = returned_.size();
     const TensorId beside = std::exchange(beside_, kNone);
-    const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), scope, frozen);
+    const TensorId y = body(block.body, path, inputs.empty() ? kNone : inputs.front(), names, frozen);
     const std::vector<TensorId>* several = last_many_;
     std::vector<TensorId> held(inputs.begin(), inputs.end());
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
@@ -301,7 +301,7 @@ class Walker {
   }
 
   TensorId run(const Repeat& sequence, const Node& node, const std::string& path, std::span<const TensorId> inputs,
-               Scope& scope, bool frozen) {
+               BlockNames& names, bool frozen) {
     const bool checkpointed = node.checkpoint && !in_checkpoint_ && is_checkpointed(true, path);
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(node, inputs);
@@ -312,7 +312,7 @@ class Walker {
     std::int64_t position = 0;
     for (const Node& item : sequence.items) {
       item_ = position++;
-      x = entry(item, path, x, scope, frozen, besides);
+      x = entry(item, path, x, names, frozen, besides);
       item_ = kNone;
     }
     if (!sequence.loop) layers_.frame_returns(inputs);
@@ -362,14 +362,14 @@ class Walker {
   }
 
   TensorId run(const Residual& residual, const Node& node, const std::string& path, std::span<const TensorId> inputs,
-               Scope& scope, bool frozen) {
+               BlockNames& names, bool frozen) {
     if (inputs.empty()) throw Error("a residual needs an input").at(node.mark).context(node.where);
     const TensorId x = inputs.front();
     const auto first_weight = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
-    const TensorId out = inputs_.latest(body(residual.body, path, x, scope, frozen));
+    const TensorId out = inputs_.latest(body(residual.body, path, x, names, frozen));
     const auto first_of_shortcut = static_cast<std::ptrdiff_t>(graph_.model_storage.size());
     const TensorId shortcut =
-        inputs_.latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, inputs_.latest(x), scope, frozen));
+        inputs_.latest(residual.shortcut.empty() ? x : body(residual.shortcut, path, inputs_.latest(x), names, frozen));
     if (residual.shortcut_first) {
       const auto begin = graph_.model_storage.begin();
       std::rotate(begin + first_weight, begin + first_of_shortcut, graph_.model_storage.end());
@@ -380,15 +380,15 @@ class Walker {
   }
 
   TensorId run(const Parallel& parallel, const Node& node, const std::string& path, std::span<const TensorId> inputs,
-               Scope& scope, bool frozen) {
+               BlockNames& names, bool frozen) {
     if (inputs.empty()) throw Error("a parallel needs an input").at(node.mark).context(node.where);
     std::vector<TensorId> results;
     for (const auto& branch : parallel.branches)
-      results.push_back(body(branch.body, join(path, branch.name), inputs_.latest(inputs.front()), scope, frozen));
+      results.push_back(body(branch.body, join(path, branch.name), inputs_.latest(inputs.front()), names, frozen));
     for (TensorId& r : results) r = inputs_.latest(r);
     TensorId y = results.front();
     if (results.size() == 1) {
-      // One branch: nothing to join; its input is held while it runs, as a name in the caller's frame would.
+      // One branch: nothing to join; its input is held while it runs, as a name in the caller's names would.
     } else if (parallel.join == Join::cat) {
       const LayerCall cat{"Cat", {{"dim", {parallel.dim}, node.mark, node.mark}}, node.mark};
       y = layers_.join(cat, node, path, results);

@@ -15,15 +15,15 @@ constexpr std::size_t kMaxInputsOfEntry = 10'000;
 
 World other(World world) { return world == World::here ? World::there : World::here; }
 
-const Scope::Result& in(World world, const Scope::Named& named) {
+const BlockNames::Result& in(World world, const BlockNames::Named& named) {
   return world == World::here ? named.here : named.there;
 }
 
 // NAME.K: output K of an entry with several; kNone when it is not that.
-TensorId part(Scope& scope, const std::string& name, World world) {
+TensorId part(BlockNames& names, const std::string& name, World world) {
   const auto dot = name.rfind('.');
   if (dot == std::string::npos) return kNone;
-  const auto* n = scope.find(name.substr(0, dot));
+  const auto* n = names.find(name.substr(0, dot));
   const bool given = n == nullptr && name.starts_with("input.");
   if (n == nullptr && !given) return kNone;
   std::size_t k = 0;
@@ -31,29 +31,29 @@ TensorId part(Scope& scope, const std::string& name, World world) {
   if (error != std::errc{} || end != name.data() + name.size()) return kNone;
   if (!given && in(world, *n).handed_on && in(other(world), *n).many != nullptr)
     return k < in(other(world), *n).many->size() ? in(world, *n).tensor : kNone;
-  const std::vector<TensorId>* outputs = given ? &scope.given() : in(world, *n).many;
+  const std::vector<TensorId>* outputs = given ? &names.given() : in(world, *n).many;
   return outputs != nullptr && k < outputs->size() ? (*outputs)[k] : kNone;
 }
 
 }  // namespace
 
 // "inputs" is all that the block was given, unless an entry is called so.
-void EntryInputs::resolve(Scope& scope, const Node& node, std::size_t i, World world, std::vector<TensorId>& out) {
-  if (node.from[i] != "inputs" || scope.find(node.from[i]) != nullptr)
-    return out.push_back(resolve(scope, node, i, world));
-  for (const TensorId t : scope.given()) out.push_back(latest(t));
+void EntryInputs::resolve(BlockNames& names, const Node& node, std::size_t i, World world, std::vector<TensorId>& out) {
+  if (node.from[i] != "inputs" || names.find(node.from[i]) != nullptr)
+    return out.push_back(resolve(names, node, i, world));
+  for (const TensorId t : names.given()) out.push_back(latest(t));
   if (out.size() > kMaxInputsOfEntry)
     throw Error("an entry takes more than " + std::to_string(kMaxInputsOfEntry) + " inputs")
         .at(node.mark)
         .context(node.where);
 }
 
-TensorId EntryInputs::resolve(Scope& scope, const Node& node, std::size_t i, World world) {
+TensorId EntryInputs::resolve(BlockNames& names, const Node& node, std::size_t i, World world) {
   const std::string& name = node.from[i];
-  if (const auto* n = scope.find(name)) return ran(latest(in(world, *n).tensor), node, i, world);
-  if (name == "input" && !scope.given().empty()) return latest(scope.given().front());
-  if (const TensorId t = part(scope, name, world); t != kNone) return ran(latest(t), node, i, world);
-  throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, scope.names()))
+  if (const auto* n = names.find(name)) return ran(latest(in(world, *n).tensor), node, i, world);
+  if (name == "input" && !names.given().empty()) return latest(names.given().front());
+  if (const TensorId t = part(names, name, world); t != kNone) return ran(latest(t), node, i, world);
+  throw Error("there is no earlier entry \"" + name + "\" in this block" + did_you_mean(name, names.names()))
       .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
       .context(node.where);
 }
@@ -70,7 +70,7 @@ TensorId EntryInputs::ran(TensorId t, const Node& node, std::size_t i, World wor
       .context(node.where);
 }
 
-EntryInputs::Given EntryInputs::given_to(const Node& node, const Current& x, Scope& scope, World world,
+EntryInputs::Given EntryInputs::given_to(const Node& node, const Current& x, BlockNames& names, World world,
                                          std::span<const TensorId> besides) {
   if (node.from.empty() && besides.empty() && x.in(world) != kNone) return {latest(x.in(world)), {}};
   std::vector<TensorId> inputs;
@@ -78,15 +78,15 @@ EntryInputs::Given EntryInputs::given_to(const Node& node, const Current& x, Sco
     if (x.in(world) != kNone) inputs.push_back(latest(x.in(world)));
     inputs.insert(inputs.end(), besides.begin(), besides.end());
   } else {
-    for (std::size_t i = 0; i < node.from.size(); ++i) resolve(scope, node, i, world, inputs);
+    for (std::size_t i = 0; i < node.from.size(); ++i) resolve(names, node, i, world, inputs);
   }
   return {kNone, std::move(inputs)};
 }
 
-TensorId EntryInputs::handed_on(const Node& node, const Current& x, Scope& scope, World world) {
+TensorId EntryInputs::handed_on(const Node& node, const Current& x, BlockNames& names, World world) {
   if (!node.from.empty()) {
     std::vector<TensorId> first;
-    resolve(scope, node, 0, world, first);
+    resolve(names, node, 0, world, first);
     if (!first.empty()) return first.front();
   }
   return x.in(world) == kNone ? kNone : latest(x.in(world));

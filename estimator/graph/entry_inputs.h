@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/graph/block_names.h"
 #include "estimator/graph/graph.h"
-#include "estimator/graph/scope.h"
 #include "estimator/run_config.h"
 #include "estimator/spec/model.h"
 
@@ -48,9 +48,9 @@ class EntryInputs {
   }
 
   /// `besides`: what an entry that names nothing is given with x. Throws Error for a name that stands for nothing.
-  Given given_to(const Node& node, const Current& x, Scope& scope, World world, std::span<const TensorId> besides);
+  Given given_to(const Node& node, const Current& x, BlockNames& names, World world, std::span<const TensorId> besides);
   /// The result of an entry that does not run in a world: its first input, or x.
-  TensorId handed_on(const Node& node, const Current& x, Scope& scope, World world);
+  TensorId handed_on(const Node& node, const Current& x, BlockNames& names, World world);
 
   /// Whether an entry of the other mode is being built. Returns what it was before.
   bool leave_out(bool left_out) { return std::exchange(leaves_out_, left_out); }
@@ -59,8 +59,8 @@ class EntryInputs {
   void did_not_run(Range tensors);
 
  private:
-  void resolve(Scope& scope, const Node& node, std::size_t i, World world, std::vector<TensorId>& out);
-  TensorId resolve(Scope& scope, const Node& node, std::size_t i, World world);
+  void resolve(BlockNames& names, const Node& node, std::size_t i, World world, std::vector<TensorId>& out);
+  TensorId resolve(BlockNames& names, const Node& node, std::size_t i, World world);
   TensorId ran(TensorId t, const Node& node, std::size_t i, World world) const;
 
   Graph& graph_;

@@ -251,4 +251,6 @@ struct Graph {
   Range append_numbers(std::span<const double> values);
 };
 
+inline BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensor(t).buffer; }
+
 }  // namespace gpuplan

@@ -17,11 +17,6 @@ constexpr PyTorchVersion kMaskedTruncatedNormal = 209;  // recorded in 2.15, not
 // autocast's cached casts require a gradient under no_grad, too; in 2.8 they did not.
 constexpr PyTorchVersion kCachedCastsWithGradient = 209;
 
-template <class T>
-std::int32_t size_of_vector(const std::vector<T>& v) {
-  return static_cast<std::int32_t>(v.size());
-}
-
 std::int64_t tensor_bytes(const Shape& shape, DType dtype) {
   const std::int64_t bytes = checked_mul(shape.elements(), size_of(dtype));
   if (bytes > kMaxTensorBytes) throw Error("a tensor " + to_string(shape) + " takes more than 1 EiB of memory");

@@ -6,17 +6,6 @@
 #include "estimator/integers.h"
 
 namespace gpuplan {
-namespace {
-
-template <class T>
-std::int32_t size_of_vector(const std::vector<T>& v) {
-  return static_cast<std::int32_t>(v.size());
-}
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 bool NodeBuilder::needs(TensorId input) const {
   return graph_ != nullptr && input != kNone && graph_->tensor(input).requires_grad;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/graph/same_body.h"
+#include "estimator/integers.h"
 
 namespace gpuplan {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 // Few kinds of blocks take turns in a model; of one whose blocks are all different nothing is repeated.
 constexpr std::size_t kMostKnown = 16;
 constexpr std::size_t kMostInputs = 16;  // compared pair by pair
-
-template <class T>
-std::int32_t size_of_vector(const std::vector<T>& v) {
-  return static_cast<std::int32_t>(v.size());
-}
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 template <class T>
 std::span<const T> part(const std::vector<T>& v, std::int32_t begin, std::int32_t end) {

@@ -8,10 +8,10 @@ namespace gpuplan {
 namespace {
 
 // Reads one field after another. An own reader, since each field carries its place, which libcsv does not tell.
-class Reader {
+class CsvReader {
  public:
   // Excel writes a byte order mark before UTF-8.
-  explicit Reader(const Source& source) : source_(source) {
+  explicit CsvReader(const Source& source) : source_(source) {
     if (source.text.starts_with("\xef\xbb\xbf")) line_begin_ = at_ = 3;
   }
 
@@ -107,7 +107,7 @@ CsvTable::CsvTable(const Source& source) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   if (source.text.size() > kMostBytes) throw Error(source.name + " is larger than 64 MiB").help("filter it first");
   refuse_other_formats(source);
-  Reader reader(source);
+  CsvReader reader(source);
   if (reader.at_end()) throw Error(source.name + " is empty").help("the first line names the columns");
   columns_ = reader.row();
   for (std::size_t i = 0; i < columns_.size(); ++i)

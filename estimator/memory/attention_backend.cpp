@@ -1,12 +1,11 @@
 #include <cmath>
 
+#include "estimator/dtype.h"
 #include "estimator/error.h"
 #include "estimator/memory/attention.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
 
 int capability(const Gpu& gpu) { return gpu.capability_major * 10 + gpu.capability_minor; }
 

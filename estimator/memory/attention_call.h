@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "estimator/dtype.h"
 #include "estimator/integers.h"
 #include "estimator/memory/attention.h"
 
@@ -16,7 +17,6 @@ constexpr std::array<int, 4> kBatchLengthHeads = {0, 2, 1, 3};  // [B, H, L, D] 
 /// cuDNN's engines on Hopper ask for 256 bytes.
 constexpr std::int64_t kCudnnEngineBytes = 256;
 
-constexpr bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
 inline std::int64_t bytes_of(const Shape& shape, DType dtype) { return checked_mul(shape.elements(), size_of(dtype)); }
 
 /// torch.empty_like.

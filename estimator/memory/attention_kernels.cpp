@@ -4,12 +4,11 @@
 #include <cmath>
 #include <vector>
 
+#include "estimator/dtype.h"
 #include "estimator/integers.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
 
 /// Shared memory that a kernel may ask for (sharedMemPerBlockOptin), in KiB: CUDA programming guide, table of
 /// technical specifications per compute capability.

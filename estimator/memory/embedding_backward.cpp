@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::int64_t kUnsortedIndices = 3072;  // up to here one kernel without a sort
 constexpr std::int64_t kRowsPerPart = 10;        // NROWS_PER_THREAD
-constexpr std::int64_t kBlockThreads = 1024;
-constexpr std::int64_t kWarp = 32;
+constexpr std::int64_t kEmbeddingThreads = 1024;
+constexpr std::int64_t kWarpSize = 32;
 constexpr std::int64_t kIndexBytes = 8;
 /// Collects actions and numbers the allocations.
-class ProgramWriter {
+class WorkspaceWriter {
  public:
   std::int64_t allocate(std::int64_t bytes) {
     program_.push_back(bytes);
@@ -45,8 +45,8 @@ std::int64_t unique_tile(const Gpu& gpu, PyTorchVersion pytorch) {
 bool adds_in_place(std::int64_t segments, std::int64_t parts, std::int64_t features, const Gpu& gpu,
                    PyTorchVersion pytorch) {
   if (!is_recent_cub(pytorch)) return false;
-  const std::int64_t threads = round_up(features, kWarp);
-  const std::int64_t blocks = ceil_div(checked_mul(segments, threads), std::min(threads, kBlockThreads));
+  const std::int64_t threads = round_up(features, kWarpSize);
+  const std::int64_t blocks = ceil_div(checked_mul(segments, threads), std::min(threads, kEmbeddingThreads));
   return blocks < 4 * gpu.sm_count && parts > 4 * blocks;
 }
 
@@ -54,7 +54,7 @@ bool adds_in_place(std::int64_t segments, std::int64_t parts, std::int64_t featu
 
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
                                           DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag) {
-  ProgramWriter w;
+  WorkspaceWriter w;
   if (indices <= kUnsortedIndices && !bag) {
     w.mark_result();
     return w.take();

@@ -17,7 +17,7 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kWarp = 32;
-constexpr std::int64_t kBlockThreads = 512;  // mnt_wrapper: all real dtypes
+constexpr std::int64_t kReductionThreads = 512;  // mnt_wrapper: all real dtypes
 constexpr std::int64_t kMinValuesPerThread = 16;
 constexpr std::int64_t kMaxValuesPerThread = 256;
 constexpr std::int64_t kSemaphoreBytes = 4;
@@ -197,7 +197,7 @@ Block block_of(const Dims& dims, DType input, ReductionKind kind) {
     }
   }
 
-  const std::int64_t max_threads = kBlockThreads / block.vector;
+  const std::int64_t max_threads = kReductionThreads / block.vector;
   const std::int64_t x_pow2 = std::min(last_pow2(x), max_threads);
   block.height = std::min(std::min(last_pow2(y), max_threads), max_threads / std::min(x_pow2, kWarp));
   block.width = std::min(x_pow2, max_threads / block.height);

@@ -1,16 +1,14 @@
 #include "estimator/optimizer/optimizer_work.h"
 
+#include "estimator/dtype.h"
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
 
 namespace gpuplan {
 namespace {
 
 using Kind = OptimizerEvent::Kind;
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-bool is_half(DType t) { return t == DType::fp16 || t == DType::bf16; }
 
 void refuse(std::string message, std::string help) {
   Error error(std::move(message), ErrorKind::usage);

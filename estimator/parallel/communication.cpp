@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "estimator/integers.h"
 #include "estimator/parallel/unused_parameters.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // DeepSpeed's defaults, elements.
 constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'000'000, kPersistentElements = 100'000,
@@ -50,7 +49,7 @@ StageThree gathers_of(const Graph& graph) {
   return gathers;
 }
 
-Gathered trained(const Graph& graph) {
+Gathered gathered_gradients(const Graph& graph) {
   Gathered all;
   for (const ParameterTensor& p : graph.parameters)
     if (p.trainable) all.add(graph.tensor(p.tensor).shape.elements() * size_of(graph.tensor(p.tensor).dtype));
@@ -86,7 +85,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
     rows.push_back(row);
   };
-  const std::int64_t gradients = trained(graph).bytes, type = largest_parameter_type(graph);
+  const std::int64_t gradients = gathered_gradients(graph).bytes, type = largest_parameter_type(graph);
   std::int64_t buffers = 0;
   for (const TensorId t : graph.model_storage)
     if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
@@ -103,7 +102,8 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       break;
     }
     case DataParallel::zero2: {
-      const std::int64_t tensors = trained(graph).tensors, buckets = 1 + gradients / (kReducedElements * type);
+      const std::int64_t tensors = gathered_gradients(graph).tensors,
+                         buckets = 1 + gradients / (kReducedElements * type);
       const Hidden copied{std::nullopt, 0, micro_batches * (3 * gradients + 2 * (gradients / ranks)),
                           micro_batches * (tensors + 2 * buckets)};
       add(kGradientsRow, Collective::all_reduce, gradients * micro_batches, copied);  // it keeps a part of them only
@@ -120,7 +120,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
       add(kBackwardGathersRow, Collective::all_gather, gathers.backward.bytes * micro_batches,
           whole(gathers.backward, Phase::backward, 0));
       add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches,
-          whole(trained(graph), Phase::backward, kReducedElements));
+          whole(gathered_gradients(graph), Phase::backward, kReducedElements));
       add("parameters, small", Collective::all_gather, gathers.small.bytes);
       break;
     }

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "estimator/integers.h"
 #include "estimator/parallel/collective_writer.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/ddp_buckets.h"
@@ -10,8 +11,6 @@
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // torch/csrc/distributed/c10d/comm.cpp, broadcast_coalesced: tensors are copied into flat ones of up to so many bytes,
 // two of which are under way at a time.

@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "estimator/integers.h"
 #include "estimator/parallel/collective_writer.h"
 #include "estimator/parallel/data_parallel_memory.h"
 #include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // FSDPCommContext.lazy_init: all-gathers and reduce-scatters have streams of their own.
 constexpr std::int32_t kGatherStream = 1, kReduceStream = 2;
@@ -29,7 +28,7 @@ struct Member {
   BufferId gradient = kNone;  // none where it is frozen
 };
 
-struct Unit {
+struct MemoryUnit {
   const FsdpUnit* of;
   std::vector<Member> members;
   std::int64_t shard_bytes = 0;                  // all members'
@@ -52,21 +51,21 @@ class FsdpWriter {
     forward();
     backward();
     writer_.memory().zero_grad = writer_.written([&] {
-      for (const Unit& unit : units_) writer_.free(unit.reduced);
+      for (const MemoryUnit& unit : units_) writer_.free(unit.reduced);
     });
     return writer_.finish();
   }
 
  private:
   void add(const FsdpUnit& of, const Strategy& strategy) {
-    Unit unit{&of,
-              {},
-              0,
-              0,
-              writer_.new_slot(),
-              writer_.new_slot(),
-              writer_.new_slot(),
-              strategy.reshard_after_forward && !of.path.empty()};
+    MemoryUnit unit{&of,
+                    {},
+                    0,
+                    0,
+                    writer_.new_slot(),
+                    writer_.new_slot(),
+                    writer_.new_slot(),
+                    strategy.reshard_after_forward && !of.path.empty()};
     for (const std::int32_t p : of.parameters) {
       const Tensor& t = graph_.tensor(graph_.parameters[index(p)].tensor);
       Member member{p, padded_shard_elements(t.shape, ranks_) * size_of(t.dtype), writer_.new_slot(), kNone};
@@ -87,7 +86,7 @@ class FsdpWriter {
     for (std::size_t i = 0; i < graph_.model_storage.size(); ++i) place[index(graph_.model_storage[i])] = i;
     const std::vector<Shape> tied = tied_shapes();
     for (std::size_t u = 1; u <= units_.size(); ++u) {
-      const Unit& unit = units_[u % units_.size()];  // the root last
+      const MemoryUnit& unit = units_[u % units_.size()];  // the root last
       std::size_t made = 0;
       const Range events = writer_.written([&] {
         for (const Member& m : unit.members) {
@@ -133,14 +132,14 @@ class FsdpWriter {
 
   // --- gathering ----------------------------------------------------------------------------------------------------
 
-  void gather(const Unit& unit) {
+  void gather(const MemoryUnit& unit) {
     if (unit.members.empty()) return;
     writer_.allocate(unit.gathered, ranks_ * unit.shard_bytes, Category::parameters, kGatherStream);
   }
 
   // split_with_sizes_copy, with its table: four numbers a tensor, one more, and one a block. Where there are more
   // blocks than twice as many as run at once, each copies several tiles of several shards.
-  void copy_out(const Unit& unit) {
+  void copy_out(const MemoryUnit& unit) {
     if (unit.members.empty()) return;
     std::int64_t blocks = 0;
     for (const Member& m : unit.members) {
@@ -162,7 +161,7 @@ class FsdpWriter {
     writer_.free(table_);
   }
 
-  void reshard(const Unit& unit) {
+  void reshard(const MemoryUnit& unit) {
     for (const Member& m : unit.members) writer_.free(m.whole);
   }
 
@@ -170,8 +169,8 @@ class FsdpWriter {
 
   // A gathered buffer is held until the next one is there (Note: Overlapping all-gather copy-in and all-gather).
   void forward() {
-    const Unit* held = nullptr;
-    const auto unshard = [&](const Unit& unit) {
+    const MemoryUnit* held = nullptr;
+    const auto unshard = [&](const MemoryUnit& unit) {
       gather(unit);
       if (held != nullptr) writer_.free(held->gathered);
       copy_out(unit);
@@ -179,7 +178,7 @@ class FsdpWriter {
     };
     writer_.at(Phase::forward, units_[0].of->forward.begin, [&] { unshard(units_[0]); });
     for (std::size_t u = 1; u < units_.size(); ++u) {
-      const Unit& unit = units_[u];
+      const MemoryUnit& unit = units_[u];
       writer_.at(Phase::forward, unit.of->forward.begin, [&] { unshard(unit); });
       if (unit.reshards) writer_.at(Phase::forward, unit.of->forward.end, [&] { reshard(unit); });
     }
@@ -199,7 +198,7 @@ class FsdpWriter {
     const bool root_gathers = !units_[0].members.empty();
     if (root_gathers) writer_.at(Phase::backward, units_[0].of->backward.begin, [&] { prefetch(last); });
     for (std::size_t u = last; u >= 1; --u) {
-      const Unit& unit = units_[u];
+      const MemoryUnit& unit = units_[u];
       writer_.at(Phase::backward, unit.of->backward.begin, [&] {
         if (unit.reshards) {
           if (u == last && !root_gathers) gather(unit);
@@ -212,14 +211,14 @@ class FsdpWriter {
     }
     const auto end = static_cast<std::int32_t>(schedule_.steps.size());
     writer_.at(Phase::backward, end, [&] {
-      for (const Unit& unit : units_)
+      for (const MemoryUnit& unit : units_)
         if (!unit.of->input_has_gradient) reduce(unit);
       if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
     });
   }
 
   // FSDPParamGroup.post_backward and foreach_reduce: the buffer that the unit before was reduced from goes first.
-  void reduce(const Unit& unit) {
+  void reduce(const MemoryUnit& unit) {
     reshard(unit);
     if (last_reduced_ != nullptr) writer_.free(last_reduced_->reduced_from);
     last_reduced_ = nullptr;
@@ -241,9 +240,9 @@ class FsdpWriter {
   const Gpu& gpu_;
   std::int64_t ranks_, rank_;
   CollectiveWriter writer_;
-  std::vector<Unit> units_;
+  std::vector<MemoryUnit> units_;
   std::int32_t table_ = 0;
-  const Unit* last_reduced_ = nullptr;
+  const MemoryUnit* last_reduced_ = nullptr;
 };
 
 }  // namespace

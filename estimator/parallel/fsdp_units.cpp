@@ -5,12 +5,11 @@
 
 #include "estimator/error.h"
 #include "estimator/graph/build.h"
+#include "estimator/integers.h"
 #include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What two paths begin with together: "layer1.0.conv1" and "layer1.0.bn1" are in layer1.0.
 std::string common_path(const std::string& a, const std::string& b) {

@@ -3,8 +3,6 @@
 namespace gpuplan {
 namespace {
 
-double real(std::int64_t n) { return static_cast<double>(n); }
-
 // Bytes that the kernels between the products read and write. A token of one layer has `whole` on every rank and
 // `shared` on all of them together, an element of the attention matrix `attention`.
 struct Traffic {
@@ -28,9 +26,9 @@ constexpr double kOptimizerBytes = 52;
 // two.
 constexpr double kProducts = 6, kNorms = 2, kOthers = 6, kParameters = 12;
 
-class Layer {
+class TimedLayer {
  public:
-  Layer(const Transformer& model, const TransformerRun& run, const GpuSpeed& gpu)
+  TimedLayer(const Transformer& model, const TransformerRun& run, const GpuSpeed& gpu)
       : m_(model), gpu_(gpu), tokens_(real(run.micro_batch) * real(model.sequence)), t_(real(run.tensor)) {
     h_ = real(m_.hidden);
     s_ = real(m_.sequence);
@@ -86,17 +84,17 @@ class Layer {
 }  // namespace
 
 PassSeconds forward_of_layer(const Transformer& model, const TransformerRun& run, const GpuSpeed& gpu, bool records) {
-  const Layer layer(model, run, gpu);
+  const TimedLayer layer(model, run, gpu);
   return {layer.forward_products(), layer.element_wise(kForward), layer.forward_host(records)};
 }
 
 PassSeconds backward_of_layer(const Transformer& model, const TransformerRun& run, const GpuSpeed& gpu) {
-  const Layer layer(model, run, gpu);
+  const TimedLayer layer(model, run, gpu);
   return {layer.backward_products(), layer.element_wise(kBackward), layer.backward_host()};
 }
 
 double head_seconds(const Transformer& model, const TransformerRun& run, const GpuSpeed& gpu) {
-  return Layer(model, run, gpu).head();
+  return TimedLayer(model, run, gpu).head();
 }
 
 double optimizer_seconds(double parameters, const GpuSpeed& gpu) {

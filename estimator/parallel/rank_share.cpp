@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/parallel/shard_sizes.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void refuse(std::string message, std::string help) {
   Error error(std::move(message), ErrorKind::usage);

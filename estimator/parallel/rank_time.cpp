@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "estimator/integers.h"
 #include "estimator/time/queue.h"
 
 namespace gpuplan {
 
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // One micro-batch: the host's calls, the GPU's operations and copies, the link.
 class Timeline {

@@ -46,7 +46,7 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
 }
 
 std::vector<StageRow> plan_stages(const Transformer& model, const Strategy& strategy, std::int64_t batch,
-                                  std::int64_t micro_batches, Recompute recompute) {
+                                  std::int64_t micro_batches, RecomputeMode recompute) {
   if (strategy.data != DataParallel::ddp && strategy.data != DataParallel::zero1)
     refuse("--tp and --pp go with --zero 0 or 1", "ZeRO-1 is Megatron-LM's distributed optimizer");
   need_multiple("heads:", model.heads, "--tp", strategy.tensor);

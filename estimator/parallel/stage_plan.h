@@ -27,6 +27,6 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
 /// distributed optimizer). Throws Error, of kind usage, for numbers that do not divide, and strategies that Megatron-LM
 /// does not have.
 std::vector<StageRow> plan_stages(const Transformer& model, const Strategy& strategy, std::int64_t batch,
-                                  std::int64_t micro_batches, Recompute recompute);
+                                  std::int64_t micro_batches, RecomputeMode recompute);
 
 }  // namespace gpuplan

@@ -75,7 +75,7 @@ std::vector<CommunicationRow> micro_batch_sends(const Transformer& m, const Tran
   const std::int64_t tokens = checked_mul(checked_mul(run.micro_batches(), run.micro_batch), m.sequence);
   const std::int64_t activations = checked_mul(checked_mul(kHalf, tokens), m.hidden);
   const bool first = stage == 0, last = stage + 1 == run.pipeline;
-  const std::int64_t passes = run.recompute == Recompute::full ? 3 : 2;
+  const std::int64_t passes = run.recompute == RecomputeMode::full ? 3 : 2;
   const std::int64_t reduces = 2 * passes * (m.layers / run.pipeline) + (first ? 1 : 0) + (last ? 1 : 0);
   const std::int64_t neighbours = (first ? 0 : 1) + (last ? 0 : 1);
   const std::int64_t exchanged = checked_mul(neighbours, activations);

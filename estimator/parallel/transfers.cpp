@@ -1,12 +1,11 @@
 #include "estimator/parallel/transfers.h"
 
+#include "estimator/integers.h"
 #include "estimator/parallel/communication.h"
 #include "estimator/parallel/data_parallel_memory.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Gradients are copied into the buffer first.
 Transfer reduction(std::int32_t step, std::int64_t bytes, std::int32_t copies) {

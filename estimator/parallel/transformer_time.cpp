@@ -9,8 +9,6 @@
 namespace gpuplan {
 namespace {
 
-double real(std::int64_t n) { return static_cast<double>(n); }
-
 // Of one micro-batch.
 struct StageTime {
   double products = 0, element_wise = 0, head = 0, host = 0, sends = 0;
@@ -26,7 +24,7 @@ StageTime layers_time(const Transformer& model, const TransformerRun& run, const
     time.element_wise += layers * pass.element_wise;
     time.host += layers * std::max(0.0, pass.host - pass.products - pass.element_wise - 2 * reduce);
   };
-  if (run.recompute == Recompute::full) add(forward_of_layer(model, run, gpu, false));
+  if (run.recompute == RecomputeMode::full) add(forward_of_layer(model, run, gpu, false));
   add(forward_of_layer(model, run, gpu));
   add(backward_of_layer(model, run, gpu));
   return time;

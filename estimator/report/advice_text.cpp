@@ -10,8 +10,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
-
 // "1.24x": of samples a second, two decimals.
 std::string gain_of(const Advice& advice) {
   const std::int64_t hundredths = std::llround(100 * advice.gain);

@@ -9,8 +9,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kMostCauses = 8;
 constexpr std::size_t kMostModules = 4;
 

@@ -7,9 +7,9 @@
 namespace gpuplan {
 namespace {
 
-using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::type;
+using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::text_or_null,
+    schema::type;
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json number_or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(nullptr); }
 
 std::string place(const SourceMark& mark) {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kShownUnchanged = 5;
 
 // Also within a table.
-std::string escaped(const std::string& text) {
+std::string escaped_cell(const std::string& text) {
   std::string out;
   for (const char c : markdown_text(text)) out += c == '|' ? std::string("\\|") : std::string(1, c);
   return out;
@@ -44,25 +44,25 @@ std::string verdict(const CheckReport& report) {
   const std::string what = bad > 0 ? std::to_string(bad) + " of " + of + " not met"
                                    : of + " met, " + std::to_string(report.count(State::warn)) + " with a warning";
   return std::string("> [!") + (bad > 0 ? "CAUTION" : "WARNING") + "]\n> **gpuplan: " + what +
-         "**: " + escaped(first->check.name) + ": " + escaped(headline(*first)) + "\n";
+         "**: " + escaped_cell(first->check.name) + ": " + escaped_cell(headline(*first)) + "\n";
 }
 
 std::string row(const CheckResult& result, bool with_base) {
   const Assertion* const a = compared(result);
   const bool bad = result.state == State::fail || result.state == State::error;
-  const std::string name = escaped(result.check.name);
+  const std::string name = escaped_cell(result.check.name);
   std::string out = std::string("| ") + icon(result.state) + " " + (bad ? "**" + name + "**" : name) + " | ";
   if (a == nullptr || result.state == State::error) return out + "– | " + (with_base ? "– | " : "") + "– | – |\n";
   out += format_amount(a->figure, a->value) + " | ";
   if (with_base) {
     const auto& base = a->base ? a->base : result.base ? (*result.base)[a->figure] : std::optional<std::int64_t>();
-    out += (base ? format_growth(a->figure, a->value, *base, {}) : escaped(result.base_note)) + " | ";
+    out += (base ? format_growth(a->figure, a->value, *base, {}) : escaped_cell(result.base_note)) + " | ";
   }
   const bool growth = a->kind == Assertion::Kind::growth;
   std::string limit = growth ? "growth" : format_amount(a->figure, a->limit);
-  if (a->kind == Assertion::Kind::fits) limit += " " + escaped(a->subject);
+  if (a->kind == Assertion::Kind::fits) limit += " " + escaped_cell(a->subject);
   if (a->figure != Figure::peak && a->kind != Assertion::Kind::fits)
-    limit += " " + escaped(std::string(name_of(a->figure)));
+    limit += " " + escaped_cell(std::string(name_of(a->figure)));
   return out + limit + " | " + (growth ? "–" : format_count(percent_of_limit(*a)) + " %") + " |\n";
 }
 
@@ -95,8 +95,9 @@ std::string causes(const CheckResult& result) {
   std::string out;
   for (std::size_t i = 0; i < std::min<std::size_t>(result.causes.size(), 8); ++i) {
     const CauseLine& c = result.causes[i];
-    out += (i == 0 ? "**Cause** " : ", ") + escaped(c.file) + ":" + std::to_string(c.line) + " " + escaped(c.what) +
-           ": " + (c.from.empty() ? "new" : escaped(c.from)) + " → " + (c.to.empty() ? "gone" : escaped(c.to));
+    out += (i == 0 ? "**Cause** " : ", ") + escaped_cell(c.file) + ":" + std::to_string(c.line) + " " +
+           escaped_cell(c.what) + ": " + (c.from.empty() ? "new" : escaped_cell(c.from)) + " → " +
+           (c.to.empty() ? "gone" : escaped_cell(c.to));
     if (c.effect) out += " (" + format_growth(lead(result)->figure, *c.effect, 0, {}) + " by itself)";
   }
   return out.empty() ? "" : out + "\n";
@@ -110,10 +111,10 @@ std::string ways(const CheckResult& result) {
 }
 
 std::string details(const CheckResult& result, const CheckReport& report) {
-  std::string out =
-      "\n**" + escaped(result.check.name) + "**: " + escaped(headline(result)) + "\n\n" + causes(result) + ways(result);
-  if (!result.check.message.empty()) out += "> " + escaped(result.check.message) + "\n";
-  if (!result.check.owner.empty()) out += "\nOwner: " + escaped(result.check.owner) + "\n";
+  std::string out = "\n**" + escaped_cell(result.check.name) + "**: " + escaped_cell(headline(result)) + "\n\n" +
+                    causes(result) + ways(result);
+  if (!result.check.message.empty()) out += "> " + escaped_cell(result.check.message) + "\n";
+  if (!result.check.owner.empty()) out += "\nOwner: " + escaped_cell(result.check.owner) + "\n";
   return out + "\n<details><summary>Where it comes from</summary>\n\n" + fenced(failure_text(result, report, {})) +
          "\n</details>\n";
 }
@@ -122,20 +123,21 @@ std::string changed_limits(const CheckReport& report) {
   std::string out;
   for (const CheckResult& result : report.results)
     for (const CauseLine& c : result.limit_changes)
-      out += "* " + escaped(result.check.name) + ": " + escaped(c.what) + " " +
-             (c.from.empty() ? "new" : escaped(c.from)) + " → " + (c.to.empty() ? "gone" : escaped(c.to)) + "\n";
+      out += "* " + escaped_cell(result.check.name) + ": " + escaped_cell(c.what) + " " +
+             (c.from.empty() ? "new" : escaped_cell(c.from)) + " → " + (c.to.empty() ? "gone" : escaped_cell(c.to)) +
+             "\n";
   return out.empty() ? "" : "\n**Limits changed here**\n\n" + out;
 }
 
 std::string warnings(const CheckReport& report) {
   std::string out;
-  for (const std::string& warning : report.warnings) out += "* " + escaped(warning) + "\n";
+  for (const std::string& warning : report.warnings) out += "* " + escaped_cell(warning) + "\n";
   return out.empty() ? "" : "\n<details><summary>Warnings</summary>\n\n" + out + "\n</details>\n";
 }
 
 std::string footer(const CheckReport& report, std::string_view version) {
   std::string out = "\n<sub>gpuplan " + std::string(version) + ", a static estimate";
-  if (!report.base_rule.empty()) out += ", base: " + escaped(report.base_rule);
+  if (!report.base_rule.empty()) out += ", base: " + escaped_cell(report.base_rule);
   // One marker a budget file, so that several have comments of their own.
   std::string name = report.folder + (report.file.empty() ? "check" : report.file);
   std::erase_if(name, [](char c) { return c == '-' || c == '>' || c == '<' || c == '\n'; });

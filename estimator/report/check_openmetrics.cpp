@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-std::string escaped(const std::string& text) {
+std::string escaped_label(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
@@ -20,17 +20,17 @@ std::string escaped(const std::string& text) {
 }
 
 std::string label(const char* name, const std::string& value) {
-  return std::string(name) + "=\"" + escaped(value) + "\"";
+  return std::string(name) + "=\"" + escaped_label(value) + "\"";
 }
 
-struct Metric {
+struct MetricFamily {
   Figure figure;
   const char* name;
   const char* unit;  // the name ends in it; "" for none
   const char* help;
   int decimals = 0;  // of the unit that the figure is counted in
 };
-constexpr std::array<Metric, 8> kMetrics = {
+constexpr std::array<MetricFamily, 8> kFamilies = {
     {{Figure::peak, "gpuplan_peak_bytes", "bytes", "Allocated memory at the peak of a step."},
      {Figure::reserved, "gpuplan_reserved_bytes", "bytes", "Memory that PyTorch's allocator reserves."},
      {Figure::device, "gpuplan_device_bytes", "bytes", "Reserved memory and the CUDA context."},
@@ -60,7 +60,7 @@ std::string head(const std::string& name, const std::string& unit, const std::st
 
 std::string check_openmetrics(const CheckReport& report) {
   std::string out;
-  for (const Metric& metric : kMetrics) {
+  for (const MetricFamily& metric : kFamilies) {
     std::string lines;
     for (const CheckResult& result : report.results)
       if (const auto& value = result.measured.figures[metric.figure])

@@ -8,17 +8,15 @@
 namespace gpuplan {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kBarColumns = 20;
 
 std::string plural(std::size_t n, const char* one) {
   return format_count(static_cast<std::int64_t>(n)) + " " + one + (n == 1 ? "" : "s");
 }
 
-class Screen : public StyledScreen {
+class CheckScreen : public StyledScreen {
  public:
-  Screen(const CheckReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+  CheckScreen(const CheckReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string heading() const;
   std::string rows() const;
@@ -35,7 +33,7 @@ class Screen : public StyledScreen {
   const CheckReport& report_;
 };
 
-std::string Screen::heading() const {
+std::string CheckScreen::heading() const {
   std::string out = paint("1", report_.file.empty() ? "limits of the command line" : printable_text(report_.file));
   out += dot() + plural(report_.results.size(), "check");
   if (!report_.base_commit.empty())
@@ -45,7 +43,7 @@ std::string Screen::heading() const {
   return out + "\n";
 }
 
-std::string Screen::mark(State state) const {
+std::string CheckScreen::mark(State state) const {
   switch (state) {
     case State::ok: return style_.unicode ? "✔" : "[ok]";
     case State::muted: return style_.unicode ? "–" : "[--]";
@@ -56,7 +54,7 @@ std::string Screen::mark(State state) const {
   return "";
 }
 
-std::string Screen::colored(State state, const std::string& text) const {
+std::string CheckScreen::colored(State state, const std::string& text) const {
   switch (state) {
     case State::ok: return paint("32", text);
     case State::muted:
@@ -67,7 +65,7 @@ std::string Screen::colored(State state, const std::string& text) const {
   return text;
 }
 
-std::string Screen::bar(const Assertion& a) const {
+std::string CheckScreen::bar(const Assertion& a) const {
   const bool of_limit = a.kind != Assertion::Kind::min && a.kind != Assertion::Kind::growth;
   if (!of_limit || a.limit <= 0) return "";
   const std::int64_t percent = in_tenths(std::min(a.value, a.limit) / std::max<std::int64_t>(a.limit / 1'000'000, 1),
@@ -78,7 +76,7 @@ std::string Screen::bar(const Assertion& a) const {
   return out;
 }
 
-std::string Screen::remarks(const CheckResult& result) const {
+std::string CheckScreen::remarks(const CheckResult& result) const {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : dot()) + text; };
   const Assertion* const a = lead(result);
@@ -98,7 +96,7 @@ std::string Screen::remarks(const CheckResult& result) const {
 }
 
 // Mark, name, value, "of", limit, bar, share, remarks.
-std::vector<std::string> Screen::row(const CheckResult& result) const {
+std::vector<std::string> CheckScreen::row(const CheckResult& result) const {
   const Assertion* const a = compared(result);
   std::vector<std::string> cells = {mark(result.state), printable_text(result.check.name)};
   if (result.state == State::error) {
@@ -127,7 +125,7 @@ std::vector<std::string> Screen::row(const CheckResult& result) const {
   return cells;
 }
 
-std::string Screen::rows() const {
+std::string CheckScreen::rows() const {
   std::vector<TextTable::Align> columns = {kLeft, kLeft, kRight, kLeft, kLeft};
   if (style_.interactive) columns.push_back(kLeft);
   columns.insert(columns.end(), {kRight, kLeft});
@@ -150,7 +148,7 @@ std::string Screen::rows() const {
   return "\n" + out;
 }
 
-std::string Screen::failures() const {
+std::string CheckScreen::failures() const {
   std::string out;
   for (const CheckResult& result : report_.results)
     if (result.state == State::fail || result.state == State::error || result.state == State::warn)
@@ -160,7 +158,7 @@ std::string Screen::failures() const {
   return out;
 }
 
-std::string Screen::summary() const {
+std::string CheckScreen::summary() const {
   std::string out = plural(report_.results.size(), "check") + ": ";
   std::string parts;
   const auto add = [&](State state, const char* word) {
@@ -178,7 +176,7 @@ std::string Screen::summary() const {
 }  // namespace
 
 std::string check_text(const CheckReport& report, const TextStyle& style) {
-  const Screen screen(report, style);
+  const CheckScreen screen(report, style);
   const std::string rows = screen.rows();
   if (style.brief) return (rows.empty() ? "" : rows.substr(1)) + screen.failures();
   return screen.heading() + rows + screen.failures() + screen.summary();

@@ -9,8 +9,6 @@ namespace gpuplan {
 
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kMostRows = 20;  // of a list: a comment on GitHub has 65,536 characters at most
 
 std::string side_text(const DiffSide& side) {

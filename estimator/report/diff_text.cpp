@@ -9,8 +9,6 @@ namespace gpuplan {
 
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
 constexpr std::size_t kShownRows = 12;  // of one table; -v shows all
 
 std::string cause_place(const Cause& cause) {
@@ -18,9 +16,9 @@ std::string cause_place(const Cause& cause) {
   return place.empty() ? "--set" : place;
 }
 
-class Screen : public StyledScreen {
+class DiffScreen : public StyledScreen {
  public:
-  Screen(const DiffReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+  DiffScreen(const DiffReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string missing() const;
@@ -48,7 +46,7 @@ class Screen : public StyledScreen {
   const DiffReport& report_;
 };
 
-std::string Screen::headline() const {
+std::string DiffScreen::headline() const {
   const DiffSide& now = report_.now;
   std::string out = "base " + side(report_.base) + arrow() + side(now) + "\n";
   const std::string file = printable_text(now.file.empty() ? report_.base.file : now.file);
@@ -65,7 +63,7 @@ std::string Screen::headline() const {
 }
 
 // Only one side has the model.
-std::string Screen::missing() const {
+std::string DiffScreen::missing() const {
   const bool is_new = !report_.base.figures;
   const DiffSide& without = is_new ? report_.base : report_.now;
   const DiffSide& with = is_new ? report_.now : report_.base;
@@ -79,7 +77,7 @@ std::string Screen::missing() const {
   return out + table.text();
 }
 
-std::string Screen::totals() const {
+std::string DiffScreen::totals() const {
   TextTable table({kLeft, kRight, kLeft, kRight, kRight, kRight});
   for (const Difference& d : report_.differences->totals)
     table.row({label_of(d.metric), amount_text(d.metric, d.total.base, style_), style_.unicode ? "→" : "->",
@@ -88,7 +86,7 @@ std::string Screen::totals() const {
   return "\n" + table.text();
 }
 
-std::string Screen::rows(const std::string& title, const std::vector<Change>& changes, const Change& total) const {
+std::string DiffScreen::rows(const std::string& title, const std::vector<Change>& changes, const Change& total) const {
   if (changes.empty()) return "";
   const std::vector<Change> list = shown(changes);
   const ByteColumn column = byte_column(list, total, style_);
@@ -101,8 +99,8 @@ std::string Screen::rows(const std::string& title, const std::vector<Change>& ch
   return "\n" + table.text();
 }
 
-std::string Screen::counts(const std::string& title, Metric metric, const std::vector<Change>& changes,
-                           const Change& total) const {
+std::string DiffScreen::counts(const std::string& title, Metric metric, const std::vector<Change>& changes,
+                               const Change& total) const {
   if (changes.empty()) return "";
   const std::string delta = style_.unicode ? "Δ" : "+/-";
   TextTable table({kRight, kRight, kLeft});
@@ -113,7 +111,7 @@ std::string Screen::counts(const std::string& title, Metric metric, const std::v
   return "\n" + table.text();
 }
 
-std::string Screen::tables() const {
+std::string DiffScreen::tables() const {
   const Differences& d = *report_.differences;
   const auto total = [&](Metric metric) {
     const auto found = std::ranges::find(d.totals, metric, &Difference::metric);
@@ -129,7 +127,7 @@ std::string Screen::tables() const {
 }
 
 // What each of several causes does to the peak by itself.
-std::string Screen::effects() const {
+std::string DiffScreen::effects() const {
   const std::vector<CauseRow> rows = cause_rows(report_);
   if (rows.empty()) return "";
   const Change& total = report_.differences->totals.front().total;
@@ -159,7 +157,7 @@ std::string Screen::effects() const {
   return "\n" + table.text();
 }
 
-std::string Screen::reasons() const {
+std::string DiffScreen::reasons() const {
   TextTable table({kLeft, kLeft, kLeft});
   for (const RunChange& c : report_.run_changes)
     table.row({"run", printable_text(c.name), printable_text(c.base) + arrow() + printable_text(c.now)});
@@ -177,7 +175,7 @@ std::string Screen::reasons() const {
   return effects() + (out.empty() ? "" : "\n" + out);
 }
 
-std::string Screen::limits() const {
+std::string DiffScreen::limits() const {
   std::string out;
   for (const DiffReport::LimitVerdict& v : report_.limits) {
     const std::string mark = style_.unicode ? (v.exceeded ? "✖ " : "✔ ") : v.exceeded ? "[no] " : "[ok] ";
@@ -190,7 +188,7 @@ std::string Screen::limits() const {
 }  // namespace
 
 std::string diff_text(const DiffReport& report, const TextStyle& style) {
-  const Screen screen(report, style);
+  const DiffScreen screen(report, style);
   if (!report.differences) return screen.headline() + screen.missing();
   if (style.brief) return screen.totals().substr(1) + screen.limits();
   return screen.headline() + screen.totals() + screen.tables() + screen.reasons() + screen.limits();

@@ -5,9 +5,8 @@
 namespace gpuplan {
 namespace {
 
-using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::type;
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::text_or_null,
+    schema::type;
 
 Json batch_json(const FittingBatch& batch) {
   if (batch.samples == 0) return nullptr;

@@ -29,9 +29,9 @@ std::string price_day(const std::string& text) {
 
 std::int64_t percent(std::int64_t part, std::int64_t whole) { return part / std::max<std::int64_t>(whole / 100, 1); }
 
-class Screen : public StyledScreen {
+class FitScreen : public StyledScreen {
  public:
-  Screen(const FitReport& report, const TextStyle& style)
+  FitScreen(const FitReport& report, const TextStyle& style)
       : StyledScreen(style), report_(report), question_(report.question), rows_(report.fit.rows) {}
 
   std::string headline() const;
@@ -86,7 +86,7 @@ class Screen : public StyledScreen {
   const std::vector<FitRow>& rows_;
 };
 
-std::string Screen::headline() const {
+std::string FitScreen::headline() const {
   const RunConfig& run = question_.run;
   std::string out = paint("1", report_.model) + dot() + std::string(name_of(run.mode));
   if (question_.batch) out += dot() + "batch " + format_count(*question_.batch);
@@ -98,7 +98,7 @@ std::string Screen::headline() const {
   return out + "\n\n";
 }
 
-std::vector<std::string> Screen::heading() const {
+std::vector<std::string> FitScreen::heading() const {
   std::vector<std::string> words = {"GPU", "usable MiB"};
   if (shared()) words.insert(words.begin() + 1, "shared by");
   if (question_.batch) words.push_back("batch " + format_count(*question_.batch));
@@ -114,7 +114,7 @@ std::vector<std::string> Screen::heading() const {
   return words;
 }
 
-std::vector<std::string> Screen::cells(const FitRow& row) const {
+std::vector<std::string> FitScreen::cells(const FitRow& row) const {
   std::vector<std::string> words = {gpu_cell(row), format_count(row.usable_bytes >> 20)};
   if (shared())
     words.insert(words.begin() + 1, row.strategy.shares() ? std::string(title_of(row.strategy.data)) : std::string());
@@ -149,7 +149,7 @@ std::vector<std::string> Screen::cells(const FitRow& row) const {
 }
 
 // "aws g5.xlarge", "aws p5.48xlarge (8 GPUs, 7 idle)", "2 × aws p5.48xlarge (16 GPUs)"
-std::string Screen::instance_cell(const FitRow& row) const {
+std::string FitScreen::instance_cell(const FitRow& row) const {
   if (!row.instance) return "";
   const Instance& i = *row.instance;
   const std::int64_t idle = row.idle_gpus(), all = row.strategy.gpus + idle;
@@ -160,13 +160,13 @@ std::string Screen::instance_cell(const FitRow& row) const {
 }
 
 // Rows that cost as much and are as fast as the chosen one are Pareto's, too.
-bool Screen::is_faster(const FitRow& row) const {
+bool FitScreen::is_faster(const FitRow& row) const {
   if (!row.pareto || !report_.fit.chosen) return row.pareto;
   return samples_per_second(row, question_) > samples_per_second(rows_[*report_.fit.chosen], question_);
 }
 
 // The heading and a row for each GPU that is shown.
-std::vector<std::vector<std::string>> Screen::lines() const {
+std::vector<std::vector<std::string>> FitScreen::lines() const {
   std::vector<std::vector<std::string>> lines = {heading()};
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!shown(rows_[i])) continue;
@@ -207,7 +207,7 @@ void drop_columns(std::vector<std::vector<std::string>>& lines, int columns) {
 
 }  // namespace
 
-TextTable Screen::table() const {
+TextTable FitScreen::table() const {
   std::vector<std::vector<std::string>> all = lines();
   if (style_.interactive) drop_columns(all, style_.width);
   const std::vector<std::string>& names = all[0];
@@ -221,7 +221,7 @@ TextTable Screen::table() const {
 }
 
 // Of the whole list only: those that a person named are rows or errors.
-std::string Screen::left_out() const {
+std::string FitScreen::left_out() const {
   if (!report_.all_gpus) return "";
   std::vector<std::string> seen;
   for (const FitRow& row : rows_)
@@ -240,7 +240,7 @@ std::string Screen::left_out() const {
 }
 
 // cuDNN chooses workspaces, and the allocator fills gaps, from one batch to the next.
-std::string Screen::fits_again() const {
+std::string FitScreen::fits_again() const {
   std::string list;
   for (const FitRow& row : rows_)
     if (shown(row) && row.again.samples > 0)
@@ -249,7 +249,7 @@ std::string Screen::fits_again() const {
 }
 
 // What is not timed is no choice beside what is.
-std::string Screen::untimed() const {
+std::string FitScreen::untimed() const {
   std::string list;
   for (const FitRow& row : rows_)
     if (timed() && shown(row) && row.fits && !row.step_seconds) list += (list.empty() ? "" : ", ") + gpu_cell(row);
@@ -257,7 +257,7 @@ std::string Screen::untimed() const {
 }
 
 // GPUs that nothing rented puts together.
-std::string Screen::not_rented() const {
+std::string FitScreen::not_rented() const {
   std::string list;
   for (const FitRow& row : rows_)
     if (row.strategy.gpus > 1 && shown(row) && row.fits && !row.instance)
@@ -271,7 +271,7 @@ std::string Screen::not_rented() const {
 }
 
 // What a figure of `needs` is, and what it may be.
-std::string Screen::limit() const {
+std::string FitScreen::limit() const {
   std::optional<std::int64_t> context;
   bool alike = true;
   for (const FitRow& row : rows_) {
@@ -291,7 +291,7 @@ std::string Screen::limit() const {
   return out + dot() + "--runtime and --margin change that\n";
 }
 
-std::string Screen::prices(Day today) const {
+std::string FitScreen::prices(Day today) const {
   std::vector<Instance> instances;
   for (const FitRow& row : rows_)
     if (row.instance && shown(row)) instances.push_back(*row.instance);
@@ -309,13 +309,13 @@ std::string Screen::prices(Day today) const {
 }
 
 // What there is to know of the instance that is taken, such as an Arm host.
-std::string Screen::note() const {
+std::string FitScreen::note() const {
   if (!report_.fit.chosen) return "";
   const std::optional<Instance>& i = rows_[*report_.fit.chosen].instance;
   return i && !i->notes.empty() ? "  " + i->provider + " " + i->name + ": " + i->notes + "\n" : "";
 }
 
-std::string Screen::no_fit() const {
+std::string FitScreen::no_fit() const {
   if (report_.fit.chosen) return "";
   if (std::ranges::any_of(rows_, &FitRow::fits))
     return "  " + mark(false) + " it fits, but " +
@@ -360,7 +360,7 @@ std::string arguments_of(const FitRow& row, const FitQuestion& question) {
 }
 
 std::string fit_text(const FitReport& report, const TextStyle& style, Day today) {
-  const Screen screen(report, style);
+  const FitScreen screen(report, style);
   std::string out = screen.headline();
   const bool none_shown = report.all_gpus && std::ranges::none_of(report.fit.rows, &FitRow::fits);
   if (!none_shown)
@@ -370,7 +370,7 @@ std::string fit_text(const FitReport& report, const TextStyle& style, Day today)
   return out + (no.empty() || none_shown ? "" : "\n") + no;
 }
 
-std::string fit_md(const FitReport& report) { return Screen(report, {}).table().markdown(); }
+std::string fit_md(const FitReport& report) { return FitScreen(report, {}).table().markdown(); }
 
 std::string fit_csv(const FitReport& report) {
   std::string out =

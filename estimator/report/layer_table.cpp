@@ -14,7 +14,6 @@ namespace {
 bool is_training(const Report& report) { return report.run.mode == Mode::train; }
 
 // Inference saves nothing: what a layer costs is then its output.
-std::int64_t memory_of(const LayerTreeRow& row, bool training) { return training ? row.saved_bytes : row.output_bytes; }
 
 // What most of its time waits for.
 std::string bound_of(const LayerTreeRow& row) {
@@ -37,8 +36,6 @@ struct ColumnStyle {
   std::string_view word;
   TextTable::Align align;
 };
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
 constexpr std::array<ColumnStyle, 19> kColumns = {{{"module", kLeft},
                                                    {"type", kLeft},
                                                    {"in", kLeft},

@@ -64,6 +64,11 @@ struct LayerTreeRow {
   std::int64_t ns() const { return forward_ns + backward_ns; }
 };
 
+/// What a row counts of memory: what training keeps of it, or what it makes.
+inline std::int64_t memory_of(const LayerTreeRow& row, bool training) {
+  return training ? row.saved_bytes : row.output_bytes;
+}
+
 /// Rows in the order they are printed: every module before its children, siblings sorted, down to options.depth. The
 /// rows of depth 1 sum to the model.
 std::vector<LayerTreeRow> layer_tree(const Report& report, const LayerTableOptions& options);

@@ -70,7 +70,6 @@ class TreeBuilder {
 };
 
 // Inference saves nothing: what a layer costs is then its output.
-std::int64_t memory_of(const LayerTreeRow& row, bool training) { return training ? row.saved_bytes : row.output_bytes; }
 
 void sort_modules(std::vector<std::unique_ptr<Module>>& modules, LayerSort sort, bool training) {
   const auto by = [&](auto key) {

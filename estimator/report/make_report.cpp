@@ -11,8 +11,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 // What a generation keeps of keys and values once the step is over.
 std::int64_t cached_bytes(const Graph& graph) {
   std::int64_t total = 0;

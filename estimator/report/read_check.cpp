@@ -8,9 +8,9 @@
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
-FigureValues read_figures(const Json& json) {
+FigureValues read_figures(const ParsedJson& json) {
   FigureValues figures;
   for (std::size_t i = 0; i < kFigureKeys.size(); ++i) {
     const auto at = json.find(kFigureKeys[i]);
@@ -23,15 +23,15 @@ FigureValues read_figures(const Json& json) {
   return figures;
 }
 
-SavedCheck read_saved_check(const Json& check) {
+SavedCheck read_saved_check(const ParsedJson& check) {
   SavedCheck saved;
   saved.figures = read_figures(check.at("figures"));
-  for (const Json& module : check.at("modules"))
+  for (const ParsedJson& module : check.at("modules"))
     saved.modules[module.at("pattern").get<std::string>()].push_back(
         {.path = module.at("path").get<std::string>(), .figures = read_figures(module.at("figures"))});
   const auto assertions = check.find("assertions");
   if (assertions == check.end()) return saved;
-  for (const Json& a : *assertions)
+  for (const ParsedJson& a : *assertions)
     if (a.at("kind") == "fits") saved.fits[a.at("subject").get<std::string>()] = a.at("value").get<std::int64_t>();
   return saved;
 }
@@ -40,11 +40,11 @@ SavedCheck read_saved_check(const Json& check) {
 
 SavedChecks read_saved_checks(const Source& source) {
   try {
-    const Json json = Json::parse(source.text);
+    const ParsedJson json = ParsedJson::parse(source.text);
     if (json.at("schema") != "gpuplan.check/1") throw Error("");
     SavedChecks saved;
     saved.version = json.at("tool").at("version").get<std::string>();
-    for (const Json& check : json.at("checks"))
+    for (const ParsedJson& check : json.at("checks"))
       saved.by_name.emplace(check.at("name").get<std::string>(), read_saved_check(check));
     return saved;
   } catch (const std::exception&) {

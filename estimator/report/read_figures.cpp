@@ -10,23 +10,23 @@ namespace gpuplan {
 
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
 constexpr const char* kPlan = "gpuplan.plan/1";
 constexpr const char* kShadow = "gpuplan.shadow/1";
 
 // What is read of a document, with errors that name the file and the key.
-class Reader {
+class FiguresReader {
  public:
-  Reader(const Source& source, const Json& document) : source_(source), document_(document) {}
+  FiguresReader(const Source& source, const ParsedJson& document) : source_(source), document_(document) {}
 
   /// The value at "/peak/allocated_bytes"; null where there is none.
-  const Json& at(const char* path) const {
-    static const Json nothing;
-    const Json::json_pointer pointer(path);
+  const ParsedJson& at(const char* path) const {
+    static const ParsedJson nothing;
+    const ParsedJson::json_pointer pointer(path);
     return document_.contains(pointer) ? document_.at(pointer) : nothing;
   }
-  std::int64_t amount(const Json& value, const std::string& name) const {
+  std::int64_t amount(const ParsedJson& value, const std::string& name) const {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= kMost) return value.get<std::int64_t>();
     throw refuse(name + " is not an amount: a whole number, not below 0");
   }
@@ -34,13 +34,14 @@ class Reader {
   std::string text(const char* path) const { return at(path).is_string() ? at(path).get<std::string>() : ""; }
   /// Of a list of objects: the amounts under `key` by the names under `name`.
   std::vector<Amount> amounts(const char* path, const char* name, const char* key) const {
-    const Json& list = at(path);
+    const ParsedJson& list = at(path);
     if (!list.is_array()) throw refuse(name_of(path) + " is not a list");
     std::vector<Amount> out;
-    for (const Json& item : list) {
-      if (!item.is_object() || !item.value(name, Json()).is_string())
+    for (const ParsedJson& item : list) {
+      if (!item.is_object() || !item.value(name, ParsedJson()).is_string())
         throw refuse(name_of(path) + " has an item without a " + name);
-      out.push_back({item.at(name).get<std::string>(), amount(item.value(key, Json()), name_of(path) + "." + key)});
+      out.push_back(
+          {item.at(name).get<std::string>(), amount(item.value(key, ParsedJson()), name_of(path) + "." + key)});
     }
     return out;
   }
@@ -55,10 +56,10 @@ class Reader {
   }
 
   const Source& source_;
-  const Json& document_;
+  const ParsedJson& document_;
 };
 
-std::vector<Amount> layer_flops(const Reader& reader) {
+std::vector<Amount> layer_flops(const FiguresReader& reader) {
   std::vector<Amount> flops = reader.amounts("/layers", "name", "forward_macs");
   const std::vector<Amount> backward = reader.amounts("/layers", "name", "backward_flops");
   for (std::size_t i = 0; i < flops.size(); ++i)
@@ -66,10 +67,10 @@ std::vector<Amount> layer_flops(const Reader& reader) {
   return flops;
 }
 
-std::vector<std::pair<std::string, std::string>> run_of(const Reader& reader) {
+std::vector<std::pair<std::string, std::string>> run_of(const FiguresReader& reader) {
   std::vector<std::pair<std::string, std::string>> words;
   const auto word = [&](const char* path) {
-    const Json& value = reader.at(path);
+    const ParsedJson& value = reader.at(path);
     return value.is_null() ? std::string() : value.is_string() ? value.get<std::string>() : value.dump();
   };
   const std::string amp = word("/run/amp");
@@ -82,7 +83,7 @@ std::vector<std::pair<std::string, std::string>> run_of(const Reader& reader) {
   return words;
 }
 
-Figures peaks_of(const Reader& reader) {
+Figures peaks_of(const FiguresReader& reader) {
   Figures f;
   f.allocated_bytes = reader.amount("/peak/allocated_bytes");
   f.reserved_bytes = reader.amount("/peak/reserved_bytes");
@@ -90,12 +91,12 @@ Figures peaks_of(const Reader& reader) {
   return f;
 }
 
-Figures plan_figures(const Reader& reader) {
+Figures plan_figures(const FiguresReader& reader) {
   Figures f = peaks_of(reader);
   f.model = reader.text("/model/name");
   f.parameters = reader.amount("/model/parameters");
   f.step_flops = reader.amount("/compute/step_flops");
-  if (const Json& seconds = reader.at("/time/step_seconds"); seconds.is_number()) {
+  if (const ParsedJson& seconds = reader.at("/time/step_seconds"); seconds.is_number()) {
     constexpr double kLongest = 1e9;
     const double s = seconds.get<double>();
     if (!(s >= 0 && s <= kLongest)) throw reader.refuse("time.step_seconds is no time of a step");
@@ -113,21 +114,21 @@ Figures plan_figures(const Reader& reader) {
 
 // Of a recorded run: what the allocator did, and which lines of the script hold it. Blocks are charged more than was
 // asked for, and what is no tensor is in no category: that is what the list is completed by.
-Figures shadow_figures(const Reader& reader) {
+Figures shadow_figures(const FiguresReader& reader) {
   Figures f = peaks_of(reader);
-  const Json& command = reader.at("/command");
+  const ParsedJson& command = reader.at("/command");
   if (command.is_array())
-    for (const Json& word : command)
+    for (const ParsedJson& word : command)
       if (word.is_string()) f.model += (f.model.empty() ? "" : " ") + word.get<std::string>();
   f.categories = reader.amounts("/alive/categories", "category", "bytes");
   f.run.emplace_back("gpu", reader.text("/gpu"));
   return f;
 }
 
-Json parse(const Source& source) {
+ParsedJson parse(const Source& source) {
   try {
-    return Json::parse(source.text);
-  } catch (const Json::parse_error& problem) {
+    return ParsedJson::parse(source.text);
+  } catch (const ParsedJson::parse_error& problem) {
     const std::size_t at = std::min(problem.byte == 0 ? 0 : problem.byte - 1, source.text.size());
     const std::string_view before(source.text.data(), at);
     const auto line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
@@ -145,8 +146,8 @@ bool is_saved_plan(const std::string& text) {
 }
 
 SavedFigures read_figures(const Source& source) {
-  const Json document = parse(source);
-  const Reader reader(source, document);
+  const ParsedJson document = parse(source);
+  const FiguresReader reader(source, document);
   SavedFigures saved;
   saved.schema = document.is_object() ? reader.text("/schema") : "";
   saved.version = document.is_object() ? reader.text("/tool/version") : "";

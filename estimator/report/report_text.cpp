@@ -13,13 +13,10 @@ namespace gpuplan {
 
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
-
 // The words and marks of one screen, in the style asked for.
-class Screen : public StyledScreen {
+class PlanScreen : public StyledScreen {
  public:
-  Screen(const Report& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+  PlanScreen(const Report& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string extras() const;
@@ -41,7 +38,7 @@ class Screen : public StyledScreen {
   const Report& report_;
 };
 
-std::string Screen::headline() const {
+std::string PlanScreen::headline() const {
   const RunConfig& run = report_.run;
   std::string out = paint("1", report_.model.name) + dot() + std::string(name_of(run.mode)) + dot() + "batch " +
                     format_count(run.batch);
@@ -57,13 +54,13 @@ std::string Screen::headline() const {
          extras();
 }
 
-std::string Screen::extras() const {
+std::string PlanScreen::extras() const {
   std::string out;
   for (const std::string& words : header_words(report_)) out += (out.empty() ? "  " : dot()) + words;
   return out.empty() ? "" : out + "\n";
 }
 
-std::string Screen::peak_place() const {
+std::string PlanScreen::peak_place() const {
   const std::string phase(name_of(report_.peak.phase));
   std::string out = "at " + phase;
   const std::string& where = report_.peak.layer.empty() ? report_.peak.op : report_.peak.layer;
@@ -71,7 +68,7 @@ std::string Screen::peak_place() const {
   return out;
 }
 
-std::string Screen::fit_words() const {
+std::string PlanScreen::fit_words() const {
   const Verdict v = verdict(report_);
   if (!v.known) return "device memory in all";
   const std::int64_t needs = report_.peak.device_bytes;
@@ -85,7 +82,7 @@ std::string Screen::fit_words() const {
 }
 
 // What may come on top, and whether the GPU has that much where it has the estimate.
-std::string Screen::at_most_words() const {
+std::string PlanScreen::at_most_words() const {
   std::string out;
   for (const AtMost::Term& t : report_.at_most->terms)
     if (t.device_bytes > 0)
@@ -97,7 +94,7 @@ std::string Screen::at_most_words() const {
 }
 
 // Where torch.OutOfMemoryError is raised.
-std::string Screen::failing_place(const WithinMemory& w) const {
+std::string PlanScreen::failing_place(const WithinMemory& w) const {
   std::string place = "wanted while the model is made";
   if (w.step > 0) {
     const bool training = report_.run.mode == Mode::train;
@@ -108,7 +105,7 @@ std::string Screen::failing_place(const WithinMemory& w) const {
   return place + ", " + bytes(w.allocated_bytes) + " allocated";
 }
 
-std::string Screen::verdict_block() const {
+std::string PlanScreen::verdict_block() const {
   const auto& peak = report_.peak;
   const std::int64_t cached = peak.reading.reserved_bytes - peak.reading.allocated_bytes;
   TextTable table({kLeft, kRight, kLeft});
@@ -129,7 +126,7 @@ std::string Screen::verdict_block() const {
 }
 
 // Eighths of a column in Unicode, whole columns in ASCII.
-std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
+std::string PlanScreen::bar(std::int64_t per_mille, std::size_t columns) const {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
   std::string out;
@@ -138,7 +135,7 @@ std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
   return out;
 }
 
-std::string Screen::part_label(Category category) const {
+std::string PlanScreen::part_label(Category category) const {
   const std::string name(name_of(category));
   if (category == Category::activation_gradients) return "activation gradients";
   if (category == Category::kv_cache) return "KV cache";
@@ -153,7 +150,7 @@ std::string Screen::part_label(Category category) const {
   }
 }
 
-std::string Screen::alive_at_peak() const {
+std::string PlanScreen::alive_at_peak() const {
   std::vector<PeakPart> parts = report_.peak.parts;
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   std::erase_if(parts, [](const PeakPart& part) { return part.bytes == 0; });
@@ -182,14 +179,14 @@ std::string Screen::alive_at_peak() const {
   return "\n" + table.text();
 }
 
-std::string Screen::timeline() const {
+std::string PlanScreen::timeline() const {
   if (!style_.interactive || report_.timeline.empty()) return "";
   const std::size_t columns = static_cast<std::size_t>(std::clamp(style_.width, 24, 100)) - 4;
   return "\n  " + sparkline(report_.timeline, columns, style_.unicode) + "\n  " +
          phase_ruler(report_.timeline, columns, style_.unicode) + "\n";
 }
 
-std::string Screen::facts() const {
+std::string PlanScreen::facts() const {
   TextTable table({kLeft, kLeft});
   const auto& c = report_.compute;
   const std::int64_t batch = std::max<std::int64_t>(report_.run.batch, 1);
@@ -221,7 +218,7 @@ std::string Screen::facts() const {
   return "\n" + table.text();
 }
 
-std::string Screen::phases() const {
+std::string PlanScreen::phases() const {
   if (!style_.verbose || report_.phases.empty()) return "";
   TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight});
   table.row({"step", "phase", "live allocated", "reserved", "peak allocated", "reserved", "kernels"});
@@ -235,7 +232,7 @@ std::string Screen::phases() const {
          " in split remainders\n";
 }
 
-std::string Screen::next() const {
+std::string PlanScreen::next() const {
   if (!style_.interactive) return "";
   const std::string& file = report_.model.file;
   TextTable table({kLeft, kLeft, kLeft});
@@ -264,7 +261,7 @@ std::string device_words(const Gpu& gpu, const Margin& margin) {
 }
 
 std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {
-  const Screen screen(report, style);
+  const PlanScreen screen(report, style);
   const std::string verdict_and_ways =
       screen.verdict_block() + ways_text(ways_out, verdict(report).usable_bytes, style);
   if (style.brief) return verdict_and_ways.substr(1);

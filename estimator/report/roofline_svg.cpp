@@ -13,7 +13,8 @@ namespace gpuplan {
 namespace {
 
 // In units of the file's own coordinates, about a pixel each.
-constexpr double kLeft = 96, kTop = 84, kWidth = 620, kHeight = 440, kLegend = kLeft + kWidth + 32, kLine = 19;
+constexpr double kFrameLeft = 96, kFrameTop = 84, kWidth = 620, kHeight = 440, kLegend = kFrameLeft + kWidth + 32,
+                 kLine = 19;
 constexpr double kLegendWidth = 372;
 constexpr double kLetter = 7.5;  // how wide one is at 12 units
 constexpr double kLeastRadius = 3.5, kMostRadius = 15;
@@ -80,14 +81,14 @@ class Drawing {
 
   std::string svg() {
     const double shown = static_cast<double>(marked_ + types_.size()) + 4;
-    const double height = std::max(kTop + kHeight + 64, kTop + shown * kLine + 24);
+    const double height = std::max(kFrameTop + kHeight + 64, kFrameTop + shown * kLine + 24);
     const double width = kLegend + kLegendWidth;
     std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " +
                       number(height) + "\" role=\"img\">\n<title>" + xml_text("Roofline of " + r_.model) + "</title>\n";
     out += kStyle;
     out += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
-    out += text(kLeft, 34, "title", shortened("Roofline of " + r_.model, 90));
-    out += text(kLeft, 56, "soft",
+    out += text(kFrameLeft, 34, "title", shortened("Roofline of " + r_.model, 90));
+    out += text(kFrameLeft, 56, "soft",
                 shortened(r_.run + " on " + r_.gpu + ". A point is what a layer does in a step, " +
                               "larger the more time it takes.",
                           130));
@@ -95,8 +96,8 @@ class Drawing {
   }
 
  private:
-  double x(double intensity) const { return kLeft + kWidth * x_.part(intensity); }
-  double y(double flops) const { return kTop + kHeight * (1 - y_.part(flops)); }
+  double x(double intensity) const { return kFrameLeft + kWidth * x_.part(intensity); }
+  double y(double flops) const { return kFrameTop + kHeight * (1 - y_.part(flops)); }
 
   static std::string text(double x, double y, std::string_view of_class, std::string_view words) {
     return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"" + std::string(of_class) + "\">" +
@@ -110,16 +111,16 @@ class Drawing {
   std::string grid() const {
     std::string out;
     for (int d = 0; d <= x_.decades; ++d) {
-      const double at = kLeft + kWidth * d / x_.decades;
-      out += line(at, kTop, at, kTop + kHeight);
-      out += text(at, kTop + kHeight + 18, "soft middle", name_of_decade(x_.first + d));
+      const double at = kFrameLeft + kWidth * d / x_.decades;
+      out += line(at, kFrameTop, at, kFrameTop + kHeight);
+      out += text(at, kFrameTop + kHeight + 18, "soft middle", name_of_decade(x_.first + d));
     }
     for (int d = 0; d <= y_.decades; ++d) {
-      const double at = kTop + kHeight * (1 - static_cast<double>(d) / y_.decades);
-      out += line(kLeft, at, kLeft + kWidth, at);
-      out += text(kLeft - 8, at + 4, "soft end", rate_of_decade(y_.first + d));
+      const double at = kFrameTop + kHeight * (1 - static_cast<double>(d) / y_.decades);
+      out += line(kFrameLeft, at, kFrameLeft + kWidth, at);
+      out += text(kFrameLeft - 8, at + 4, "soft end", rate_of_decade(y_.first + d));
     }
-    return out + text(kLeft + kWidth / 2, kTop + kHeight + 42, "middle",
+    return out + text(kFrameLeft + kWidth / 2, kFrameTop + kHeight + 42, "middle",
                       "arithmetic intensity, FLOP a byte of the GPU's memory");
   }
 
@@ -140,9 +141,9 @@ class Drawing {
       out += "<path class=\"roof" + std::string(highest ? "" : " lower") + "\" d=\"" + path + "\"/>\n";
       const std::string name = std::string(roof.name) + " " + format_flops_per_second(roof.flops_per_second);
       const double width = kLetter * static_cast<double>(name.size());
-      const Box box{kLeft + kWidth - width - 6, y(roof.flops_per_second) - 18, width, 14};
+      const Box box{kFrameLeft + kWidth - width - 6, y(roof.flops_per_second) - 18, width, 14};
       taken_.push_back(box);
-      out += text(kLeft + kWidth - 6, box.y + 12, "end", name);
+      out += text(kFrameLeft + kWidth - 6, box.y + 12, "end", name);
     }
     return out + slope_name();
   }
@@ -192,8 +193,8 @@ class Drawing {
 
   // Whether a letter can be there: over nothing that is written, and not in another layer's circle.
   bool is_free(const Box& box, const RooflinePoint& own) const {
-    const bool inside =
-        box.x > kLeft && box.x + box.width < kLeft + kWidth && box.y > kTop - 14 && box.y + box.height < kTop + kHeight;
+    const bool inside = box.x > kFrameLeft && box.x + box.width < kFrameLeft + kWidth && box.y > kFrameTop - 14 &&
+                        box.y + box.height < kFrameTop + kHeight;
     return inside && std::ranges::none_of(taken_, [&](const Box& b) { return b.meets(box); }) &&
            std::ranges::none_of(std::span(r_.points).first(marked_),
                                 [&](const RooflinePoint& p) { return &p != &own && box_of(p).meets(box); });
@@ -226,7 +227,7 @@ class Drawing {
   }
 
   std::string legend() const {
-    double at = kTop + 6;
+    double at = kFrameTop + 6;
     std::string out = text(kLegend, at, "soft", "layer") +
                       text(kLegend + kLegendWidth - 96, at, "soft end", "of its roof") +
                       text(kLegend + kLegendWidth - 20, at, "soft end", "of the time");

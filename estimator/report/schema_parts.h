@@ -23,6 +23,8 @@ Json object(Json properties);
 Json with(Json properties, const Json& more);
 /// Integers by these keys: properties.
 Json integers(std::initializer_list<const char*> keys);
+/// A value: null where there is no text.
+inline Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 /// The text of a whole schema, of an object with these properties.
 std::string document(const char* title, Json properties);
 

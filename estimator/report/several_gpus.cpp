@@ -27,9 +27,9 @@ Json scaling_json(const RankPlan& plan) {
           {"copy_seconds", rounded(plan.time->copy_seconds, 1e9)}};
 }
 
-class Screen : public StyledScreen {
+class GpusScreen : public StyledScreen {
  public:
-  Screen(const RankPlan& plan, const TextStyle& style) : StyledScreen(style), plan_(plan) {}
+  GpusScreen(const RankPlan& plan, const TextStyle& style) : StyledScreen(style), plan_(plan) {}
 
   std::string text() const {
     const Strategy& s = plan_.strategy;
@@ -57,7 +57,6 @@ class Screen : public StyledScreen {
   }
 
   std::string sends() const {
-    constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
     if (plan_.communication.empty()) return "";
     TextTable table({kLeft, kLeft, kRight, kRight, kRight});
     std::vector<std::string> heads = {"a step sends", "", "a rank", "on the link"};
@@ -93,7 +92,7 @@ std::string_view title_of(DataParallel kind) {
   return titles[static_cast<std::size_t>(kind)];
 }
 
-std::string several_gpus_text(const RankPlan& plan, const TextStyle& style) { return Screen(plan, style).text(); }
+std::string several_gpus_text(const RankPlan& plan, const TextStyle& style) { return GpusScreen(plan, style).text(); }
 
 std::string several_gpus_json(const RankPlan& plan, std::string_view version) {
   Json json = Json::parse(report_json(plan.report, version));

@@ -12,7 +12,7 @@ using schema::Json, schema::integers, schema::list_of, schema::nullable, schema:
 
 // The same text everywhere.
 double rounded(double value, double unit) { return std::round(value * unit) / unit; }
-double nanoseconds(double seconds) { return rounded(seconds, 1e9); }
+double to_the_nanosecond(double seconds) { return rounded(seconds, 1e9); }
 
 Json row_json(const CommunicationRow& row, std::int64_t stage) {
   return {{"what", row.what},
@@ -27,19 +27,19 @@ Json time_json(const StagesReport& r) {
   if (!r.time) return nullptr;
   const TransformerTime& t = *r.time;
   const auto batch = static_cast<double>(r.run.batch), gpus = static_cast<double>(r.strategy.gpus);
-  const double flops = training_flops(r.transformer, r.run.batch, Recompute::none) / t.step / gpus;
-  return {{"step_seconds", nanoseconds(t.step)},
-          {"products_seconds", nanoseconds(t.products)},
-          {"element_wise_seconds", nanoseconds(t.element_wise)},
-          {"head_seconds", nanoseconds(t.head)},
-          {"waiting_for_host_seconds", nanoseconds(t.host)},
-          {"communication_seconds", nanoseconds(t.sends + t.after)},
-          {"idle_seconds", nanoseconds(t.idle)},
-          {"optimizer_seconds", nanoseconds(t.optimizer)},
+  const double flops = training_flops(r.transformer, r.run.batch, RecomputeMode::none) / t.step / gpus;
+  return {{"step_seconds", to_the_nanosecond(t.step)},
+          {"products_seconds", to_the_nanosecond(t.products)},
+          {"element_wise_seconds", to_the_nanosecond(t.element_wise)},
+          {"head_seconds", to_the_nanosecond(t.head)},
+          {"waiting_for_host_seconds", to_the_nanosecond(t.host)},
+          {"communication_seconds", to_the_nanosecond(t.sends + t.after)},
+          {"idle_seconds", to_the_nanosecond(t.idle)},
+          {"optimizer_seconds", to_the_nanosecond(t.optimizer)},
           {"pace_stage", t.pace},
           {"samples_per_second", rounded(batch / t.step, 1e3)},
           {"tokens_per_second", rounded(batch * static_cast<double>(r.transformer.sequence) / t.step, 1e3)},
-          {"one_gpu_seconds", nanoseconds(t.alone_seconds)},
+          {"one_gpu_seconds", to_the_nanosecond(t.alone_seconds)},
           {"scaling_efficiency", rounded(t.efficiency(), 1e4)},
           {"flops_per_second", std::llround(flops)},
           {"peak_flops_per_second", std::llround(r.peak_flops)},
@@ -88,7 +88,7 @@ std::string stages_json(const StagesReport& r, std::string_view version) {
                        {"micro_batches", r.run.micro_batches},
                        {"precision", name_of(r.run.precision)},
                        {"optimizer", name_of(r.run.optimizer)},
-                       {"checkpoint", r.recompute == Recompute::full ? "block" : "none"},
+                       {"checkpoint", r.recompute == RecomputeMode::full ? "block" : "none"},
                        {"gpu", r.gpu ? Json(r.gpu->name) : Json(nullptr)}}},
                      {"parallel",
                       {{"gpus", s.gpus},

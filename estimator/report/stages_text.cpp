@@ -13,11 +13,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
-
-class Screen : public StyledScreen {
+class StagesScreen : public StyledScreen {
  public:
-  Screen(const StagesReport& report, const TextStyle& style) : StyledScreen(style), r_(report) {}
+  StagesScreen(const StagesReport& report, const TextStyle& style) : StyledScreen(style), r_(report) {}
 
   std::string headline() const {
     const Strategy& s = r_.strategy;
@@ -74,8 +72,8 @@ class Screen : public StyledScreen {
                       format_figure(batch * static_cast<double>(r_.transformer.sequence) / t.step) +
                       " tokens/s on all" + dot() + (r_.measured ? "from this GPU's measurements" : "modelled") + "\n";
     out += parts();
-    const double flops =
-        training_flops(r_.transformer, r_.run.batch, Recompute::none) / t.step / static_cast<double>(r_.strategy.gpus);
+    const double flops = training_flops(r_.transformer, r_.run.batch, RecomputeMode::none) / t.step /
+                         static_cast<double>(r_.strategy.gpus);
     out += "           " + format_flops_per_second(flops) + " a GPU, " + format_figure(100 * flops / r_.peak_flops) +
            " % of the " + format_flops_per_second(r_.peak_flops) + " of its products' type (MFU)\n";
     return out + "  Scales   " + format_figure(100 * t.efficiency()) + " % scaling efficiency" + dot() +
@@ -151,7 +149,7 @@ std::int64_t StagesReport::device_bytes() const { return checked_add(stages[full
 bool StagesReport::fits() const { return !gpu || gpu->memory_bytes <= 0 || device_bytes() <= usable_bytes(*gpu); }
 
 std::string stages_text(const StagesReport& report, const TextStyle& style) {
-  const Screen screen(report, style);
+  const StagesScreen screen(report, style);
   if (style.brief) return screen.verdict_block();
   return screen.headline() + screen.verdict_block() + screen.table() + screen.time() + screen.sends();
 }

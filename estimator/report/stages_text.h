@@ -27,7 +27,7 @@ struct StagesReport {
   std::int64_t context_bytes = 0;
   std::int64_t nccl_bytes = 0;  // of context_bytes
   Confidence context_confidence = Confidence::assumed;
-  Recompute recompute = Recompute::none;
+  RecomputeMode recompute = RecomputeMode::none;
   // What one rank sends: of `sending_stage` with every micro-batch, of the first stage after all of them.
   std::int64_t sending_stage = 0;
   std::vector<CommunicationRow> with_micro_batches, after_backward;

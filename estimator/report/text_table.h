@@ -23,4 +23,6 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+inline constexpr auto kLeft = TextTable::Align::left, kRight = TextTable::Align::right;
+
 }  // namespace gpuplan

@@ -8,12 +8,9 @@
 namespace gpuplan {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
-
-class Screen : public StyledScreen {
+class TraceScreen : public StyledScreen {
  public:
-  Screen(const TraceReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+  TraceScreen(const TraceReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string verdict() const;
@@ -33,7 +30,7 @@ std::string moment_text(const TraceMoment& at) {
   return text + (at.line.empty() ? "" : " at " + at.line);
 }
 
-std::string Screen::headline() const {
+std::string TraceScreen::headline() const {
   const LearnedTrace& trace = *report_.trace;
   std::string out = paint("1", printable_text(report_.file)) + dot() + "learned" + dot() +
                     values_text(trace.variables, report_.plan.values);
@@ -41,7 +38,7 @@ std::string Screen::headline() const {
   return out + "\n  " + trace.command + "\n";
 }
 
-std::string Screen::fit_words() const {
+std::string TraceScreen::fit_words() const {
   if (!report_.gpu) return "device memory in all";
   const std::int64_t needs = report_.device_bytes(), usable = report_.usable_bytes;
   const std::string mark = style_.unicode ? (report_.fits() ? "✔" : "✖") : (report_.fits() ? "[ok]" : "[no]");
@@ -50,13 +47,13 @@ std::string Screen::fit_words() const {
   return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - usable) + " too much";
 }
 
-std::string Screen::largest_words() const {
+std::string TraceScreen::largest_words() const {
   const std::string& name = report_.trace->variables[0].name;
   if (!report_.largest) return "";
   return *report_.largest > 0 ? name + " " + format_count(*report_.largest) : "none: " + name + " 1 does not fit";
 }
 
-std::string Screen::verdict() const {
+std::string TraceScreen::verdict() const {
   const TracePlan& plan = report_.plan;
   TextTable table({kLeft, kRight, kLeft});
   table.row({"Peak", bytes(plan.peak.allocated_bytes), "in " + moment_text(plan.at)});
@@ -86,11 +83,11 @@ TextTable phase_table(const TracePlan& plan, const std::function<std::string(con
   return table;
 }
 
-std::string Screen::phases() const {
+std::string TraceScreen::phases() const {
   return "\n" + phase_table(report_.plan, printable_text, [this](std::int64_t n) { return bytes(n); }).text();
 }
 
-std::string Screen::facts() const {
+std::string TraceScreen::facts() const {
   const LearnedTrace& trace = *report_.trace;
   const TraceCounts counts = counts_of(trace);
   std::string runs;
@@ -110,7 +107,7 @@ std::string Screen::facts() const {
 }  // namespace
 
 std::string trace_report_text(const TraceReport& report, const TextStyle& style) {
-  const Screen screen(report, style);
+  const TraceScreen screen(report, style);
   if (style.brief) return screen.verdict().substr(1);
   return screen.headline() + screen.verdict() + screen.phases() + screen.facts();
 }

@@ -11,8 +11,6 @@ namespace {
 
 constexpr Primitive kCopyAcross{Marker{}};  // cudaMemcpy: no kernel
 
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 std::int64_t bytes_of(const Tensor& t) { return t.shape.elements() * size_of(t.dtype); }
 
 // Each saved variable once, however many kernels of the node read it.

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
+#include "estimator/integers.h"
+
 namespace gpuplan {
-namespace {
-
-constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[index(t)].buffer; }
-
-}  // namespace
-
 Recompute::Recompute(const Graph& graph, StepWriter& writer)
     : graph_(graph), writer_(writer), at_(graph.checkpoints.size()) {
   if (!graph.checkpoints.empty()) again_.assign(graph.buffers.size(), kNone);

@@ -139,8 +139,6 @@ void StepWriter::turn_factors(GemmGradient gradient) {
 
 namespace {
 
-BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensors[static_cast<std::size_t>(t)].buffer; }
-
 void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer) {
   std::optional<PackedOnHost> packed;
   if (run.offload_saved) packed.emplace(graph);

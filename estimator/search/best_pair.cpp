@@ -18,9 +18,9 @@ struct Candidate {
   auto order() const { return std::tuple(more, less, -batch, pair.amount); }
 };
 
-class Search {
+class PairSearch {
  public:
-  Search(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most, const AmountOfRun& amount)
+  PairSearch(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most, const AmountOfRun& amount)
       : run_(run), gpu_(gpu), gpus_(gpus), most_(most), amount_(amount) {}
 
   std::optional<ChangedPair> best() {
@@ -114,7 +114,7 @@ class Search {
 
 std::optional<ChangedPair> best_pair(const RunConfig& run, const Gpu& gpu, std::int64_t gpus, std::int64_t most,
                                      const AmountOfRun& amount) {
-  return Search(run, gpu, gpus, most, amount).best();
+  return PairSearch(run, gpu, gpus, most, amount).best();
 }
 
 }  // namespace gpuplan

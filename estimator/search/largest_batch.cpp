@@ -29,9 +29,9 @@ class Line {
 };
 
 // Narrows down on a batch that fits below one that does not.
-class Search {
+class BatchSearch {
  public:
-  Search(const NeedOfBatch& need, std::int64_t limit_bytes, Point fits, std::int64_t most)
+  BatchSearch(const NeedOfBatch& need, std::int64_t limit_bytes, Point fits, std::int64_t most)
       : need_(need), limit_(limit_bytes), least_(fits.samples), fits_(fits), before_(fits), too_many_(most + 1) {}
 
   FittingBatch run() {
@@ -86,7 +86,7 @@ FittingBatch largest_batch(const NeedOfBatch& need, std::int64_t limit_bytes, st
     const std::optional<std::int64_t> bytes = need(samples);
     if (!bytes) continue;
     if (*bytes > limit_bytes) return {.samples = 0, .bytes = *bytes, .least = samples};
-    return Search(need, limit_bytes, {samples, *bytes}, most).run();
+    return BatchSearch(need, limit_bytes, {samples, *bytes}, most).run();
   }
   return {};
 }

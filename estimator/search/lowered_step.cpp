@@ -32,9 +32,9 @@ template <class T>
 concept Other = std::is_enum_v<T> ||(std::integral<T> && !std::same_as<T, std::int64_t>);
 
 // Structures are taken apart by all their members, so that one more does not compile.
-class Reader {
+class StepReader {
  public:
-  explicit Reader(StepValues& to) : to_(to) {}
+  explicit StepReader(StepValues& to) : to_(to) {}
 
   template <class... Parts>
   void operator()(Parts&... parts) {
@@ -291,7 +291,7 @@ class Reader {
 
 StepValues values_of(LoweredStep& step) {
   StepValues values;
-  Reader reader(values);
+  StepReader reader(values);
   reader(step.graph, step.passes, step.optimizer, step.flops);
   return values;
 }

@@ -12,9 +12,9 @@
 namespace gpuplan {
 namespace {
 
-class Search {
+class WaysSearch {
  public:
-  Search(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Ceiling& ceiling)
+  WaysSearch(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Ceiling& ceiling)
       : model_(model), catalog_(catalog), run_(run), gpu_(gpu), ceiling_(ceiling) {}
 
   std::vector<WayUnder> ways() {
@@ -88,7 +88,7 @@ class Search {
 std::vector<WayUnder> ways_under(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu,
                                  const Ceiling& ceiling) {
   if (!may_search(model, run)) return {};
-  return Search(model, catalog, run, gpu, ceiling).ways();
+  return WaysSearch(model, catalog, run, gpu, ceiling).ways();
 }
 
 }  // namespace gpuplan

@@ -110,7 +110,7 @@ constexpr std::string_view kHead = R"json({
       "properties": {)json";
 
 // The modifiers stand in `named` and, with the structure words, in `structure`.
-constexpr std::string_view kModifiers = R"json(
+constexpr std::string_view kModifierSchema = R"json(
         "name": {"$ref": "#/$defs/module_name"},
         "if": {"$ref": "#/$defs/flag"},
         "from": {
@@ -196,7 +196,7 @@ constexpr std::string_view kStructureTail = R"json(,
 
 std::string model_json_schema(const std::vector<std::string>& layers) {
   std::string out;
-  for (const std::string_view part : {kHead, kModifiers, kNamedTail, kModifiers, kStructureTail}) out += part;
+  for (const std::string_view part : {kHead, kModifierSchema, kNamedTail, kModifierSchema, kStructureTail}) out += part;
   if (layers.empty()) {
     out += R"json({"$ref": "#/$defs/identifier"})json";
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/device/arithmetic.h"
+#include "estimator/dtype.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/product_time.h"
 
@@ -10,8 +11,6 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kTensorCoreChannels = 8;  // cuDNN's tensor core kernels take as many input channels at a time
-
-bool is_half(DType type) { return type == DType::fp16 || type == DType::bf16; }
 
 double backward_share(const Scripted& s, const TimeModel& model) {
   return s.recompute_macs > 0 ? model.attention_backward : model.attention_forward;

@@ -17,8 +17,6 @@ namespace {
 
 constexpr double kLongest = 1e9;  // seconds: more comes of figures that no GPU has
 
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 struct HostCall {
   const TimeModel& model;
   double operator()(const Gemm&) const { return model.host_product; }

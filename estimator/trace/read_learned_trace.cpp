@@ -11,9 +11,9 @@ constexpr int kMaxSteps = 1'000'000;
 constexpr std::size_t kMaxSections = 500'000;
 constexpr std::int64_t kMostOfAVariable = 1'000'000'000;
 
-class Reader {
+class TraceReader {
  public:
-  explicit Reader(const Source& source) : source_(source) { split(); }
+  explicit TraceReader(const Source& source) : source_(source) { split(); }
 
   LearnedTrace read() {
     if (lines_.empty() || lines_[0] != kTraceFirstLine)
@@ -98,7 +98,7 @@ class Reader {
   std::unordered_map<int, std::pair<std::size_t, std::size_t>> lines_of_step_;  // from, to; of those written out
 };
 
-void Reader::header(std::string_view line) {
+void TraceReader::header(std::string_view line) {
   if (line.empty() || line.starts_with('#')) return;
   std::string_view rest = line;
   const std::string_view key = take_until(rest, ':');
@@ -131,7 +131,7 @@ void Reader::header(std::string_view line) {
 }
 
 // "batch=4 seq=128 requested=1 allocated=2 reserved=3"
-void Reader::run(std::string_view rest) {
+void TraceReader::run(std::string_view rest) {
   if (has_outside_) fail("has its runs before \"outside:\"");
   if (trace_.runs.size() == kMaxTraceRuns) fail("has more than 64 runs");
   std::vector<std::pair<std::string_view, std::int64_t>> fields;
@@ -168,13 +168,13 @@ void Reader::run(std::string_view rest) {
                           .reserved_bytes = fields[variables + 2].second});
 }
 
-void Reader::refuse_incomplete() {
+void TraceReader::refuse_incomplete() {
   if (trace_.runs.empty()) fail("has no line \"run: ...\" before its events");
   if (!has_context_) fail("has no line \"context: BYTES\" before its events");
   if (!has_outside_) fail("has no line \"outside: SIZE\" before its events");
 }
 
-void Reader::body_line() {
+void TraceReader::body_line() {
   const std::string_view line = lines_[at_];
   if (line.empty() || line.starts_with('#')) return;
   if (line.starts_with("= ")) return section(line.substr(2));
@@ -182,7 +182,7 @@ void Reader::body_line() {
 }
 
 // "end 6402": a file that is cut short is none.
-void Reader::end() {
+void TraceReader::end() {
   if (at_ == lines_.size()) fail("is cut short: its last line says how many events it has, as in \"end 6402\"");
   const std::int64_t events = number(lines_[at_].substr(4), "the number of its events");
   if (events != static_cast<std::int64_t>(events_))
@@ -192,7 +192,7 @@ void Reader::end() {
 }
 
 // "2 forward", or "3 as 2"
-void Reader::section(std::string_view rest) {
+void TraceReader::section(std::string_view rest) {
   const auto step = static_cast<int>(number(take_until(rest, ' '), "the number of a step"));
   if (step > kMaxSteps || rest.empty()) fail("expects a step and its phase, as in \"= 2 forward\"");
   const bool goes_on = !trace_.sections.empty() && trace_.sections.back().step == step;
@@ -214,7 +214,7 @@ void Reader::section(std::string_view rest) {
   begin(step, rest);
 }
 
-void Reader::repeat(int step, int as) {
+void TraceReader::repeat(int step, int as) {
   const auto [from, to] = lines_of_step_[as];
   const std::size_t here = at_;
   for (at_ = from; at_ < to; ++at_) {
@@ -231,7 +231,7 @@ void Reader::repeat(int step, int as) {
   at_ = here;
 }
 
-void Reader::event(std::string_view line) {
+void TraceReader::event(std::string_view line) {
   std::string_view rest = line.substr(1);
   RunSet runs = trace_.all_runs();
   const std::string_view mark = take_until(rest, ' ');
@@ -251,7 +251,7 @@ void Reader::event(std::string_view line) {
   fail("expects an event here: + NAME SIZE PLACE, - NAME ..., !, or = STEP PHASE");
 }
 
-void Reader::allocate(RunSet runs, std::string_view rest) {
+void TraceReader::allocate(RunSet runs, std::string_view rest) {
   const std::string_view name = take_until(rest, ' ');
   const std::uint32_t bytes = size(take_until(rest, ' '));
   std::int64_t stream = 0;
@@ -269,7 +269,7 @@ void Reader::allocate(RunSet runs, std::string_view rest) {
   push({.kind = EventKind::allocate, .tensor = tensor, .runs = runs});
 }
 
-void Reader::release(RunSet runs, std::string_view rest) {
+void TraceReader::release(RunSet runs, std::string_view rest) {
   if (rest.empty()) fail("frees nothing");
   while (!rest.empty()) {
     const std::string_view name = take_until(rest, ' ');
@@ -284,6 +284,6 @@ void Reader::release(RunSet runs, std::string_view rest) {
 
 }  // namespace
 
-LearnedTrace read_learned_trace(const Source& source) { return Reader(source).read(); }
+LearnedTrace read_learned_trace(const Source& source) { return TraceReader(source).read(); }
 
 }  // namespace gpuplan

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t kMaxRecordedEvents = 4'000'000;
 
-class Reader {
+class RunReader {
  public:
-  explicit Reader(const std::string& name) { run_.name = name, run_.sections.push_back({0, "build", {}}); }
+  explicit RunReader(const std::string& name) { run_.name = name, run_.sections.push_back({0, "build", {}}); }
 
   void add(std::string_view line) {
     ++number_;
@@ -111,7 +111,7 @@ class Reader {
 }  // namespace
 
 RecordedRun read_recorded_run(const std::string& name, std::string_view text) {
-  Reader reader(name);
+  RunReader reader(name);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     reader.add(text.substr(0, end));

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "estimator/integers.h"
+
 namespace gpuplan {
 namespace {
 
 constexpr std::array kKinds{"segment",        "segment freed", "range",       "pages mapped",
                             "pages unmapped", "block",         "block freed", "kernel"};
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::string text(const Place& p) {
   return p.segment < 0 ? "nowhere" : std::to_string(p.segment) + "+" + std::to_string(p.offset);

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "estimator/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "tests/cuda/events.h"
 
 namespace gpuplan {
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Segments for the allocator, written down.
 class PlannedSegments final : public SegmentSource {

@@ -10,7 +10,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
 // "Compute capabilities" in the CUDA C++ Programming Guide; the first capability of each name.
 constexpr std::array<std::pair<int, std::string_view>, 9> kArchitectures{{{50, "Maxwell"},
@@ -58,7 +58,7 @@ Gpu describe_gpu(Device& device, const std::vector<Gpu>& catalog) {
   gpu.sm_count = d.sm_count;
   gpu.max_threads_per_sm = d.max_threads_per_sm;
   gpu.cuda_total_bytes = device.memory().total_bytes;
-  gpu.memory_bytes = (*gpu.cuda_total_bytes + kMiB - 1) / kMiB * kMiB;
+  gpu.memory_bytes = (*gpu.cuda_total_bytes + kMebibyte - 1) / kMebibyte * kMebibyte;
   gpu.source = "cudaDeviceProp; memory_mib is cuda_total_bytes, nvidia-smi's memory.total is larger";
   return with_properties(std::move(gpu), d);
 }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "estimator/integers.h"
+
 namespace gpuplan {
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 KernelTensor scalar_at(std::uint64_t address) {
   KernelTensor t;

@@ -1,12 +1,11 @@
 // What cannot be run on a device is said before it starts.
 #include <set>
 
+#include "estimator/integers.h"
 #include "validate/executor/placed_kernels.h"
 
 namespace gpuplan {
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // torch.optim makes the states of one type before those of the next then, in an order that the walk does not follow.
 bool clones_several_types(const Walk& walk) {

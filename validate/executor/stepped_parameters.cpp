@@ -3,13 +3,12 @@
 #include <array>
 
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "validate/executor/describe_kernel.h"
 
 namespace gpuplan {
 namespace {
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A tensor with a storage of its own that lies as another one does.
 KernelTensor tensor_like(const OperandView& view, DType dtype, std::uint64_t address) {

@@ -1,6 +1,7 @@
 #include "validate/executor/walk.h"
 
 #include "estimator/error.h"
+#include "estimator/integers.h"
 #include "estimator/memory/allocator.h"
 #include "validate/executor/describe_kernel.h"
 #include "validate/executor/gradient_scaler.h"
@@ -20,8 +21,6 @@ class KeepingAllocator final : public CachingAllocator {
   using CachingAllocator::CachingAllocator;
   void release(BlockId) {}
 };
-
-std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<std::byte> without_gaps(const std::vector<std::byte>& all, const KernelTensor& t) {
   const auto each = index(size_of(t.dtype));

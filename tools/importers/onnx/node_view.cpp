@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<Attribute>> kTypes = {
     "", "an int", "a float", "a string", "ints", "floats", "strings", "a tensor"};
 
-std::string_view type_of(const Attribute& attribute) {
+std::string_view word_of(const Attribute& attribute) {
   if (const auto* other = std::get_if<UnreadAttribute>(&attribute)) return other->type;
   return kTypes[attribute.index()];
 }
@@ -26,8 +26,8 @@ const T* NodeView::find(std::string_view name) const {
   const auto found = node().attributes.find(name);
   if (found == node().attributes.end()) return nullptr;
   if (const T* const value = std::get_if<T>(&found->second)) return value;
-  fail("the attribute \"" + printable(name) + "\" is " + std::string(type_of(found->second)) + ", expected " +
-       std::string(type_of(Attribute(T{}))));
+  fail("the attribute \"" + printable(name) + "\" is " + std::string(word_of(found->second)) + ", expected " +
+       std::string(word_of(Attribute(T{}))));
 }
 
 std::int64_t NodeView::integer(std::string_view name, std::int64_t otherwise) const {

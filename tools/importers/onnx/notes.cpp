@@ -10,7 +10,9 @@ namespace {
 constexpr std::size_t kMaxOperands = 64;
 constexpr std::size_t kMaxLayerInputs = 8;  // of those that read a weight
 
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 // "['', 'layer1', 'layer1.0', 'conv2d_3']": the last name is the call's own, the one before its module's.
 std::string module_of_scopes(std::string_view scopes) {
@@ -36,7 +38,7 @@ std::vector<std::string> operands_of_call(std::string_view call) {
   std::vector<std::string> names;
   for (std::size_t at = call.find('%', 1); at != std::string_view::npos; at = call.find('%', at + 1)) {
     std::size_t end = at + 1;
-    while (end < call.size() && is_word(call[end])) ++end;
+    while (end < call.size() && is_name_char(call[end])) ++end;
     names.emplace_back(call.substr(at + 1, end - at - 1));
     if (names.size() == kMaxOperands) break;
   }

@@ -36,9 +36,9 @@ struct Scope {
   int depth = 0;
 };
 
-class Reader {
+class GraphReader {
  public:
-  Reader(Graph& graph, const std::vector<Variable>& set) : graph_(graph), set_(set) {}
+  GraphReader(Graph& graph, const std::vector<Variable>& set) : graph_(graph), set_(set) {}
 
   void read(const ModelProto& model) {
     for (const FunctionProto& f : model.functions()) {
@@ -438,7 +438,7 @@ Graph read_graph(const std::string& model, const std::string& file, const std::v
   graph.file = file;
   check_opset(proto, graph);
   graph.producer = printable(proto.producer_name() + " " + proto.producer_version());
-  Reader(graph, set).read(proto);
+  GraphReader(graph, set).read(proto);
   return graph;
 }
 

@@ -22,7 +22,7 @@ namespace {
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 
-constexpr int kMaxDepth = 32;  // graphs within attributes within nodes within graphs, ...
+constexpr int kMaxMessageDepth = 32;  // graphs within attributes within nodes within graphs, ...
 
 enum class Message : std::uint8_t {
   none,
@@ -137,7 +137,7 @@ class Stripper {
     raw_.clear();
     if (++messages_ > kMaxMessages)
       throw Error(name_ + ": more than " + std::to_string(kMaxMessages) + " nodes, attributes and tensors");
-    if (depth > kMaxDepth) broken("messages nested deeper than " + std::to_string(kMaxDepth) + " levels");
+    if (depth > kMaxMessageDepth) broken("messages nested deeper than " + std::to_string(kMaxMessageDepth) + " levels");
     for (;;) {
       const std::uint32_t tag = in_.ReadTag();
       if (tag == 0) break;

@@ -9,25 +9,25 @@
 namespace gpuplan::shadow {
 namespace {
 
-using Json = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
-std::int64_t number(const Json& map, const char* key, std::int64_t absent = 0) {
+std::int64_t number(const ParsedJson& map, const char* key, std::int64_t absent = 0) {
   const auto found = map.find(key);
   return found != map.end() && found->is_number() ? found->get<std::int64_t>() : absent;
 }
 
-std::string text(const Json& map, const char* key) {
+std::string text(const ParsedJson& map, const char* key) {
   const auto found = map.find(key);
   return found != map.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-const Json& child(const Json& map, const char* key) {
-  static const Json empty = Json::object();
+const ParsedJson& child(const ParsedJson& map, const char* key) {
+  static const ParsedJson empty = ParsedJson::object();
   const auto found = map.find(key);
   return found == map.end() ? empty : *found;
 }
 
-Figures figures(const Json& map) {
+Figures figures(const ParsedJson& map) {
   return {.allocated = number(map, "allocated"),
           .requested = number(map, "requested"),
           .reserved = number(map, "reserved")};
@@ -41,7 +41,7 @@ void raise(Figures& peak, const Figures& other) {
 
 // Calls visit(device, figures) for each member of "devices", whose keys are numbers as text.
 template <typename F>
-void each_device(const Json& event, F&& visit) {
+void each_device(const ParsedJson& event, F&& visit) {
   for (const auto& [key, value] : child(event, "devices").items()) {
     int device = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), device);
@@ -49,15 +49,15 @@ void each_device(const Json& event, F&& visit) {
   }
 }
 
-void raise_device(TorchDevice& device, const Json& value) {
+void raise_device(TorchDevice& device, const ParsedJson& value) {
   raise(device.peak, figures(child(value, "peak")));
   device.segments = std::max(device.segments, number(value, "segments"));
   device.retries = std::max(device.retries, number(value, "retries"));
   device.ooms = std::max(device.ooms, number(value, "ooms"));
 }
 
-void read_step(const Json& event, ProcessRecord& process) {
-  each_device(event, [&](int index, const Json& value) {
+void read_step(const ParsedJson& event, ProcessRecord& process) {
+  each_device(event, [&](int index, const ParsedJson& value) {
     TorchDevice& device = process.devices[index];
     raise_device(device, value);
     device.steps.push_back({.index = static_cast<int>(number(event, "index")),
@@ -67,14 +67,14 @@ void read_step(const Json& event, ProcessRecord& process) {
   });
 }
 
-void read_peak(const Json& event, ProcessRecord& process) {
+void read_peak(const ParsedJson& event, ProcessRecord& process) {
   TorchDevice& device = process.devices[static_cast<int>(number(event, "device"))];
   raise(device.peak, figures(event));
   Alive alive;
   alive.when = text(event, "when");
   for (const auto& [name, bytes] : child(event, "categories").items())
     if (bytes.is_number()) alive.categories.emplace_back(name, bytes.get<std::int64_t>());
-  for (const Json& line : child(event, "lines"))
+  for (const ParsedJson& line : child(event, "lines"))
     if (line.is_object())
       alive.lines.push_back({.file = text(line, "file"),
                              .function = text(line, "function"),
@@ -89,7 +89,7 @@ void read_peak(const Json& event, ProcessRecord& process) {
   device.alive = std::move(alive);
 }
 
-void read_out_of_memory(const Json& event, ProcessRecord& process) {
+void read_out_of_memory(const ParsedJson& event, ProcessRecord& process) {
   process.out_of_memory.push_back({.wanted_bytes = number(event, "wanted"),
                                    .free_bytes = number(event, "free"),
                                    .allocated_bytes = number(event, "allocated"),
@@ -99,17 +99,17 @@ void read_out_of_memory(const Json& event, ProcessRecord& process) {
 }
 
 // A process outside torch.distributed is rank 0 of 1.
-void read_rank(const Json& event, ProcessRecord& process) {
+void read_rank(const ParsedJson& event, ProcessRecord& process) {
   if (number(event, "world", 1) > 1 || process.rank < 0) process.rank = static_cast<int>(number(event, "rank", -1));
 }
 
-void read_start(const Json& event, ProcessRecord& process) {
+void read_start(const ParsedJson& event, ProcessRecord& process) {
   process.torch = text(event, "torch");
   process.cuda = text(event, "cuda");
   process.python = text(event, "python");
 }
 
-void read_event(const Json& event, ProcessRecord& process, SessionRecord& session) {
+void read_event(const ParsedJson& event, ProcessRecord& process, SessionRecord& session) {
   const std::string kind = text(event, "event");
   if (kind == "start" || kind == "end") read_rank(event, process);
   if (kind == "start") read_start(event, process);
@@ -118,7 +118,7 @@ void read_event(const Json& event, ProcessRecord& process, SessionRecord& sessio
   if (kind == "oom") read_out_of_memory(event, process);
   if (kind == "end") {
     process.end_reason = text(event, "reason");
-    each_device(event, [&](int index, const Json& value) { raise_device(process.devices[index], value); });
+    each_device(event, [&](int index, const ParsedJson& value) { raise_device(process.devices[index], value); });
   }
   if (kind == "unknown" && std::ranges::find(session.unknown, text(event, "what")) == session.unknown.end())
     session.unknown.push_back(text(event, "what"));
@@ -136,7 +136,7 @@ void read_events(const std::string& lines, ProcessRecord& process, SessionRecord
     const std::size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const ParsedJson event = ParsedJson::parse(line, nullptr, /*allow_exceptions=*/false);
     if (event.is_object()) read_event(event, process, session);
   }
 }

@@ -7,12 +7,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json peak_json(const RankReport& rank) {
   return {{"allocated_bytes", rank.peak.allocated}, {"requested_bytes", rank.peak.requested},
           {"reserved_bytes", rank.peak.reserved},   {"device_bytes", rank.device_bytes},
-          {"context_bytes", rank.context_bytes},    {"when", or_null(rank.alive.when)}};
+          {"context_bytes", rank.context_bytes},    {"when", text_or_null(rank.alive.when)}};
 }
 
 Json steps_json(const RankReport& rank) {
@@ -66,7 +66,7 @@ Json out_of_memory_json(const RunReport& report) {
           {"reserved_bytes", oom.reserved_bytes},
           {"device", oom.device},
           {"rank", report.out_of_memory_rank < 0 ? Json(nullptr) : Json(report.out_of_memory_rank)},
-          {"message", or_null(oom.message)}};
+          {"message", text_or_null(oom.message)}};
 }
 
 Json fits_json(const RunReport& report) {
@@ -92,7 +92,7 @@ std::string run_json(const RunReport& report, std::string_view version) {
                {"command", report.command},
                {"exit_code", report.ending.signal != 0 ? 128 + report.ending.signal : report.ending.status},
                {"gpuplan_exit_code", report.exit_code},
-               {"end", or_null(report.end_reason)},
+               {"end", text_or_null(report.end_reason)},
                {"out_of_memory", out_of_memory_json(report)},
                {"max_peak_bytes", report.max_peak_bytes ? Json(*report.max_peak_bytes) : Json(nullptr)},
                {"over_max_peak", report.over_max_peak}};
@@ -103,8 +103,9 @@ std::string run_json(const RunReport& report, std::string_view version) {
   for (const Problem& problem : report.problems)
     json["problems"].push_back({{"code", problem.code}, {"text", problem.text}});
   json["ranks"] = ranks_json(report);
-  json["versions"] = {
-      {"torch", or_null(report.torch)}, {"cuda", or_null(report.cuda)}, {"python", or_null(report.python)}};
+  json["versions"] = {{"torch", text_or_null(report.torch)},
+                      {"cuda", text_or_null(report.cuda)},
+                      {"python", text_or_null(report.python)}};
   // A command's words and a file's lines need not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

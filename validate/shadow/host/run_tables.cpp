@@ -7,9 +7,6 @@
 namespace gpuplan::shadow {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
-
 std::string csv_row(const RankReport& rank, const std::string& step, const Figures& peak, std::int64_t kernels,
                     const std::string& device_bytes) {
   return (rank.rank < 0 ? "" : std::to_string(rank.rank)) + "," + std::to_string(rank.device) + "," + step + "," +

@@ -10,12 +10,9 @@
 namespace gpuplan::shadow {
 namespace {
 
-constexpr auto kLeft = TextTable::Align::left;
-constexpr auto kRight = TextTable::Align::right;
-
-class Screen : public StyledScreen {
+class RunScreen : public StyledScreen {
  public:
-  Screen(const RunReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
+  RunScreen(const RunReport& report, const TextStyle& style) : StyledScreen(style), report_(report) {}
 
   std::string headline() const;
   std::string trouble() const;
@@ -39,7 +36,7 @@ class Screen : public StyledScreen {
   const RunReport& report_;
 };
 
-std::string Screen::headline() const {
+std::string RunScreen::headline() const {
   std::string out = command_words(report_.command, 60) + dot() + report_.gpu_title;
   if (report_.settings.devices > 1) out += (style_.unicode ? " × " : " x ") + format_count(report_.settings.devices);
   if (report_.settings.peers == Peers::imagined)
@@ -48,7 +45,7 @@ std::string Screen::headline() const {
   return out + "\n";
 }
 
-std::string Screen::trouble() const {
+std::string RunScreen::trouble() const {
   std::string out;
   if (report_.out_of_memory) out += "  " + paint(false, mark(false) + out_of_memory_words(report_, style_)) + "\n";
   if (report_.over_max_peak)
@@ -58,7 +55,7 @@ std::string Screen::trouble() const {
   return out.empty() ? "" : "\n" + out;
 }
 
-std::string Screen::fit_words() const {
+std::string RunScreen::fit_words() const {
   const std::int64_t needs = rank().device_bytes;
   const std::string device = report_.gpu_title + " (" + format_count(report_.capacity_bytes >> 20) + " MiB)";
   if (report_.out_of_memory) return "of " + device + " so far; it wanted more";
@@ -71,14 +68,14 @@ std::string Screen::fit_words() const {
          bytes(report_.capacity_bytes - needs) + " free";
 }
 
-std::string Screen::runtime_words() const {
+std::string RunScreen::runtime_words() const {
   const std::int64_t one = report_.settings.context_bytes;
   const std::int64_t processes = one > 0 ? rank().context_bytes / one : 0;
   return "CUDA context and libraries" + (processes > 1 ? " of " + counted(processes, "process", "processes") : "") +
          ", assumed (--runtime)";
 }
 
-std::string Screen::verdict() const {
+std::string RunScreen::verdict() const {
   const RankReport& r = rank();
   const std::int64_t others = r.device_bytes - r.context_bytes - r.peak.reserved;
   TextTable table({kLeft, kRight, kLeft});
@@ -108,7 +105,7 @@ std::string Screen::verdict() const {
 }
 
 // Eighths of a column in Unicode, whole columns in ASCII.
-std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
+std::string RunScreen::bar(std::int64_t per_mille, std::size_t columns) const {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
   std::string out;
@@ -116,7 +113,7 @@ std::string Screen::bar(std::int64_t per_mille, std::size_t columns) const {
   return style_.unicode ? out + kEighths[eighths % 8] : out;
 }
 
-std::string Screen::alive() const {
+std::string RunScreen::alive() const {
   const auto& categories = rank().alive.categories;
   std::vector<std::int64_t> values;
   std::int64_t total = 0;
@@ -144,7 +141,7 @@ std::string Screen::alive() const {
   return "\n" + table.text();
 }
 
-std::string Screen::lines() const {
+std::string RunScreen::lines() const {
   constexpr std::size_t kRows = 10;
   const std::vector<AliveLine>& all = rank().alive.lines;
   if (all.empty()) return "";
@@ -169,7 +166,7 @@ std::string Screen::lines() const {
   return "\n" + table.text();
 }
 
-std::string Screen::steps() const {
+std::string RunScreen::steps() const {
   const std::vector<StepRecord>& steps = rank().steps;
   if (steps.empty()) return "";
   std::vector<TimelinePoint> points;
@@ -189,7 +186,7 @@ std::string Screen::steps() const {
   return out + "\n";
 }
 
-std::string Screen::ranks() const {
+std::string RunScreen::ranks() const {
   if (report_.ranks.size() < 2) return "";
   TextTable table({kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
   table.row({"rank", "device", "allocated", "requested", "reserved", "device total", "steps", "kernels"});
@@ -201,7 +198,7 @@ std::string Screen::ranks() const {
 }
 
 // Words after a label, broken at the screen's width.
-std::string Screen::wrapped(const std::string& label, const std::vector<std::string>& words) const {
+std::string RunScreen::wrapped(const std::string& label, const std::vector<std::string>& words) const {
   const auto width = static_cast<std::size_t>(std::clamp(style_.width, 40, 100));
   std::string out, line = "  " + label + std::string(label.size() < 10 ? 10 - label.size() : 1, ' ');
   const std::size_t indent = line.size();
@@ -216,7 +213,7 @@ std::string Screen::wrapped(const std::string& label, const std::vector<std::str
   return out + line + "\n";
 }
 
-std::string Screen::fits() const {
+std::string RunScreen::fits() const {
   const std::vector<std::string> good = fit_names(report_, true), bad = fit_names(report_, false);
   if (good.empty() && bad.empty()) return "";
   std::string out = "\n";
@@ -225,7 +222,7 @@ std::string Screen::fits() const {
   return out;
 }
 
-std::string Screen::unknown() const {
+std::string RunScreen::unknown() const {
   if (report_.unknown.empty()) return "";
   std::string out = "\n  could not be known\n";
   for (const std::string& what : report_.unknown) out += "    " + what + "\n";
@@ -235,7 +232,7 @@ std::string Screen::unknown() const {
 }  // namespace
 
 std::string run_text(const RunReport& report, const TextStyle& style) {
-  const Screen screen(report, style);
+  const RunScreen screen(report, style);
   if (report.ranks.empty()) {
     if (!report.problems.empty() || !ending_words(report).empty()) return screen.headline() + screen.trouble();
     return screen.headline() + "\n  " + nothing_used_words(report) + "\n" + screen.trouble() + screen.unknown();

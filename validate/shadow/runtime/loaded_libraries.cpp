@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kNewestKnown = 13020;
 
-struct Search {
+struct LibrarySearch {
   std::string_view prefix;
   std::string found;
 };
 
 int match(dl_phdr_info* info, std::size_t /*size*/, void* data) {
-  auto& search = *static_cast<Search*>(data);
+  auto& search = *static_cast<LibrarySearch*>(data);
   const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
   const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 == 0: no directory
   if (!name.starts_with(search.prefix)) return 0;
@@ -31,7 +31,7 @@ int match(dl_phdr_info* info, std::size_t /*size*/, void* data) {
 }  // namespace
 
 std::string loaded_library(std::string_view prefix) {
-  Search search{prefix, {}};
+  LibrarySearch search{prefix, {}};
   dl_iterate_phdr(match, &search);
   return search.found;
 }

@@ -7,7 +7,7 @@
 namespace gpuplan::shadow {
 namespace {
 
-struct Reader {
+struct BlockReader {
   std::span<const std::byte> bytes;
   std::size_t at = 0;
 
@@ -31,7 +31,7 @@ struct Reader {
 }  // namespace
 
 bool unpack_lz4(std::span<const std::byte> from, std::span<std::byte> to) {
-  Reader in{from};
+  BlockReader in{from};
   std::size_t written = 0;
   while (const auto token = in.byte()) {
     const auto literals = in.length(*token >> 4);

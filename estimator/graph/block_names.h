@@ -10,7 +10,7 @@
 
 namespace gpuplan {
 
-class Scope {
+class BlockNames {
  public:
   /// What an entry's name stands for.
   struct Result {
@@ -24,9 +24,9 @@ class Scope {
     Result there;  // to entries that run in the other mode only
   };
 
-  Scope() = default;
+  BlockNames() = default;
   /// `path`: of the block.
-  Scope(std::string_view path, std::span<const TensorId> given)
+  BlockNames(std::string_view path, std::span<const TensorId> given)
       : prefix_(path.empty() ? 0 : path.size() + 1), given_(given.begin(), given.end()) {}
 
   void give(std::string_view name, TensorId tensor);
