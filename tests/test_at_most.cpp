@@ -108,6 +108,22 @@ TEST_CASE("an assumed context may come to all of PyTorch's modules") {
   CHECK(report.at_most->reserved_bytes == report.peak.reading.reserved_bytes);
 }
 
+// nasty_decoder, batch 5, on a T4 (tests/torch/random_runs.tsv, seed 103): PyTorch takes 9,427,456 bytes in the first
+// forward and 23,068,672 of its allocator, for cuBLAS's workspace of a transposed convolution that is not planned.
+TEST_CASE("what convolutions without cuDNN may take is in the bound") {
+  RunConfig run = training(5);
+  run.precision = DType::bf16;
+  run.scratch = Scratch::no_cudnn;
+  const Report report = plan_spec("tests/shadow/models/nasty_decoder", run, "t4");
+  const AtMost::Term* const slow = term(report, "slow_convolutions");
+  REQUIRE(slow != nullptr);
+  CHECK(slow->allocated_bytes > 8'519'680);
+  CHECK(report.at_most->allocated_bytes >= 9'735'168);
+  CHECK(report.at_most->reserved_bytes >= 25'165'824);
+  run.precision = DType::fp16;
+  CHECK(term(plan_zoo("resnet18", run, "t4"), "slow_convolutions") == nullptr);
+}
+
 TEST_CASE("terms add up to what the bound has on top of the estimate") {
   for (const char* gpu : {"l4", "v100-sxm2-16gb", "b200", "h200"}) {
     const Report report = plan_zoo("mobilenet_v2", training(37), gpu);

@@ -7,7 +7,8 @@ namespace gpuplan::aten {
 
 /// weight [rows, features], indices [...] of integers -> [..., features]. Indices that are no flat view are copied
 /// while it runs, and again in backward (aten/src/ATen/native/Embedding.cpp, cuda/Embedding.cu). Saves the indices; the
-/// gradient of the table is dense.
+/// gradient of the table is dense. Of a frozen table of the model's tokens the result is made a leaf that wants a
+/// gradient where transformers does so (embedding.cpp).
 TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices);
 
 /// Throws Error, at the argument, where a sequence of `tokens`, or what a generation makes of it, is longer than the

@@ -165,6 +165,11 @@ void LayerBuilder::keep_with_output(TensorId t) {
   graph_.kept_with_output.push_back(t);
 }
 
+void LayerBuilder::require_gradient(TensorId t) {
+  graph_.tensor(t).requires_grad = true;
+  graph_.leaves.push_back(t);
+}
+
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
 void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
   ++looks_around_;

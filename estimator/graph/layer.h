@@ -232,6 +232,10 @@ class LayerBuilder {
   void keep_with_output(TensorId t);
   /// Input `i` of the model: a causal model's labels are its tokens.
   TensorId model_input(int i) const { return graph_.inputs[static_cast<std::size_t>(i)]; }
+  /// Whether both lie in one storage.
+  bool is_view_of(TensorId t, TensorId base) const { return buffer_of(graph_, t) == buffer_of(graph_, base); }
+  /// t.requires_grad_(True) of what no node made: a leaf, which gets a gradient of its own.
+  void require_gradient(TensorId t);
   /// The target of a loss, an input of the step.
   TensorId target(const Shape& shape, DType dtype);
 

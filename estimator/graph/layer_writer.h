@@ -40,7 +40,7 @@ class LayerWriter {
   void end_autocast();
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
-    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, casts, storage;
+    std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, leaves, casts, storage;
   };
   Written written() const;
   /// Takes back what was run since then; parameters and buffers stay, constants go.

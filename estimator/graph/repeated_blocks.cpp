@@ -82,7 +82,7 @@ RepeatedBlocks::Extent RepeatedBlocks::extent(std::size_t looks) const {
   e.casts = size_of_vector(g.autocast_casts);
   e.orders = size_of_vector(orders_);
   e.others = g.flat_weights.size() + g.initialization.size() + g.adapters.size() + g.inputs.size() +
-             g.kept_with_output.size() + g.replaced_buffers.size();
+             g.kept_with_output.size() + g.leaves.size() + g.replaced_buffers.size();
   e.looks = looks;
   return e;
 }

@@ -28,13 +28,13 @@ class Levels {
     r_.start = live_;
     const bool old_result = run_.loop == Loop::plain && !first && run_.mode == Mode::train;
     std::int64_t held = bytes(s().output) + bytes(s().loss) + bytes(s().model_loss);
-    for (const BufferId b : s().beside_output) held += bytes(b);
+    for (const BufferId b : s().beside_results) held += bytes(b);
     if (old_result) live_ += held;  // bound to their names until the new loss is there
     r_.forward_peak = r_.loss_peak = r_.peak = live_;
     if (run_.mode == Mode::infer) {
       walk(Phase::forward, r_.forward_peak, r_.forward_end);
       r_.end = live_ - bytes(s().output);
-      for (const BufferId b : s().beside_output) r_.end -= bytes(b);
+      for (const BufferId b : s().beside_results) r_.end -= bytes(b);
       return r_;
     }
     // All micro-batches after the second are like it.

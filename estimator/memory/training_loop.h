@@ -103,7 +103,7 @@ class TrainingLoop : private StepKernels<Allocator> {
     if (run_.loop == Loop::plain && result_is_held) release_block(held_output, s().output);
     record(Phase::forward);
     if (run_.loop != Loop::plain) release_result(s().output);
-    for (const BufferId b : s().beside_output) release(b);
+    for (const BufferId b : s().beside_results) release(b);
   }
 
   // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
@@ -114,7 +114,7 @@ class TrainingLoop : private StepKernels<Allocator> {
     const BlockId held_model_loss = block_of(s().model_loss);
     begin_forward();
     std::vector<BlockId> held_beside;
-    for (const BufferId b : s().beside_output) held_beside.push_back(block_of(b));
+    for (const BufferId b : s().beside_results) held_beside.push_back(block_of(b));
     run_steps(Phase::forward);
     record(Phase::forward);
     run_steps(Phase::loss);
@@ -122,7 +122,7 @@ class TrainingLoop : private StepKernels<Allocator> {
       release_block(held_output, s().output);
       release_block(held_loss, s().loss);
       release_block(held_model_loss, s().model_loss);
-      for (std::size_t i = 0; i < held_beside.size(); ++i) release_block(held_beside[i], s().beside_output[i]);
+      for (std::size_t i = 0; i < held_beside.size(); ++i) release_block(held_beside[i], s().beside_results[i]);
     }
     record(Phase::loss);
     phase_ = Phase::backward;
@@ -135,7 +135,7 @@ class TrainingLoop : private StepKernels<Allocator> {
     release_result(s().output);
     release_result(s().loss);
     release_result(s().model_loss);
-    for (const BufferId b : s().beside_output) release(b);
+    for (const BufferId b : s().beside_results) release(b);
   }
 
   void update(int i) {

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "estimator/memory/cudnn_query.h"
+#include "estimator/memory/slow_convolution.h"
 #include "estimator/parallel/nccl_memory.h"
 #include "estimator/report/format.h"
 #include "estimator/report/run_names.h"
@@ -72,6 +73,17 @@ class Collector {
       add("deepspeed", "ZeRO's stages 2 and 3 are planned by their definition, without DeepSpeed's own buffers");
   }
 
+  // aten/src/ATen/native/Convolution.cpp, select_conv_backend: Slow2d, SlowTranspose2d, and overridable groups of them.
+  void slow_convolutions(std::span<const Schedule> passes) const {
+    const auto slow = [&](const Step& step) { return step.what != nullptr && runs_without_cudnn(*step.what, gpu_); };
+    if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.steps, slow); }))
+      add("slow_convolutions",
+          "on this GPU PyTorch convolves bf16 without cuDNN, a sample at a time: its columns are planned where there "
+          "are "
+          "no groups, of transposed ones and in backward not all of them (--amp fp16 is planned in full)",
+          "bf16 convolved without cuDNN");
+  }
+
   void workspaces(std::span<const Schedule> passes) const {
     if (run_.scratch != Scratch::full)
       return add("scratch",
@@ -81,7 +93,7 @@ class Collector {
     for (const Schedule& schedule : passes)
       for (const Step& step : schedule.steps) {
         const auto* const c = step.what == nullptr ? nullptr : std::get_if<Convolution>(step.what);
-        if (c == nullptr || c->native || c->im2col || c->dtype == DType::fp64) continue;
+        if (c == nullptr || c->native || runs_without_cudnn(*step.what, gpu_) || c->dtype == DType::fp64) continue;
         ++calls;
         by_rule += has_recorded_workspace(cudnn_query(*c), gpu_) ? 0 : 1;
       }
@@ -124,6 +136,7 @@ std::vector<Assumption> assumptions_of(const Model& model, std::span<const Sched
   collect.loss(model);
   collect.device();
   collect.runtime(strategy);
+  collect.slow_convolutions(passes);
   collect.workspaces(passes);
   collect.figures();
   return assumptions;

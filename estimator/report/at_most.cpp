@@ -7,6 +7,7 @@
 #include "estimator/integers.h"
 #include "estimator/memory/allocator_constants.h"
 #include "estimator/memory/charges.h"
+#include "estimator/memory/slow_convolution.h"
 #include "estimator/memory/workspace_margin.h"
 #include "estimator/parallel/nccl_memory.h"
 #include "estimator/report/format.h"
@@ -73,6 +74,24 @@ AtMost::Term tables_term(const PlanParts& parts, const RunConfig& run) {
           .source = "a Buffer may be made with the model, as planned, or in its first forward, in segments of its own"};
 }
 
+AtMost::Term slow_convolutions_term(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
+  std::int64_t most = 0;
+  if (run.scratch != Scratch::none)
+    for (const Schedule& pass : parts.passes)
+      for (const Step& step : pass.steps)
+        if (step.what != nullptr && runs_without_cudnn(*step.what, gpu))
+          most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*step.what), gpu));
+  const std::int64_t segment = run.allocator == AllocatorKind::caching ? Charges(run).segment(most) : most;
+  return {.id = "slow_convolutions",
+          .allocated_bytes = most,
+          .reserved_bytes = most == 0 ? 0 : segment,
+          .device_bytes = most == 0 ? 0 : segment,
+          .what = "slow convolutions",
+          .source =
+              "bf16 is convolved without cuDNN here: the largest convolution may take columns, copies of its operands "
+              "and cuBLAS's workspace besides (aten/src/ATen/native/cuda/ConvolutionMM2d.cu)"};
+}
+
 AtMost::Term context_term() {
   return {.id = "context",
           .device_bytes = kMostContextBytes - kAssumedContextBytes,
@@ -98,6 +117,7 @@ AtMost at_most(const PlanParts& parts, const Report& report, const Gpu& gpu, con
   AtMost bound{peak.reading.allocated_bytes, peak.reading.reserved_bytes, peak.device_bytes, {}};
   add(workspace_term(workspace_margin(parts.passes, parts.placement, report.run, gpu)), bound);
   add(attempts_term(parts, report.run), bound);
+  add(slow_convolutions_term(parts, report.run, gpu), bound);
   add(tables_term(parts, report.run), bound);
   if (report.run.context_bytes) return bound;
   if (!gpu.context_bytes) add(context_term(), bound);

@@ -60,7 +60,8 @@ Json peak_schema() {
 
 Json at_most_schema() {
   const std::initializer_list<const char*> bytes = {"allocated_bytes", "reserved_bytes", "device_bytes"};
-  const Json id = one_of({"cudnn_workspaces", "cudnn_attempts", "tables", "context", "nccl", "padding"});
+  const Json id =
+      one_of({"cudnn_workspaces", "cudnn_attempts", "slow_convolutions", "tables", "context", "nccl", "padding"});
   const Json term = object(with(integers(bytes), {{"id", id}, {"source", kText}}));
   return or_null(object(with(integers(bytes), {{"terms", list_of(term)}})));
 }

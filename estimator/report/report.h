@@ -51,7 +51,8 @@ struct LayerRow {
 /// What a step cannot exceed, given what is not known: the estimate and a term for each unknown.
 struct AtMost {
   struct Term {
-    std::string_view id;  // "cudnn_workspaces", "cudnn_attempts", "tables", "context", "nccl", "padding"
+    std::string_view
+        id;  // "cudnn_workspaces", "cudnn_attempts", "slow_convolutions", "tables", "context", "nccl", "padding"
     std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // on top of the estimate
     std::string what;                                                        // "cuDNN workspaces"
     std::string source;  // a sentence: what is not known, and where the bound comes from

@@ -2,6 +2,7 @@
 // (torch/csrc/autograd/input_buffer.cpp, functions/accumulate_grad.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -150,7 +151,8 @@ class MeetingGradients {
     const Tensor& leaf = graph_.tensor(input);
     const BufferId arrived = g.buffer;
     const LayerId layer = graph_.buffers[static_cast<std::size_t>(leaf.buffer)].layer;
-    if (first_ != nullptr) {
+    const bool of_forward = std::ranges::find(graph_.leaves, input) != graph_.leaves.end();  // it goes with the loss
+    if (first_ != nullptr && !of_forward) {
       sums_.emplace_back(Elementwise{leaf.shape.elements(), 1});
       writer_.begin("aten::add_", layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
@@ -171,9 +173,13 @@ class MeetingGradients {
       refs(g.buffer) = 1;
       --refs(arrived);  // who else was given it may be alone with it now
     }
-    Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
-    b.category = Category::gradients;
-    b.layer = layer;
+    if (of_forward) {
+      writer_.schedule().beside_results.push_back(g.buffer);
+    } else {
+      Buffer& b = writer_.schedule().buffers[static_cast<std::size_t>(g.buffer)];
+      b.category = Category::gradients;
+      b.layer = layer;
+    }
     if (run_.optimizer_in_backward && leaf.trained) return update(input, g.buffer, arrived);
     if (kept_.size() <= static_cast<std::size_t>(g.buffer)) kept_.resize(static_cast<std::size_t>(g.buffer) + 1, 0);
     kept_[static_cast<std::size_t>(g.buffer)] = 1;

@@ -207,9 +207,11 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     s.output = output;
     kept[static_cast<std::size_t>(output)] = 1;
   }
+  if (graph.loss != kNone)  // whose nodes hold the leaves
+    for (const TensorId t : graph.leaves) beside.push_back(buffer_of(graph, t));
   for (const BufferId b : beside) {
     if (kept[static_cast<std::size_t>(b)] != 0 || is_model_storage(b)) continue;  // it has a name already
-    s.beside_output.push_back(b);
+    s.beside_results.push_back(b);
     kept[static_cast<std::size_t>(b)] = 1;
   }
   if (graph.loss != kNone) {

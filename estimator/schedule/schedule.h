@@ -58,9 +58,9 @@ struct Schedule {
     BufferId old_buffer, new_buffer;
   };
   std::vector<Replacement> replacements;
-  std::deque<Primitive> sums;           // gradient accumulations, which are in no graph
-  BufferId output = kNone;              // held by the training loop; kNone where nothing holds it
-  std::vector<BufferId> beside_output;  // what the output object holds besides
+  std::deque<Primitive> sums;            // gradient accumulations, which are in no graph
+  BufferId output = kNone;               // held by the training loop; kNone where nothing holds it
+  std::vector<BufferId> beside_results;  // what the output and the loss hold besides
   BufferId loss = kNone;
   BufferId model_loss = kNone;  // held beside the output where the model computed the loss and it was divided since
 };

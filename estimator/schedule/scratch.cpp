@@ -6,6 +6,7 @@
 #include "estimator/integers.h"
 #include "estimator/memory/cudnn_query.h"
 #include "estimator/memory/reduction.h"
+#include "estimator/memory/slow_convolution.h"
 #include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
@@ -160,9 +161,7 @@ class Appender {
   // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
   // workspace stands for all of them.
   void append_im2col(const Convolution& c) const {
-    std::int64_t columns = size_of(c.dtype);
-    for (const std::int64_t factor : {c.c, c.r, c.s, c.p, c.q}) columns = checked_mul(columns, factor);
-    if (c.makes_columns) after(columns);
+    if (c.makes_columns) after(column_bytes(c));
     if (!keeps_cublas_workspace(run_.pytorch)) after(cublas_workspace_bytes(gpu_));
   }
   void after(std::int64_t bytes) const {

@@ -209,11 +209,11 @@ class StepReader {
   void read(Graph& of) {
     auto& [model, buffers, tensors, operands, numbers, forward_ops, loss_begin, backward_ops, saved, locals, strides,
            edges, nodes, layers, parameters, named_buffers, model_storage, initial_values, flat_weights, initialization,
-           adapters, checkpoints, autocast_casts, inputs, output, loss, kept_with_output, model_loss,
+           adapters, checkpoints, autocast_casts, inputs, output, loss, kept_with_output, model_loss, leaves,
            replaced_buffers] = of;
     (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, backward_ops, saved, locals, strides, edges);
     (*this)(nodes, layers, parameters, named_buffers, model_storage, initial_values, flat_weights, adapters);
-    (*this)(checkpoints, autocast_casts, inputs, output, loss, kept_with_output, model_loss, replaced_buffers);
+    (*this)(checkpoints, autocast_casts, inputs, output, loss, kept_with_output, model_loss, leaves, replaced_buffers);
     fixed(initialization);
   }
 
@@ -235,9 +235,9 @@ class StepReader {
   }
   void read(Schedule& of) {
     auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, updates,
-           replacements, sums, output, beside_output, loss, model_loss] = of;
+           replacements, sums, output, beside_results, loss, model_loss] = of;
     (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, updates);
-    (*this)(replacements, sums, output, beside_output, loss, model_loss);
+    (*this)(replacements, sums, output, beside_results, loss, model_loss);
   }
   void read(OperandView& of) {
     auto& [buffer, shape, strides, offset, dtype] = of;

@@ -152,8 +152,9 @@ def worst(got, plan, kind):
 
 
 def announced(plan):
-    """That a rule gives cuDNN's workspaces. Warnings of other things, such as emulated arithmetic, are none of memory."""
-    return "; ".join(a["text"] for a in plan["assumptions"] if a["id"] == "cudnn_workspaces")
+    """What a plan says of memory that may be off. Of other things, such as emulated arithmetic, it warns as well."""
+    of_memory = ("cudnn_workspaces", "slow_convolutions")
+    return "; ".join(a["text"] for a in plan["assumptions"] if a["id"] in of_memory)
 
 
 def main():
