@@ -4,9 +4,8 @@
 # there is one.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-build=$(dirname "${GPUPLAN:-build-test/gpuplan}")
-case $(basename "$build") in build-*) preset=$(basename "$build") preset=${preset#build-} ;; *) preset=test ;; esac
-build=$PWD/build-$preset
+build=${GPUPLAN_INSTRUMENTED:-$PWD/build-test}
+preset=${build##*/build-}
 tools/build "$preset" gpuplan_kernels || exit 1
 [ -x "$build/gpuplan_kernels" ] || { echo "no headers of CUDA, cuBLASLt and cuDNN"; exit 77; }
 work=$(mktemp -d)
