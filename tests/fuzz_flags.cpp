@@ -51,6 +51,8 @@ void set(Flags& flags, const std::string& name, const std::string& value) {
     flags.run.offload = value;
   else if (name == "optimizer-in-backward")
     flags.run.optimizer_in_backward = true;
+  else if (name == "labels")
+    flags.run.labels = true;
   else
     set_flag(flags.run, name, value);
 }

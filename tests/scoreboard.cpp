@@ -183,6 +183,7 @@ RunConfig config_of(const json& recipe, bool cudnn, int pytorch) {
   if (recipe.value("channels_last", false)) run.layout = MemoryFormat::channels_last;
   if (recipe.value("checkpoint", false)) run.checkpoint.kind = CheckpointConfig::Kind::block;
   run.optimizer_in_backward = recipe.value("in_backward", false);
+  run.labels = recipe.value("labels", false);
   run.master_weights = recipe.value("master", false);
   run.offload_saved = recipe.value("offload_saved", false);
   run.offload_optimizer = recipe.value("offload_optimizer", false);

@@ -81,6 +81,20 @@ TEST_CASE("a device, its context and NCCL's buffers are taken on trust") {
   CHECK(testing::contains(text_of(plan(zoo_model("mlp"), make_catalog(), run, &*gpu), "gpu"), "named but a limit: "));
 }
 
+TEST_CASE("a model that is too large to search for changes says so") {
+  const std::string many =
+      "gpuplan: 1\ninput: {shape: [4]}\nblocks: {B: {layers: [ReLU()]}}\n"
+      "layers:\n  - {name: l, block: B, repeat: 31300}\nloss: mean\n";
+  RunConfig run = two_samples();
+  run.mode = Mode::infer;
+  RunOptions limit;
+  limit.gpu = "24G";
+  const Gpu gpu = *load_gpu(limit);
+  const Report report = plan(testing::read_spec(many), make_catalog(), run, &gpu);
+  CHECK(testing::contains(text_of(report, "search"), "31,300 layers are too many"));
+  CHECK_EQ(text_of(plan(zoo_model("mlp"), make_catalog(), run, &gpu), "search"), "");
+}
+
 TEST_CASE("cuDNN's answers are taken on trust, where there are convolutions or recurrent layers") {
   RunConfig run = two_samples();
   // No recording has these sizes, which are odd on purpose.

@@ -388,6 +388,7 @@ TEST_CASE("the flags of a run come back as they were written") {
   options.set = {"classes=10"};
   options.clip = "1.0";
   options.optimizer_in_backward = true;
+  options.labels = true;
   CHECK_EQ(run_words(options), Words{"--precision", "bf16", "--opt", "adam", "--set", "classes=10",
-                                     "--clip-grad-norm=1.0", "--optimizer-in-backward"});
+                                     "--clip-grad-norm=1.0", "--optimizer-in-backward", "--labels"});
 }

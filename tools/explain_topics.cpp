@@ -64,6 +64,8 @@ constexpr ExplainTopic kTopics[] = {
                       A100, RTX 4090 and T4
     cudnn_attempts    of any convolution that cuDNN runs: PyTorch tries its configurations until one runs, and a block may
                       lie elsewhere after one that did not: 1 MiB allocated, a segment of 2 MiB
+    slow_convolutions bf16 before Ampere, which PyTorch convolves without cuDNN: columns of one sample twice, copies of the
+                      operands and gradients, and cuBLAS's workspace, of the largest such convolution
     tables            Buffer() entries of a spec, planned as made with the model: a model may make them in its first
                       forward, in segments of their own
     context           the CUDA context and libraries, unless --runtime or the GPU's file has them: 943 MiB, all of

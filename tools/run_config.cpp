@@ -41,11 +41,9 @@ void refuse_training_flags(const RunOptions& o) {
 }
 
 void refuse_inference_flags(const RunOptions& o) {
-  const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},
-                                                {"--prompt", !o.prompt.empty()},
-                                                {"--generate", !o.generate.empty()},
-                                                {"--cache", !o.cache.empty()},
-                                                {"--weights", !o.weights.empty()}};
+  const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},       {"--prompt", !o.prompt.empty()},
+                                                {"--generate", !o.generate.empty()}, {"--cache", !o.cache.empty()},
+                                                {"--weights", !o.weights.empty()},   {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
     if (given) throw Error(std::string(name) + " belongs to --mode infer", ErrorKind::usage);
 }
@@ -81,6 +79,9 @@ RunConfig run_config(const RunOptions& o) {
                                         {"eager", Attention::eager}});
   set_memory_savers(o, run);
   run.generation = generation(o);
+  run.labels = o.labels;
+  if (run.labels && run.generation.part != Generation::Part::none)
+    throw Error("--labels: a pass of a generation has none", ErrorKind::usage);
   run.loop = loop_of(o, run.mode);
   run.scratch = choice_or<Scratch>("--scratch", o.scratch, Scratch::full,
                                    {{"full", Scratch::full}, {"no-cudnn", Scratch::no_cudnn}, {"none", Scratch::none}});

@@ -18,6 +18,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(run, "--precision,--dtype", o.precision, "fp32|tf32|fp16|bf16|fp64", "Of the whole model (fp32)");
   add(run, "--amp", o.amp, "fp16|bf16", "Autocast, with GradScaler for fp16; weights stay fp32");
   add(run, "--mode", o.mode, "train|infer", "A training step or an inference (train)");
+  command.add_flag("--labels", o.labels, "An inference is given labels and computes the model's loss (evaluation)")
+      ->group(run);
   command.add_option("--set", o.set, "Overrides a variable of the model; repeatable")
       ->type_name("NAME=VALUE")
       ->group(run)

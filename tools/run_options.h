@@ -26,6 +26,7 @@ struct RunOptions {
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
   bool optimizer_in_backward = false;
+  bool labels = false;
   bool strict = false;
 };
 

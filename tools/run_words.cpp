@@ -16,6 +16,7 @@ std::vector<std::string> run_words(const RunOptions& options) {
   if (!options.weight_decay.empty()) words.push_back("--weight-decay=" + options.weight_decay);
   if (!options.clip.empty()) words.push_back("--clip-grad-norm=" + options.clip);
   if (options.optimizer_in_backward) words.emplace_back("--optimizer-in-backward");
+  if (options.labels) words.emplace_back("--labels");
   if (options.strict) words.emplace_back("--strict");
   return words;
 }

@@ -37,7 +37,8 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--prompt", !o.prompt.empty()},
                                                 {"--generate", !o.generate.empty()},
                                                 {"--cache", !o.cache.empty()},
-                                                {"--optimizer-in-backward", o.optimizer_in_backward}};
+                                                {"--optimizer-in-backward", o.optimizer_in_backward},
+                                                {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
     if (given)
       throw Error(std::string(name) + ": a trace is of one run as it was, recorded with PyTorch " + trace.torch +

@@ -84,12 +84,18 @@ class Walker {
   void compute_loss(BlockNames& names) {
     const bool trains = run_.mode == Mode::train;
     const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
-    if (trains && in_model) {
+    if (run_.labels && !in_model)
+      throw Error("--labels: the model computes no loss itself, so its forward is given none", ErrorKind::usage)
+          .at(model_.loss.mark)
+          .help("a loop that computes the loss of the output takes what the loss's own operations take besides");
+    if ((trains || run_.labels) && in_model) {
       if (last_many_ != nullptr)
         layers_.add_loss(model_.loss, *last_many_);
       else
         layers_.add_loss(model_.loss);
     }
+    // The output object has it.
+    if (run_.labels) graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone));
     layers_.frame_returns(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());

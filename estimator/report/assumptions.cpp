@@ -10,6 +10,7 @@
 #include "estimator/parallel/nccl_memory.h"
 #include "estimator/report/format.h"
 #include "estimator/report/run_names.h"
+#include "estimator/spec/work.h"
 #include "estimator/warnings.h"
 
 namespace gpuplan {
@@ -59,6 +60,12 @@ class Collector {
           "the memory of " + report_.gpu->title + " is that on its box less 7 %, and less 3 % for the driver");
     if (report_.gpu && report_.gpu->memory_bytes > 0)
       add("alone", "nothing else takes memory of the GPU, such as a display (--margin keeps some free)");
+  }
+
+  void search(const Model& model) const {
+    if (report_.gpu && !may_search(model, run_))
+      add("search", "no change that would make it fit, or run faster, is looked for: " +
+                        format_count(planning_work(model, run_)) + " layers are too many to plan again and again");
   }
 
   void runtime(const Strategy& strategy) const {
@@ -135,6 +142,7 @@ std::vector<Assumption> assumptions_of(const Model& model, std::span<const Sched
   collect.sequences(model);
   collect.loss(model);
   collect.device();
+  collect.search(model);
   collect.runtime(strategy);
   collect.slow_convolutions(passes);
   collect.workspaces(passes);

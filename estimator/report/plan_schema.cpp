@@ -39,6 +39,7 @@ Json run_schema() {
                                                 {"prompt", kInteger},
                                                 {"generate", kInteger},
                                                 {"cache", one_of({"dynamic", "static", "paged"})}}))},
+                 {"labels", boolean},
                  {"scratch", one_of({"full", "no-cudnn", "none"})},
                  {"allocator", one_of({"caching", "exact", "cudaMalloc"})},
                  {"alloc_conf", kText},

@@ -43,6 +43,7 @@ Json run_json(const Report& report) {
   json["offload"] = {{"optimizer", run.offload_optimizer}, {"saved", run.offload_saved}};
   json["weights"] = run.weights == WeightFormat::as_computed ? Json(nullptr) : Json(name_of(run.weights));
   json["generation"] = generation_json(run.generation);
+  json["labels"] = run.labels;
   json["scratch"] = name_of(run.scratch);
   json["allocator"] = name_of(run.allocator);
   json["alloc_conf"] = run.alloc_conf;

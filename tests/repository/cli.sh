@@ -53,6 +53,11 @@ expect 1 '--batch [0-9]*[02468] ' zoo:resnet50 -b 256 --micro-batches 2 --gpu '4
 expect 0 '· infer ·' $model --mode infer
 expect 0 '"loop": "function"' $model --mode infer --format json
 expect 0 '"loop": "plain"' $model --mode infer --loop plain --format json
+expect 0 'tokens not packed · with labels' zoo:gpt2 --mode infer --labels
+expect 0 '"labels": true' zoo:gpt2 --mode infer --labels --format json
+expect 2 '--labels: the model computes no loss itself' $model --mode infer --labels
+expect 2 '--labels belongs to --mode infer' $model --labels
+expect 2 'a pass of a generation has none' zoo:gpt2 --mode infer --labels --phase decode --prompt 8
 expect 0 '"optimizer_impl": "for-loop"' $model -b 2 --pytorch 1.13 --format json
 expect 0 '"optimizer": "momentum"' $model -b 2 --opt sgd_momentum --format json
 expect 0 '"clip_grad_norm": true' $model -b 2 --clip-grad-norm --format json

@@ -72,6 +72,7 @@ class MeanLoss(Case):
 
 class HuggingFace(Case):
     """A model that is called by keyword and has its own loss."""
+    evaluates = False  # is given labels in inference, too
 
     def batch(self, b):
         return {name: zeros(name, b, sizes) for name, sizes in self.shapes}
@@ -81,7 +82,7 @@ class HuggingFace(Case):
 
     def forward(self, model, batch):
         arguments = {k: v for k, v in batch.items() if k != "labels"}
-        return model(**arguments, labels=self.labels(batch) if model.training else None)
+        return model(**arguments, labels=self.labels(batch) if model.training or self.evaluates else None)
 
     def labels(self, batch):
         return batch["labels"]
@@ -101,7 +102,7 @@ class EncoderDecoder(HuggingFace):
 
     def forward(self, model, batch):
         arguments = {k: v for k, v in batch.items() if k != "labels"}
-        name = "labels" if model.training else "decoder_input_ids"
+        name = "labels" if model.training or self.evaluates else "decoder_input_ids"
         return model(**arguments, **{name: batch["labels"]})
 
 

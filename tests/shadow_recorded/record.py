@@ -25,7 +25,7 @@ import real_values  # noqa: E402
 import steps  # noqa: E402
 
 # What a run of a recording says of how it was made; the rest are figures.
-RECIPE = ("recipe", "mode", "batch", "opt", "impl", "dtype", "amp", "loop", "micro", "checkpoint", "clip",
+RECIPE = ("recipe", "mode", "batch", "opt", "impl", "dtype", "amp", "loop", "micro", "checkpoint", "clip", "labels",
           "channels_last", "attn", "alloc_conf", *steps.LOOPS, "offload_saved")
 
 

@@ -253,11 +253,14 @@ def train(case, recipe, meter):
 
 
 def infer(case, recipe, meter):
+    case.evaluates = recipe.get("labels", False)
     model = built(case, recipe)
     model.eval()
     out = {"model": current()}
     with torch.device("cuda"):
-        batch = floating(case.without_labels(case.batch(recipe["batch"])), DTYPES[recipe.get("dtype", "fp32")])
+        batch = case.batch(recipe["batch"])
+        batch = floating(batch if recipe.get("labels") else case.without_labels(batch),
+                         DTYPES[recipe.get("dtype", "fp32")])
     out["inputs"] = bytes_of(tensors(batch))
 
     def once():

@@ -10,7 +10,7 @@ namespace gpuplan {
 namespace {
 
 // Flags that are given or not; the first two may have a number too.
-constexpr std::string_view kSwitches[] = {"clip-grad-norm", "weight-decay", "optimizer-in-backward"};
+constexpr std::string_view kSwitches[] = {"clip-grad-norm", "weight-decay", "optimizer-in-backward", "labels"};
 constexpr std::string_view kWords[] = {"offload", "host-copy"};
 
 std::string switched(const Setting& setting) {
@@ -27,6 +27,8 @@ void apply(const Setting& setting, RunOptions& options) {
     options.weight_decay = switched(setting);
   else if (setting.key == "optimizer-in-backward")
     options.optimizer_in_backward = !switched(setting).empty();
+  else if (setting.key == "labels")
+    options.labels = !switched(setting).empty();
   else if (setting.key == "offload")
     options.offload = setting.text;
   else if (setting.key == "host-copy")
@@ -76,6 +78,7 @@ std::vector<Setting> settings_of(const RunOptions& options) {
   add("clip-grad-norm", options.clip);
   add("weight-decay", options.weight_decay);
   add("optimizer-in-backward", options.optimizer_in_backward ? "true" : "");
+  add("labels", options.labels ? "true" : "");
   add("offload", options.offload);
   add("host-copy", options.host_copy);
   return settings;
