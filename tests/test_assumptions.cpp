@@ -110,7 +110,7 @@ TEST_CASE("cuDNN's answers are taken on trust, where there are convolutions or r
       "gpuplan: 1\ninput: {shape: [5, 4]}\nlayers:\n  - LSTM(4, 8, batch_first=True)\nloss: mean\n";
   CHECK(testing::contains(text_of(plan_text(lstm, run), "recurrent"), "cuDNN 9"));
   run.precision = DType::bf16;
-  const char* const slow = "without cuDNN, a sample at a time";
+  const char* const slow = "without cuDNN, one sample at a time";
   CHECK(testing::contains(text_of(plan_zoo("resnet18", run, "t4"), "slow_convolutions"), slow));
   CHECK_EQ(text_of(plan_zoo("resnet18", run, "a100-40gb"), "slow_convolutions"), "");
   run.precision = DType::fp32;

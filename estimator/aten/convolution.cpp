@@ -2,6 +2,7 @@
 
 #include "estimator/integers.h"
 #include "estimator/memory/cudnn_query.h"
+#include "estimator/memory/slow_convolution.h"
 
 namespace gpuplan::aten {
 namespace {
@@ -27,7 +28,7 @@ Convolution with_kernel(const LayerBuilder& b, Convolution c, const ConvolutionO
   const bool transposed = c.pass == ConvolutionPass::backward_data;
   c.dtype = b.dtype(of.input);
   c.channels_last = kernel_format(b, of) == MemoryFormat::channels_last;
-  const bool cudnn = c.dtype != DType::bf16 || b.gpu().capability_major >= 8;  // it has bf16 from Ampere on
+  const bool cudnn = cudnn_convolves(c.dtype, b.gpu());
   c.native = !transposed && runs_native_depthwise(cudnn_query(c), b.gpu());
   c.im2col = !cudnn && !transposed && c.groups == 1;
   c.makes_columns = c.im2col && (c.r * c.s > 1 || c.stride_h * c.stride_w > 1 || c.pad_h + c.pad_w > 0);

@@ -19,7 +19,7 @@ std::int64_t bytes_of(DType dtype, std::initializer_list<std::int64_t> sizes) {
 
 bool runs_without_cudnn(const Primitive& op, const Gpu& gpu) {
   const auto* const c = std::get_if<Convolution>(&op);
-  return c != nullptr && !c->native && c->dtype == DType::bf16 && gpu.capability_major < 8;
+  return c != nullptr && !c->native && !cudnn_convolves(c->dtype, gpu);
 }
 
 std::int64_t column_bytes(const Convolution& c) { return bytes_of(c.dtype, {c.c, c.r, c.s, c.p, c.q}); }

@@ -64,8 +64,8 @@ class Collector {
 
   void search(const Model& model) const {
     if (report_.gpu && !may_search(model, run_))
-      add("search", "no change that would make it fit, or run faster, is looked for: " +
-                        format_count(planning_work(model, run_)) + " layers are too many to plan again and again");
+      add("search", "changes that would make it fit or run faster were not searched for: " +
+                        format_count(planning_work(model, run_)) + " layers are too many to plan repeatedly");
   }
 
   void runtime(const Strategy& strategy) const {
@@ -85,10 +85,9 @@ class Collector {
     const auto slow = [&](const Step& step) { return step.what != nullptr && runs_without_cudnn(*step.what, gpu_); };
     if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.steps, slow); }))
       add("slow_convolutions",
-          "on this GPU PyTorch convolves bf16 without cuDNN, a sample at a time: its columns are planned where there "
-          "are "
-          "no groups, of transposed ones and in backward not all of them (--amp fp16 is planned in full)",
-          "bf16 convolved without cuDNN");
+          "before Ampere PyTorch runs bf16 convolutions without cuDNN, one sample at a time: workspaces and column "
+          "buffers of transposed and grouped ones, and some of the backward's, are not planned (fp16's all are)",
+          "bf16 convolutions without cuDNN");
   }
 
   void workspaces(std::span<const Schedule> passes) const {
