@@ -1,141 +1,20 @@
 // ClampTensor: torch.clamp whose bounds are tensors, of one element or broadcast to x.
-//
-// Saved: x and the bounds. x has the gradient where it lies between the bounds, half of it where it equals one:
-// where(equals and low < high, grad / 2, grad), filled with 0 where x lies beyond them, as torch.dispatch lists it of
-// 2.15.0; with one bound it is maximum's (derivatives.yaml). In 2.1 and 2.4 it is where(mask, grad, 0), as of a number.
 
 #include <string>
 
-#include "estimator/aten/pointwise.h"
-#include "estimator/aten/promote.h"
+#include "estimator/aten/clamp.h"
 
 namespace gpuplan::layers::clamp_tensor {
 namespace {
 
-struct Clamped {
-  TensorId x = kNone, low = kNone, high = kNone;
-  Shape shape;
-  DType dtype = DType::fp32;
-};
-
-// A bound of one element does not widen x, unless x is of integers and the bound is not (c10::result_type).
-DType with_bound(const LayerBuilder& b, DType dtype, TensorId bound) {
-  if (bound == kNone) return dtype;
-  const DType other = b.dtype(bound);
-  const bool leaves = b.shape(bound).rank() == 0 && (is_floating(dtype) || !is_floating(other));
-  return leaves ? dtype : aten::promote(dtype, other);
-}
-
-constexpr PyTorchVersion kHalvesWhereEqual = 209;  // in 2.15, not in 2.4
-
-// Masks of x against the bounds, and where a tensor of the result's size goes.
-struct Masks {
-  NodeBuilder& node;
-  const Clamped& c;
-  Elementwise each{c.shape.elements()};
-
-  Operand of(std::string_view comparison, TensorId bound) {
-    return node.run(comparison, each, {c.x, bound}, {c.shape, DType::boolean});
-  }
-  Operand joined(std::string_view op, Operand a, Operand b) {
-    return node.run(op, each, {a, b}, {c.shape, DType::boolean});
-  }
-};
-
-void older_backward(NodeBuilder& node, const Clamped& c) {
-  Masks masks{node, c};
-  const Operand zero = node.run("aten::scalar_tensor", Fill{1}, {}, Shape{}, c.dtype);
-  const Operand mask = c.low != kNone ? masks.of("aten::ge", c.low) : masks.of("aten::le", c.high);
-  Operand other = mask;
-  if (c.low != kNone && c.high != kNone) {
-    other = masks.of("aten::le", c.high);
-    node.run_in_place("aten::logical_and_", masks.each, {mask, other});
-  }
-  node.give(c.x, node.run("aten::where", masks.each, {mask, node.grad(), zero}, c.shape, c.dtype));
-  node.hold({mask, other, zero});
-}
-
-// where(equal, grad / 2, grad).masked_fill_(beyond, 0)
-Operand halved(NodeBuilder& node, const Clamped& c, Operand equal, Operand half, Operand beyond) {
-  const Elementwise each{c.shape.elements()};
-  const Operand result = node.run("aten::where", each, {equal, half, node.grad()}, c.shape, c.dtype);
-  node.run_in_place("aten::masked_fill_", each, {result, beyond});
-  node.numbers({0});
-  node.hold({equal, half, beyond});
-  return result;
-}
-
-Operand half_of(NodeBuilder& node, const Clamped& c) {
-  const Operand half = node.run("aten::div", Elementwise{c.shape.elements()}, {node.grad()}, c.shape, c.dtype);
-  node.numbers({2});
-  return half;
-}
-
-// As torch.minimum's and maximum's: a bound that is trained has what x has not.
-void backward_of_one(NodeBuilder& node, const Clamped& c) {
-  Masks masks{node, c};
-  const bool least = c.low != kNone;
-  const TensorId bound = least ? c.low : c.high;
-  const auto give = [&](TensorId to, std::string_view beyond) {
-    if (!node.needs(to)) return;
-    const Operand lost = masks.of(beyond, bound);
-    const Operand half = half_of(node, c);
-    node.give(to, halved(node, c, masks.of("aten::eq", bound), half, lost));
-  };
-  give(bound, least ? "aten::gt" : "aten::lt");
-  give(c.x, least ? "aten::lt" : "aten::gt");
-}
-
-void backward_of_two(NodeBuilder& node, const Clamped& c, const Shape& bounds) {
-  Masks masks{node, c};
-  const Operand ordered =
-      node.run("aten::lt", Elementwise{bounds.elements()}, {c.low, c.high}, {bounds, DType::boolean});
-  const Operand is_low = masks.of("aten::eq", c.low), is_high = masks.of("aten::eq", c.high);
-  const Operand is_one = masks.joined("aten::logical_or", is_low, is_high);
-  const Operand equal = masks.joined("aten::logical_and", is_one, ordered);
-  node.hold({is_low, is_high, is_one});
-  const Operand under = masks.of("aten::lt", c.low), over = masks.of("aten::gt", c.high);
-  const Operand beyond = masks.joined("aten::logical_or", under, over);
-  node.hold({under, over});
-  node.give(c.x, halved(node, c, equal, half_of(node, c), beyond));
-  node.hold({ordered});
-}
-
-void check_known(const LayerBuilder& b, const Clamped& c, bool one) {
-  const bool bound = (c.low != kNone && b.requires_grad(c.low)) || (c.high != kNone && b.requires_grad(c.high));
-  if (bound && (!one || b.before(kHalvesWhereEqual)))
-    b.fail("has a bound that is trained: known of one bound alone, as PyTorch 2.15 has it");
-  if (!(c.shape == b.shape(c.x)) && !one) b.fail("has a gradient, but its bounds are wider than its input");
-}
-
 void lower(LayerBuilder& b) {
   const std::string_view bound = b.word("bound");
   if (bound != "min" && bound != "max") b.fail("bound", "expects min or max, got " + std::string(bound));
-  if (b.input_count() == 3 && b.given("bound")) b.fail("bound", "two bounds are given: the least, then the largest");
-  Clamped c;
-  c.x = b.input(0);
-  (b.input_count() == 3 || bound == "min" ? c.low : c.high) = b.input(1);
-  if (b.input_count() == 3) c.high = b.input(2);
-  c.dtype = with_bound(b, with_bound(b, b.dtype(c.x), c.low), c.high);
-  c.shape = b.shape(c.x);
-  for (const TensorId t : {c.low, c.high})
-    if (t != kNone) c.shape = aten::broadcast(b, c.shape, b.shape(t));
-  const std::string_view op = c.high == kNone ? "aten::clamp_min" : c.low == kNone ? "aten::clamp_max" : "aten::clamp";
-  std::vector<TensorId> reads{c.x};
-  for (const TensorId t : {c.low, c.high})
-    if (t != kNone) reads.push_back(t);
-  const TensorId y = b.emit(op, Elementwise{c.shape.elements()}, reads, c.shape, c.dtype);
-  const bool one = reads.size() == 2;
-  if (NodeBuilder node = b.node("ClampBackward0", std::span<const TensorId>(&y, 1), reads)) {
-    check_known(b, c, one);
-    if (b.before(kHalvesWhereEqual))
-      older_backward(node, c);
-    else if (one)
-      backward_of_one(node, c);
-    else
-      backward_of_two(node, c, aten::broadcast(b, b.shape(c.low), b.shape(c.high)));
-  }
-  b.output(y);
+  const bool both = b.input_count() == 3;
+  if (both && b.given("bound")) b.fail("bound", "two bounds are given: the least, then the largest");
+  const bool least = both || bound == "min";
+  const TensorId largest = both ? b.input(2) : least ? kNone : b.input(1);
+  b.output(aten::clamp(b, b.input(0), least ? b.input(1) : kNone, largest));
 }
 
 const LayerDef kClampTensor{

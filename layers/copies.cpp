@@ -3,21 +3,15 @@
 // clone and a conversion hand their gradient on (derivatives.yaml; the conversion's is converted back); a detached
 // tensor shares the storage and has no gradient. Return is the tuple that a function returns: name.0, name.1, ...
 
-#include <string>
-
 #include "estimator/aten/views.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::copies {
 namespace {
 
 void lower_clone(LayerBuilder& b) { b.output(aten::clone(b, b.input())); }
 
-void lower_to(LayerBuilder& b) {
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype)
-    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
-  b.output(b.cast(b.input(), *dtype));
-}
+void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), named_dtype(b).value())); }
 
 void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
 

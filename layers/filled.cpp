@@ -4,19 +4,10 @@
 // (tensor.to("cuda")); x[a:b] = number fills a view in place (fill_), which has no gradient here: SetPart is for a
 // tensor that wants one.
 
-#include <string>
-
-#include "estimator/graph/layer.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::filled {
 namespace {
-
-DType dtype_of(const LayerBuilder& b) {
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype)
-    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
-  return is_floating(*dtype) ? b.run().precision : *dtype;
-}
 
 Shape written_shape(const LayerBuilder& b) {
   const std::vector<std::int64_t> sizes = b.sizes("shape");
@@ -28,7 +19,7 @@ Shape written_shape(const LayerBuilder& b) {
 }
 
 TensorId make(LayerBuilder& b, std::string_view name, const Shape& shape) {
-  return b.emit(name, Fill{shape.elements()}, {}, shape, dtype_of(b));
+  return b.emit(name, Fill{shape.elements()}, {}, shape, converted_dtype(b));
 }
 
 void lower_zeros(LayerBuilder& b) { b.output(make(b, "aten::new_zeros", written_shape(b))); }

@@ -7,6 +7,7 @@
 
 #include "estimator/aten/scan.h"
 #include "estimator/graph/dimensions.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::gather {
 namespace {
@@ -63,13 +64,7 @@ void lower_select(LayerBuilder& b) {
 
 void lower_cumsum(LayerBuilder& b) {
   const TensorId x = b.input();
-  std::optional<DType> dtype;
-  if (!b.is_none("dtype")) {
-    dtype = dtype_from_name(b.word("dtype"));
-    if (!dtype)
-      b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, ...");
-  }
-  b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank()), dtype));
+  b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank()), named_dtype(b)));
 }
 
 const LayerDef kGather{

@@ -2,9 +2,9 @@
 // single segment. Each forward allocates them anew.
 
 #include <cmath>
-#include <string>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::index_tensors {
 namespace {
@@ -13,25 +13,18 @@ TensorId filled(LayerBuilder& b, std::string_view name, const Shape& shape, DTyp
   return b.emit(name, Fill{shape.elements()}, {}, shape, dtype);
 }
 
-DType dtype_of(const LayerBuilder& b) {
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype)
-    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
-  return is_floating(*dtype) ? b.run().precision : *dtype;
-}
-
 // ceil((end - start) / step) (aten/src/ATen/native/RangeUtils.h, compute_arange_size).
 void lower_arange(LayerBuilder& b) {
   const double start = b.real("start"), end = b.real("end"), step = b.real("step");
   const double count = std::ceil((end - start) / step);
   if (!(count >= 1 && count < 1e15))
     b.fail("end", "a range from start to end in steps has nothing in it", "expected a start before the end");
-  b.output(filled(b, "aten::arange", {static_cast<std::int64_t>(count)}, dtype_of(b)));
+  b.output(filled(b, "aten::arange", {static_cast<std::int64_t>(count)}, converted_dtype(b)));
   b.numbers({start});
 }
 
 void lower_linspace(LayerBuilder& b) {
-  b.output(filled(b, "aten::linspace", {b.size("steps")}, dtype_of(b)));
+  b.output(filled(b, "aten::linspace", {b.size("steps")}, converted_dtype(b)));
   b.numbers({b.real("start"), b.real("end")});
 }
 

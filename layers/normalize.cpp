@@ -1,15 +1,10 @@
 // Clamp, VectorNorm and Normalize: values between bounds, norms over dimensions, and F.normalize, x / max(||x||, eps)
 // over a dimension.
 //
-// clamp saves its input; the gradient is chosen by a mask of one byte an element against a scalar zero, two masks
-// joined in place where both bounds are given (torch/csrc/autograd/FunctionsManual.cpp, clamp_backward). F.normalize is
-// linalg_vector_norm, clamp_min, an expanded view and a quotient (torch/nn/functional.py); the norm's gradient is
-// grad * (x / norm).masked_fill_(norm == 0, 0) (norm_backward of p = 2).
+// F.normalize is linalg_vector_norm, clamp_min, an expanded view and a quotient (torch/nn/functional.py); the norm's
+// gradient is grad * (x / norm).masked_fill_(norm == 0, 0) (norm_backward of p = 2).
 
-#include <cmath>
-#include <utility>
-#include <vector>
-
+#include "estimator/aten/clamp.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 #include "estimator/graph/dimensions.h"
@@ -17,39 +12,12 @@
 namespace gpuplan::layers::normalize {
 namespace {
 
-struct Bounds {
-  std::optional<double> low, high;
-};
-
-TensorId clamp(LayerBuilder& b, TensorId x, const Bounds& bounds) {
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const std::string_view op = !bounds.high ? "aten::clamp_min" : !bounds.low ? "aten::clamp_max" : "aten::clamp";
-  const TensorId y = b.emit(op, each, {x}, shape, dtype);
-  b.numbers({bounds.low.value_or(-HUGE_VAL), bounds.high.value_or(HUGE_VAL)});
-  if (NodeBuilder node = b.node("ClampBackward1", y, {x})) {
-    // where(mask, grad, scalar_tensor(0)): its last argument is made first.
-    const Operand zero = node.run("aten::scalar_tensor", Fill{1}, {}, Shape{}, dtype);
-    std::vector<Operand> masks;
-    for (const auto& [bound, comparison] : {std::pair{bounds.low, "aten::ge"}, std::pair{bounds.high, "aten::le"}}) {
-      if (!bound) continue;
-      masks.push_back(node.run(comparison, each, {x}, {shape, DType::boolean}));
-      node.numbers({*bound});
-    }
-    if (masks.size() == 2) node.run_in_place("aten::logical_and_", each, {masks[0], masks[1]});
-    node.give(x, node.run("aten::where", each, {masks[0], node.grad(), zero}, shape, dtype));
-    node.hold({masks.front(), masks.back(), zero});
-  }
-  return y;
-}
-
 void lower_clamp(LayerBuilder& b) {
-  Bounds bounds;
+  aten::Bounds bounds;
   if (b.given("min")) bounds.low = b.real("min");
   if (b.given("max")) bounds.high = b.real("max");
   if (!bounds.low && !bounds.high) b.fail("needs min, max or both");
-  b.output(clamp(b, b.input(), bounds));
+  b.output(aten::clamp(b, b.input(), bounds));
 }
 
 // Autocast gives it dtype=float32 and x as it is (autocast_mode.h, fp32_set_opt_dtype): x is saved in its own type.
@@ -82,7 +50,7 @@ void lower_normalize(LayerBuilder& b) {
   const Shape in = b.shape(x);
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   const TensorId norms = vector_norm(b, x, 1U << dim, true);
-  const TensorId norm = clamp(b, norms, {b.real("eps"), std::nullopt});
+  const TensorId norm = aten::clamp(b, norms, aten::Bounds{b.real("eps"), std::nullopt});
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
 

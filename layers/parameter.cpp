@@ -1,11 +1,11 @@
-// Parameter, Buffer, Constant, Identity: values that a model's code uses without a kernel.
+// Parameter, ReplacedParameter, Buffer, Constant, Identity: values that a model's code uses without a kernel.
 //
 // Parameter is an nn.Parameter that the forward reads (class token, position table, layer scale), Buffer a registered
 // tensor without a gradient. Both have the sizes that are written, without a batch.
 
 #include <string>
 
-#include "estimator/graph/layer.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::parameter {
 namespace {
@@ -21,20 +21,14 @@ Shape written_shape(const LayerBuilder& b) {
 
 void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b))); }
 
-void lower_buffer(LayerBuilder& b) {
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype)
-    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
-  // model.to(dtype) converts floating buffers and leaves the others.
-  b.output(b.buffer("", written_shape(b), is_floating(*dtype) ? b.run().precision : *dtype));
+void lower_replaced(LayerBuilder& b) {
+  b.replaced_parameter(written_shape(b));
+  b.output(b.input());
 }
 
-void lower_constant(LayerBuilder& b) {
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype)
-    b.fail("dtype", "unknown dtype \"" + std::string(b.word("dtype")) + "\"", "expected float32, int64, bool, ...");
-  b.output(b.constant(written_shape(b), is_floating(*dtype) ? b.run().precision : *dtype));
-}
+void lower_buffer(LayerBuilder& b) { b.output(b.buffer("", written_shape(b), converted_dtype(b))); }
+
+void lower_constant(LayerBuilder& b) { b.output(b.constant(written_shape(b), converted_dtype(b))); }
 
 void lower_identity(LayerBuilder& b) { b.output(b.input()); }
 
@@ -53,6 +47,21 @@ const LayerDef kParameter{
                 .output_shape = {1, 197, 768},
                 .parameters = 151'296,
                 .derivation = "197*768 parameters"},
+};
+
+const LayerDef kReplaced{
+    .name = "ReplacedParameter",
+    .summary = "a weight that the model is built with and that another one replaces",
+    .math =
+        "y = x: the same tensor. The weight is gone once the model is built, and the others lie around the place that\n"
+        "it had. transformers pads the bias of a head with tied weights, which makes a new one (modeling_utils.py,\n"
+        "_adjust_bias).",
+    .parameters = {kShape},
+    .lower = lower_replaced,
+    .example = {.call = "ReplacedParameter(30522)",
+                .input_shapes = {{4, 768}},
+                .output_shape = {4, 768},
+                .derivation = "nothing happens in a step"},
 };
 
 const LayerDef kBuffer{
@@ -97,7 +106,7 @@ const LayerDef kIdentity{
                 .derivation = "nothing happens"},
 };
 
-const LayerDef* const kLayers[] = {&kParameter, &kBuffer, &kConstant, &kIdentity};
+const LayerDef* const kLayers[] = {&kParameter, &kReplaced, &kBuffer, &kConstant, &kIdentity};
 
 }  // namespace
 

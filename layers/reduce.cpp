@@ -6,13 +6,17 @@
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::reduce {
 namespace {
 
 void lower_dimensions(LayerBuilder& b, bool mean) {
   const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
-  b.output(aten::reduce(b, b.input(), mask, b.boolean("keepdim"), mean));
+  const std::optional<DType> dtype = named_dtype(b);
+  if (mean && !is_floating(dtype.value_or(b.dtype(b.input()))))
+    b.fail("is a mean of integers, which PyTorch refuses; dtype=float32 gives a mean of them in that type");
+  b.output(aten::reduce(b, b.input(), mask, b.boolean("keepdim"), mean, dtype));
 }
 
 void lower_mean(LayerBuilder& b) { lower_dimensions(b, true); }
@@ -25,7 +29,8 @@ void lower_sum_loss(LayerBuilder& b) { lower_loss(b, false); }
 
 const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
-    {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}};
+    {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"},
+    {"dtype", ParameterType::word, "None", "type that it is computed and returned in; None: the input's"}};
 
 const LayerDef kMean{
     .name = "Mean",

@@ -1,17 +1,23 @@
-// SharedEmbedding, ShiftRight, ReturnedState, ToParameterType, SequenceToSequenceLoss: what Hugging Face's T5 does
-// around its stacks.
+// SharedEmbedding, ShiftRight, ReturnedState, ToParameterType, ClampOverflow, SequenceToSequenceLoss: what Hugging
+// Face's T5 does around its stacks.
 //
 // transformers/models/t5/modeling_t5.py: T5PreTrainedModel._shift_right makes the decoder's tokens of the labels;
 // T5DenseActDense converts its activations to the type of the second weight (for stores in int8), which under autocast
 // is a copy to fp32; Seq2SeqLMOutput names the encoder's result; the loss is the cross entropy of the logits as they
 // are and the labels.
 
+#include <array>
+#include <limits>
+
+#include "estimator/aten/clamp.h"
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::layers::sequence_to_sequence {
 namespace {
+
+constexpr double kLargestHalf = 65504, kInfinity = std::numeric_limits<double>::infinity();
 
 void lower_shared(LayerBuilder& b) {
   b.output(b.parameter("weight", {b.size("num_embeddings"), b.size("embedding_dim")}));
@@ -48,6 +54,40 @@ void lower_returned(LayerBuilder& b) {
 }
 
 void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), b.run().precision)); }
+
+// torch.isinf is x.abs() == inf; the scalars that torch.where takes become tensors of fp32.
+TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
+  const Shape shape = b.shape(x);
+  const Elementwise one{1};
+  const auto number = [&](double value) {
+    const TensorId made = b.emit("aten::scalar_tensor", Fill{1}, {}, Shape{}, DType::fp32);
+    b.numbers({value});
+    return made;
+  };
+  const TensorId size = aten::no_grad(b, "aten::abs", std::array{x}, shape, DType::fp16);
+  const TensorId infinite = aten::no_grad(b, "aten::eq", std::array{size}, shape, DType::boolean, {kInfinity});
+  const auto all = static_cast<double>((1U << shape.rank()) - 1);
+  const Reduction work{.shape = shape,
+                       .reduced = (1U << shape.rank()) - 1,
+                       .input = DType::boolean,
+                       .output = DType::boolean,
+                       .mean = true};
+  const TensorId any = b.emit("aten::any", work, {infinite}, Shape{}, DType::boolean);
+  b.numbers({all});
+  const TensorId lower = number(kLargestHalf - 1000), largest = number(kLargestHalf);
+  const TensorId limit = b.emit("aten::where", one, {any, lower, largest}, Shape{}, DType::fp32);
+  const TensorId least = aten::no_grad(b, "aten::neg", std::array{limit}, Shape{}, DType::fp32);
+  const TensorId y = aten::clamp(b, x, least, limit);
+  b.hold({x, limit});
+  return y;
+}
+
+void lower_overflow(LayerBuilder& b) {
+  const TensorId x = b.input();
+  if (b.dtype(x) != DType::fp16) return b.output(x);
+  if (b.is_none("limit")) return b.output(clamp_to_found(b, x));
+  b.output(aten::clamp(b, x, aten::Bounds{-b.real("limit"), b.real("limit")}));
+}
 
 void lower_loss(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, vocabulary]");
@@ -117,6 +157,21 @@ const LayerDef kTo{
                 .derivation = "the same tensor in fp32"},
 };
 
+const LayerDef kOverflow{
+    .name = "ClampOverflow",
+    .summary = "keeps fp16 states below their largest number, as the blocks of T5 and Whisper do",
+    .math =
+        "y = clamp(x, -limit, limit) in fp16; else y = x. Without a limit it is a tensor: 64504 where x has an "
+        "infinity,\n"
+        "else 65504. Saved: x, and the limits that are tensors.",
+    .parameters = {{"limit", ParameterType::real, "None", "largest value; None: as infinities in x decide"}},
+    .lower = lower_overflow,
+    .example = {.call = "ClampOverflow()",
+                .input_shapes = {{2, 10, 64}},
+                .output_shape = {2, 10, 64},
+                .derivation = "the example is in fp32, and nothing happens"},
+};
+
 const LayerDef kLoss{
     .name = "SequenceToSequenceLoss",
     .summary = "cross entropy of the model's first input, within the model's forward",
@@ -135,7 +190,7 @@ const LayerDef kLoss{
                               "input"},
 };
 
-const LayerDef* const kLayers[] = {&kShared, &kShift, &kReturned, &kTo, &kLoss};
+const LayerDef* const kLayers[] = {&kShared, &kShift, &kReturned, &kTo, &kOverflow, &kLoss};
 
 }  // namespace
 

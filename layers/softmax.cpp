@@ -8,6 +8,7 @@
 
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/graph/dimensions.h"
+#include "estimator/graph/dtype_argument.h"
 
 namespace gpuplan::layers::softmax {
 namespace {
@@ -19,9 +20,8 @@ int dimension(const LayerBuilder& b, int rank) {
 }
 
 std::optional<DType> result_type(const LayerBuilder& b) {
-  if (b.is_none("dtype")) return std::nullopt;
-  const std::optional<DType> dtype = dtype_from_name(b.word("dtype"));
-  if (!dtype || !is_floating(*dtype))
+  const std::optional<DType> dtype = named_dtype(b);
+  if (dtype && !is_floating(*dtype))
     b.fail("dtype", "\"" + std::string(b.word("dtype")) + "\" is no floating type", "expected float32, float16, ...");
   return dtype;
 }

@@ -129,6 +129,24 @@ TEST_CASE("softmax computes in the type that it is given") {
   CHECK(error_of("Softmax(-1, dtype=int64)", {{4, 8}}) == "Softmax: \"int64\" is no floating type");
 }
 
+// aten/src/ATen/native/ReduceOpsUtils.h, make_reduction_from_out_ty: on CUDA a half tensor is reduced to fp32 as it is.
+// The recorded steps are in tests/torch/export_operators.py, mean_in_float and sum_in_float.
+TEST_CASE("a mean and a sum are computed and returned in the type that they are given") {
+  RunConfig run;
+  run.precision = DType::bf16;
+  for (const char* call : {"Mean(-1, dtype=float32)", "Sum(-1, dtype=float32)"}) {
+    const Lowered lowered = lower_one(call, {{4, 8}}, run, DType::bf16);
+    CHECK(lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs.front())].dtype == DType::fp32);
+    const auto& work = std::get<Reduction>(lowered.graph.forward_ops.front().what);
+    CHECK(work.input == DType::bf16);
+    CHECK_FALSE(work.converts);
+  }
+  const Lowered wide = lower_one("Sum(-1, dtype=float64)", {{4, 8}}, run, DType::bf16);
+  CHECK(std::get<Reduction>(wide.graph.forward_ops.front().what).converts);
+  CHECK(error_of("Mean(-1)", {{4, 8}}, DType::int64).find("a mean of integers") != std::string::npos);
+  CHECK(error_of("Mean(-1, dtype=whole)", {{4, 8}}) == "Mean: unknown dtype \"whole\"");
+}
+
 TEST_CASE("before PyTorch 2.0 a mean over named dimensions saves its input") {
   RunConfig old;
   old.pytorch = 113;

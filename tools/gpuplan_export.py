@@ -1932,6 +1932,12 @@ for _name, _op, _argument, _default in (("leaky_relu", "LeakyReLU", "negative_sl
     handles(_name + "_")(write_sloped(_op, _argument, _default))
 
 
+def type_asked(w: Writer) -> List[Tuple[str, Any]]:
+    """The argument dtype of a call, which takes precedence over --precision and autocast."""
+    dtype = w.kwargs.get("dtype")
+    return [("dtype", dtype_name(dtype))] if isinstance(dtype, torch.dtype) else []
+
+
 @handles("dropout", "alpha_dropout", "dropout2d")
 def write_dropout(w: Writer) -> None:
     p, training, inplace = w.argument(1, "p", 0.5), w.argument(2, "training", True), w.argument(3, "inplace", False)
@@ -1941,12 +1947,7 @@ def write_dropout(w: Writer) -> None:
 
 @handles("softmax", "log_softmax")
 def write_softmax(w: Writer) -> None:
-    if w.kwargs.get("dtype") is not None and w.kwargs["dtype"] != w.x.dtype:
-        raise Unsupported("of another type")
-    op = "Softmax" if w.call.name == "softmax" else "LogSoftmax"
-    if w.kwargs.get("dtype") is not None:
-        w.lowering.run.notes[f"{w.call.source}: {w.call.name} in {dtype_name(w.kwargs['dtype'])}, whatever --precision says."] = None
-    w.emit(op, [("dim", w.argument(1, "dim"))], [w.x])
+    w.emit("Softmax" if w.call.name == "softmax" else "LogSoftmax", [("dim", w.argument(1, "dim"))] + type_asked(w), [w.x])
 
 
 # --- views
@@ -2220,7 +2221,7 @@ def write_reduce(w: Writer) -> None:
     arguments: List[Tuple[str, Any]] = []
     if isinstance(dim, (int, tuple, list)) and not isinstance(dim, bool):
         arguments.append(("dim", list(dim) if isinstance(dim, (tuple, list)) else dim))
-    w.emit("Mean" if w.call.name == "mean" else "Sum", arguments + ([("keepdim", True)] if keep else []), [w.x])
+    w.emit("Mean" if w.call.name == "mean" else "Sum", arguments + ([("keepdim", True)] if keep else []) + type_asked(w), [w.x])
 
 
 @handles("repeat", "tile")
@@ -2439,7 +2440,7 @@ def convert_back(w: Writer) -> None:
     """A conversion that does nothing here, to a type of which the code does not say whose it is: that of what the frame was
     given, where something in it was widened."""
     before = [s for s in w.body.frame.steps if isinstance(s, Call) and s.event < w.call.event]
-    widened = any(s.to == Type() or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax") for s in before)
+    widened = any(s.to == Type() or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax", "mean", "sum") for s in before)
     others = [v for v in w.tensors()[1:] + w.body.frame.inputs if v is not w.x and v.dtype.is_floating_point]
     if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
         w.emit("TypeAs", [], [w.x, others[0]])
@@ -2720,8 +2721,7 @@ def write_meshgrid(w: Writer) -> None:
 
 @handles("cumsum")
 def write_cumsum(w: Writer) -> None:
-    dtype = w.kwargs.get("dtype")
-    w.emit("Cumsum", [("", w.argument(1, "dim"))] + ([("dtype", dtype_name(dtype))] if dtype is not None else []), [w.x])
+    w.emit("Cumsum", [("", w.argument(1, "dim"))] + type_asked(w), [w.x])
 
 
 def refuse_gradient(w: Writer) -> None:

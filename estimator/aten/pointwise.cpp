@@ -218,23 +218,25 @@ TensorId rsqrt(LayerBuilder& b, TensorId x) {
   return y;
 }
 
-TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean) {
+TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean, std::optional<DType> asked) {
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const bool all = mask == (1U << in.rank()) - 1;
-  // Autocast asks sum, which it runs in fp32, for a result of that type: the kernel reads the half one
-  // (autocast_mode.h, AT_FORALL_FP32_SET_OPT_DTYPE). mean is on none of its lists.
-  const bool half = dtype == DType::fp16 || dtype == DType::bf16;
-  // Sums of booleans and of narrow integers are int64, of a copy (aten/src/ATen/native/ReduceOpsUtils.h,
-  // make_reduction_from_out_ty).
-  const bool counts = !mean && !is_floating(dtype);
-  const DType result = counts ? DType::int64 : !mean && half && b.autocast() ? DType::fp32 : dtype;
+  // Autocast asks sum, which it runs in fp32, for a result of that type (autocast_mode.h,
+  // AT_FORALL_FP32_SET_OPT_DTYPE), if the caller asks for none. mean is on none of its lists.
+  if (!asked && !mean && is_half(dtype) && b.autocast()) asked = DType::fp32;
+  // Sums of booleans and of narrow integers are int64.
+  if (!asked && !mean && !is_floating(dtype)) asked = DType::int64;
+  const DType result = asked.value_or(dtype);
+  // The kernel reads half tensors for a result in fp32, and else a copy of the result's type
+  // (aten/src/ATen/native/ReduceOpsUtils.h, make_reduction_from_out_ty).
+  const bool converts = result != dtype && !(is_half(dtype) && result == DType::fp32);
   const Reduction work{.shape = in,
                        .reduced = mask,
-                       .input = counts ? DType::int64 : dtype,
+                       .input = converts ? result : dtype,
                        .output = result,
                        .mean = mean,
-                       .converts = counts && dtype != DType::int64};
+                       .converts = converts};
   const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), result);
   b.numbers({static_cast<double>(mask)});
   const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
@@ -244,7 +246,7 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
     if (mean && !all && b.before(200)) node.save(x);
     const Operand dy = node.expand(node.reshape(node.grad(), reduced_shape(in, mask, true)), in);
     // The division writes a full tensor of the expanded gradient's dimension order.
-    node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, dtype) : dy);
+    node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, result) : dy);
     if (mean) node.numbers({static_cast<double>(in.elements()) / static_cast<double>(b.elements(y))});
   }
   return y;

@@ -42,8 +42,9 @@ extern const Unary kRelu, kHardtanh, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, k
 TensorId pow_number(LayerBuilder& b, TensorId x, double exponent);
 /// torch.rsqrt: saves the result. Backward: -0.5 grad result^3 by three temporaries.
 TensorId rsqrt(LayerBuilder& b, TensorId x);
-/// x.mean(dim, keepdim) or x.sum(...) over the dimensions in `mask`.
-TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean);
+/// x.mean(dim, keepdim, dtype=dtype) or x.sum(...) over the dimensions in `mask`.
+TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean,
+                std::optional<DType> dtype = std::nullopt);
 /// F.dropout(x, p, training) with 0 < p < 1 in training, else x itself (p and mode are the caller's to tell).
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.

@@ -23,12 +23,12 @@ std::int64_t whole_number_of(const YamlNode& node, std::string_view what, std::i
 }
 
 double positive_number_of(const YamlNode& node, std::string_view what) {
-  constexpr double kMost = 1e15;
+  constexpr double kLargest = 1e15;
   double value = 0;
   const char* const end = node.text.data() + node.text.size();
   const bool plain = node.kind == YamlNode::Kind::scalar && !node.quoted;
   const auto [rest, error] = std::from_chars(node.text.data(), end, value);
-  if (!plain || error != std::errc{} || rest != end || !(value > 0 && value <= kMost))
+  if (!plain || error != std::errc{} || rest != end || !(value > 0 && value <= kLargest))
     throw Error(std::string(what) + " is a number above 0, not " + describe(node)).at(node.mark);
   return value;
 }

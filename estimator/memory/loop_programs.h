@@ -81,9 +81,10 @@ class LoopPrograms : protected PlacedBlocks<Allocator> {
   void run_construction_collectives(std::size_t made) {
     if (collectives_ == nullptr) return;
     const auto at = static_cast<std::int32_t>(made);
-    for (const CollectivePoint& p :
-         std::ranges::equal_range(collectives_->construction, at, {}, &CollectivePoint::step))
-      run_collectives(p.events);
+    const auto& points = collectives_->construction;
+    for (auto p = std::ranges::lower_bound(points, at, {}, &CollectivePoint::step); p != points.end() && p->step == at;
+         ++p)
+      run_collectives(p->events);
   }
 
   // Those before step `i` of the phase.

@@ -162,6 +162,10 @@ OPERATORS: Dict[str, Operator] = {
     "attention_of_one_key_head": attention,
     "attention_of_five_dimensions": windowed_attention,
     "cumsum": lambda net, x: x * torch.zeros(x.shape[2:], dtype=torch.bool, device=x.device).logical_not().cumsum(1, dtype=torch.float32),
+    "mean_in_float": lambda net, x: x * x.mean(-1, keepdim=True, dtype=torch.float32).to(x.dtype),
+    "sum_in_float": lambda net, x: x * x.sum((2, 3), keepdim=True, dtype=torch.float32).type_as(x),
+    "softmax_in_float": lambda net, x: F.softmax(x, dim=-1, dtype=torch.float32).to(x.dtype),
+    "log_softmax_in_float": lambda net, x: x.log_softmax(-1, dtype=torch.float32),
     "sum_of_booleans": lambda net, x: x * (x.detach() > 0).sum(1, keepdim=True),
     "all_booleans": lambda net, x: x * (x.detach() > 0).sum(),
     "repeat_for_the_batch": lambda net, x: x + net.gain.view(1, -1, 1, 1).repeat(x.shape[0], 1, 1, 1),
@@ -187,7 +191,7 @@ OPERATORS: Dict[str, Operator] = {
 
 
 # What runs otherwise in half precision, and is compared in bf16 too.
-IN_HALF = ("float_weight", "type_by_name")
+IN_HALF = ("float_weight", "type_by_name", "mean_in_float", "sum_in_float", "softmax_in_float", "log_softmax_in_float")
 
 
 def planned(gpuplan: str, case: Tuple[torch.nn.Module, torch.Tensor], infer: bool, half: bool) -> Dict[str, Dict[str, int]]:

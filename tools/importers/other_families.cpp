@@ -249,7 +249,6 @@ SpecText whisper_spec(const Config& config) {
   const std::string dropout = config.share("dropout", "0.0");
   for (const char* name : {" dropped", "dropped_again", "cross_dropped"})
     spec.replace(std::string(name) + ": Dropout(0.0)", std::string(name) + ": Dropout(" + dropout + ")");
-  spec.replace("dropped, op: Dropout(0.0)", "dropped, op: Dropout(" + dropout + ")");
   const std::string weights = config.share("attention_dropout", "0.0");
   if (weights != "0.0")
     spec.replace("HuggingFaceAttention(causal=$causal)",
