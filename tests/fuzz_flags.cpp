@@ -1,5 +1,6 @@
 // libFuzzer target: lines of NAME=VALUE as flags of `plan` and of `check` with limits, of a small model: an answer or
 // an Error, never a crash. Names of files are left out, so that nothing is read.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
@@ -53,8 +54,10 @@ void set(Flags& flags, const std::string& name, const std::string& value) {
     flags.run.optimizer_in_backward = true;
   else if (name == "labels")
     flags.run.labels = true;
-  else
+  else if (name.starts_with("set.") || std::ranges::count(swept_run_names(), name) > 0)
     set_flag(flags.run, name, value);
+  else
+    throw Error("no such flag");
 }
 
 Flags read_flags(const std::string& text) {

@@ -102,16 +102,26 @@ std::optional<Form> form_at(std::string_view codes, std::int64_t n) {
   return form;
 }
 
-/// What the table has of a pass; nothing where the convolution was not recorded.
-std::optional<std::string_view> recorded_codes(const CudnnConvolution& conv, std::size_t setup) {
+/// Where the table has the convolution; nothing: it was not recorded.
+std::optional<std::size_t> recorded_shape(const CudnnConvolution& conv) {
   const std::optional<RecordedShape> wanted = as_recorded(conv);
   if (!wanted) return std::nullopt;
   const auto shapes = cudnn_table::shapes();
   const auto found = std::lower_bound(shapes.begin(), shapes.end(), *wanted, before);
   if (found == shapes.end() || before(*wanted, *found)) return std::nullopt;
-  const std::string_view codes = cudnn_table::codes(setup, static_cast<std::size_t>(found - shapes.begin()));
+  return static_cast<std::size_t>(found - shapes.begin());
+}
+
+/// What the table has of a pass; nothing where the setup was not recorded.
+std::optional<std::string_view> codes_at(std::size_t shape, CudnnConvolution::Pass pass, std::size_t setup) {
+  const std::string_view codes = cudnn_table::codes(setup, shape);
   if (codes.empty() && !cudnn_table::holds_all_shapes(setup)) return std::nullopt;
-  return codes_of(codes, conv.pass);
+  return codes_of(codes, pass);
+}
+
+std::optional<std::string_view> recorded_codes(const CudnnConvolution& conv, std::size_t setup) {
+  const std::optional<std::size_t> shape = recorded_shape(conv);
+  return shape ? codes_at(*shape, conv.pass, setup) : std::nullopt;
 }
 
 std::int64_t product(std::initializer_list<std::int64_t> factors) {
@@ -218,10 +228,11 @@ std::int64_t cudnn_workspace_ceiling(const CudnnConvolution& conv, const Gpu& gp
 std::int64_t cudnn_workspace_at_most(const CudnnConvolution& conv, const Gpu& gpu) {
   const std::int64_t estimate = cudnn_workspace_bytes(conv, gpu);
   if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return estimate;
-  return std::max(estimate, most_of_setups(conv, gpu, [&](std::size_t setup) {
-                    const std::optional<std::string_view> codes = recorded_codes(conv, setup);
-                    return codes && conv.n <= kLargestBatch ? neighbours_bytes(conv, *codes, setup)
-                                                            : ceiling_bytes(conv, setup);
+  const std::optional<std::size_t> shape = recorded_shape(conv);
+  if (!shape || conv.n > kLargestBatch) return std::max(estimate, cudnn_workspace_ceiling(conv, gpu));
+  return std::max(estimate, most_of_setups(conv, gpu, [&, at = *shape](std::size_t setup) {
+                    const std::optional<std::string_view> codes = codes_at(at, conv.pass, setup);
+                    return codes ? neighbours_bytes(conv, *codes, setup) : ceiling_bytes(conv, setup);
                   }));
 }
 

@@ -2,6 +2,7 @@
 // `modelled`. The only file that knows them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "estimator/device/gpu.h"
@@ -20,6 +21,8 @@ struct CudnnConvolution {
   std::int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   std::int64_t groups = 1;
   bool tf32 = true;  // fp32 only: cuDNN may use TF32, PyTorch's default; without it, `modelled` by TF32's
+
+  auto operator<=>(const CudnnConvolution&) const = default;
 };
 
 /// Whether PyTorch gives a depthwise convolution to its own kernel, which takes no workspace, rather than to cuDNN

@@ -75,7 +75,7 @@ def draw(random_of, found):
     kind = random_of.choice(("fp32", "fp32", "amp-bf16", "amp-fp16", "bf16", "fp16"))
     if kind.startswith("amp-"):
         recipe["amp"] = kind[4:]
-    elif kind != "fp32" and not (kind == "fp16" and recipe["mode"] == "train"):
+    elif kind != "fp32":
         recipe["dtype"] = kind
     if recipe["mode"] == "train":
         recipe["opt"] = random_of.choice(OPTIMIZERS)
