@@ -1,4 +1,4 @@
-// WhisperPositionIds, WhisperPositionalEmbedding: how Whisper's decoder numbers its tokens.
+// WhisperPositionIds, WhisperPositionalEmbedding, WhisperSinusoids: how Whisper numbers its tokens and frames.
 //
 // transformers 5, models/whisper/modeling_whisper.py: arange + the length of the cache, repeated for every sample. The
 // table is not looked up by F.embedding but indexed, weight[position_ids], whose backward is index_put with
@@ -11,6 +11,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
+#include "estimator/integers.h"
 
 namespace gpuplan::layers::whisper_positions {
 namespace {
@@ -33,6 +34,32 @@ void lower_embedding(LayerBuilder& b) {
   const TensorId weight = b.parameter("weight", {b.size("num_embeddings"), features});
   b.output(aten::view(b, aten::index_rows(b, weight, b.input()), {in[0], in[1], features}));
 }
+
+// modeling_whisper.py, sinusoids: log_timescale * arange, exp, arange by them, sin and cos, and both in one.
+void lower_sinusoids(LayerBuilder& b) {
+  const std::int64_t length = b.size("length"), waves = b.size("channels") / 2, width = size_of(b.run().precision);
+  if (waves < 1) b.fail("channels", "a sinusoid has a sine and a cosine", "expected 2 or more");
+  const std::int64_t index = size_of(DType::int64), table = checked_mul(checked_mul(length, waves), width);
+  constexpr std::int64_t kIndex = -1, kScaled = -2, kScales = -3, kTimes = -4, kAngles = -5, kSin = -6, kCos = -7;
+  constexpr std::int64_t kBoth = -8;
+  b.initialize(std::array{checked_mul(waves, index), checked_mul(waves, width), kIndex, checked_mul(waves, width),
+                          kScaled, checked_mul(length, index), table, kTimes, table, table, checked_mul(table, 2), kCos,
+                          kSin, kScales, kAngles, kBoth});
+  b.output(b.input());
+}
+
+const LayerDef kSinusoids{
+    .name = "WhisperSinusoids",
+    .summary = "notes that the constructor fills the encoder's positions with sinusoids",
+    .math = "y = x: the same tensor. What they are computed by leaves segments behind, which the steps find cached.",
+    .parameters = {{"length", ParameterType::size, "", "rows of the table"},
+                   {"channels", ParameterType::size, "", "size of a row"}},
+    .lower = lower_sinusoids,
+    .example = {.call = "WhisperSinusoids(1500, 512)",
+                .input_shapes = {{2, 1500, 512}},
+                .output_shape = {2, 1500, 512},
+                .derivation = "nothing happens in a step"},
+};
 
 const LayerDef kPositions{
     .name = "WhisperPositionIds",
@@ -67,7 +94,7 @@ const LayerDef kEmbedding{
                 .derivation = "448*32 parameters; the positions, 2*10*8 bytes"},
 };
 
-const LayerDef* const kLayers[] = {&kPositions, &kEmbedding};
+const LayerDef* const kLayers[] = {&kPositions, &kEmbedding, &kSinusoids};
 
 }  // namespace
 

@@ -172,23 +172,26 @@ void LayerBuilder::require_gradient(TensorId t) {
   graph_.leaves.push_back(t);
 }
 
+void LayerBuilder::initialize(std::span<const std::int64_t> program) {
+  std::vector<std::int64_t>& all = graph_.initialization;
+  const auto allocated = std::ranges::count_if(all, [](std::int64_t action) { return action > 0; });
+  for (const std::int64_t action : program) all.push_back(action > 0 ? action : action - allocated);
+}
+
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
 void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
   ++looks_around_;
   if (before(kMaskedTruncatedNormal)) return;
-  std::vector<std::int64_t>& program = graph_.initialization;
   for (const ParameterTensor& p : graph_.parameters) {
     if (p.name != weight || graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
-    const std::int64_t n = elements(p.tensor);
-    auto count = std::ranges::count_if(program, [](std::int64_t action) { return action > 0; });
-    program.insert(program.end(), {n, n, n, -count - 1, -count - 2, 1});
-    const std::int64_t mask = count + 2, found = count + 3;
+    const std::int64_t n = elements(p.tensor), mask = -3, found = -4;
+    std::vector<std::int64_t> program{n, n, n, -1, -2, 1};
     const std::vector<std::int64_t> scratch =
         reduction_scratch({n}, 1, DType::boolean, DType::boolean, gpu_, ReductionKind::mean);
-    count += 4;
     for (const std::int64_t bytes : scratch) program.push_back(bytes);
-    for (std::size_t i = scratch.size(); i-- > 0;) program.push_back(-count - static_cast<std::int64_t>(i) - 1);
-    program.insert(program.end(), {-found - 1, -mask - 1});
+    for (std::size_t i = scratch.size(); i-- > 0;) program.push_back(found - 1 - static_cast<std::int64_t>(i));
+    program.insert(program.end(), {found, mask});
+    initialize(program);
   }
 }
 
