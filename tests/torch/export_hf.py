@@ -231,7 +231,7 @@ def differences(expected: Dict[str, Dict[str, int]], found: Dict[str, Dict[str, 
 
 
 def imported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) -> Dict[str, Dict[str, int]]:
-    cls, config = config_of(name)
+    cls, config = config_of(name, use_cache=False)
     values = config.to_dict()
     values["architectures"] = [cls]
     file = Path(folder) / "config.json"
