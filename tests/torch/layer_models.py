@@ -25,6 +25,9 @@ WITHOUT: Dict[str, str] = {
     "CausalBuffers": "registers buffers, which is no operation",
     "FusedAttention": "a hand-written kernel (arXiv:2205.14135), which PyTorch does not have",
     "TruncNormalInit": "initializes weights when a model is built, not in a step",
+    "WhisperSinusoids": "initializes weights when a model is built, not in a step",
+    "ReplacedParameter": "is there while a model is built, not in a step",
+    "ClampOverflow": "computes something in fp16 only, and the examples are of fp32",
 }
 
 
@@ -277,7 +280,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "Div": torch.div,
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Eq": torch.eq, "Ne": torch.ne, "Lt": torch.lt, "Le": torch.le,
     "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Sqrt": torch.sqrt, "Neg": torch.neg,
-    "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,
+    "Erf": torch.erf, "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,
     "Max": torch.max, "Maximum": torch.maximum, "Minimum": torch.minimum, "LogicalAnd": torch.logical_and,
     "LogicalOr": torch.logical_or, "LogicalXor": torch.logical_xor, "TopK": torch.topk, "Triu": torch.triu,
     "Tril": torch.tril, "Mean": torch.mean, "Sum": torch.sum, "mean": torch.mean, "sum": torch.sum,
