@@ -243,7 +243,7 @@ TEST_CASE("stages say what they send and how long a step takes, as text and as J
   time.pace = report.sending_stage = 1;
   report.peak_flops = 1e12;
   CommunicationRow row;
-  row.what = "between stages";
+  row.what = "PP activations";
   row.collective = Collective::send;
   row.bytes = row.sent_bytes = 1 << 20;
   row.seconds = 0.125;
@@ -254,7 +254,7 @@ TEST_CASE("stages say what they send and how long a step takes, as text and as J
   CHECK_FALSE(says("idle 20.0 %"));
   CHECK(says("80.0 % scaling efficiency · one GPU with room for everything takes 4.00 s"));
   CHECK(says("of stage 1, which sets the pace"));
-  CHECK(says("between stages  send  1.00 MiB      125 ms\n"));
+  CHECK(says("PP activations  send  1.00 MiB      125 ms\n"));
   const nlohmann::json json = nlohmann::json::parse(stages_json(report, "0.1.0"));
   tests::check_against(schema, json, "stages");
   CHECK(json["time"]["scaling_efficiency"] == 0.8);

@@ -95,15 +95,15 @@ TEST_CASE("ranks that share a layer add up b s h in two bytes twice in its forwa
   // 32 samples a rank in all, 12 layers a stage, and on the first stage once for the words.
   constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
   const auto within = [&](std::int64_t stage) {
-    return bytes_of(micro_batch_sends(kGpt3, run, stage, nodes), "within layers");
+    return bytes_of(micro_batch_sends(kGpt3, run, stage, nodes), "TP activations");
   };
   CHECK(within(3) == 12 * 4 * kActivations);
   CHECK(within(0) == (12 * 4 + 1) * kActivations);
   CHECK(within(7) == (12 * 4 + 1) * kActivations);
   // A ring of 8: 2 * 7 / 8 of it over 300 GB/s.
   const auto rows = micro_batch_sends(kGpt3, run, 3, nodes);
-  CHECK(row_of(rows, "within layers").sent_bytes == 12 * 4 * kActivations * 7 / 4);
-  CHECK(*row_of(rows, "within layers").seconds == doctest::Approx(48.0 * kActivations * 1.75 / 300e9));
+  CHECK(row_of(rows, "TP activations").sent_bytes == 12 * 4 * kActivations * 7 / 4);
+  CHECK(*row_of(rows, "TP activations").seconds == doctest::Approx(48.0 * kActivations * 1.75 / 300e9));
   run.recompute = RecomputeMode::full;  // its forward runs twice
   CHECK(within(3) == 12 * 6 * kActivations);
   run.tensor = 1;
@@ -116,12 +116,12 @@ TEST_CASE("stages send their neighbours activations and gradients, an eighth fro
   const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
   constexpr std::int64_t kActivations = std::int64_t{2} * 32 * 2048 * 12288;
   const auto first = micro_batch_sends(kGpt3, run, 0, nodes), middle = micro_batch_sends(kGpt3, run, 1, nodes);
-  CHECK(row_of(first, "between stages").sent_bytes == kActivations / 8);
-  CHECK(row_of(middle, "between stages").sent_bytes == 2 * kActivations / 8);
+  CHECK(row_of(first, "PP activations").sent_bytes == kActivations / 8);
+  CHECK(row_of(middle, "PP activations").sent_bytes == 2 * kActivations / 8);
   // All 8 ranks of a node send at once: each has an eighth of its 200 GB/s.
-  CHECK(*row_of(first, "between stages").seconds == doctest::Approx(kActivations / 8.0 / 25e9));
+  CHECK(*row_of(first, "PP activations").seconds == doctest::Approx(kActivations / 8.0 / 25e9));
   // Put together again over NVLink: 7 / 8 of the whole.
-  CHECK(row_of(middle, "parts put together").sent_bytes == 2 * kActivations / 8 * 7);
+  CHECK(row_of(middle, "PP parts").sent_bytes == 2 * kActivations / 8 * 7);
 }
 
 // Two GPUs a stage: four stages lie in a node of eight, and only those two of the fourth cross to the fifth.
@@ -133,7 +133,7 @@ TEST_CASE("stages of one node send over its links, those of two over the network
   const Topology nodes{8, Link{300e9, 0}, Link{200e9, 0}};
   const double part = 2.0 * 32 * 2048 * 12288 / 2;
   const auto seconds = [&](std::int64_t stage) {
-    return *row_of(micro_batch_sends(kGpt3, run, stage, nodes), "between stages").seconds;
+    return *row_of(micro_batch_sends(kGpt3, run, stage, nodes), "PP activations").seconds;
   };
   CHECK(seconds(0) == doctest::Approx(part / 300e9));
   CHECK(seconds(2) == doctest::Approx(2 * part / 300e9));
@@ -141,10 +141,10 @@ TEST_CASE("stages of one node send over its links, those of two over the network
   CHECK(seconds(4) == doctest::Approx(part / 300e9 + part / 100e9));
   CHECK(seconds(5) == doctest::Approx(2 * part / 300e9));
   const Topology one_node{8, Link{300e9, 0}, std::nullopt};
-  CHECK(row_of(micro_batch_sends(kGpt3, run, 2, one_node), "between stages").seconds.has_value());
-  CHECK_FALSE(row_of(micro_batch_sends(kGpt3, run, 3, one_node), "between stages").seconds.has_value());
+  CHECK(row_of(micro_batch_sends(kGpt3, run, 2, one_node), "PP activations").seconds.has_value());
+  CHECK_FALSE(row_of(micro_batch_sends(kGpt3, run, 3, one_node), "PP activations").seconds.has_value());
   // The first and the last stage's two GPUs share a node's network, half each.
-  const auto words = row_of(step_sends(kGpt3, run, 0, nodes), "gradients of the words");
+  const auto words = row_of(step_sends(kGpt3, run, 0, nodes), "embedding gradients");
   CHECK(*words.seconds == doctest::Approx(4.0 * 51200 / 2 * 12288 / 100e9));
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("gradients are reduced in fp32, with a shared optimizer in parts that 
   CHECK(rows[0].bytes == 4 * parameters);
   CHECK(rows[0].sent_bytes == 4 * parameters * 7 / 4);
   // The words' part on the first and on the last stage, 51,200 / 8 rows of 12,288: a ring of two sends half, twice.
-  CHECK(rows[1].what == "gradients of the words");
+  CHECK(rows[1].what == "embedding gradients");
   CHECK(rows[1].sent_bytes == 4 * 6400 * 12288);
   CHECK(step_sends(kGpt3, run, 1, nodes).size() == 1);
   run.shared_optimizer = true;

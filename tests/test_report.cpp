@@ -112,7 +112,7 @@ TEST_CASE("what saves memory is said below the headline, what it costs in rows o
   check_golden("plan_savers.txt", report_text(report, {}));
   const std::string md = report_md(report);
   CHECK_NE(md.find("fp32, amp bf16, adam, 2 micro-batches, checkpoint every=2, nhwc"), std::string::npos);
-  CHECK_NE(md.find("1.21 MFLOP are computed again in backward. Checkpointed blocks: 3."), std::string::npos);
+  CHECK_NE(md.find("1.21 MFLOP are recomputed in backward. Checkpointed blocks: 3."), std::string::npos);
   const Json json = Json::parse(report_json(report, "0.1.0"));
   check_against(Json::parse(plan_json_schema()), json, "plan");
   CHECK_EQ(json["run"]["amp"], "bf16");

@@ -285,7 +285,7 @@ TEST_CASE("where times are known, what costs least a sample is chosen") {
   CHECK_FALSE(fit.rows[3].pareto);
 }
 
-TEST_CASE("a GPU without the arithmetic is no answer") {
+TEST_CASE("a GPU without native arithmetic of the type is no answer") {
   FitQuestion question;
   question.run = adam();
   question.run.autocast = DType::bf16;

@@ -32,7 +32,7 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(run, "--step", o.step, "steady|first", "Which step is the answer (steady)");
   const char* const saving = "To take less memory";
   add(saving, "--micro-batches", o.micro_batches, "N", "Accumulates gradients over N parts of the batch (1)");
-  add(saving, "--checkpoint,--ckpt", o.checkpoint, "none|block|every=N|GLOB", "Blocks computed again in backward");
+  add(saving, "--checkpoint,--ckpt", o.checkpoint, "none|block|every=N|GLOB", "Blocks recomputed in backward");
   add(saving, "--master", o.master, "fp32", "The optimizer steps fp32 copies of half-precision weights");
   command
       .add_flag("--optimizer-in-backward", o.optimizer_in_backward, "Steps each parameter once its gradient is there")

@@ -46,8 +46,10 @@ void expect_learned_positions(const LayerBuilder& b, std::string_view argument, 
   const std::int64_t last =
       g.part == Generation::Part::none ? tokens : g.tokens() - 1;  // what is made last is not read
   if (last > rows)
-    b.fail(argument, "a sequence of " + std::to_string(last) + " tokens has no position for all of them",
-           std::to_string(rows) + " are learned: a shorter --seq will do");
+    b.fail(argument,
+           "a sequence of " + std::to_string(last) + " tokens is longer than the " + std::to_string(rows) +
+               " position embeddings of this model",
+           "use --seq " + std::to_string(rows) + " or less");
 }
 
 }  // namespace gpuplan::aten

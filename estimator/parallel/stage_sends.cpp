@@ -44,7 +44,7 @@ class Rows {
   }
   // To each of the neighbours `bytes`, one after the other. `width`: GPUs of a stage.
   void add_neighbours(std::int64_t bytes, std::int64_t stage, std::int64_t stages, std::int64_t width) {
-    CommunicationRow row{"between stages", Collective::send, 0, 0, std::nullopt, std::nullopt, 0};
+    CommunicationRow row{"PP activations", Collective::send, 0, 0, std::nullopt, std::nullopt, 0};
     std::optional<double> seconds = 0;
     for (const std::int64_t to : {stage - 1, stage + 1}) {
       if (to < 0 || to >= stages) continue;
@@ -80,10 +80,10 @@ std::vector<CommunicationRow> micro_batch_sends(const Transformer& m, const Tran
   const std::int64_t neighbours = (first ? 0 : 1) + (last ? 0 : 1);
   const std::int64_t exchanged = checked_mul(neighbours, activations);
   Rows rows(topology);
-  rows.add("within layers", Collective::all_reduce, checked_mul(reduces, activations), run.tensor, 1);
+  rows.add("TP activations", Collective::all_reduce, checked_mul(reduces, activations), run.tensor, 1);
   if (run.pipeline > 1) {
     rows.add_neighbours(activations / run.tensor, stage, run.pipeline, run.tensor * run.ranks());
-    rows.add("parts put together", Collective::all_gather, exchanged, run.tensor, 1);
+    rows.add("PP parts", Collective::all_gather, exchanged, run.tensor, 1);
   }
   return rows.finish();
 }
@@ -96,7 +96,7 @@ std::vector<CommunicationRow> step_sends(const Transformer& m, const Transformer
   rows.add("gradients", run.shared_optimizer ? Collective::reduce_scatter : Collective::all_reduce, gradients,
            run.ranks(), run.tensor);
   if (run.pipeline > 1 && (stage == 0 || stage + 1 == run.pipeline))
-    rows.add_over("gradients of the words", Collective::all_reduce,
+    rows.add_over("embedding gradients", Collective::all_reduce,
                   checked_mul(kMainGradient, checked_mul(m.vocabulary / run.tensor, m.hidden)), 2,
                   link_of_stages(topology, run.tensor * run.ranks(), 0, run.pipeline - 1));
   if (run.shared_optimizer)

@@ -13,11 +13,12 @@
 namespace gpuplan {
 
 /// One rank's, of all micro-batches; nothing hides them. Links that are not known leave seconds out.
-/// - "within layers": the ranks that share a layer add up b s h, twice in its forward, twice in its backward, and twice
+/// - "TP activations": the ranks that share a layer add up b s h, twice in its forward, twice in its backward, and
+/// twice
 ///   where it is run again; the first stage's once more for the words, the last one's for the gradient of the head's
 ///   input. What the loss adds up, three numbers a token, is left out.
-/// - "between stages": to each neighbour b s h of a micro-batch, activations or gradients, of which each of those ranks
-///   sends a part, and "parts put together", which the receiver's ranks do with them. Over the network where the two
+/// - "PP activations": to each neighbour b s h of a micro-batch, activations or gradients, of which each of those ranks
+///   sends a part, and "PP parts", which the receiver's ranks do with them. Over the network where the two
 ///   stages lie in different nodes, of which those GPUs that cross share what the node has.
 std::vector<CommunicationRow> micro_batch_sends(const Transformer& model, const TransformerRun& run, std::int64_t stage,
                                                 const Topology& topology);
@@ -25,7 +26,7 @@ std::vector<CommunicationRow> micro_batch_sends(const Transformer& model, const 
 /// One rank's, once a step after all of backward, one after another:
 /// - "gradients" of the stage's parameters among those of data parallelism; with a shared optimizer they are reduced in
 ///   parts, and "parameters" gathered after it;
-/// - "gradients of the words", which the first and the last stage both have.
+/// - "embedding gradients", which the first and the last stage both have.
 std::vector<CommunicationRow> step_sends(const Transformer& model, const TransformerRun& run, std::int64_t stage,
                                          const Topology& topology);
 

@@ -19,7 +19,7 @@ struct TransformerTime {
   double element_wise = 0;  // likewise: everything else
   double head = 0;          // of the last stage: logits and loss
   double host = 0;          // waiting for its calls
-  double sends = 0;         // within layers and between stages
+  double sends = 0;         // TP and PP activations
   double idle = 0;          // the pipeline's, while it fills and drains
   double after = 0;         // gradients and parameters of the first stage, whose backward ends last
   double optimizer = 0;     // likewise

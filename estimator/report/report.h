@@ -38,7 +38,7 @@ struct LayerRow {
   std::int64_t parameters = 0;
   std::int64_t forward_macs = 0;
   std::int64_t backward_flops = 0;
-  std::int64_t recompute_flops = 0;    // computed again in backward
+  std::int64_t recompute_flops = 0;    // recomputed in backward, by checkpoints and inside attention
   std::int64_t elementwise_flops = 0;  // forward
   std::int64_t saved_bytes = 0;        // storages first saved by autograd here
   std::int64_t output_bytes = 0;
@@ -96,7 +96,7 @@ struct Report {
     std::string name, file;
     std::int64_t parameters = 0, trainable_parameters = 0, buffers = 0;  // elements
     std::int64_t layers = 0;
-    std::int64_t checkpointed_blocks = 0;  // whose inside is computed again in backward
+    std::int64_t checkpointed_blocks = 0;  // whose inside is recomputed in backward
   } model;
   RunConfig run;
   std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed

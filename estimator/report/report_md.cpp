@@ -40,7 +40,7 @@ std::string parts_table(const Report& report) {
 std::string extra_costs(const Report& report) {
   std::string out;
   if (report.compute.recompute_flops > 0)
-    out += " " + format_flops(report.compute.recompute_flops) + " are computed again in backward.";
+    out += " " + format_flops(report.compute.recompute_flops) + " are recomputed in backward.";
   if (report.model.checkpointed_blocks > 0)
     out += " Checkpointed blocks: " + format_count(report.model.checkpointed_blocks) + ".";
   if (report.bytes.kv_cache > 0) out += " Cached keys and values: " + format_bytes(report.bytes.kv_cache) + ".";

@@ -196,10 +196,11 @@ std::string PlanScreen::facts() const {
   for (const auto& [word, text] : time_rows(report_, dot())) table.row({word, text});
   const auto& model = report_.model;
   if (c.recompute_flops > 0)
-    table.row({"Again", format_flops(c.recompute_flops) + " computed again in backward" +
-                            (model.checkpointed_blocks > 0
-                                 ? dot() + format_count(model.checkpointed_blocks) + " checkpointed blocks"
-                                 : "")});
+    table.row({"Again",
+               format_flops(c.recompute_flops) +
+                   (model.checkpointed_blocks > 0 ? " recomputed in backward" + std::string(dot()) +
+                                                        format_count(model.checkpointed_blocks) + " checkpointed blocks"
+                                                  : " recomputed inside attention's backward")});
   if (report_.offload_bytes_to_host > 0 || report_.offload_bytes_from_host > 0)
     table.row({"Offload", bytes(report_.offload_bytes_to_host) + " to the host" + dot() +
                               bytes(report_.offload_bytes_from_host) + " back"});

@@ -75,7 +75,7 @@ class StagesScreen : public StyledScreen {
     const double flops = training_flops(r_.transformer, r_.run.batch, RecomputeMode::none) / t.step /
                          static_cast<double>(r_.strategy.gpus);
     out += "           " + format_flops_per_second(flops) + " a GPU, " + format_figure(100 * flops / r_.peak_flops) +
-           " % of the " + format_flops_per_second(r_.peak_flops) + " of its products' type (MFU)\n";
+           " % MFU (peak " + format_flops_per_second(r_.peak_flops) + ")\n";
     return out + "  Scales   " + format_figure(100 * t.efficiency()) + " % scaling efficiency" + dot() +
            "one GPU with room for everything takes " + format_seconds(t.alone_seconds) + "\n";
   }

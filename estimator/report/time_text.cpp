@@ -100,7 +100,7 @@ std::vector<std::array<std::string, 2>> time_rows(const Report& report, const st
   std::vector<std::array<std::string, 2>> lines = {{"Time", line}, {"", rows}};
   if (t.flops_per_second > 0 && t.peak_flops > 0)
     lines.push_back({"", format_flops_per_second(t.flops_per_second) + ", " + format_figure(100 * t.mfu()) +
-                             " % of the " + format_flops_per_second(t.peak_flops) + " of its products' type (MFU)"});
+                             " % MFU (peak " + format_flops_per_second(t.peak_flops) + ")"});
   return lines;
 }
 

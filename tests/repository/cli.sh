@@ -157,7 +157,7 @@ expect 0 '^  4 micro-batches' $model -b 8 --micro-batches 4
 for blocks in none block every=2 'layer1.*'; do
   expect 0 "\"checkpoint\": \"${blocks//\*/\\*}\"" zoo:resnet18 --ckpt "$blocks" --format json
 done
-expect 0 '^  Again +[0-9.]+ [A-Z]FLOP computed again.* 8 checkpointed blocks' zoo:resnet18 -b 2 --checkpoint block
+expect 0 '^  Again +[0-9.]+ [A-Z]FLOP recomputed.* 8 checkpointed blocks' zoo:resnet18 -b 2 --checkpoint block
 expect 0 '"layout": "nhwc"' zoo:resnet18 --layout nhwc --format json
 expect 0 '"attention": "math"' $model -b 2 --attention math --format json
 grep -q 'no layer is attention' "$work/err" || fail "no warning of --attention without attention"
@@ -575,7 +575,7 @@ stages="zoo:gpt2_medium --batch 64 --gpus 16 --tp 2 --pp 4 --micro-batches 8 --z
 expect 0 'Time +not known: the link between the GPUs is not' $stages
 expect 0 'Time .* per step .* samples/s .* tokens/s on all · modelled' $stages --network 800
 expect 0 'Scales +[0-9.]+ % scaling efficiency' $stages --network 800
-expect 0 '^  between stages +send ' $stages --network 800
+expect 0 '^  PP activations +send ' $stages --network 800
 expect 0 '"schema": "gpuplan.stages/1"' $stages --format json
 expect 0 '"why_no_time": "the link' $stages --format json
 expect 0 '"gpuplan.stages/1"' schema stages

@@ -70,11 +70,11 @@ std::string quantization_of(const JsonValue& quantization) {
     const JsonValue* const value = quantization.find(key);
     return value != nullptr && value->kind == JsonValue::Kind::boolean && value->boolean;
   };
-  const std::string method = text("quant_method").empty() ? "a method without a name" : text("quant_method");
-  if (is_set("load_in_4bit") || is_set("_load_in_4bit")) return method + " in 4 bits";
-  if (is_set("load_in_8bit") || is_set("_load_in_8bit")) return method + " in 8 bits";
+  const std::string method = text("quant_method").empty() ? "unnamed" : text("quant_method");
+  if (is_set("load_in_4bit") || is_set("_load_in_4bit")) return method + " 4-bit";
+  if (is_set("load_in_8bit") || is_set("_load_in_8bit")) return method + " 8-bit";
   for (const char* bits : {"bits", "w_bit", "nbits"})
-    if (!text(bits).empty()) return method + " in " + text(bits) + " bits";
+    if (!text(bits).empty()) return method + " " + text(bits) + "-bit";
   return method;
 }
 
@@ -86,9 +86,7 @@ void refuse_quantization(const Config& config) {
     throw config.wrong("quantization_config",
                        "\"quantization_config\" is an object, not " + std::string(describe(quantization->kind)));
   if (quantization->members.empty()) return;
-  throw config
-      .wrong("quantization_config", "\"quantization_config\" is not modelled: weights stored by " +
-                                        quantization_of(*quantization) + " are computed with by kernels of their own")
+  throw config.wrong("quantization_config", quantization_of(*quantization) + " weights are not supported yet")
       .help(
           "without this key the model is planned as it was before, and --mode infer --weights int8, int4 or fp8 plans "
           "weights that are stored so");
