@@ -235,7 +235,7 @@ std::string FitScreen::left_out() const {
   }
   std::string out;
   if (!small.empty()) out += "  too small: " + small + "\n";
-  const RunConfig& run = report_.run;
+  const RunConfig& run = report_.question.run;
   const std::string_view type = run.autocast ? name_of(*run.autocast) : precision_text(run);
   if (!lacking.empty()) out += "  no native " + std::string(type) + ": " + lacking + "\n";
   return out;
