@@ -1,4 +1,4 @@
-// Steps of models that tools/gpuplan_export.py exported, recorded by tests/torch/export_record.py, beside the plans of
+// Steps of models that tools/python/gpuplan exported, recorded by tests/torch/export_record.py, beside the plans of
 // the specs that it wrote.
 #include <algorithm>
 #include <filesystem>

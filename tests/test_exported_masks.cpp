@@ -1,5 +1,5 @@
-// Hugging Face's models as gpuplan_export.py writes them, with an attention_mask and without. The scoreboard has their
-// recordings.
+// Hugging Face's models as tools/python/gpuplan writes them, with an attention_mask and without. The scoreboard has
+// their recordings.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What specs of tools/gpuplan_export.py need of the grammar: blocks with several results, the batch as a size, weights
+// What specs of tools/python/gpuplan need of the grammar: blocks with several results, the batch as a size, weights
 // that are inputs, module names with hyphens.
 #include <doctest/doctest.h>
 

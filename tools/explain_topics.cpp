@@ -162,7 +162,7 @@ constexpr ExplainTopic kTopics[] = {
     {"files", "what is read and written, and how",
      R"(files
 
-  Where a file is read, a pipe may stand: gpuplan plan <(python3 gpuplan_export.py ...), and - for standard input.
+  Where a file is read, a pipe may stand: gpuplan plan <(python3 tools/python/gpuplan ...), and - for standard input.
   A pipe is read once. One that sends nothing for 10 minutes is given up: exit code 4.
   What -o and the like write is written beside its place, synced and renamed: a full disk, ulimit -f or a signal
   leaves the old file. Pipes and devices are written through, and so are /dev/stdout, /dev/fd/N and the targets of

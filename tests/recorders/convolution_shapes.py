@@ -135,6 +135,7 @@ class Convolutions(TorchDispatchMode):
 def exported(names):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "torch"))
     import export_check
+    from gpuplan.without_data import on_meta
     if not names:
         names = [f"{kind}:{n}" for kind in ("torchvision", "segmentation") for n in export_check.names_of(kind)]
         names += [n for n in pathlib.Path(__file__).resolve().parents[1].joinpath("torch/export_runs.txt").read_text().split() if n not in names]
@@ -146,7 +147,7 @@ def exported(names):
             cases.append(cases[0]._replace(model=torchvision_model(model, aux_loss=True)))
         for case in cases:
             with Convolutions() as convolutions, torch.no_grad():
-                export_check.gpuplan_export.on_meta(case.model).train()(case.batch)
+                on_meta(case.model).train()(case.batch)
             found.update(convolutions.found)
     for s in sorted(found):
         c, h, w, k, stride = *s[:4], s[6]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/gpuplan_export.py: what it writes has PyTorch's own counts of parameters, buffers and multiply-adds, to the unit
+# tools/python/gpuplan: what it writes has PyTorch's own counts of parameters, buffers and multiply-adds, to the unit
 # (export_check.py), and plans to what PyTorch allocates under `gpuplan shadow` (export_shadow.py, export_record.py) and to what
 # the zoo's specs do (export_zoo.py), and what is no layer is followed or refused (export_hostile.py). A sample; every model of
 # torchvision and the list of timm's where GPUPLAN_TORCH is "all". GPUPLAN names the program; the interpreter is
@@ -73,15 +73,15 @@ for spec in tests/exported/specs/written.*.yaml; do
 done
 
 # The model's own loss, whether it is named or not.
-PYTHONPATH=tools "$python" - "$work" <<'EOF' || fail "a loss= that names the model's own"
+PYTHONPATH=tools/python "$python" - "$work" <<'EOF' || fail "a loss= that names the model's own"
 import sys
-import gpuplan_export, torch, transformers
+import gpuplan, torch, transformers
 config = transformers.LlamaConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=100,
                                   use_cache=False)
 batch = {name: torch.zeros(2, 16, dtype=torch.long) for name in ("input_ids", "labels")}
 texts = []
 for loss in (None, lambda model, out, batch: out.loss):
-    gpuplan_export.export(transformers.LlamaForCausalLM(config), batch, output=sys.argv[1] + "/own_loss.yaml", loss=loss)
+    gpuplan.export(transformers.LlamaForCausalLM(config), batch, output=sys.argv[1] + "/own_loss.yaml", loss=loss)
     texts.append(open(sys.argv[1] + "/own_loss.yaml").read())
 sys.exit(texts[0] != texts[1] or "loss: CausalLMLoss()" not in texts[0])
 EOF
@@ -113,7 +113,7 @@ class Net(torch.nn.Module):
         y = torch.linalg.svd(x)[0]
         return torch.fft.fft(y).real
 PYTHON
-PYTHONPATH=$work "$python" tools/gpuplan_export.py unknown:Net --input 4x4 -o "$work/unknown.yaml" 2>"$work/errors" &&
+PYTHONPATH=$work "$python" tools/python/gpuplan unknown:Net --input 4x4 -o "$work/unknown.yaml" 2>"$work/errors" &&
   fail "a model of unknown calls is exported"
 for line in 'unknown.py:4: linalg_svd' 'unknown.py:5: fft_fft'; do
   grep -q "$line" "$work/errors" || { fail "the error does not name $line"; cat "$work/errors"; }

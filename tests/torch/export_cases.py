@@ -30,13 +30,15 @@ import torch.nn.functional as F
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/python"))
 sys.path.insert(0, str(ROOT / "tests/recorders"))
 sys.path.insert(0, str(ROOT / "tests/shadow_recorded"))
 import case_models  # noqa: E402
-import gpuplan_export  # noqa: E402
 import models as recorded_models  # noqa: E402
 import nasty_models  # noqa: E402
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import Construction, constructed  # noqa: E402
+from gpuplan.without_data import call_on_batch  # noqa: E402
 
 COLUMNS = ["case", "recording", "runs", "runs equal to the hand-written spec", "figures", "figures equal", "runs equal to what was recorded",
            "recorded figures", "recorded figures equal", "worst peak, %"]
@@ -96,7 +98,7 @@ def segmentation(name: str) -> Case:
 
 
 def mean_of_output(make: Callable[[], torch.nn.Module], batch: Callable[[int], torch.Tensor]) -> Case:
-    return Case(make, batch, gpuplan_export.call_on_batch, lambda model, out, batch: out.mean())
+    return Case(make, batch, call_on_batch, lambda model, out, batch: out.mean())
 
 
 def of_transformers(cls: str, options: Dict[str, Any]) -> Callable[[], torch.nn.Module]:
@@ -335,11 +337,11 @@ def figures(gpuplan: str, model: str, flags: List[str]) -> Dict[str, int]:
 
 
 def export(case: Case, attention: str, spec: Path) -> None:
-    construction = gpuplan_export.Construction()
-    model = gpuplan_export.constructed(case.make, construction)
+    construction = Construction()
+    model = constructed(case.make, construction)
     if attention:
         model.set_attn_implementation(attention)
-    gpuplan_export.export(model, case.batch(2), str(spec), forward=case.forward, loss=case.loss, construction=construction)
+    exporter.export(model, case.batch(2), str(spec), forward=case.forward, loss=case.loss, construction=construction)
 
 
 class Exports:
@@ -419,7 +421,7 @@ def check_error(recording: Recording, exports: Exports) -> List[str]:
     """PyTorch refuses what a module of the model is given, and so does the exporter, which names the module."""
     try:
         exports.of(recording.case, "")
-    except gpuplan_export.ExportError as e:
+    except exporter.ExportError as e:
         named = re.search(r"(\S+) \(\w+\) does not run on this batch", str(e))
         return [] if named and named[1] == recording.error else [f"recorded: {recording.error}; the exporter: {e}"]
     return [f"recorded: {recording.error} is refused; exported all the same"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports models with tools/gpuplan_export.py and compares their plans with PyTorch's own counts, to the unit.
+"""Exports models with tools/python/gpuplan and compares their plans with PyTorch's own counts, to the unit.
 
     python tests/torch/export_check.py --gpuplan build/gpuplan [--results DIR] [--again] MODEL...
 
@@ -31,8 +31,11 @@ try:
 except ImportError:  # PyTorch before 2.1: multiply-adds are not compared
     FlopCounterMode = None
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-import gpuplan_export  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/python"))
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import constructed  # noqa: E402
+from gpuplan.replacements import Replacements  # noqa: E402
+from gpuplan.without_data import batch_on_meta, call_on_batch, on_meta  # noqa: E402
 
 BATCH = 2
 COUNTS = ("parameters", "buffers", "macs", "eval_macs")
@@ -56,28 +59,28 @@ def torchvision_case(name: str) -> Case:
     import torchvision
 
     keywords = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, **keywords))
+    model = constructed(lambda: torchvision.models.get_model(name, **keywords))
     return Case(model, image(SIZES.get(name, 224)))
 
 
 def segmentation_case(name: str) -> Case:
     import torchvision
 
-    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, weights_backbone=None))
+    model = constructed(lambda: torchvision.models.get_model(name, weights_backbone=None))
     return Case(model, image(224))
 
 
 def backbone_case(name: str) -> Case:
     import torchvision
 
-    model = gpuplan_export.constructed(lambda: torchvision.models.get_model(name, weights_backbone=None).backbone)
+    model = constructed(lambda: torchvision.models.get_model(name, weights_backbone=None).backbone)
     return Case(model, image(320))
 
 
 def timm_case(name: str) -> Case:
     import timm
 
-    model = gpuplan_export.constructed(lambda: timm.create_model(name))
+    model = constructed(lambda: timm.create_model(name))
     size = model.default_cfg.get("input_size", (3, 224, 224))
     return Case(model, torch.empty((BATCH,) + tuple(size), device="meta"))
 
@@ -140,7 +143,7 @@ UNCOUNTED = {op: grouped_mm_flops for op in [getattr(torch.ops.aten, "_grouped_m
 @contextlib.contextmanager
 def autocast_on_meta() -> Iterator[None]:
     """Models that turn autocast off for a part name the device of their tensors; older releases know none for meta."""
-    replacements, make = gpuplan_export.Replacements(), torch.autocast.__init__
+    replacements, make = Replacements(), torch.autocast.__init__
     replacements.set(torch.autocast, "__init__", lambda self, *_, **__: make(self, "cpu", enabled=False))
     try:
         yield
@@ -161,8 +164,8 @@ def counts_of(model: torch.nn.Module, forward: Callable[[torch.nn.Module], Any])
 
 def expected_of(case: Case) -> Dict[str, int]:
     """Of both modes."""
-    batch, forward = gpuplan_export.batch_on_meta(case.batch, BATCH), case.forward or gpuplan_export.call_on_batch
-    counts = [counts_of(gpuplan_export.on_meta(case.model).train(trains), lambda model: forward(model, batch)) for trains in (True, False)]
+    batch, forward = batch_on_meta(case.batch, BATCH), case.forward or call_on_batch
+    counts = [counts_of(on_meta(case.model).train(trains), lambda model: forward(model, batch)) for trains in (True, False)]
     return {**counts[0], "eval_macs": counts[1]["macs"]} if FlopCounterMode is not None else counts[0]
 
 
@@ -179,7 +182,7 @@ def check(gpuplan: str, target: str, folder: Path) -> Dict[str, Any]:
     case = CASES[kind](name)
     spec = folder / (target.replace(":", ".").replace("/", ".") + ".yaml")
     keywords = {k: v for k, v in (("forward", case.forward), ("loss", case.loss)) if v is not None}
-    gpuplan_export.export(case.model, case.batch, str(spec), name=name.replace("/", "."), **keywords)
+    exporter.export(case.model, case.batch, str(spec), name=name.replace("/", "."), **keywords)
     trained, inferred = planned(gpuplan, spec, "train"), planned(gpuplan, spec, "infer")
     expected = expected_of(case)
     found = {"parameters": trained["model"]["parameters"], "buffers": inferred["model"]["buffers"],

@@ -29,9 +29,10 @@ from typing import Any, Dict, List, Tuple
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch  # noqa: E402
 
-for folder in ("tools", "tests/shadow_recorded"):
+for folder in ("tools/python", "tests/shadow_recorded"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / folder))
-import gpuplan_export  # noqa: E402
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import constructed  # noqa: E402
 from real_values import count_up_positions  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / "huggingface"
@@ -114,7 +115,7 @@ def meta_model(name: str, **options: Any) -> Tuple[str, Any, torch.nn.Module]:
     import transformers
 
     cls, config = config_of(name, **options)
-    return cls, config, gpuplan_export.constructed(lambda: getattr(transformers, cls)(config))
+    return cls, config, constructed(lambda: getattr(transformers, cls)(config))
 
 
 def case(name: str) -> Tuple[torch.nn.Module, Dict[str, torch.Tensor]]:
@@ -138,7 +139,7 @@ def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) 
     if options.infer and not cls.startswith(("T5", "Whisper")):
         del batch["labels"]
     spec = str(Path(folder) / "model.yaml")
-    gpuplan_export.export(model, batch, spec, name=name)
+    exporter.export(model, batch, spec, name=name)
     flags = ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
     return planned(gpuplan, spec, flags + (["--set", set_of(options)] if set_of(options) else []))
 

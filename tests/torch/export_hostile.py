@@ -24,8 +24,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-import gpuplan_export  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/python"))
+import gpuplan as exporter  # noqa: E402
 
 
 class Net(nn.Module):
@@ -314,7 +314,7 @@ REFUSED: Dict[str, Made] = {
 def exports(gpuplan: str, made: Made, spec: Path) -> str:
     """Why the export is wrong; nothing where it is right."""
     model = made[0]()
-    text = gpuplan_export.export(model, made[1], str(spec))
+    text = exporter.export(model, made[1], str(spec))
     missing = [line for line in made[2] if line not in text]
     if missing:
         return f"no {missing[0]!r} in\n{text}"
@@ -329,8 +329,8 @@ def exports(gpuplan: str, made: Made, spec: Path) -> str:
 def refuses(made: Made, spec: Path) -> str:
     model = made[0]()
     try:
-        gpuplan_export.export(model, made[1], str(spec))
-    except gpuplan_export.ExportError as e:
+        exporter.export(model, made[1], str(spec))
+    except exporter.ExportError as e:
         missing = [word for word in made[2] if word not in str(e)]
         return f"no {missing[0]!r} in: {e}" if missing else "a file is left" if spec.exists() else ""
     return "it is exported:\n" + spec.read_text()

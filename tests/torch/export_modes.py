@@ -27,8 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import export_check  # noqa: E402
 import export_record  # noqa: E402
 import export_shadow  # noqa: E402
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import constructed  # noqa: E402
+from gpuplan.without_data import on_meta  # noqa: E402
 
-exporter = export_check.gpuplan_export
 BATCH = 8
 Loss = Callable[[nn.Module, Any, Any], torch.Tensor]
 
@@ -184,7 +186,7 @@ def plan_of(gpuplan: str, spec: str, mode: str, scratch: str) -> Dict[str, Any]:
 
 
 def counted(case: Case, model: nn.Module, mode: str) -> Dict[str, int]:
-    bare = exporter.on_meta(model).train(mode == "train")
+    bare = on_meta(model).train(mode == "train")
     return export_check.counts_of(bare, lambda m: only_first(m, run_batch(case, BATCH, "meta")))
 
 
@@ -216,7 +218,7 @@ def measured(case: Case, model: nn.Module, mode: str) -> Dict[str, Dict[str, int
 
 def compare(gpuplan: str, name: str, mode: str, spec: str, scratch: str) -> None:
     case = CASES[name]
-    model = exporter.constructed(case.make)
+    model = constructed(case.make)
     plan = plan_of(gpuplan, spec, mode, scratch)
     expected = counted(case, model, mode)
     found = {"parameters": plan["model"]["parameters"], "buffers": plan["model"]["buffers"], "macs": plan["compute"]["forward_macs"]}
@@ -247,7 +249,7 @@ def main() -> int:
             case = CASES[name]
             spec = str((options.specs or Path(temporary)) / f"{name}.yaml")
             try:
-                exporter.export(exporter.constructed(case.make), run_batch(case, 2, "meta"), spec, forward=only_first, loss=case.loss)
+                exporter.export(constructed(case.make), run_batch(case, 2, "meta"), spec, forward=only_first, loss=case.loss)
                 for mode in ("train", "infer"):
                     results.append(export_record.in_own_process(compare, options.gpuplan, name, mode, spec, options.scratch))
             except Exception as e:

@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import export_check  # noqa: E402
 import export_shadow  # noqa: E402
+import gpuplan as exporter  # noqa: E402
 
 BATCH = 8
 Operator = Callable[["Net", torch.Tensor], torch.Tensor]
@@ -199,7 +199,7 @@ def planned(gpuplan: str, case: Tuple[torch.nn.Module, torch.Tensor], infer: boo
     with tempfile.TemporaryDirectory() as folder:
         spec = str(Path(folder) / "model.yaml")
         loss = None if infer else (lambda model, out, batch: out.sum())
-        export_check.gpuplan_export.export(model, batch, spec, loss=loss)
+        exporter.export(model, batch, spec, loss=loss)
         command = [gpuplan, spec, "--batch", str(BATCH), "--gpu", "h200", "--format", "json"]
         command += ["--mode", "infer"] if infer else ["--opt", "sgd", "--loop", "function"]
         command += ["--precision", "bf16"] if half else []

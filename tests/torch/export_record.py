@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records steps of models as PyTorch runs them, and the specs that gpuplan_export.py writes of them:
+"""Records steps of models as PyTorch runs them, and the specs that tools/python/gpuplan writes of them:
 
     gpuplan shadow --gpu h200 -q -- python tests/torch/export_record.py --gpu h200 --runs ROWS.tsv [--specs DIR] MODEL...
 

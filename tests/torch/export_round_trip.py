@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import export_check  # noqa: E402
 import export_modes  # noqa: E402
 import export_shadow  # noqa: E402
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import constructed  # noqa: E402
 
-exporter = export_check.gpuplan_export
 SAMPLE = ("torchvision:resnet18 torchvision:densenet121 torchvision:swin_t torchvision:vit_b_32 timm:efficientvit_m0 hf:small-gpt2 "
           "hf:small-t5 googlenet fcn_resnet50 nested functional levit_128s").split()
 RUNS = ["--mode train --opt adam", "--mode train --opt sgd --amp bf16 --loop function", "--mode infer", "--mode infer --precision fp16"]
@@ -35,7 +36,7 @@ def write(model: str, spec: Path) -> None:
     kind, _, name = model.partition(":")
     if model in export_modes.CASES:
         case = export_modes.CASES[model]
-        exporter.export(exporter.constructed(case.make), export_modes.run_batch(case, 2, "meta"), str(spec), forward=export_modes.only_first,
+        exporter.export(constructed(case.make), export_modes.run_batch(case, 2, "meta"), str(spec), forward=export_modes.only_first,
                         loss=case.loss, name=model)
     elif kind == "hf":
         made = export_check.CASES[kind](name)

@@ -22,6 +22,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import export_check  # noqa: E402
+import gpuplan as exporter  # noqa: E402
+from gpuplan.batch_sizes import TRACED_BATCHES  # noqa: E402
+from gpuplan.values import flat_tensors  # noqa: E402
+from gpuplan.without_data import on_meta  # noqa: E402
 
 FIGURES = {"requested_bytes": "requested_bytes.all.current", "allocated_bytes": "allocated_bytes.all.current",
            "reserved_bytes": "reserved_bytes.all.current", "peak_requested_bytes": "requested_bytes.all.peak",
@@ -46,7 +50,7 @@ class Phases:
 
 
 def output_of(out: object) -> torch.Tensor:
-    return export_check.gpuplan_export.flat_tensors(out)[0]
+    return flat_tensors(out)[0]
 
 
 def target_of(shape: torch.Size, device: str) -> torch.Tensor:
@@ -59,15 +63,14 @@ def loss_of(model: torch.nn.Module, out: object, classes: torch.Tensor) -> torch
 
 def output_shape(case: export_check.Case) -> torch.Size:
     with torch.no_grad():
-        return output_of(export_check.gpuplan_export.on_meta(case.model)(case.batch)).shape
+        return output_of(on_meta(case.model)(case.batch)).shape
 
 
 def export_trained(case: export_check.Case, spec: Path, name: str, construction: Optional[Any] = None) -> None:
     """With its loss; targets are there before, as they come with the batch."""
-    exporter = export_check.gpuplan_export
     case.model.train()
     shape = output_shape(case)
-    targets = {n: target_of(torch.Size((n,) + tuple(shape[1:])), "meta") for n in exporter.TRACED_BATCHES}
+    targets = {n: target_of(torch.Size((n,) + tuple(shape[1:])), "meta") for n in TRACED_BATCHES}
     exporter.export(case.model, case.batch, str(spec), name=name, construction=construction,
                     loss=lambda model, out, batch: loss_of(model, out, targets[len(batch)]))
 

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import export_check  # noqa: E402
 import export_hf  # noqa: E402
 import export_shadow  # noqa: E402
-
-exporter = export_check.gpuplan_export
+import gpuplan as exporter  # noqa: E402
+from gpuplan.construction import Construction, constructed  # noqa: E402
 
 TRAINING = ["--loop function --opt sgd", "--loop function --opt adam", "--opt adamw --amp bf16", "--loop function --opt momentum --amp fp16",
             "--opt adam --layout nhwc --precision bf16", "--opt adam --micro-batches 2 --scratch no-cudnn",
@@ -86,16 +86,16 @@ def language(name: str) -> Tuple[Any, Any, int]:
 
 
 def write(name: str, folder: Path) -> Path:
-    construction = exporter.Construction()
+    construction = Construction()
     spec = folder / f"{name}.yaml"
     if name in LANGUAGE:
         cls, config, seq = language(name)
-        model = exporter.constructed(lambda: cls(config), construction)
+        model = constructed(lambda: cls(config), construction)
         batch = export_hf.batch_of(cls.__name__, config, 2, "meta", seq)
         exporter.export(model, batch, str(spec), name=name, construction=construction)
         return spec
     make, size = MODELS[name]()
-    case = export_check.Case(exporter.constructed(make, construction), export_check.image(size))
+    case = export_check.Case(constructed(make, construction), export_check.image(size))
     export_shadow.export_trained(case, spec, name, construction)
     return spec
 

@@ -55,9 +55,9 @@ const Family& family_of(const Config& config) {
     if (type.starts_with(name))
       throw config
           .wrong("model_type", "the family \"" + type + "\" is not modelled: its layers are not those of " + name)
-          .help("the families that are known: " + known + "; others are exported by tools/gpuplan_export.py");
+          .help("the families that are known: " + known + "; others are exported by tools/python/gpuplan");
   throw config.wrong("model_type", "unknown family \"" + type + "\"" + did_you_mean(type, names))
-      .help("the families that are known: " + known + "; others are exported by tools/gpuplan_export.py");
+      .help("the families that are known: " + known + "; others are exported by tools/python/gpuplan");
 }
 
 // "gptq in 4 bits"

@@ -99,7 +99,7 @@ Error not_a_model(const std::string& name, FileKind kind) {
     case FileKind::python:
       return Error(is + ", not a model")
           .help(
-              "tools/gpuplan_export.py writes a script's model as a spec; to run the script without a GPU: gpuplan "
+              "tools/python/gpuplan writes a script's model as a spec; to run the script without a GPU: gpuplan "
               "shadow -- python " +
               name);
     default: break;
@@ -114,7 +114,7 @@ Error not_a_model(const std::string& name, FileKind kind) {
       return error.help("as ONNX a Keras model is read: python -m tf2onnx.convert --keras FILE --output model.onnx");
     default:
       return error.help(
-          "tools/gpuplan_export.py writes the spec of a PyTorch model, torch.onnx.export a file that can be named; of "
+          "tools/python/gpuplan writes the spec of a PyTorch model, torch.onnx.export a file that can be named; of "
           "Hugging Face's weights name the config.json beside them");
   }
 }

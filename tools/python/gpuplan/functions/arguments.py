@@ -1,0 +1,55 @@
+"""What several functions are told: numbers, sizes, dimensions, types."""
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+import torch
+
+from gpuplan.errors import Unsupported
+from gpuplan.lowering import Writer
+from gpuplan.values import Batch, dtype_name
+
+
+def number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def type_asked(w: Writer) -> List[Tuple[str, Any]]:
+    """The argument dtype of a call, which takes precedence over --precision and autocast."""
+    dtype = w.kwargs.get("dtype")
+    return [("dtype", dtype_name(dtype))] if isinstance(dtype, torch.dtype) else []
+
+
+def inferred_shape(shape: Sequence[Any]) -> List[int]:
+    """Sizes with -1 for the one that depends on the batch."""
+    if sum(isinstance(n, Batch) for n in shape) > 1:
+        raise Unsupported("two sizes depend on the batch")
+    return [-1 if isinstance(n, Batch) else n for n in shape]
+
+
+def is_view(w: Writer) -> bool:
+    return w.results()[0].storage == w.x.storage
+
+
+def integers_of(w: Writer, name: str) -> List[int]:
+    first = w.argument(1, name)
+    listed = isinstance(first, (tuple, list)) and not isinstance(first, Batch)
+    return list(first) if listed else list(w.args[1:])
+
+
+def made_of_sizes(w: Writer, op: str, arguments: Sequence[Tuple[str, Any]]) -> None:
+    """A tensor that the call makes of its arguments alone."""
+    out = w.results()[0]
+    if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
+        raise Unsupported("of a multiple of the batch")
+    default = torch.int64 if op == "Arange" else torch.float32
+    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [])
+
+
+def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:
+    return [("", "_" if isinstance(n, Batch) else n) for n in w.results()[0].shape]
+
+
+def refuse_gradient(w: Writer) -> None:
+    if w.lowering.run.grad and w.lowering.has_gradient(w.x):
+        raise Unsupported("of a tensor that wants a gradient")

@@ -1,0 +1,194 @@
+"""What is computed element by element: sums, products, powers, comparisons, activations, dropout, softmax."""
+from __future__ import annotations
+
+from typing import Callable
+
+from gpuplan.errors import Unsupported
+from gpuplan.functions.arguments import number, refuse_gradient, type_asked
+from gpuplan.functions.indexing import changes_part
+from gpuplan.lowering import Writer, handles
+from gpuplan.values import Value
+
+
+def binary(op: str) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        other = w.argument(1, "other")
+        if isinstance(other, Value) and other.host:  # without dimensions: as a number
+            other = 1.0
+        in_place = w.call.name.endswith("_") and not w.call.name.endswith("__") or w.call.name.startswith("__i")
+        if w.kwargs.get("rounding_mode") is not None:
+            return write_floor_divide(w)
+        if in_place and op in ("Add", "Sub") and isinstance(w.x, Value) and changes_part(w, other, op.lower()):
+            return
+        flags = [("inplace", True)] if in_place else []
+        if isinstance(w.x, Value) and isinstance(other, Value):
+            w.emit(op, flags, [w.x, other])
+        elif isinstance(w.x, Value) and number(other):
+            w.emit(op, [("other", other)] + flags, [w.x])
+        elif isinstance(other, Value) and number(w.x) and op in ("Add", "Mul"):
+            w.emit(op, [("other", w.x)] + flags, [other])
+        else:
+            raise Unsupported("of these operands")
+    return write
+
+
+for _op, _names in {"Add": "add add_ __add__ __radd__ __iadd__", "Sub": "sub sub_ subtract __sub__ __isub__",
+                    "Mul": "mul mul_ multiply __mul__ __rmul__ __imul__",
+                    "Div": "div div_ divide true_divide __truediv__ __div__ __itruediv__"}.items():
+    handles(*_names.split())(binary(_op))
+
+
+@handles("rsub", "__rsub__")
+def write_rsub(w: Writer) -> None:
+    w.emit("RSub", [("other", w.argument(1, "other"))], [w.x])
+
+
+@handles("__rdiv__", "__rtruediv__")
+def write_rdiv(w: Writer) -> None:
+    middle = w.inner(w.results()[0].shape)
+    w.emit("Reciprocal", [], [w.x], [middle])
+    w.emit("Mul", [("other", w.argument(1, "other"))], [middle])
+
+
+@handles("pow", "__pow__", "square")
+def write_pow(w: Writer) -> None:
+    exponent = 2 if w.call.name == "square" else w.argument(1, "exponent")
+    if not number(exponent):
+        raise Unsupported("an exponent that is a tensor")
+    if exponent in (0, 1):
+        raise Unsupported(f"to the power of {exponent}: leave it out")
+    w.emit("Pow", [("exponent", exponent)], [w.x])
+
+
+@handles("triu", "tril")
+def write_triangle(w: Writer) -> None:
+    diagonal = w.argument(1, "diagonal", 0)
+    w.emit("Triu" if w.call.name == "triu" else "Tril", [("diagonal", diagonal)] if diagonal else [], [w.x])
+
+
+def unary(op: str, in_place: bool = False) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        changes = w.call.name.endswith("_") or bool(w.kwargs.get("inplace", False)) or \
+            (in_place and w.argument(1, "inplace", False) is True)
+        w.emit(op, [("inplace", True)] if changes else [], [w.x])
+    return write
+
+
+for _name, _op in {"relu": "ReLU", "relu_": "ReLU", "relu6": "ReLU6", "silu": "SiLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
+                   "hardswish": "Hardswish", "hardsigmoid": "Hardsigmoid", "exp": "Exp", "sqrt": "Sqrt", "rsqrt": "Rsqrt",
+                   "neg": "Neg", "__neg__": "Neg", "abs": "Abs", "log": "Log", "sin": "Sin", "cos": "Cos",
+                   "softplus": "Softplus", "mish": "Mish", "reciprocal": "Reciprocal", "logsigmoid": "LogSigmoid",
+                   "erf": "Erf", "sigmoid_": "Sigmoid", "tanh_": "Tanh", "silu_": "SiLU"}.items():
+    handles(_name)(unary(_op, True))
+
+
+@handles("gelu")
+def write_gelu(w: Writer) -> None:
+    approximate = w.kwargs.get("approximate", "none")
+    w.emit("GELU", [("approximate", approximate)] if approximate != "none" else [], [w.x])
+
+
+def write_sloped(op: str, name: str, default: float) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        slope, changes = w.argument(1, name, default), w.call.name.endswith("_") or w.argument(2, "inplace", False)
+        w.emit(op, ([(name, slope)] if slope != default else []) + ([("inplace", True)] if changes else []), [w.x])
+    return write
+
+
+for _name, _op, _argument, _default in (("leaky_relu", "LeakyReLU", "negative_slope", 0.01), ("elu", "ELU", "alpha", 1.0)):
+    handles(_name)(write_sloped(_op, _argument, _default))
+    handles(_name + "_")(write_sloped(_op, _argument, _default))
+
+
+@handles("dropout", "alpha_dropout", "dropout2d")
+def write_dropout(w: Writer) -> None:
+    p, training, inplace = w.argument(1, "p", 0.5), w.argument(2, "training", True), w.argument(3, "inplace", False)
+    if training or w.results() != [w.x]:
+        w.emit("Dropout2d" if w.call.name == "dropout2d" else "Dropout", [("p", p if training else 0.0)] + ([("inplace", True)] if inplace else []), [w.x])
+
+
+@handles("softmax", "log_softmax")
+def write_softmax(w: Writer) -> None:
+    w.emit("Softmax" if w.call.name == "softmax" else "LogSoftmax", [("dim", w.argument(1, "dim"))] + type_asked(w), [w.x])
+
+
+@handles("maximum", "minimum")
+def write_larger(w: Writer) -> None:
+    """Of every two elements."""
+    w.emit("Maximum" if w.call.name.startswith("max") else "Minimum", [], [w.x, w.argument(1, "other")])
+
+
+@handles("addcmul")
+def write_addcmul(w: Writer) -> None:
+    value = w.kwargs.get("value", 1)
+    w.emit("Addcmul", [("value", value)] if value != 1 else [], [w.x, w.argument(1, "tensor1"), w.argument(2, "tensor2")])
+
+
+@handles("clamp", "clip")
+def write_clamp(w: Writer) -> None:
+    low, high = w.argument(1, "min"), w.argument(2, "max")
+    bounds = [v for v in (low, high) if isinstance(v, Value)]
+    if bounds:
+        return w.emit("ClampTensor", [("bound", "max")] if low is None else [], [w.x] + bounds)
+    w.emit("Clamp", [(n, v) for n, v in (("min", low), ("max", high)) if v is not None], [w.x])
+
+
+@handles("masked_fill", "masked_fill_")
+def write_masked_fill(w: Writer) -> None:
+    value = w.argument(2, "value")
+    if not number(value):
+        raise Unsupported("by a tensor")
+    flags = [("inplace", True)] if w.call.name.endswith("_") else []
+    w.emit("MaskedFill", [("value", value)] + flags, [w.x, w.argument(1, "mask")])
+
+
+@handles("where")
+def write_where(w: Writer) -> None:
+    if len(w.tensors()) != 3:
+        raise Unsupported("of numbers")
+    w.emit("Where", [], w.tensors())
+
+
+@handles("floor_divide", "__floordiv__")
+def write_floor_divide(w: Writer) -> None:
+    other = w.argument(1, "other")
+    if not number(other) or w.kwargs.get("rounding_mode", "floor") not in ("floor", "trunc"):
+        raise Unsupported("by a tensor")
+    refuse_gradient(w)
+    w.emit("FloorDivide", [("", other)], [w.x])
+
+
+@handles("remainder", "__mod__", "fmod")
+def write_remainder(w: Writer) -> None:
+    if not number(w.argument(1, "other")):
+        raise Unsupported("by a tensor")
+    refuse_gradient(w)
+    w.emit("Remainder", [("", w.argument(1, "other"))], [w.x])
+
+
+@handles("bitwise_not", "__invert__", "logical_not")
+def write_not(w: Writer) -> None:
+    w.emit("Not", [], [w.x])
+
+
+@handles("__rpow__")
+def write_rpow(w: Writer) -> None:
+    refuse_gradient(w)
+    w.emit("RPow", [("", w.argument(1, "other"))], [w.x])
+
+
+def comparison(op: str) -> Callable[[Writer], None]:
+    def write(w: Writer) -> None:
+        other = w.argument(1, "other")
+        if isinstance(w.x, Value) and isinstance(other, Value):
+            w.emit(op, [], [w.x, other])
+        elif isinstance(w.x, Value) and number(other):
+            w.emit(op, [("", other)], [w.x])
+        else:
+            raise Unsupported("of these operands")
+    return write
+
+
+for _op, _names in {"Eq": "eq __eq__", "Ne": "ne __ne__", "Lt": "lt __lt__", "Le": "le __le__", "Gt": "gt __gt__",
+                    "Ge": "ge __ge__"}.items():
+    handles(*_names.split())(comparison(_op))

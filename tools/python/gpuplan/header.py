@@ -1,0 +1,59 @@
+"""What a spec says before its layers: comments, variables, inputs."""
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from gpuplan.entries import Body, Variable, all_bodies
+from gpuplan.printer import plain
+from gpuplan.recorder import Recorder
+from gpuplan.values import dtype_name, flat_tensors
+
+
+def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
+    """The inputs: section, and their names. batch: as it was given."""
+    values = run.top.inputs
+    # The run's own tensors want none: a graph of autograd would hold what Python lets go.
+    given = {id(t): t for t in flat_tensors(batch)}.values()
+    wanting = {value for value, tensor in zip(run.batch, given) if tensor.requires_grad}
+    shapes = []
+    for value in values:
+        dtype = "" if value.dtype in (torch.float32, torch.float16, torch.bfloat16) else f", dtype: {dtype_name(value.dtype)}"
+        dtype += ", requires_grad: true" if value in wanting else ""
+        shapes.append("{shape: [" + ", ".join(str(n) for n in value.shape[1:]) + "]" + dtype + "}")
+    if len(values) == 1 and not run.input_names:
+        return [f"input: {shapes[0]}"], []
+    names = [run.input_names.get(v, f"input{i}") for i, v in enumerate(values)]
+    return ["inputs:"] + [f"  {plain(n)}: {s}" for n, s in zip(names, shapes)], names
+
+
+NOTE = "# Not in this spec: "
+
+
+def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
+    count = sum(p.numel() for p in model.parameters())
+    runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
+    return [f"# {type(model).__name__}: {count:,} parameters. Written by gpuplan_export.py from {runs},",
+            f"# PyTorch {torch.__version__.split('+')[0]}.{plan_with(model)}", "gpuplan: 1", f"name: {name}"]
+
+
+def plan_with(model: nn.Module) -> str:
+    """What of the model is a flag of the plan."""
+    words = {torch.bfloat16: "--precision bf16", torch.float16: "--precision fp16", torch.float64: "--precision fp64"}
+    weights = list(model.parameters())
+    flags = [words[t] for t in dict.fromkeys(p.dtype for p in weights) if t in words]
+    last = any(p.dim() == 4 and p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in weights)
+    flags += ["--layout nhwc"] if last else []
+    return f" As it was given: plan with {' '.join(flags)}." if flags else ""
+
+
+# The variables that expressions of the spec read: what they are by default, and what another value means.
+VARIABLES = {"packed": (0, "1: several sequences are packed into one, so SDPA kernels get a mask"),
+             "padded": (1, "0: no token is padding, so the attention_mask leads to no mask for SDPA kernels")}
+
+
+def variables(top: Body) -> List[str]:
+    used = {a.expression.split()[0] for body in all_bodies(top) for e in body.entries for _, a in e.arguments if isinstance(a, Variable)}
+    return ["vars:"] + [f"  {name}: {value}  # {other}" for name, (value, other) in VARIABLES.items() if name in used] if used else []

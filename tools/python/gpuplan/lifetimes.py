@@ -1,0 +1,73 @@
+"""What Python holds longer than the blocks of the spec imply."""
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+from gpuplan.entries import Body, Entry, all_bodies
+from gpuplan.recorder import Recorder
+
+
+def last_seen(run: Recorder) -> Dict[int, int]:
+    """Of every storage, the last event of the forward that saw it alive."""
+    died: Dict[int, int] = {}
+    for value in run.every_value:
+        died[value.storage] = max(died.get(value.storage, 0), min(value.died, run.top.end))
+    return died
+
+
+def hold_what_python_holds(top: Body, run: Recorder) -> None:
+    """Writes keep: and Rebind() where Python let go of a tensor later than its last use in the spec.
+
+    An entry's result lives until the last kernel that reads it, and what a block was given until the block returns. A
+    tensor that was alive while a later kernel allocated was a local variable: until its function returned (keep:), or
+    until its name was given to something else (Rebind)."""
+    last_use: Dict[int, int] = {}
+    allocating: List[int] = []
+    for body in all_bodies(top):
+        for entry in body.entries:
+            if not entry.view:
+                read = entry.inputs[:1] if entry.op == "TypeAs" else entry.inputs
+                for value in read + entry.outputs:
+                    if entry.body is None or value in entry.inputs:
+                        last_use[value.storage] = max(last_use.get(value.storage, 0), entry.event)
+            if entry.body is None and not entry.view and not (entry.op in ("ReLU", "Add", "Sub") and ("inplace", True) in entry.arguments):
+                allocating.append(entry.event)
+    if run.loss_event:
+        allocating.append(run.loss_event)
+    died = last_seen(run)
+    permanent = {v.storage for v in run.every_value if v.kind != "activation"} | {v.storage for v in run.top.results}
+    permanent |= {v.storage for body in all_bodies(top) for e in body.entries if e.op in ("KVCache", "Attribute") for v in e.outputs}
+    for storage, used in last_use.items():
+        if storage in permanent or storage not in died:
+            continue
+        later = [e for e in allocating if used < e <= died[storage]]
+        if later and max(later) == run.loss_event:
+            for entry in top.entries:
+                entry.keep = entry.keep or any(v.storage == storage for v in entry.outputs)
+        elif later:
+            hold(top, storage, max(later))
+
+
+def hold(top: Body, storage: int, event: int) -> None:
+    """Keeps a storage alive until after the call at `event`."""
+    place: Optional[Tuple[Body, int, Entry]] = None
+    body: Optional[Body] = top
+    while body is not None:
+        at = next((i for i, e in enumerate(body.entries) if e.event >= event and (e.body is not None or e.event == event)), None)
+        if at is None:
+            break
+        holder = next((e for e in body.entries[:at + 1] if any(v.storage == storage for v in e.outputs)), None)
+        if holder is not None:
+            place = (body, at, holder)
+        body = body.entries[at].body
+    if place is None:
+        return
+    body, at, holder = place
+    value = next(v for v in holder.outputs if v.storage == storage)
+    if holder is body.entries[at]:
+        return
+    to_the_end = all(e.view and e.body is None for e in body.entries[at + 1:])
+    if to_the_end and (len(holder.outputs) == 1 or len(body.entries[-1].outputs) > 1):  # keep: holds all of its results
+        holder.keep = True
+    else:
+        body.holds.setdefault(at, []).append(value)

@@ -1,0 +1,189 @@
+"""The loss, as one layer of the catalog or as the calls that compute it."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from gpuplan.entries import Body, Entry, add_return
+from gpuplan.errors import ExportError
+from gpuplan.lowering import Lowering
+from gpuplan.printer import call_scalar
+from gpuplan.recorder import Recorder
+from gpuplan.values import Call, Value, flat_values, flattened_calls, read_by
+
+LOSSES = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss": "l1_loss", "NLLLoss": "nll_loss",
+          "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "SmoothL1Loss": "smooth_l1_loss",
+          "HuberLoss": "huber_loss"}
+# Calls that a loss makes of the output and the targets before it reads them.
+SHAPING = frozenset("view reshape flatten squeeze to float contiguous long __getitem__ permute transpose".split())
+# transformers' functions of its losses (loss/loss_utils.py), and the layer of each.
+OWN_LOSSES = {"ForCausalLMLoss": "CausalLMLoss", "ForMaskedLMLoss": "HuggingFaceTokenLoss",
+              "ForTokenClassification": "HuggingFaceTokenLoss", "ForSequenceClassificationLoss": "HuggingFaceClassificationLoss"}
+
+
+class LossText(NamedTuple):
+    """The loss as one layer of the catalog, or as calls of which each becomes an entry."""
+    line: str = ""
+    main: Optional[Value] = None  # the output that it reads
+    shaping: List[Call] = []  # what is done to the output before
+    calls: List[Call] = []
+
+
+def loss_text(run: Recorder) -> LossText:
+    if run.loss is None:
+        return LossText()
+    calls = flattened_calls(run.loss_steps)
+    if not any(run.loss in c.results for c in calls):
+        return LossText(*own_loss(run))
+    of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
+    targets = {v for v in run.batch if v not in of_model}
+    read: List[Call] = []
+    for call in calls:
+        if any(v in of_model for v in flat_values((call.args, call.kwargs))):
+            read.append(call)
+            of_model.update(call.results)
+        elif call.name not in SHAPING:
+            raise ExportError(f"{call.source}: {call.name} is applied to the targets inside the loss: compute it beforehand and pass it in the batch")
+    drop_targets(run, calls, targets)
+    line = call_of_loss(calls[-1])
+    if line and all(c.name in SHAPING for c in read[:-1]):
+        return LossText(line, loss_call_operands(calls[-1])[0], read[:-1])
+    return LossText(calls=read)
+
+
+def loss_call_operands(call: Call) -> List[Value]:
+    return flat_values(call.args) + flat_values(call.kwargs)
+
+
+def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:
+    """What of the batch the loss alone reads comes with the loss."""
+    read = {v for call in calls for v in loss_call_operands(call)} & targets
+    rest = {v for s in run.top.steps for v in read_by(s)}
+    run.top.inputs = [v for v in run.top.inputs if v not in read or v in rest]
+
+
+def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[Call]) -> None:
+    """Losses of several outputs and what is made of them, after the model's own entries."""
+    top.loss_from = len(top.entries)
+    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING for v in c.results}
+    known: Dict[Any, str] = {}  # by targets, the first loss that has them
+    for call in calls:
+        if call.name not in LOSSES.values():
+            lowering.add_function(top, call)
+            continue
+        operands = loss_call_operands(call)
+        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call), operands[:1], call.results)
+        entry.event = call.event
+        entry.name = top.fresh_name("loss")
+        root: Any = operands[1] if len(operands) > 1 else None
+        while root in made_by:
+            root = flat_values((made_by[root].args, made_by[root].kwargs))[0]
+        key = (root, tuple(operands[1].shape)) if root is not None else None
+        if key in known:
+            entry.tie = known[key]
+        elif key is not None:
+            known[key] = entry.name
+        lowering.connect(top, entry)
+    last = top.entries[-1]
+    assert run.loss is not None
+    if len(top.entries) == top.loss_from or last.outputs[:1] != [run.loss]:
+        add_return(top, "Identity", [run.loss], [run.loss])
+    keep_locals_of_loss(top, run)
+
+
+def keep_locals_of_loss(top: Body, run: Recorder) -> None:
+    """Numbers that the loss's function named are there until it returns."""
+    entries = top.entries[top.loss_from:]
+    last_use = {v: e.event for e in entries for v in e.inputs + e.outputs}
+    died: Dict[int, int] = {}
+    for value in run.every_value:
+        died[value.storage] = max(died.get(value.storage, 0), value.died)
+    for entry in entries:
+        for value in entry.outputs:
+            later = [e.event for e in entries if not e.view and last_use[value] < e.event <= died.get(value.storage, 0)]
+            entry.keep = entry.keep or (bool(later) and value is not run.loss)
+
+
+# What a loss is told; weights of classes and the like are tensors, which no layer takes.
+LOSS_OPTIONS = {"reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100, "beta": 1.0, "delta": 1.0}
+
+
+def loss_arguments(call: Call) -> List[Tuple[str, Any]]:
+    if len(loss_call_operands(call)) > 2:
+        raise ExportError(f"{call.source}: {call.name} with weights: gpuplan has no layer for it")
+    return [(k, v) for k, v in call.kwargs.items() if k in LOSS_OPTIONS and v is not None and v != LOSS_OPTIONS[k]]
+
+
+def call_of_loss(call: Call) -> str:
+    names = {v: k for k, v in LOSSES.items()}
+    if call.name in names:
+        arguments = [f"{k}={repr(v) if isinstance(v, str) else call_scalar(v)}" for k, v in loss_arguments(call)]
+        return f"{names[call.name]}({', '.join(arguments)})"
+    if call.name in ("mean", "sum") and len(flat_values((call.args, call.kwargs))) == 1 and len(call.args) == 1:
+        return f"{call.name}()"
+    return ""
+
+
+def own_loss(run: Recorder) -> Tuple[str, Value]:
+    """The loss that the model's forward computes of labels. Its calls are taken out of the forward; labels that nothing
+    else reads are the loss's own, others the first of the inputs, which is where those losses look for them."""
+    steps = run.top.steps
+    at = next((i for i, s in enumerate(steps) if run.loss in s.results), None)
+    calls = [] if at is None else flattened_calls([steps[at]])
+    if len(calls) != 1:
+        raise ExportError("the model's own loss is not one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
+    call = calls[0]
+    run.loss_event = call.event
+    run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
+    del steps[at]
+    made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
+               if v not in read_by(s) and v not in run.top.results}
+    logits, labels = loss_operands(call, made_by)
+    steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results == [labels])]  # where it was
+    drop_unused(run, made_by)
+    rest = {v for s in steps for v in read_by(s)}
+    line = line_of_own_loss(call, logits, labels, labels in rest)
+    inputs = [v for v in run.top.inputs if v is not labels]
+    run.top.inputs = [labels] + inputs if labels in rest or line.startswith("CausalLM") else inputs
+    run.top.results = [v for v in run.top.results if v is not run.loss]
+    return line, logits
+
+
+def loss_operands(call: Call, made_by: Dict[Value, Call]) -> Tuple[Value, Value]:
+    """The tensors that the loss is of, as they were before they were brought into its shape."""
+    names = (("logits", "pooled_logits", "input"), ("labels", "target"))
+    found: List[Value] = []
+    for position, wanted in enumerate(names):
+        value = next((call.kwargs[n] for n in wanted if n in call.kwargs), None)
+        value = call.args[position] if value is None and position < len(call.args) else value
+        while value in made_by and isinstance(value, Value) and value.kind == "activation":
+            value = flat_values((made_by[value].args, made_by[value].kwargs))[0]
+        if not isinstance(value, Value):
+            raise ExportError(f"{call.source}: the model's own loss, {call.name}, is of no tensor called {wanted[0]}")
+        found.append(value)
+    return found[0], found[1]
+
+
+def line_of_own_loss(call: Call, logits: Value, labels: Value, read_elsewhere: bool) -> str:
+    name = call.name.rpartition(":")[2]
+    known = OWN_LOSSES.get(name)
+    if call.kwargs.get("num_items_in_batch") is not None or call.kwargs.get("shift_labels") is not None:
+        known = None
+    floating = labels.dtype.is_floating_point
+    if name == "cross_entropy" and not call_of_loss(call).strip("CrossEntropyLoss()"):
+        token = "SequenceToSequenceLoss" if read_elsewhere else "HuggingFaceTokenLoss"
+        known = {3: token, 2: "HuggingFaceClassificationLoss"}.get(len(logits.shape))
+    if known is None or floating:
+        raise ExportError(f"{call.source}: gpuplan has no layer for the model's own loss {name} of labels of {labels.dtype}. "
+                          "Leave the labels out of the batch and give loss=.")
+    return known + "()"
+
+
+def drop_unused(run: Recorder, made_by: Dict[Value, Call]) -> None:
+    """Takes out what shaped the loss's operands alone."""
+    while True:
+        needed = {v for s in run.top.steps for v in read_by(s)} | {v for v in run.top.results if v is not run.loss}
+        kept = [s for s in run.top.steps
+                if not (isinstance(s, Call) and s.name in SHAPING and s.results and not needed.intersection(s.results))]
+        if len(kept) == len(run.top.steps):
+            return
+        run.top.steps[:] = kept

@@ -1,0 +1,273 @@
+"""Records the calls of torch and of modules while a model runs."""
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from gpuplan.errors import ExportError
+from gpuplan.layers import (
+    attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
+    refuse_fused_mask)
+from gpuplan.source_lines import CONVERSIONS, caller, layer_source, source_line, type_in_source
+from gpuplan.transformers_layers import run_function
+from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, is_cache, unique, with_values
+
+# Functions that answer about a tensor, or that the interpreter calls by itself.
+SILENT = frozenset("size dim stride numel is_contiguous __len__ __get__ __set__ is_floating_point data_ptr is_complex "
+                   "element_size storage_offset _assert has_names __hash__ get_device __repr__ __format__ __bool__ "
+                   "requires_grad_ register_hook is_same_size nelement untyped_storage set_grad_enabled "
+                   "is_autocast_enabled _set_grad_enabled __iter__ broadcast_shapes result_type finfo".split())
+IN_PLACE_WITHOUT_RESULT = frozenset(["__setitem__"])
+
+
+class Recorder(TorchFunctionMode):
+    """Records calls while a model runs."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+        self.paths = {id(m): name for name, m in model.named_modules()}
+        self.weights = {id(t): (name, "parameter") for name, t in named_tensors(model, "_parameters")}
+        for name, t in named_tensors(model, "_buffers"):
+            self.weights[id(t)] = (name, "buffer")
+        self.values: Dict[int, Value] = {}
+        self.references: Dict[int, Any] = {}
+        self.storages: Dict[int, int] = {}  # of live tensors, by the address of their storage object
+        self.event = 0
+        self.inside = 0  # a module that is one layer runs
+        self.top = Frame(None, "", [])
+        self.frames = [self.top]
+        self.every_value: List[Value] = []
+        self.alive: Dict[int, int] = {}  # Values of each storage
+        self.loss_steps: List[Any] = []
+        self.loss: Optional[Value] = None
+        self.loss_event = 0  # of the model's own
+        self.grad = torch.is_grad_enabled()
+        self.notes: Dict[str, None] = {}  # what the spec leaves out, for its header
+        self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
+        self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
+        self.batch: List[Value] = []  # its tensors
+
+    # Storages are told apart by their StorageImpl; an address is another storage's once the first has died, which its
+    # last Value's death says.
+    def storage_of(self, tensor: torch.Tensor) -> int:
+        address = storage_address(tensor)
+        if address not in self.storages:
+            self.storages[address] = len(self.every_value)
+        return self.storages[address]
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        known = self.values.get(id(tensor))
+        if known is not None:
+            return known
+        self.inside += 1  # what it is asked for is no call of the model's, though PyTorch 1.13 tells the mode
+        value = Value(tensor, self.storage_of(tensor))
+        self.inside -= 1
+        self.alive[value.storage] = self.alive.get(value.storage, 0) + 1
+        value.weight, value.kind = self.weights.get(id(tensor), (None, "activation"))
+        key = id(tensor)
+        self.values[key] = value
+        self.every_value.append(value)
+        address = storage_address(tensor)
+
+        def died(_: Any, value: Value = value, key: int = key, address: int = address) -> None:
+            value.died = self.event
+            self.values.pop(key, None)
+            self.references.pop(key, None)
+            self.alive[value.storage] -= 1
+            if self.alive[value.storage] == 0:
+                self.storages.pop(address, None)
+
+        self.references[key] = weakref.ref(tensor, died)
+        return value
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
+        name = function_name(func)
+        func, args, kwargs = without_gpu(func, name, args, kwargs or {})
+        if self.inside:
+            return func(*args, **kwargs)
+        if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") == "dtype":
+            self.note_type_read(args[0])
+        if name in SILENT:
+            return func(*args, **kwargs)
+        return self.call(func, name, args, kwargs)
+
+    def call(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        self.event += 1
+        if name.startswith("masked_fill") and len(args) > 2 and isinstance(args[2], torch.Tensor) and self.on_host(args[2:3]):
+            args = (*args[:2], args[2].item())  # meta tensors of PyTorch 2.1 take no number of the host's
+        call = Call(name, with_values(args, self.value_of), with_values(kwargs, self.value_of), self.event, self.source())
+        call.to = self.named_type(name, call)
+        self.inside += 1  # PyTorch 2.1 looks rows up by weight[indices], which its own mode would not be told
+        try:
+            result = func(*args, **kwargs)
+        except NotImplementedError:
+            result = stand_in(name, args, kwargs)
+            if result is None:
+                raise
+        finally:
+            self.inside -= 1
+        if call.to is not None and result is args[0]:
+            result = result.clone()  # another tensor in another type than that of this run
+        results = flat_tensors(result)
+        if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
+            return result
+        call.results = [self.value_of(t) for t in results]
+        if results or name in IN_PLACE_WITHOUT_RESULT:
+            self.frames[-1].steps.append(call)
+        return result
+
+    def note_type_read(self, tensor: torch.Tensor) -> None:
+        frame, value = caller(), self.values.get(id(tensor))
+        if frame is not None and value is not None:
+            self.types_read[frame.f_code, frame.f_lineno] = value
+
+    def named_type(self, name: str, call: Call) -> Optional[Type]:
+        """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.
+        Here the model has one type, and in others x.float() and y.to(x.dtype) are copies."""
+        x = call.args[0] if call.args else None
+        if name not in CONVERSIONS or not isinstance(x, Value) or x.host:
+            return None
+        if name not in ("to", "type", "type_as"):
+            return Type() if x.dtype.is_floating_point else None
+        other = call.args[1] if len(call.args) > 1 else call.kwargs.get("other")
+        found = Type(other) if isinstance(other, Value) else type_in_source(self.types_read, self.values)
+        return None if found is None or found.like is x or not (x.dtype.is_floating_point or found.like) else found
+
+    @staticmethod
+    def on_host(tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether the GPU has none of these: the model and its batch are on the meta device here."""
+        return all(t.device.type == "cpu" for t in tensors)
+
+    def call_function(self, original: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        """Runs a function of other people's as one call, its arguments by name."""
+        if self.inside:
+            return original(*args, **kwargs)
+        self.event += 1
+        bound = inspect.signature(original).bind(*args, **kwargs).arguments
+        given = {k: None if is_cache(v) else with_values(v, self.value_of) for k, v in bound.items()}
+        given["cached"] = any(is_cache(v) for v in bound.values())
+        del bound
+        call = Call(name, (), given, self.event, source_line())
+        self.inside += 1
+        try:
+            result = run_function(original, name, args, kwargs)
+        finally:
+            self.inside -= 1
+        if name == "cache_update":
+            given["windowed"] = cache_is_windowed(*args, **kwargs)
+        call.results = [self.value_of(t) for t in flat_tensors(result)]
+        self.frames[-1].steps.append(call)
+        return result
+
+    def layer_of(self, module: nn.Module) -> Optional[str]:
+        """The layer that a module is, where it runs as it was constructed and its weights are the model's."""
+        name = layer_of(module)
+        known = name is not None and is_as_constructed(module)
+        return name if known and all(id(t) in self.weights for t in [*module.parameters(), *module.buffers()]) else None
+
+    def call_module(self, original: Callable, module: nn.Module, args: tuple, kwargs: dict) -> Any:
+        """Runs a module's __call__ as a frame, or as one call where the catalog has it."""
+        if self.inside:
+            return original(module, *args, **kwargs)
+        path = self.paths.get(id(module), "")
+        layer = None if module is self.model else self.layer_of(module) or ("TransformerEncoderLayer" if is_encoder_layer(module, args, kwargs) else None)
+        in_parts = layer == "MultiheadAttention" and not is_self_attention(module, args, kwargs)
+        if in_parts:
+            refuse_fused_mask(module, self.frames[-1].module, args, kwargs)
+        if layer is not None and not in_parts:
+            self.event += 1
+            call = Call(layer, with_values(args, self.value_of), with_values(kwargs, self.value_of),
+                        self.event, layer_source(source_line(), path, layer), module, path)
+            self.inside += 1
+            try:
+                result = original(module, *args, **kwargs)
+            finally:
+                self.inside -= 1
+            call.results = [self.value_of(t) for t in flat_tensors(result)]
+            self.frames[-1].steps.append(call)
+            return result
+        frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
+        with attention_followed() if in_parts else contextlib.nullcontext():
+            result = original(module, *args, **kwargs)
+        self.close_frame(frame, result)
+        return result
+
+    def values_in(self, structure: Any) -> List[Value]:
+        return unique([self.value_of(t) for t in flat_tensors(structure)])
+
+    def open_frame(self, frame: Frame) -> Frame:
+        self.frames[-1].steps.append(frame)
+        self.frames.append(frame)
+        return frame
+
+    def close_frame(self, frame: Frame, result: Any) -> None:
+        self.frames.pop()
+        self.event += 1
+        frame.end = self.event
+        frame.results = self.values_in(result)
+
+    def close_checkpoint(self, frame: Frame, result: Any, reentrant: bool = False) -> None:
+        """Where it ran one module, that module's frame is checkpointed."""
+        self.close_frame(frame, result)
+        inner = frame.steps[0] if len(frame.steps) == 1 else None
+        if isinstance(inner, Frame) and inner.results == frame.results:
+            self.frames[-1].steps[-1] = inner
+            frame = inner
+        frame.checkpoint, frame.reentrant = True, reentrant
+
+    def source(self) -> str:
+        """Of the call that is made: the model's line, or the module of torch's that makes it."""
+        at = source_line()
+        frame = self.frames[-1]
+        return f"module {frame.path} ({frame.kind})" if at == "the model" and frame.path else at
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor._storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        kind = "sparse" if tensor.layout != torch.strided else "torch.func's (vmap, grad)"
+        raise ExportError(f"{source_line()}: a tensor that is {kind} has no memory of its own, and is not followed")
+
+
+def function_name(func: Callable) -> str:
+    """`add_` of torch.Tensor.add_, `T` of the property's getter."""
+    name = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        owner = getattr(func, "__self__", None)
+        inner = getattr(owner, "__name__", "")
+        return inner if inner in ("T", "mT", "H", "mH", "data", "real", "imag") else "__get__"
+    return name
+
+
+def without_gpu(func: Callable, name: str, args: tuple, kwargs: dict) -> Tuple[Callable, tuple, dict]:
+    """The call with the meta device, where the model's code names the GPU."""
+    def on_gpu(value: Any) -> bool:
+        return isinstance(value, torch.device) and value.type == "cuda" or \
+            isinstance(value, str) and re.fullmatch(r"cuda(:\d+)?", value) is not None
+
+    if name == "cuda":
+        return torch.Tensor.to, (args[0], "meta"), {}
+    if on_gpu(kwargs.get("device")):
+        kwargs = {**kwargs, "device": "meta"}
+    if name == "to" and any(on_gpu(a) for a in args):
+        args = tuple("meta" if on_gpu(a) else a for a in args)
+    return func, args, kwargs
+
+
+def stand_in(name: str, args: tuple, kwargs: dict) -> Optional[torch.Tensor]:
+    """A tensor like the result, where an old release has no kernel for meta tensors: weight_norm's in 2.1, the smoothed
+    labels and images' labels of cross_entropy in 1.13."""
+    if name == "_weight_norm":
+        return torch.mul(args[0], args[1])
+    if name == "cross_entropy" and kwargs.get("reduction", "mean") != "none":
+        return torch.sum(args[0] if args else kwargs["input"])
+    return None

@@ -1,0 +1,149 @@
+"""The spec of a model: runs it, and prints what the runs became."""
+
+# A copy of the model on the `meta` device, where tensors have no data, runs its forward once under a TorchFunctionMode.
+# Every call of torch that the Python code makes is seen with its arguments, whatever decided on the call (a symbolic
+# trace stops at control flow that depends on shapes; this does not), every module call is a frame, and weak references
+# tell when Python lets go of each tensor. The run is repeated with another batch size: what differs between the two is
+# what depends on the batch. Then calls become layers of gpuplan's catalog, frames become blocks, equal ones are folded,
+# and `keep:` and `Rebind()` are written where a tensor outlives what the blocks alone imply.
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, List, Optional, Sequence
+
+from torch import nn
+
+from gpuplan.both_modes import BothModes
+from gpuplan.construction import Construction, moving_ranks
+from gpuplan.entries import Body, Entry, all_bodies
+from gpuplan.errors import ExportError
+from gpuplan.folding import Folder
+from gpuplan.header import NOTE, header, input_lines, variables
+from gpuplan.lifetimes import hold_what_python_holds
+from gpuplan.losses import add_loss_entries
+from gpuplan.lowering import Lowering
+from gpuplan.printer import Printer
+from gpuplan.run import no_loss
+from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown
+from gpuplan.values import Value, flat_tensors
+from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, name_ties
+from gpuplan.without_data import call_on_batch, refuse_modules, unwrapped
+
+
+def make_sequential(body: Body, entry: Entry) -> None:
+    """A frame of nn.Sequential is written as a list where nothing in it needs a name."""
+    module = body.frame.module
+    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward or body.holds:
+        return
+    current = body.inputs[0] if len(body.inputs) == 1 else None
+    for i, e in enumerate(body.entries):
+        if current is None or e.inputs != [current] or e.keep or len(e.outputs) != 1 or e.tie:
+            return
+        current = e.outputs[0]
+    body.sequential = True
+
+
+def return_results(top: Body, lowering: Lowering, main: Optional[Value], both: Optional[BothModes],
+                   infer_results: List[Value], infer_main: Optional[Value]) -> None:
+    """The model's output is the last entry; what else its output object names lives as long."""
+    results = top.frame.results
+    if not results or not infer_results:
+        raise ExportError("the model returns no tensor: expected one, or tuples, lists, dicts or dataclasses of them")
+    main = main if main is not None else results[0]
+    for value in results:
+        lowering.find(top, value)
+    others = [(value, "") for value in results if value is not main]
+    if both is not None:
+        infer_main = infer_main if infer_main is not None else infer_results[0]
+        others = both.returned([v for v, _ in others], top, [e for e in infer_results if e is not infer_main])
+        main = both.pick(top, main, infer_main)
+    for value, when in others:
+        top.add(Entry("ReturnedState", (), [value], [value]))
+        top.entries[-1].view, top.entries[-1].when = True, when
+    if top.entries[-1].outputs[:1] != [main] or len(top.entries[-1].outputs) != 1:
+        top.add(Entry("Identity", (), [main], [main]))
+        top.entries[-1].view = True
+
+
+def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: Optional[Callable],
+             construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
+    """The spec of a model as text."""
+    traced: List[Traced] = []
+    for mode in modes:
+        # The model's own loss, which loss= took from its output, is computed in eval mode, too.
+        is_asked = loss is None or mode == "train" or len(modes) == 1 or bool(traced and traced[0].run.loss_event)
+        traced.append(Traced(model, batch, forward, loss if is_asked else no_loss, mode))
+    first = traced[0]
+    both = in_both_modes(*traced) if len(traced) == 2 else None
+    if both is None:
+        first.lower()
+        refuse_unknown(traced)
+        hold_what_python_holds(first.top, first.run)
+    top, lowering, run, text = first.top, first.lowering, first.run, first.loss
+    for call in text.shaping:
+        lowering.add_function(top, call)
+    return_results(top, lowering, text.main, both, traced[-1].run.top.results, traced[-1].loss.main)
+    if text.calls:
+        add_loss_entries(top, lowering, run, text.calls)
+    refuse_unknown(traced)
+    if construction:
+        add_replaced_tables(top, lowering)
+    add_unused_weights(top, lowering)
+    inputs, top.input_names = input_lines(run, batch)
+    name_ties(top)
+    registered = moving_ranks(first.bare)
+    made = construction.ranks(model) if construction else registered
+    for body in all_bodies(top):
+        for entry in body.entries:
+            if entry.body is not None:
+                make_sequential(entry.body, entry)
+        if not body.sequential:
+            body.made = construction_order(body, made)
+            body.registered = construction_order(body, registered)
+    folder = Folder()
+    folder.fold(top)
+    printer = Printer(folder)
+    blocks = printer.blocks(top)
+    notes = dict.fromkeys(n for t in traced for n in t.run.notes)
+    lines = header(model, name, modes) + [NOTE + n for n in notes] + variables(top) + inputs
+    lines += ["blocks:"] + blocks if blocks else []
+    entries = printer.entries(top, {})
+    lines += printer.order(top, "")
+    of_loss = entries[printer.loss_line:] if text.calls else []
+    lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
+    lines += construction.initialization(model) if construction else []
+    lines += [f"loss: {text.line}"] if text.line else []
+    lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
+    return "\n".join(lines) + "\n"
+
+
+def export(model: nn.Module, batch: Any, output: str = "model.yaml",
+           forward: Callable[[nn.Module, Any], Any] = call_on_batch,
+           loss: Optional[Callable[[nn.Module, Any, Any], Any]] = None, name: str = "",
+           construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
+    """Writes the model's spec to `output` and returns it.
+
+    batch: a tensor, or a tuple or dict of tensors, the first dimension of each being the batch. forward: how the model
+    is called, on the batch where it is left out. loss: of the model, its output and the batch; its targets are not
+    part of the spec's inputs. construction: how gpuplan.construction's constructed() made it, for a model that is made on the GPU; without it
+    its weights lie as model.to("cuda") moves them. modes: ("train",) or ("eval",) for a model that does not run in the
+    other. The model, which may be on any device, meta included, and in any mode, is not changed."""
+    if not isinstance(model, nn.Module):
+        raise ExportError(f"the model is a {type(model).__name__}, expected a torch.nn.Module")
+    model = unwrapped(model)
+    refuse_modules(model)
+    if not flat_tensors(batch):
+        raise ExportError("the batch has no tensors: expected a tensor, or tuples, lists or dicts of them")
+    if any(t.dtype.is_complex for t in flat_tensors(batch)):
+        raise ExportError("the batch has complex numbers, which no layer takes")
+    first = {t.shape[0] for t in flat_tensors(batch) if t.dim()}
+    if len(first) > 1:
+        raise ExportError(f"the first dimensions of the batch's tensors are {' and '.join(map(str, sorted(first)))}: the first one is "
+                          "the batch. Give others to the model in forward=, as lambda model, batch: model(batch, other)")
+    if tuple(modes) not in (MODES, MODES[:1], MODES[1:]):
+        raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
+    name = name or os.path.splitext(os.path.basename(output))[0]
+    text = describe(model, batch, name, forward, loss, construction, modes)
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(text)
+    return text

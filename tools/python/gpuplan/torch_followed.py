@@ -1,0 +1,197 @@
+"""What of PyTorch is no call on tensors: custom autograd functions, checkpoints, autocast and compiled code of a model
+are recorded, refused or undone while it runs."""
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Callable, Iterator, Optional
+
+import torch
+import torch.utils.checkpoint
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from gpuplan.errors import ExportError
+from gpuplan.recorder import Recorder, function_name
+from gpuplan.replacements import Replacements
+from gpuplan.source_lines import source_line
+from gpuplan.values import Call, Frame, with_values
+
+
+@contextlib.contextmanager
+def followed(recorder: Recorder) -> Iterator[None]:
+    """Custom autograd functions, checkpoints, autocast and compiled code of the model are recorded, refused or undone."""
+    replacements = Replacements()
+    try:
+        follow_indexing(recorder, replacements)
+        follow_custom_functions(recorder, replacements)
+        follow_checkpoints(recorder, replacements)
+        follow_autocast(recorder, replacements)
+        follow_causal_hints(recorder, replacements)
+        # Of one process; its own forward wants a GPU (torch/nn/modules/batchnorm.py).
+        replacements.set(nn.SyncBatchNorm, "forward", nn.modules.batchnorm._BatchNorm.forward)
+        replacements.set(nn.SyncBatchNorm, "_check_input_dim", lambda module, x: None)
+        with not_compiled(replacements):
+            yield
+    finally:
+        replacements.restore()
+
+
+def follow_indexing(recorder: Recorder, replacements: Replacements) -> None:
+    """Before PyTorch 2.2 a mode is not told of x[0], x[a:b] and x[index] (torch/csrc/autograd/python_variable_indexing.cpp)."""
+    recorder.inside += 1
+    with IndexingSeen() as probe:
+        _ = torch.empty(1, device="meta")[0:1]
+    recorder.inside -= 1
+    if probe.seen:
+        return
+
+    def indexed(name: str) -> Callable:
+        original = getattr(torch.Tensor, name)
+
+        def run(*args: Any) -> Any:
+            if recorder.inside:
+                return original(*args)
+            recorder.inside += 1
+            try:
+                return recorder.call(original, name, args, {})
+            finally:
+                recorder.inside -= 1
+        return run
+
+    for name in ("__getitem__", "__setitem__"):
+        replacements.set(torch.Tensor, name, indexed(name))
+
+
+class IndexingSeen(TorchFunctionMode):
+    """Whether a mode is told of indexing."""
+    seen = False
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
+        self.seen = self.seen or function_name(func) == "__getitem__"
+        return func(*args, **(kwargs or {}))
+
+
+def follow_custom_functions(recorder: Recorder, replacements: Replacements) -> None:
+    """A torch.autograd.Function of the model's code is one call, whatever its forward runs. What it saves and its backward
+    allocates only its code knows; where there is no gradient, it is what its forward runs."""
+    def wrapped(original: Callable, name: str) -> staticmethod:
+        def forward(*args: Any) -> Any:
+            if recorder.inside or not torch.is_grad_enabled() and not recorder.grad:
+                return original(*args)
+            recorder.event += 1
+            call = Call("autograd.Function " + name, with_values(args[1:], recorder.value_of), {}, recorder.event, source_line())
+            recorder.inside += 1
+            try:
+                result = original(*args)
+            finally:
+                recorder.inside -= 1
+            call.results = recorder.values_in(result)
+            recorder.frames[-1].steps.append(call)
+            return result
+        return staticmethod(forward)
+
+    waiting = list(torch.autograd.Function.__subclasses__())
+    while waiting:
+        function = waiting.pop()
+        waiting += function.__subclasses__()
+        forward = function.__dict__.get("forward")
+        if isinstance(forward, staticmethod) and function.__module__.partition(".")[0] != "torch":
+            replacements.set(function, "forward", wrapped(forward.__func__, function.__name__))
+
+
+def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
+    """What torch.utils.checkpoint.checkpoint runs is a frame. It calls the function between two steps of a generator
+    (one function before PyTorch 2.1), and one that reenters autograd in a Function."""
+    module = torch.utils.checkpoint
+
+    def generator(*_: Any, **__: Any) -> Iterator[None]:
+        given = sys._getframe(1).f_locals  # of checkpoint()
+        if given.get("context_fn") is not getattr(module, "noop_context_fn", None) and torch.is_grad_enabled():
+            raise ExportError(f"{source_line()}: torch.utils.checkpoint with context_fn=, which gpuplan does not plan")
+        if recorder.inside:
+            yield
+            return
+        frame = recorder.open_frame(Frame(None, recorder.frames[-1].path, recorder.values_in((given["args"], given["kwargs"]))))
+        del given
+        yield
+        recorder.close_checkpoint(frame, sys._getframe(1).f_locals["ret"])
+
+    def followed_run(run: Callable, args: tuple, kwargs: dict, reentrant: bool = False) -> Any:
+        if recorder.inside:
+            return run(*args, **kwargs)
+        frame = recorder.open_frame(Frame(None, recorder.frames[-1].path, recorder.values_in((args, kwargs))))
+        result = run(*args, **kwargs)
+        recorder.close_checkpoint(frame, result, reentrant)
+        return result
+
+    def function(run: Callable, preserve_rng_state: bool = True, *args: Any, **kwargs: Any) -> Any:
+        return followed_run(run, args, kwargs)
+
+    def reentrant(ctx: Any, run: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        with torch.set_grad_enabled(recorder.grad):  # what runs again in backward
+            return followed_run(run, args, {}, reentrant=True)
+
+    for name in ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator"):
+        if name in vars(module):
+            replacements.set(module, name, generator)
+    if "_checkpoint_without_reentrant" in vars(module):
+        replacements.set(module, "_checkpoint_without_reentrant", function)
+    replacements.set(module.CheckpointFunction, "forward", staticmethod(reentrant))
+
+
+def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
+    """A model that turns autocast on by itself computes in types that the spec, whose precision --amp chooses, does not say."""
+    autocast = torch.autocast
+    make = autocast.__init__
+
+    def init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
+        enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+        if enabled and not recorder.inside:
+            raise ExportError(f"{source_line()}: the model turns autocast on by itself: export it without, and plan with --amp "
+                              "bf16 or fp16")
+        if not recorder.inside:
+            recorder.notes[f"{source_line()} turns autocast off for a part of the model, which --amp does not."] = None
+        make(self, "cpu", enabled=False)
+
+    replacements.set(autocast, "__init__", init)
+
+
+def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:
+    """nn.Transformer reads the values of a mask to know whether it is the causal one; here they are not there."""
+    module = nn.modules.transformer
+    original = getattr(module, "_detect_is_causal_mask", None)
+    if original is None:
+        return
+
+    def detect(mask: Optional[torch.Tensor], is_causal: Optional[bool] = None, size: Optional[int] = None) -> bool:
+        if is_causal is not None or mask is None:
+            return is_causal is True
+        square = mask.dim() == 2 and mask.shape[0] == mask.shape[1] == (size or mask.shape[0])
+        if square:
+            recorder.notes["nn.Transformer's square masks are taken to be causal, which their values say."] = None
+        return square
+
+    replacements.set(module, "_detect_is_causal_mask", detect)
+
+
+@contextlib.contextmanager
+def not_compiled(replacements: Replacements) -> Iterator[None]:
+    """torch.compile's functions run as they are written."""
+    if hasattr(torch, "compile"):
+        def as_written(model: Any = None, **_: Any) -> Any:
+            return (lambda function: function) if model is None else model
+        replacements.set(torch, "compile", as_written)
+    if "torch._dynamo" not in sys.modules:
+        yield
+    elif hasattr(getattr(torch, "compiler", None), "set_stance"):
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    else:
+        config = sys.modules["torch._dynamo"].config
+        was = getattr(config, "disable", False)
+        config.disable = True
+        try:
+            yield
+        finally:
+            config.disable = was

@@ -1,0 +1,83 @@
+"""A model as it runs in one mode or in both, lowered to a body."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence
+
+import torch
+from torch import nn
+
+import gpuplan.functions  # noqa: F401 (registers what writes each call)
+from gpuplan.both_modes import BothModes, tie_anew
+from gpuplan.entries import Body, all_bodies
+from gpuplan.errors import ExportError
+from gpuplan.lifetimes import hold_what_python_holds, last_seen
+from gpuplan.losses import loss_text
+from gpuplan.lowering import Lowering
+from gpuplan.recorder import Recorder
+from gpuplan.run import recorded_run
+from gpuplan.values import Frame
+from gpuplan.without_data import on_meta
+
+MODES = ("train", "eval")
+
+
+def unwrap(run: Recorder) -> None:
+    """The model's frame becomes the top one."""
+    steps = run.top.steps
+    roots = [s for s in steps if isinstance(s, Frame) and s.module is run.model]
+    if len(roots) == 1:
+        at = steps.index(roots[0])
+        run.top.steps = steps[:at] + roots[0].steps + steps[at + 1:]
+        run.top.module = run.model
+
+
+class Traced:
+    """The model as it runs in one mode."""
+
+    def __init__(self, model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable], mode: str):
+        self.bare = on_meta(model)
+        for layer, original in zip(self.bare.modules(), model.modules()):
+            if isinstance(layer, nn.TransformerEncoderLayer):
+                layer.partly_frozen = len({p.requires_grad for p in original.parameters()}) > 1
+        if mode == "eval" or not model.training:
+            self.bare.train(mode == "train")
+        try:
+            with torch.set_grad_enabled(mode == "train"):
+                self.run = recorded_run(self.bare, batch, forward, loss)
+            unwrap(self.run)
+            self.loss = loss_text(self.run)
+        except ExportError as e:
+            raise ExportError(f"in {mode} mode: {e}") from e
+        for p, original in zip(self.bare.parameters(), model.parameters()):
+            p.requires_grad_(original.requires_grad)
+
+    def lower(self, local_constants: bool = False) -> Body:
+        self.lowering = Lowering(self.bare, self.run, local_constants)
+        self.top = self.lowering.lower(self.run.top)
+        if not self.top.entries and not self.lowering.unknown:
+            raise ExportError("the model runs no operation of torch")
+        return self.top
+
+
+def refuse_unknown(traced: Sequence[Traced]) -> None:
+    unknown = dict.fromkeys(u for t in traced for u in t.lowering.unknown)
+    if unknown:
+        raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in unknown))
+
+
+def in_both_modes(train: Traced, infer: Traced) -> BothModes:
+    """Writes what eval mode runs into the body of train mode."""
+    train.lower()
+    infer.lower(local_constants=not any(e.op == "Constant" for body in all_bodies(train.top) for e in body.entries))
+    refuse_unknown([train, infer])
+    for traced in (train, infer):
+        hold_what_python_holds(traced.top, traced.run)
+    both = BothModes(last_seen(train.run), last_seen(infer.run))
+    for t, e in zip(train.run.batch, infer.run.batch):
+        both.is_in_infer(t, e)
+    both.merge(train.top, infer.top)
+    if any(e.when == "infer" and e.weights for body in all_bodies(train.top) for e in body.entries):
+        tie_anew(train.top)
+    for name, path in infer.lowering.used.items():
+        train.lowering.used.setdefault(name, path)
+    return both

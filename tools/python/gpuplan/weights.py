@@ -1,0 +1,92 @@
+"""The spec's weights: their order in memory, ties, and those that no call reads."""
+from __future__ import annotations
+
+from typing import Dict, List
+
+from torch import nn
+
+from gpuplan.entries import Body, Entry, all_bodies
+from gpuplan.lowering import Lowering
+from gpuplan.values import dtype_name
+
+
+def construction_order(body: Body, ranks: Dict[str, int]) -> List[str]:
+    """The names of the entries with weights by their ranks, where that is not the order of their run."""
+    owned = [(ranks.get(e.path, -1), e.name) for e in body.entries
+             if e.name and e.path in ranks and not e.tie and (e.has_weights or (e.body is not None and holds_weights(e.body)))]
+    return [] if owned == sorted(owned) else [name for _, name in sorted(owned)]
+
+
+def holds_weights(body: Body) -> bool:
+    return any(e.has_weights or (e.body is not None and holds_weights(e.body)) for e in body.entries)
+
+
+def name_ties(top: Body) -> None:
+    """A tie names the entry that had the weights first by its path in the spec: a module that is called from another
+    one's frame is written there."""
+    paths: Dict[str, str] = {}
+    tied: List[Entry] = []
+
+    def visit(body: Body, prefix: str) -> None:
+        for entry in body.entries:
+            path = prefix + entry.name
+            if entry.tie:
+                tied.append(entry)
+            elif entry.has_weights:
+                paths.setdefault(entry.path, path)
+                paths.setdefault(entry.owner, path)
+            if entry.body is not None:
+                visit(entry.body, path + ".")
+
+    visit(top, "")
+    for entry in tied:
+        entry.tie = paths.get(entry.tie, entry.tie)
+
+
+def put_first(top: Body, entries: List[Entry]) -> None:
+    top.entries[:0] = entries
+    top.holds = {i + len(entries): values for i, values in top.holds.items()}
+    if top.loss_from is not None:
+        top.loss_from += len(entries)
+
+
+def add_replaced_tables(top: Body, lowering: Lowering) -> None:
+    """Tables that no call reads, of which others have become the same parameter: each of those modules was constructed
+    with one of its own (T5's `shared`)."""
+    modules = dict(lowering.model.named_modules())
+    called = {e.owner or e.path for body in all_bodies(top) for e in body.entries if e.weights}
+    for name, _ in list(lowering.model.named_parameters()):
+        path = name.rpartition(".")[0]
+        sharing = [n for n, first in lowering.names_of_tied.items() if first == name and n != name]
+        if not isinstance(modules[path], nn.Embedding) or path in called or not sharing:
+            continue
+        table = modules[path]
+        entry = Entry("SharedEmbedding", [("", table.num_embeddings), ("", table.embedding_dim)], [], [])
+        entry.view = True
+        entry.name, owners = top.fresh_name(path), {lowering.used.get(name)}
+        lowering.used.pop(name, None)
+        lowering.own(entry, [name], path)
+        for body in all_bodies(top):
+            for other in body.entries:
+                if name in other.weights or other.tie and other.tie in owners:
+                    other.tie = path
+        put_first(top, [entry])
+
+
+def add_unused_weights(top: Body, lowering: Lowering) -> None:
+    """Weights that no call reads take memory all the same."""
+    unused: List[Entry] = []
+    model = lowering.model
+    for kind, named in (("Parameter", model.named_parameters()), ("Buffer", model.named_buffers())):
+        for name, tensor in named:
+            if name in lowering.used or lowering.names_of_tied.get(name, name) != name:
+                continue
+            sizes = list(tensor.shape)
+            arguments = [("shape", sizes)] + ([("dtype", dtype_name(tensor.dtype))] if kind == "Buffer" else [])
+            entry = Entry(kind, arguments, [], [])
+            entry.name = top.fresh_name(name)
+            entry.view = entry.has_weights = True
+            entry.path = name
+            entry.frozen = kind == "Parameter" and not tensor.requires_grad
+            unused.append(entry)
+    put_first(top, unused)

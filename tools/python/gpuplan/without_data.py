@@ -1,0 +1,99 @@
+"""A model and a batch on the meta device, where tensors have no data, and what cannot be brought there."""
+from __future__ import annotations
+
+import copy
+from typing import Any, Dict, Optional
+
+import torch
+from torch import nn
+
+from gpuplan.errors import ExportError
+from gpuplan.layers import class_path
+from gpuplan.source_lines import first_line
+from gpuplan.values import dtype_name
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """What DataParallel, DistributedDataParallel and torch.compile wrap."""
+    wrapping = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = model.module if isinstance(model, wrapping) else getattr(model, "_orig_mod", None)
+    return unwrapped(inner) if isinstance(inner, nn.Module) else model
+
+
+QUANTIZED = ("torch.ao.nn.quantized", "torch.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.intrinsic.quantized")
+
+
+def refuse_modules(model: nn.Module) -> None:
+    """Modules and weights that have no Python code to follow, no sizes yet, or a type that no layer has."""
+    types: Dict[torch.dtype, str] = {}
+    for path, module in model.named_modules():
+        if unwrapped(module) is not module:
+            continue
+        at = f"{path or 'the model'} is a {type(module).__name__}"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ExportError(f"{at}, TorchScript, whose Python code is gone: export the nn.Module that it was made of")
+        own = vars(module).get("forward")
+        if own is not None and getattr(own, "__self__", None) is not module:
+            raise ExportError(f"{at} whose forward was replaced by {getattr(own, '__qualname__', type(own).__name__)}, which a copy of "
+                              "the model would run on the weights of the original: export the model before that")
+        if type(module).__module__.startswith(QUANTIZED):
+            raise ExportError(f"{path or 'the model'} is a {class_path(module)}, quantized: export the model that it was made of, and plan with --precision int8")
+        if type(module).__name__ in ("FullyShardedDataParallel", "FSDPModule") or type(module).__name__.startswith("FSDP"):
+            raise ExportError(f"{at}: export the model before it is sharded, and plan with `gpuplan fit`")
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            if nn.parameter.is_lazy(tensor):
+                raise ExportError(f"{at} whose {name} has no size before its first forward: run the model on a batch, then export it")
+            if tensor is not None and tensor.dtype.is_complex:
+                raise ExportError(f"{at} whose {name} is of complex numbers, which no layer takes")
+            if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point:
+                types.setdefault(tensor.dtype, f"{path}.{name}" if path else name)
+    if len(types) > 1:
+        named = ", ".join(f"{name} of {dtype_name(dtype)}" for dtype, name in types.items())
+        raise ExportError(f"parameters of several types: {named}. A spec has one, which --precision chooses: convert the model to it")
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A copy of the model whose tensors have no data. No weight of the original is copied on the way."""
+    memo: Dict[int, Any] = {}
+    for module in model.modules():
+        held = list(module._parameters.values()) + list(module._buffers.values()) + list(module.__dict__.values())
+        for tensor in held:
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
+                empty = torch.empty_like(tensor, device="meta", requires_grad=False)
+                memo[id(tensor)] = nn.Parameter(empty, requires_grad=False) if isinstance(tensor, nn.Parameter) else empty
+    try:
+        copied = copy.deepcopy(model, memo)
+    except Exception as e:  # whatever the model holds
+        raise ExportError(f"the model cannot be copied (copy.deepcopy): {type(e).__name__}: {first_line(e)}") from e
+    for module in list(copied.modules()):
+        for name, child in list(module._modules.items()):
+            if child is not None and unwrapped(child) is not child:
+                module._modules[name] = unwrapped(child)
+    return copied
+
+
+def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]] = None) -> Any:
+    """The batch without data, of another size; what is one tensor stays one."""
+    known = {} if known is None else known
+    if isinstance(batch, torch.Tensor):
+        if batch.dim() == 0:
+            raise ExportError("a tensor of the batch has no dimensions, of which the first is the batch: give it to the model in "
+                              "forward=, as lambda model, batch: model(batch, other)")
+        if id(batch) not in known:
+            known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")
+        return known[id(batch)]
+    if isinstance(batch, dict) or hasattr(batch, "keys"):
+        made = {k: batch_on_meta(batch[k], size, known) for k in batch.keys()}
+        return made if type(batch) is dict or not isinstance(batch, dict) else type(batch)(made)
+    if isinstance(batch, (tuple, list)):
+        made_list = [batch_on_meta(v, size, known) for v in batch]
+        return type(batch)(*made_list) if hasattr(batch, "_fields") else type(batch)(made_list)
+    return batch
+
+
+def call_on_batch(model: nn.Module, batch: Any) -> Any:
+    if isinstance(batch, dict) or hasattr(batch, "keys"):
+        return model(**batch)
+    if isinstance(batch, (tuple, list)):
+        return model(*batch)
+    return model(batch)
