@@ -11,7 +11,7 @@ namespace {
 
 void lower_clone(LayerBuilder& b) { b.output(aten::clone(b, b.input())); }
 
-void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), named_dtype(b).value())); }
+void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), required_dtype(b))); }
 
 void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
 

@@ -22,7 +22,7 @@ Shape written_shape(const LayerBuilder& b) {
 void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b))); }
 
 void lower_replaced(LayerBuilder& b) {
-  b.replaced_parameter(written_shape(b));
+  b.replaced_parameter(written_shape(b), b.boolean("tied"));
   b.output(b.input());
 }
 
@@ -56,7 +56,8 @@ const LayerDef kReplaced{
         "y = x: the same tensor. The weight is gone once the model is built, and the others lie around the place that\n"
         "it had. transformers pads the bias of a head with tied weights, which makes a new one (modeling_utils.py,\n"
         "_adjust_bias).",
-    .parameters = {kShape},
+    .parameters = {kShape,
+                   {"tied", ParameterType::boolean, "False", "the other one is tied: the model has it at two places"}},
     .lower = lower_replaced,
     .example = {.call = "ReplacedParameter(30522)",
                 .input_shapes = {{4, 768}},

@@ -14,8 +14,11 @@ namespace {
 void lower_dimensions(LayerBuilder& b, bool mean) {
   const unsigned mask = dimension_mask(b, "dim", b.shape(b.input()).rank());
   const std::optional<DType> dtype = named_dtype(b);
+  if (mean && dtype && !is_floating(*dtype)) b.fail("dtype", "a mean has a floating type", "expected float32, ...");
   if (mean && !is_floating(dtype.value_or(b.dtype(b.input()))))
     b.fail("is a mean of integers, which PyTorch refuses; dtype=float32 gives a mean of them in that type");
+  if (dtype && !is_floating(*dtype) && b.requires_grad(b.input()))
+    b.fail("dtype", "a sum of integers has no gradient, and its input wants one", "PyTorch refuses it");
   b.output(aten::reduce(b, b.input(), mask, b.boolean("keepdim"), mean, dtype));
 }
 

@@ -71,7 +71,7 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
                        .reduced = (1U << shape.rank()) - 1,
                        .input = DType::boolean,
                        .output = DType::boolean,
-                       .mean = true};
+                       .mean = true};  // any is reduced in one pass, as a mean is
   const TensorId any = b.emit("aten::any", work, {infinite}, Shape{}, DType::boolean);
   b.numbers({all});
   const TensorId lower = number(kLargestHalf - 1000), largest = number(kLargestHalf);
@@ -86,6 +86,7 @@ void lower_overflow(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.dtype(x) != DType::fp16) return b.output(x);
   if (b.is_none("limit")) return b.output(clamp_to_found(b, x));
+  if (!(b.real("limit") > 0)) b.fail("limit", "a limit is above 0", "64504 in Whisper");
   b.output(aten::clamp(b, x, aten::Bounds{-b.real("limit"), b.real("limit")}));
 }
 

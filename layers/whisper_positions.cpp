@@ -38,7 +38,10 @@ void lower_embedding(LayerBuilder& b) {
 // modeling_whisper.py, sinusoids: log_timescale * arange, exp, arange by them, sin and cos, and both in one.
 void lower_sinusoids(LayerBuilder& b) {
   const std::int64_t length = b.size("length"), waves = b.size("channels") / 2, width = size_of(b.run().precision);
-  if (waves < 1) b.fail("channels", "a sinusoid has a sine and a cosine", "expected 2 or more");
+  // log_timescale_increment divides by channels // 2 - 1.
+  if (waves < 2 || b.size("channels") % 2 != 0)
+    b.fail("channels", "sinusoids are sines and cosines of two frequencies or more",
+           "expected an even number, 4 or more");
   const std::int64_t index = size_of(DType::int64), table = checked_mul(checked_mul(length, waves), width);
   constexpr std::int64_t kIndex = -1, kScaled = -2, kScales = -3, kTimes = -4, kAngles = -5, kSin = -6, kCos = -7;
   constexpr std::int64_t kBoth = -8;

@@ -147,6 +147,48 @@ TEST_CASE("a mean and a sum are computed and returned in the type that they are 
   CHECK(error_of("Mean(-1, dtype=whole)", {{4, 8}}) == "Mean: unknown dtype \"whole\"");
 }
 
+TEST_CASE("a sum of integers has no gradient, and a type that is needed is named") {
+  CHECK(error_of("Sum(-1, dtype=int64)", {{4, 8}}) ==
+        "Sum: a sum of integers has no gradient, and its input wants one");
+  CHECK(error_of("Sum(-1, dtype=int64)", {{4, 8}}, DType::int32) == "no error");
+  CHECK(error_of("Mean(dtype=int64)", {{4, 8}}) == "Mean: a mean has a floating type");
+  CHECK(error_of("To(None)", {{4, 8}}) == "To: dtype is None, and a type is needed");
+}
+
+// transformers/models/t5/modeling_t5.py and models/whisper/modeling_whisper.py; recorded runs of both are in fp16, too.
+TEST_CASE("states are clamped in fp16 alone, between tensors where infinities decide") {
+  RunConfig run;
+  for (const char* call : {"ClampOverflow()", "ClampOverflow(64504)"})
+    CHECK(operators_of(lower_one(call, {{2, 4, 8}})).empty());
+  run.precision = DType::fp16;
+  CHECK(operators_of(lower_one("ClampOverflow(64504)", {{2, 4, 8}}, run, DType::fp16)) ==
+        std::vector<std::string>{"aten::clamp"});
+  const std::vector<std::string> found{"aten::abs",           "aten::eq",    "aten::any", "aten::scalar_tensor",
+                                       "aten::scalar_tensor", "aten::where", "aten::neg", "aten::clamp"};
+  CHECK(operators_of(lower_one("ClampOverflow()", {{2, 4, 8}}, run, DType::fp16)) == found);
+  CHECK(error_of("ClampOverflow(0)", {{2, 4, 8}}) == "no error");  // nothing is clamped in fp32
+}
+
+// What is allocated, and freed by its number: -1 the first. The program of a second layer counts on.
+TEST_CASE("sinusoids are made once the weights are there, and go") {
+  const Lowered twice = lower_calls({"WhisperSinusoids(10, 4)", "WhisperSinusoids(10, 4)"}, {{2, 10, 4}}, DType::fp32,
+                                    RunConfig{}, assumed_gpu());
+  const std::vector<std::int64_t> once{16, 8, -1, 8, -2, 80, 80, -4, 80, 80, 160, -7, -6, -3, -5, -8};
+  std::vector<std::int64_t> expected = once;
+  for (const std::int64_t action : once) expected.push_back(action > 0 ? action : action - 8);
+  CHECK(twice.graph.initialization == expected);
+  CHECK(error_of("WhisperSinusoids(10, 3)", {{2, 10, 3}}).find("two frequencies or more") != std::string::npos);
+}
+
+TEST_CASE("a replaced weight is tied where it had another place, and no weight of the step") {
+  for (const bool tied : {false, true}) {
+    const Lowered lowered = lower_one(tied ? "ReplacedParameter(6, tied=True)" : "ReplacedParameter(6)", {{4, 8}});
+    CHECK(lowered.graph.parameters.empty());
+    CHECK(lowered.graph.model_storage.size() == 1);
+    CHECK(lowered.graph.tied_shapes.size() == (tied ? 1 : 0));
+  }
+}
+
 TEST_CASE("before PyTorch 2.0 a mean over named dimensions saves its input") {
   RunConfig old;
   old.pytorch = 113;

@@ -12,10 +12,15 @@ std::optional<DType> named_dtype(const LayerBuilder& b) {
   return dtype;
 }
 
-DType converted_dtype(const LayerBuilder& b) {
+DType required_dtype(const LayerBuilder& b) {
   const std::optional<DType> dtype = named_dtype(b);
-  if (!dtype) b.fail("dtype", "names no type", "expected float32, int64, bool, ...");
-  return is_floating(*dtype) ? b.run().precision : *dtype;
+  if (!dtype) b.fail("dtype", "dtype is None, and a type is needed", "expected float32, int64, bool, ...");
+  return *dtype;
+}
+
+DType converted_dtype(const LayerBuilder& b) {
+  const DType dtype = required_dtype(b);
+  return is_floating(dtype) ? b.run().precision : dtype;
 }
 
 }  // namespace gpuplan

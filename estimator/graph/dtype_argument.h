@@ -9,8 +9,10 @@ namespace gpuplan {
 
 /// The type that is named; nullopt where it is None. Throws Error at the argument when there is no such type.
 std::optional<DType> named_dtype(const LayerBuilder& b);
+/// The same where a type is needed: Throws Error for None, too.
+DType required_dtype(const LayerBuilder& b);
 /// The type of a tensor that is made with the model's: --precision where a floating type is named, since
-/// model.to(dtype) converts those and no others. Throws Error when none is named.
+/// model.to(dtype) converts those and no others. Throws Error as required_dtype() does.
 DType converted_dtype(const LayerBuilder& b);
 
 }  // namespace gpuplan

@@ -57,7 +57,9 @@ TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape)
   return kNone;
 }
 
-void LayerBuilder::replaced_parameter(const Shape& shape) {
+void LayerBuilder::replaced_parameter(const Shape& shape, bool tied) {
+  std::vector<Shape>& shapes = graph_.tied_shapes;
+  if (tied && std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
   graph_.model_storage.push_back(new_tensor(shape, run_.precision, Category::scratch));
   graph_.tensor(graph_.model_storage.back()).trained = true;
 }
@@ -67,7 +69,7 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
     if (const TensorId t = tied_parameter(name, shape); t != kNone) {
       // Another kind of module was constructed with a weight of its own, which the shared one then replaced; one of
       // the same kind is the same module, called again.
-      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) replaced_parameter(shape);
+      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) replaced_parameter(shape, true);
       return t;
     }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))

@@ -212,8 +212,9 @@ class LayerBuilder {
   // --- weights
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
-  /// A weight that the model is built with, gone once it is: another one takes its place.
-  void replaced_parameter(const Shape& shape);
+  /// A weight that the model is built with, gone once it is: another one takes its place, which it had already where
+  /// that is `tied`.
+  void replaced_parameter(const Shape& shape, bool tied);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
   /// A tensor that the model's code made once and keeps, neither a parameter nor a registered buffer.
   TensorId constant(const Shape& shape, DType dtype);

@@ -84,7 +84,6 @@ class FsdpWriter {
   void construct() {
     std::vector<std::size_t> place(graph_.tensors.size());  // in the order that the model is made
     for (std::size_t i = 0; i < graph_.model_storage.size(); ++i) place[index(graph_.model_storage[i])] = i;
-    const std::vector<Shape> tied = tied_shapes();
     for (std::size_t u = 1; u <= units_.size(); ++u) {
       const MemoryUnit& unit = units_[u % units_.size()];  // the root last
       std::size_t made = 0;
@@ -92,7 +91,7 @@ class FsdpWriter {
         for (const Member& m : unit.members) {
           const TensorId tensor = graph_.parameters[index(m.parameter)].tensor;
           made = std::max(made, place[index(tensor)] + 1);
-          make_shard(m, graph_.tensor(tensor), tied);
+          make_shard(m, graph_.tensor(tensor));
         }
       });
       if (unit.of->path.empty()) made = graph_.model_storage.size();
@@ -101,21 +100,10 @@ class FsdpWriter {
     std::ranges::stable_sort(writer_.memory().construction, {}, &CollectivePoint::step);
   }
 
-  // Of weights that are replaced by those that they are tied to, each once.
-  std::vector<Shape> tied_shapes() const {
-    std::vector<Shape> shapes;
-    for (const TensorId id : graph_.model_storage) {
-      const Tensor& t = graph_.tensor(id);
-      const bool replaced = graph_.buffers[index(t.buffer)].category == Category::scratch && t.trained;
-      if (replaced && std::ranges::find(shapes, t.shape) == shapes.end()) shapes.push_back(t.shape);
-    }
-    return shapes;
-  }
-
   // A weight that is tied is emptied at each of its places, and the last one stays.
-  void make_shard(const Member& m, const Tensor& t, const std::vector<Shape>& tied_shapes) {
+  void make_shard(const Member& m, const Tensor& t) {
     const std::int64_t bytes = shard_of(t.shape, ranks_, rank_).elements() * size_of(t.dtype);
-    const bool tied = std::ranges::find(tied_shapes, t.shape) != tied_shapes.end();
+    const bool tied = std::ranges::find(graph_.tied_shapes, t.shape) != graph_.tied_shapes.end();
     std::int32_t again = 0;
     if (tied) {
       again = writer_.new_slot();

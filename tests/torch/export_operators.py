@@ -57,6 +57,11 @@ def add_to_part(net: Net, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def sum_by_name(net: Net, x: torch.Tensor) -> torch.Tensor:
+    wide = torch.float32
+    return x * x.sum(-1, keepdim=True, dtype=wide).to(x.dtype)
+
+
 def set_part(net: Net, x: torch.Tensor) -> torch.Tensor:
     y = x * net.scale
     y[:, :, 1:, 2:] = x[:, :, 1:, 2:] * 3
@@ -166,6 +171,10 @@ OPERATORS: Dict[str, Operator] = {
     "sum_in_float": lambda net, x: x * x.sum((2, 3), keepdim=True, dtype=torch.float32).type_as(x),
     "softmax_in_float": lambda net, x: F.softmax(x, dim=-1, dtype=torch.float32).to(x.dtype),
     "log_softmax_in_float": lambda net, x: x.log_softmax(-1, dtype=torch.float32),
+    "softmax_positional": lambda net, x: torch.softmax(x, -1, torch.float32).to(x.dtype),
+    "softmax_in_its_type": lambda net, x: F.softmax(x, dim=-1, dtype=x.dtype),
+    "sum_in_its_type": lambda net, x: x * x.sum(-1, keepdim=True, dtype=net.scale.dtype),
+    "sum_by_name": sum_by_name,
     "sum_of_booleans": lambda net, x: x * (x.detach() > 0).sum(1, keepdim=True),
     "all_booleans": lambda net, x: x * (x.detach() > 0).sum(),
     "repeat_for_the_batch": lambda net, x: x + net.gain.view(1, -1, 1, 1).repeat(x.shape[0], 1, 1, 1),
@@ -191,7 +200,8 @@ OPERATORS: Dict[str, Operator] = {
 
 
 # What runs otherwise in half precision, and is compared in bf16 too.
-IN_HALF = ("float_weight", "type_by_name", "mean_in_float", "sum_in_float", "softmax_in_float", "log_softmax_in_float")
+IN_HALF = ("float_weight", "type_by_name", "mean_in_float", "sum_in_float", "softmax_in_float", "log_softmax_in_float",
+           "softmax_positional", "softmax_in_its_type", "sum_in_its_type", "sum_by_name")
 
 
 def planned(gpuplan: str, case: Tuple[torch.nn.Module, torch.Tensor], infer: bool, half: bool) -> Dict[str, Dict[str, int]]:

@@ -59,7 +59,7 @@ LANGUAGE: Dict[str, Tuple[str, str, Dict[str, Any], int]] = {
     "bert_base": ("BertForSequenceClassification", "", {}, 128),
     "roberta_large": ("RobertaForSequenceClassification", "roberta-large", {}, 256),
     "distilbert": ("DistilBertForSequenceClassification", "", {}, 256),
-    "t5_small": ("T5ForConditionalGeneration", "", {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "use_cache": False,
+    "t5_small": ("T5ForConditionalGeneration", "", {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8,
                                                     "decoder_start_token_id": 0}, 512),
     "vit_base": ("ViTForImageClassification", "", {"num_labels": 1000}, 0),
     "opt_125m": ("OPTForCausalLM", "", {"use_cache": False}, 512),

@@ -15,7 +15,8 @@ from gpuplan.errors import ExportError
 from gpuplan.layers import (
     attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
-from gpuplan.source_lines import CONVERSIONS, caller, layer_source, source_line, type_in_source
+from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, layer_source, names_a_type, source_line,
+                                  type_in_source)
 from gpuplan.transformers_layers import run_function
 from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, is_cache, unique, with_values
 
@@ -131,8 +132,12 @@ class Recorder(TorchFunctionMode):
 
     def named_type(self, name: str, call: Call) -> Optional[Type]:
         """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.
-        Here the model has one type, and in others x.float() and y.to(x.dtype) are copies."""
+        Here the model has one type, and in others x.float() and y.to(x.dtype) are copies. A softmax or a sum may have a
+        type, too."""
         x = call.args[0] if call.args else None
+        if name in WITH_TYPE and isinstance(x, Value):
+            asked = call.dtype_given()
+            return Type() if asked is not None and (asked != x.dtype or names_a_type(self.types_read)) else None
         if name not in CONVERSIONS or not isinstance(x, Value) or x.host:
             return None
         if name not in ("to", "type", "type_as"):

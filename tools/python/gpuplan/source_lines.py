@@ -47,6 +47,7 @@ def source_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the model"
 
 
+WITH_TYPE = frozenset("softmax log_softmax mean sum cumsum".split())  # which may be given a type to compute in
 CONVERSIONS = frozenset("to type type_as float half bfloat16 double".split())
 CONVERSION = re.compile(r"\.(?:to|type)\(([^()]*)\)")
 NAMED_TYPE = re.compile(r"torch\.(float32|float|float64|double|float16|half|bfloat16)")
@@ -79,6 +80,19 @@ def type_in_source(types_read: Dict[Tuple[Any, int], Value], values: Dict[int, V
         if name.isidentifier():
             return assigned_type(frame, name, types_read)
     return None
+
+
+def names_a_type(types_read: Dict[Tuple[Any, int], Value]) -> bool:
+    """Whether the call that runs has a type written out, as softmax(x, -1, torch.float32) or after t = torch.float32 with
+    dtype=t; y.dtype is another one in another precision."""
+    frame = caller()
+    if frame is None:
+        return False
+    text = running_call(frame)
+    name = re.search(r"\bdtype\s*=\s*(\w+)\s*[,)]", text)
+    if name is not None and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return assigned_type(frame, name.group(1), types_read) == Type()
+    return NAMED_TYPE.search(text) is not None
 
 
 def assigned_type(frame: FrameType, name: str, types_read: Dict[Tuple[Any, int], Value]) -> Optional[Type]:

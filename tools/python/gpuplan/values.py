@@ -35,7 +35,11 @@ class Call:
         self.module, self.path = module, path
         self.results: List[Value] = []
         self.grad = torch.is_grad_enabled()
-        self.to: Optional[Type] = None  # of a conversion: the type that the code names
+        self.to: Optional[Type] = None  # of a conversion, softmax or sum: the type that the code names
+
+    def dtype_given(self) -> Optional[torch.dtype]:
+        given = [a for a in (*self.args[1:], *self.kwargs.values()) if isinstance(a, torch.dtype)]
+        return given[0] if given else None
 
 
 class Frame:

@@ -7,7 +7,7 @@ import torch
 
 from gpuplan.errors import Unsupported
 from gpuplan.lowering import Writer
-from gpuplan.values import Batch, dtype_name
+from gpuplan.values import Batch, Type, dtype_name
 
 
 def number(value: Any) -> bool:
@@ -15,9 +15,9 @@ def number(value: Any) -> bool:
 
 
 def type_asked(w: Writer) -> List[Tuple[str, Any]]:
-    """The argument dtype of a call, which takes precedence over --precision and autocast."""
-    dtype = w.kwargs.get("dtype")
-    return [("dtype", dtype_name(dtype))] if isinstance(dtype, torch.dtype) else []
+    """The type that the code names for a call, which takes precedence over --precision and autocast."""
+    dtype = w.call.dtype_given() if w.call.to == Type() else None
+    return [("dtype", dtype_name(dtype))] if dtype is not None else []
 
 
 def inferred_shape(shape: Sequence[Any]) -> List[int]:

@@ -31,7 +31,7 @@ def convert_back(w: Writer) -> None:
     """A conversion that does nothing here, to a type of which the code does not say whose it is: that of what the frame was
     given, where something in it was widened."""
     before = [s for s in w.body.frame.steps if isinstance(s, Call) and s.event < w.call.event]
-    widened = any(s.to == Type() or isinstance(s.kwargs.get("dtype"), torch.dtype) and s.name in ("softmax", "log_softmax", "mean", "sum") for s in before)
+    widened = any(s.to == Type() for s in before)
     others = [v for v in w.tensors()[1:] + w.body.frame.inputs if v is not w.x and v.dtype.is_floating_point]
     if widened and others and w.x.weight is None and w.x.dtype.is_floating_point:
         w.emit("TypeAs", [], [w.x, others[0]])
