@@ -15,7 +15,7 @@ from gpuplan.errors import ExportError
 from gpuplan.layers import (
     attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
-from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, layer_source, names_a_type, source_line,
+from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source)
 from gpuplan.transformers_layers import run_function
 from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, is_cache, unique, with_values
@@ -127,8 +127,11 @@ class Recorder(TorchFunctionMode):
 
     def note_type_read(self, tensor: torch.Tensor) -> None:
         frame, value = caller(), self.values.get(id(tensor))
-        if frame is not None and value is not None:
-            self.types_read[frame.f_code, frame.f_lineno] = value
+        if frame is None or value is None:
+            return
+        self.types_read[frame.f_code, frame.f_lineno] = value
+        if (place := half_only(frame)) is not None:
+            self.notes[f"what {place} runs in half precision only. The exporter runs the model in fp32."] = None
 
     def named_type(self, name: str, call: Call) -> Optional[Type]:
         """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.

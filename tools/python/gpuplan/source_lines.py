@@ -53,6 +53,15 @@ CONVERSION = re.compile(r"\.(?:to|type)\(([^()]*)\)")
 NAMED_TYPE = re.compile(r"torch\.(float32|float|float64|double|float16|half|bfloat16)")
 
 
+HALF_ONLY = re.compile(r"\.dtype\s*(?:==|!=|is|in|not in)\s.*torch\.(?:float16|half|bfloat16)\b")
+
+
+def half_only(frame: FrameType) -> Optional[str]:
+    """Where a frame asks whether a tensor is of half precision: the run, in fp32, does not take that branch."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if HALF_ONLY.search(line) else None
+
+
 def running_call(frame: FrameType) -> str:
     """The source of the call that a frame makes; before Python 3.11 that of its line."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
