@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/aten/pointwise.h"
 #include "estimator/aten/promote.h"
 
 namespace gpuplan::aten {
