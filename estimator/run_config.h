@@ -77,8 +77,8 @@ struct RunConfig {
   bool offload_saved = false;          // saved tensors wait on the host (torch.autograd.graph.save_on_cpu)
   WeightFormat weights = WeightFormat::as_computed;
   Generation generation;
-  bool labels =
-      false;  // an inference is given labels, of which the model computes its loss, as Trainer.evaluate() does
+  /// An inference is given labels, of which the model computes its loss, as Trainer.evaluate() does.
+  bool labels = false;
   OptimizerConfig optimizer;
   bool clip_grad_norm = false;
   Loop loop = Loop::plain;

@@ -4,7 +4,8 @@
 // transformers/models/t5/modeling_t5.py: T5PreTrainedModel._shift_right makes the decoder's tokens of the labels;
 // T5DenseActDense converts its activations to the type of the second weight (for stores in int8), which under autocast
 // is a copy to fp32; Seq2SeqLMOutput names the encoder's result; the loss is the cross entropy of the logits as they
-// are and the labels.
+// are and the labels. T5Block.forward clamps its states where they are of fp16, to a limit that infinities decide;
+// WhisperEncoderLayer.forward to 64504 (models/whisper/modeling_whisper.py).
 
 #include <array>
 #include <limits>

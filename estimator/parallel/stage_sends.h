@@ -13,10 +13,9 @@
 namespace gpuplan {
 
 /// One rank's, of all micro-batches; nothing hides them. Links that are not known leave seconds out.
-/// - "TP activations": the ranks that share a layer add up b s h, twice in its forward, twice in its backward, and
-/// twice
-///   where it is run again; the first stage's once more for the words, the last one's for the gradient of the head's
-///   input. What the loss adds up, three numbers a token, is left out.
+/// - "TP activations": the ranks that share a layer add up b s h, twice in its forward, twice in its backward,
+///   and twice where it is run again; the first stage's once more for the words, the last one's for the gradient of
+///   the head's input. What the loss adds up, three numbers a token, is left out.
 /// - "PP activations": to each neighbour b s h of a micro-batch, activations or gradients, of which each of those ranks
 ///   sends a part, and "PP parts", which the receiver's ranks do with them. Over the network where the two
 ///   stages lie in different nodes, of which those GPUs that cross share what the node has.
