@@ -1,6 +1,6 @@
 // ScaledDotProductAttention: softmax(q k^T / sqrt(d) + mask) v, by the kernel that PyTorch chooses.
 //
-// Which one runs, what it allocates and what its autograd node keeps: estimator/memory/attention.h. --attention asks
+// Which one runs, what it allocates and what its autograd node keeps: estimator/operators/attention.h. --attention asks
 // for one by name, as torch.nn.attention.sdpa_kernel does.
 
 #include <string>

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "estimator/aten/views.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/integers.h"
 
 namespace gpuplan::layers::cat {
 namespace {

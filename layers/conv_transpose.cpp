@@ -8,7 +8,7 @@
 // gradient.
 
 #include "estimator/aten/convolution.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::conv_transpose {
 namespace {

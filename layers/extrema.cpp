@@ -8,9 +8,9 @@
 #include <array>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/integers.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::extrema {
 namespace {

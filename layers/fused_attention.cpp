@@ -8,8 +8,8 @@
 #include <cmath>
 #include <string>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/layer.h"
-#include "estimator/integers.h"
 
 namespace gpuplan::layers::fused_attention {
 namespace {

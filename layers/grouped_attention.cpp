@@ -12,7 +12,7 @@
 #include "estimator/aten/eager_attention.h"
 #include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::grouped_attention {
 namespace {

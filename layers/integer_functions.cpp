@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/aten/pointwise.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::integer_functions {
 namespace {

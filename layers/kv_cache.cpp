@@ -8,7 +8,7 @@
 #include <array>
 
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::kv_cache {
 namespace {

@@ -12,9 +12,9 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
-#include "estimator/memory/cub.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/cub.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::mixture_of_experts {
 namespace {

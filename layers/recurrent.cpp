@@ -2,14 +2,14 @@
 //
 // The weights are moved into one storage when the module is built. forward makes zeros for the first states, and the
 // first training step with dropout the random states that are kept from then on. The sizes of cuDNN's reserve and
-// workspace are cuDNN's answers without a GPU (estimator/memory/cudnn_rnn.h). bf16 before PyTorch 2.10 runs without
+// workspace are cuDNN's answers without a GPU (estimator/operators/cudnn_rnn.h). bf16 before PyTorch 2.10 runs without
 // cuDNN, which is not modelled: it is planned as if cuDNN ran it.
 #include "estimator/aten/recurrent.h"
 
 #include <string>
 
 #include "estimator/aten/pointwise.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::recurrent {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::recurrent_cells {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/layer.h"
-#include "estimator/integers.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::reflection_pad {
 namespace {

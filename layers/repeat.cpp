@@ -6,8 +6,8 @@
 #include <string>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/integers.h"
 
 namespace gpuplan::layers::repeat {
 namespace {

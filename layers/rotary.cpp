@@ -8,7 +8,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::rotary {
 namespace {

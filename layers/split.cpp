@@ -7,8 +7,8 @@
 #include <string>
 
 #include "estimator/aten/views.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/integers.h"
 
 namespace gpuplan::layers::split {
 namespace {

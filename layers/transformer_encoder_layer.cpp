@@ -11,7 +11,7 @@
 #include "estimator/aten/multihead_attention.h"
 #include "estimator/aten/normalization.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::transformer_encoder_layer {
 namespace {

@@ -11,7 +11,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::layers::whisper_positions {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "estimator/aten/views.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/integers.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::windows {
 namespace {

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/error.h"
-#include "tools/commands.h"
-#include "tools/output_options.h"
-#include "tools/stack.h"
-#include "tools/version.h"
+#include "estimator/base/error.h"
+#include "tools/commands/commands.h"
+#include "tools/options/output_options.h"
+#include "tools/process/exit_code.h"
+#include "tools/process/stack.h"
+#include "tools/process/streams.h"
+#include "tools/process/version.h"
 
 namespace gpuplan {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/nvml_library.h"
 
 namespace gpuplan {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/cuda/module.h"
 #include "validate/shadow/session.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/time/work.h"
 
 namespace gpuplan {

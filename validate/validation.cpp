@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/graph/build.h"
 #include "estimator/optimizer/optimizer_work.h"
-#include "estimator/plan.h"
-#include "estimator/report/make_report.h"
+#include "estimator/plan/make_report.h"
+#include "estimator/plan/plan.h"
 #include "validate/memory_comparison.h"
 
 namespace gpuplan {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "estimator/graph/layer.h"
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/model.h"
 #include "validate/executor/walk.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
 #include "validate/validation.h"
 #include "validate/validation_words.h"

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {

@@ -9,8 +9,8 @@
 #include "estimator/aten/attention_math.h"
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
-#include "estimator/memory/attention.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/attention.h"
 
 namespace gpuplan::aten {
 namespace {

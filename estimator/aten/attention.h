@@ -1,4 +1,4 @@
-// torch.nn.functional.scaled_dot_product_attention: the backend that PyTorch chooses (estimator/memory/attention.h),
+// torch.nn.functional.scaled_dot_product_attention: the backend that PyTorch chooses (estimator/operators/attention.h),
 // its operators and their autograd nodes.
 #pragma once
 

@@ -6,7 +6,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::aten {
 namespace {

@@ -1,8 +1,8 @@
 #include "estimator/aten/convolution.h"
 
-#include "estimator/integers.h"
-#include "estimator/memory/cudnn_query.h"
-#include "estimator/memory/slow_convolution.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/cudnn_query.h"
+#include "estimator/operators/slow_convolution.h"
 
 namespace gpuplan::aten {
 namespace {

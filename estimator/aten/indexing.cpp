@@ -6,8 +6,8 @@
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
-#include "estimator/integers.h"
-#include "estimator/memory/cub.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/cub.h"
 
 namespace gpuplan::aten {
 namespace {

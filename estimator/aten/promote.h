@@ -1,7 +1,7 @@
 // The type of a result of two types (c10/core/ScalarType.h, promoteTypes).
 #pragma once
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 
 namespace gpuplan::aten {
 

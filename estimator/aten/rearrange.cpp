@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/integers.h"
-#include "estimator/memory/cub.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/cub.h"
 
 namespace gpuplan::aten {
 namespace {

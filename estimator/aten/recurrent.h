@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/graph/layer.h"
-#include "estimator/memory/cudnn_rnn.h"
+#include "estimator/operators/cudnn_rnn.h"
 
 namespace gpuplan::aten {
 

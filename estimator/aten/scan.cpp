@@ -1,8 +1,8 @@
 #include "estimator/aten/scan.h"
 
-#include "estimator/integers.h"
-#include "estimator/memory/cub.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/cub.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan::aten {
 namespace {

@@ -2,7 +2,7 @@
 // 5.23 with 2.15; the change is assumed to lie where transformers 5.0 appeared.
 #pragma once
 
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

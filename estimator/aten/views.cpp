@@ -5,7 +5,7 @@
 #include <string>
 
 #include "estimator/aten/promote.h"
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::aten {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/calendar.h"
+#include "estimator/base/error.h"
 #include "estimator/budget/figure.h"
-#include "estimator/calendar.h"
-#include "estimator/error.h"
 
 namespace gpuplan {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "estimator/amount.h"
+#include "estimator/base/amount.h"
 
 namespace gpuplan {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "estimator/graph/glob.h"
-#include "estimator/integers.h"
+#include "estimator/base/glob.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {

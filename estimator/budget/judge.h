@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/budget/budget.h"
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 
 namespace gpuplan {
 

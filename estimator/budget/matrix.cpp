@@ -1,6 +1,6 @@
 #include "estimator/budget/matrix.h"
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 

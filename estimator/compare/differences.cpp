@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "estimator/integers.h"
-#include "estimator/report/run_names.h"
+#include "estimator/base/integers.h"
+#include "estimator/plan/run_names.h"
 
 namespace gpuplan {
 

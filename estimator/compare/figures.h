@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 
 namespace gpuplan {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

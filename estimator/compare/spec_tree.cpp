@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 #include "estimator/spec/canonical.h"
 #include "estimator/spec/syntax_text.h"
 

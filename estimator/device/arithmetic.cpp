@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/primitive.h"
-#include "estimator/strides.h"
+#include "estimator/base/strides.h"
+#include "estimator/device/convolution_pass.h"
 
 namespace gpuplan {
 

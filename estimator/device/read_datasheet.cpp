@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "estimator/base/number_text.h"
 #include "estimator/device/read_number.h"
 #include "estimator/device/write_gpu.h"
-#include "estimator/number_text.h"
 #include "estimator/spec/keys.h"
 
 namespace gpuplan {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string_view>
 
+#include "estimator/base/integers.h"
 #include "estimator/device/read_datasheet.h"
 #include "estimator/device/read_measurements.h"
 #include "estimator/device/read_number.h"
-#include "estimator/integers.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/yaml.h"
 

@@ -35,8 +35,8 @@
 // Rows are sorted by their sizes, and no sizes are there twice.
 #pragma once
 
+#include "estimator/base/error.h"
 #include "estimator/device/gpu.h"
-#include "estimator/error.h"
 
 namespace gpuplan {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/calendar.h"
+#include "estimator/base/calendar.h"
 #include "estimator/device/measurement_words.h"
 #include "estimator/device/read_number.h"
 #include "estimator/spec/keys.h"

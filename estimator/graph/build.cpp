@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
+#include "estimator/base/glob.h"
 #include "estimator/graph/block_names.h"
 #include "estimator/graph/entry_inputs.h"
-#include "estimator/graph/glob.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
 #include "estimator/graph/repeated_blocks.h"

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 namespace {

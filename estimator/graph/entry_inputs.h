@@ -9,8 +9,8 @@
 
 #include "estimator/graph/block_names.h"
 #include "estimator/graph/graph.h"
-#include "estimator/run_config.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -1,6 +1,6 @@
 #include "estimator/graph/graph.h"
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 namespace {

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/dtype.h"
-#include "estimator/error.h"
-#include "estimator/graph/primitive.h"
-#include "estimator/shape.h"
-#include "estimator/strides.h"
+#include "estimator/base/dtype.h"
+#include "estimator/base/error.h"
+#include "estimator/base/shape.h"
+#include "estimator/base/strides.h"
+#include "estimator/operators/primitive.h"
 
 namespace gpuplan {
 

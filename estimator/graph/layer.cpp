@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/graph/weight_format.h"
-#include "estimator/integers.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/operators/reduction.h"
 
 namespace gpuplan {
 namespace {

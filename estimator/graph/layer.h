@@ -13,8 +13,8 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/run_config.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

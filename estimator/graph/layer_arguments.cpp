@@ -3,7 +3,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/graph/layer.h"
 
 namespace gpuplan {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "estimator/error.h"
-#include "estimator/graph/glob.h"
+#include "estimator/base/error.h"
+#include "estimator/base/glob.h"
 
 namespace gpuplan {
 namespace {

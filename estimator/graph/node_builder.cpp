@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/layer.h"
-#include "estimator/integers.h"
 
 namespace gpuplan {
 bool NodeBuilder::needs(TensorId input) const {

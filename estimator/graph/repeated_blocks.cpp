@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/same_body.h"
-#include "estimator/integers.h"
 
 namespace gpuplan {
 namespace {

@@ -1,6 +1,6 @@
 #include "estimator/graph/weight_format.h"
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "estimator/run_config.h"
-#include "estimator/shape.h"
+#include "estimator/base/shape.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

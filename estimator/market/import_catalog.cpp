@@ -5,9 +5,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "estimator/base/number_text.h"
 #include "estimator/device/find_gpu.h"
 #include "estimator/market/number_field.h"
-#include "estimator/number_text.h"
 
 namespace gpuplan {
 namespace {

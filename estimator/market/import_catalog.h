@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/market/csv.h"
+#include "estimator/base/csv.h"
 #include "estimator/market/instance.h"
 
 namespace gpuplan {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/device/gpu.h"
-#include "estimator/error.h"
 
 namespace gpuplan {
 

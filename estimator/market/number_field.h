@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "estimator/market/csv.h"
+#include "estimator/base/csv.h"
 
 namespace gpuplan {
 

@@ -3,11 +3,11 @@
 #include <set>
 #include <tuple>
 
-#include "estimator/calendar.h"
+#include "estimator/base/calendar.h"
+#include "estimator/base/number_text.h"
 #include "estimator/device/find_gpu.h"
 #include "estimator/market/instance.h"
 #include "estimator/market/number_field.h"
-#include "estimator/number_text.h"
 
 namespace gpuplan {
 namespace {

@@ -2,8 +2,8 @@
 // a buffer of one partial sum per chunk); 1.13 takes torch.norm of each gradient, a reduction of its own.
 #include <algorithm>
 
-#include "estimator/integers.h"
-#include "estimator/memory/reduction.h"
+#include "estimator/base/integers.h"
+#include "estimator/operators/reduction.h"
 #include "estimator/optimizer/multi_tensor_apply.h"
 #include "estimator/optimizer/optimizer.h"
 #include "estimator/optimizer/step_builder.h"

@@ -7,7 +7,6 @@
 
 namespace gpuplan {
 
-constexpr double kInitialScale = 65536;  // GradScaler(init_scale)
 /// Slots of the two programs for who runs them: the scale and the growth tracker, and where a step notes that a
 /// gradient is not finite.
 constexpr std::int32_t kScaleSlot = 0, kGrowthTrackerSlot = 1, kFoundInfSlot = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/optimizer/implementations.h"
 #include "estimator/optimizer/step_builder.h"
 

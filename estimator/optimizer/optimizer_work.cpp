@@ -1,8 +1,8 @@
 #include "estimator/optimizer/optimizer_work.h"
 
-#include "estimator/dtype.h"
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/dtype.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
 
 namespace gpuplan {

@@ -6,8 +6,8 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/optimizer/optimizer.h"
-#include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 #include "estimator/report/text_style.h"
 
 namespace gpuplan {

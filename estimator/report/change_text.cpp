@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "estimator/report/time_text.h"
 
 namespace gpuplan {

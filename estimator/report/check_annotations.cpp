@@ -3,7 +3,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/check_findings.h"
 
 namespace gpuplan {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/check_report.h"
 #include "estimator/report/text_table.h"
 

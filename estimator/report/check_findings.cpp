@@ -4,7 +4,7 @@
 #include <array>
 #include <filesystem>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 
 namespace gpuplan {
 namespace {

@@ -1,7 +1,7 @@
 // gpuplan check as GitHub-flavoured Markdown: a verdict, a table, and what is behind it in folds.
 #include <algorithm>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/check_report.h"
 #include "estimator/report/escape.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "estimator/budget/judge.h"
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 #include "estimator/report/text_style.h"
 
 namespace gpuplan {

@@ -1,7 +1,7 @@
 // The screen of gpuplan check: a line a check, what is wrong with those that fail, a summary.
 #include <algorithm>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/check_report.h"
 #include "estimator/report/text_table.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "estimator/excerpt.h"
-#include "estimator/integers.h"
-#include "estimator/market/csv.h"
+#include "estimator/base/csv.h"
+#include "estimator/base/excerpt.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/change_text.h"
 #include "estimator/report/diff_report.h"
 #include "estimator/report/text_table.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 
 namespace gpuplan {
 

@@ -1,5 +1,5 @@
+#include "estimator/plan/run_names.h"
 #include "estimator/report/fit_table.h"
-#include "estimator/report/run_names.h"
 #include "estimator/report/schema_parts.h"
 
 namespace gpuplan {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "estimator/market/csv.h"
-#include "estimator/number_text.h"
-#include "estimator/parallel/nccl_memory.h"
+#include "estimator/base/csv.h"
+#include "estimator/base/number_text.h"
+#include "estimator/distributed/nccl_memory.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/gpu_list.h"
 #include "estimator/report/instance_list.h"
-#include "estimator/report/run_names.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/calendar.h"
+#include "estimator/base/calendar.h"
 #include "estimator/report/text_style.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/ways_out.h"

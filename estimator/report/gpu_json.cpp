@@ -1,6 +1,6 @@
 #include "estimator/report/gpu_json.h"
 
-#include "estimator/market/csv.h"
+#include "estimator/base/csv.h"
 
 namespace gpuplan::gpus {
 namespace {

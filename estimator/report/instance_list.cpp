@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "estimator/number_text.h"
+#include "estimator/base/number_text.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {

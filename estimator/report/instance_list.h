@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "estimator/calendar.h"
+#include "estimator/base/calendar.h"
 #include "estimator/market/instance.h"
 
 namespace gpuplan {

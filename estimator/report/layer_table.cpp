@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 

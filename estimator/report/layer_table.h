@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/report/format.h"
-#include "estimator/report/report.h"
+#include "estimator/base/format.h"
+#include "estimator/plan/report.h"
 
 namespace gpuplan {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <memory>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "estimator/report/layer_table.h"
 
 namespace gpuplan {

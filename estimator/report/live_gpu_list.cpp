@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/gpu_json.h"
 #include "estimator/report/text_table.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "estimator/base/error.h"
 #include "estimator/compare/figures.h"
-#include "estimator/error.h"
 
 namespace gpuplan {
 

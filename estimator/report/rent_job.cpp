@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "estimator/number_text.h"
+#include "estimator/base/number_text.h"
 
 namespace gpuplan {
 namespace {

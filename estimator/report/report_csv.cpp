@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "estimator/market/csv.h"
+#include "estimator/base/csv.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {

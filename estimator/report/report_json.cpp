@@ -1,8 +1,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "estimator/plan/run_names.h"
 #include "estimator/report/advice_text.h"
-#include "estimator/report/run_names.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {

@@ -1,5 +1,5 @@
-#include "estimator/report/assumptions.h"
-#include "estimator/report/run_names.h"
+#include "estimator/plan/assumptions.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/writers.h"
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "estimator/amount.h"
-#include "estimator/report/assumptions.h"
-#include "estimator/report/run_names.h"
+#include "estimator/base/amount.h"
+#include "estimator/plan/assumptions.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/timeline.h"
@@ -246,14 +246,6 @@ std::string PlanScreen::next() const {
 }
 
 }  // namespace
-
-Verdict verdict(const Report& report) {
-  if (!report.gpu || report.gpu->memory_bytes <= 0) return {};
-  const std::int64_t usable = usable_bytes(*report.gpu);
-  const bool fits = report.peak.device_bytes <= usable;
-  const bool runs = fits || (report.within_memory && report.within_memory->runs);
-  return {.known = true, .fits = fits, .runs = runs, .usable_bytes = usable};
-}
 
 std::string device_words(const Gpu& gpu, const Margin& margin) {
   const bool keeps = margin.hundredths > 0;

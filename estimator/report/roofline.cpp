@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "estimator/report/run_names.h"
+#include "estimator/plan/run_names.h"
 
 namespace gpuplan {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/parallel/rank_plan.h"
+#include "estimator/plan/rank_plan.h"
 #include "estimator/report/text_style.h"
 
 namespace gpuplan {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "estimator/report/run_names.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/schema_parts.h"
 #include "estimator/report/stages_text.h"
 

@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "estimator/integers.h"
-#include "estimator/report/run_names.h"
+#include "estimator/base/integers.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
-#include "estimator/parallel/communication.h"
-#include "estimator/parallel/stage_plan.h"
-#include "estimator/parallel/transformer_time.h"
-#include "estimator/report/report.h"
+#include "estimator/distributed/communication.h"
+#include "estimator/distributed/stage_plan.h"
+#include "estimator/plan/report.h"
 #include "estimator/report/text_style.h"
+#include "estimator/time/transformer_time.h"
 
 namespace gpuplan {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "estimator/market/csv.h"
-#include "estimator/number_text.h"
+#include "estimator/base/csv.h"
+#include "estimator/base/number_text.h"
 #include "estimator/report/schema_parts.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
@@ -109,22 +109,6 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
 }
 
 }  // namespace
-
-SweepFigures sweep_figures(const Report& report) {
-  const Verdict v = verdict(report);
-  SweepFigures f;
-  f.allocated_bytes = report.peak.reading.allocated_bytes;
-  f.reserved_bytes = report.peak.reading.reserved_bytes;
-  f.device_bytes = report.peak.device_bytes;
-  f.usable_bytes = f.limit_bytes = v.known ? v.usable_bytes : 0;
-  f.fits = v.fits;
-  f.runs = v.runs;
-  f.retries = report.within_memory ? report.within_memory->retries : 0;
-  f.phase = report.peak.phase;
-  f.where = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
-  f.step_flops = report.compute.step_flops;
-  return f;
-}
 
 std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
   return table_of(names, rows, style).text();

@@ -1,43 +1,14 @@
 // The points of a sweep as tables and lines.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "estimator/report/report.h"
 #include "estimator/report/text_style.h"
+#include "estimator/search/sweep_row.h"
 
 namespace gpuplan {
-
-/// What a sweep keeps of a plan.
-struct SweepFigures {
-  std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // at the peak; device: all that is needed
-  std::int64_t usable_bytes = 0;                                           // of the GPU; 0: no limit is known
-  std::int64_t limit_bytes = 0;                                            // the same without the margin
-  bool fits = true, runs = true;                                           // Verdict; both true without a limit
-  std::int64_t retries = 0;  // where it does not fit: PyTorch gives its cache back so often in three steps
-  Phase phase = Phase::forward;
-  std::string where;                         // the layer, or operation, of the peak
-  std::int64_t step_flops = 0;               // of matrix products and convolutions
-  std::optional<double> step_seconds;        // where a GPU is named and its rates are known
-  std::optional<double> samples_per_second;  // of the whole batch, of all GPUs
-  // Of a rank of several GPUs, whose bytes, FLOPs and time are all of the above:
-  std::optional<std::int64_t> sent_bytes;       // by it, a step
-  std::optional<double> communication_seconds;  // of step_seconds: copies, and what nothing hides
-  std::optional<double> scaling_efficiency;     // of so many GPUs' throughput, the share that is left
-  bool operator==(const SweepFigures&) const = default;
-};
-SweepFigures sweep_figures(const Report& report);
-
-struct SweepRow {
-  std::int64_t point = 0;           // its number in the whole sweep, whatever the shard
-  std::vector<std::string> values;  // of the swept flags
-  std::optional<SweepFigures> figures;
-  std::string error;  // where there are none: why it cannot be run
-};
 
 /// A row a point; `names` are those of the swept flags.
 std::string sweep_text(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style);

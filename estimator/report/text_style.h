@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 
 namespace gpuplan {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "estimator/report/report.h"
+#include "estimator/plan/report.h"
 
 namespace gpuplan {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/integers.h"
 #include "estimator/device/gpu.h"
-#include "estimator/integers.h"
 #include "estimator/report/writers.h"
 #include "estimator/trace/learned_trace.h"
 #include "estimator/trace/plan_trace.h"

@@ -1,6 +1,6 @@
 #include <functional>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/report/escape.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/trace_report.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
+#include "estimator/plan/report.h"
+#include "estimator/plan/verdict.h"
 #include "estimator/report/layer_table.h"
-#include "estimator/report/report.h"
 #include "estimator/report/text_style.h"
 #include "estimator/search/ways_out.h"
 
@@ -27,17 +28,6 @@ std::string plan_json_schema();
 std::string report_csv(const Report& report);
 /// Markdown: the verdict, what is alive at the peak, and the layer table.
 std::string report_md(const Report& report, const LayerTableOptions& layers = {});
-
-/// Whether device_bytes fits the named device; fits also when no memory size is known (known: false). A step that runs
-/// only by giving its cache back does not fit: the device is synchronized for that in every step, the time of which is
-/// not modelled, and the step runs out of memory where anything else takes some.
-struct Verdict {
-  bool known = false;
-  bool fits = true;               // there is as much memory as it needs
-  bool runs = true;               // it fits, or PyTorch gives its cache back to the device for it
-  std::int64_t usable_bytes = 0;  // by the step: without the margin
-};
-Verdict verdict(const Report& report);
 
 /// "NVIDIA T4 (15,095 MiB)", and of a margin "NVIDIA T4 (15,095 MiB less 5 %)".
 std::string device_words(const Gpu& gpu, const Margin& margin);

@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/optimizer/grad_scaler.h"
 #include "estimator/schedule/flowing.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/meeting_gradients.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "estimator/graph/graph.h"
-#include "estimator/run_config.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/schedule/step_writer.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "estimator/integers.h"
-#include "estimator/strides.h"
+#include "estimator/base/integers.h"
+#include "estimator/base/strides.h"
 
 namespace gpuplan {
 namespace {

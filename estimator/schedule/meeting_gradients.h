@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
-#include "estimator/run_config.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/flowing.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/schedule/step_writer.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

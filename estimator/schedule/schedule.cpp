@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "estimator/operators/scratch.h"
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/host_saved.h"
-#include "estimator/schedule/scratch.h"
 #include "estimator/schedule/step_writer.h"
 
 namespace gpuplan {

@@ -12,8 +12,8 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/phase.h"
-#include "estimator/run_config.h"
+#include "estimator/schedule/phase.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
@@ -64,7 +64,6 @@ struct Schedule {
   BufferId loss = kNone;
   BufferId model_loss = kNone;  // held beside the output where the model computed the loss and it was divided since
 };
-constexpr std::int64_t kNextOutput = 0;
 
 /// The step's operations and lifetimes. The graph must outlive the result. `first`: that of the
 /// first micro-batch; the parameters have its gradients, to which those of this one are added. Buffers keep their

@@ -6,9 +6,9 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
-#include "estimator/run_config.h"
 #include "estimator/schedule/calls.h"
 #include "estimator/schedule/schedule.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

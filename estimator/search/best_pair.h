@@ -7,7 +7,7 @@
 #include <string>
 
 #include "estimator/device/gpu.h"
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

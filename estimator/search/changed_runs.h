@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -2,11 +2,11 @@
 
 #include <tuple>
 
+#include "estimator/allocator/placement.h"
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/integers.h"
-#include "estimator/memory/placement.h"
-#include "estimator/parallel/nccl_memory.h"
-#include "estimator/step_parts.h"
+#include "estimator/distributed/nccl_memory.h"
+#include "estimator/plan/step_parts.h"
 
 namespace gpuplan {
 

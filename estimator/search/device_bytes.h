@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/strategy.h"
 #include "estimator/graph/layer.h"
-#include "estimator/parallel/strategy.h"
-#include "estimator/run_config.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

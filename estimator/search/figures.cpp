@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/integers.h"
-#include "estimator/plan.h"
-#include "estimator/plan_rank.h"
-#include "estimator/report/make_report.h"
+#include "estimator/plan/make_report.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/warnings.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/time/step_time.h"
-#include "estimator/time_rank.h"
-#include "estimator/warnings.h"
+#include "estimator/time/time_rank.h"
 
 namespace gpuplan {
 

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "estimator/allocator/placement.h"
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/collectives.h"
+#include "estimator/distributed/strategy.h"
 #include "estimator/graph/layer.h"
-#include "estimator/memory/placement.h"
-#include "estimator/parallel/collectives.h"
-#include "estimator/parallel/strategy.h"
-#include "estimator/report/sweep_table.h"
-#include "estimator/run_config.h"
+#include "estimator/plan/timing.h"
 #include "estimator/search/lowered_step.h"
+#include "estimator/search/sweep_row.h"
 #include "estimator/spec/model.h"
-#include "estimator/time/timing.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

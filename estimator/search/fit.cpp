@@ -4,19 +4,19 @@
 #include <map>
 #include <utility>
 
+#include "estimator/allocator/placement.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/error.h"
-#include "estimator/integers.h"
-#include "estimator/memory/placement.h"
-#include "estimator/memory/tensor_peak.h"
-#include "estimator/plan_rank.h"
+#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/step_parts.h"
+#include "estimator/plan/tensor_peak.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
 #include "estimator/search/step_line.h"
 #include "estimator/search/workers.h"
 #include "estimator/spec/work.h"
-#include "estimator/step_parts.h"
 
 namespace gpuplan {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/collectives.h"
 #include "estimator/graph/layer.h"
 #include "estimator/market/instance.h"
-#include "estimator/parallel/collectives.h"
 #include "estimator/search/fit_question.h"
 #include "estimator/search/largest_batch.h"
 #include "estimator/spec/model.h"

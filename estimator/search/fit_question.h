@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/parallel/strategy.h"
-#include "estimator/run_config.h"
+#include "estimator/distributed/strategy.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
-#include "estimator/plan_rank.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "estimator/plan/plan_rank.h"
 
 namespace gpuplan {
 

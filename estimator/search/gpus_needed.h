@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/strategy.h"
 #include "estimator/graph/layer.h"
-#include "estimator/parallel/strategy.h"
-#include "estimator/run_config.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

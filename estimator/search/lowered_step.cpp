@@ -11,8 +11,8 @@
 #include <variant>
 
 #include "estimator/graph/build.h"
-#include "estimator/report/make_report.h"
-#include "estimator/step_parts.h"
+#include "estimator/plan/make_report.h"
+#include "estimator/plan/step_parts.h"
 
 namespace gpuplan {
 

@@ -9,9 +9,9 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/layer.h"
 #include "estimator/optimizer/optimizer_work.h"
-#include "estimator/run_config.h"
 #include "estimator/schedule/passes.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/collectives.h"
 #include "estimator/market/instance.h"
-#include "estimator/parallel/collectives.h"
 #include "estimator/search/fit_question.h"
 
 namespace gpuplan {

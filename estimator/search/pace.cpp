@@ -1,8 +1,8 @@
 #include "estimator/search/pace.h"
 
-#include "estimator/plan_rank.h"
+#include "estimator/plan/plan_rank.h"
 #include "estimator/time/step_time.h"
-#include "estimator/time_rank.h"
+#include "estimator/time/time_rank.h"
 
 namespace gpuplan {
 

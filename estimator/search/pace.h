@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "estimator/plan/timing.h"
 #include "estimator/search/fit.h"
-#include "estimator/time/timing.h"
 
 namespace gpuplan {
 

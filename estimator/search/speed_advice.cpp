@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/error.h"
 #include "estimator/graph/build.h"
-#include "estimator/integers.h"
-#include "estimator/plan.h"
-#include "estimator/report/writers.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/verdict.h"
 #include "estimator/search/aligned_sizes.h"
 #include "estimator/spec/work.h"
 #include "estimator/time/step_time.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/schedule/step_writer.h"
 
 namespace gpuplan {

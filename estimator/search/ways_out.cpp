@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/error.h"
-#include "estimator/plan.h"
-#include "estimator/plan_rank.h"
-#include "estimator/report/writers.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/verdict.h"
 #include "estimator/search/best_pair.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/search/gpus_needed.h"

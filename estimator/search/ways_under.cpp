@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "estimator/error.h"
-#include "estimator/plan.h"
+#include "estimator/base/error.h"
+#include "estimator/plan/plan.h"
 #include "estimator/search/best_pair.h"
 #include "estimator/search/changed_runs.h"
 #include "estimator/spec/work.h"

@@ -8,9 +8,9 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
-#include "estimator/report/report.h"
-#include "estimator/run_config.h"
+#include "estimator/plan/report.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/spec/yaml.h"
 
 namespace gpuplan {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "estimator/spec/expression.h"
 
 namespace gpuplan {

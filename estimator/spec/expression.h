@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/spec/cursor.h"
 #include "estimator/spec/yaml.h"
 

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/dtype.h"
-#include "estimator/error.h"
-#include "estimator/run_config.h"
+#include "estimator/base/dtype.h"
+#include "estimator/base/error.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "estimator/base/utf8.h"
 #include "estimator/spec/limits.h"
-#include "estimator/utf8.h"
 
 namespace gpuplan {
 namespace {

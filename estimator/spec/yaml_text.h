@@ -1,7 +1,7 @@
 // What is checked of a file's bytes before YAML sees them.
 #pragma once
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

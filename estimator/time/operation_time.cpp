@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "estimator/base/dtype.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/dtype.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/product_time.h"
 

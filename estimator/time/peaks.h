@@ -9,9 +9,9 @@
 
 #include <cstdint>
 
+#include "estimator/base/dtype.h"
 #include "estimator/device/gpu.h"
-#include "estimator/dtype.h"
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "estimator/graph/primitive.h"
+#include "estimator/operators/primitive.h"
 #include "estimator/time/time_model.h"
 
 namespace gpuplan {

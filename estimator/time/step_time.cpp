@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "estimator/base/integers.h"
 #include "estimator/graph/build.h"
-#include "estimator/integers.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/operation_time.h"
 #include "estimator/time/queue.h"

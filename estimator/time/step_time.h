@@ -9,11 +9,11 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/layer.h"
-#include "estimator/run_config.h"
+#include "estimator/plan/timing.h"
 #include "estimator/schedule/passes.h"
 #include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 #include "estimator/time/time_model.h"
-#include "estimator/time/timing.h"
 #include "estimator/time/work.h"
 
 namespace gpuplan {

@@ -1,5 +1,5 @@
 // How fast GPUs and hosts run PyTorch where nothing was measured on the GPU itself: the constants of the time model, as
-// values, so that tests/time_fit_main.cpp can fit them again with one GPU left out (tests/times/RESULTS.md).
+// values, so that tests/times/time_fit_main.cpp can fit them again with one GPU left out (tests/times/RESULTS.md).
 //
 // Where they come from:
 // - products: DeepBench's 640 matrix products and 1,095 convolutions on P100, GTX 1080 Ti and V100

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/trace/recorded_run.h"
 #include "estimator/trace/size_function.h"
 #include "estimator/trace/workspace.h"

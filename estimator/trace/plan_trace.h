@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/memory/allocator.h"
+#include "estimator/allocator/allocator.h"
 #include "estimator/trace/learned_trace.h"
 
 namespace gpuplan {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "estimator/excerpt.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {

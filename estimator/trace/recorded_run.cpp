@@ -4,8 +4,8 @@
 #include <array>
 #include <charconv>
 
-#include "estimator/error.h"
-#include "estimator/excerpt.h"
+#include "estimator/base/error.h"
+#include "estimator/base/excerpt.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {

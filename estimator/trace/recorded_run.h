@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/memory/cudnn_workspace.h"
+#include "estimator/operators/cudnn_workspace.h"
 
 namespace gpuplan {
 

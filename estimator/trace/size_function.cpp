@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/trace/learned_text.h"
 
 namespace gpuplan {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/memory/cudnn_workspace.h"
+#include "estimator/operators/cudnn_workspace.h"
 #include "estimator/trace/size_function.h"
 
 namespace gpuplan {

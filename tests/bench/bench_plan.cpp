@@ -11,19 +11,19 @@
 #include <random>
 #include <sstream>
 
-#include "estimator/memory/placement.h"
-#include "estimator/memory/tensor_peak.h"
-#include "estimator/plan.h"
-#include "estimator/report/at_most.h"
+#include "estimator/allocator/placement.h"
+#include "estimator/plan/at_most.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/step_parts.h"
+#include "estimator/plan/tensor_peak.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
 #include "estimator/spec/read.h"
-#include "estimator/step_parts.h"
 #include "layers/catalog.h"
-#include "tools/run_options.h"
-#include "tools/sweep_points.h"
-#include "tools/swept_flags.h"
+#include "tools/answers/sweep_points.h"
+#include "tools/options/run_options.h"
+#include "tools/options/swept_flags.h"
 
 namespace {
 

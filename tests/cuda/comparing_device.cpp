@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/cuda/drawn_operands.h"
 #include "tests/cuda/rounding.h"
 #include "tests/host_device/elements.h"

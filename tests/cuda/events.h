@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/memory/allocator.h"
+#include "estimator/allocator/allocator.h"
 #include "validate/executor/walk.h"
 
 namespace gpuplan {

@@ -9,16 +9,16 @@
 #include <fstream>
 #include <memory>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/graph/build.h"
 #include "estimator/schedule/schedule.h"
 #include "layers/catalog.h"
 #include "tests/cuda/events.h"
 #include "tests/cuda/launch_log.h"
 #include "tests/cuda/recording_device.h"
-#include "tools/commands.h"
-#include "tools/planning.h"
-#include "tools/run_options.h"
+#include "tools/answers/planning.h"
+#include "tools/commands/commands.h"
+#include "tools/options/run_options.h"
 #include "validate/load_device.h"
 #include "validate/shadow/session.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/executor/device.h"
 
 namespace gpuplan::module_test {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "estimator/optimizer/grad_scaler.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "tests/cuda/events.h"

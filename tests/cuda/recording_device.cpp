@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 namespace {

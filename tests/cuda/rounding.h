@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 
 namespace gpuplan::comparison {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 #include "validate/executor/random.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/elements.h"
 
 namespace gpuplan {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/host_device.h"
 
 namespace gpuplan {

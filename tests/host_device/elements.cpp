@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/executor/half.h"
 
 namespace gpuplan::host {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 #include "tests/host_device/optimizer.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 
 namespace gpuplan::host {

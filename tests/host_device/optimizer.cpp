@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/elements.h"
 #include "validate/executor/hyperparameters.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 #include "validate/executor/kernel.h"
 
 namespace gpuplan::host {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 
 namespace gpuplan::host {

@@ -1,7 +1,7 @@
 // Matrix products.
 #include <array>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 
 namespace gpuplan::host {

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/error.h"
-#include "estimator/graph/primitive.h"
+#include "estimator/base/error.h"
+#include "estimator/operators/primitive.h"
 #include "tests/host_device/operation.h"
 #include "validate/executor/random.h"
 

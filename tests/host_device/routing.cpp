@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 
 namespace gpuplan::host {

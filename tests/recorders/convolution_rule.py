@@ -47,7 +47,7 @@ def by_name(rows):
 
 
 def native(dtype, layout, rows):
-    """Depthwise convolutions that PyTorch does without cuDNN, as estimator/memory/cudnn_workspace.cpp has it."""
+    """Depthwise convolutions that PyTorch does without cuDNN, as estimator/operators/cudnn_workspace.cpp has it."""
     v = by_name(rows)
     depthwise = (v["groups"] == v["c"]) & (v["groups"] > 1) & (v["k"] % v["c"] == 0)
     if layout == "nhwc" or dtype != "fp16":
@@ -73,7 +73,7 @@ def form_bytes(form, of, dtype):
     return inputs * x + outputs * y + (filters + partial * (4 // BYTES[dtype])) * f + rest
 
 
-# The order of Feature in estimator/memory/cudnn_workspace_rule.h, which says what they are.
+# The order of Feature in estimator/operators/cudnn_workspace_rule.h, which says what they are.
 def features(rows):
     i = by_name(rows)
     v = {name: column.astype(np.float64) for name, column in i.items()}

@@ -1,6 +1,6 @@
 """Adds recordings to the table, the rule as it is: python convolution_table_add.py RECORDINGS DIRECTORY (needs numpy)
 
-RECORDINGS holds files named GPU.LAYOUT.DTYPE of convolutions.py, of batches of powers of two; DIRECTORY is estimator/memory, whose
+RECORDINGS holds files named GPU.LAYOUT.DTYPE of convolutions.py, of batches of powers of two; DIRECTORY is estimator/operators, whose
 cudnn_workspace_rule_table.cpp is read and whose cudnn_workspace_table.cpp is written again. Shapes that a setup of the table has stay as
 they are, since they may be of more batches.
 """

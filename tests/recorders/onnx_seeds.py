@@ -1,10 +1,10 @@
-"""Small ONNX files, one for each family of operators that the importer knows: seeds of tests/fuzz_onnx.cpp.
+"""Small ONNX files, one for each family of operators that the importer knows: seeds of tests/fuzz/fuzz_onnx.cpp.
 
-  python3 tests/recorders/onnx_seeds.py tests/corpus/onnx     writes a file of less than 1 KiB for each name in SEEDS
+  python3 tests/recorders/onnx_seeds.py tests/fuzz/corpus/onnx     writes a file of less than 1 KiB for each name in SEEDS
 
 A seed is a list of nodes, written as the calls that they are: `y = Op(x, w, key=value)`. Weights have no data, only sizes;
 numbers that sizes follow from are written out. Each of the files imports without an error, which the replay of the corpus
-does not ask for: `for f in tests/corpus/onnx/*.onnx; do gpuplan import $f; done`. Needs onnx.
+does not ask for: `for f in tests/fuzz/corpus/onnx/*.onnx; do gpuplan import $f; done`. Needs onnx.
 """
 import re
 import sys

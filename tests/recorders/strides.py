@@ -1,4 +1,4 @@
-"""Strides as PyTorch computes them, for tests/test_strides.cpp. Run with any PyTorch 2; no GPU is needed.
+"""Strides as PyTorch computes them, for tests/unit/base/test_strides.cpp. Run with any PyTorch 2; no GPU is needed.
 
     python3 strides.py > strides.torch2.15.tsv
 

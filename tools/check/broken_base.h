@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

@@ -2,8 +2,8 @@
 
 #include <system_error>
 
-#include "tools/read_source.h"
-#include "tools/run_options.h"
+#include "tools/options/run_options.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {

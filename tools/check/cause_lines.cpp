@@ -8,7 +8,7 @@
 #include "layers/catalog.h"
 #include "tools/check/changes.h"
 #include "tools/check/settings.h"
-#include "tools/commit_model.h"
+#include "tools/options/commit_model.h"
 
 namespace gpuplan {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "tools/files/write_file.h"
-#include "tools/version.h"
-#include "tools/words.h"
+#include "tools/options/words.h"
+#include "tools/process/version.h"
 
 namespace gpuplan {
 namespace {

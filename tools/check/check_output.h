@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/report/check_report.h"
-#include "tools/output_options.h"
+#include "tools/options/output_options.h"
 
 namespace gpuplan {
 

@@ -7,7 +7,7 @@
 
 #include "estimator/budget/judge.h"
 #include "estimator/compare/causes.h"
-#include "tools/planning.h"
+#include "tools/answers/planning.h"
 
 namespace gpuplan {
 

@@ -9,9 +9,9 @@
 #include "tools/check/broken_base.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
-#include "tools/commit_model.h"
 #include "tools/git/commit.h"
 #include "tools/git/repository.h"
+#include "tools/options/commit_model.h"
 
 namespace gpuplan {
 namespace {

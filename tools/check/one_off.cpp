@@ -5,7 +5,7 @@
 
 #include "estimator/budget/read_budget.h"
 #include "tools/check/settings.h"
-#include "tools/words.h"
+#include "tools/options/words.h"
 
 namespace gpuplan {
 namespace {

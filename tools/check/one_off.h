@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "estimator/budget/budget.h"
-#include "tools/run_options.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <new>
 
-#include "estimator/plan.h"
-#include "estimator/report/run_names.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/run_names.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/ways_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
+#include "tools/answers/planning.h"
 #include "tools/check/broken_base.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/cause_lines.h"
@@ -17,11 +18,10 @@
 #include "tools/check/price.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
-#include "tools/commit_model.h"
-#include "tools/instance_input.h"
-#include "tools/planning.h"
-#include "tools/version.h"
-#include "tools/words.h"
+#include "tools/options/commit_model.h"
+#include "tools/options/instance_input.h"
+#include "tools/options/words.h"
+#include "tools/process/version.h"
 
 namespace gpuplan {
 namespace {

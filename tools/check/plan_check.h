@@ -11,9 +11,9 @@
 
 #include "estimator/market/instance.h"
 #include "estimator/report/check_report.h"
+#include "tools/answers/planning.h"
 #include "tools/check/baseline.h"
 #include "tools/check/check_side.h"
-#include "tools/planning.h"
 
 namespace gpuplan {
 

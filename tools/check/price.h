@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/market/instance.h"
-#include "estimator/time/timing.h"
+#include "estimator/plan/timing.h"
 
 namespace gpuplan {
 

@@ -1,9 +1,10 @@
 #include "tools/check/recorded.h"
 
 #include "estimator/report/read_figures.h"
+#include "tools/answers/trace_plan.h"
 #include "tools/check/settings.h"
-#include "tools/read_source.h"
-#include "tools/trace_plan.h"
+#include "tools/options/learned_trace_input.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {

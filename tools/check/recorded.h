@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "estimator/budget/judge.h"
-#include "tools/run_options.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 

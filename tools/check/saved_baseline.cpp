@@ -1,6 +1,6 @@
 #include "estimator/report/read_check.h"
 #include "tools/check/baseline.h"
-#include "tools/read_source.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 

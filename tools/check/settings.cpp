@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "tools/read_source.h"
-#include "tools/swept_flags.h"
+#include "tools/options/swept_flags.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/budget/read_budget.h"
-#include "tools/run_options.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 

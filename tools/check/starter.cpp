@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "estimator/amount.h"
+#include "estimator/base/amount.h"
+#include "estimator/base/format.h"
+#include "estimator/base/integers.h"
 #include "estimator/budget/read_budget.h"
 #include "estimator/budget/rounded_amount.h"
-#include "estimator/integers.h"
-#include "estimator/report/format.h"
+#include "tools/answers/planning.h"
 #include "tools/check/settings.h"
-#include "tools/planning.h"
 
 namespace gpuplan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/run_options.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 

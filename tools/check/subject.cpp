@@ -6,7 +6,7 @@
 #include "tools/check/budget_file.h"
 #include "tools/check/settings.h"
 #include "tools/git/repository.h"
-#include "tools/read_source.h"
+#include "tools/process/read_source.h"
 
 namespace gpuplan {
 

@@ -8,8 +8,8 @@
 
 #include "estimator/budget/budget.h"
 #include "tools/check/one_off.h"
-#include "tools/output_options.h"
-#include "tools/run_options.h"
+#include "tools/options/output_options.h"
+#include "tools/options/run_options.h"
 
 namespace gpuplan {
 

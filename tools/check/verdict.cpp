@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tools/commands.h"
-#include "tools/words.h"
+#include "tools/options/words.h"
+#include "tools/process/exit_code.h"
 
 namespace gpuplan {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

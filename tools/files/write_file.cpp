@@ -14,7 +14,7 @@
 #include <limits>
 #include <optional>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tools/files/descriptor.h"
 
 namespace gpuplan {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tools/git/commit.h"
 #include "tools/git/repository.h"
 #include "tools/git/run.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tools/git/objects.h"
 
 namespace gpuplan::git {

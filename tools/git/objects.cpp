@@ -4,7 +4,7 @@
 #include <deque>
 #include <limits>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tools/git/commit.h"
 #include "tools/git/run.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tools/git/child.h"
 
 namespace gpuplan::git {

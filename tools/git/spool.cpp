@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan::git {
 

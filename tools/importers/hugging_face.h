@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

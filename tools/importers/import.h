@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/spec/model.h"
 
 namespace gpuplan {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "estimator/spec/model.h"
 
 namespace gpuplan {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "configs/embedded.h"
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan {
 

@@ -1,8 +1,8 @@
 #include <array>
 #include <cstdio>
 
+#include "estimator/base/format.h"
 #include "estimator/device/measurement_words.h"
-#include "estimator/report/format.h"
 #include "estimator/report/text_table.h"
 #include "validate/calibration/calibration.h"
 #include "validate/calibration/sizes.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/device/measurements.h"
-#include "estimator/graph/primitive.h"
+#include "estimator/operators/primitive.h"
 
 namespace gpuplan {
 

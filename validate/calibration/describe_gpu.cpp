@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "estimator/base/error.h"
 #include "estimator/device/find_gpu.h"
-#include "estimator/error.h"
 #include "validate/calibration/calibration.h"
 
 namespace gpuplan {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/executor/half.h"
 
 namespace gpuplan {

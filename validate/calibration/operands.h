@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <optional>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 #include "validate/executor/device.h"
 
 namespace gpuplan {

@@ -1,6 +1,6 @@
 #include "validate/cuda/check.h"
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "validate/cuda/kernels/launch.h"
 
 namespace gpuplan::cuda {

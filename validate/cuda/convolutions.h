@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-#include "estimator/graph/primitive.h"
+#include "estimator/operators/primitive.h"
 #include "validate/cuda/cudnn_tensors.h"
 #include "validate/cuda/kernels/launch.h"
 #include "validate/cuda/products.h"

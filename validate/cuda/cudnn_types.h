@@ -3,7 +3,7 @@
 
 #include <cudnn.h>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 
 namespace gpuplan::cuda {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 #include "validate/cuda/kernels/launch.h"
 #include "validate/executor/kernel.h"
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "estimator/graph/primitive.h"
+#include "estimator/operators/primitive.h"
 #include "validate/cuda/kernels/launch.h"
 
 namespace gpuplan::cuda {

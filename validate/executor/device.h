@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "estimator/error.h"
-#include "estimator/memory/allocator.h"
-#include "estimator/run_config.h"
+#include "estimator/allocator/allocator.h"
+#include "estimator/base/error.h"
+#include "estimator/spec/run_config.h"
 #include "validate/executor/kernel.h"
 
 namespace gpuplan {

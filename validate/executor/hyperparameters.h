@@ -2,7 +2,7 @@
 // momentum and 0.01 for weight decay, AdamW's. They change no byte of a plan.
 #pragma once
 
-#include "estimator/run_config.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "estimator/graph/primitive.h"
+#include "estimator/operators/primitive.h"
 #include "validate/executor/kernel_tensor.h"
 
 namespace gpuplan {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 
 namespace gpuplan {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/memory/loop_follower.h"
+#include "estimator/allocator/loop_follower.h"
 #include "validate/executor/walk.h"
 
 namespace gpuplan {

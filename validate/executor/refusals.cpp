@@ -1,7 +1,7 @@
 // What cannot be run on a device is said before it starts.
 #include <set>
 
-#include "estimator/integers.h"
+#include "estimator/base/integers.h"
 #include "validate/executor/placed_kernels.h"
 
 namespace gpuplan {

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/optimizer/optimizer_work.h"
 #include "validate/executor/describe_kernel.h"
 

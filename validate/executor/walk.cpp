@@ -1,8 +1,8 @@
 #include "validate/executor/walk.h"
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
-#include "estimator/memory/allocator.h"
+#include "estimator/allocator/allocator.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "validate/executor/describe_kernel.h"
 #include "validate/executor/gradient_scaler.h"
 #include "validate/executor/half.h"

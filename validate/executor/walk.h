@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/memory/placement.h"
-#include "estimator/memory/training_loop.h"
+#include "estimator/allocator/placement.h"
+#include "estimator/allocator/training_loop.h"
 #include "estimator/schedule/passes.h"
 #include "validate/executor/device.h"
 #include "validate/executor/watcher.h"

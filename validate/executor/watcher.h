@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "estimator/memory/loop_follower.h"
-#include "estimator/phase.h"
+#include "estimator/allocator/loop_follower.h"
+#include "estimator/schedule/phase.h"
 
 namespace gpuplan {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/bench/gpu/gpu_benchmarks.h"
 #include "validate/calibration/convolution_shape.h"
 #include "validate/calibration/operands.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/bench/gpu/gpu_benchmarks.h"
 #include "validate/load_device.h"
 

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/device/gpu.h"
-#include "estimator/error.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tests/bench/gpu/gpu_benchmarks.h"
-#include "tools/read_source.h"
+#include "tools/process/read_source.h"
 #include "validate/calibration/calibration.h"
 #include "validate/validation.h"
 

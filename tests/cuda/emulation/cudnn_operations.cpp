@@ -3,7 +3,7 @@
 #include <array>
 #include <variant>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/host_device/operation.h"
 #include "validate/cuda/convolutions.h"
 #include "validate/cuda/cudnn_batch_norm.h"

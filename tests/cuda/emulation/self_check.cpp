@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/cuda/emulation/cuda_language.h"
 #include "validate/cuda/kernels/launch.cuh"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 #include "tests/cuda/emulation/cuda_language.h"
 #include "tests/cuda/emulation/fiber.h"
 #include "validate/cuda/kernels/launch.cuh"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "estimator/error.h"
-#include "estimator/integers.h"
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 
 namespace gpuplan::onnx_import {
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 #include "estimator/spec/model.h"
 #include "tools/importers/onnx/extent.h"
 #include "tools/importers/onnx/stored_data.h"

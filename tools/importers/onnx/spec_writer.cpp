@@ -1,5 +1,5 @@
 #include "tools/importers/onnx/spec_writer.h"
-#include "estimator/number_text.h"
+#include "estimator/base/number_text.h"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <limits>
 
-#include "estimator/error.h"
+#include "estimator/base/error.h"
 
 namespace gpuplan::onnx_import {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "estimator/dtype.h"
+#include "estimator/base/dtype.h"
 
 namespace gpuplan::cuda {
 

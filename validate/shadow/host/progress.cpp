@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "validate/shadow/host/read_session.h"
 
 namespace gpuplan::shadow {

@@ -1,5 +1,5 @@
 // A run as CSV and as Markdown.
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
 #include "validate/shadow/host/run_report.h"
 #include "validate/shadow/host/run_words.h"

@@ -1,7 +1,7 @@
 // The screen of `gpuplan shadow`.
 #include <algorithm>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/timeline.h"
 #include "validate/shadow/host/run_report.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "estimator/report/format.h"
+#include "estimator/base/format.h"
 
 namespace gpuplan::shadow {
 namespace {

@@ -1,7 +1,7 @@
 // cuDNN's dropout: its random states and the mask's size.
 #include <cstdint>
 
-#include "estimator/memory/cudnn_rnn.h"
+#include "estimator/operators/cudnn_rnn.h"
 #include "validate/shadow/runtime/cudnn_abi.h"
 #include "validate/shadow/runtime/runtime.h"
 

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "estimator/memory/cudnn_rnn.h"
+#include "estimator/operators/cudnn_rnn.h"
 #include "validate/shadow/runtime/cudnn_abi.h"
 #include "validate/shadow/runtime/runtime.h"
 

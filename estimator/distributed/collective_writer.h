@@ -1,0 +1,49 @@
+// Writes CollectiveMemory: events one after another, points around them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "estimator/distributed/collective_memory.h"
+
+namespace gpuplan {
+
+class CollectiveWriter {
+ public:
+  std::int32_t new_slot() { return memory_.slots++; }
+
+  void allocate(std::int32_t slot, std::int64_t bytes, Category category, std::int32_t stream = 0) {
+    memory_.events.push_back({CollectiveEvent::Kind::allocate, slot, bytes, category, stream});
+  }
+  void free(std::int32_t slot) { memory_.events.push_back({CollectiveEvent::Kind::free, slot, 0, {}, 0}); }
+  void free_buffer(BufferId buffer) {
+    memory_.events.push_back({CollectiveEvent::Kind::free_buffer, buffer, 0, {}, 0});
+  }
+
+  /// The events of `write` as a range of their own.
+  template <class Write>
+  Range written(Write write) {
+    const std::size_t begin = memory_.events.size();
+    write();
+    return memory_.since(begin);
+  }
+  template <class Write>
+  void at(Phase phase, std::int32_t step, Write write) {
+    const Range events = written(write);
+    if (events.begin != events.end) memory_.points.push_back({phase, step, events});
+  }
+
+  CollectiveMemory& memory() { return memory_; }
+  /// Points of one place stay in the order they were written.
+  CollectiveMemory finish() {
+    std::ranges::stable_sort(memory_.points, [](const CollectivePoint& a, const CollectivePoint& b) {
+      return a.phase != b.phase ? a.phase < b.phase : a.step < b.step;
+    });
+    return std::move(memory_);
+  }
+
+ private:
+  CollectiveMemory memory_;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,144 @@
+#include "estimator/distributed/communication.h"
+
+#include <algorithm>
+#include <array>
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/unused_parameters.h"
+
+namespace gpuplan {
+namespace {
+
+// DeepSpeed's defaults, elements.
+constexpr std::int64_t kPrefetchedElements = 50'000'000, kReducedElements = 500'000'000, kPersistentElements = 100'000,
+                       kReuseElements = 1'000'000'000;
+
+// See CommunicationRow.
+struct Hidden {
+  std::optional<Phase> beside;
+  std::int64_t alone_bytes = 0;
+  std::int64_t copied_bytes = 0, copies = 0;
+};
+
+// Of DeepSpeed's stage 3, bytes and tensors.
+struct Gathered {
+  std::int64_t bytes = 0, tensors = 0;
+  void add(std::int64_t more) {
+    bytes += more;
+    tensors += 1;
+  }
+};
+struct StageThree {
+  Gathered forward, backward, small;
+};
+
+StageThree gathers_of(const Graph& graph) {
+  StageThree gathers;
+  std::int64_t behind = 0;  // elements between the parameter and the end of forward
+  for (std::size_t i = graph.parameters.size(); i-- > 0;) {
+    const Tensor& t = graph.tensor(graph.parameters[i].tensor);
+    const std::int64_t elements = t.shape.elements(), bytes = elements * size_of(t.dtype);
+    if (elements <= kPersistentElements) {
+      gathers.small.add(bytes);
+    } else {
+      gathers.forward.add(bytes);
+      if (2 * behind >= kReuseElements) gathers.backward.add(bytes);
+    }
+    behind += elements;
+  }
+  return gathers;
+}
+
+Gathered gathered_gradients(const Graph& graph) {
+  Gathered all;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) all.add(graph.tensor(p.tensor).shape.elements() * size_of(graph.tensor(p.tensor).dtype));
+  return all;
+}
+
+std::int64_t largest_parameter_type(const Graph& graph) {
+  std::int64_t size = 0;
+  for (const ParameterTensor& p : graph.parameters) size = std::max(size, size_of(graph.tensor(p.tensor).dtype));
+  return size;
+}
+
+}  // namespace
+
+std::string_view name_of(Collective collective) {
+  constexpr std::array<std::string_view, 5> names = {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "send"};
+  return names[static_cast<std::size_t>(collective)];
+}
+
+std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& schedule,
+                                            std::span<const FsdpUnit> units, const Strategy& strategy,
+                                            std::int64_t micro_batches, const Topology& topology) {
+  const std::int64_t ranks = strategy.ranks();
+  const std::optional<Link> link = link_of_group(topology, ranks, strategy.tensor);
+  std::vector<CommunicationRow> rows;
+  const auto add = [&](std::string_view what, Collective collective, std::int64_t bytes, const Hidden& hidden = {}) {
+    if (bytes == 0 || ranks < 2) return;
+    CommunicationRow row{what, collective, bytes, 0, std::nullopt, hidden.beside, 0};
+    row.alone_bytes = std::min(bytes, hidden.alone_bytes);
+    row.copied_bytes = hidden.copied_bytes;
+    row.copies = hidden.copies;
+    row.sent_bytes = static_cast<std::int64_t>(ring_bytes(collective, static_cast<double>(bytes), ranks));
+    if (link) row.seconds = ring_seconds(collective, static_cast<double>(bytes), ranks, *link);
+    rows.push_back(row);
+  };
+  const std::int64_t gradients = gathered_gradients(graph).bytes, type = largest_parameter_type(graph);
+  std::int64_t buffers = 0;
+  for (const TensorId t : graph.model_storage)
+    if (const Buffer& b = graph.buffers[index(graph.tensor(t).buffer)]; b.category == Category::buffers)
+      buffers += b.bytes;
+
+  switch (strategy.data) {
+    case DataParallel::none: break;
+    case DataParallel::ddp:
+    case DataParallel::zero1: {
+      add("buffers", Collective::broadcast, buffers);
+      add(kGradientsRow, Collective::all_reduce, gradients);
+      if (strategy.find_unused_parameters) add("which are used", Collective::all_reduce, unused_map_bytes(graph));
+      if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
+      break;
+    }
+    case DataParallel::zero2: {
+      const std::int64_t tensors = gathered_gradients(graph).tensors,
+                         buckets = 1 + gradients / (kReducedElements * type);
+      const Hidden copied{std::nullopt, 0, micro_batches * (3 * gradients + 2 * (gradients / ranks)),
+                          micro_batches * (tensors + 2 * buckets)};
+      add(kGradientsRow, Collective::all_reduce, gradients * micro_batches, copied);  // it keeps a part of them only
+      add("parameters", Collective::all_gather, gradients);
+      break;
+    }
+    case DataParallel::zero3: {
+      const StageThree gathers = gathers_of(graph);
+      const auto whole = [&](const Gathered& g, Phase beside, std::int64_t alone) {
+        return Hidden{beside, alone * type * micro_batches, g.bytes * micro_batches, g.tensors * micro_batches};
+      };
+      add(kForwardGathersRow, Collective::all_gather, gathers.forward.bytes * micro_batches,
+          whole(gathers.forward, Phase::forward, kPrefetchedElements));
+      add(kBackwardGathersRow, Collective::all_gather, gathers.backward.bytes * micro_batches,
+          whole(gathers.backward, Phase::backward, 0));
+      add(kGradientsRow, Collective::reduce_scatter, gradients * micro_batches,
+          whole(gathered_gradients(graph), Phase::backward, kReducedElements));
+      add("parameters, small", Collective::all_gather, gathers.small.bytes);
+      break;
+    }
+    case DataParallel::fsdp: {
+      std::int64_t forward = 0, backward = 0, reduced = 0;
+      for (const FsdpUnit& unit : units) {
+        const std::int64_t whole = gathered_bytes(graph, unit, ranks);
+        forward += whole;
+        if (strategy.reshard_after_forward && !unit.path.empty()) backward += whole;
+        reduced += reduced_bytes(graph, schedule, unit, ranks);
+      }
+      add(kForwardGathersRow, Collective::all_gather, forward * micro_batches);
+      add(kBackwardGathersRow, Collective::all_gather, backward * micro_batches);
+      add(kGradientsRow, Collective::reduce_scatter, reduced * micro_batches);
+      break;
+    }
+  }
+  return rows;
+}
+
+}  // namespace gpuplan

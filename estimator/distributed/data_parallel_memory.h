@@ -1,0 +1,33 @@
+// What DistributedDataParallel and FSDP2 allocate on one rank beside the operations of a step, place by place in the
+// schedule. Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
+// torch/distributed/fsdp/_fully_shard/*.py of PyTorch 2.15, checked against recorded traces.
+#pragma once
+
+#include <span>
+
+#include "estimator/device/gpu.h"
+#include "estimator/distributed/collective_memory.h"
+#include "estimator/distributed/ddp_buckets.h"
+#include "estimator/distributed/fsdp_units.h"
+#include "estimator/distributed/strategy.h"
+#include "estimator/schedule/schedule.h"
+
+namespace gpuplan {
+
+/// The step after which each gradient is whole: one a member of Schedule::with_gradient.
+std::vector<std::int32_t> gradient_steps(const Schedule& schedule);
+
+/// The buckets in which DDP reduces gradients from the second step on, in the order in which they go.
+std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+
+/// DDP, also with ZeroRedundancyOptimizer: a copy of the model's state goes out when it is made, and buckets hold all
+/// gradients a second time; one for all in the first step, of 25 MiB each in the order of backward from the second
+/// forward on. gradient_as_bucket_view: the gradients are parts of the buckets. Buffers are sent before each forward.
+CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+
+/// FSDP2: before a unit runs its parameters are gathered and copied out, after its forward they go (but the root's);
+/// in backward the unit before is gathered ahead, and the gradients of a unit become its shard's.
+CollectiveMemory fsdp_memory(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
+                             const Strategy& strategy, const Gpu& gpu);
+
+}  // namespace gpuplan

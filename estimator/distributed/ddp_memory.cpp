@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/collective_writer.h"
+#include "estimator/distributed/data_parallel_memory.h"
+#include "estimator/distributed/ddp_buckets.h"
+#include "estimator/distributed/unused_parameters.h"
+
+namespace gpuplan {
+namespace {
+
+// torch/csrc/distributed/c10d/comm.cpp, broadcast_coalesced: tensors are copied into flat ones of up to so many bytes,
+// two of which are under way at a time.
+constexpr std::int64_t kBroadcastBytes = std::int64_t{250} << 20;
+constexpr std::size_t kBroadcastsAtOnce = 2;
+
+void broadcast_coalesced(CollectiveWriter& writer, std::span<const GradientSize> tensors) {
+  std::vector<std::int32_t> under_way;
+  for (const DdpBucket& bucket : ddp_buckets(tensors, kBroadcastBytes, kBroadcastBytes)) {
+    under_way.push_back(writer.new_slot());
+    writer.allocate(under_way.back(), bucket.bytes, Category::gradients);
+    if (under_way.size() < kBroadcastsAtOnce) continue;
+    writer.free(under_way.front());
+    under_way.erase(under_way.begin());
+  }
+  for (const std::int32_t slot : under_way) writer.free(slot);
+}
+
+GradientSize size_of_tensor(const Graph& graph, TensorId t) {
+  return {graph.tensor(t).shape.elements(), graph.tensor(t).dtype};
+}
+
+std::vector<GradientSize> buffers_of(const Graph& graph) {
+  std::vector<GradientSize> buffers;
+  for (const TensorId t : graph.model_storage)
+    if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::buffers)
+      buffers.push_back(size_of_tensor(graph, t));
+  return buffers;
+}
+
+// The reducer takes what is trained (distributed.py, _build_params_for_reducer).
+std::vector<GradientSize> trained(const Graph& graph) {
+  std::vector<GradientSize> sizes;
+  for (const ParameterTensor& p : graph.parameters)
+    if (p.trainable) sizes.push_back(size_of_tensor(graph, p.tensor));
+  return sizes;
+}
+
+std::int64_t first_limit(const Strategy& strategy) {
+  return strategy.bucket_cap_bytes == Strategy{}.bucket_cap_bytes ? kFirstBucketBytes : strategy.bucket_cap_bytes;
+}
+
+// find_unused_parameters: buckets are made once, of the parameters in their order, and go in the reverse one
+// (distributed.py, _ddp_init_helper; reducer.cpp, should_rebuild_buckets). Whoever gets no gradient is zero in its
+// bucket, and there with the first gradient (autograd_hook).
+std::vector<GradientBucket> buckets_of_parameters(const Graph& graph, const Schedule& schedule,
+                                                  const Strategy& strategy) {
+  const std::vector<GradientSize> sizes = trained(graph);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+  if (steps.empty()) return {};
+  const std::int32_t first = *std::ranges::min_element(steps);
+  std::vector<std::int32_t> latest;  // after which this parameter's gradient and those before it are there
+  std::vector<std::int32_t> there;
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (!graph.parameters[i].trainable) continue;
+    const std::int32_t place = gradient_place(schedule, static_cast<std::int32_t>(i));
+    there.push_back(place == kNone ? first : steps[index(place)]);
+  }
+  std::vector<GradientBucket> buckets;
+  std::size_t from = 0;
+  for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes)) {
+    const std::size_t begin = std::min(from, b.last), end = b.last + 1;
+    const auto members = std::span(there).subspan(begin, end - begin);
+    buckets.push_back({b.bytes, b.gradients, *std::ranges::max_element(members)});
+    from = std::max(from, end);
+  }
+  std::ranges::reverse(buckets);
+  return buckets;
+}
+
+// In the order in which AccumulateGrad runs. A linear layer's bias comes before its weight, whose gradient still has to
+// go through TBackward0 (engine.cpp: AccumulateGrad first of all, then the nodes made last).
+std::vector<std::size_t> arrivals(const Graph& graph, const Schedule& schedule, std::span<const std::int32_t> steps) {
+  std::vector<std::size_t> order(steps.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return steps[i]; });
+  const auto layer = [&](std::size_t i) { return graph.parameters[index(schedule.with_gradient[i])].layer; };
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+    const Step& step = schedule.steps[index(steps[order[i]])];
+    if (layer(order[i]) == layer(order[i + 1]) && std::holds_alternative<Gemm>(*step.what))
+      std::swap(order[i], order[i + 1]);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
+  std::vector<std::int32_t> last(schedule.buffers.size(), kNone);
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    if (step.phase != Phase::backward || step.what == nullptr) continue;
+    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+      last[index(schedule.allocated[index(k)])] = static_cast<std::int32_t>(i);
+    for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
+      last[index(schedule.reads[index(k)])] = static_cast<std::int32_t>(i);
+  }
+  std::vector<std::int32_t> steps;
+  for (const BufferId gradient : schedule.gradient_of) {
+    steps.push_back(last[index(gradient)]);
+    if (steps.back() == kNone) throw std::logic_error("a gradient that no step of backward makes");
+  }
+  return steps;
+}
+
+std::vector<GradientBucket> gradient_buckets(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  if (strategy.find_unused_parameters) return buckets_of_parameters(graph, schedule, strategy);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+  const std::vector<std::size_t> order = arrivals(graph, schedule, steps);
+  std::vector<GradientSize> sizes;
+  std::vector<std::int32_t> latest;  // after which this gradient and all before it are there
+  for (const std::size_t i : order) {
+    sizes.push_back(size_of_tensor(graph, graph.parameters[index(schedule.with_gradient[i])].tensor));
+    latest.push_back(latest.empty() ? steps[i] : std::max(latest.back(), steps[i]));
+  }
+  std::vector<GradientBucket> buckets;
+  for (const DdpBucket& b : ddp_buckets(sizes, first_limit(strategy), strategy.bucket_cap_bytes))
+    buckets.push_back({b.bytes, b.gradients, latest[b.last]});
+  return buckets;
+}
+
+CollectiveMemory ddp_memory(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  CollectiveWriter writer;
+  const std::vector<GradientSize> parameters = trained(graph);
+  const std::vector<GradientSize> buffers = buffers_of(graph);
+  const std::vector<std::int32_t> steps = gradient_steps(schedule);
+
+  // One bucket for all at first: the order of backward is not known yet (distributed.py, compute_bucket_size_limits).
+  const std::vector<DdpBucket> first = ddp_buckets(parameters, INT64_MAX, INT64_MAX);
+  const std::vector<GradientBucket> rebuilt = gradient_buckets(graph, schedule, strategy);
+  std::vector<std::int32_t> slots;
+  const auto allocate = [&](const auto& buckets) {
+    for (const auto& bucket : buckets) {
+      slots.push_back(writer.new_slot());
+      writer.allocate(slots.back(), bucket.bytes, Category::gradients);
+    }
+  };
+  const Range construction = writer.written([&] {
+    std::vector<GradientSize> state;
+    for (const ParameterTensor& p : graph.parameters) state.push_back(size_of_tensor(graph, p.tensor));
+    state.insert(state.end(), buffers.begin(), buffers.end());
+    broadcast_coalesced(writer, state);
+    if (!strategy.find_unused_parameters) return allocate(first);
+    allocate(rebuilt);
+    // reducer.cpp, initialize_local_used_map: an int32 of each parameter.
+    writer.allocate(writer.new_slot(), unused_map_bytes(graph), Category::gradients);
+  });
+  writer.memory().construction.push_back(
+      {Phase::start, static_cast<std::int32_t>(graph.model_storage.size()), construction});
+  const auto rebuild = [&] {
+    // reducer.cpp, sync_bucket_indices: what rank 0 saw, as int32: indices and a count, then sizes of buckets.
+    const std::int32_t indices = writer.new_slot(), sizes = writer.new_slot();
+    const auto count = static_cast<std::int64_t>(steps.size());
+    writer.allocate(indices, (count + 1) * 4, Category::gradients);
+    writer.allocate(sizes, static_cast<std::int64_t>(rebuilt.size()) * 4, Category::gradients);
+    writer.free(sizes);
+    writer.free(indices);
+    for (const std::int32_t slot : std::exchange(slots, {})) writer.free(slot);
+    allocate(rebuilt);
+  };
+  if (!strategy.find_unused_parameters) writer.memory().second_forward = writer.written(rebuild);
+  writer.at(Phase::forward, 0, [&] { broadcast_coalesced(writer, buffers); });
+  if (strategy.gradient_as_bucket_view)
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      writer.at(Phase::backward, steps[i] + 1, [&] { writer.free_buffer(schedule.gradient_of[i]); });
+  return writer.finish();
+}
+
+}  // namespace gpuplan

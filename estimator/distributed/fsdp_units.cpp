@@ -1,0 +1,120 @@
+#include "estimator/distributed/fsdp_units.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "estimator/distributed/shard_sizes.h"
+#include "estimator/graph/build.h"
+
+namespace gpuplan {
+namespace {
+
+// What two paths begin with together: "layer1.0.conv1" and "layer1.0.bn1" are in layer1.0.
+std::string common_path(const std::string& a, const std::string& b) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i <= std::min(a.size(), b.size()); ++i) {
+    const bool a_ends = i == a.size() || a[i] == '.', b_ends = i == b.size() || b[i] == '.';
+    if (a_ends && b_ends) end = i;
+    if (i == a.size() || i == b.size() || a[i] != b[i]) break;
+  }
+  return a.substr(0, end);
+}
+
+// A block is what a checkpoint may be: the graph with a checkpoint around each says which layers are in which.
+struct Blocks {
+  std::vector<std::string> paths;
+  std::vector<char> input_has_gradient;
+  std::unordered_map<std::string, std::int32_t> of_layer;  // by the layer's path
+};
+
+Blocks find_blocks(const Model& model, Catalog catalog, RunConfig run, const Gpu& gpu, const std::string& glob) {
+  run.checkpoint = {};
+  run.checkpoint.kind = glob.empty() ? CheckpointConfig::Kind::block : CheckpointConfig::Kind::glob;
+  run.checkpoint.glob = glob;
+  run.offload_saved = false;
+  const Graph graph = build_graph(model, catalog, run, gpu);
+  Blocks blocks;
+  for (const Checkpoint& part : graph.checkpoints) {
+    const auto block = static_cast<std::int32_t>(blocks.paths.size());
+    std::string path;
+    for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i) {
+      const LayerId layer = graph.forward_ops[index(i)].layer;
+      if (layer == kNone) continue;
+      const std::string& name = graph.layers[index(layer)].name;
+      path = path.empty() ? name : common_path(path, name);
+      blocks.of_layer.emplace(name, block);
+    }
+    blocks.paths.push_back(path);
+    const auto given = graph.at(part.given);
+    blocks.input_has_gradient.push_back(
+        std::ranges::any_of(given, [&](TensorId t) { return graph.tensor(t).requires_grad; }) ? 1 : 0);
+  }
+  return blocks;
+}
+
+void include(Range& range, std::int32_t step) {
+  if (range.begin == range.end) range.begin = step;
+  range.end = step + 1;
+}
+
+std::int64_t padded_bytes(const Graph& graph, std::int32_t parameter, std::int64_t ranks) {
+  const Tensor& t = graph.tensor(graph.parameters[index(parameter)].tensor);
+  return ranks * padded_shard_elements(t.shape, ranks) * size_of(t.dtype);
+}
+
+}  // namespace
+
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t p : unit.parameters) bytes += padded_bytes(graph, p, ranks);
+  return bytes;
+}
+
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks) {
+  std::int64_t bytes = 0;
+  for (const std::int32_t p : unit.parameters)
+    if (gradient_place(schedule, p) != kNone) bytes += padded_bytes(graph, p, ranks);
+  return bytes;
+}
+
+std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                                 const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  const Blocks blocks = find_blocks(model, catalog, run, gpu, strategy.unit_glob);
+  if (blocks.paths.empty() && !strategy.unit_glob.empty())
+    throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
+  std::vector<FsdpUnit> units(1 + blocks.paths.size());
+  units[0].input_has_gradient = false;
+  for (std::size_t b = 0; b < blocks.paths.size(); ++b) {
+    units[b + 1].path = blocks.paths[b];
+    units[b + 1].input_has_gradient = blocks.input_has_gradient[b] != 0;
+  }
+  const auto unit_of = [&](LayerId layer) -> std::size_t {
+    if (layer == kNone) return 0;
+    const auto found = blocks.of_layer.find(graph.layers[index(layer)].name);
+    return found == blocks.of_layer.end() ? 0 : index(found->second) + 1;
+  };
+  for (std::size_t i = 0; i < graph.parameters.size(); ++i)
+    units[unit_of(graph.parameters[i].layer)].parameters.push_back(static_cast<std::int32_t>(i));
+
+  bool in_model_loss = false;  // a loss that the model computes is within the root's forward
+  for (const Layer& layer : graph.layers)
+    for (const LayerDef* def : catalog)
+      if (def->name == layer.type && def->in_model) in_model_loss = true;
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    const auto at = static_cast<std::int32_t>(i);
+    const bool of_loss = step.layer == kNone || !graph.layers[index(step.layer)].module;
+    if (step.phase == Phase::backward) {
+      if (!of_loss || (in_model_loss && step.layer != kNone)) include(units[0].backward, at);
+    } else if (step.phase == Phase::forward) {
+      include(units[0].forward, at);
+    }
+    const std::size_t unit = unit_of(step.layer);
+    if (unit != 0) include(step.phase == Phase::backward ? units[unit].backward : units[unit].forward, at);
+  }
+  return units;
+}
+
+}  // namespace gpuplan

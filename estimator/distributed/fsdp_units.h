@@ -1,0 +1,35 @@
+// The modules that fully_shard is called on, as the operations of a graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "estimator/distributed/strategy.h"
+#include "estimator/graph/graph.h"
+#include "estimator/graph/layer.h"
+#include "estimator/schedule/schedule.h"
+#include "estimator/spec/model.h"
+
+namespace gpuplan {
+
+/// One module with its parameters, gathered and freed together. Steps are of the schedule; the half-open ranges of
+/// those that belong to it.
+struct FsdpUnit {
+  std::string path;                      // "" is the root
+  std::vector<std::int32_t> parameters;  // of Graph::parameters, those of units within left out
+  Range forward, backward;
+  bool input_has_gradient = true;  // else its gradients are reduced when backward ends
+};
+
+/// What a gather of the unit makes whole, and what is reduced of its gradients: shards padded to one size, of all
+/// ranks.
+std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks);
+std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks);
+
+/// The root first, then the units in the order they run. What is wrapped: the blocks of every repeat, or those that
+/// Strategy::unit_glob names. Throws Error, of kind usage, for a glob that no block matches.
+std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                                 const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+
+}  // namespace gpuplan

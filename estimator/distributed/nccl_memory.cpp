@@ -1,0 +1,23 @@
+#include "estimator/distributed/nccl_memory.h"
+
+namespace gpuplan {
+namespace {
+
+std::int64_t of_communicator(std::int64_t ranks) {
+  if (ranks < 2) return 0;
+  return ranks == 2 ? kNcclBytesOfTwo : kNcclBytesOfMore;
+}
+std::int64_t most_of_communicator(std::int64_t ranks) { return ranks < 2 ? 0 : kMostNcclBytes; }
+
+}  // namespace
+
+std::int64_t nccl_bytes(const Strategy& strategy) {
+  return of_communicator(strategy.ranks()) + of_communicator(strategy.tensor) + of_communicator(strategy.pipeline);
+}
+
+std::int64_t most_nccl_bytes(const Strategy& strategy) {
+  return most_of_communicator(strategy.ranks()) + most_of_communicator(strategy.tensor) +
+         most_of_communicator(strategy.pipeline);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,72 @@
+#include "estimator/distributed/rank_share.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "estimator/distributed/shard_sizes.h"
+
+namespace gpuplan {
+namespace {
+
+void refuse(std::string message, std::string help) {
+  Error error(std::move(message), ErrorKind::usage);
+  error.help(std::move(help));
+  throw error;
+}
+
+}  // namespace
+
+RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
+  const std::int64_t ranks = strategy.ranks();
+  if (run.mode == Mode::infer) refuse("several GPUs are planned for training", "leave out --mode infer");
+  if (run.batch % ranks != 0)
+    refuse("a batch of " + std::to_string(run.batch) + " is not shared by " + std::to_string(ranks) +
+               " ranks in equal parts",
+           "--batch is the whole step's; " + std::to_string((run.batch / ranks + 1) * ranks) + " is the next one");
+  const bool fsdp = strategy.data == DataParallel::fsdp;
+  if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
+    refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");
+  if (ranks > 1 && (run.optimizer_in_backward || run.offload_optimizer || run.offload_saved))
+    refuse("an optimizer in backward and offloading are not planned with several GPUs", "leave them out");
+  if (fsdp && (run.layout == MemoryFormat::channels_last || run.master_weights))
+    refuse("FSDP2 is planned without channels_last and without master weights", "leave them out");
+  RunConfig own = run;
+  own.batch = run.batch / ranks;
+  return own;
+}
+
+SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  SteppedShare s{graph, {}};
+  s.schedule.with_gradient = schedule.with_gradient;
+  const std::int64_t ranks = strategy.ranks();
+  if (strategy.data == DataParallel::fsdp || strategy.is_deepspeed()) {
+    for (const ParameterTensor& p : s.graph.parameters) {
+      Tensor& t = s.graph.tensor(p.tensor);
+      t.shape = shard_of(t.shape, ranks, strategy.rank);
+    }
+  } else if (strategy.data == DataParallel::zero1) {
+    std::vector<std::int64_t> elements;
+    std::vector<std::int32_t> trained;
+    for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+      if (!graph.parameters[i].trainable) continue;
+      trained.push_back(static_cast<std::int32_t>(i));
+      elements.push_back(graph.tensor(graph.parameters[i].tensor).shape.elements());
+    }
+    s.schedule.with_gradient.clear();
+    std::vector<char> owned(graph.parameters.size(), 0);
+    for (const std::int32_t i : parameters_of_rank(elements, ranks, strategy.rank)) {
+      const std::int32_t parameter = trained[index(i)];
+      owned[index(parameter)] = 1;
+      if (gradient_place(schedule, parameter) != kNone) s.schedule.with_gradient.push_back(parameter);
+    }
+    for (std::size_t i = 0; i < s.graph.parameters.size(); ++i)
+      if (owned[i] == 0) s.graph.parameters[i].trainable = false;
+  }
+  return s;
+}
+
+}  // namespace gpuplan

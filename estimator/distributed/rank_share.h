@@ -1,0 +1,23 @@
+// What of a step is one rank's: its part of the batch, and what its optimizer steps.
+#pragma once
+
+#include "estimator/distributed/strategy.h"
+#include "estimator/graph/graph.h"
+#include "estimator/schedule/schedule.h"
+#include "estimator/spec/run_config.h"
+
+namespace gpuplan {
+
+/// `run` with the rank's part of the batch. Throws Error, of kind usage, for a batch that the ranks do not divide, and
+/// for loops that are not planned with several GPUs.
+RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy);
+
+/// What the optimizer of the rank steps: the parameters it owns, or its shards. ZeRO-2 and 3
+/// step a part of a flat tensor (stage_1_and_2.py, stage3.py), of about as many elements as the shards.
+struct SteppedShare {
+  Graph graph;
+  Schedule schedule;  // only what optimizer_work and step_update read
+};
+SteppedShare stepped_by(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+
+}  // namespace gpuplan

@@ -1,0 +1,153 @@
+#include "estimator/distributed/transfers.h"
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/communication.h"
+#include "estimator/distributed/data_parallel_memory.h"
+
+namespace gpuplan {
+namespace {
+
+// Gradients are copied into the buffer first.
+Transfer reduction(std::int32_t step, std::int64_t bytes, std::int32_t copies) {
+  Transfer send;
+  send.step = step;
+  send.row = kGradientsRow;
+  send.bytes = bytes;
+  send.after_operations = true;
+  send.copied_bytes = bytes;
+  send.copies = copies;
+  return send;
+}
+
+Transfer wait_for(std::int32_t of, std::int32_t step) {
+  Transfer wait;
+  wait.kind = Transfer::Kind::wait;
+  wait.step = step;
+  wait.of = of;
+  return wait;
+}
+
+std::vector<Transfer> ddp_transfers(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
+  std::vector<Transfer> list;
+  const std::vector<GradientBucket> buckets = gradient_buckets(graph, schedule, strategy);
+  for (const GradientBucket& b : buckets) {
+    list.push_back(reduction(b.after_step + 1, b.bytes, b.gradients));
+  }
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    Transfer wait = wait_for(static_cast<std::int32_t>(b), static_cast<std::int32_t>(schedule.steps.size()));
+    if (!strategy.gradient_as_bucket_view) {
+      wait.copied_bytes = buckets[b].bytes;
+      wait.copies = buckets[b].gradients;
+    }
+    list.push_back(wait);
+  }
+  return list;
+}
+
+class FsdpTransfers {
+ public:
+  FsdpTransfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units, const Strategy& strategy)
+      : graph_(graph), schedule_(schedule), units_(units), strategy_(strategy), gathers_(units.size(), kNone) {}
+
+  std::vector<Transfer> write() {
+    forward();
+    backward();
+    return std::move(list_);
+  }
+
+ private:
+  std::int32_t add(const Transfer& transfer) {
+    list_.push_back(transfer);
+    return static_cast<std::int32_t>(list_.size()) - 1;
+  }
+
+  void gather(std::size_t unit, std::int32_t step, std::string_view row, std::int32_t after_copy) {
+    const std::int64_t bytes = gathered_bytes(graph_, units_[unit], strategy_.ranks());
+    if (bytes == 0) return;
+    Transfer send;
+    send.step = step;
+    send.row = row;
+    send.bytes = bytes;
+    send.after_copy = after_copy;
+    gathers_[unit] = add(send);
+  }
+
+  // split_with_sizes_copy: one kernel.
+  std::int32_t copy_out(std::size_t unit, std::int32_t step) {
+    const std::int32_t of = gathers_[unit];
+    if (of == kNone) return kNone;
+    Transfer wait = wait_for(of, step);
+    wait.copied_bytes = list_[index(of)].bytes;
+    wait.copies = 1;
+    gathers_[unit] = kNone;
+    return add(wait);
+  }
+
+  void forward() {
+    std::int32_t last = kNone, before_last = kNone;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const std::int32_t step = units_[u].forward.begin;
+      gather(u, step, kForwardGathersRow, before_last);
+      const std::int32_t copied = copy_out(u, step);
+      if (copied == kNone) continue;
+      before_last = last;
+      last = copied;
+    }
+  }
+
+  bool gathers_again(std::size_t unit) const {
+    return strategy_.reshard_after_forward && unit >= 1 && unit < units_.size();
+  }
+
+  void backward() {
+    const std::size_t last = units_.size() - 1;
+    const bool root_gathers = gathered_bytes(graph_, units_[0], strategy_.ranks()) > 0;
+    if (root_gathers && gathers_again(last)) gather(last, units_[0].backward.begin, kBackwardGathersRow, kNone);
+    for (std::size_t u = last; u >= 1; --u) {
+      const std::int32_t begin = units_[u].backward.begin;
+      std::int32_t copied = kNone;
+      if (gathers_again(u)) {
+        if (u == last && !root_gathers) gather(u, begin, kBackwardGathersRow, kNone);
+        copied = copy_out(u, begin);
+      }
+      if (gathers_again(u - 1)) gather(u - 1, begin, kBackwardGathersRow, copied);
+      if (units_[u].input_has_gradient) reduce(units_[u], units_[u].backward.end);
+    }
+    const auto end = static_cast<std::int32_t>(schedule_.steps.size());
+    for (const FsdpUnit& unit : units_)
+      if (!unit.input_has_gradient) reduce(unit, end);
+    wait_for_reduction(end);
+  }
+
+  // chunk_cat: one kernel.
+  void reduce(const FsdpUnit& unit, std::int32_t step) {
+    wait_for_reduction(step);
+    const std::int64_t bytes = reduced_bytes(graph_, schedule_, unit, strategy_.ranks());
+    if (bytes > 0) reducing_ = add(reduction(step, bytes, 1));
+  }
+
+  void wait_for_reduction(std::int32_t step) {
+    if (reducing_ != kNone) add(wait_for(reducing_, step));
+    reducing_ = kNone;
+  }
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  std::span<const FsdpUnit> units_;
+  const Strategy& strategy_;
+  std::vector<std::int32_t> gathers_;  // of each unit, what is under way
+  std::int32_t reducing_ = kNone;
+  std::vector<Transfer> list_;
+};
+
+}  // namespace
+
+std::vector<Transfer> transfers(const Graph& graph, const Schedule& schedule, std::span<const FsdpUnit> units,
+                                const Strategy& strategy) {
+  if (strategy.data == DataParallel::ddp || strategy.data == DataParallel::zero1)
+    return ddp_transfers(graph, schedule, strategy);
+  if (strategy.data == DataParallel::fsdp) return FsdpTransfers(graph, schedule, units, strategy).write();
+  return {};
+}
+
+}  // namespace gpuplan

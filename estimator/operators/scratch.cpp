@@ -1,0 +1,195 @@
+#include "estimator/operators/scratch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "estimator/base/integers.h"
+#include "estimator/operators/cudnn_query.h"
+#include "estimator/operators/reduction.h"
+#include "estimator/operators/slow_convolution.h"
+
+namespace gpuplan {
+namespace {
+
+static_assert(kNextOutput == kResultAllocation);
+
+constexpr std::int64_t kCublasLtWorkspace = 1 << 20;  // CUBLASLT_WORKSPACE_SIZE's default, 1024 KiB
+
+// aten/src/ATen/native/cuda/Normalization.cuh, flexible_launch_configs: how many blocks share one channel of
+// a [rows, channels] input. More than one stage their partial sums in global memory.
+struct ChannelsLastGrid {
+  std::int64_t x = 1, y = 1;
+};
+
+ChannelsLastGrid channels_last_grid(std::int64_t rows, std::int64_t channels, bool cooperative) {
+  constexpr std::int64_t kElementsPerThread = 16, kTileWidth = 32, kMaxBlock = 512, kMaxGridY = 128;
+  const auto last_power = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  };
+  std::int64_t block_x = std::min(last_power(channels), kTileWidth);
+  const std::int64_t block_y = std::min(last_power(ceil_div(rows, kElementsPerThread)), kMaxBlock / block_x);
+  if (block_x * block_y != kMaxBlock) block_x = std::min(last_power(channels), kMaxBlock / block_y);
+  ChannelsLastGrid grid{ceil_div(channels, block_x), std::min(ceil_div(rows, block_y * kElementsPerThread), kMaxGridY)};
+  if (cooperative && grid.y < 8) grid.y = 1;
+  return grid;
+}
+
+class Appender {
+ public:
+  Appender(const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program)
+      : run_(run), gpu_(gpu), program_(program) {}
+
+  void operator()(const Gemm& g) const {
+    if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
+    if (g.bias_epilogue) {
+      after(kCublasLtWorkspace);
+    } else if (!keeps_cublas_workspace(run_.pytorch)) {
+      after(cublas_workspace_bytes(gpu_));
+    }
+  }
+
+  void operator()(const Convolution& c) {
+    if (c.input_copy_bytes > 0) before(c.input_copy_bytes);
+    if (c.weight_copy_bytes > 0) after(c.weight_copy_bytes);
+    if (c.im2col) return append_im2col(c);
+    if (c.native || run_.scratch != Scratch::full) return;
+    const CudnnWorkspace workspace = cudnn_workspace(cudnn_query(c), gpu_);
+    after(workspace.bytes);
+    unrecorded_ = !workspace.recorded;
+  }
+
+  void operator()(const Reduction& r) const {
+    const ScratchProgram program = reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
+                                                     r.mean ? ReductionKind::mean : ReductionKind::sum);
+    if (!r.converts) return append(program);
+    after(checked_mul(r.shape.elements(), size_of(r.input)));
+    for (const std::int64_t action : program) program_.push_back(action < 0 ? action - 1 : action);
+  }
+
+  void operator()(const BatchNorm& b) const {
+    if (!b.native_rows) return;
+    const ChannelsLastGrid grid = channels_last_grid(b.rows, b.channels, true);
+    const std::int64_t statistics = b.backward ? 2 : 4;  // partial sums a channel and block
+    const std::int64_t statistic = b.channels * size_of(b.accumulate);
+    const std::int64_t staging = grid.y > 1 ? statistics * statistic * grid.y : 0;
+    const std::int64_t semaphores = grid.y > 1 ? grid.x * size_of(DType::int32) : 0;
+    if (!b.backward) {
+      after(staging);
+      after(semaphores);
+      return;
+    }
+    // batch_norm_backward_reduce: the two sums, dweight, dbias, its staging; batch_norm_backward_elemt: dX.
+    append({statistic, statistic, kNextOutput, kNextOutput});
+    if (staging > 0) append({staging, semaphores, -3, -4});
+    append({kNextOutput});
+  }
+
+  // aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: very tall inputs with too few
+  // columns to fill the device sum blocks of 32 rows each, then those sums.
+  void operator()(const LayerNorm& l) const {
+    constexpr std::int64_t kTall = 64 * 1024, kTile = 32, kMostPartials = 1 << 20;
+    if (!l.backward || run_.pytorch < 200 || l.weights == 0) return;
+    if (l.rows <= kTall || l.columns / kTile >= gpu_.sm_count / 2) return;
+    const std::int64_t blocks = std::min(ceil_div(l.rows, kTile), kMostPartials / l.columns);
+    std::int64_t allocations = l.weights;
+    for (int i = 0; i < l.weights; ++i) after(blocks * l.columns * size_of(l.dtype));
+    for (int i = 0; i < l.weights; ++i) {
+      after(l.columns * size_of(l.dtype));
+      const std::int64_t sum = allocations++;
+      for (const std::int64_t action : reduction_program({blocks, l.columns}, 1, l.dtype, l.dtype, gpu_)) {
+        program_.push_back(action < 0 ? action - sum - 1 : action);
+        if (action > 0) ++allocations;
+      }
+      program_.push_back(-sum - 1);
+    }
+  }
+
+  // aten/src/ATen/native/cuda/group_norm_kernel.cu, after the results: the sums and coefficients of each sample's
+  // channels and groups. 16-bit inputs have their moments in fp32 from 2.10 on.
+  void operator()(const GroupNorm& g) const {
+    const std::int64_t acc = size_of(accumulate_type(g.dtype));
+    const std::int64_t channels = g.n * g.channels * acc, groups = g.n * g.groups * acc;
+    const bool old = run_.pytorch < 210;
+    if (!g.backward) {
+      if (!old && accumulate_type(g.dtype) != g.dtype) append({groups, groups});
+      if (g.affine && g.area > 1) append({channels, channels});
+      return;
+    }
+    if (old || g.area > 1) append({channels, channels});
+    if (!g.wants_input) return;
+    append({groups, groups});
+    if (g.affine && g.area > 1 && !g.channels_last) after(channels);
+  }
+
+  void operator()(const Softmax& s) const {
+    if (s.product_scratch) after(s.elements * size_of(s.dtype));
+  }
+
+  void operator()(const Loss& l) const {
+    const std::int64_t bytes = checked_mul(l.elements, size_of(l.dtype));
+    for (int i = 0; i < l.temporaries_before; ++i) after(bytes);
+    program_.push_back(kNextOutput);
+    for (int i = 0; i < l.temporaries_after; ++i) after(bytes);
+    const int temporaries = l.temporaries_before + l.temporaries_after;
+    for (const std::int64_t action :
+         reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_, l.mean ? ReductionKind::mean : ReductionKind::sum))
+      program_.push_back(action < 0 ? action - temporaries : action);  // its allocations are numbered after ours
+  }
+
+  void operator()(const Lookup& l) const {
+    if (!l.backward) return;
+    append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch, l.bag));
+  }
+
+  void operator()(const Scripted& s) const {
+    program_.insert(program_.end(), s.program.begin(), s.program.begin() + s.actions);
+  }
+
+  void operator()(const Recurrence& r) const {
+    program_.insert(program_.end(), static_cast<std::size_t>(r.results_before), kNextOutput);
+    after(recurrence_workspace_bytes(r, gpu_));
+    program_.insert(program_.end(), static_cast<std::size_t>(r.results_after), kNextOutput);
+  }
+
+  template <class Other>
+  void operator()(const Other&) const {}
+
+  bool unrecorded() const { return unrecorded_; }
+
+ private:
+  // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
+  // workspace stands for all of them.
+  void append_im2col(const Convolution& c) const {
+    if (c.makes_columns) after(column_bytes(c));
+    if (!keeps_cublas_workspace(run_.pytorch)) after(cublas_workspace_bytes(gpu_));
+  }
+  void after(std::int64_t bytes) const {
+    if (bytes > 0) program_.push_back(bytes);
+  }
+  void append(const ScratchProgram& p) const { program_.insert(program_.end(), p.begin(), p.end()); }
+  void before(std::int64_t bytes) const {
+    after(bytes);
+    program_.push_back(kNextOutput);
+  }
+
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  std::vector<std::int64_t>& program_;
+  bool unrecorded_ = false;
+};
+
+}  // namespace
+
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
+  if (run.scratch == Scratch::none) return false;
+  Appender appender(run, gpu, program);
+  std::visit(appender, op);
+  return appender.unrecorded();
+}
+
+std::int64_t cublas_workspace_bytes(const Gpu& gpu) {
+  return gpu.capability_major == 9 ? std::int64_t{32} << 20
+                                   : 2 * (std::int64_t{4096} << 10) + 8 * (std::int64_t{16} << 10);
+}
+
+}  // namespace gpuplan

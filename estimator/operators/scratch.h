@@ -1,0 +1,28 @@
+// What a kernel allocates for itself while it runs: library workspaces, reduction buffers, sort buffers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/operators/primitive.h"
+#include "estimator/spec/run_config.h"
+
+namespace gpuplan {
+
+/// In a scratch program: the step's next output is allocated here.
+constexpr std::int64_t kNextOutput = 0;
+
+/// Appends the scratch program of `op` (see Schedule::scratch) to `program`; nothing for most operations, and
+/// nothing with Scratch::none. True where it ends in a workspace that cuDNN was not recorded to choose: see
+/// cudnn_workspace_at_most().
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program);
+
+/// cuBLAS's workspace in PyTorch, bytes: 32 MiB on compute capability 9.x, 2 * 4096 + 8 * 16 KiB elsewhere
+/// (aten/src/ATen/cuda/CublasHandlePool.cpp).
+std::int64_t cublas_workspace_bytes(const Gpu& gpu);
+
+/// Releases before 2.15 keep the workspace of each thread's cuBLAS handle after its first product.
+constexpr bool keeps_cublas_workspace(PyTorchVersion pytorch) { return pytorch >= 200 && pytorch < 215; }
+
+}  // namespace gpuplan

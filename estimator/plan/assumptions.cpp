@@ -1,0 +1,160 @@
+#include "estimator/plan/assumptions.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "estimator/base/format.h"
+#include "estimator/distributed/nccl_memory.h"
+#include "estimator/operators/cudnn_query.h"
+#include "estimator/operators/slow_convolution.h"
+#include "estimator/plan/run_names.h"
+#include "estimator/plan/warnings.h"
+#include "estimator/spec/work.h"
+
+namespace gpuplan {
+namespace {
+
+// Releases whose runs were recorded, on a GPU's allocator or a CPU; the rules of the others are read from their code.
+constexpr PyTorchVersion kRecorded[] = {113, 208, 215};
+
+// What decides whether Hugging Face's code makes a mask, as variables of a spec have it.
+struct SequenceCase {
+  std::string_view variable;
+  bool value;
+  const char* words;
+  const char* text;
+};
+constexpr SequenceCase kSequenceCases[] = {
+    {"packed", false, "tokens not packed", "tokens are not packed: a row is one sequence (--set packed=1 otherwise)"},
+    {"packed", true, "tokens packed", "tokens are packed: a row is several sequences (--set packed=0 otherwise)"},
+    {"padded", false, "batch without padding", "no token of the batch is padding (--set padded=1 otherwise)"},
+    {"padded", true, "batch with padding", "some tokens of the batch are padding (--set padded=0 otherwise)"}};
+
+// Named or not: a limit such as "24 GB" is on the device that is assumed without a name, and has its source.
+bool is_assumed(const Gpu& gpu) { return gpu.source == assumed_gpu().source; }
+
+class Collector {
+ public:
+  Collector(const Report& report, const Gpu& gpu, std::vector<Assumption>& out)
+      : report_(report), run_(report.run), gpu_(gpu), out_(out) {}
+
+  void sequences(const Model& model) const {
+    for (const Variable& v : model.vars)
+      for (const SequenceCase& c : kSequenceCases)
+        if (v.name == c.variable && (v.value != 0) == c.value) add(v.name, c.text, c.words);
+  }
+
+  void loss(const Model& model) const {
+    if (run_.mode == Mode::train && assumes_loss(model))
+      add("loss", "the spec has no \"loss:\": CrossEntropyLoss() of the model's output", "CrossEntropyLoss assumed");
+  }
+
+  void device() const {
+    if (is_assumed(gpu_))
+      add("gpu", std::string("no GPU is named") + (report_.gpu ? " but a limit" : "") +
+                     ": kernel choices and workspaces are those of an A100-class device");
+    if (report_.gpu && report_.gpu->memory_assumed)
+      add("gpu_memory",
+          "the memory of " + report_.gpu->title + " is that on its box less 7 %, and less 3 % for the driver");
+    if (report_.gpu && report_.gpu->memory_bytes > 0)
+      add("alone", "nothing else takes memory of the GPU, such as a display (--margin keeps some free)");
+  }
+
+  void search(const Model& model) const {
+    if (report_.gpu && !may_search(model, run_))
+      add("search", "changes that would make it fit or run faster were not searched for: " +
+                        format_count(planning_work(model, run_)) + " layers are too many to plan repeatedly");
+  }
+
+  void runtime(const Strategy& strategy) const {
+    const std::int64_t nccl = run_.context_bytes ? 0 : nccl_bytes(strategy);
+    const std::string whence = run_.context_bytes   ? "as --runtime says"
+                               : gpu_.context_bytes ? "as measured on one such GPU"
+                                                    : "assumed (--runtime says otherwise)";
+    add("context",
+        "CUDA's context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
+    if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
+    if (strategy.is_deepspeed())
+      add("deepspeed", "ZeRO's stages 2 and 3 are planned by their definition, without DeepSpeed's own buffers");
+  }
+
+  // aten/src/ATen/native/Convolution.cpp, select_conv_backend: Slow2d, SlowTranspose2d, and overridable groups of them.
+  void slow_convolutions(std::span<const Schedule> passes) const {
+    const auto slow = [&](const Step& step) { return step.what != nullptr && runs_without_cudnn(*step.what, gpu_); };
+    if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.steps, slow); }))
+      add("slow_convolutions",
+          "before Ampere PyTorch runs bf16 convolutions without cuDNN, one sample at a time: workspaces and column "
+          "buffers of transposed and grouped ones, and some of the backward's, are not planned (fp16's all are)",
+          "bf16 convolutions without cuDNN");
+  }
+
+  void workspaces(std::span<const Schedule> passes) const {
+    if (run_.scratch != Scratch::full)
+      return add("scratch",
+                 std::string(run_.scratch == Scratch::none ? "no kernel's scratch" : "no workspace of cuDNN") +
+                     " is counted (--scratch " + std::string(name_of(run_.scratch)) + ")");
+    std::int64_t calls = 0, by_rule = 0;
+    for (const Schedule& schedule : passes)
+      for (const Step& step : schedule.steps) {
+        const auto* const c = step.what == nullptr ? nullptr : std::get_if<Convolution>(step.what);
+        if (c == nullptr || c->native || runs_without_cudnn(*step.what, gpu_) || c->dtype == DType::fp64) continue;
+        ++calls;
+        by_rule += has_recorded_workspace(cudnn_query(*c), gpu_) ? 0 : 1;
+      }
+    if (by_rule > 0)
+      add("cudnn_workspaces", "a rule trained on recordings gives the cuDNN workspaces of " + format_count(by_rule) +
+                                  " of " + format_count(calls) + " calls of convolutions");
+    const auto recurrent = [](const LayerRow& l) { return l.type == "LSTM" || l.type == "GRU" || l.type == "RNN"; };
+    if (std::ranges::any_of(report_.layers, recurrent))
+      add("recurrent", "cuDNN's reserve and workspace of recurrent layers are what cuDNN 9 answers without a GPU");
+  }
+
+  void figures() const {
+    if (run_.weights != WeightFormat::as_computed)
+      add("weights", "weights stored in " + std::string(name_of(run_.weights)) + " take what their format says");
+    if (run_.generation.part != Generation::Part::none)
+      add("generation", "the last step of the generation stands for all of it");
+    if (std::ranges::find(kRecorded, run_.pytorch) == std::end(kRecorded))
+      add("pytorch",
+          "no run of PyTorch " + version_text(run_.pytorch) + " was recorded: its rules are read from its code");
+  }
+
+ private:
+  void add(std::string id, std::string text, std::string words = {}) const {
+    out_.push_back({std::move(id), std::move(text), std::move(words)});
+  }
+
+  const Report& report_;
+  const RunConfig& run_;
+  const Gpu& gpu_;
+  std::vector<Assumption>& out_;
+};
+
+}  // namespace
+
+std::vector<Assumption> assumptions_of(const Model& model, std::span<const Schedule> passes, const Report& report,
+                                       const Gpu& gpu, const Strategy& strategy) {
+  std::vector<Assumption> assumptions;
+  const Collector collect(report, gpu, assumptions);
+  collect.sequences(model);
+  collect.loss(model);
+  collect.device();
+  collect.search(model);
+  collect.runtime(strategy);
+  collect.slow_convolutions(passes);
+  collect.workspaces(passes);
+  collect.figures();
+  return assumptions;
+}
+
+std::vector<std::string> header_words(const Report& report) {
+  std::vector<std::string> words;
+  for (const Assumption& a : report.assumptions)
+    if (!a.words.empty()) words.push_back(a.words);
+  for (std::string& extra : extra_words(report.run)) words.push_back(std::move(extra));
+  return words;
+}
+
+}  // namespace gpuplan

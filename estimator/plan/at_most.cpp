@@ -1,0 +1,141 @@
+#include "estimator/plan/at_most.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "estimator/allocator/allocator_constants.h"
+#include "estimator/allocator/charges.h"
+#include "estimator/base/format.h"
+#include "estimator/base/integers.h"
+#include "estimator/distributed/nccl_memory.h"
+#include "estimator/operators/slow_convolution.h"
+#include "estimator/plan/workspace_margin.h"
+
+namespace gpuplan {
+namespace {
+
+void add(AtMost::Term term, AtMost& bound) {
+  if (term.allocated_bytes <= 0 && term.reserved_bytes <= 0 && term.device_bytes <= 0) return;
+  bound.allocated_bytes = checked_add(bound.allocated_bytes, term.allocated_bytes);
+  bound.reserved_bytes = checked_add(bound.reserved_bytes, term.reserved_bytes);
+  bound.device_bytes = checked_add(bound.device_bytes, term.device_bytes);
+  bound.terms.push_back(std::move(term));
+}
+
+AtMost::Term workspace_term(const WorkspaceMargin& w) {
+  return {.id = "cudnn_workspaces",
+          .allocated_bytes = w.allocated_bytes,
+          .reserved_bytes = w.reserved_bytes,
+          .device_bytes = w.reserved_bytes,
+          .what = "cuDNN workspaces",
+          .source = "cuDNN's workspaces of " + format_count(w.convolutions) +
+                    " convolutions were not recorded on such a GPU at this batch; the largest may take what "
+                    "recordings of their kind take at most, in segments of its own"};
+}
+
+bool asks_cudnn(const Step& step) {
+  const auto* const convolution = step.what != nullptr ? std::get_if<Convolution>(step.what) : nullptr;
+  return convolution != nullptr && !convolution->native && !convolution->im2col;
+}
+
+// aten/src/ATen/native/cudnn/Conv_v8.cpp, try_configs: cuDNN's configurations are tried in turn until one runs, each
+// with its workspace, and only the one that ran was recorded.
+AtMost::Term attempts_term(const PlanParts& parts, const RunConfig& run) {
+  AtMost::Term term{.id = "cudnn_attempts",
+                    .what = "cuDNN attempts",
+                    .source =
+                        "PyTorch tries cuDNN's configurations with a workspace each until one runs; after one that "
+                        "did not a block may lie elsewhere and keep a rest of 1 MiB, the most that PyTorch's "
+                        "allocator does not split off (kSmallSize), of a segment of 2 MiB more"};
+  if (run.scratch != Scratch::full || run.allocator != AllocatorKind::caching) return term;
+  if (std::ranges::none_of(parts.schedule().steps, asks_cudnn)) return term;
+  term.allocated_bytes = kSmallBytes;
+  term.reserved_bytes = term.device_bytes = kSegmentStepBytes;
+  return term;
+}
+
+// As timm's ConViT does it, whose tables of relative positions are planned as parts of the model.
+AtMost::Term tables_term(const PlanParts& parts, const RunConfig& run) {
+  const Charges charges(run);
+  std::int64_t small = 0, large = 0;
+  for (const BufferTensor& table : parts.graph.named_buffers) {
+    if (parts.graph.layers[static_cast<std::size_t>(table.layer)].type != "Buffer") continue;
+    const BufferId storage = parts.graph.tensor(table.tensor).buffer;
+    const std::int64_t bytes = parts.graph.buffers[static_cast<std::size_t>(storage)].bytes;
+    std::int64_t& sum = bytes > kSmallBytes ? large : small;
+    sum = checked_add(sum, bytes > kSmallBytes ? charges.segment(bytes) : charges.least(bytes));
+  }
+  const std::int64_t bytes = run.allocator == AllocatorKind::caching ? large + charges.small_segments(small) : 0;
+  return {.id = "tables",
+          .reserved_bytes = bytes,
+          .device_bytes = bytes,
+          .what = "tables",
+          .source = "a Buffer may be made with the model, as planned, or in its first forward, in segments of its own"};
+}
+
+AtMost::Term slow_convolutions_term(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
+  std::int64_t most = 0;
+  if (run.scratch != Scratch::none)
+    for (const Schedule& pass : parts.passes)
+      for (const Step& step : pass.steps)
+        if (step.what != nullptr && runs_without_cudnn(*step.what, gpu))
+          most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*step.what), gpu));
+  const std::int64_t segment = run.allocator == AllocatorKind::caching ? Charges(run).segment(most) : most;
+  return {.id = "slow_convolutions",
+          .allocated_bytes = most,
+          .reserved_bytes = most == 0 ? 0 : segment,
+          .device_bytes = most == 0 ? 0 : segment,
+          .what = "slow convolutions",
+          .source =
+              "bf16 is convolved without cuDNN here: the largest convolution may take columns, copies of its operands "
+              "and cuBLAS's workspace besides (aten/src/ATen/native/cuda/ConvolutionMM2d.cu)"};
+}
+
+AtMost::Term context_term() {
+  return {.id = "context",
+          .device_bytes = kMostContextBytes - kAssumedContextBytes,
+          .what = "CUDA modules",
+          .source =
+              "the CUDA context and libraries are assumed; PyTorch 2.1 took 0.92 GiB on an A100 with all modules "
+              "loaded (stas00/ml-engineering), the highest published reading since 2.0"};
+}
+
+AtMost::Term nccl_term(const Strategy& strategy) {
+  return {.id = "nccl",
+          .device_bytes = most_nccl_bytes(strategy) - nccl_bytes(strategy),
+          .what = "NCCL buffers",
+          .source =
+              "NCCL's buffers are assumed; three communicators took 6 GB together "
+              "(github.com/NVIDIA/nccl/issues/864)"};
+}
+
+}  // namespace
+
+AtMost at_most(const PlanParts& parts, const Report& report, const Gpu& gpu, const Strategy& strategy) {
+  const auto& peak = report.peak;
+  AtMost bound{peak.reading.allocated_bytes, peak.reading.reserved_bytes, peak.device_bytes, {}};
+  add(workspace_term(workspace_margin(parts.passes, parts.placement, report.run, gpu)), bound);
+  add(attempts_term(parts, report.run), bound);
+  add(slow_convolutions_term(parts, report.run, gpu), bound);
+  add(tables_term(parts, report.run), bound);
+  if (report.run.context_bytes) return bound;
+  if (!gpu.context_bytes) add(context_term(), bound);
+  add(nccl_term(strategy), bound);
+  return bound;
+}
+
+void allow_for_padding(const Report& other, Report& report) {
+  if (!report.at_most || !other.at_most) return;
+  AtMost& bound = *report.at_most;
+  const auto more = [](std::int64_t a, std::int64_t b) { return std::max<std::int64_t>(a - b, 0); };
+  add({.id = "padding",
+       .allocated_bytes = more(other.at_most->allocated_bytes, bound.allocated_bytes),
+       .reserved_bytes = more(other.at_most->reserved_bytes, bound.reserved_bytes),
+       .device_bytes = more(other.at_most->device_bytes, bound.device_bytes),
+       .what = "padding",
+       .source = "whether a batch has padding decides whether attention gets a mask; the other case is planned, too"},
+      bound);
+}
+
+}  // namespace gpuplan

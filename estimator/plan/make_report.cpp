@@ -1,0 +1,314 @@
+#include "estimator/plan/make_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "estimator/base/integers.h"
+#include "estimator/schedule/backward.h"
+#include "estimator/schedule/host_saved.h"
+#include "estimator/schedule/recompute.h"
+
+namespace gpuplan {
+namespace {
+
+// What a generation keeps of keys and values once the step is over.
+std::int64_t cached_bytes(const Graph& graph) {
+  std::int64_t total = 0;
+  const auto add = [&](BufferId b) {
+    if (graph.buffers[index(b)].category == Category::kv_cache)
+      total = checked_add(total, graph.buffers[index(b)].bytes);
+  };
+  for (const TensorId t : graph.kept_with_output) add(graph.tensors[index(t)].buffer);
+  for (const TensorId t : graph.model_storage) {
+    const BufferId b = graph.tensors[index(t)].buffer;
+    const auto replaced = std::ranges::find(graph.replaced_buffers, b, [](const auto& r) { return r.first; });
+    add(replaced == graph.replaced_buffers.end() ? b : replaced->second);
+  }
+  return total;
+}
+
+std::int64_t state_bytes(const OptimizerProgram& program) {
+  std::int64_t bytes = 0;
+  for (const OptimizerEvent& e : program.events)
+    if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
+  return bytes;
+}
+
+void tell_bytes(const PlanParts& p, Report& r) {
+  const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
+  const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
+  for (const TensorId t : p.graph.model_storage) {
+    const Category category = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category;
+    if (category == Category::kv_cache) continue;
+    if (category == Category::scratch) continue;      // constructed, and dropped for the weight it is tied to
+    if (category == Category::activations) continue;  // kept by the model's code
+    const bool buffer = category == Category::buffers;
+    (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
+    (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);
+  }
+  for (const ParameterTensor& q : p.graph.parameters)
+    if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
+  if (r.run.generation.part != Generation::Part::none) r.bytes.kv_cache = cached_bytes(p.graph);
+  for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
+  for (const std::int32_t i : p.schedule().with_gradient) {
+    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+    if (!r.run.optimizer_in_backward) r.bytes.gradients += t.shape.elements() * size_of(stepped_type(t.dtype, r.run));
+  }
+  for (const OptimizerProgram& program : p.optimizer.first_of) r.bytes.optimizer_state += state_bytes(program);
+  for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
+    r.bytes.optimizer_state += state_bytes(*program);
+}
+
+// What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
+void tell_offload(const PlanParts& p, const std::vector<char>& reached, Report& r) {
+  if (r.run.mode == Mode::infer) return;
+  if (r.run.offload_saved) {
+    const HostTraffic saved = saved_traffic(p.graph, reached);
+    r.offload_bytes_to_host = checked_mul(saved.to_host_bytes, r.run.micro_batches);
+    r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
+  }
+  if (!r.run.offload_optimizer) return;
+  for (const std::int32_t i : p.schedule().with_gradient) {
+    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+    const std::int64_t bytes = t.shape.elements() * size_of(t.dtype);
+    r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, bytes);
+    r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, bytes);
+  }
+}
+
+// What checkpoints were given is kept for them, by the layer that made it.
+void tell_given(const PlanParts& p, std::vector<char>& seen, Report& r) {
+  for (const Checkpoint& c : p.graph.checkpoints)
+    for (const TensorId t : p.graph.at(c.given)) {
+      const BufferId b = p.graph.tensors[index(t)].buffer;
+      const Buffer& buffer = p.graph.buffers[index(b)];
+      if (seen[index(b)] != 0 || buffer.category != Category::activations) continue;
+      seen[index(b)] = 1;
+      r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
+      if (buffer.layer != kNone) r.layers[index(buffer.layer)].saved_bytes += buffer.bytes;
+    }
+}
+
+// Distinct storages that autograd holds once the loss is computed, told to the layer that saved them first.
+void tell_saved(const PlanParts& p, const std::vector<char>& reached, Report& r) {
+  std::vector<char> seen(p.graph.buffers.size(), 0);
+  const std::vector<char> recomputed = recomputed_buffers(p.graph);
+  for (std::size_t n = 0; n < p.graph.nodes.size(); ++n) {
+    if (reached[n] == 0) continue;
+    const AutogradNode& node = p.graph.nodes[n];
+    for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
+      const BufferId b = p.graph.tensors[index(p.graph.saved[index(i)])].buffer;
+      const Buffer& buffer = p.graph.buffers[index(b)];
+      if (seen[index(b)] != 0 || buffer.category != Category::activations || recomputed[index(b)] != 0) continue;
+      seen[index(b)] = 1;
+      r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
+      if (node.layer != kNone) r.layers[index(node.layer)].saved_bytes += buffer.bytes;
+    }
+  }
+  tell_given(p, seen, r);
+}
+
+void tell_layers(const PlanParts& p, Report& r) {
+  r.layers.resize(p.graph.layers.size());
+  for (std::size_t i = 0; i < p.graph.layers.size(); ++i) {
+    const Layer& layer = p.graph.layers[i];
+    LayerRow& row = r.layers[i];
+    row.name = layer.name;
+    row.type = layer.type;
+    if (layer.mark.source != nullptr) row.file = layer.mark.source->name;
+    row.line = layer.mark.line;
+    row.column = layer.mark.column;
+    for (const TensorId t : p.graph.at(layer.inputs)) row.input_shapes.push_back(p.graph.tensors[index(t)].shape);
+    if (layer.output != kNone) {
+      const Tensor& out = p.graph.tensors[index(layer.output)];
+      row.output_shape = out.shape;
+      row.output_bytes = out.shape.elements() * size_of(out.dtype);
+    }
+    row.parameters = layer.parameters;
+    if (layer.module) ++r.model.layers;
+  }
+  r.model.checkpointed_blocks = static_cast<std::int64_t>(p.graph.checkpoints.size());
+}
+
+std::int64_t bytes_moved(const Schedule& s, const Step& step) {
+  std::int64_t total = 0;
+  for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
+    total = checked_add(total, s.buffers[index(s.reads[index(k)])].bytes);
+  for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+    total = checked_add(total, s.buffers[index(s.allocated[index(k)])].bytes);
+  return total;
+}
+
+// What each layer has of compute_of(), and no more of any figure than that has.
+void tell_compute(const PlanParts& p, Report& r) {
+  for (const Step& step : p.schedule().steps) {
+    if (step.what == nullptr || step.layer == kNone) continue;
+    const Cost k = cost(*step.what);
+    const std::int64_t flops = 2 * k.macs;
+    LayerRow& row = r.layers[index(step.layer)];
+    row.recompute_flops += 2 * k.recompute_macs + (step.recompute ? flops : 0);
+    if (step.recompute) continue;
+    if (step.phase == Phase::backward) {
+      row.backward_flops += flops;
+    } else {
+      row.forward_macs += k.macs;
+      row.elementwise_flops += k.elementwise_flops;
+    }
+  }
+  for (LayerRow& row : r.layers)
+    for (std::int64_t* n : {&row.forward_macs, &row.backward_flops, &row.recompute_flops, &row.elementwise_flops})
+      *n *= r.run.micro_batches;
+}
+
+void name_step(const PlanParts& p, std::size_t pass, std::int32_t step, Phase phase, std::string& op,
+               std::string& layer) {
+  if (step == kNone) {
+    op = name_of(phase);
+    return;
+  }
+  const Step& s = p.passes[pass].steps[index(step)];
+  op = s.name;
+  if (s.layer != kNone) layer = p.graph.layers[index(s.layer)].name;
+}
+
+void tell_tensor_peak(const PlanParts& p, Report& r) {
+  const TensorLevels& l = p.levels;
+  auto& t = r.tensor_peak;
+  t.bytes = l.peak;
+  t.phase = l.phase;
+  name_step(p, std::min(l.pass, p.passes.size() - 1), l.step, l.phase, t.op, t.layer);
+  t.forward_bytes = l.forward_peak;
+  t.backward_bytes = l.backward_peak;
+  t.optimizer_bytes = l.optimizer_peak;
+  t.after_model_bytes = l.after_model;
+  t.end_of_forward_bytes = r.run.mode == Mode::train ? l.loss_end : l.forward_end;
+  t.start_bytes = l.start;
+  t.forward_end_bytes = l.forward_end;
+  t.backward_end_bytes = l.backward_end;
+  t.end_bytes = l.end;
+  t.loss_peak_bytes = l.loss_peak;
+}
+
+Confidence confidence_of(Category category, const RunConfig& run) {
+  if (category == Category::parameters && run.weights != WeightFormat::as_computed) return Confidence::modelled;
+  if (category == Category::kv_cache) return Confidence::modelled;  // the last step stands for all
+  return category == Category::scratch && run.scratch == Scratch::full ? Confidence::modelled : Confidence::exact;
+}
+
+// Activations and gradients alive at the peak, by the first part of their layer's path.
+void tell_modules(const PlanParts& p, Report& r) {
+  if (p.placement.at.step == kNone) return;
+  const Schedule& schedule = p.passes[p.placement.at.pass];
+  std::map<std::string_view, std::int64_t> modules;
+  std::vector<char> born(schedule.buffers.size(), 0);
+  for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
+    const Step& step = schedule.steps[index(i)];
+    for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
+      born[index(schedule.allocated[index(k)])] = 1;
+    if (i < p.placement.at.step)
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
+        born[index(schedule.released[index(k)])] = 0;
+  }
+  for (std::size_t b = 0; b < born.size(); ++b) {
+    const Buffer& buffer = schedule.buffers[b];
+    if (born[b] == 0 || buffer.layer == kNone) continue;
+    const std::string_view path = p.graph.layers[index(buffer.layer)].name;
+    modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
+  }
+  for (const auto& [name, bytes] : modules) r.peak.modules.push_back({std::string(name), bytes});
+  std::ranges::stable_sort(r.peak.modules,
+                           [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
+}
+
+void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
+  auto& peak = r.peak;
+  peak.reading = p.placement.peak;
+  peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
+  // A device's own figure was measured once, on one driver; any other is taken on trust.
+  const bool measured = !r.run.context_bytes && gpu.context_bytes;
+  peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
+  peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
+  peak.phase = p.placement.at.phase;
+  name_step(p, p.placement.at.pass, p.placement.at.step, peak.phase, peak.op, peak.layer);
+  for (int c = 0; c < kCategories; ++c) {
+    const auto category = static_cast<Category>(c);
+    peak.parts.push_back({category, p.placement.at.by_category[index(c)], confidence_of(category, r.run)});
+  }
+  std::ranges::stable_sort(peak.parts, [](const PeakPart& a, const PeakPart& b) { return a.bytes > b.bytes; });
+  tell_modules(p, r);
+}
+
+}  // namespace
+
+decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
+  decltype(Report::compute) c;
+  for (const Step& step : schedule.steps) {
+    if (step.what == nullptr) continue;
+    const Cost k = cost(*step.what);
+    const std::int64_t flops = checked_mul(2, k.macs);
+    const std::int64_t again = checked_add(checked_mul(2, k.recompute_macs), step.recompute ? flops : 0);
+    c.recompute_flops = checked_add(c.recompute_flops, again);
+    if (!step.recompute && step.phase == Phase::backward)
+      c.backward_flops = checked_add(c.backward_flops, flops);
+    else if (!step.recompute)
+      c.forward_macs = checked_add(c.forward_macs, k.macs);
+    c.elementwise_flops = checked_add(c.elementwise_flops, k.elementwise_flops);
+    c.bytes_moved = checked_add(c.bytes_moved, bytes_moved(schedule, step));
+  }
+  for (std::int64_t* total :
+       {&c.forward_macs, &c.backward_flops, &c.recompute_flops, &c.elementwise_flops, &c.bytes_moved})
+    *total = checked_mul(*total, run.micro_batches);
+  c.forward_flops = checked_mul(2, c.forward_macs);
+  c.optimizer_flops = run.first_step ? optimizer.first.elementwise_flops : optimizer.steady.elementwise_flops;
+  for (const OptimizerProgram& program : run.first_step ? optimizer.first_of : optimizer.steady_of)
+    c.optimizer_flops = checked_add(c.optimizer_flops, program.elementwise_flops);
+  c.step_flops =
+      checked_add(c.forward_flops, c.backward_flops);  // matmuls and convolutions; the optimizer is element-wise
+  return c;
+}
+
+std::string where(const Graph& graph, std::span<const Schedule> passes, const PeakPlace& at) {
+  if (at.step == kNone) return std::string(name_of(at.phase));
+  const Step& step = passes[at.pass].steps[index(at.step)];
+  return step.layer == kNone || graph.layers[index(step.layer)].name.empty() ? std::string(step.name)
+                                                                             : graph.layers[index(step.layer)].name;
+}
+
+std::int64_t usable_bytes(const Report& report) {
+  if (!report.gpu || report.run.allocator != AllocatorKind::caching) return 0;
+  return usable_bytes(*report.gpu);
+}
+
+WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limited) {
+  WithinMemory w;
+  w.runs = !limited.out_of_memory;
+  w.retries = limited.retries;
+  if (w.runs) return w;
+  w.tried_bytes = limited.reading.tried_bytes;
+  w.allocated_bytes = limited.reading.allocated_bytes;
+  w.reserved_bytes = limited.reading.reserved_bytes;
+  w.step = limited.training_step + 1;
+  w.phase = limited.phase;
+  name_step(parts, limited.pass, limited.step, w.phase, w.op, w.layer);
+  return w;
+}
+
+Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
+  Report r;
+  r.model.name = parts.model.name;
+  if (!parts.model.sources.empty()) r.model.file = parts.model.sources.front()->name;
+  r.run = run;
+  tell_layers(parts, r);
+  tell_bytes(parts, r);
+  const std::vector<char> reached = reached_nodes(parts.graph);
+  tell_saved(parts, reached, r);
+  tell_offload(parts, reached, r);
+  r.compute = compute_of(parts.schedule(), parts.optimizer, run);
+  tell_compute(parts, r);
+  tell_tensor_peak(parts, r);
+  tell_peak(parts, gpu, r);
+  r.allocator = {parts.placement.segments, parts.placement.allocations, parts.placement.inactive_split_bytes};
+  return r;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,155 @@
+// The numbers of a plan, as values: what every output format prints. The JSON contract (gpuplan.plan/1) is these
+// structs field by field.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/graph.h"
+#include "estimator/plan/advice.h"
+#include "estimator/plan/timing.h"
+#include "estimator/schedule/phase.h"
+#include "estimator/spec/run_config.h"
+
+namespace gpuplan {
+
+/// How sure a figure is: equal to PyTorch's by rule, computed by a model with a stated error, or taken on trust.
+enum class Confidence : std::uint8_t { exact, modelled, assumed };
+std::string_view name_of(Confidence confidence);
+
+struct PeakPart {
+  Category category = Category::activations;
+  std::int64_t bytes = 0;  // charged by the allocator; the parts sum to allocated_bytes
+  Confidence confidence = Confidence::exact;
+};
+
+struct LayerRow {
+  std::string name;
+  std::string_view type;
+  std::string file;
+  int line = 0, column = 0;
+  std::vector<Shape> input_shapes;
+  Shape output_shape;
+  std::int64_t parameters = 0;
+  std::int64_t forward_macs = 0;
+  std::int64_t backward_flops = 0;
+  std::int64_t recompute_flops = 0;    // recomputed in backward, by checkpoints and inside attention
+  std::int64_t elementwise_flops = 0;  // forward
+  std::int64_t saved_bytes = 0;        // storages first saved by autograd here
+  std::int64_t output_bytes = 0;
+  // Where Report::time is known; see LayerTime.
+  std::int64_t forward_ns = 0, backward_ns = 0, busy_ns = 0;
+  Bound bound = Bound::launch;
+  std::int64_t work_flops = 0, work_bytes = 0;
+};
+
+/// What a step cannot exceed, given what is not known: the estimate and a term for each unknown.
+struct AtMost {
+  struct Term {
+    std::string_view
+        id;  // "cudnn_workspaces", "cudnn_attempts", "slow_convolutions", "tables", "context", "nccl", "padding"
+    std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;  // on top of the estimate
+    std::string what;                                                        // "cuDNN workspaces"
+    std::string source;  // a sentence: what is not known, and where the bound comes from
+  };
+  std::int64_t allocated_bytes = 0, reserved_bytes = 0, device_bytes = 0;
+  std::vector<Term> terms;
+};
+
+struct ModuleBytes {  // alive at the peak, by top-level part of the path
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+/// What becomes of a step that needs more than the device has: PyTorch gives its cache back and asks again, and raises
+/// torch.OutOfMemoryError where that is not enough.
+struct WithinMemory {
+  bool runs = false;
+  std::int64_t retries = 0;  // caches given back up to the end of the third step (num_alloc_retries)
+  // Where it does not run: the allocation that fails, as PyTorch's message has it.
+  std::int64_t tried_bytes = 0, allocated_bytes = 0, reserved_bytes = 0;
+  int step = 0;  // 1 is the first; 0: while the model and the batch are made
+  Phase phase = Phase::start;
+  std::string op, layer;
+};
+
+/// Something that a plan takes on trust.
+struct Assumption {
+  std::string id;     // one word, which stays: "packed", "context"
+  std::string text;   // a short sentence without its end
+  std::string words;  // of the headline, where it belongs there: "tokens not packed"
+};
+
+/// A part of a GPU's memory that is to stay free: what the GPU is planned with is without it.
+struct Margin {
+  std::int64_t hundredths = 0;    // of a percent; 0: nothing stays free
+  std::int64_t usable_bytes = 0;  // of the GPU, with it
+};
+
+struct Report {
+  struct {
+    std::string name, file;
+    std::int64_t parameters = 0, trainable_parameters = 0, buffers = 0;  // elements
+    std::int64_t layers = 0;
+    std::int64_t checkpointed_blocks = 0;  // whose inside is recomputed in backward
+  } model;
+  RunConfig run;
+  std::optional<Gpu> gpu;  // named with --gpu; none: an A100-class device was assumed
+  Margin margin;           // of its memory
+  struct {
+    std::int64_t parameters = 0, buffers = 0, gradients = 0, optimizer_state = 0, inputs = 0, saved_for_backward = 0;
+    std::int64_t kv_cache = 0;
+  } bytes;  // unrounded; kv_cache: keys and values of a generation
+
+  // Over the link, in one step.
+  std::int64_t offload_bytes_to_host = 0, offload_bytes_from_host = 0;
+  struct {
+    std::int64_t bytes = 0;
+    Phase phase = Phase::forward;
+    std::string op, layer;
+    std::int64_t forward_bytes = 0, backward_bytes = 0, optimizer_bytes = 0, after_model_bytes = 0,
+                 end_of_forward_bytes = 0;
+    // beyond the contract, for tests against traces: levels at phase borders
+    std::int64_t start_bytes = 0, forward_end_bytes = 0, backward_end_bytes = 0, end_bytes = 0, loss_peak_bytes = 0;
+  } tensor_peak;  // tensors only, each rounded up to 512 B
+  struct {
+    Reading reading;                // highest of the step, each figure by itself
+    std::int64_t device_bytes = 0;  // reserved + context
+    std::int64_t context_bytes = 0;
+    Confidence context_confidence = Confidence::assumed;
+    Phase phase = Phase::forward;  // of the allocated peak
+    std::string op, layer;
+    std::vector<PeakPart> parts;       // at the allocated peak
+    std::vector<ModuleBytes> modules;  // activations and gradients alive there, largest first
+  } peak;
+  std::optional<AtMost> at_most;              // nothing where no bound is known: ZeRO-2 and 3, by definition only
+  std::optional<WithinMemory> within_memory;  // where `peak` is more than the named GPU has
+  std::optional<StepTime> time;               // modelled, or from the GPU's own measurements; see tell_time()
+  std::string no_time;                        // why a named GPU has none
+  std::optional<std::vector<Advice>> advice;  // what would make the step faster, where that was asked for
+  std::vector<PhaseRow> phases;
+  struct {
+    std::int64_t forward_macs = 0, forward_flops = 0, backward_flops = 0, optimizer_flops = 0, step_flops = 0;
+    std::int64_t recompute_flops = 0;  // what checkpointing computes again; not in step_flops
+    std::int64_t elementwise_flops = 0, bytes_moved = 0;
+  } compute;
+  struct {
+    std::int64_t segments = 0, allocations = 0, inactive_split_bytes = 0;
+  } allocator;
+  std::vector<LayerRow> layers;
+  std::vector<TimelinePoint> timeline;
+  struct {
+    std::string tool;  // --count-as; empty: not asked for
+    std::string unit;  // what the tool calls its number: "flops", "MACs"
+    std::int64_t per_sample = 0, batch = 0;
+  } count_as;
+  std::vector<Assumption> assumptions;  // assumptions_of()
+  std::vector<std::string> warnings;
+};
+
+}  // namespace gpuplan

@@ -1,0 +1,90 @@
+#include "estimator/plan/warnings.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "estimator/aten/recurrent.h"
+#include "estimator/base/integers.h"
+#include "estimator/device/arithmetic.h"
+
+namespace gpuplan {
+namespace {
+
+// An input that no operation reads is on the device all the same; its name was most likely left out of a `from`.
+std::vector<std::string> unread_inputs(const Model& model, const Graph& graph) {
+  std::vector<char> read(graph.buffers.size(), 0);
+  const auto buffer_of = [&](TensorId t) { return index(graph.tensors[index(t)].buffer); };
+  for (const Op& op : graph.forward_ops)
+    if (!std::holds_alternative<Marker>(op.what))  // a frame that holds its arguments does not use them
+      for (const TensorId t : graph.at(op.reads))
+        if (t != kNone) read[buffer_of(t)] = 1;
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < model.inputs.size(); ++i)
+    if (read[buffer_of(graph.inputs[i])] == 0)
+      warnings.push_back("no layer reads the input \"" + model.inputs[i].name + "\"");
+  return warnings;
+}
+
+bool trains_nothing(const Graph& graph) {
+  return std::ranges::none_of(graph.parameters, [](const ParameterTensor& p) { return p.trainable; });
+}
+
+// What was asked for, and changes nothing in this model.
+std::vector<std::string> idle_flags(const Graph& graph, const RunConfig& run) {
+  std::vector<std::string> warnings;
+  const auto kind = run.checkpoint.kind;
+  const bool checkpoints = kind != CheckpointConfig::Kind::as_written && kind != CheckpointConfig::Kind::none;
+  if (checkpoints && graph.checkpoints.empty())
+    warnings.push_back(kind == CheckpointConfig::Kind::glob
+                           ? "no block is called \"" + run.checkpoint.glob + "\": nothing is checkpointed"
+                           : "the model has no repeated block: nothing is checkpointed");
+  const auto attends = [](const Layer& layer) { return layer.type.find("Attention") != std::string_view::npos; };
+  if (run.attention != Attention::automatic && std::ranges::none_of(graph.layers, attends))
+    warnings.emplace_back("no layer is attention: --attention changes nothing");
+  return warnings;
+}
+
+// cuDNN was asked on a machine without a GPU.
+std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunConfig& run) {
+  std::vector<std::string> warnings;
+  const auto recurrent = [](const Layer& l) { return l.type == "LSTM" || l.type == "GRU" || l.type == "RNN"; };
+  const auto in_bf16 = [&](const Layer& l) {
+    return recurrent(l) && graph.tensors[index(graph.at(l.inputs).front())].dtype == DType::bf16;
+  };
+  if (std::ranges::none_of(graph.layers, recurrent)) return warnings;
+  warnings.emplace_back(run.pytorch >= 200
+                            ? "modelled: cuDNN's reserve and workspace of recurrent layers are what cuDNN 9 answers "
+                              "without a GPU"
+                            : "assumed: cuDNN 8's reserve and workspace of recurrent layers are those of cuDNN 9");
+  if (run.pytorch < aten::kBfloat16ByCudnn && std::ranges::any_of(graph.layers, in_bf16))
+    warnings.emplace_back(
+        "PyTorch before 2.10 runs recurrent layers in bf16 step by step: they are planned as cuDNN's all the same");
+  return warnings;
+}
+
+}  // namespace
+
+bool assumes_loss(const Model& model) { return model.losses.empty() && model.loss.mark.source == nullptr; }
+
+std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
+                                        const Gpu* named_gpu) {
+  std::vector<std::string> warnings = unread_inputs(model, graph);
+  if (run.mode == Mode::train && assumes_loss(model))
+    warnings.emplace_back("the spec has no \"loss:\": CrossEntropyLoss() of the model's output is assumed");
+  if (run.mode == Mode::train && trains_nothing(graph))
+    warnings.emplace_back("no parameter is trained: PyTorch's optimizers refuse an empty list of parameters");
+  for (std::string& warning : idle_flags(graph, run)) warnings.push_back(std::move(warning));
+  if (named_gpu != nullptr)
+    for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
+  if (named_gpu != nullptr && named_gpu->memory_assumed)
+    warnings.push_back("no reading of the memory of " + named_gpu->title +
+                       " is published: 93 % of what is written on its box is assumed, less 3 % that the driver keeps");
+  for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
+  if (named_gpu == nullptr)
+    warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");
+  return warnings;
+}
+
+}  // namespace gpuplan

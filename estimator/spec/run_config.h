@@ -1,0 +1,96 @@
+// What is run: everything about a step that is not in the model. Plain values with the defaults of the
+// command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "estimator/base/dtype.h"
+#include "estimator/base/strides.h"
+
+namespace gpuplan {
+
+enum class Mode { train, infer };
+enum class OptimizerKind { none, sgd, adam, adamw, rmsprop, adagrad, adadelta, nadam, radam, adamax };
+enum class OptimizerImpl { foreach_, for_loop, fused };
+
+/// torch.optim's arguments that decide what is allocated.
+struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::sgd;
+  OptimizerImpl impl = OptimizerImpl::foreach_;
+  bool momentum = false;      // SGD(momentum=0.9), RMSprop(momentum=...)
+  bool nesterov = false;      // SGD
+  bool amsgrad = false;       // Adam, AdamW
+  bool centered = false;      // RMSprop
+  bool weight_decay = false;  // != 0; AdamW's default 0.01 is decoupled and costs nothing
+};
+
+/// When the Python names of the training loop let go of the output and the loss.
+enum class Loop { plain, function, loss_only };
+/// Which kernel scratch is counted.
+enum class Scratch { full, no_cudnn, none };
+enum class AllocatorKind { caching, exact, cuda_malloc };
+
+/// A PyTorch release as major * 100 + minor: 113 is 1.13, 215 is 2.15.
+using PyTorchVersion = int;
+constexpr PyTorchVersion kNewestPyTorch = 215;
+
+/// Which kernel scaled_dot_product_attention is asked to run. eager: the model's own Python code.
+enum class Attention { automatic, flash, efficient, cudnn, math, eager };
+
+/// What is run again in backward instead of being kept.
+struct CheckpointConfig {
+  enum class Kind { as_written, none, block, every, glob } kind = Kind::as_written;
+  std::int64_t every = 1;  // every=N: each Nth block of a repeat
+  std::string glob;        // of block paths
+};
+
+/// What of an autoregressive generation is planned, with its cache of keys and values.
+struct Generation {
+  enum class Part { none, prefill, decode } part = Part::none;  // none: one forward without a cache
+  enum class Cache { dynamic, fixed, paged } cache = Cache::dynamic;
+  std::int64_t prompt = 0;    // tokens given
+  std::int64_t generate = 1;  // tokens made; decode is planned at the last one
+  std::int64_t tokens() const { return prompt + generate; }
+};
+
+/// Types that only weights are stored in, for inference.
+enum class WeightFormat { as_computed, int8, int4, fp8 };
+
+/// torch.amp.GradScaler(init_scale), which fp16 autocast trains with.
+constexpr double kInitialScale = 65536;
+
+struct RunConfig {
+  Mode mode = Mode::train;
+  std::int64_t batch = 1;
+  std::int64_t micro_batches = 1;  // the batch is run in so many parts, their gradients accumulated
+  DType precision = DType::fp32;   // of the whole model
+  std::optional<DType> autocast;   // torch.autocast's type: fp16 or bf16
+  bool scales_gradients() const {  // with a GradScaler, as fp16 needs
+    return autocast == DType::fp16 && mode == Mode::train;
+  }
+  bool tf32 = false;                               // matrix products may compute in TF32; no byte changes
+  MemoryFormat layout = MemoryFormat::contiguous;  // channels_last: model and images .to(channels_last)
+  Attention attention = Attention::automatic;
+  CheckpointConfig checkpoint;
+  bool master_weights = false;         // fp32 copies of half-precision parameters, which the optimizer steps
+  bool optimizer_in_backward = false;  // each parameter is stepped, and its gradient freed, as soon as that is there
+  bool offload_optimizer = false;      // states and step on the host
+  bool offload_saved = false;          // saved tensors wait on the host (torch.autograd.graph.save_on_cpu)
+  WeightFormat weights = WeightFormat::as_computed;
+  Generation generation;
+  /// An inference is given labels, of which the model computes its loss, as Trainer.evaluate() does.
+  bool labels = false;
+  OptimizerConfig optimizer;
+  bool clip_grad_norm = false;
+  Loop loop = Loop::plain;
+  Scratch scratch = Scratch::full;
+  AllocatorKind allocator = AllocatorKind::caching;
+  std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
+  PyTorchVersion pytorch = kNewestPyTorch;
+  std::optional<std::int64_t> context_bytes;  // --runtime: CUDA context and libraries, instead of the device's figure
+  bool first_step = false;                    // --step first: the answer is the first step, not the steady one
+};
+
+}  // namespace gpuplan

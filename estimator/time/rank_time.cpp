@@ -1,0 +1,123 @@
+#include "estimator/time/rank_time.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "estimator/base/integers.h"
+#include "estimator/time/queue.h"
+
+namespace gpuplan {
+
+namespace {
+
+// One micro-batch: the host's calls, the GPU's operations and copies, the link.
+class Timeline {
+ public:
+  Timeline(std::span<const CommunicationRow> rows, const Overlap& overlap, bool sends)
+      : rows_(rows), overlap_(overlap), sends_(sends), done_(overlap.transfers.size()), waited_(rows.size()) {}
+
+  // The GPU's end.
+  double run() {
+    for (std::size_t i = 0; i < overlap_.transfers.size(); ++i) {
+      const Transfer& t = overlap_.transfers[i];
+      operate_until(index(t.step));
+      t.kind == Transfer::Kind::send ? send(t, done_[i]) : wait(t, done_[i]);
+    }
+    operate_until(overlap_.steps.size());
+    return queue_.gpu();
+  }
+
+  const std::vector<double>& waited() const { return waited_; }
+
+ private:
+  void operate_until(std::size_t end) {
+    for (; step_ < end; ++step_) launch(overlap_.steps[step_]);
+  }
+
+  void launch(const StepWork& work) { queue_.launch(work.call, work.run); }
+
+  void copy(const Transfer& t) {
+    for (std::int32_t i = 0; i < t.copies; ++i) launch(overlap_.copying(t.copied_bytes / t.copies));
+  }
+
+  std::size_t row_of(const Transfer& send) const {
+    return index(std::ranges::find(rows_, send.row, &CommunicationRow::what) - rows_.begin());
+  }
+
+  void send(const Transfer& t, double& done) {
+    copy(t);
+    double begin = std::max(link_, queue_.host());
+    if (t.after_operations) begin = std::max(begin, queue_.gpu());
+    if (t.after_copy != kNone) begin = std::max(begin, done_[index(t.after_copy)]);
+    const std::size_t row = row_of(t);
+    const bool sent = sends_ && row < rows_.size() && rows_[row].bytes > 0;
+    const double share = sent ? static_cast<double>(t.bytes) / static_cast<double>(rows_[row].bytes) : 0;
+    done = link_ = begin + (sent ? *rows_[row].seconds * share : 0);
+  }
+
+  void wait(const Transfer& t, double& done) {
+    const double there = done_[index(t.of)], ready = std::max(queue_.gpu(), queue_.host());
+    const std::size_t row = row_of(overlap_.transfers[index(t.of)]);
+    if (there > ready && row < rows_.size()) waited_[row] += there - ready;
+    queue_.wait(there);
+    copy(t);
+    done = queue_.gpu();
+  }
+
+  std::span<const CommunicationRow> rows_;
+  const Overlap& overlap_;
+  bool sends_;
+  Queue queue_;
+  double link_ = 0;
+  std::size_t step_ = 0;
+  std::vector<double> done_;  // of each transfer: sent, or waited for and copied
+  std::vector<double> waited_;
+};
+
+// While the GPU waits for the link the host runs ahead, so that waits may be more than the step is longer by.
+void expose_transfers(std::span<const CommunicationRow> rows, const Overlap& overlap, Exposed& exposed) {
+  const Overlap nothing{{}, overlap.steps, {}};
+  const double computing = Timeline(rows, nothing, false).run();
+  const double copying = Timeline(rows, overlap, false).run();
+  Timeline all(rows, overlap, true);
+  const double longer = std::max(0.0, all.run() - copying);
+  exposed.copy_seconds += std::max(0.0, copying - computing);
+  const double waited = std::accumulate(all.waited().begin(), all.waited().end(), 0.0);
+  if (waited <= 0) return;
+  for (std::size_t i = 0; i < rows.size(); ++i) exposed.rows[i] += longer * all.waited()[i] / waited;
+}
+
+}  // namespace
+
+Exposed exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& time, const Overlap& overlap) {
+  double forward = time.forward_seconds, backward = time.backward_seconds;
+  Exposed exposed{std::vector<double>(rows.size()), 0};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const CommunicationRow& row = rows[i];
+    if (std::ranges::any_of(overlap.transfers, [&](const Transfer& t) { return t.row == row.what; })) continue;
+    const double seconds = row.seconds.value_or(0);
+    exposed.rows[i] = seconds;
+    if (row.copies > 0 && overlap.copying)
+      exposed.copy_seconds += static_cast<double>(row.copies) * overlap.copying(row.copied_bytes / row.copies).run;
+    if (!row.beside || row.bytes <= 0) continue;
+    double& left = *row.beside == Phase::forward ? forward : backward;
+    const double alone = seconds * static_cast<double>(row.alone_bytes) / static_cast<double>(row.bytes);
+    const double hidden = std::clamp(seconds - alone, 0.0, left);
+    left -= hidden;
+    exposed.rows[i] -= hidden;
+  }
+  if (!overlap.transfers.empty()) expose_transfers(rows, overlap, exposed);
+  return exposed;
+}
+
+RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, double alone_seconds,
+                   const Overlap& overlap) {
+  Exposed exposed = exposed_seconds(rows, own, overlap);
+  RankTime time{own, std::move(exposed.rows), exposed.copy_seconds, alone_seconds};
+  const double computing = own.seconds();
+  time.step.communication_seconds = std::accumulate(time.exposed.begin(), time.exposed.end(), time.copy_seconds);
+  if (computing > 0) time.step.flops_per_second *= computing / time.step.seconds();
+  return time;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,38 @@
+// How long a step takes on one of several GPUs: its own work, and what it sends where nothing hides that.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "estimator/distributed/communication.h"
+#include "estimator/distributed/transfers.h"
+#include "estimator/plan/timing.h"
+
+namespace gpuplan {
+
+/// When a micro-batch calls for what, and what that finds.
+struct Overlap {
+  std::vector<Transfer> transfers;
+  std::vector<StepWork> steps;                    // of the schedule that these are between
+  std::function<StepWork(std::int64_t)> copying;  // of one kernel that reads and writes so many bytes
+};
+
+struct Exposed {
+  std::vector<double> rows;
+  double copy_seconds = 0;
+};
+
+/// Of each row what is not hidden. Those of transfers: what the micro-batch takes longer by waiting for them. Others:
+/// what the phase that they run beside does not hide; rows beside the same phase share its time in their order, for
+/// they share the link; their copies take the GPU as long as their kernels run. Every row's seconds must be known.
+///
+/// The link does one collective after another, in the order of the host's calls: they are of one communicator, whose
+/// operations NCCL keeps in order (its user guide, "CUDA Stream Semantics").
+Exposed exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& time, const Overlap& overlap = {});
+
+/// `own`: of the rank without communication.
+RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, double alone_seconds,
+                   const Overlap& overlap = {});
+
+}  // namespace gpuplan

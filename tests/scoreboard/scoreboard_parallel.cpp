@@ -1,0 +1,103 @@
+// One rank of DDP, of DDP with ZeroRedundancyOptimizer and of FSDP2, phase by phase, beside what PyTorch 2.15 allocated
+// on an imagined H200 (parallel/recorded.jsonl; recorders/several_gpus.py says how).
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "estimator/plan/plan_rank.h"
+#include "layers/catalog.h"
+#include "tests/support/recorded_phases.h"
+#include "tools/options/run_options.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+const std::string kBlock = "_block";
+
+bool checkpoints_blocks(const json& r) { return r.at("kind").get<std::string>().ends_with(kBlock); }
+
+std::string way_of(const json& r) {
+  std::string kind = r.at("kind");
+  if (checkpoints_blocks(r)) kind.resize(kind.size() - kBlock.size());
+  return kind;
+}
+
+Strategy strategy_of(const json& r) {
+  const std::string kind = way_of(r);
+  Strategy s;
+  if (kind.starts_with("ddp")) s.data = DataParallel::ddp;
+  if (kind == "zero1") s.data = DataParallel::zero1;
+  if (kind.starts_with("fsdp2")) s.data = DataParallel::fsdp;
+  s.gradient_as_bucket_view = kind.ends_with("_view");
+  s.find_unused_parameters = kind.starts_with("ddp_unused");
+  s.reshard_after_forward = kind != "fsdp2_keep";
+  s.gpus = r.at("world");
+  s.rank = r.at("rank");
+  if (r.at("model") == "uneven") s.unit_glob = "*";
+  return s;
+}
+
+RunConfig run_of(const json& r) {
+  RunConfig run;
+  run.batch = r.at("batch").get<std::int64_t>() * r.at("world").get<std::int64_t>();
+  const std::string optimizer = r.at("optimizer");
+  run.optimizer.kind = optimizer == "adam"    ? OptimizerKind::adam
+                       : optimizer == "adamw" ? OptimizerKind::adamw
+                                              : OptimizerKind::sgd;
+  run.optimizer.momentum = optimizer == "momentum";
+  run.loop = Loop::function;
+  if (checkpoints_blocks(r)) run.checkpoint.kind = CheckpointConfig::Kind::block;
+  return run;
+}
+
+Model model_of(const std::string& name) {
+  RunOptions options;
+  options.model = "zoo:" + name;
+  if (name == "uneven" || name == "mlp" || name == "unused")
+    options.model = GPUPLAN_SOURCE_DIR "/tests/parallel/models/" + name + ".yaml";
+  return load_model(options);
+}
+
+Reading reading_of(const json& r) {
+  return {
+      .requested_bytes = r.at("requested"), .allocated_bytes = r.at("allocated"), .reserved_bytes = r.at("reserved")};
+}
+
+std::string name_of_run(const json& r) {
+  const auto word = [&](const char* key) { return r.at(key).get<std::string>(); };
+  return word("model") + " " + word("kind") + " " + word("optimizer") + " b" + r.at("batch").dump() + " rank " +
+         r.at("rank").dump() + " of " + r.at("world").dump();
+}
+
+void score_run(std::vector<ScoreRow>& rows, const json& r) {
+  const Gpu gpu = *gpu_called("h200");
+  const Report report = plan_rank(model_of(r.at("model")), make_catalog(), run_of(r), strategy_of(r), {}, &gpu).report;
+  ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
+  row.expected = r.at("optimizer_state");
+  row.got = report.bytes.optimizer_state;
+  rows.push_back(row);
+  for (const bool steady : {false, true}) {
+    const std::string step = steady ? "steady" : "first";
+    for (const auto& [phase, recorded] : r.at(step).items()) {
+      const PhaseRow& planned = planned_phase(report, steady, phase);
+      row.quantity = step + "." + phase + ".live";
+      score_reading(rows, row, reading_of(recorded.at("live")), planned.live);
+      row.quantity = step + "." + phase + ".peak";
+      score_reading(rows, row, reading_of(recorded.at("peak")), planned.peak);
+    }
+  }
+}
+
+}  // namespace
+
+Scored score_parallel(const std::string& root) {
+  std::ifstream file(root + "/tests/parallel/recorded.jsonl");
+  if (!file) throw std::runtime_error("there is no tests/parallel/recorded.jsonl");
+  Scored scored;
+  for (std::string line; std::getline(file, line);) score_run(scored.rows, json::parse(line));
+  return scored;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,163 @@
+// What ranks keep, by the definitions: torch.chunk, the reducer's buckets, ZeRO's paper, pipeline schedules.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "estimator/base/error.h"
+#include "estimator/distributed/collectives.h"
+#include "estimator/distributed/ddp_buckets.h"
+#include "estimator/distributed/pipeline.h"
+#include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/zero_states.h"
+
+namespace gpuplan {
+namespace {
+
+Strategy strategy(DataParallel data, std::int64_t gpus, std::int64_t rank = 0) {
+  Strategy s;
+  s.data = data;
+  s.gpus = gpus;
+  s.rank = rank;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("rows are shared as torch.chunk does") {
+  // torch.chunk(torch.empty(515), 4): sizes 129, 129, 129, 128; of 3 rows in 8 chunks: 1, 1, 1, and none after that.
+  CHECK(padded_rows(515, 4) == 129);
+  CHECK(rows_of_rank(515, 4, 2) == 129);
+  CHECK(rows_of_rank(515, 4, 3) == 128);
+  CHECK(rows_of_rank(3, 8, 2) == 1);
+  CHECK(rows_of_rank(3, 8, 3) == 0);
+  CHECK(shard_of(Shape{515, 784}, 4, 3) == Shape{128, 784});
+  CHECK(padded_shard_elements(Shape{515, 784}, 4) == 129 * 784);
+  // 10 rows in 8 chunks are ceil(10 / 8) = 2 each: five ranks have some.
+  CHECK(rows_of_rank(10, 8, 4) == 2);
+  CHECK(rows_of_rank(10, 8, 5) == 0);
+}
+
+TEST_CASE("ZeroRedundancyOptimizer gives the largest parameter to the emptiest rank") {
+  // In turn 7 -> rank 0, 5 -> 1, 4 -> 1 (5 < 7), 3 -> 0 (7 < 9), 2 -> 1 (9 < 10), 1 -> 0 (10 < 11).
+  const std::vector<std::int64_t> sizes = {1, 2, 3, 4, 5, 7};
+  CHECK(parameters_of_rank(sizes, 2, 0) == std::vector<std::int32_t>{5, 2, 0});
+  CHECK(parameters_of_rank(sizes, 2, 1) == std::vector<std::int32_t>{4, 3, 1});
+}
+
+TEST_CASE("buckets are closed once they reach their limit") {
+  // Limits 1 MiB = 1,048,576 B, then 25 MiB = 26,214,400 B. 1,000,000 B stay below the first and 400,000 more close it;
+  // 20,000,000 + 8,000,000 reach the second; what is left is the last bucket.
+  const std::vector<GradientSize> gradients = {{250'000, DType::fp32},
+                                               {100'000, DType::fp32},
+                                               {5'000'000, DType::fp32},
+                                               {2'000'000, DType::fp32},
+                                               {1'000, DType::fp32}};
+  const auto bytes_of = [](std::span<const GradientSize> sizes, std::int64_t cap) {
+    std::vector<std::int64_t> bytes;
+    for (const DdpBucket& b : ddp_buckets(sizes, kFirstBucketBytes, cap)) bytes.push_back(b.bytes);
+    return bytes;
+  };
+  CHECK(bytes_of(gradients, std::int64_t{25} << 20) == std::vector<std::int64_t>{1'400'000, 28'000'000, 4'000});
+  CHECK_EQ(ddp_buckets(gradients, kFirstBucketBytes, std::int64_t{25} << 20)[1].last, 3);
+  // Types are never in one bucket.
+  const std::vector<GradientSize> mixed = {{10, DType::fp32}, {10, DType::bf16}, {10, DType::fp32}};
+  CHECK(bytes_of(mixed, kFirstBucketBytes) == std::vector<std::int64_t>{80, 20});
+}
+
+TEST_CASE("ZeRO's stages take what the paper's figure 1 says") {
+  // arXiv:1910.02054, figure 1: 7.5 billion parameters, 64 GPUs, K = 12: 120 GB, 31.4, 16.6 and 1.9 GB.
+  const std::vector<Shape> model(64, Shape{117'187'500});
+  constexpr std::int64_t kPsi = 7'500'000'000;
+  const auto total = [&](DataParallel d) { return state_bytes(model, {}, strategy(d, 64)).total(); };
+  CHECK(total(DataParallel::ddp) == 16 * kPsi);
+  CHECK(total(DataParallel::zero1) == 4 * kPsi + 12 * kPsi / 64);
+  // 117,187,500 is even and 7.5e9 a multiple of 2 * 64, and each parameter lacks 20 elements of a multiple of 64.
+  CHECK(total(DataParallel::zero2) == 2 * kPsi + 14 * kPsi / 64);
+  CHECK(total(DataParallel::zero3) == 16 * 64 * ((117'187'500 + 63) / 64));
+  CHECK(static_cast<double>(total(DataParallel::zero1)) / 1e9 == doctest::Approx(31.4).epsilon(0.002));
+  CHECK(static_cast<double>(total(DataParallel::zero2)) / 1e9 == doctest::Approx(16.6).epsilon(0.003));
+  CHECK(static_cast<double>(total(DataParallel::zero3)) / 1e9 == doctest::Approx(1.9).epsilon(0.02));
+}
+
+TEST_CASE("states that are shared are padded as their programs pad") {
+  const std::vector<Shape> model = {Shape{515, 784}, Shape{515}, Shape{3}};  // 403,760 + 515 + 3 = 404,278 elements
+  const StateSizes fp32{4, 4, 8};
+  // Stage 2: up to a multiple of 2 * 4 elements, 404,280; a quarter of them is 101,070.
+  CHECK(state_bytes(model, fp32, strategy(DataParallel::zero2, 4)) ==
+        StateBytes{404'278 * 4, 101'070 * 4, 101'070 * 8});
+  // Stage 3: each alone: 100,940 + 129 + 1.
+  CHECK(state_bytes(model, fp32, strategy(DataParallel::zero3, 4)) ==
+        StateBytes{101'070 * 4, 101'070 * 4, 101'070 * 8});
+  // FSDP2: 129 rows of 784, 129 and 1; the last rank has 128, 128 and no row of them.
+  const std::int64_t padded = 129 * 784 + 129 + 1;
+  CHECK(state_bytes(model, fp32, strategy(DataParallel::fsdp, 4, 3)) ==
+        StateBytes{padded * 4, padded * 4, (128 * 784 + 128) * 8});
+}
+
+TEST_CASE("FSDP2's and ZeRO's states are those that PyTorch reported") {
+  // The model of recorders/several_gpus.py called uneven, under Adam.
+  const std::vector<Shape> uneven = {Shape{515, 784}, Shape{515}, Shape{250, 515}, Shape{250}, Shape{3, 250}, Shape{3}};
+  std::ifstream file(GPUPLAN_SOURCE_DIR "/tests/parallel/recorded.jsonl");
+  std::string line;
+  int runs = 0;
+  while (std::getline(file, line)) {
+    const nlohmann::json r = nlohmann::json::parse(line);
+    const std::string kind = r.at("kind");
+    if (r.at("model") != "uneven" || kind.starts_with("ddp")) continue;
+    const Strategy s =
+        strategy(kind == "zero1" ? DataParallel::zero1 : DataParallel::fsdp, r.at("world"), r.at("rank"));
+    CHECK(state_bytes(uneven, {4, 4, 8}, s).optimizer_state == r.at("optimizer_state").get<std::int64_t>());
+    ++runs;
+  }
+  CHECK(runs == 18);
+}
+
+TEST_CASE("1F1B holds as many micro-batches as stages follow") {
+  for (const std::int64_t stage : {0, 1, 2, 3}) CHECK(micro_batches_in_flight(stage, 4, 8) == 4 - stage);
+  CHECK(micro_batches_in_flight(0, 4, 2) == 2);
+  CHECK(bubble_fraction(4, 8) == doctest::Approx(3.0 / 8));
+  CHECK(bubble_fraction(4, 8, 2) == doctest::Approx(3.0 / 16));
+  // Equal stages: m + p - 1 of them one after another.
+  CHECK(pipeline_seconds(std::vector<double>{2, 2, 2, 2}, 8) == doctest::Approx(2 * (8 + 3)));
+  // One slow stage sets the pace: 1 + 3 + 1, then seven more times 3.
+  CHECK(pipeline_seconds(std::vector<double>{1, 3, 1}, 8) == doctest::Approx(5 + 21));
+}
+
+TEST_CASE("layers are split so that the costliest stage is as cheap as can be") {
+  const auto begins = [](const std::vector<Range>& ranges) {
+    std::vector<std::int32_t> at;
+    for (const Range& r : ranges) at.push_back(r.begin);
+    return at;
+  };
+  CHECK(begins(split_layers(std::vector<double>{1, 1, 1, 1}, 2)) == std::vector<std::int32_t>{0, 2});
+  // 4 | 1 1 1 1: both 4; any other cut has 5 or more on one side.
+  CHECK(begins(split_layers(std::vector<double>{4, 1, 1, 1, 1}, 2)) == std::vector<std::int32_t>{0, 1});
+  CHECK_THROWS_AS(split_layers(std::vector<double>{1, 1}, 3), Error);
+}
+
+TEST_CASE("rings move 2 (n - 1) / n of an all-reduce") {
+  const Link link{100e9, 1e-6};
+  // 1 GB among 4: 1.5 GB through each link in 6 hops; half of both for either half of it.
+  CHECK(ring_bytes(Collective::all_reduce, 1e9, 4) == doctest::Approx(1.5e9));
+  CHECK(ring_seconds(Collective::all_reduce, 1e9, 4, link) == doctest::Approx(0.015 + 6e-6));
+  CHECK(ring_seconds(Collective::reduce_scatter, 1e9, 4, link) == doctest::Approx(0.0075 + 3e-6));
+  CHECK(ring_seconds(Collective::all_gather, 1e9, 4, link) == doctest::Approx(0.0075 + 3e-6));
+  CHECK(ring_seconds(Collective::send, 1e9, 2, link) == doctest::Approx(0.010 + 1e-6));
+  CHECK(ring_seconds(Collective::all_reduce, 1e9, 1, link) == 0);
+}
+
+TEST_CASE("a ring is as wide as its narrowest link, and an unknown one gives no answer") {
+  Topology nodes;
+  nodes.within_node = Link{300e9, 0};
+  CHECK(link_of_group(nodes, 8)->bytes_per_second == 300e9);
+  CHECK(!link_of_group(nodes, 16));
+  nodes.between_nodes = Link{200e9, 0};
+  // All eight of each node are in the ring: the node's network carries it. With one of each node there are eight rings.
+  CHECK(link_of_group(nodes, 16)->bytes_per_second == 200e9);
+  CHECK(link_of_group(nodes, 2, 8)->bytes_per_second == 25e9);
+  Gpu none;
+  CHECK(!link_within_node(none));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,102 @@
+// loss: as a list of entries, for losses of several outputs.
+#include <doctest/doctest.h>
+
+#include "estimator/graph/build.h"
+#include "estimator/plan/plan.h"
+#include "estimator/spec/canonical.h"
+#include "tests/support/lower_calls.h"
+#include "tests/support/test_spec.h"
+
+using namespace gpuplan;
+using namespace gpuplan::testing;
+
+namespace {
+
+RunConfig run_in(Mode mode) {
+  RunConfig run;
+  run.batch = 4;
+  run.mode = mode;
+  return run;
+}
+
+Graph graph_in(Mode mode, const std::string& text) {
+  return build_graph(read_spec(text), make_catalog(), run_in(mode), assumed_gpu());
+}
+
+const std::string kModel =
+    "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n"
+    "  - body: Linear(8, 16)\n"
+    "  - {name: aux, op: \"Linear(16, 10)\", when: train}\n"
+    "  - {name: head, op: \"Linear(16, 10)\", from: body}\n";
+
+}  // namespace
+
+TEST_CASE("a loss may be of several outputs") {
+  const std::string named = kModel +
+                            "loss:\n"
+                            "  - main: CrossEntropyLoss()\n"
+                            "  - {name: second, op: CrossEntropyLoss(), from: aux, tie: main}\n"
+                            "  - part: Mul(other=0.3)\n"
+                            "  - {op: Add(), from: [main, part]}\n";
+  const Graph train = graph_in(Mode::train, named);
+  // The input and the one tensor of targets that both losses read.
+  CHECK(train.inputs.size() == 2);
+  CHECK(train.tensors[static_cast<std::size_t>(train.loss)].shape == Shape{});
+  CHECK(train.loss_begin == graph_in(Mode::train, kModel).loss_begin);
+  CHECK(train.forward_ops.back().name == "aten::add");
+  const Graph infer = graph_in(Mode::infer, named);
+  CHECK(infer.loss == kNone);
+  CHECK(infer.forward_ops.size() == graph_in(Mode::infer, kModel).forward_ops.size());
+  // Both heads are trained: a gradient for each of six weights.
+  CHECK(train.parameters.size() == 6);
+  const Model model = read_spec(named);
+  CHECK(canonical_yaml(read_spec(canonical_yaml(model))) == canonical_yaml(model));
+  CHECK(model.losses.size() == 4);
+}
+
+TEST_CASE("losses have targets of their own unless they are tied") {
+  const std::string apart = "loss:\n  - a: CrossEntropyLoss()\n  - {name: b, op: CrossEntropyLoss(), from: aux}\n";
+  CHECK(graph_in(Mode::train, kModel + apart + "  - {op: Add(), from: [a, b]}\n").inputs.size() == 3);
+  const std::string unlike =
+      "loss:\n  - a: CrossEntropyLoss()\n  - {name: b, op: MSELoss(), from: aux, tie: a}\n  - {op: Add(), from: [a, "
+      "b]}\n";
+  CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + unlike), doctest::Contains("its targets are"), Error);
+}
+
+TEST_CASE("errors of a list of losses") {
+  CHECK(contains(error_of(kModel + "loss: []\n"), "a loss without entries"));
+  CHECK(contains(error_of(kModel + "loss:\n  - {op: CrossEntropyLoss(), from: axu}\n"), "aux"));
+  CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + "loss:\n  - Mul(other=2.0)\n"),
+                       doctest::Contains("the loss is one floating-point number"), Error);
+  CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + "  - CrossEntropyLoss()\n"), doctest::Contains("unknown layer"),
+                       Error);
+  const std::string tied = "loss:\n  - {name: b, op: CrossEntropyLoss(), tie: head}\n";
+  CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + tied), doctest::Contains("no earlier loss"), Error);
+}
+
+// torch: "grad can be implicitly created only for scalar outputs".
+TEST_CASE("a loss of each target is for a list that makes one number of them") {
+  const auto with = [](const std::string& loss) { return graph_in(Mode::train, kModel + loss); };
+  CHECK_THROWS_WITH_AS(with("loss: CrossEntropyLoss(reduction='none')\n"),
+                       doctest::Contains("the loss is one floating-point number, not [4]"), Error);
+  const Graph graph = with("loss:\n  - CrossEntropyLoss(reduction='none')\n  - Mean()\n");
+  CHECK(graph.tensors[static_cast<std::size_t>(graph.loss)].shape == Shape{});
+}
+
+// `del out` before backward: the output object goes with all that it names, as the same tensor does alone.
+TEST_CASE("with --loop loss_only nothing that the output names is alive in backward") {
+  const std::string model = "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - logits: Linear(8, 1000)\n";
+  const std::string named = model +
+                            "  - rows: View(-1, 1000)\n  - {op: ReturnedState(), from: logits}\n"
+                            "  - {op: Identity(), from: rows}\n";
+  RunConfig run = run_in(Mode::train);
+  run.loop = Loop::loss_only;
+  const std::string loss = "loss: CrossEntropyLoss()\n";
+  const Report one = plan(read_spec(model + loss), make_catalog(), run);
+  const Report two = plan(read_spec(named + loss), make_catalog(), run);
+  REQUIRE_EQ(one.phases.size(), two.phases.size());
+  for (std::size_t i = 0; i < one.phases.size(); ++i) {
+    CHECK_EQ(one.phases[i].peak.requested_bytes, two.phases[i].peak.requested_bytes);
+    CHECK_EQ(one.phases[i].live.requested_bytes, two.phases[i].live.requested_bytes);
+  }
+}

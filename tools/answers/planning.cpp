@@ -1,0 +1,106 @@
+#include "tools/answers/planning.h"
+
+#include <algorithm>
+
+#include "estimator/base/amount.h"
+#include "estimator/plan/plan.h"
+#include "estimator/report/time_text.h"
+#include "estimator/search/ways_out.h"
+#include "estimator/spec/read.h"
+#include "estimator/time/step_time.h"
+#include "layers/catalog.h"
+#include "tools/options/commit_model.h"
+#include "tools/options/learned_trace_input.h"
+#include "tools/options/output_options.h"
+#include "tools/options/run_values.h"
+#include "tools/options/words.h"
+
+namespace gpuplan {
+
+HostCopy host_copy(const RunOptions& options) {
+  return choice_or<HostCopy>("--host-copy", options.host_copy, HostCopy::pinned,
+                             {{"pageable", HostCopy::pageable},
+                              {"pinned", HostCopy::pinned},
+                              {"overlapped", HostCopy::overlapped},
+                              {"none", HostCopy::none}});
+}
+
+Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu) {
+  if (options.margin.empty()) return {};
+  const std::int64_t hundredths = percentage("--margin", options.margin);
+  if (!gpu) throw Error("--margin is a part of a GPU's memory", ErrorKind::usage).help("--gpu names a GPU, or a size");
+  const Margin margin{hundredths, usable_bytes(*gpu)};
+  gpu->cuda_total_bytes = margin.usable_bytes - share_of(margin.usable_bytes, hundredths);
+  return margin;
+}
+
+Planning prepare_run(const RunOptions& options) {
+  Planning planning;
+  planning.run = run_config(options);
+  planning.gpu = load_gpu(options);
+  planning.gpu_is_limit = size_in_bytes(options.gpu).has_value();
+  planning.margin = take_margin(options, planning.gpu);
+  planning.copy = host_copy(options);
+  return planning;
+}
+
+namespace {
+
+// A spec that was exported with an attention_mask has the variable.
+std::optional<Model> other_padding(const WrittenModel& written, const Model& model) {
+  constexpr std::string_view kPadded = "padded";
+  const auto is_padded = [&](const Variable& v) { return v.name == kPadded; };
+  const auto found = std::ranges::find_if(model.vars, is_padded);
+  if (found == model.vars.end() || found->value < 0 || found->value > 1) return std::nullopt;
+  if (std::ranges::any_of(written.options.set, is_padded)) return std::nullopt;
+  SpecOptions other = written.options;
+  other.set.push_back({std::string(kPadded), 1 - found->value});
+  return read_model(written.source, other);
+}
+
+}  // namespace
+
+Planning prepare(const RunOptions& options) {
+  refuse_learned_trace({options.model, options.piped});
+  Planning planning = prepare_run(options);
+  const WrittenModel written = open_model(options);
+  planning.model = read_model(written.source, written.options);
+  planning.other_padding = other_padding(written, planning.model);
+  planning.warnings = about_stored_type(written.stored_type, options);
+  return planning;
+}
+
+std::vector<std::string> about_stored_type(const std::string& stored_type, const RunOptions& options) {
+  if (stored_type.empty() || !options.precision.empty() || !options.amp.empty()) return {};
+  const std::string word = stored_type == "float16" ? "fp16" : "bf16";
+  return {"config.json says " + stored_type + "; planned as fp32: --precision " + word + ", or --amp " + word +
+          " for fp32 weights and autocast"};
+}
+
+Report make_report(const Planning& planning) {
+  Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
+  report.margin = planning.margin;
+  if (planning.gpu && !planning.gpu_is_limit) {
+    report.no_time = why_no_time(planning.run, *planning.gpu, planning.copy);
+    if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))
+      tell_time(*time, report);
+  }
+  if (planning.gpu_is_limit) report.warnings.emplace_back(kOnlyALimit);
+  report.warnings.insert(report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
+  return report;
+}
+
+std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
+  if (!planning.gpu) return {};
+  return ways_out(planning.model, make_catalog(), report, *planning.gpu);
+}
+
+bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict) {
+  if (!quiet || strict)
+    for (const std::string& warning : warnings) write_stderr("warning: " + warning + "\n");
+  if (!strict || warnings.empty()) return true;
+  write_stderr("error: --strict: a warning is an error\n");
+  return false;
+}
+
+}  // namespace gpuplan

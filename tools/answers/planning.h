@@ -1,0 +1,52 @@
+// What plan and layers share: from flags to a report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "estimator/plan/timing.h"
+#include "estimator/report/writers.h"
+#include "tools/options/run_options.h"
+
+namespace gpuplan {
+
+struct Planning {
+  RunConfig run;
+  std::optional<Gpu> gpu;
+  bool gpu_is_limit = false;  // --gpu was a size
+  Margin margin;              // taken off the GPU's memory already
+  HostCopy copy = HostCopy::pinned;
+  Model model;
+  std::optional<Model>
+      other_padding;  // of a batch without padding where `model` has some, or with: neither was asked for
+  std::vector<std::string> warnings;  // of what was read, beside those of the plan
+};
+
+/// What a --gpu that is a size is warned of.
+constexpr const char* kOnlyALimit =
+    "--gpu is only a limit: kernel choices and workspaces are those of an A100-class device";
+
+/// --host-copy.
+HostCopy host_copy(const RunOptions& options);
+/// --margin, which is taken off the memory of `gpu`. Throws Error (usage) for a margin of no GPU.
+Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu);
+/// Reads the flags first, then the device, then the model, so that a typing error costs nothing.
+Planning prepare(const RunOptions& options);
+/// The same without a model, which is then read by someone else.
+Planning prepare_run(const RunOptions& options);
+/// What to warn of where the file of a model says its weights are of another type than they are planned with, and no
+/// flag says which; else nothing.
+std::vector<std::string> about_stored_type(const std::string& stored_type, const RunOptions& options);
+Report make_report(const Planning& planning);
+/// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
+/// closest one.
+std::vector<WayOut> ways_out(const Planning& planning, const Report& report);
+/// Prints warnings, those of a report for one, unless `quiet`. False when there are any and `strict`, which is then
+/// said: the answer is no.
+bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict);
+inline bool show_warnings(const Report& report, bool quiet, bool strict) {
+  return show_warnings(report.warnings, quiet, strict);
+}
+
+}  // namespace gpuplan

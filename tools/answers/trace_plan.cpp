@@ -1,0 +1,192 @@
+#include "tools/answers/trace_plan.h"
+
+#include <algorithm>
+
+#include "estimator/report/trace_report.h"
+#include "tools/answers/planning.h"
+#include "tools/options/words.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr std::int64_t kMostOfAVariable = 1'000'000'000'000;
+
+// What was recorded holds one answer to each of these.
+void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
+  const std::pair<const char*, bool> flags[] = {{"--opt", !o.optimizer.empty()},
+                                                {"--opt-impl", !o.optimizer_impl.empty()},
+                                                {"--weight-decay", !o.weight_decay.empty()},
+                                                {"--precision", !o.precision.empty()},
+                                                {"--amp", !o.amp.empty()},
+                                                {"--mode", !o.mode.empty()},
+                                                {"--clip-grad-norm", !o.clip.empty()},
+                                                {"--loop", !o.loop.empty()},
+                                                {"--scratch", !o.scratch.empty()},
+                                                {"--allocator", !o.allocator.empty()},
+                                                {"--pytorch", !o.pytorch.empty()},
+                                                {"--step", !o.step.empty()},
+                                                {"--layout", !o.layout.empty()},
+                                                {"--attention", !o.attention.empty()},
+                                                {"--micro-batches", !o.micro_batches.empty()},
+                                                {"--checkpoint", !o.checkpoint.empty()},
+                                                {"--master", !o.master.empty()},
+                                                {"--offload", !o.offload.empty()},
+                                                {"--weights", !o.weights.empty()},
+                                                {"--phase", !o.phase.empty()},
+                                                {"--prompt", !o.prompt.empty()},
+                                                {"--generate", !o.generate.empty()},
+                                                {"--cache", !o.cache.empty()},
+                                                {"--optimizer-in-backward", o.optimizer_in_backward},
+                                                {"--labels", o.labels}};
+  for (const auto& [name, given] : flags)
+    if (given)
+      throw Error(std::string(name) + ": a trace is of one run as it was, recorded with PyTorch " + trace.torch +
+                      " by: " + trace.command,
+                  ErrorKind::usage)
+          .help("record again with another command: gpuplan shadow --learn FILE --vary ... -- COMMAND");
+}
+
+// The value of a variable as flags give it; nothing where none does.
+std::optional<std::int64_t> given_value(const RunOptions& o, const std::string& name) {
+  std::optional<std::int64_t> value;
+  const auto give = [&](const std::string& flag, const std::string& text) {
+    if (value) throw Error("the variable " + name + " is set twice", ErrorKind::usage);
+    value = whole_number(flag, text, 1, kMostOfAVariable);
+  };
+  if (name == "batch" && !o.batch.empty()) give("--batch", o.batch);
+  if (name == "seq" && !o.seq.empty()) give("--seq", o.seq);
+  for (const std::string& text : o.set)
+    if (text.starts_with(name + "=")) give("--set " + name, text.substr(name.size() + 1));
+  return value;
+}
+
+void refuse_other_variables(const RunOptions& o, const LearnedTrace& trace) {
+  std::vector<std::string> names;
+  for (const TraceVariable& variable : trace.variables) names.push_back(variable.name);
+  const auto refuse = [&](const std::string& flag, const std::string& name) {
+    if (std::ranges::find(names, name) == names.end())
+      throw Error(flag + ": the trace was recorded with varying " + either(names) + " only", ErrorKind::usage)
+          .help("record again: gpuplan shadow --learn FILE --vary " + name + "=... -- COMMAND");
+  };
+  if (!o.batch.empty()) refuse("--batch", "batch");
+  if (!o.seq.empty()) refuse("--seq", "seq");
+  for (const std::string& text : o.set) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw Error("--set expects NAME=VALUE, not \"" + text + "\"", ErrorKind::usage);
+    refuse("--set " + text.substr(0, equals), text.substr(0, equals));
+  }
+}
+
+// Those that no flag gives are as in the recording with the largest ones.
+std::vector<std::int64_t> values_of(const RunOptions& o, const LearnedTrace& trace) {
+  std::vector<std::int64_t> values;
+  for (const TraceVariable& variable : trace.variables)
+    values.push_back(given_value(o, variable.name).value_or(variable.values.back()));
+  return values;
+}
+
+std::int64_t size_of_runtime(const std::string& text) {
+  if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return *bytes;
+  throw Error("--runtime expects a size with its unit, such as \"512 MiB\", not \"" + text + "\"", ErrorKind::usage);
+}
+
+// The largest value of the first variable that fits; what a step needs grows with it, so halving the interval finds it.
+std::int64_t largest_that_fits(const TraceReport& report, const AllocatorSettings& settings) {
+  std::vector<std::int64_t> values = report.plan.values;
+  const auto fits = [&](std::int64_t value) {
+    values[0] = value;
+    try {
+      TraceReport tried = report;
+      tried.plan = plan_trace(*report.trace, values, settings);
+      return tried.fits();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  std::int64_t good = report.fits() ? values[0] : 0, bad = report.fits() ? 0 : values[0];
+  for (std::int64_t value = std::max<std::int64_t>(good, 1); bad == 0; value *= 2) {
+    if (value > kMostOfAVariable) return good;  // it does not grow
+    (fits(value) ? good : bad) = value;
+  }
+  while (bad - good > 1) {
+    const std::int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+void plan_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
+  const Gpu& gpu = *report.gpu;
+  report.usable_bytes = usable_bytes(gpu);
+  if (!report.fits())
+    report.within =
+        plan_trace(*report.trace, report.plan.values, settings,
+                   std::max<std::int64_t>(report.usable_bytes - report.context_bytes - report.plan.outside_bytes, 0));
+  report.largest = largest_that_fits(report, settings);
+  if (gpu.name != report.trace->gpu)
+    report.warnings.push_back("the sizes of workspaces are those of " + report.trace->gpu_title +
+                              ", which the script was recorded on");
+}
+
+std::string render(const TraceReport& report, Format format, const TextStyle& style) {
+  switch (format) {
+    case Format::json: return trace_report_json(report, kVersion);
+    case Format::csv: return trace_report_csv(report);
+    case Format::md: return trace_report_md(report);
+    case Format::table: break;
+  }
+  return trace_report_text(report, style);
+}
+
+void refuse_layer_flags(const OutputOptions& o) {
+  if (!o.depth.empty() || !o.rows.empty() || !o.sort.empty() || !o.columns.empty())
+    throw Error("--depth, --rows, --sort and --columns are of layers, and a trace has none", ErrorKind::usage);
+}
+
+}  // namespace
+
+TraceFigures trace_figures(const Source& source, const RunOptions& run) {
+  const LearnedTrace trace = read_learned_trace(source);
+  refuse_recorded_flags(run, trace);
+  refuse_other_variables(run, trace);
+  TraceReport report;
+  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
+  report.plan = plan_trace(trace, values_of(run, trace),
+                           parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf));
+  return {.allocated_bytes = report.plan.peak.allocated_bytes,
+          .reserved_bytes = report.plan.peak.reserved_bytes,
+          .device_bytes = report.device_bytes()};
+}
+
+int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
+  const Format format = format_of(output);
+  const std::vector<OutputFile> files = files_of(output);
+  const TextStyle style = terminal_style(output);
+  refuse_layer_flags(output);
+  const std::shared_ptr<const Source> source = text_of({run.model, run.piped}, kTraceLimit);
+  const LearnedTrace trace = read_learned_trace(*source);
+  refuse_recorded_flags(run, trace);
+  refuse_other_variables(run, trace);
+  const AllocatorSettings settings = parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf);
+
+  TraceReport report;
+  report.file = source->name;
+  report.trace = &trace;
+  report.gpu = load_gpu(run);
+  report.margin = take_margin(run, report.gpu);
+  report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
+  report.plan = plan_trace(trace, values_of(run, trace), settings);
+  report.warnings = report.plan.notes;
+  if (report.gpu) plan_on_gpu(report, settings);
+  if (!output.quiet || run.strict)
+    for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
+  const bool clean = !run.strict || report.warnings.empty();
+  if (!clean) write_stderr("error: --strict: a warning is an error\n");
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(output)));
+  write_stdout(render(report, format, style));
+  return clean && report.fits() ? 0 : 1;
+}
+
+}  // namespace gpuplan

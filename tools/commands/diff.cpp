@@ -1,0 +1,167 @@
+// gpuplan diff [A] [B] [-- MODEL]: what a change does to a step's memory, FLOPs and time, and which lines did it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "estimator/compare/cause_models.h"
+#include "estimator/plan/plan.h"
+#include "estimator/report/diff_report.h"
+#include "estimator/spec/read.h"
+#include "layers/catalog.h"
+#include "tools/answers/diff_sides.h"
+#include "tools/answers/planning.h"
+#include "tools/commands/commands.h"
+#include "tools/options/growth_limits.h"
+#include "tools/options/output_options.h"
+#include "tools/process/version.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct DiffOptions {
+  RunOptions run;
+  OutputOptions output;
+  DiffWords words;
+  std::vector<std::string> fail_on;
+  std::vector<std::string> run_flags;  // those that are given
+  bool exit_code = false;
+};
+
+constexpr const char* kDiffHelp =
+    "With a model behind --, A and B are commits, or saved plans; without one they are files.\n"
+    "\n"
+    "  gpuplan diff origin/main -- configs/gpt2.yaml -b 8 --opt adam    a commit with the working tree\n"
+    "  gpuplan diff v1.0 v2.0 -- configs/gpt2.yaml                      two commits\n"
+    "  gpuplan diff configs/gpt2.yaml                                   what this branch changes\n"
+    "  gpuplan diff old.yaml new.yaml -b 8                              two files\n"
+    "  gpuplan diff old.json new.json                                   two plans, or recorded runs, that were saved\n"
+    "\n"
+    "Exit code: 0, whether anything differs or not. With --exit-code 1 where a figure does, with --fail-on 1 where "
+    "one\n"
+    "has grown by more than that: peak, reserved, device, params, flop or seconds by a percentage of the base, or by "
+    "an\n"
+    "amount (\"peak +5%\", \"device +512MiB\", \"params +1M\", \"flop +0.5 TFLOP\", \"seconds +2ms\").";
+
+// Both sides are planned as the flags say.
+void plan_side(OpenSide& open, const Planning& run, std::vector<std::string>& warnings) {
+  if (!open.warning.empty()) warnings.push_back(open.warning);
+  if (!open.written) return;
+  Planning planning = run;
+  planning.model = read_model(open.written->source, open.written->options);
+  const Report report = make_report(planning);
+  for (const std::string& warning : report.warnings)
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
+  open.side.figures = figures_of(report);
+  open.layers = report.layers.size();
+}
+
+// What each of several causes does to the peak: a plan for each, so that neither their number nor the model may be
+// huge.
+std::optional<Attribution> effects_of(const OpenSides& sides, const Planning& run, const DiffReport& report) {
+  const std::size_t n = report.causes.size();
+  if (!kBoundsOfDiff.allow(n, sides.now.layers)) return std::nullopt;
+  const CauseModels models(*sides.base.written, *sides.now.written, report.causes);
+  const auto peak = [&](const Model& model) {
+    return plan(model, make_catalog(), run.run, run.gpu ? &*run.gpu : nullptr).peak.reading.allocated_bytes;
+  };
+  const std::vector<Variable>& set = sides.now.written->options.set;
+  Attribution effects = attribute(n, report.base.figures->allocated_bytes, report.now.figures->allocated_bytes,
+                                  [&](const std::vector<bool>& made) { return models.amount(made, set, peak); });
+  const bool none =
+      effects.together == 0 && std::ranges::all_of(effects.effects, [](const Effect& e) { return e.delta == 0; });
+  return none ? std::nullopt : std::optional(std::move(effects));
+}
+
+DiffReport compare(OpenSides sides, const Planning& run, const std::vector<GrowthLimit>& limits) {
+  DiffReport report;
+  report.base = std::move(sides.base.side);
+  report.now = std::move(sides.now.side);
+  if (!report.base.figures || !report.now.figures) return report;
+  report.differences = differences(*report.base.figures, *report.now.figures);
+  report.run_changes = run_changes(*report.base.figures, *report.now.figures);
+  report.causes_known = sides.base.written && sides.now.written;
+  if (report.causes_known) {
+    report.causes = causes(*sides.base.written, *sides.now.written, make_catalog());
+    report.effects = effects_of(sides, run, report);
+  }
+  for (const GrowthLimit& limit : limits) {
+    const auto found = std::ranges::find(report.differences->totals, limit.metric, &Difference::metric);
+    if (found == report.differences->totals.end())
+      throw Error("--fail-on \"" + limit.text + "\": that figure is not known on both sides", ErrorKind::usage)
+          .help(limit.metric == Metric::step_time ? "how long a step takes is known for a GPU: --gpu NAME"
+                                                  : "a recorded run has its memory only");
+    report.limits.push_back({limit, found->total, exceeds(found->total, limit)});
+  }
+  return report;
+}
+
+std::string render(const DiffReport& report, Format format, const TextStyle& style) {
+  switch (format) {
+    case Format::json: return diff_json(report, kVersion);
+    case Format::csv: return diff_csv(report);
+    case Format::md: return diff_md(report, style);
+    case Format::table: break;
+  }
+  return diff_text(report, style);
+}
+
+int run_diff(const DiffOptions& options) {
+  // Every flag is understood before anything is read.
+  const Format format = format_of(options.output);
+  const std::vector<OutputFile> files = files_of(options.output);
+  const TextStyle style = terminal_style(options.output);
+  std::vector<GrowthLimit> limits;
+  for (const std::string& text : options.fail_on) limits.push_back(read_growth_limit(text));
+  const Planning run = prepare_run(options.run);
+
+  OpenSides sides = open_sides(options.words, options.run);
+  const auto takes_flags = [](const OpenSide& side) { return side.written || side.is_trace; };
+  if (!takes_flags(sides.base) && !takes_flags(sides.now) && !options.run_flags.empty())
+    throw Error(options.run_flags[0] + ": plans that are saved are not planned again", ErrorKind::usage);
+  std::vector<std::string> warnings;
+  plan_side(sides.base, run, warnings);
+  plan_side(sides.now, run, warnings);
+  DiffReport report = compare(std::move(sides), run, limits);
+  if (!report.differences && !limits.empty())
+    warnings.emplace_back("--fail-on: nothing has grown, since the model is on one side only");
+  report.warnings = std::move(warnings);
+  const bool clean = show_warnings(report.warnings, options.output.quiet, options.run.strict);
+  for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(options.output)));
+  write_stdout(render(report, format, style));
+  if (!clean || !report.within_limits()) return 1;
+  return options.exit_code && report.differs() ? 1 : 0;
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> model) {
+  const auto options = std::make_shared<DiffOptions>();
+  options->words.model = std::move(model);
+  CLI::App* const command = app.add_subcommand("diff", "What a change costs, and which lines of the model it is");
+  add_run_options(*command, options->run);
+  command->remove_option(command->get_option("model"));  // it stands behind --
+  std::vector<const CLI::Option*> run_flags;
+  for (const CLI::Option* option : command->get_options())
+    if (!option->check_lname("help")) run_flags.push_back(option);
+  command->add_option("sides", options->words.sides, "The base, and what it is compared with: commits, or files")
+      ->type_name("A B");
+  const char* const group = "Comparison";
+  command->add_flag("--merge-base", options->words.merge_base, "The base is the merge base of HEAD and A")
+      ->group(group);
+  command->add_flag("--exit-code", options->exit_code, "1 where a figure differs")->group(group);
+  command->add_option("--fail-on", options->fail_on, "1 where a figure has grown by more: \"peak +5%\"; repeatable")
+      ->type_name("LIMIT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  add_output_options(*command, options->output);
+  command->footer(kDiffHelp);
+  command->callback([options, run_flags, &exit_code] {
+    for (const CLI::Option* flag : run_flags)
+      if (flag->count() > 0) options->run_flags.push_back(flag->get_name());
+    exit_code = run_diff(*options);
+  });
+}
+
+}  // namespace gpuplan

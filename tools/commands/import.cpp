@@ -1,0 +1,88 @@
+// gpuplan import SRC: a model that is not written in YAML, as a spec. gpuplan import --check WEIGHTS [MODEL]: whether a
+// checkpoint has the parameters that are planned.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "estimator/spec/read.h"
+#include "tools/answers/check_weights.h"
+#include "tools/answers/draft.h"
+#include "tools/commands/commands.h"
+#include "tools/options/learned_trace_input.h"
+#include "tools/options/output_options.h"
+#include "tools/options/run_options.h"
+#include "tools/process/read_source.h"
+
+namespace gpuplan {
+
+namespace {
+
+struct ImportOptions {
+  std::string source, file, weights;
+  std::vector<std::string> set;
+  bool force = false;
+};
+
+std::vector<Variable> variables(const ImportOptions& options) {
+  std::vector<Variable> list;
+  for (const std::string& text : options.set) list.push_back(read_variable(text));
+  return list;
+}
+
+// What is downloaded together lies together.
+std::string model_beside(const std::string& weights) {
+  const std::filesystem::path config = std::filesystem::path(weights).parent_path() / "config.json";
+  if (!exists(config.string()))
+    throw Error("--check expects a model, and there is no config.json beside " + weights, ErrorKind::usage)
+        .help("gpuplan import --check model.safetensors config.json");
+  return config.string();
+}
+
+int run_check(const ImportOptions& options) {
+  if (!options.file.empty()) throw Error("--check writes no file: leave out -o, or --check", ErrorKind::usage);
+  RunOptions run;
+  run.model = options.source.empty() ? model_beside(options.weights) : options.source;
+  run.set = options.set;
+  const StoredTensors stored = read_safetensors(options.weights);
+  const Model model = load_model(run);
+  const WeightCheck check = check_weights(planned_parameters(model), stored);
+  write_stdout(weight_check_text(check, stored, options.weights, run.model));
+  return check.equal() ? 0 : 1;
+}
+
+int run_import(const ImportOptions& options) {
+  if (!options.weights.empty()) return run_check(options);
+  if (options.source.empty())
+    throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
+  refuse_learned_trace({options.source, nullptr});
+  if (!options.file.empty() && options.file != "-")
+    refuse_unwritable({{.path = options.file, .force = true}});  // write_draft() looks at its text
+  std::vector<Variable> set = variables(options);
+  const std::shared_ptr<const Source> source = open_model(options.source, set);
+  const std::string& spec = source->text;
+  if (!set.empty())
+    throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
+        .help("a variable of a spec is set where it is planned");
+  (void)read_model(source, {.set = {}, .open = open_extended});  // what is handed on can be read
+  write_draft(options.file, spec, options.force);
+  return 0;
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ImportOptions>();
+  CLI::App* const command = app.add_subcommand("import", "A model that is not written in YAML, as a spec");
+  command->add_option("source", options->source, "A config.json of Hugging Face's, or an ONNX file")->type_name("SRC");
+  command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replace a file that has another text");
+  command->add_option("--set", options->set, "A size that the file leaves open, of an ONNX file")
+      ->type_name("NAME=VALUE");
+  command
+      ->add_option("--check", options->weights,
+                   "Whether these safetensors, or this index of them, are the model's parameters; exit 1 when not")
+      ->type_name("FILE");
+  command->callback([options, &exit_code] { exit_code = run_import(*options); });
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,123 @@
+// Precision, what saves memory, and generation.
+#include "tools/options/run_values.h"
+
+namespace gpuplan {
+
+namespace {
+
+constexpr std::int64_t kMany = 1'000'000'000;
+
+DType half_type(const std::string& flag, const std::string& word) {
+  return choose<DType>(flag, word, {{"fp16", DType::fp16}, {"bf16", DType::bf16}});
+}
+
+void refuse(const std::string& reason) { throw Error(reason, ErrorKind::usage); }
+
+void set_offload(const std::string& text, RunConfig& run) {
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    const bool optimizer =
+        choose<bool>("--offload", text.substr(from, comma - from), {{"optimizer", true}, {"saved", false}});
+    (optimizer ? run.offload_optimizer : run.offload_saved) = true;
+    from = comma + 1;
+  }
+}
+
+// A gradient that is gone as soon as its parameter is stepped can neither be summed, scaled back nor clipped.
+void check_optimizer_in_backward(const RunConfig& run) {
+  if (!run.optimizer_in_backward) return;
+  const std::string gone = "--optimizer-in-backward frees each gradient at once: ";
+  if (run.micro_batches > 1) refuse(gone + "none is there to accumulate over --micro-batches");
+  if (run.scales_gradients()) refuse(gone + "--amp fp16's GradScaler cannot look at all of them; take --amp bf16");
+  if (run.clip_grad_norm) refuse(gone + "--clip-grad-norm needs all of them");
+}
+
+}  // namespace
+
+void set_precision(const RunOptions& o, RunConfig& run) {
+  std::string word = o.precision, amp = o.amp;
+  if (word.starts_with("amp=") || word.starts_with("amp-")) {
+    if (!amp.empty()) refuse("--precision " + word + " and --amp say the same twice");
+    amp = word.substr(4);
+    word.clear();
+  }
+  if (word == "tf32") {
+    run.tf32 = true;
+  } else if (word == "int8" || word == "int4" || word == "fp8") {
+    refuse("nothing is computed in " + word + " from end to end: --weights " + word + " stores the weights so");
+  } else if (!word.empty()) {
+    run.precision =
+        choose<DType>("--precision", word,
+                      {{"fp32", DType::fp32}, {"fp64", DType::fp64}, {"fp16", DType::fp16}, {"bf16", DType::bf16}});
+  }
+  if (amp.empty()) return;
+  run.autocast = half_type("--amp", amp);
+  // "You should not call half() or bfloat16() on your model(s) or inputs when using autocasting" (torch.autocast).
+  if (run.precision != DType::fp32)
+    refuse("--amp " + amp + " casts a model that is stored in fp32: leave --precision " + word + " out");
+}
+
+CheckpointConfig checkpoint_config(const std::string& text) {
+  using Kind = CheckpointConfig::Kind;
+  constexpr std::string_view kEvery = "every=";
+  CheckpointConfig config;
+  if (text.empty()) return config;
+  config.kind = text == "none" ? Kind::none : text == "block" ? Kind::block : Kind::glob;
+  if (text.starts_with(kEvery)) {
+    config.kind = Kind::every;
+    config.every = whole_number("--checkpoint every", text.substr(kEvery.size()), 1, kMany);
+  }
+  if (config.kind != Kind::glob) return config;
+  // Anything else is a pattern of paths; a single word that is nearly one of ours is a slip.
+  const std::vector<std::string> words = {"none", "block", "every"};
+  if (text.find_first_of("*?.") == std::string::npos && !nearest(text, words).empty())
+    throw Error("--checkpoint expects none, block, every=N or a pattern of block paths such as \"layer1.*\", not \"" +
+                    text + "\"" + did_you_mean(text, words),
+                ErrorKind::usage);
+  config.glob = text;
+  return config;
+}
+
+void set_memory_savers(const RunOptions& o, RunConfig& run) {
+  // Each is replayed, allocation by allocation: so many of a ResNet-50 take two seconds.
+  constexpr std::int64_t kMostMicroBatches = 10'000;
+  if (!o.micro_batches.empty())
+    run.micro_batches = whole_number("--micro-batches", o.micro_batches, 1, kMostMicroBatches);
+  if (run.batch % run.micro_batches != 0)
+    refuse("a batch of " + std::to_string(run.batch) + " does not split into " + std::to_string(run.micro_batches) +
+           " micro-batches of one size: --batch is the whole step's");
+  run.checkpoint = checkpoint_config(o.checkpoint);
+  run.master_weights = choice_or<bool>("--master", o.master, false, {{"fp32", true}});
+  if (run.master_weights && size_of(run.precision) >= size_of(DType::fp32))
+    refuse("--master fp32 belongs to --precision fp16 or bf16: here the weights are " +
+           std::string(name_of(run.precision)) + (run.autocast ? ", as --amp keeps them" : " already"));
+  run.optimizer_in_backward = o.optimizer_in_backward;
+  check_optimizer_in_backward(run);
+  if (!o.offload.empty()) set_offload(o.offload, run);
+  run.weights =
+      choice_or<WeightFormat>("--weights", o.weights, WeightFormat::as_computed,
+                              {{"int8", WeightFormat::int8}, {"int4", WeightFormat::int4}, {"fp8", WeightFormat::fp8}});
+}
+
+Generation generation(const RunOptions& o) {
+  Generation g;
+  if (o.phase.empty()) {
+    const std::pair<const char*, const std::string&> parts[] = {
+        {"--prompt", o.prompt}, {"--generate", o.generate}, {"--cache", o.cache}};
+    for (const auto& [flag, value] : parts)
+      if (!value.empty()) refuse(std::string(flag) + " belongs to --phase prefill or --phase decode");
+    return g;
+  }
+  g.part = choose<Generation::Part>("--phase", o.phase,
+                                    {{"prefill", Generation::Part::prefill}, {"decode", Generation::Part::decode}});
+  if (o.prompt.empty()) refuse("--phase " + o.phase + " needs --prompt N, the number of tokens given");
+  g.prompt = whole_number("--prompt", o.prompt, 1, kMany);
+  if (!o.generate.empty()) g.generate = whole_number("--generate", o.generate, 1, kMany);
+  g.cache = choice_or<Generation::Cache>("--cache", o.cache, Generation::Cache::dynamic,
+                                         {{"dynamic", Generation::Cache::dynamic},
+                                          {"static", Generation::Cache::fixed},
+                                          {"paged", Generation::Cache::paged}});
+  return g;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,213 @@
+#include "tools/options/output_options.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "tools/files/write_file.h"
+#include "tools/options/kept_file.h"
+#include "tools/options/words.h"
+#include "tools/process/environment.h"
+
+namespace gpuplan {
+
+namespace {
+
+const Choices<Format>& formats() {
+  static const Choices<Format> words = {
+      {"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}, {"md", Format::md}};
+  return words;
+}
+
+// Formats that other pages of the tool's plan name; they are refused as what they are.
+bool is_later_format(const std::string& word) {
+  static constexpr const char* kLater[] = {"html",   "github", "sarif",      "junit", "openmetrics",
+                                           "memviz", "trace",  "speedscope", "folded"};
+  return std::any_of(std::begin(kLater), std::end(kLater), [&](const char* name) { return word == name; });
+}
+
+Format format_named(const std::string& flag, const std::string& word) {
+  if (is_later_format(word)) throw Error("the format " + word + " is not there yet", ErrorKind::usage);
+  return choose<Format>(flag, word, formats());
+}
+
+bool is_format(const std::string& word) {
+  return is_later_format(word) ||
+         std::any_of(formats().begin(), formats().end(), [&](const auto& f) { return f.first == word; });
+}
+
+OutputFile output_file(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos && is_format(text.substr(0, colon)))
+    return {.format = format_named("-o", text.substr(0, colon)), .path = text.substr(colon + 1)};
+  const std::size_t dot = text.find_last_of("./");
+  const std::string ending = dot == std::string::npos || text[dot] == '/' ? "" : text.substr(dot + 1);
+  if (ending == "txt") return {.format = Format::table, .path = text};
+  if (is_format(ending) && ending != "table") return {.format = format_named("-o", ending), .path = text};
+  throw Error("-o " + text + ": no format ends like that", ErrorKind::usage)
+      .help("endings are .json, .csv, .md and .txt; or name the format: -o json:" + text);
+}
+
+// The character set of the locale that programs run under, POSIX's order of variables. A pipe without any locale, as in
+// most CI jobs, gets UTF-8: what is stored is the same on every machine. A terminal without one is the C locale's.
+bool shows_unicode(bool terminal) {
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (locale.empty()) locale = environment(name);
+  if (terminal && environment("TERM") == "dumb") return false;
+  if (locale.empty()) return !terminal;
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
+bool wants_color(const OutputOptions& options, bool terminal) {
+  const std::string when = options.color.empty() ? "auto" : options.color;
+  const int choice = choose<int>("--color", when, {{"auto", 0}, {"always", 1}, {"never", 2}});
+  if (choice != 0) return choice == 1;
+  if (!environment("NO_COLOR").empty()) return false;
+  const std::string force = environment("CLICOLOR_FORCE");
+  if (!force.empty() && force != "0") return true;
+  return terminal && environment("TERM") != "dumb";
+}
+
+int terminal_width(const OutputOptions& options, int stream) {
+  if (!options.width.empty()) return static_cast<int>(whole_number("--width", options.width, 40, 1000));
+  winsize size{};
+  if (ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) return size.ws_col;
+  return 80;
+}
+
+}  // namespace
+
+void add_output_options(CLI::App& command, OutputOptions& o) {
+  const char* const group = "Output";
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    command.add_option(names, value, text)->type_name(type)->group(group);
+  };
+  add("--format", o.format, "table|json|csv|md", "Of standard output (table)");
+  command.add_option("-o,--output", o.files, "Also writes a file, format from the ending or in front; repeatable")
+      ->type_name("[FORMAT:]FILE")
+      ->group(group)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--force", o.force, "-o also replaces a model, a budget, a trace or a script")->group(group);
+  command.add_flag("--bytes", o.bytes, "Amounts in bytes")->group(group);
+  add("--units", o.units, "iec|si", "1024 or 1000 (iec)");
+  add("--width", o.width, "N", "Columns of the screen");
+  command.add_flag("--ascii", o.ascii, "Nothing but ASCII")->group(group);
+  add("--color", o.color, "auto|always|never", "Colour (auto)");
+  command.add_flag("-q,--quiet", o.quiet, "The verdict only, no warnings")->group(group);
+  command.add_flag("-v,--verbose", o.verbose, "Phases and allocator too")->group(group);
+}
+
+void add_layer_options(CLI::App& command, OutputOptions& o) {
+  const char* const group = "Layer table";
+  const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
+    command.add_option(names, value, text)->type_name(type)->group(group);
+  };
+  add("--depth", o.depth, "N", "Levels of modules; 0: all (1)");
+  add("-n,--rows", o.rows, "N", "Rows; 0: all (40)");
+  add("--sort", o.sort, "model|mem|params|flop|name|time", "Order of siblings (model)");
+  add("--columns", o.columns, "A,B,...", "Columns, in this order");
+}
+
+Format format_of(const OutputOptions& options) {
+  return options.format.empty() ? Format::table : format_named("--format", options.format);
+}
+
+void refuse_standard_output(const std::string& text) {
+  if (text == "-" || text.ends_with(":-"))
+    throw Error("-o " + text + " is standard output, which has the report already", ErrorKind::usage)
+        .help("--format chooses how it is written there");
+}
+
+std::vector<OutputFile> files_of(const OutputOptions& options) {
+  std::vector<OutputFile> files;
+  for (const std::string& text : options.files) {
+    refuse_standard_output(text);
+    OutputFile& file = files.emplace_back(output_file(text));
+    if (file.path.empty()) throw Error("-o " + text + ": the file's name is missing", ErrorKind::usage);
+    file.force = options.force;
+    refuse_to_replace("-o", file.path, file.force);
+  }
+  return files;
+}
+
+void refuse_unwritable(const std::vector<OutputFile>& files) {
+  for (const OutputFile& file : files) {
+    refuse_to_replace("-o", file.path, file.force);
+    if (!can_be_written(file.path))
+      throw Error("-o " + file.path + ": cannot be written there", ErrorKind::environment);
+  }
+}
+
+LayerTableOptions layer_table_options(const OutputOptions& o, bool unicode) {
+  LayerTableOptions table;
+  if (!o.depth.empty()) table.depth = static_cast<int>(whole_number("--depth", o.depth, 0, 1000));
+  if (!o.rows.empty()) table.max_rows = static_cast<int>(whole_number("-n", o.rows, 0, 1'000'000));
+  if (!o.sort.empty())
+    table.sort = choose<LayerSort>("--sort", o.sort,
+                                   {{"model", LayerSort::model},
+                                    {"mem", LayerSort::memory},
+                                    {"params", LayerSort::parameters},
+                                    {"flop", LayerSort::flops},
+                                    {"name", LayerSort::name},
+                                    {"time", LayerSort::time}});
+  Choices<LayerColumn> columns;
+  for (std::size_t i = 0; i < layer_column_names().size(); ++i)
+    columns.emplace_back(layer_column_names()[i], static_cast<LayerColumn>(i));
+  for (std::size_t from = 0; from < o.columns.size();) {
+    const std::size_t comma = std::min(o.columns.find(',', from), o.columns.size());
+    table.columns.push_back(choose<LayerColumn>("--columns", o.columns.substr(from, comma - from), columns));
+    from = comma + 1;
+  }
+  table.unicode = unicode;
+  table.exact_bytes = o.bytes;
+  table.units = file_style(o).units;
+  return table;
+}
+
+void refuse_table_styles(const OutputOptions& o) {
+  const std::pair<const char*, bool> flags[] = {
+      {"--bytes", o.bytes}, {"--units", !o.units.empty()}, {"--width", !o.width.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given)
+      throw Error(std::string(flag) + ": this table has its units in the heading and all of its columns always",
+                  ErrorKind::usage)
+          .help("leave it out; --format csv or json is for scripts");
+}
+
+TextStyle file_style(const OutputOptions& o) {
+  TextStyle style;
+  style.unicode = !o.ascii;
+  style.exact_bytes = o.bytes;
+  if (!o.units.empty()) style.units = choose<Units>("--units", o.units, {{"iec", Units::iec}, {"si", Units::si}});
+  if (o.quiet && o.verbose) throw Error("-q and -v contradict each other", ErrorKind::usage);
+  style.verbose = o.verbose;
+  style.brief = o.quiet;
+  return style;
+}
+
+TextStyle terminal_style(const OutputOptions& o, int stream) {
+  TextStyle style = file_style(o);
+  const bool terminal = isatty(stream) == 1;
+  style.interactive = terminal;
+  style.unicode = !o.ascii && shows_unicode(terminal);
+  style.color = wants_color(o, terminal);
+  style.width = terminal_width(o, stream);
+  return style;
+}
+
+void write_report(const OutputFile& file, const std::string& text) {
+  refuse_to_replace("-o", file.path, file.force);
+  write_file(file.path, text);
+}
+
+}  // namespace gpuplan

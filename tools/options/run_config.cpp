@@ -1,0 +1,100 @@
+// From the flags to a RunConfig.
+#include "tools/options/run_values.h"
+
+namespace gpuplan {
+
+namespace {
+
+// "1.13", "2.0" ... "2.15" as major * 100 + minor.
+Choices<PyTorchVersion> pytorch_versions() {
+  Choices<PyTorchVersion> versions = {{"1.13", 113}};
+  for (PyTorchVersion v = 200; v <= kNewestPyTorch; ++v) versions.emplace_back("2." + std::to_string(v - 200), v);
+  return versions;
+}
+
+PyTorchVersion pytorch_version(const std::string& text) {
+  for (const auto& [name, version] : pytorch_versions())
+    if (name == text) return version;
+  throw Error("--pytorch knows the rules of 1.13 and of 2.0 to 2." + std::to_string(kNewestPyTorch - 200) +
+                  ", not of \"" + text + "\"",
+              ErrorKind::usage);
+}
+
+std::int64_t size_of_flag(const std::string& flag, const std::string& text) {
+  if (const std::optional<std::int64_t> bytes = size_in_bytes(text)) return *bytes;
+  throw Error(flag + " expects a size with its unit, such as \"512 MiB\", not \"" + text + "\"", ErrorKind::usage);
+}
+
+// Flags that mean nothing in the other mode are refused, not ignored.
+void refuse_training_flags(const RunOptions& o) {
+  const std::pair<const char*, bool> flags[] = {{"--opt", !o.optimizer.empty()},
+                                                {"--opt-impl", !o.optimizer_impl.empty()},
+                                                {"--weight-decay", !o.weight_decay.empty()},
+                                                {"--clip-grad-norm", !o.clip.empty()},
+                                                {"--micro-batches", !o.micro_batches.empty()},
+                                                {"--checkpoint", !o.checkpoint.empty()},
+                                                {"--master", !o.master.empty()},
+                                                {"--optimizer-in-backward", o.optimizer_in_backward},
+                                                {"--offload", !o.offload.empty()}};
+  for (const auto& [name, given] : flags)
+    if (given) throw Error(std::string(name) + " belongs to training: leave it out of --mode infer", ErrorKind::usage);
+}
+
+void refuse_inference_flags(const RunOptions& o) {
+  const std::pair<const char*, bool> flags[] = {{"--phase", !o.phase.empty()},       {"--prompt", !o.prompt.empty()},
+                                                {"--generate", !o.generate.empty()}, {"--cache", !o.cache.empty()},
+                                                {"--weights", !o.weights.empty()},   {"--labels", o.labels}};
+  for (const auto& [name, given] : flags)
+    if (given) throw Error(std::string(name) + " belongs to --mode infer", ErrorKind::usage);
+}
+
+Loop loop_of(const RunOptions& o, Mode mode) {
+  // In inference the output is gone before the next forward, unless the plain loop is asked for.
+  const std::string implied = mode == Mode::infer ? "function" : "plain";
+  if (mode == Mode::infer && o.loop == "loss_only")
+    throw Error("--loop loss_only belongs to training: an inference has no loss", ErrorKind::usage);
+  return choose<Loop>("--loop", o.loop.empty() ? implied : o.loop,
+                      {{"plain", Loop::plain}, {"function", Loop::function}, {"loss_only", Loop::loss_only}});
+}
+
+}  // namespace
+
+RunConfig run_config(const RunOptions& o) {
+  RunConfig run;
+  run.mode = choice_or<Mode>("--mode", o.mode, Mode::train, {{"train", Mode::train}, {"infer", Mode::infer}});
+  run.mode == Mode::infer ? refuse_training_flags(o) : refuse_inference_flags(o);
+  if (!o.batch.empty()) run.batch = whole_number("--batch", o.batch, 1, 1'000'000'000);
+  set_precision(o, run);
+  if (!o.pytorch.empty()) run.pytorch = pytorch_version(o.pytorch);
+  run.optimizer = optimizer_config(o, run.mode, run.pytorch);
+  run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
+  run.layout = choice_or<MemoryFormat>("--layout", o.layout, MemoryFormat::contiguous,
+                                       {{"nchw", MemoryFormat::contiguous}, {"nhwc", MemoryFormat::channels_last}});
+  run.attention = choice_or<Attention>("--attention", o.attention, Attention::automatic,
+                                       {{"auto", Attention::automatic},
+                                        {"flash", Attention::flash},
+                                        {"efficient", Attention::efficient},
+                                        {"cudnn", Attention::cudnn},
+                                        {"math", Attention::math},
+                                        {"eager", Attention::eager}});
+  set_memory_savers(o, run);
+  run.generation = generation(o);
+  run.labels = o.labels;
+  if (run.labels && run.generation.part != Generation::Part::none)
+    throw Error("--labels: a pass of a generation has none", ErrorKind::usage);
+  run.loop = loop_of(o, run.mode);
+  run.scratch = choice_or<Scratch>("--scratch", o.scratch, Scratch::full,
+                                   {{"full", Scratch::full}, {"no-cudnn", Scratch::no_cudnn}, {"none", Scratch::none}});
+  run.allocator = choice_or<AllocatorKind>("--allocator", o.allocator, AllocatorKind::caching,
+                                           {{"caching", AllocatorKind::caching},
+                                            {"exact", AllocatorKind::exact},
+                                            {"cudaMalloc", AllocatorKind::cuda_malloc}});
+  if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)
+    throw Error("--alloc-conf belongs to --allocator caching", ErrorKind::usage);
+  run.alloc_conf = o.alloc_conf;
+  if (!o.runtime.empty()) run.context_bytes = size_of_flag("--runtime", o.runtime);
+  run.first_step = choice_or<bool>("--step", o.step, false, {{"steady", false}, {"first", true}});
+  return run;
+}
+
+}  // namespace gpuplan

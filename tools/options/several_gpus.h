@@ -1,0 +1,37 @@
+// The flags of plan that spread a step over several GPUs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "estimator/distributed/collectives.h"
+#include "estimator/distributed/strategy.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+/// Flags as written; empty: not given.
+struct SeveralGpusOptions {
+  std::string gpus, zero, rank, gpus_per_node, network, tensor, pipeline, wrap;
+  bool bucket_view = false, find_unused = false, keep_unsharded = false;
+};
+
+/// The word of --zero.
+DataParallel data_parallel_kind(const std::string& word);
+/// How many GPUs a step may be spread over.
+constexpr std::int64_t kMostGpus = 1 << 20;
+
+/// Those of data parallelism; --gpus and --zero take lists where the command plans more than one step.
+void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& options, bool lists = false);
+/// The same with --tp and --pp.
+void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& options);
+/// Nothing for one GPU. Throws Error (usage) for values that are not understood and for flags without --gpus.
+std::optional<Strategy> strategy_of(const SeveralGpusOptions& options);
+/// What connects the GPUs: NVLink or PCIe of `gpu` within a node, --network between them.
+Topology topology_of(const SeveralGpusOptions& options, const std::optional<Gpu>& gpu);
+
+}  // namespace gpuplan

@@ -1,0 +1,29 @@
+#include "tools/options/unknown_gpu.h"
+
+#include <algorithm>
+
+#include "estimator/base/number_text.h"
+#include "estimator/device/find_gpu.h"
+#include "tools/options/instance_input.h"
+#include "tools/options/words.h"
+
+namespace gpuplan {
+
+Error unknown_gpu(const std::string& name, std::span<const Gpu> gpus) {
+  const auto same = [&](const Instance& i) { return gpu_key(i.name) == gpu_key(name); };
+  const std::vector<Instance> instances = load_instances("", gpus);
+  if (const auto found = std::ranges::find_if(instances, same); found != instances.end() && !name.empty())
+    return Error("no GPU is called \"" + name + "\"", ErrorKind::usage)
+        .help("an instance of " + found->provider + " is: it has " + number_text(found->gpu_count) + " x " +
+              found->gpu);
+  std::vector<std::string> words;
+  for (const Gpu& gpu : gpus) {
+    words.push_back(gpu.name);
+    words.insert(words.end(), gpu.aliases.begin(), gpu.aliases.end());
+  }
+  return Error("no GPU is called \"" + name + "\"" + did_you_mean(name, words), ErrorKind::usage)
+      .help("gpuplan gpus lists the " + std::to_string(gpus.size()) +
+            " that are known, all of them NVIDIA's; a file of one, or a size such as \"22 GiB\", will do");
+}
+
+}  // namespace gpuplan
