@@ -125,7 +125,7 @@ std::vector<TimeRow> rows_of(std::map<std::string, Sum>& sums) {
 
 class TimeTables {
  public:
-  TimeTables(const Walk& walk, const Peaks& peaks) : walk_(walk), peaks_(peaks) {}
+  TimeTables(const RankStep& walk, const Peaks& peaks) : walk_(walk), peaks_(peaks) {}
 
   void add(const Timed& what, const Readings& readings) {
     what.step == kNone ? add_update(what, readings) : add_operation(what, readings);
@@ -139,18 +139,18 @@ class TimeTables {
 
  private:
   void add_operation(const Timed& what, const Readings& readings) {
-    const Step& step = walk_.parts.passes[what.pass].steps[index(what.step)];
-    const Calls& calls = walk_.calls[what.pass];
+    const Step& step = walk_.passes.schedules[what.pass].steps[index(what.step)];
+    const Calls& calls = walk_.passes.calls[what.pass];
     const auto call = std::ranges::lower_bound(calls.calls, what.step, {}, &KernelCall::step);
-    const Work work = work_of(step, *call, calls, walk_.parts.run.tf32);
-    const std::string& layer = step.layer == kNone ? kNoLayer : walk_.parts.graph.layers[index(step.layer)].name;
+    const Work work = work_of(step, *call, calls, walk_.run.tf32);
+    const std::string& layer = step.layer == kNone ? kNoLayer : walk_.graph.layers[index(step.layer)].name;
     add_to_all(layer, class_name(*step.what), step.name, step.phase == Phase::backward ? 1 : 0, readings, work);
   }
   void add_update(const Timed& what, const Readings& readings) {
-    const Schedule& schedule = walk_.parts.passes.front();
+    const Schedule& schedule = walk_.passes.schedules.front();
     const bool clips = what.part == OptimizerPart::clip;
-    const Work work = clips ? clip_work(walk_.parts.graph, schedule, walk_.parts.optimizer)
-                            : update_work(walk_.parts.graph, schedule, walk_.parts.optimizer);
+    const Work work =
+        clips ? clip_work(walk_.graph, schedule, walk_.optimizer) : update_work(walk_.graph, schedule, walk_.optimizer);
     if (clips || what.part == OptimizerPart::step)
       add_to_all(kOptimizer, "optimizer", clips ? "clip_grad_norm_" : "optimizer.step", 2, readings, work);
   }
@@ -164,7 +164,7 @@ class TimeTables {
   }
 
   const std::string kNoLayer = "(no layer)", kOptimizer = "(optimizer)";
-  const Walk& walk_;
+  const RankStep& walk_;
   const Peaks& peaks_;
   double least_ms_ = 0;
   std::map<std::string, Sum> layers_, classes_, operations_;
@@ -188,7 +188,7 @@ double TimeRow::flops_per_second() const { return per_second(flops, total_ms.med
 double TimeRow::bytes_per_second() const { return per_second(bytes, total_ms.median); }
 double TimeRow::roofline() const { return total_ms.median > 0 ? least_ms / total_ms.median : 0; }
 
-StepTimes time_steps(Device& device, const Walk& walk, int steps, const Peaks& peaks, WalkWatcher* watcher) {
+StepTimes time_steps(Device& device, const RankStep& walk, int steps, const Peaks& peaks, WalkWatcher* watcher) {
   StepTimer timer(device, steps, watcher);
   WalkOptions options;
   options.reads_losses = options.reads_memory = false;

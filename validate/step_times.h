@@ -47,6 +47,6 @@ int timed_walk_steps(int steps);
 /// Runs the walk for two steps of warm-up, `steps` with a mark at their ends and `steps` with one behind every
 /// operation. From mark to mark passes what the operation takes and, where the device waits for the host, that wait. No
 /// memory or loss is read meanwhile. `watcher` may be null. Throws what the walk throws; Error where memory runs out.
-StepTimes time_steps(Device& device, const Walk& walk, int steps, const Peaks& peaks, WalkWatcher* watcher);
+StepTimes time_steps(Device& device, const RankStep& walk, int steps, const Peaks& peaks, WalkWatcher* watcher);
 
 }  // namespace gpuplan

@@ -73,22 +73,21 @@ MemoryBefore memory_before(Device& device, const DeviceDescription& description,
 
 // Of a run that the device has room for only by giving caches back, the rows with unlimited memory would be another
 // run's.
-std::vector<PhaseRow> planned_phases(const Report& plan, const Walk& walk, int steps) {
+std::vector<PhaseRow> planned_phases(const Report& plan, const RankStep& walk, int steps) {
   if (!plan.within_memory || !plan.within_memory->runs) return plan.phases;
   ArithmeticSegments segments(usable_bytes(plan) - plan.peak.context_bytes);
-  CachingAllocator allocator(segments, parse_alloc_conf(walk.parts.run.alloc_conf));
+  CachingAllocator allocator(segments, parse_alloc_conf(walk.run.alloc_conf));
   Placement placement;
-  TrainingLoop<CachingAllocator>(allocator, walk.parts, nullptr, steps).replay_within_limit(&placement);
+  replay_loop(allocator, walk, nullptr, steps, &placement);
   return placement.phases;
 }
 
-RanOut ran_out(const PlanParts& parts, const Walk& walk, const LimitedPlacement& measured, std::int64_t free_bytes) {
-  const LoopParts& loop = walk.parts;
-  const LimitedPlacement said = place_within(free_bytes, loop.graph, loop.passes, loop.optimizer, loop.run, loop.gpu);
+RanOut ran_out(const RankStep& step, const LimitedPlacement& measured, std::int64_t free_bytes) {
+  const LimitedPlacement said = place_within(free_bytes, step);
   RanOut out;
-  out.measured = within_memory(parts, measured);
+  out.measured = within_memory(step, measured);
   if (said.out_of_memory)
-    out.predicted = within_memory(parts, said);
+    out.predicted = within_memory(step, said);
   else
     out.predicted.runs = true;
   out.free_bytes = free_bytes;
@@ -100,7 +99,7 @@ RanOut ran_out(const PlanParts& parts, const Walk& walk, const LimitedPlacement&
 
 // With poison nothing that is needed may have been released: losses, weights and gradients are those of a run that
 // keeps everything.
-void compare_values(Device& device, const Walk& walk, const ValidationOptions& options, Validation& v) {
+void compare_values(Device& device, const RankStep& walk, const ValidationOptions& options, Validation& v) {
   const auto walked = [&](bool keeps_everything, std::string_view what) {
     WalkOptions o;
     StageWatcher watcher(options, what, o.steps);
@@ -123,8 +122,8 @@ void compare_values(Device& device, const Walk& walk, const ValidationOptions& o
                    freed.weights == kept.weights && freed.gradients == kept.gradients && freed.output == kept.output;
 }
 
-void measure_times(Device& device, const Walk& walk, const ValidationOptions& options, Validation& v) {
-  Gpu gpu = walk.parts.gpu;
+void measure_times(Device& device, const RankStep& walk, const ValidationOptions& options, Validation& v) {
+  Gpu gpu = walk.gpu;
   if (v.device.sm_clock_khz > 0) gpu.sm_clock_khz = v.device.sm_clock_khz;
   if (v.device.memory_clock_khz > 0) gpu.memory_clock_khz = v.device.memory_clock_khz;
   if (v.device.memory_bus_bits > 0) gpu.memory_bus_bits = v.device.memory_bus_bits;
@@ -163,13 +162,11 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   v.before = memory_before(device, v.device, options);
   v.computes = options.computes;
   const std::int64_t free_bytes = device.memory().free_bytes;
-  const Graph graph = build_graph(model, catalog, run_config, gpu);
-  const Passes passes = make_passes(graph, run_config, gpu);
-  const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run_config, gpu);
-  const Walk walk{{graph, passes.schedules, optimizer, run_config, gpu}, passes.calls};
+  const Plan planned = make_plan(model, catalog, run_config, &gpu, {}, true);
+  const RankStep& walk = planned.step;
   if (const std::vector<std::string> reasons = refusals(device, walk); !reasons.empty()) refuse(reasons);
 
-  v.plan = plan(model, catalog, run_config, &gpu);
+  v.plan = report_of(planned);
   MemoryWatcher watcher(options, "memory", options.steps);
   WalkOptions walk_options;
   walk_options.reads_losses = options.computes;
@@ -180,14 +177,12 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   device.release_all();
   v.remarks = device.remarks();
   if (result.within.out_of_memory) {
-    const TensorLevels levels{};
-    v.ran_out =
-        ran_out({model, graph, passes.schedules, optimizer, result.placement, levels}, walk, result.within, free_bytes);
+    v.ran_out = ran_out(walk, result.within, free_bytes);
     return v;
   }
   compare_memory(v, planned_phases(v.plan, walk, options.steps), result, watcher.process_bytes);
   v.peak_predicted = place_name(v.plan);
-  v.peak_measured = place_name(graph, passes.schedules[result.placement.at.pass], result.placement.at.phase,
+  v.peak_measured = place_name(walk.graph, walk.passes.schedules[result.placement.at.pass], result.placement.at.phase,
                                result.placement.at.step);
   if (!options.computes) return v;
   v.losses = result.losses;

@@ -19,27 +19,27 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 
 // What each key wants. The ones at the end concern host memory, locking or CUDA graphs and place nothing.
-enum class Value { megabytes, fraction, boolean, divisions, backend, count };
+enum class ValueKind { megabytes, fraction, boolean, divisions, backend, count };
 struct Key {
   const char* name;
-  Value value;
+  ValueKind value;
 };
 constexpr Key kKeys[] = {
-    {"expandable_segments", Value::boolean},
-    {"max_split_size_mb", Value::megabytes},
-    {"max_non_split_rounding_mb", Value::megabytes},
-    {"large_segment_size_mb", Value::megabytes},
-    {"roundup_power2_divisions", Value::divisions},
-    {"garbage_collection_threshold", Value::fraction},
-    {"backend", Value::backend},
-    {"release_lock_on_cudamalloc", Value::boolean},
-    {"release_lock_on_hipmalloc", Value::boolean},
-    {"graph_capture_record_stream_reuse", Value::boolean},
-    {"pinned_use_background_threads", Value::boolean},
-    {"pinned_use_cuda_host_register", Value::boolean},
-    {"pinned_use_hip_host_register", Value::boolean},
-    {"pinned_num_register_threads", Value::count},
-    {"pinned_reserve_segment_size_mb", Value::count},
+    {"expandable_segments", ValueKind::boolean},
+    {"max_split_size_mb", ValueKind::megabytes},
+    {"max_non_split_rounding_mb", ValueKind::megabytes},
+    {"large_segment_size_mb", ValueKind::megabytes},
+    {"roundup_power2_divisions", ValueKind::divisions},
+    {"garbage_collection_threshold", ValueKind::fraction},
+    {"backend", ValueKind::backend},
+    {"release_lock_on_cudamalloc", ValueKind::boolean},
+    {"release_lock_on_hipmalloc", ValueKind::boolean},
+    {"graph_capture_record_stream_reuse", ValueKind::boolean},
+    {"pinned_use_background_threads", ValueKind::boolean},
+    {"pinned_use_cuda_host_register", ValueKind::boolean},
+    {"pinned_use_hip_host_register", ValueKind::boolean},
+    {"pinned_num_register_threads", ValueKind::count},
+    {"pinned_reserve_segment_size_mb", ValueKind::count},
 };
 
 struct Token {
@@ -112,15 +112,15 @@ class ConfParser {
       for (const Key& k : kKeys) names.emplace_back(k.name);
       fail(key, "unknown key \"" + key.text + "\"" + did_you_mean(key.text, names));
     }
-    if (known->value == Value::divisions) return take_divisions();
+    if (known->value == ValueKind::divisions) return take_divisions();
     const Token value = next("a value");
     switch (known->value) {
-      case Value::megabytes: return take_megabytes(key, value);
-      case Value::fraction: return take_threshold(value);
-      case Value::count: whole_number(value); return;
-      case Value::backend: return take_backend(value);
-      case Value::boolean:
-      case Value::divisions: break;
+      case ValueKind::megabytes: return take_megabytes(key, value);
+      case ValueKind::fraction: return take_threshold(value);
+      case ValueKind::count: whole_number(value); return;
+      case ValueKind::backend: return take_backend(value);
+      case ValueKind::boolean:
+      case ValueKind::divisions: break;
     }
     const bool on = boolean(value);
     if (key.text == "expandable_segments") settings_.expandable_segments = on;

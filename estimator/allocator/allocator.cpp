@@ -216,8 +216,4 @@ void CachingAllocator::release(BlockId id) {
   if (!settings_.expandable_segments) inactive_split_.add((is_split(b) ? b.bytes : 0) - subsumed);
 }
 
-void CachingAllocator::reset_peaks() {
-  for (PeakCounter* counter : {&allocated_, &requested_, &reserved_, &inactive_split_}) counter->peak = counter->now;
-}
-
 }  // namespace gpuplan

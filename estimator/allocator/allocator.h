@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/allocator/block_allocator.h"
 #include "estimator/allocator/free_blocks.h"
 #include "estimator/allocator/pool_block.h"
 
@@ -63,14 +64,6 @@ class ArithmeticSegments final : public SegmentSource {
   std::uint64_t next_address_ = std::uint64_t{1} << 40;
 };
 
-/// The readings PyTorch prints in its OutOfMemoryError ("Tried to allocate ...").
-struct OutOfMemory {
-  std::int64_t tried_bytes = 0;      // the segment asked for: what the message calls "tried to allocate"
-  std::int64_t requested_bytes = 0;  // what the caller asked for
-  std::int64_t allocated_bytes = 0;
-  std::int64_t reserved_bytes = 0;
-};
-
 /// A piece of a segment as torch.cuda.memory_snapshot() shows it.
 struct BlockView {
   std::uint64_t address = 0;
@@ -88,58 +81,21 @@ struct SegmentView {
   std::vector<BlockView> blocks;
 };
 
-/// A count and the highest it has been since reset_peaks().
-struct PeakCounter {
-  std::int64_t now = 0;
-  std::int64_t peak = 0;
-  void add(std::int64_t delta) {
-    now += delta;
-    if (now > peak) peak = now;
-  }
-  /// add(delta), then add(-delta).
-  void touch(std::int64_t delta) {
-    if (now + delta > peak) peak = now + delta;
-  }
-};
-
-/// The allocator of one device. Not for several threads at once. Block ids are reused after release.
-class CachingAllocator {
+/// The allocator of one device.
+class CachingAllocator : public BlockAllocator {
  public:
   explicit CachingAllocator(SegmentSource& source, AllocatorSettings settings = {});
-  CachingAllocator(const CachingAllocator&) = delete;
-  CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  /// A block of at least `bytes` for work on `stream`; kNoBlock for 0 bytes, kOutOfMemory when there is
-  /// no room. Throws Error when bytes < 0 or so big that rounding overflows.
-  BlockId allocate(std::int64_t bytes, std::int64_t stream = 0);
-  /// What a block of `bytes` on stream 0 charges, bytes, that is released before anything else happens: readings and
-  /// peaks are those of allocate() and release(), which it stands for. Nothing, and nothing happens, where these have
-  /// to be called.
-  std::optional<std::int64_t> use(std::int64_t bytes);
-  /// Returns a block to its pool, merged with free neighbours. kNoBlock is ignored.
-  void release(BlockId block);
+  BlockId allocate(std::int64_t bytes, std::int64_t stream = 0) final;
+  std::optional<std::int64_t> use(std::int64_t bytes) final;
+  /// Returns a block to its pool, merged with free neighbours.
+  void release(BlockId block) override;
+  std::uint64_t address(BlockId block) const final { return blocks_[block].address; }
+  std::int64_t charged_bytes(BlockId block) const final { return blocks_[block].bytes; }
   /// torch.cuda.empty_cache(): gives every wholly free segment back (expandable: every wholly free page).
   void empty_cache();
 
-  std::uint64_t address(BlockId block) const { return blocks_[block].address; }
-  /// What the block charges to allocated_bytes(): its rounded size and any remainder too small to split off.
-  std::int64_t charged_bytes(BlockId block) const { return blocks_[block].bytes; }
-
-  std::int64_t allocated_bytes() const { return allocated_.now; }  // torch.cuda.memory_allocated()
-  std::int64_t requested_bytes() const { return requested_.now; }  // memory_stats()["requested_bytes.all.current"]
-  std::int64_t reserved_bytes() const { return reserved_.now; }    // torch.cuda.memory_reserved()
-  std::int64_t peak_allocated_bytes() const { return allocated_.peak; }
-  std::int64_t peak_requested_bytes() const { return requested_.peak; }
-  std::int64_t peak_reserved_bytes() const { return reserved_.peak; }
-  /// Free bytes in segments that are partly in use; 0 with expandable segments, as in PyTorch.
-  std::int64_t inactive_split_bytes() const { return inactive_split_.now; }
-  std::int64_t peak_inactive_split_bytes() const { return inactive_split_.peak; }
-  void reset_peaks();  // torch.cuda.reset_peak_memory_stats()
-
-  std::int64_t segment_count() const { return segment_count_; }  // cudaMalloc'ed ones; expandable ones do not count
-  std::int64_t retry_count() const { return retry_count_; }      // num_alloc_retries: caches emptied for want of memory
-  std::int64_t largest_free_bytes() const;                       // of all pools and streams
-  const OutOfMemory& out_of_memory() const { return out_of_memory_; }
+  std::int64_t largest_free_bytes() const;  // of all pools and streams
   const AllocatorSettings& settings() const { return settings_; }
   /// Every segment with its blocks, in address order.
   std::vector<SegmentView> segments() const;
@@ -194,9 +150,7 @@ class CachingAllocator {
   std::vector<Pool> pools_;            // 2 per stream: small, large
   std::vector<std::int64_t> streams_;  // streams_[i] has pools 2i and 2i + 1
   std::vector<std::uint64_t> ranges_;  // where each expandable segment begins, ascending
-  PeakCounter allocated_, requested_, reserved_, inactive_split_;
-  std::int64_t segment_count_ = 0, retry_count_ = 0, large_lookups_ = 0;
-  OutOfMemory out_of_memory_;
+  std::int64_t large_lookups_ = 0;
 };
 
 }  // namespace gpuplan

@@ -7,34 +7,38 @@
 
 namespace gpuplan {
 
-Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                const RunConfig& run, const Gpu& gpu, const CollectiveMemory* collectives) {
-  const LoopParts parts{graph, passes, optimizer, run, gpu, collectives};
-  switch (run.allocator) {
+namespace {
+
+Placement place_under(BlockAllocator& allocator, const RankStep& step) {
+  Placement placement;
+  if (replay_loop(allocator, step, nullptr, kLoopSteps, &placement).out_of_memory)
+    throw Error("the step needs more memory than there are addresses");
+  return placement;
+}
+
+}  // namespace
+
+Placement place(const RankStep& step) {
+  switch (step.run.allocator) {
     case AllocatorKind::exact: {
       ExactAllocator exact;
-      return TrainingLoop<ExactAllocator>(exact, parts).replay();
+      return place_under(exact, step);
     }
     case AllocatorKind::cuda_malloc: {
       CudaMallocAllocator plain;
-      return TrainingLoop<CudaMallocAllocator>(plain, parts).replay();
+      return place_under(plain, step);
     }
     case AllocatorKind::caching: break;
   }
   ArithmeticSegments segments;
-  CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
-  try {
-    return TrainingLoop<CachingAllocator>(caching, parts).replay();
-  } catch (const NoRoom&) {
-    throw Error("the step needs more memory than there are addresses");
-  }
+  CachingAllocator caching(segments, parse_alloc_conf(step.run.alloc_conf));
+  return place_under(caching, step);
 }
 
-LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<const Schedule> passes,
-                              const OptimizerWork& optimizer, const RunConfig& run, const Gpu& gpu) {
+LimitedPlacement place_within(std::int64_t bytes, const RankStep& step) {
   ArithmeticSegments segments(bytes);
-  CachingAllocator caching(segments, parse_alloc_conf(run.alloc_conf));
-  return TrainingLoop<CachingAllocator>(caching, {graph, passes, optimizer, run, gpu, nullptr}).replay_within_limit();
+  CachingAllocator caching(segments, parse_alloc_conf(step.run.alloc_conf));
+  return replay_loop(caching, step);
 }
 
 }  // namespace gpuplan

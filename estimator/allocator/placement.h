@@ -3,16 +3,12 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "estimator/allocator/allocator.h"
-#include "estimator/device/gpu.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/graph/graph.h"
-#include "estimator/optimizer/optimizer_work.h"
 #include "estimator/schedule/phase.h"
-#include "estimator/schedule/schedule.h"
-#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
@@ -33,8 +29,6 @@ struct Placement {
   std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
 };
 
-struct CollectiveMemory;
-
 /// What becomes of the run on a device with `bytes` for segments: an allocator without room gives its cache back to the
 /// device and asks again before it raises torch.OutOfMemoryError.
 struct LimitedPlacement {
@@ -47,15 +41,11 @@ struct LimitedPlacement {
   std::size_t pass = 0;
 };
 
-/// `passes`: the schedule of a step, and where there are micro-batches that of all but the first. `collectives`: what
-/// one rank of several allocates besides.
-/// Replays model construction and `steps` steps (the third is steady) under run.allocator and run.alloc_conf.
-/// Throws Error when sizes overflow.
-Placement place(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                const RunConfig& run, const Gpu& gpu, const CollectiveMemory* collectives = nullptr);
+/// Replays model construction and some steps (the third is steady) under run.allocator and run.alloc_conf, with what
+/// the collectives of several GPUs allocate besides. Throws Error when sizes overflow.
+Placement place(const RankStep& step);
 
 /// The same under PyTorch's caching allocator, with `bytes` for its segments.
-LimitedPlacement place_within(std::int64_t bytes, const Graph& graph, std::span<const Schedule> passes,
-                              const OptimizerWork& optimizer, const RunConfig& run, const Gpu& gpu);
+LimitedPlacement place_within(std::int64_t bytes, const RankStep& step);
 
 }  // namespace gpuplan

@@ -1,22 +1,23 @@
 // Two allocators to compare the caching one with: no rounding at all, and
-// every tensor a cudaMalloc of its own. They offer what the replay of a schedule asks of CachingAllocator.
+// every tensor a cudaMalloc of its own.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "estimator/allocator/allocator.h"
+#include "estimator/allocator/block_allocator.h"
 #include "estimator/base/integers.h"
 
 namespace gpuplan {
 
 /// Charges `granule`-rounded sizes; reserved is what is charged, live now.
-class PlainAllocator {
+class PlainAllocator : public BlockAllocator {
  public:
-  BlockId allocate(std::int64_t bytes) {
+  BlockId allocate(std::int64_t bytes, std::int64_t /*stream*/ = 0) final {
     if (bytes == 0) return kNoBlock;
     const std::int64_t charged = round_up(bytes, granule_);
     allocated_.add(charged);
+    reserved_.add(charged);
     requested_.add(bytes);
     BlockId id = spare_;
     if (id == kNoBlock) {
@@ -26,30 +27,19 @@ class PlainAllocator {
       spare_ = blocks_[id].next_spare;
     }
     blocks_[id] = {bytes, charged, kNoBlock};
-    ++count_;
+    ++segment_count_;
     return id;
   }
-  void release(BlockId id) {
+  void release(BlockId id) final {
     if (id == kNoBlock) return;
     allocated_.add(-blocks_[id].charged);
+    reserved_.add(-blocks_[id].charged);
     requested_.add(-blocks_[id].bytes);
     blocks_[id].next_spare = spare_;
     spare_ = id;
-    --count_;
+    --segment_count_;
   }
-  std::int64_t charged_bytes(BlockId id) const { return blocks_[id].charged; }
-  std::int64_t allocated_bytes() const { return allocated_.now; }
-  std::int64_t requested_bytes() const { return requested_.now; }
-  std::int64_t reserved_bytes() const { return allocated_.now; }
-  std::int64_t peak_allocated_bytes() const { return allocated_.peak; }
-  std::int64_t peak_requested_bytes() const { return requested_.peak; }
-  std::int64_t peak_reserved_bytes() const { return allocated_.peak; }
-  std::int64_t inactive_split_bytes() const { return 0; }
-  std::int64_t segment_count() const { return count_; }
-  void reset_peaks() {
-    allocated_.peak = allocated_.now;
-    requested_.peak = requested_.now;
-  }
+  std::int64_t charged_bytes(BlockId id) const final { return blocks_[id].charged; }
 
  protected:
   explicit PlainAllocator(std::int64_t granule) : granule_(granule) {}
@@ -62,19 +52,17 @@ class PlainAllocator {
   std::int64_t granule_;
   std::vector<Block> blocks_;
   BlockId spare_ = kNoBlock;
-  PeakCounter allocated_, requested_;
-  std::int64_t count_ = 0;
 };
 
 /// The sum of the sizes asked for: the floor below any allocator.
-class ExactAllocator : public PlainAllocator {
+class ExactAllocator final : public PlainAllocator {
  public:
   ExactAllocator() : PlainAllocator(1) {}
 };
 
 /// cudaMalloc for every tensor, in the driver's granules of 2 MiB (facts, section 1.4). The driver lets small
 /// allocations share a granule; that is not modelled, so many small tensors are counted too high.
-class CudaMallocAllocator : public PlainAllocator {
+class CudaMallocAllocator final : public PlainAllocator {
  public:
   CudaMallocAllocator() : PlainAllocator(std::int64_t{2} << 20) {}
 };

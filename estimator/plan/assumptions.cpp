@@ -134,17 +134,17 @@ class Collector {
 
 }  // namespace
 
-std::vector<Assumption> assumptions_of(const Model& model, std::span<const Schedule> passes, const Report& report,
-                                       const Gpu& gpu, const Strategy& strategy) {
+std::vector<Assumption> assumptions_of(const Plan& plan, const Report& report) {
   std::vector<Assumption> assumptions;
-  const Collector collect(report, gpu, assumptions);
-  collect.sequences(model);
-  collect.loss(model);
+  const RankStep& step = plan.step;
+  const Collector collect(report, step.gpu, assumptions);
+  collect.sequences(*plan.model);
+  collect.loss(*plan.model);
   collect.device();
-  collect.search(model);
-  collect.runtime(strategy);
-  collect.slow_convolutions(passes);
-  collect.workspaces(passes);
+  collect.search(*plan.model);
+  collect.runtime(step.strategy);
+  collect.slow_convolutions(step.passes.schedules);
+  collect.workspaces(step.passes.schedules);
   collect.figures();
   return assumptions;
 }

@@ -41,32 +41,32 @@ bool asks_cudnn(const Step& step) {
 
 // aten/src/ATen/native/cudnn/Conv_v8.cpp, try_configs: cuDNN's configurations are tried in turn until one runs, each
 // with its workspace, and only the one that ran was recorded.
-AtMost::Term attempts_term(const PlanParts& parts, const RunConfig& run) {
+AtMost::Term attempts_term(const RankStep& step) {
   AtMost::Term term{.id = "cudnn_attempts",
                     .what = "cuDNN attempts",
                     .source =
                         "PyTorch tries cuDNN's configurations with a workspace each until one runs; after one that "
                         "did not a block may lie elsewhere and keep a rest of 1 MiB, the most that PyTorch's "
                         "allocator does not split off (kSmallSize), of a segment of 2 MiB more"};
-  if (run.scratch != Scratch::full || run.allocator != AllocatorKind::caching) return term;
-  if (std::ranges::none_of(parts.schedule().steps, asks_cudnn)) return term;
+  if (step.run.scratch != Scratch::full || step.run.allocator != AllocatorKind::caching) return term;
+  if (std::ranges::none_of(step.schedule().steps, asks_cudnn)) return term;
   term.allocated_bytes = kSmallBytes;
   term.reserved_bytes = term.device_bytes = kSegmentStepBytes;
   return term;
 }
 
 // As timm's ConViT does it, whose tables of relative positions are planned as parts of the model.
-AtMost::Term tables_term(const PlanParts& parts, const RunConfig& run) {
-  const Charges charges(run);
+AtMost::Term tables_term(const RankStep& step) {
+  const Charges charges(step.run);
   std::int64_t small = 0, large = 0;
-  for (const BufferTensor& table : parts.graph.named_buffers) {
-    if (parts.graph.layers[static_cast<std::size_t>(table.layer)].type != "Buffer") continue;
-    const BufferId storage = parts.graph.tensor(table.tensor).buffer;
-    const std::int64_t bytes = parts.graph.buffers[static_cast<std::size_t>(storage)].bytes;
+  for (const BufferTensor& table : step.graph.named_buffers) {
+    if (step.graph.layers[static_cast<std::size_t>(table.layer)].type != "Buffer") continue;
+    const BufferId storage = step.graph.tensor(table.tensor).buffer;
+    const std::int64_t bytes = step.graph.buffers[static_cast<std::size_t>(storage)].bytes;
     std::int64_t& sum = bytes > kSmallBytes ? large : small;
     sum = checked_add(sum, bytes > kSmallBytes ? charges.segment(bytes) : charges.least(bytes));
   }
-  const std::int64_t bytes = run.allocator == AllocatorKind::caching ? large + charges.small_segments(small) : 0;
+  const std::int64_t bytes = step.run.allocator == AllocatorKind::caching ? large + charges.small_segments(small) : 0;
   return {.id = "tables",
           .reserved_bytes = bytes,
           .device_bytes = bytes,
@@ -74,14 +74,14 @@ AtMost::Term tables_term(const PlanParts& parts, const RunConfig& run) {
           .source = "a Buffer may be made with the model, as planned, or in its first forward, in segments of its own"};
 }
 
-AtMost::Term slow_convolutions_term(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
+AtMost::Term slow_convolutions_term(const RankStep& step) {
   std::int64_t most = 0;
-  if (run.scratch != Scratch::none)
-    for (const Schedule& pass : parts.passes)
-      for (const Step& step : pass.steps)
-        if (step.what != nullptr && runs_without_cudnn(*step.what, gpu))
-          most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*step.what), gpu));
-  const std::int64_t segment = run.allocator == AllocatorKind::caching ? Charges(run).segment(most) : most;
+  if (step.run.scratch != Scratch::none)
+    for (const Schedule& pass : step.passes.schedules)
+      for (const Step& at : pass.steps)
+        if (at.what != nullptr && runs_without_cudnn(*at.what, step.gpu))
+          most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*at.what), step.gpu));
+  const std::int64_t segment = step.run.allocator == AllocatorKind::caching ? Charges(step.run).segment(most) : most;
   return {.id = "slow_convolutions",
           .allocated_bytes = most,
           .reserved_bytes = most == 0 ? 0 : segment,
@@ -112,16 +112,17 @@ AtMost::Term nccl_term(const Strategy& strategy) {
 
 }  // namespace
 
-AtMost at_most(const PlanParts& parts, const Report& report, const Gpu& gpu, const Strategy& strategy) {
+AtMost at_most(const Plan& plan, const Report& report) {
+  const RankStep& step = plan.step;
   const auto& peak = report.peak;
   AtMost bound{peak.reading.allocated_bytes, peak.reading.reserved_bytes, peak.device_bytes, {}};
-  add(workspace_term(workspace_margin(parts.passes, parts.placement, report.run, gpu)), bound);
-  add(attempts_term(parts, report.run), bound);
-  add(slow_convolutions_term(parts, report.run, gpu), bound);
-  add(tables_term(parts, report.run), bound);
-  if (report.run.context_bytes) return bound;
-  if (!gpu.context_bytes) add(context_term(), bound);
-  add(nccl_term(strategy), bound);
+  add(workspace_term(workspace_margin(step.passes.schedules, plan.placement, step.run, step.gpu)), bound);
+  add(attempts_term(step), bound);
+  add(slow_convolutions_term(step), bound);
+  add(tables_term(step), bound);
+  if (step.run.context_bytes) return bound;
+  if (!step.gpu.context_bytes) add(context_term(), bound);
+  add(nccl_term(step.strategy), bound);
   return bound;
 }
 

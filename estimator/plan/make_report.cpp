@@ -34,11 +34,13 @@ std::int64_t state_bytes(const OptimizerProgram& program) {
   return bytes;
 }
 
-void tell_bytes(const PlanParts& p, Report& r) {
-  const auto bytes_of = [&](TensorId t) { return p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].bytes; };
-  const auto elements_of = [&](TensorId t) { return p.graph.tensors[index(t)].shape.elements(); };
-  for (const TensorId t : p.graph.model_storage) {
-    const Category category = p.graph.buffers[index(p.graph.tensors[index(t)].buffer)].category;
+void tell_bytes(const Plan& p, Report& r) {
+  const auto bytes_of = [&](TensorId t) {
+    return p.step.graph.buffers[index(p.step.graph.tensors[index(t)].buffer)].bytes;
+  };
+  const auto elements_of = [&](TensorId t) { return p.step.graph.tensors[index(t)].shape.elements(); };
+  for (const TensorId t : p.step.graph.model_storage) {
+    const Category category = p.step.graph.buffers[index(p.step.graph.tensors[index(t)].buffer)].category;
     if (category == Category::kv_cache) continue;
     if (category == Category::scratch) continue;      // constructed, and dropped for the weight it is tied to
     if (category == Category::activations) continue;  // kept by the model's code
@@ -46,30 +48,30 @@ void tell_bytes(const PlanParts& p, Report& r) {
     (buffer ? r.bytes.buffers : r.bytes.parameters) += bytes_of(t);
     (buffer ? r.model.buffers : r.model.parameters) += elements_of(t);
   }
-  for (const ParameterTensor& q : p.graph.parameters)
+  for (const ParameterTensor& q : p.step.graph.parameters)
     if (q.trainable) r.model.trainable_parameters += elements_of(q.tensor);
-  if (r.run.generation.part != Generation::Part::none) r.bytes.kv_cache = cached_bytes(p.graph);
-  for (const TensorId t : p.graph.inputs) r.bytes.inputs += bytes_of(t);
-  for (const std::int32_t i : p.schedule().with_gradient) {
-    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+  if (r.run.generation.part != Generation::Part::none) r.bytes.kv_cache = cached_bytes(p.step.graph);
+  for (const TensorId t : p.step.graph.inputs) r.bytes.inputs += bytes_of(t);
+  for (const std::int32_t i : p.step.schedule().with_gradient) {
+    const Tensor& t = p.step.graph.tensors[index(p.step.graph.parameters[index(i)].tensor)];
     if (!r.run.optimizer_in_backward) r.bytes.gradients += t.shape.elements() * size_of(stepped_type(t.dtype, r.run));
   }
-  for (const OptimizerProgram& program : p.optimizer.first_of) r.bytes.optimizer_state += state_bytes(program);
-  for (const OptimizerProgram* program : {&p.optimizer.construction, &p.optimizer.first})
+  for (const OptimizerProgram& program : p.step.optimizer.first_of) r.bytes.optimizer_state += state_bytes(program);
+  for (const OptimizerProgram* program : {&p.step.optimizer.construction, &p.step.optimizer.first})
     r.bytes.optimizer_state += state_bytes(*program);
 }
 
 // What crosses the link in one step: saved tensors there and back, gradients there and stepped parameters back.
-void tell_offload(const PlanParts& p, const std::vector<char>& reached, Report& r) {
+void tell_offload(const Plan& p, const std::vector<char>& reached, Report& r) {
   if (r.run.mode == Mode::infer) return;
   if (r.run.offload_saved) {
-    const HostTraffic saved = saved_traffic(p.graph, reached);
+    const HostTraffic saved = saved_traffic(p.step.graph, reached);
     r.offload_bytes_to_host = checked_mul(saved.to_host_bytes, r.run.micro_batches);
     r.offload_bytes_from_host = checked_mul(saved.from_host_bytes, r.run.micro_batches);
   }
   if (!r.run.offload_optimizer) return;
-  for (const std::int32_t i : p.schedule().with_gradient) {
-    const Tensor& t = p.graph.tensors[index(p.graph.parameters[index(i)].tensor)];
+  for (const std::int32_t i : p.step.schedule().with_gradient) {
+    const Tensor& t = p.step.graph.tensors[index(p.step.graph.parameters[index(i)].tensor)];
     const std::int64_t bytes = t.shape.elements() * size_of(t.dtype);
     r.offload_bytes_to_host = checked_add(r.offload_bytes_to_host, bytes);
     r.offload_bytes_from_host = checked_add(r.offload_bytes_from_host, bytes);
@@ -77,11 +79,11 @@ void tell_offload(const PlanParts& p, const std::vector<char>& reached, Report& 
 }
 
 // What checkpoints were given is kept for them, by the layer that made it.
-void tell_given(const PlanParts& p, std::vector<char>& seen, Report& r) {
-  for (const Checkpoint& c : p.graph.checkpoints)
-    for (const TensorId t : p.graph.at(c.given)) {
-      const BufferId b = p.graph.tensors[index(t)].buffer;
-      const Buffer& buffer = p.graph.buffers[index(b)];
+void tell_given(const Plan& p, std::vector<char>& seen, Report& r) {
+  for (const Checkpoint& c : p.step.graph.checkpoints)
+    for (const TensorId t : p.step.graph.at(c.given)) {
+      const BufferId b = p.step.graph.tensors[index(t)].buffer;
+      const Buffer& buffer = p.step.graph.buffers[index(b)];
       if (seen[index(b)] != 0 || buffer.category != Category::activations) continue;
       seen[index(b)] = 1;
       r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
@@ -90,15 +92,15 @@ void tell_given(const PlanParts& p, std::vector<char>& seen, Report& r) {
 }
 
 // Distinct storages that autograd holds once the loss is computed, told to the layer that saved them first.
-void tell_saved(const PlanParts& p, const std::vector<char>& reached, Report& r) {
-  std::vector<char> seen(p.graph.buffers.size(), 0);
-  const std::vector<char> recomputed = recomputed_buffers(p.graph);
-  for (std::size_t n = 0; n < p.graph.nodes.size(); ++n) {
+void tell_saved(const Plan& p, const std::vector<char>& reached, Report& r) {
+  std::vector<char> seen(p.step.graph.buffers.size(), 0);
+  const std::vector<char> recomputed = recomputed_buffers(p.step.graph);
+  for (std::size_t n = 0; n < p.step.graph.nodes.size(); ++n) {
     if (reached[n] == 0) continue;
-    const AutogradNode& node = p.graph.nodes[n];
+    const AutogradNode& node = p.step.graph.nodes[n];
     for (std::int32_t i = node.saved.begin; i < node.saved.end; ++i) {
-      const BufferId b = p.graph.tensors[index(p.graph.saved[index(i)])].buffer;
-      const Buffer& buffer = p.graph.buffers[index(b)];
+      const BufferId b = p.step.graph.tensors[index(p.step.graph.saved[index(i)])].buffer;
+      const Buffer& buffer = p.step.graph.buffers[index(b)];
       if (seen[index(b)] != 0 || buffer.category != Category::activations || recomputed[index(b)] != 0) continue;
       seen[index(b)] = 1;
       r.bytes.saved_for_backward = checked_add(r.bytes.saved_for_backward, buffer.bytes);
@@ -108,26 +110,27 @@ void tell_saved(const PlanParts& p, const std::vector<char>& reached, Report& r)
   tell_given(p, seen, r);
 }
 
-void tell_layers(const PlanParts& p, Report& r) {
-  r.layers.resize(p.graph.layers.size());
-  for (std::size_t i = 0; i < p.graph.layers.size(); ++i) {
-    const Layer& layer = p.graph.layers[i];
+void tell_layers(const Plan& p, Report& r) {
+  r.layers.resize(p.step.graph.layers.size());
+  for (std::size_t i = 0; i < p.step.graph.layers.size(); ++i) {
+    const Layer& layer = p.step.graph.layers[i];
     LayerRow& row = r.layers[i];
     row.name = layer.name;
     row.type = layer.type;
     if (layer.mark.source != nullptr) row.file = layer.mark.source->name;
     row.line = layer.mark.line;
     row.column = layer.mark.column;
-    for (const TensorId t : p.graph.at(layer.inputs)) row.input_shapes.push_back(p.graph.tensors[index(t)].shape);
+    for (const TensorId t : p.step.graph.at(layer.inputs))
+      row.input_shapes.push_back(p.step.graph.tensors[index(t)].shape);
     if (layer.output != kNone) {
-      const Tensor& out = p.graph.tensors[index(layer.output)];
+      const Tensor& out = p.step.graph.tensors[index(layer.output)];
       row.output_shape = out.shape;
       row.output_bytes = out.shape.elements() * size_of(out.dtype);
     }
     row.parameters = layer.parameters;
     if (layer.module) ++r.model.layers;
   }
-  r.model.checkpointed_blocks = static_cast<std::int64_t>(p.graph.checkpoints.size());
+  r.model.checkpointed_blocks = static_cast<std::int64_t>(p.step.graph.checkpoints.size());
 }
 
 std::int64_t bytes_moved(const Schedule& s, const Step& step) {
@@ -140,8 +143,8 @@ std::int64_t bytes_moved(const Schedule& s, const Step& step) {
 }
 
 // What each layer has of compute_of(), and no more of any figure than that has.
-void tell_compute(const PlanParts& p, Report& r) {
-  for (const Step& step : p.schedule().steps) {
+void tell_compute(const Plan& p, Report& r) {
+  for (const Step& step : p.step.schedule().steps) {
     if (step.what == nullptr || step.layer == kNone) continue;
     const Cost k = cost(*step.what);
     const std::int64_t flops = 2 * k.macs;
@@ -160,23 +163,23 @@ void tell_compute(const PlanParts& p, Report& r) {
       *n *= r.run.micro_batches;
 }
 
-void name_step(const PlanParts& p, std::size_t pass, std::int32_t step, Phase phase, std::string& op,
+void name_step(const RankStep& in, std::size_t pass, std::int32_t step, Phase phase, std::string& op,
                std::string& layer) {
   if (step == kNone) {
     op = name_of(phase);
     return;
   }
-  const Step& s = p.passes[pass].steps[index(step)];
+  const Step& s = in.passes.schedules[pass].steps[index(step)];
   op = s.name;
-  if (s.layer != kNone) layer = p.graph.layers[index(s.layer)].name;
+  if (s.layer != kNone) layer = in.graph.layers[index(s.layer)].name;
 }
 
-void tell_tensor_peak(const PlanParts& p, Report& r) {
+void tell_tensor_peak(const Plan& p, Report& r) {
   const TensorLevels& l = p.levels;
   auto& t = r.tensor_peak;
   t.bytes = l.peak;
   t.phase = l.phase;
-  name_step(p, std::min(l.pass, p.passes.size() - 1), l.step, l.phase, t.op, t.layer);
+  name_step(p.step, std::min(l.pass, p.step.passes.schedules.size() - 1), l.step, l.phase, t.op, t.layer);
   t.forward_bytes = l.forward_peak;
   t.backward_bytes = l.backward_peak;
   t.optimizer_bytes = l.optimizer_peak;
@@ -196,9 +199,9 @@ Confidence confidence_of(Category category, const RunConfig& run) {
 }
 
 // Activations and gradients alive at the peak, by the first part of their layer's path.
-void tell_modules(const PlanParts& p, Report& r) {
+void tell_modules(const Plan& p, Report& r) {
   if (p.placement.at.step == kNone) return;
-  const Schedule& schedule = p.passes[p.placement.at.pass];
+  const Schedule& schedule = p.step.passes.schedules[p.placement.at.pass];
   std::map<std::string_view, std::int64_t> modules;
   std::vector<char> born(schedule.buffers.size(), 0);
   for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
@@ -212,7 +215,7 @@ void tell_modules(const PlanParts& p, Report& r) {
   for (std::size_t b = 0; b < born.size(); ++b) {
     const Buffer& buffer = schedule.buffers[b];
     if (born[b] == 0 || buffer.layer == kNone) continue;
-    const std::string_view path = p.graph.layers[index(buffer.layer)].name;
+    const std::string_view path = p.step.graph.layers[index(buffer.layer)].name;
     modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
   }
   for (const auto& [name, bytes] : modules) r.peak.modules.push_back({std::string(name), bytes});
@@ -220,7 +223,8 @@ void tell_modules(const PlanParts& p, Report& r) {
                            [](const ModuleBytes& a, const ModuleBytes& b) { return a.bytes > b.bytes; });
 }
 
-void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
+void tell_peak(const Plan& p, Report& r) {
+  const Gpu& gpu = p.step.gpu;
   auto& peak = r.peak;
   peak.reading = p.placement.peak;
   peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
@@ -229,7 +233,7 @@ void tell_peak(const PlanParts& p, const Gpu& gpu, Report& r) {
   peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.placement.at.phase;
-  name_step(p, p.placement.at.pass, p.placement.at.step, peak.phase, peak.op, peak.layer);
+  name_step(p.step, p.placement.at.pass, p.placement.at.step, peak.phase, peak.op, peak.layer);
   for (int c = 0; c < kCategories; ++c) {
     const auto category = static_cast<Category>(c);
     peak.parts.push_back({category, p.placement.at.by_category[index(c)], confidence_of(category, r.run)});
@@ -267,9 +271,10 @@ decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWo
   return c;
 }
 
-std::string where(const Graph& graph, std::span<const Schedule> passes, const PeakPlace& at) {
+std::string where(const RankStep& in, const PeakPlace& at) {
   if (at.step == kNone) return std::string(name_of(at.phase));
-  const Step& step = passes[at.pass].steps[index(at.step)];
+  const Step& step = in.passes.schedules[at.pass].steps[index(at.step)];
+  const Graph& graph = in.graph;
   return step.layer == kNone || graph.layers[index(step.layer)].name.empty() ? std::string(step.name)
                                                                              : graph.layers[index(step.layer)].name;
 }
@@ -279,7 +284,7 @@ std::int64_t usable_bytes(const Report& report) {
   return usable_bytes(*report.gpu);
 }
 
-WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limited) {
+WithinMemory within_memory(const RankStep& step, const LimitedPlacement& limited) {
   WithinMemory w;
   w.runs = !limited.out_of_memory;
   w.retries = limited.retries;
@@ -289,25 +294,27 @@ WithinMemory within_memory(const PlanParts& parts, const LimitedPlacement& limit
   w.reserved_bytes = limited.reading.reserved_bytes;
   w.step = limited.training_step + 1;
   w.phase = limited.phase;
-  name_step(parts, limited.pass, limited.step, w.phase, w.op, w.layer);
+  name_step(step, limited.pass, limited.step, w.phase, w.op, w.layer);
   return w;
 }
 
-Report make_report(const PlanParts& parts, const RunConfig& run, const Gpu& gpu) {
+Report make_report(const Plan& plan) {
+  const RankStep& step = plan.step;
   Report r;
-  r.model.name = parts.model.name;
-  if (!parts.model.sources.empty()) r.model.file = parts.model.sources.front()->name;
-  r.run = run;
-  tell_layers(parts, r);
-  tell_bytes(parts, r);
-  const std::vector<char> reached = reached_nodes(parts.graph);
-  tell_saved(parts, reached, r);
-  tell_offload(parts, reached, r);
-  r.compute = compute_of(parts.schedule(), parts.optimizer, run);
-  tell_compute(parts, r);
-  tell_tensor_peak(parts, r);
-  tell_peak(parts, gpu, r);
-  r.allocator = {parts.placement.segments, parts.placement.allocations, parts.placement.inactive_split_bytes};
+  r.model.name = plan.model->name;
+  if (!plan.model->sources.empty()) r.model.file = plan.model->sources.front()->name;
+  r.run = step.run;
+  if (plan.names_gpu) r.gpu = step.gpu;
+  tell_layers(plan, r);
+  tell_bytes(plan, r);
+  const std::vector<char> reached = reached_nodes(step.graph);
+  tell_saved(plan, reached, r);
+  tell_offload(plan, reached, r);
+  r.compute = compute_of(step.schedule(), step.optimizer, step.run);
+  tell_compute(plan, r);
+  tell_tensor_peak(plan, r);
+  tell_peak(plan, r);
+  r.allocator = {plan.placement.segments, plan.placement.allocations, plan.placement.inactive_split_bytes};
   return r;
 }
 

@@ -3,36 +3,95 @@
 #include <algorithm>
 #include <utility>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/nccl_memory.h"
 #include "estimator/plan/assumptions.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/make_report.h"
-#include "estimator/plan/step_parts.h"
-#include "estimator/plan/tensor_peak.h"
 #include "estimator/plan/warnings.h"
 
 namespace gpuplan {
+namespace {
 
-Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* named_gpu) {
-  if (named_gpu != nullptr) refuse_arithmetic(run, *named_gpu);
-  const Gpu gpu = named_gpu != nullptr ? *named_gpu : assumed_gpu();
-  const StepParts step = make_step(model, catalog, run, gpu);
-  Placement placement = place(step.graph, step.passes, step.optimizer, run, gpu);
-  const TensorLevels levels = tensor_levels(step.graph, step.passes, step.optimizer, run);
+// The parts of a peak on one GPU with the states of one rank in the place of all.
+void share_states(Report& report, const StateBytes& states) {
+  std::int64_t bytes = 0;
+  for (PeakPart& part : report.peak.parts) {
+    std::int64_t kept = part.bytes;
+    if (part.category == Category::parameters) kept = states.parameters;
+    if (part.category == Category::gradients) kept = std::min(states.gradients, part.bytes);
+    if (part.category == Category::optimizer_state) kept = states.optimizer_state;
+    if (kept != part.bytes) part.confidence = Confidence::modelled;
+    part.bytes = kept;
+    bytes += kept;
+  }
+  report.peak.reading = {bytes, bytes, bytes};
+  report.peak.device_bytes = checked_add(bytes, report.peak.context_bytes);
+  report.bytes.parameters = states.parameters;
+  report.bytes.gradients = states.gradients;
+  report.bytes.optimizer_state = states.optimizer_state;
+  report.phases.clear();
+  report.timeline.clear();
+  report.warnings.emplace_back(kDeepSpeedWarning);
+}
 
-  const PlanParts parts{model, step.graph, step.passes, step.optimizer, placement, levels};
-  Report r = make_report(parts, run, gpu);
-  if (named_gpu != nullptr) r.gpu = gpu;
-  r.at_most = at_most(parts, r, gpu);
-  r.phases = std::move(placement.phases);
-  r.timeline = std::move(placement.timeline);
-  if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
-    r.within_memory = within_memory(parts, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0),
-                                                        step.graph, step.passes, step.optimizer, run, gpu));
-  r.assumptions = assumptions_of(model, step.passes, r, gpu);
-  r.warnings = warnings_about(model, step.graph, run, named_gpu);
+// Of several GPUs: what the rank keeps and sends. NCCL's buffers come on top unless --runtime says what is beside the
+// allocator in all.
+void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
+  const RankStep& step = plan.step;
+  RankShare& rank = report.rank.emplace();
+  rank.strategy = step.strategy;
+  rank.states = step.states;
+  rank.communication = communication(step, topology);
+  if (step.run.context_bytes) return;
+  auto& peak = report.peak;
+  rank.nccl_bytes = nccl_bytes(step.strategy);
+  if (rank.nccl_bytes > 0) peak.context_confidence = Confidence::assumed;
+  peak.context_bytes = checked_add(peak.context_bytes, rank.nccl_bytes);
+  peak.device_bytes = checked_add(peak.device_bytes, rank.nccl_bytes);
+}
+
+}  // namespace
+
+Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Strategy& strategy,
+               bool calls) {
+  if (gpu != nullptr) refuse_arithmetic(run, *gpu);
+  Plan plan;
+  plan.model = &model;
+  plan.names_gpu = gpu != nullptr;
+  plan.step = make_step(model, catalog, run, gpu != nullptr ? *gpu : assumed_gpu(), strategy, calls);
+  plan.placement = place(plan.step);
+  plan.levels = tensor_levels(plan.step);
+  return plan;
+}
+
+Report report_of(const Plan& plan, const Topology& topology) {
+  const RankStep& step = plan.step;
+  const Strategy& strategy = step.strategy;
+  Report r = make_report(plan);
+  r.warnings = warnings_about(*plan.model, step.graph, step.run, plan.named_gpu());
+  if (strategy.shares()) tell_rank(plan, topology, r);
+  if (strategy.is_deepspeed()) {
+    share_states(r, step.states);
+  } else {
+    r.at_most = at_most(plan, r);
+    r.phases = plan.placement.phases;
+    r.timeline = plan.placement.timeline;
+    if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
+      r.within_memory =
+          within_memory(step, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0), step));
+  }
+  r.assumptions = assumptions_of(plan, r);
+  if (strategy.data == DataParallel::fsdp) {
+    r.bytes.parameters = step.states.parameters;
+    r.bytes.gradients = step.states.gradients;
+  }
   return r;
+}
+
+Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu) {
+  return report_of(make_plan(model, catalog, run, gpu));
 }
 
 }  // namespace gpuplan

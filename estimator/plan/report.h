@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/communication.h"
+#include "estimator/distributed/strategy.h"
+#include "estimator/distributed/zero_states.h"
 #include "estimator/graph/graph.h"
 #include "estimator/plan/advice.h"
 #include "estimator/plan/timing.h"
@@ -91,6 +94,15 @@ struct Margin {
   std::int64_t usable_bytes = 0;  // of the GPU, with it
 };
 
+/// What one rank of several GPUs keeps and sends.
+struct RankShare {
+  Strategy strategy;            // as asked for; Report::run.batch is the rank's own
+  StateBytes states;            // by the definition of the strategy (zero_states.h)
+  std::int64_t nccl_bytes = 0;  // of Report::peak.context_bytes
+  std::vector<CommunicationRow> communication;
+  std::optional<RankTime> time;  // where it was asked for and is known
+};
+
 struct Report {
   struct {
     std::string name, file;
@@ -148,6 +160,7 @@ struct Report {
     std::string unit;  // what the tool calls its number: "flops", "MACs"
     std::int64_t per_sample = 0, batch = 0;
   } count_as;
+  std::optional<RankShare> rank;        // nothing of one GPU
   std::vector<Assumption> assumptions;  // assumptions_of()
   std::vector<std::string> warnings;
 };

@@ -11,8 +11,8 @@ std::int64_t rounded(std::int64_t bytes) { return round_up(bytes, 512); }
 
 class Levels {
  public:
-  Levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer, const RunConfig& run)
-      : graph_(graph), passes_(passes), optimizer_(optimizer), run_(run) {}
+  explicit Levels(const RankStep& step)
+      : graph_(step.graph), passes_(step.passes.schedules), optimizer_(step.optimizer), run_(step.run) {}
 
   TensorLevels compute() {
     const bool first = run_.first_step;
@@ -141,9 +141,6 @@ class Levels {
 
 }  // namespace
 
-TensorLevels tensor_levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                           const RunConfig& run) {
-  return Levels(graph, passes, optimizer, run).compute();
-}
+TensorLevels tensor_levels(const RankStep& step) { return Levels(step).compute(); }
 
 }  // namespace gpuplan

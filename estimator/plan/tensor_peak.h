@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/graph/graph.h"
 #include "estimator/schedule/phase.h"
-#include "estimator/schedule/schedule.h"
 
 namespace gpuplan {
 
@@ -26,7 +24,6 @@ struct TensorLevels {
 
 /// Levels of the reported step. With --loop function the output and the loss live until the step function
 /// returns, through the optimizer; with loss_only the loss alone.
-TensorLevels tensor_levels(const Graph& graph, std::span<const Schedule> passes, const OptimizerWork& optimizer,
-                           const RunConfig& run);
+TensorLevels tensor_levels(const RankStep& step);
 
 }  // namespace gpuplan

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "estimator/plan/rank_plan.h"
+#include "estimator/plan/report.h"
 #include "estimator/report/text_style.h"
 
 namespace gpuplan {
@@ -12,9 +12,9 @@ namespace gpuplan {
 /// "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP2"
 std::string_view title_of(DataParallel kind);
 
-/// Which rank it is, what it keeps, what a step sends.
-std::string several_gpus_text(const RankPlan& plan, const TextStyle& style);
+/// Of a report with a rank: which it is, what it keeps, what a step sends.
+std::string several_gpus_text(const Report& report, const TextStyle& style);
 /// report_json with `parallel` besides.
-std::string several_gpus_json(const RankPlan& plan, std::string_view version);
+std::string several_gpus_json(const Report& report, std::string_view version);
 
 }  // namespace gpuplan

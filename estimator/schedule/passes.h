@@ -1,4 +1,4 @@
-// The schedules of a training step with what their operations are given.
+// The schedules of a training step, and what their operations are given.
 #pragma once
 
 #include <vector>
@@ -13,6 +13,7 @@ struct Passes {
   std::vector<Schedule> schedules;
   std::vector<Calls> calls;
 };
-Passes make_passes(const Graph& graph, const RunConfig& run, const Gpu& gpu);
+/// `calls`: otherwise Passes::calls stays empty.
+Passes make_passes(const Graph& graph, const RunConfig& run, const Gpu& gpu, bool calls = true);
 
 }  // namespace gpuplan

@@ -6,14 +6,16 @@
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
-#include "estimator/plan/step_parts.h"
+#include "estimator/plan/plan.h"
 
 namespace gpuplan {
 
-std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu) {
+std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                            const Strategy& strategy) {
   refuse_arithmetic(run, gpu);
-  const StepParts step = make_step(model, catalog, run, gpu);
-  return place(step.graph, step.passes, step.optimizer, run, gpu).peak.reserved_bytes;
+  if (strategy.is_deepspeed())  // by definition only
+    return report_of(make_plan(model, catalog, run, &gpu, strategy)).peak.reading.reserved_bytes;
+  return place(make_step(model, catalog, run, gpu, strategy)).peak.reserved_bytes;
 }
 
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {

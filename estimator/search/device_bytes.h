@@ -11,9 +11,10 @@
 
 namespace gpuplan {
 
-/// plan(...).peak.reading.reserved_bytes, for a search that asks for little else a thousand times. Throws what plan()
-/// throws.
-std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu);
+/// report_of(make_plan(...)).peak.reading.reserved_bytes, for a search that asks for little else a thousand times.
+/// Throws what make_plan() throws.
+std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                            const Strategy& strategy = {});
 /// CUDA context and libraries: those of --runtime, or of the GPU's file, or assumed, and what NCCL keeps of several.
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy = {});
 

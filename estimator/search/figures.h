@@ -8,10 +8,10 @@
 #include "estimator/allocator/placement.h"
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/collectives.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/graph/layer.h"
 #include "estimator/plan/timing.h"
-#include "estimator/search/lowered_step.h"
 #include "estimator/search/sweep_row.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
@@ -32,31 +32,24 @@ class PlannedStep {
   /// `model` must outlive it. `timed`: time() will be asked. Throws what plan() does for the model and the run; not
   /// what it throws for a GPU's arithmetic.
   PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed = false);
-  /// The same of a step that is lowered already, by that model, run and GPU; it must outlive this.
-  PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const LoweredStep& lowered);
-
-  PlannedStep(const PlannedStep&) = delete;  // refers to what it owns
-  PlannedStep& operator=(const PlannedStep&) = delete;
 
   /// sweep_figures() and the warnings of plan(model, catalog, run, named_gpu). Throws what that does.
   PlannedFigures figures(const Gpu* named_gpu) const;
   /// step_time(model, catalog, run, gpu, copy).
-  std::optional<StepTime> time(const Gpu& gpu, HostCopy copy) const;
+  std::optional<StepTime> time(const Gpu& gpu, HostCopy copy);
 
  private:
-  void place_on(const Gpu& gpu);
   void tell_limit(const Gpu& gpu, SweepFigures& figures) const;
 
   const Model& model_;
   Catalog catalog_;
   RunConfig run_;
-  std::optional<LoweredStep> own_;
-  const LoweredStep* lowered_ = nullptr;  // null: sums of what is on the host are checked by a whole plan
+  std::optional<RankStep> step_;  // nothing: sums of what is on the host are checked by a whole plan
   Placement placement_;
 };
 
-/// Of plan_rank(model, catalog, run, strategy, topology, gpu), whose batch is the whole step's; with a copy of the
-/// batch also what time_rank() says, where it says something.
+/// Of the plan of one rank, whose batch is the whole step's; with a copy of the batch also what rank_time() says, where
+/// it says something.
 PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
                             const Topology& topology, const Gpu* gpu, std::optional<HostCopy> timed = std::nullopt);
 

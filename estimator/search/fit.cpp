@@ -4,17 +4,13 @@
 #include <map>
 #include <utility>
 
-#include "estimator/allocator/placement.h"
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/plan/plan_rank.h"
-#include "estimator/plan/step_parts.h"
 #include "estimator/plan/tensor_peak.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
-#include "estimator/search/step_line.h"
 #include "estimator/search/workers.h"
 #include "estimator/spec/work.h"
 
@@ -44,27 +40,12 @@ class Reservations {
     return at->second;
   }
 
-  // Learns what the batches from `lowest` to `highest` reserve, where they lie on a line.
-  void follow_line(std::int64_t lowest, std::int64_t highest) {
-    if (strategy_.shares() || highest - lowest < StepLine::kFewest) return;
-    const std::int64_t parts = run_.micro_batches;
-    std::optional<StepLine> line =
-        StepLine::through(model_, catalog_, run_, gpu_, lowest * parts, highest * parts, false).line;
-    for (std::int64_t samples = lowest; line && samples <= highest; ++samples) {
-      if (known_.contains(samples)) continue;
-      run_.batch = samples * parts;
-      const LoweredStep& step = *line->at(run_.batch);
-      known_[samples] = place(step.graph, step.passes.schedules, step.optimizer, run_, gpu_).peak.reserved_bytes;
-    }
-  }
-
   // Of one GPU: the most samples whose tensors alone, without workspaces and cache, take no more than so many bytes.
   std::int64_t most_by_tensors(std::int64_t bytes, std::int64_t most) {
     const NeedOfBatch tensors = [&](std::int64_t samples) -> std::optional<std::int64_t> {
       try {
         run_.batch = checked_mul(samples, run_.micro_batches);
-        const StepParts step = make_step(model_, catalog_, run_, gpu_);
-        return tensor_levels(step.graph, step.passes, step.optimizer, run_).peak;
+        return tensor_levels(make_step(model_, catalog_, run_, gpu_)).peak;
       } catch (const Error&) {
         return std::nullopt;
       }
@@ -79,10 +60,7 @@ class Reservations {
   }
 
  private:
-  std::int64_t reserved() const {
-    if (!strategy_.shares()) return reserved_bytes(model_, catalog_, run_, gpu_);
-    return rank_reserved_bytes(model_, catalog_, run_, strategy_, gpu_);
-  }
+  std::int64_t reserved() const { return reserved_bytes(model_, catalog_, run_, gpu_, strategy_); }
 
   const Model& model_;
   Catalog catalog_;
@@ -106,7 +84,6 @@ FittingBatch fits_again(const FitRow& row, const NeedOfBatch& need, std::int64_t
   most = std::min(most, largest + 1 + (shares ? kAskedOfSeveral : kAskedAgain));
   if (largest == 0 || most < largest + 2) return {};
   if (!shares) most = reservations.most_by_tensors(row.limit_bytes - context, most);
-  reservations.follow_line(largest + 2, most);
   return largest_again(need, row.limit_bytes, largest + 2, most);
 }
 

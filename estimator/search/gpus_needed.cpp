@@ -4,7 +4,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 
 namespace gpuplan {
 
@@ -17,7 +17,7 @@ std::optional<GpusNeeded> gpus_needed(const Model& model, Catalog catalog, const
     if (one_each) whole.batch = std::max(whole.batch, parts);
     if (whole.batch % parts != 0) return std::nullopt;
     try {
-      const std::int64_t bytes = plan_rank(model, catalog, whole, strategy, {}, &gpu).report.peak.device_bytes;
+      const std::int64_t bytes = report_of(make_plan(model, catalog, whole, &gpu, strategy)).peak.device_bytes;
       if (bytes <= usable_bytes) return GpusNeeded{strategy.gpus, bytes, whole.batch};
     } catch (const Error&) {  // not planned with several GPUs, or a batch too small for the model
       return std::nullopt;

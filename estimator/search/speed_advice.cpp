@@ -6,7 +6,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/graph/build.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/plan/plan.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/search/aligned_sizes.h"
@@ -42,12 +42,14 @@ class Adviser {
   // A change that cannot be planned is none.
   void try_change(const Model& model, const RunConfig& run, Advice advice, double least_gain = kLeastGain) {
     try {
-      const auto time = step_time(model, catalog_, run, gpu_, copy_, constants_);
+      if (!why_no_time(run, gpu_, copy_).empty()) return;
+      const Plan changed = make_plan(model, catalog_, run, &gpu_, {}, true);
+      const auto time = step_time(changed.step, copy_, constants_);
       if (!time || time->seconds() <= 0) return;
       advice.step_seconds = time->seconds();
       advice.gain = seconds_a_sample(now_) / seconds_a_sample(*time);
       if (advice.gain < least_gain) return;
-      const Report report = plan(model, catalog_, run, &gpu_);
+      const Report report = report_of(changed);
       const Verdict v = verdict(report);
       advice.device_bytes = report.peak.device_bytes;
       advice.fits = !v.known || v.fits;
@@ -119,8 +121,8 @@ class Adviser {
   }
 
   void shapes() {
-    const Graph graph = build_graph(model_, catalog_, run_, gpu_);
-    std::vector<UnalignedSize> sizes = unaligned_sizes(make_passes(graph, run_, gpu_));
+    const RankStep step = make_step(model_, catalog_, run_, gpu_, {}, true);
+    std::vector<UnalignedSize> sizes = unaligned_sizes(step.passes);
     std::erase_if(sizes, [&](const UnalignedSize& s) { return !multiplied_on_tensor_cores(s.dtype); });
     for (std::size_t i = 0; i < std::min(sizes.size(), kMostSizes); ++i) {
       const std::size_t before = found_.size();

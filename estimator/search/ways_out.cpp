@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "estimator/base/error.h"
+#include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/plan/plan.h"
-#include "estimator/plan/plan_rank.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/search/best_pair.h"
 #include "estimator/search/changed_runs.h"
+#include "estimator/search/device_bytes.h"
 #include "estimator/search/gpus_needed.h"
 #include "estimator/spec/work.h"
 
@@ -31,8 +32,7 @@ struct Case {
 // The report of `run`, or nothing when it cannot be run at all.
 std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
   try {
-    if (c.strategy.shares()) return plan_rank(c.model, c.catalog, run, c.strategy, {}, &c.gpu).report;
-    return plan(c.model, c.catalog, run, &c.gpu);
+    return report_of(make_plan(c.model, c.catalog, run, &c.gpu, c.strategy));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -40,8 +40,12 @@ std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
 
 // What `run` needs on the device, or nothing when it cannot be run at all.
 std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
-  const std::optional<Report> report = try_plan(c, run);
-  return report ? std::optional(report->peak.device_bytes) : std::nullopt;
+  try {
+    const std::int64_t reserved = reserved_bytes(c.model, c.catalog, run, c.gpu, c.strategy);
+    return checked_add(reserved, context_bytes(run, c.gpu, c.strategy));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 // The largest batch, in as many micro-batches, below the run's for which `good` holds; it does for `known_good`, or

@@ -4,7 +4,12 @@
 #include <numeric>
 
 #include "estimator/base/integers.h"
+#include "estimator/distributed/rank_share.h"
+#include "estimator/optimizer/optimizer_work.h"
+#include "estimator/time/measured_time.h"
+#include "estimator/time/operation_time.h"
 #include "estimator/time/queue.h"
+#include "estimator/time/step_time.h"
 
 namespace gpuplan {
 
@@ -118,6 +123,26 @@ RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, 
   time.step.communication_seconds = std::accumulate(time.exposed.begin(), time.exposed.end(), time.copy_seconds);
   if (computing > 0) time.step.flops_per_second *= computing / time.step.seconds();
   return time;
+}
+
+std::optional<RankTime> rank_time(const RankStep& step, std::span<const CommunicationRow> rows, HostCopy copy,
+                                  const TimeModel& constants) {
+  if (!std::ranges::all_of(rows, [](const CommunicationRow& row) { return row.seconds.has_value(); }))
+    return std::nullopt;
+  const Schedule& schedule = step.schedule();
+  const SteppedShare share = stepped_by(step.graph, schedule, step.strategy);
+  auto own = timed_step(step, step_update(share.graph, share.schedule, step.optimizer), copy, constants);
+  const OptimizerWork whole = optimizer_work(step.graph, schedule, step.run, step.gpu);
+  const auto alone = timed_step(step, step_update(step.graph, schedule, whole), copy, constants);
+  if (!own || !alone) return std::nullopt;
+  const Processor on = make_processor(step.gpu, constants);
+  const auto copying = [&](std::int64_t bytes) -> StepWork {
+    const double moved = 2 * static_cast<double>(bytes);
+    return {constants.host_backward, kernel_seconds(on) + moved / achieved_bandwidth(2 * bytes, on)};
+  };
+  return rank_time(rows, own->time, alone->time.seconds(),
+                   {transfers(step.graph, step.passes.schedules.back(), step.units, step.strategy),
+                    std::move(own->last_micro_batch), copying});
 }
 
 }  // namespace gpuplan

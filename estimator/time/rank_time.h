@@ -2,12 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "estimator/distributed/communication.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/distributed/transfers.h"
 #include "estimator/plan/timing.h"
+#include "estimator/time/time_model.h"
 
 namespace gpuplan {
 
@@ -34,5 +37,11 @@ Exposed exposed_seconds(std::span<const CommunicationRow> rows, const StepTime& 
 /// `own`: of the rank without communication.
 RankTime rank_time(std::span<const CommunicationRow> rows, const StepTime& own, double alone_seconds,
                    const Overlap& overlap = {});
+
+/// How long `step`, which has its calls, takes its rank. Nothing where why_no_time() says something or a row's link is
+/// not known. ZeRO-2 and 3 step 1 / n of everything. Copies into the collectives' buffers and out of them are in it;
+/// under DDP and FSDP2 each costs the host a node of backward.
+std::optional<RankTime> rank_time(const RankStep& step, std::span<const CommunicationRow> rows, HostCopy copy,
+                                  const TimeModel& constants = {});
 
 }  // namespace gpuplan

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "estimator/base/integers.h"
-#include "estimator/graph/build.h"
 #include "estimator/time/measured_time.h"
 #include "estimator/time/operation_time.h"
 #include "estimator/time/queue.h"
@@ -244,28 +243,25 @@ std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy) {
   return "";
 }
 
-std::optional<TimedStep> timed_step(const Graph& graph, const Passes& passes, const StepUpdate& update,
-                                    const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
-  if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
-  const Processor processor = make_processor(gpu, constants);
-  std::optional<TimedStep> step = StepClock(graph, run, processor, copy).run(passes, update);
-  if (step->time.seconds() >= kLongest) step.reset();
-  return step;
+std::optional<TimedStep> timed_step(const RankStep& step, const StepUpdate& update, HostCopy copy,
+                                    const TimeModel& constants) {
+  if (!why_no_time(step.run, step.gpu, copy).empty()) return std::nullopt;
+  const Processor processor = make_processor(step.gpu, constants);
+  std::optional<TimedStep> timed = StepClock(step.graph, step.run, processor, copy).run(step.passes, update);
+  if (timed->time.seconds() >= kLongest) timed.reset();
+  return timed;
 }
 
-std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
-                                  const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants) {
-  std::optional<TimedStep> step = timed_step(graph, passes, update, run, gpu, copy, constants);
-  return step ? std::optional(std::move(step->time)) : std::nullopt;
+std::optional<StepTime> step_time(const RankStep& step, HostCopy copy, const TimeModel& constants) {
+  const StepUpdate update = step_update(step.graph, step.schedule(), step.optimizer);
+  std::optional<TimedStep> timed = timed_step(step, update, copy, constants);
+  return timed ? std::optional(std::move(timed->time)) : std::nullopt;
 }
 
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                   HostCopy copy, const TimeModel& constants) {
   if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
-  const Graph graph = build_graph(model, catalog, run, gpu);
-  const Passes passes = make_passes(graph, run, gpu);
-  const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), run, gpu);
-  return step_time(graph, passes, step_update(graph, passes.schedules.front(), optimizer), run, gpu, copy, constants);
+  return step_time(make_step(model, catalog, run, gpu, {}, true), copy, constants);
 }
 
 }  // namespace gpuplan

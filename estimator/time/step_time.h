@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/graph/layer.h"
 #include "estimator/plan/timing.h"
-#include "estimator/schedule/passes.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 #include "estimator/time/time_model.h"
@@ -18,7 +18,11 @@
 
 namespace gpuplan {
 
-/// Nothing where why_no_time() says something, and for a step of more than a billion seconds. Throws as plan() does.
+/// Of one GPU; the step has its calls. Nothing where why_no_time() says something, and for a step of more than a
+/// billion seconds.
+std::optional<StepTime> step_time(const RankStep& step, HostCopy copy = HostCopy::pinned,
+                                  const TimeModel& constants = {});
+/// The same of a step that is lowered for it. Throws as make_step() does.
 std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                   HostCopy copy = HostCopy::pinned, const TimeModel& constants = {});
 
@@ -34,15 +38,12 @@ struct StepUpdate {
 /// Of the parameters that `schedule` has gradients of, in `graph`.
 StepUpdate step_update(const Graph& graph, const Schedule& schedule, const OptimizerWork& optimizer);
 
-/// The same of a step that was scheduled already, with another update: one rank of several has a part of it.
+/// A step with another update: one rank of several has a part of it.
 struct TimedStep {
   StepTime time;
   std::vector<StepWork> last_micro_batch;  // one a step of its schedule
 };
-std::optional<TimedStep> timed_step(const Graph& graph, const Passes& passes, const StepUpdate& update,
-                                    const RunConfig& run, const Gpu& gpu, HostCopy copy, const TimeModel& constants);
-std::optional<StepTime> step_time(const Graph& graph, const Passes& passes, const StepUpdate& update,
-                                  const RunConfig& run, const Gpu& gpu, HostCopy copy = HostCopy::pinned,
-                                  const TimeModel& constants = {});
+std::optional<TimedStep> timed_step(const RankStep& step, const StepUpdate& update, HostCopy copy,
+                                    const TimeModel& constants);
 
 }  // namespace gpuplan

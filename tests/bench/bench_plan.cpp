@@ -11,11 +11,8 @@
 #include <random>
 #include <sstream>
 
-#include "estimator/allocator/placement.h"
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/plan.h"
-#include "estimator/plan/step_parts.h"
-#include "estimator/plan/tensor_peak.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
@@ -91,12 +88,9 @@ void bound_unrecorded(benchmark::State& state, const char* name) {
   const Model model = read_model(zoo(name), {});
   const RunConfig run = adam(20);
   const Gpu gpu = unrecorded_gpu();
-  const StepParts step = make_step(model, make_catalog(), run, gpu);
-  const Placement placement = place(step.graph, step.passes, step.optimizer, run, gpu);
-  const TensorLevels levels = tensor_levels(step.graph, step.passes, step.optimizer, run);
-  const PlanParts parts{model, step.graph, step.passes, step.optimizer, placement, levels};
-  const Report report = make_report(parts, run, gpu);
-  for (auto _ : state) benchmark::DoNotOptimize(at_most(parts, report, gpu));
+  const Plan planned = make_plan(model, make_catalog(), run, &gpu);
+  const Report report = report_of(planned);
+  for (auto _ : state) benchmark::DoNotOptimize(at_most(planned, report));
 }
 BENCHMARK_CAPTURE(bound_unrecorded, resnet50, "resnet50")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(bound_unrecorded, densenet121, "densenet121")->Unit(benchmark::kMicrosecond);

@@ -60,6 +60,6 @@ class EventLog {
 };
 
 /// What the plan says: the same training loop under the same allocator, over addresses that are only arithmetic.
-EventLog planned_events(const Walk& walk, std::int64_t capacity_bytes, int steps);
+EventLog planned_events(const RankStep& walk, std::int64_t capacity_bytes, int steps);
 
 }  // namespace gpuplan

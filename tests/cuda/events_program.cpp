@@ -78,10 +78,7 @@ int run_events(const RunOptions& options) {
   const Planning planning = prepare(options);
   const std::unique_ptr<Device> device = load_device(0);
   const Gpu gpu = gpu_of(*device, planning.gpu);
-  const Graph graph = build_graph(planning.model, make_catalog(), planning.run, gpu);
-  const Passes passes = make_passes(graph, planning.run, gpu);
-  const OptimizerWork optimizer = optimizer_work(graph, passes.schedules.front(), planning.run, gpu);
-  const Walk walk{{graph, passes.schedules, optimizer, planning.run, gpu}, passes.calls};
+  const RankStep walk = make_step(planning.model, make_catalog(), planning.run, gpu, {}, true);
   for (const std::string& reason : refusals(*device, walk)) throw Error(reason, ErrorKind::environment);
 
   const EventLog planned = planned_events(walk, device->memory().free_bytes, kSteps);

@@ -52,9 +52,9 @@ struct Optimized {
 
 class PlannedLoop final : public LoopFollower {
  public:
-  PlannedLoop(const Walk& walk, EventLog& log)
-      : walk_(walk), graph_(walk.parts.graph), run_(walk.parts.run), trained_(first_pass().with_gradient), log_(log) {
-    addresses_.assign(walk.parts.passes.back().buffers.size(), 0);
+  PlannedLoop(const RankStep& walk, EventLog& log)
+      : walk_(walk), graph_(walk.graph), run_(walk.run), trained_(first_pass().with_gradient), log_(log) {
+    addresses_.assign(walk.passes.schedules.back().buffers.size(), 0);
     optimized_.resize(graph_.parameters.size());
     for (const std::int32_t p : trained_)
       if (has_master(p)) half_.push_back(p);
@@ -88,9 +88,9 @@ class PlannedLoop final : public LoopFollower {
   }
 
   void run(std::size_t pass, std::int32_t number, std::span<const PlacedScratch> scratch) override {
-    const Step& step = walk_.parts.passes[pass].steps[index(number)];
+    const Step& step = walk_.passes.schedules[pass].steps[index(number)];
     if (std::holds_alternative<Marker>(*step.what)) return;  // aten::empty: no kernel
-    const Calls& calls = walk_.calls[pass];
+    const Calls& calls = walk_.passes.calls[pass];
     std::vector<std::uint64_t> operands;
     const auto call = std::ranges::lower_bound(calls.calls, number, {}, &KernelCall::step);
     if (call != calls.calls.end() && call->step == number) {
@@ -111,7 +111,7 @@ class PlannedLoop final : public LoopFollower {
   }
 
  private:
-  const Schedule& first_pass() const { return walk_.parts.passes.front(); }
+  const Schedule& first_pass() const { return walk_.passes.schedules.front(); }
   const Tensor& tensor_of(std::int32_t parameter) const {
     return graph_.tensor(graph_.parameters[index(parameter)].tensor);
   }
@@ -136,7 +136,7 @@ class PlannedLoop final : public LoopFollower {
   std::uint64_t gradient(std::int32_t parameter) const {
     if (optimized_[index(parameter)].fp32_gradient != 0) return optimized_[index(parameter)].fp32_gradient;
     const auto which = std::ranges::find(trained_, parameter) - trained_.begin();
-    return address(walk_.calls.front().gradients[index(which)]);
+    return address(walk_.passes.calls.front().gradients[index(which)]);
   }
   std::vector<std::uint64_t> gradients() const {
     std::vector<std::uint64_t> all;
@@ -196,7 +196,7 @@ class PlannedLoop final : public LoopFollower {
     log_.kernel(std::string(name) + " of master weights", {first, second});
   }
 
-  const Walk& walk_;
+  const RankStep& walk_;
   const Graph& graph_;
   const RunConfig& run_;
   const std::vector<std::int32_t>& trained_;  // Schedule::with_gradient: members of Graph::parameters
@@ -212,12 +212,12 @@ class PlannedLoop final : public LoopFollower {
 
 }  // namespace
 
-EventLog planned_events(const Walk& walk, std::int64_t capacity_bytes, int steps) {
+EventLog planned_events(const RankStep& walk, std::int64_t capacity_bytes, int steps) {
   EventLog log;
   PlannedSegments segments(capacity_bytes, log);
   PlannedLoop loop(walk, log);
-  CachingAllocator allocator(segments, parse_alloc_conf(walk.parts.run.alloc_conf));
-  TrainingLoop<CachingAllocator>(allocator, walk.parts, &loop, steps).replay_within_limit();
+  CachingAllocator allocator(segments, parse_alloc_conf(walk.run.alloc_conf));
+  replay_loop(allocator, walk, &loop, steps);
   return log;
 }
 

@@ -4,7 +4,6 @@
 #include <sstream>
 #include <utility>
 
-#include "estimator/graph/build.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 
@@ -77,11 +76,7 @@ std::shared_ptr<const Source> zoo_file(const std::string& name) {
 std::unique_ptr<Executable> executable(Model model, const RunConfig& run, const Gpu& gpu) {
   auto e = std::make_unique<Executable>();
   e->model = std::move(model);
-  e->run = run;
-  e->gpu = gpu;
-  e->graph = build_graph(e->model, make_catalog(), e->run, e->gpu);
-  e->passes = make_passes(e->graph, e->run, e->gpu);
-  e->optimizer = optimizer_work(e->graph, e->schedule(), e->run, e->gpu);
+  e->step = make_step(e->model, make_catalog(), run, gpu, {}, true);
   return e;
 }
 

@@ -6,25 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "estimator/optimizer/optimizer_work.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/spec/model.h"
 #include "validate/executor/walk.h"
 
 namespace gpuplan {
 
-/// A plan and what it was made of. It stays where it is: the walk refers to it.
+/// A plan and what it was made of. It stays where it is: walks refer to it.
 struct Executable {
   Model model;
-  RunConfig run;
-  Gpu gpu;
-  Graph graph;
-  Passes passes;
-  OptimizerWork optimizer;
+  RankStep step;
 
-  Walk walk() const { return {{graph, passes.schedules, optimizer, run, gpu}, passes.calls}; }
-  const Schedule& schedule() const { return passes.schedules.front(); }
-  const Calls& calls() const { return passes.calls.front(); }
+  const RankStep& walk() const { return step; }
+  const Schedule& schedule() const { return step.schedule(); }
+  const Calls& calls() const { return step.passes.calls.front(); }
 };
 std::unique_ptr<Executable> executable(Model model, const RunConfig& run, const Gpu& gpu);
 

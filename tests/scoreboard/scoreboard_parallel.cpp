@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "layers/catalog.h"
 #include "tests/support/recorded_phases.h"
 #include "tools/options/run_options.h"
@@ -73,7 +73,7 @@ std::string name_of_run(const json& r) {
 
 void score_run(std::vector<ScoreRow>& rows, const json& r) {
   const Gpu gpu = *gpu_called("h200");
-  const Report report = plan_rank(model_of(r.at("model")), make_catalog(), run_of(r), strategy_of(r), {}, &gpu).report;
+  const Report report = report_of(make_plan(model_of(r.at("model")), make_catalog(), run_of(r), &gpu, strategy_of(r)));
   ScoreRow row{.suite = "parallel h200", .run = name_of_run(r), .quantity = "optimizer_state"};
   row.expected = r.at("optimizer_state");
   row.got = report.bytes.optimizer_state;

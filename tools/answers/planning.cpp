@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "estimator/base/amount.h"
+#include "estimator/plan/at_most.h"
 #include "estimator/plan/plan.h"
 #include "estimator/report/time_text.h"
 #include "estimator/search/ways_out.h"
 #include "estimator/spec/read.h"
+#include "estimator/time/rank_time.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/options/commit_model.h"
@@ -77,14 +79,36 @@ std::vector<std::string> about_stored_type(const std::string& stored_type, const
           " for fp32 weights and autocast"};
 }
 
-Report make_report(const Planning& planning) {
-  Report report = plan(planning.model, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr);
-  report.margin = planning.margin;
-  if (planning.gpu && !planning.gpu_is_limit) {
-    report.no_time = why_no_time(planning.run, *planning.gpu, planning.copy);
-    if (const auto time = step_time(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy))
-      tell_time(*time, report);
+namespace {
+
+const char* const kNoLink = "the link between the GPUs is not: --gpu, and --network beyond a node";
+
+void tell_time_of(const Plan& plan, HostCopy copy, Report& report) {
+  report.no_time = why_no_time(plan.step.run, plan.step.gpu, copy);
+  if (!report.no_time.empty()) return;
+  if (!report.rank) {
+    if (const auto time = step_time(plan.step, copy)) tell_time(*time, report);
+    return;
   }
+  report.rank->time = rank_time(plan.step, report.rank->communication, copy);
+  if (report.rank->time)
+    tell_time(report.rank->time->step, report);
+  else
+    report.no_time = kNoLink;
+}
+
+}  // namespace
+
+Report make_report(const Planning& planning, const Strategy& strategy, const Topology& topology) {
+  const Gpu* const gpu = planning.gpu ? &*planning.gpu : nullptr;
+  const bool timed = gpu != nullptr && !planning.gpu_is_limit;
+  const Plan plan = make_plan(planning.model, make_catalog(), planning.run, gpu, strategy, timed);
+  Report report = report_of(plan, topology);
+  report.margin = planning.margin;
+  if (timed) tell_time_of(plan, planning.copy, report);
+  if (planning.other_padding)
+    allow_for_padding(
+        report_of(make_plan(*planning.other_padding, make_catalog(), planning.run, gpu, strategy), topology), report);
   if (planning.gpu_is_limit) report.warnings.emplace_back(kOnlyALimit);
   report.warnings.insert(report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
   return report;
@@ -92,7 +116,8 @@ Report make_report(const Planning& planning) {
 
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
   if (!planning.gpu) return {};
-  return ways_out(planning.model, make_catalog(), report, *planning.gpu);
+  const Strategy strategy = report.rank ? report.rank->strategy : Strategy{};
+  return ways_out(planning.model, make_catalog(), report, *planning.gpu, {}, strategy);
 }
 
 bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict) {

@@ -38,7 +38,8 @@ Planning prepare_run(const RunOptions& options);
 /// What to warn of where the file of a model says its weights are of another type than they are planned with, and no
 /// flag says which; else nothing.
 std::vector<std::string> about_stored_type(const std::string& stored_type, const RunOptions& options);
-Report make_report(const Planning& planning);
+/// Of one rank of `strategy`; one GPU by default.
+Report make_report(const Planning& planning, const Strategy& strategy = {}, const Topology& topology = {});
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.
 std::vector<WayOut> ways_out(const Planning& planning, const Report& report);

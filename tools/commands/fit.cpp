@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "estimator/plan/plan.h"
-#include "estimator/plan/plan_rank.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/search/pace.h"
 #include "estimator/search/workers.h"
@@ -80,8 +79,7 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& ta
   const Gpu gpu = within_limit(row.gpu, question);
   std::vector<Gpu> others;
   for (const Gpu& other : table) others.push_back(within_limit(other, question));
-  const Report step = row.strategy.shares() ? plan_rank(model, make_catalog(), run, row.strategy, {}, &gpu).report
-                                            : plan(model, make_catalog(), run, &gpu);
+  const Report step = report_of(make_plan(model, make_catalog(), run, &gpu, row.strategy));
   report.ways = ways_out(model, make_catalog(), step, gpu, others, row.strategy);
 }
 

@@ -5,16 +5,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "estimator/plan/at_most.h"
-#include "estimator/plan/plan.h"
-#include "estimator/plan/plan_rank.h"
 #include "estimator/report/count_as.h"
 #include "estimator/report/several_gpus.h"
-#include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
-#include "estimator/time/step_time.h"
-#include "estimator/time/time_rank.h"
 #include "layers/catalog.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/stages.h"
@@ -53,12 +47,15 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
                    const std::vector<WayOut>& ways) {
   const LayerTableOptions layers = layer_table_options(options.output, style.unicode);
   switch (format) {
-    case Format::json: return report_json(report, kVersion);
+    case Format::json: return report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
     case Format::csv: return report_csv(report);
     case Format::md: return report_md(report, layers);
     case Format::table: break;
   }
-  return report_text(report, style, ways) + (options.wants_layers() ? "\n" + report_layers(report, layers) : "");
+  std::string text = report_text(report, style, ways);
+  if (options.wants_layers()) text += "\n" + report_layers(report, layers);
+  if (report.rank && !style.brief) text += "\n" + several_gpus_text(report, style);
+  return text;
 }
 
 void refuse_model_flags(const PlanOptions& options) {
@@ -66,44 +63,6 @@ void refuse_model_flags(const PlanOptions& options) {
     throw Error(
         std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations and no layers",
         ErrorKind::usage);
-}
-
-std::string render(const RankPlan& plan, Format format, const TextStyle& style, const PlanOptions& options,
-                   const std::vector<WayOut>& ways) {
-  if (format == Format::json) return several_gpus_json(plan, kVersion);
-  const std::string text = render(plan.report, format, style, options, ways);
-  return format == Format::table && !style.brief ? text + "\n" + several_gpus_text(plan, style) : text;
-}
-
-void tell_rank_time(const Planning& planning, RankPlan& plan) {
-  plan.time = time_rank(planning.model, make_catalog(), planning.run, plan.strategy, plan.communication, *planning.gpu,
-                        planning.copy);
-  if (plan.time) return tell_time(plan.time->step, plan.report);
-  const std::string why = why_no_time(planning.run, *planning.gpu, planning.copy);
-  plan.report.no_time = why.empty() ? "the link between the GPUs is not: --gpu, and --network beyond a node" : why;
-}
-
-int plan_several(const PlanOptions& options, const Planning& planning, const Strategy& strategy, Format format,
-                 const TextStyle& style, std::span<const OutputFile> files) {
-  if (strategy.tensor * strategy.pipeline > 1)
-    return print_stages(planning, strategy, options.run, options.several, options.output);
-  RankPlan plan = plan_rank(planning.model, make_catalog(), planning.run, strategy,
-                            topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr);
-  plan.report.margin = planning.margin;
-  if (planning.gpu && !planning.gpu_is_limit) tell_rank_time(planning, plan);
-  if (planning.other_padding)
-    allow_for_padding(plan_rank(*planning.other_padding, make_catalog(), planning.run, strategy,
-                                topology_of(options.several, planning.gpu), planning.gpu ? &*planning.gpu : nullptr)
-                          .report,
-                      plan.report);
-  plan.report.warnings.insert(plan.report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
-  const bool clean = show_warnings(plan.report, options.output.quiet, options.run.strict);
-  std::vector<WayOut> ways;
-  if (planning.gpu) ways = ways_out(planning.model, make_catalog(), plan.report, *planning.gpu, {}, strategy);
-  for (const OutputFile& file : files)
-    write_report(file, render(plan, file.format, file_style(options.output), options, ways));
-  write_stdout(render(plan, format, style, options, ways));
-  return clean && verdict(plan.report).fits ? 0 : 1;
 }
 
 int run_plan(PlanOptions options) {
@@ -126,11 +85,9 @@ int run_plan(PlanOptions options) {
     return 0;
   }
   if (strategy && tool) throw Error("--count-as counts the step of one GPU", ErrorKind::usage).help("leave --gpus out");
-  if (strategy) return plan_several(options, planning, *strategy, format, style, files);
-  Report report = make_report(planning);
-  if (planning.other_padding)
-    allow_for_padding(
-        plan(*planning.other_padding, make_catalog(), planning.run, planning.gpu ? &*planning.gpu : nullptr), report);
+  if (strategy && strategy->tensor * strategy->pipeline > 1)
+    return print_stages(planning, *strategy, options.run, options.several, options.output);
+  Report report = make_report(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
   if (tool)
     report.count_as = {.tool = std::string(name_of(*tool)),
                        .unit = std::string(unit_of(*tool)),

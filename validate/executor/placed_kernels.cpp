@@ -27,13 +27,13 @@ KernelTensor tensor_at(const OperandView& view, std::uint64_t address) {
 
 bool allocates_only(const Step& step) { return step.what != nullptr && std::holds_alternative<Marker>(*step.what); }
 
-PlacedKernels::PlacedKernels(const Walk& walk, std::uint64_t seed) : walk_(walk), seed_(seed) {
-  const Graph& graph = walk.parts.graph;
-  addresses_.assign(walk.parts.passes.back().buffers.size(), 0);
+PlacedKernels::PlacedKernels(const RankStep& walk, std::uint64_t seed) : walk_(walk), seed_(seed) {
+  const Graph& graph = walk.graph;
+  addresses_.assign(walk.passes.schedules.back().buffers.size(), 0);
   part_bytes_.assign(addresses_.size(), 0);
   for (const TensorId t : graph.inputs) {
     const BufferId b = graph.tensor(t).buffer;
-    part_bytes_[index(b)] = graph.buffers[index(b)].bytes / walk.parts.run.micro_batches;
+    part_bytes_[index(b)] = graph.buffers[index(b)].bytes / walk.run.micro_batches;
   }
   for (const Op& op : graph.forward_ops) forward_.emplace(&op.what, forward_.size());
   // Attention draws again in backward what it drew in forward.
@@ -44,7 +44,7 @@ PlacedKernels::PlacedKernels(const Walk& walk, std::uint64_t seed) : walk_(walk)
 
 void PlacedKernels::begin(int training_step, std::int64_t micro_batch) {
   micro_batch_ = micro_batch;
-  passed_ = static_cast<std::uint64_t>(training_step * walk_.parts.run.micro_batches + micro_batch);
+  passed_ = static_cast<std::uint64_t>(training_step * walk_.run.micro_batches + micro_batch);
 }
 
 KernelTensor PlacedKernels::tensor(const OperandView& view) const {
@@ -55,17 +55,17 @@ KernelTensor PlacedKernels::tensor(const OperandView& view) const {
 }
 
 const KernelCall* PlacedKernels::call(std::size_t pass, std::int32_t step) const {
-  const std::vector<KernelCall>& calls = walk_.calls[pass].calls;
+  const std::vector<KernelCall>& calls = walk_.passes.calls[pass].calls;
   const auto found = std::ranges::lower_bound(calls, step, {}, &KernelCall::step);
   return found == calls.end() || found->step != step ? nullptr : &*found;
 }
 
 const Kernel& PlacedKernels::kernel(std::size_t pass, const KernelCall& call, std::span<const PlacedScratch> scratch) {
-  const Step& step = walk_.parts.passes[pass].steps[index(call.step)];
-  const Calls& calls = walk_.calls[pass];
+  const Step& step = walk_.passes.schedules[pass].steps[index(call.step)];
+  const Calls& calls = walk_.passes.calls[pass];
   kernel_.name = step.name;
   kernel_.layer =
-      step.layer == kNone ? std::string_view{} : std::string_view(walk_.parts.graph.layers[index(step.layer)].name);
+      step.layer == kNone ? std::string_view{} : std::string_view(walk_.graph.layers[index(step.layer)].name);
   kernel_.what = step.what;
   fill(reads_, calls.at(call.reads));
   fill(beside_, calls.at(call.beside));
@@ -82,7 +82,7 @@ const Kernel& PlacedKernels::kernel(std::size_t pass, const KernelCall& call, st
   for (const PlacedScratch& s : scratch) scratch_.push_back({pointer(s.address), s.bytes});
   kernel_.scratch = scratch_;
   kernel_.seed = seed_of(step.what);
-  kernel_.tf32 = walk_.parts.run.tf32;
+  kernel_.tf32 = walk_.run.tf32;
   return kernel_;
 }
 
@@ -94,7 +94,7 @@ void PlacedKernels::fill(std::vector<KernelTensor>& to, std::span<const OperandV
 // The loss and its gradient, the only products in backward that the engine makes itself: the plan knows the scale that
 // a GradScaler begins with, the run where the present one is.
 bool PlacedKernels::multiplies_by_scale(const Step& step) const {
-  return walk_.parts.run.scales_gradients() && step.phase == Phase::backward && step.name == "aten::mul" &&
+  return walk_.run.scales_gradients() && step.phase == Phase::backward && step.name == "aten::mul" &&
          step.what != nullptr && std::holds_alternative<Fill>(*step.what);
 }
 

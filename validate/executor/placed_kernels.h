@@ -23,7 +23,7 @@ bool allocates_only(const Step& step);
 
 class PlacedKernels {
  public:
-  PlacedKernels(const Walk& walk, std::uint64_t seed);
+  PlacedKernels(const RankStep& walk, std::uint64_t seed);
 
   void place(BufferId buffer, std::uint64_t address) { addresses_[static_cast<std::size_t>(buffer)] = address; }
   std::uint64_t address(BufferId buffer) const { return addresses_[static_cast<std::size_t>(buffer)]; }
@@ -43,7 +43,7 @@ class PlacedKernels {
   bool multiplies_by_scale(const Step& step) const;
   std::uint64_t seed_of(const Primitive* what) const;
 
-  const Walk& walk_;
+  const RankStep& walk_;
   std::unordered_map<const Primitive*, std::uint64_t> forward_;  // which operation it is
   std::uint64_t seed_, passed_ = 0;                              // passes before this one
   std::vector<std::uint64_t> addresses_;                         // by buffer

@@ -8,16 +8,16 @@ namespace gpuplan {
 namespace {
 
 // torch.optim makes the states of one type before those of the next then, in an order that the walk does not follow.
-bool clones_several_types(const Walk& walk) {
-  const OptimizerConfig& config = walk.parts.run.optimizer;
+bool clones_several_types(const RankStep& walk) {
+  const OptimizerConfig& config = walk.run.optimizer;
   if (config.kind != OptimizerKind::sgd || !config.momentum || config.impl != OptimizerImpl::foreach_) return false;
   std::set<DType> types;
-  for (const OperandView& g : walk.calls.front().gradients) types.insert(g.dtype);
-  return types.size() > 1 && !walk.parts.run.master_weights;
+  for (const OperandView& g : walk.passes.calls.front().gradients) types.insert(g.dtype);
+  return types.size() > 1 && !walk.run.master_weights;
 }
 
-std::vector<std::string> refused_loops(const Walk& walk) {
-  const RunConfig& run = walk.parts.run;
+std::vector<std::string> refused_loops(const RankStep& walk) {
+  const RunConfig& run = walk.run;
   std::vector<std::string> reasons;
   const auto refuse = [&](bool given, const char* what) {
     if (given) reasons.emplace_back(std::string(what) + " is not executed");
@@ -35,13 +35,13 @@ std::vector<std::string> refused_loops(const Walk& walk) {
 
 }  // namespace
 
-std::vector<std::string> refusals(const Device& device, const Walk& walk) {
+std::vector<std::string> refusals(const Device& device, const RankStep& walk) {
   std::vector<std::string> reasons = refused_loops(walk);
   std::set<std::string> seen;
   PlacedKernels kernels(walk, 0);
-  for (std::size_t pass = 0; pass < walk.calls.size(); ++pass) {
-    for (const KernelCall& call : walk.calls[pass].calls) {
-      if (allocates_only(walk.parts.passes[pass].steps[index(call.step)])) continue;
+  for (std::size_t pass = 0; pass < walk.passes.calls.size(); ++pass) {
+    for (const KernelCall& call : walk.passes.calls[pass].calls) {
+      if (allocates_only(walk.passes.schedules[pass].steps[index(call.step)])) continue;
       const Kernel& kernel = kernels.kernel(pass, call, {});
       const std::string why = device.refusal(kernel);
       if (!why.empty() && seen.insert(std::string(kernel.name) + why).second)

@@ -19,7 +19,7 @@ constexpr unsigned char kPoison = 0xFF;  // a NaN of every floating-point type, 
 class KeepingAllocator final : public CachingAllocator {
  public:
   using CachingAllocator::CachingAllocator;
-  void release(BlockId) {}
+  void release(BlockId) override {}
 };
 
 std::vector<std::byte> without_gaps(const std::vector<std::byte>& all, const KernelTensor& t) {
@@ -38,7 +38,7 @@ std::vector<std::byte> without_gaps(const std::vector<std::byte>& all, const Ker
 
 class Walker final : public LoopFollower {
  public:
-  Walker(Device& device, const Walk& walk, const WalkOptions& options, WalkResult& result)
+  Walker(Device& device, const RankStep& walk, const WalkOptions& options, WalkResult& result)
       : device_(device),
         walk_(walk),
         options_(options),
@@ -65,10 +65,10 @@ class Walker final : public LoopFollower {
   void fp32_gradient(std::uint64_t address) override { parameters_.fp32_gradient(address); }
 
   void model_is_made() override {
-    const Graph& graph = walk_.parts.graph;
+    const Graph& graph = walk_.graph;
     // Temporaries of constructors and weights that tied ones replaced are gone.
     for (const TensorId t : graph.model_storage)
-      if (walk_.parts.passes.front().buffers[index(graph.tensor(t).buffer)].category != Category::scratch)
+      if (walk_.passes.schedules.front().buffers[index(graph.tensor(t).buffer)].category != Category::scratch)
         initialize(t);
     for (const TensorId t : graph.adapters) initialize(t);
     for (const TensorId t : graph.inputs) initialize(t);
@@ -82,7 +82,7 @@ class Walker final : public LoopFollower {
   }
 
   void run(std::size_t pass, std::int32_t number, std::span<const PlacedScratch> scratch) override {
-    const Step& step = walk_.parts.passes[pass].steps[index(number)];
+    const Step& step = walk_.passes.schedules[pass].steps[index(number)];
     if (allocates_only(step)) return;
     const KernelCall* call = kernels_.call(pass, number);
     if (call == nullptr) throw Error("the plan says nothing of what " + std::string(step.name) + " is given");
@@ -113,9 +113,9 @@ class Walker final : public LoopFollower {
 
  private:
   WalkWatcher* watcher() const { return options_.watcher; }
-  const RunConfig& run_config() const { return walk_.parts.run; }
+  const RunConfig& run_config() const { return walk_.run; }
   OperandView own_view(TensorId id) const {
-    const Tensor& t = walk_.parts.graph.tensor(id);
+    const Tensor& t = walk_.graph.tensor(id);
     return view_of(t, t.buffer);
   }
 
@@ -130,11 +130,11 @@ class Walker final : public LoopFollower {
   }
 
   void initialize(TensorId id) {
-    const std::uint64_t address = kernels_.address(walk_.parts.graph.tensor(id).buffer);
+    const std::uint64_t address = kernels_.address(walk_.graph.tensor(id).buffer);
     if (address == 0) return;
     if (watcher() != nullptr) watcher()->tick();
     const std::vector<std::byte> values =
-        initial_values(walk_.parts.graph, walk_.parts.passes.front(), walk_.calls.front(), id, options_.seed);
+        initial_values(walk_.graph, walk_.passes.schedules.front(), walk_.passes.calls.front(), id, options_.seed);
     device_.copy_to_device(pointer(address), values.data(), static_cast<std::int64_t>(values.size()));
   }
 
@@ -160,7 +160,7 @@ class Walker final : public LoopFollower {
     result_.losses.back() += loss();
   }
   double loss() {
-    const KernelTensor t = kernels_.tensor(own_view(walk_.parts.graph.loss));
+    const KernelTensor t = kernels_.tensor(own_view(walk_.graph.loss));
     std::byte bytes[8] = {};
     device_.synchronize();
     device_.copy_to_host(bytes, t.data, size_of(t.dtype));
@@ -179,15 +179,15 @@ class Walker final : public LoopFollower {
   // The gradient of a parameter that is stepped in backward goes with its step.
   void keep_gradient(int training_step, std::int32_t parameter) {
     if (!options_.collects || training_step + 1 != options_.steps) return;
-    result_.gradients.resize(walk_.parts.passes.front().with_gradient.size());
+    result_.gradients.resize(walk_.passes.schedules.front().with_gradient.size());
     result_.gradients[index(parameter)] = copied(parameters_.gradient(index(parameter)));
   }
 
   void collect(Phase phase) {
     if (phase == Phase::forward && run_config().mode == Mode::infer)
-      result_.output = copied(kernels_.tensor(own_view(walk_.parts.graph.output)));
+      result_.output = copied(kernels_.tensor(own_view(walk_.graph.output)));
     if (phase != Phase::end) return;
-    for (const ParameterTensor& p : walk_.parts.graph.parameters)
+    for (const ParameterTensor& p : walk_.graph.parameters)
       result_.weights.push_back(copied(kernels_.tensor(own_view(p.tensor))));
     if (run_config().optimizer_in_backward) return;
     for (const KernelTensor& g : parameters_.gradients()) result_.gradients.push_back(copied(g));
@@ -205,7 +205,7 @@ class Walker final : public LoopFollower {
   }
 
   Device& device_;
-  const Walk& walk_;
+  const RankStep& walk_;
   const WalkOptions& options_;
   PlacedKernels kernels_;
   SteppedParameters parameters_;
@@ -215,24 +215,16 @@ class Walker final : public LoopFollower {
   WalkResult& result_;
 };
 
-template <class Allocator>
-void run_loop(Allocator& allocator, const Walk& walk, Walker& walker, int steps, WalkResult& result) {
-  result.within = TrainingLoop<Allocator>(allocator, walk.parts, &walker, steps).replay_within_limit(&result.placement);
-}
-
 }  // namespace
 
-WalkResult run(Device& device, const Walk& walk, const WalkOptions& options) {
+WalkResult run(Device& device, const RankStep& walk, const WalkOptions& options) {
   WalkResult result;
   Walker walker(device, walk, options, result);
-  const AllocatorSettings settings = parse_alloc_conf(walk.parts.run.alloc_conf);
-  if (options.keeps_everything) {
-    KeepingAllocator allocator(device, settings);
-    run_loop(allocator, walk, walker, options.steps, result);
-  } else {
-    CachingAllocator allocator(device, settings);
-    run_loop(allocator, walk, walker, options.steps, result);
-  }
+  const AllocatorSettings settings = parse_alloc_conf(walk.run.alloc_conf);
+  KeepingAllocator keeping(device, settings);
+  CachingAllocator caching(device, settings);
+  CachingAllocator& allocator = options.keeps_everything ? keeping : caching;
+  result.within = replay_loop(allocator, walk, &walker, options.steps, &result.placement);
   device.synchronize();
   return result;
 }

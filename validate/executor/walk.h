@@ -11,17 +11,11 @@
 
 #include "estimator/allocator/placement.h"
 #include "estimator/allocator/training_loop.h"
-#include "estimator/schedule/passes.h"
+#include "estimator/distributed/rank_step.h"
 #include "validate/executor/device.h"
 #include "validate/executor/watcher.h"
 
 namespace gpuplan {
-
-/// What is walked.
-struct Walk {
-  LoopParts parts;
-  std::span<const Calls> calls;  // one a member of parts.passes
-};
 
 struct WalkOptions {
   bool poison = false;            // fills blocks with NaN when they are allocated and when they are released
@@ -58,10 +52,10 @@ struct WalkResult {
 
 /// Why the walk cannot be run there, each reason once; empty where it can. Loops that no device executes (offloading,
 /// generation, PyTorch 1.13's) are among the reasons.
-std::vector<std::string> refusals(const Device& device, const Walk& walk);
+std::vector<std::string> refusals(const Device& device, const RankStep& walk);
 
 /// Throws what the device and the watcher throw; for a kernel, with its name, its layer and its shapes in front. What
 /// is left in the device's memory is the caller's to free: Device::release_all().
-WalkResult run(Device& device, const Walk& walk, const WalkOptions& options);
+WalkResult run(Device& device, const RankStep& walk, const WalkOptions& options);
 
 }  // namespace gpuplan

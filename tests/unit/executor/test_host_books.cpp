@@ -38,7 +38,7 @@ TEST_CASE("every kernel runs in the schedule's order, three times, each time wit
       for (const KernelCall& call : e->calls().calls) {
         const Step& s = e->schedule().steps[static_cast<std::size_t>(call.step)];
         if (std::holds_alternative<Marker>(*s.what)) continue;  // aten::empty: no kernel
-        const std::string layer = s.layer == kNone ? "" : e->graph.layers[static_cast<std::size_t>(s.layer)].name;
+        const std::string layer = s.layer == kNone ? "" : e->step.graph.layers[static_cast<std::size_t>(s.layer)].name;
         expected.push_back("run " + std::string(s.name) + " of " + layer);
       }
       expected.insert(expected.end(), {"clip", "update " + std::to_string(step)});
@@ -56,14 +56,14 @@ TEST_CASE("what the walk allocates is what the estimate says") {
     const auto e = executable(small_model(name), training(), ampere());
     BookDevice device;
     const WalkResult walked = run(device, e->walk(), poisoned());
-    const Placement planned = place(e->graph, e->passes.schedules, e->optimizer, e->run, e->gpu);
+    const Placement planned = place(e->step);
     CHECK(walked.placement.peak.allocated_bytes == planned.peak.allocated_bytes);
     CHECK(walked.placement.peak.reserved_bytes == planned.peak.reserved_bytes);
     CHECK(walked.placement.allocations == planned.allocations);
     CHECK(walked.placement.charged_bytes == planned.charged_bytes);
     // Each block is poisoned when it comes and when it goes; those of the model, its optimizer and the last step stay.
     CHECK(device.poisoned + static_cast<std::int64_t>(device.live_blocks()) == 2 * planned.allocations);
-    CHECK(device.live_blocks() >= e->graph.parameters.size());
+    CHECK(device.live_blocks() >= e->step.graph.parameters.size());
   }
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("memory that runs out half way ends the walk where the estimate says")
     CAPTURE(bytes);
     BookDevice device(bytes);
     const WalkResult walked = run(device, e->walk(), poisoned());
-    const LimitedPlacement planned = place_within(bytes, e->graph, e->passes.schedules, e->optimizer, e->run, e->gpu);
+    const LimitedPlacement planned = place_within(bytes, e->step);
     CHECK(walked.within.out_of_memory == planned.out_of_memory);
     CHECK(walked.within.training_step == planned.training_step);
     CHECK(walked.within.phase == planned.phase);

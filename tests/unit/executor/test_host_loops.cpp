@@ -50,7 +50,7 @@ void check_books(const Executable& e) {
   WalkOptions options;
   options.poison = true;
   const WalkResult walked = run(device, e.walk(), options);
-  const Placement planned = place(e.graph, e.passes.schedules, e.optimizer, e.run, e.gpu);
+  const Placement planned = place(e.step);
   CHECK(joined(device.wrong) == "");
   CHECK(walked.placement.peak.allocated_bytes == planned.peak.allocated_bytes);
   CHECK(walked.placement.peak.reserved_bytes == planned.peak.reserved_bytes);
@@ -97,7 +97,7 @@ TEST_CASE("inference frees nothing that its output needs") {
       const WalkResult result = check_sufficient(*e);
       CHECK(result.losses.empty());
       CHECK(result.gradients.empty());
-      const Tensor& output = e->graph.tensor(e->graph.output);
+      const Tensor& output = e->step.graph.tensor(e->step.graph.output);
       CHECK(static_cast<std::int64_t>(result.output.size()) == output.shape.elements() * size_of(output.dtype));
       CHECK(finite(values(result.output, output.dtype)));
     }

@@ -84,15 +84,15 @@ void check_model(const std::string& name, DType precision, double step, double t
   REQUIRE(!schedule.with_gradient.empty());
   std::size_t compared = 0;
   for (std::size_t g = 0; g < schedule.with_gradient.size(); g += stride) {
-    const ParameterTensor& p = e->graph.parameters[static_cast<std::size_t>(schedule.with_gradient[g])];
-    const std::optional<std::size_t> found = initialised(e->graph, p.tensor);
+    const ParameterTensor& p = e->step.graph.parameters[static_cast<std::size_t>(schedule.with_gradient[g])];
+    const std::optional<std::size_t> found = initialised(e->step.graph, p.tensor);
     if (!found) continue;  // of a tied weight
     const std::size_t tensor = *found;
-    const std::int64_t count = e->graph.tensor(p.tensor).shape.elements();
+    const std::int64_t count = e->step.graph.tensor(p.tensor).shape.elements();
     for (const std::int64_t i : {std::int64_t{0}, count / 2}) {
       const double slope =
           (loss_of(*e, tensor, i, precision, step) - loss_of(*e, tensor, i, precision, -step)) / (2 * step);
-      CAPTURE(e->graph.layers[static_cast<std::size_t>(p.layer)].name);
+      CAPTURE(e->step.graph.layers[static_cast<std::size_t>(p.layer)].name);
       CAPTURE(p.name);
       CAPTURE(i);
       const double computed = element_of(result.gradients[g], i, precision);

@@ -29,9 +29,9 @@ bool finite(const std::vector<std::byte>& bytes, DType dtype) {
 
 void check_finite(const Executable& e, const WalkResult& result) {
   for (const double loss : result.losses) CHECK(std::isfinite(loss));
-  REQUIRE(result.weights.size() == e.graph.parameters.size());
+  REQUIRE(result.weights.size() == e.step.graph.parameters.size());
   for (std::size_t i = 0; i < result.weights.size(); ++i)
-    CHECK(finite(result.weights[i], e.graph.tensor(e.graph.parameters[i].tensor).dtype));
+    CHECK(finite(result.weights[i], e.step.graph.tensor(e.step.graph.parameters[i].tensor).dtype));
   REQUIRE(result.gradients.size() == e.calls().gradients.size());
   for (std::size_t i = 0; i < result.gradients.size(); ++i)
     CHECK(finite(result.gradients[i], e.calls().gradients[i].dtype));
@@ -136,7 +136,7 @@ bool is_given(const Calls& calls, std::size_t step, BufferId buffer) {
 // The first buffer that a step releases goes a step earlier, though this step's kernel reads it. False where it does
 // not: a name that only ends here.
 bool released_earlier(Executable& e, std::size_t step) {
-  Schedule& s = e.passes.schedules.front();
+  Schedule& s = e.step.passes.schedules.front();
   Step& later = s.steps[step];
   if (step == 0 || later.releases.begin == later.releases.end) return false;
   Step& earlier = s.steps[step - 1];

@@ -67,7 +67,7 @@ Model inlined(const std::string& text) { return read_model(std::make_shared<Sour
 
 void check_sufficient(Model model, const RunConfig& run, const Gpu& gpu) {
   const auto e = executable(std::move(model), run, gpu);
-  CAPTURE(e->graph.model);
+  CAPTURE(e->step.graph.model);
   std::string missing;
   for (const std::string& reason : refusals(HostDevice(), e->walk())) missing += reason + "\n";
   REQUIRE(missing == "");

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "estimator/report/writers.h"
 #include "layers/catalog.h"
 #include "tests/support/test_spec.h"
@@ -70,7 +70,7 @@ TEST_CASE("a device, its context and NCCL's buffers are taken on trust") {
   two.gpus = 2;
   two.data = DataParallel::ddp;
   run.batch = 4;
-  const Report rank = plan_rank(zoo_model("mlp"), make_catalog(), run, two, {}).report;
+  const Report rank = report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, two));
   CHECK(testing::contains(text_of(rank, "nccl"), "NCCL's buffers take 544 MiB"));
   CHECK(testing::contains(text_of(rank, "context"), "take 512 MiB, assumed"));
   run.context_bytes = 300 << 20;

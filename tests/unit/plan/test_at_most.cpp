@@ -7,9 +7,9 @@
 
 #include "estimator/allocator/placement.h"
 #include "estimator/base/error.h"
+#include "estimator/distributed/rank_step.h"
 #include "estimator/operators/cudnn_query.h"
 #include "estimator/plan/at_most.h"
-#include "estimator/plan/step_parts.h"
 #include "estimator/report/writers.h"
 #include "layers/catalog.h"
 #include "tests/scoreboard/scoreboard.h"
@@ -151,12 +151,12 @@ TEST_CASE("a step whose unrecorded workspaces are as large as they may be stays 
     const Model model = zoo_model(name);
     const RunConfig run = training(batch);
     const Report report = plan_zoo(name, run, gpu);
-    StepParts step = make_step(model, make_catalog(), run, *report.gpu);
+    RankStep step = make_step(model, make_catalog(), run, *report.gpu);
     for (const std::size_t every : {7, 3, 1}) {
-      for (Schedule& schedule : step.passes)
+      for (Schedule& schedule : step.passes.schedules)
         for (std::size_t i = 0; i < schedule.steps.size(); i += every)
           enlarge(schedule, schedule.steps[i], *report.gpu);
-      const Placement placed = place(step.graph, step.passes, step.optimizer, run, *report.gpu);
+      const Placement placed = place(step);
       CHECK(placed.peak.allocated_bytes <= report.at_most->allocated_bytes);
       CHECK(placed.peak.reserved_bytes <= report.at_most->reserved_bytes);
     }

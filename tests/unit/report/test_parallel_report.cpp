@@ -5,7 +5,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/distributed/stage_plan.h"
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/stages_text.h"
 #include "estimator/report/writers.h"
@@ -18,14 +18,14 @@
 namespace gpuplan {
 namespace {
 
-RankPlan plan_of(const std::string& model, DataParallel data, std::int64_t gpus, const Topology& topology = {}) {
+Report plan_of(const std::string& model, DataParallel data, std::int64_t gpus, const Topology& topology = {}) {
   RunConfig run;
   run.batch = 16;
   run.optimizer.kind = OptimizerKind::adam;
   Strategy s;
   s.data = data;
   s.gpus = gpus;
-  return plan_rank(zoo_model(model), make_catalog(), run, s, topology);
+  return report_of(make_plan(zoo_model(model), make_catalog(), run, nullptr, s), topology);
 }
 
 // Of four GPUs.
@@ -49,20 +49,21 @@ constexpr std::int64_t kBytes = 25'557'032 * 4;  // ResNet-50's parameters in fp
 TEST_CASE("DDP sends 2 (n - 1) / n of the gradients, and the buffers") {
   Topology nodes;
   nodes.within_node = Link{100e9, 0};
-  const RankPlan plan = plan_of("resnet50", DataParallel::ddp, 4, nodes);
-  REQUIRE(plan.communication.size() == 2);
+  const Report plan = plan_of("resnet50", DataParallel::ddp, 4, nodes);
+  REQUIRE(plan.rank->communication.size() == 2);
   // 26,560 means and variances twice in fp32, 53 counters in int64.
-  CHECK(plan.communication[0].bytes == 2 * 26'560 * 4 + 53 * 8);
-  CHECK(plan.communication[1].bytes == kBytes);
-  CHECK(plan.communication[1].sent_bytes == kBytes * 3 / 2);
-  CHECK(*plan.communication[1].seconds == doctest::Approx(kBytes * 1.5 / 100e9));
-  CHECK(!plan_of("resnet50", DataParallel::ddp, 4).communication[1].seconds);
+  CHECK(plan.rank->communication[0].bytes == 2 * 26'560 * 4 + 53 * 8);
+  CHECK(plan.rank->communication[1].bytes == kBytes);
+  CHECK(plan.rank->communication[1].sent_bytes == kBytes * 3 / 2);
+  CHECK(*plan.rank->communication[1].seconds == doctest::Approx(kBytes * 1.5 / 100e9));
+  CHECK(!plan_of("resnet50", DataParallel::ddp, 4).rank->communication[1].seconds);
 }
 
 TEST_CASE("ZeRO's stages send what DeepSpeed sends by default") {
   const auto sent = [](DataParallel data) {
     std::int64_t bytes = 0;
-    for (const CommunicationRow& row : plan_of("resnet50", data, 4).communication) bytes += row.sent_bytes;
+    const Report report = plan_of("resnet50", data, 4);
+    for (const CommunicationRow& row : report.rank->communication) bytes += row.sent_bytes;
     return bytes;
   };
   // An all-reduce of the gradients, 2 (n - 1) / n, and a gather of the parameters, (n - 1) / n: half as much again as
@@ -84,7 +85,8 @@ TEST_CASE("stage 3 gathers again for backward what is used again after 1e9 eleme
   Strategy s;
   s.data = DataParallel::zero3;
   s.gpus = 8;
-  const std::vector<CommunicationRow> rows = plan_rank(model, make_catalog(), run, s, {}).communication;
+  const std::vector<CommunicationRow> rows =
+      report_of(make_plan(model, make_catalog(), run, nullptr, s)).rank->communication;
   REQUIRE(rows.size() == 4);
   constexpr std::int64_t kMatrix = std::int64_t{4} * 16'384 * 16'384;
   CHECK(rows[0].bytes == 4 * kMatrix);
@@ -97,21 +99,21 @@ TEST_CASE("stage 3 gathers again for backward what is used again after 1e9 eleme
 }
 
 TEST_CASE("ZeRO-2 and 3 have their states by definition, and all else of one GPU") {
-  const Report one = plan_of("resnet50", DataParallel::none, 4).report;
-  const RankPlan shared = plan_of("resnet50", DataParallel::zero3, 4);
+  const Report one = plan_of("resnet50", DataParallel::none, 4);
+  const Report shared = plan_of("resnet50", DataParallel::zero3, 4);
   const auto part = [](const Report& r, Category c) {
     for (const PeakPart& p : r.peak.parts)
       if (p.category == c) return p.bytes;
     return std::int64_t{0};
   };
   // The optimizer steps a part, whose scratch is so much smaller that the peak lies at a neighbouring operation.
-  CHECK(static_cast<double>(part(shared.report, Category::activations)) ==
+  CHECK(static_cast<double>(part(shared, Category::activations)) ==
         doctest::Approx(static_cast<double>(part(one, Category::activations))).epsilon(0.01));
-  CHECK(part(shared.report, Category::parameters) == shared.states.parameters);
-  CHECK(shared.states.optimizer_state == 2 * shared.states.parameters);
+  CHECK(part(shared, Category::parameters) == shared.rank->states.parameters);
+  CHECK(shared.rank->states.optimizer_state == 2 * shared.rank->states.parameters);
   std::int64_t all = 0;
-  for (const PeakPart& p : shared.report.peak.parts) all += p.bytes;
-  CHECK(shared.report.peak.reading.allocated_bytes == all);
+  for (const PeakPart& p : shared.peak.parts) all += p.bytes;
+  CHECK(shared.peak.reading.allocated_bytes == all);
 }
 
 TEST_CASE("frozen parameters are there as the others are: whole with ZeRO-2, in parts with ZeRO-3 and FSDP2") {
@@ -133,7 +135,7 @@ loss: mean
     Strategy s;
     s.data = data;
     s.gpus = 4;
-    return plan_rank(model, make_catalog(), run, s, {}).states;
+    return report_of(make_plan(model, make_catalog(), run, nullptr, s)).rank->states;
   };
   CHECK(states(DataParallel::ddp).parameters == kFrozen + kTrained);
   CHECK(states(DataParallel::zero2) == StateBytes{kFrozen + kTrained, kTrained / 4, 2 * kTrained / 4});
@@ -160,7 +162,7 @@ loss: mean
     Strategy s;
     s.data = data;
     s.gpus = 8;
-    for (const PeakPart& p : plan_rank(model, make_catalog(), run, s, {}).report.peak.parts)
+    for (const PeakPart& p : report_of(make_plan(model, make_catalog(), run, nullptr, s)).peak.parts)
       if (p.category == Category::scratch) return p.bytes;
     return std::int64_t{0};
   };
@@ -169,7 +171,7 @@ loss: mean
 }
 
 TEST_CASE("the JSON of several GPUs is the plan's with a key more, which the schema has") {
-  const RankPlan plan = plan_of("mlp", DataParallel::fsdp, 8);
+  const Report plan = plan_of("mlp", DataParallel::fsdp, 8);
   const nlohmann::json json = nlohmann::json::parse(several_gpus_json(plan, "0.1.0"));
   tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");
   CHECK(json["parallel"]["data"] == "fsdp");
@@ -275,10 +277,10 @@ TEST_CASE("what is not planned with several GPUs is refused") {
   Strategy s;
   s.data = DataParallel::fsdp;
   s.gpus = 4;
-  CHECK_THROWS_AS(plan_rank(zoo_model("mlp"), make_catalog(), run, s, {}), Error);
+  CHECK_THROWS_AS(report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, s)), Error);
   run.micro_batches = 1;
   s.unit_glob = "nothing.*";
-  CHECK_THROWS_AS(plan_rank(zoo_model("mlp"), make_catalog(), run, s, {}), Error);
+  CHECK_THROWS_AS(report_of(make_plan(zoo_model("mlp"), make_catalog(), run, nullptr, s)), Error);
 }
 
 TEST_CASE("as many GPUs are needed as it takes for a rank's share to fit, and one fewer would not do") {
@@ -295,7 +297,7 @@ TEST_CASE("as many GPUs are needed as it takes for a rank's share to fit, and on
   CHECK(needed->device_bytes <= usable);
   CHECK(needed->batch == 64);
   s.gpus = needed->gpus / 2;
-  CHECK(plan_rank(zoo_model("resnet50"), make_catalog(), run, s, {}, &gpu).report.peak.device_bytes > usable);
+  CHECK(report_of(make_plan(zoo_model("resnet50"), make_catalog(), run, &gpu, s)).peak.device_bytes > usable);
   CHECK(!gpus_needed(zoo_model("resnet50"), make_catalog(), run, s, gpu, 1 << 20));
 }
 
@@ -314,8 +316,8 @@ TEST_CASE("DDP sends buffers, and makes its buckets anew, before the first micro
     RunConfig run;
     run.batch = 4 * micro_batches;
     run.micro_batches = micro_batches;
-    const RankPlan plan = plan_rank(model, make_catalog(), run, s, {});
-    for (const PhaseRow& r : plan.report.phases)
+    const Report plan = report_of(make_plan(model, make_catalog(), run, nullptr, s));
+    for (const PhaseRow& r : plan.phases)
       if (r.phase == Phase::forward && r.steady != first) return r.peak.requested_bytes - r.live.requested_bytes;
     return std::int64_t{-1};
   };

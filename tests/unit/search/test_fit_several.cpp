@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/offers.h"
@@ -47,7 +47,7 @@ Fit fit_of(const char* model, const FitQuestion& question, const std::string& gp
 std::int64_t device_bytes(const char* model, RunConfig run, std::int64_t batch, const Strategy& strategy,
                           const Gpu& gpu) {
   run.batch = batch;
-  return plan_rank(zoo_model(model), make_catalog(), run, strategy, {}, &gpu).report.peak.device_bytes;
+  return report_of(make_plan(zoo_model(model), make_catalog(), run, &gpu, strategy)).peak.device_bytes;
 }
 
 }  // namespace
@@ -321,7 +321,7 @@ TEST_CASE("several GPUs that are too small have ways out, more GPUs and FSDP2 am
   Strategy several;
   several.gpus = 2;
   several.data = DataParallel::ddp;
-  const Report report = plan_rank(model, make_catalog(), run, several, {}, &small).report;
+  const Report report = report_of(make_plan(model, make_catalog(), run, &small, several));
   const std::vector<WayOut> ways = ways_out(model, make_catalog(), report, small, {}, several);
   const auto fsdp =
       std::ranges::find_if(ways, [](const WayOut& w) { return w.flags.find("--zero fsdp") != w.flags.npos; });

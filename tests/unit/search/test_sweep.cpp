@@ -7,11 +7,11 @@
 #include <set>
 #include <sstream>
 
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
 #include "estimator/report/rent_job.h"
 #include "estimator/report/sweep_table.h"
-#include "estimator/time/time_rank.h"
+#include "estimator/time/rank_time.h"
 #include "layers/catalog.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/zoo_models.h"
@@ -162,10 +162,11 @@ TEST_CASE("a point of several GPUs is the plan of a rank") {
     several.gpus = row.values[0];
     several.zero = row.values[1];
     const Strategy strategy = *strategy_of(several);
-    const RankPlan rank = plan_rank(model, make_catalog(), run, strategy, topology_of(several, gpu), &gpu);
-    const auto time = time_rank(model, make_catalog(), run, strategy, rank.communication, gpu, HostCopy::pinned);
-    CHECK_EQ(row.figures->device_bytes, rank.report.peak.device_bytes);
-    CHECK_EQ(row.figures->step_flops, rank.report.compute.step_flops);
+    const Plan planned = make_plan(model, make_catalog(), run, &gpu, strategy, true);
+    const Report rank = report_of(planned, topology_of(several, gpu));
+    const auto time = rank_time(planned.step, rank.rank->communication, HostCopy::pinned);
+    CHECK_EQ(row.figures->device_bytes, rank.peak.device_bytes);
+    CHECK_EQ(row.figures->step_flops, rank.compute.step_flops);
     CHECK_EQ(row.figures->step_seconds.value_or(0), time->step.seconds());
     CHECK_EQ(row.figures->samples_per_second.value_or(0), 16 / time->step.seconds());
     CHECK_EQ(row.figures->communication_seconds.value_or(-1), time->step.communication_seconds);

@@ -11,14 +11,13 @@
 #include "estimator/distributed/rank_share.h"
 #include "estimator/distributed/transfers.h"
 #include "estimator/graph/build.h"
-#include "estimator/plan/plan_rank.h"
+#include "estimator/plan/plan.h"
 #include "estimator/report/several_gpus.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/time/rank_time.h"
 #include "estimator/time/step_time.h"
-#include "estimator/time/time_rank.h"
 #include "layers/catalog.h"
 #include "tests/support/json_schema.h"
 #include "tests/support/test_spec.h"
@@ -62,9 +61,10 @@ struct Case {
     topology.gpus_per_node = gpus;
     topology.within_node = Link{10e9, 0};
   }
-  RankPlan planned() const {
-    RankPlan plan = plan_rank(model, make_catalog(), run, strategy, topology, &gpu());
-    plan.time = time_rank(model, make_catalog(), run, strategy, plan.communication, gpu(), HostCopy::none);
+  Report planned() const {
+    const Plan of_rank = make_plan(model, make_catalog(), run, &gpu(), strategy, true);
+    Report plan = report_of(of_rank, topology);
+    plan.rank->time = rank_time(of_rank.step, plan.rank->communication, HostCopy::none);
     return plan;
   }
   static const Gpu& gpu() { return measured_gpu("a100-40gb"); }
@@ -177,54 +177,54 @@ TEST_CASE("a parameter without a gradient is an error of DDP's, unless it looks 
   CHECK_EQ(error(dead, DataParallel::fsdp), "");
   CHECK_EQ(error("  - {name: dead, op: \"Linear(4, 9)\", frozen: true}\n"), "");
   CHECK_EQ(error(""), "");
-  const RankPlan plan = planned(dead, true);
-  REQUIRE_EQ(plan.communication.size(), 2);
-  CHECK_EQ(plan.communication[0].bytes, 4 * (20 + 45 + 20));  // all parameters' gradients, those that are zero too
-  CHECK_EQ(plan.communication[1].bytes, 4 * 6);               // an int32 of each parameter
+  const Report plan = planned(dead, true);
+  REQUIRE_EQ(plan.rank->communication.size(), 2);
+  CHECK_EQ(plan.rank->communication[0].bytes,
+           4 * (20 + 45 + 20));                        // all parameters' gradients, those that are zero too
+  CHECK_EQ(plan.rank->communication[1].bytes, 4 * 6);  // an int32 of each parameter
 }
 
 TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") {
   Case c(DataParallel::ddp, 8);
   c.run.micro_batches = 4;
   c.topology.within_node = Link{3e9, 0};  // 59.6 ms of gradients
-  const RankPlan plan = c.planned();
-  REQUIRE(plan.time);
-  const RunConfig run = run_of_rank(c.run, c.strategy);
-  const Graph graph = build_graph(c.model, make_catalog(), run, Case::gpu());
-  const Passes passes = make_passes(graph, run, Case::gpu());
-  const auto timed = timed_step(graph, passes, {}, run, Case::gpu(), HostCopy::none, {});
+  const Report plan = c.planned();
+  REQUIRE(plan.rank->time);
+  const RankStep of_rank = make_step(c.model, make_catalog(), c.run, Case::gpu(), c.strategy, true);
+  const auto timed = timed_step(of_rank, {}, HostCopy::none, {});
   REQUIRE(timed);
-  const Schedule& last = passes.schedules.back();
+  const Schedule& last = of_rank.passes.schedules.back();
   REQUIRE_EQ(timed->last_micro_batch.size(), last.steps.size());
   double backward = 0;
   for (std::size_t i = 0; i < last.steps.size(); ++i)
     if (last.steps[i].phase == Phase::backward) backward += timed->last_micro_batch[i].run;
   CHECK_EQ(backward, doctest::Approx(timed->time.backward_seconds / 4).epsilon(0.05));
-  const std::vector<GradientBucket> buckets = gradient_buckets(graph, last, c.strategy);
+  const std::vector<GradientBucket> buckets = gradient_buckets(of_rank.graph, last, c.strategy);
   CHECK_GE(buckets.back().after_step, static_cast<std::int32_t>(last.steps.size()) - 5);
   // What the link takes longer than that one backward is waited for, and of the last bucket what the copies of the
   // others out of theirs do not hide.
   const double link = 1.75 * 25'557'032 * 4 / 3e9;
-  CHECK_GE(plan.time->exposed[1], link - timed->time.backward_seconds / 4 - plan.time->copy_seconds);
-  CHECK_GE(plan.time->exposed[1], 1.75 * static_cast<double>(buckets.back().bytes) / 3e9 - plan.time->copy_seconds);
-  CHECK_LT(plan.time->exposed[1], link);
+  CHECK_GE(plan.rank->time->exposed[1], link - timed->time.backward_seconds / 4 - plan.rank->time->copy_seconds);
+  CHECK_GE(plan.rank->time->exposed[1],
+           1.75 * static_cast<double>(buckets.back().bytes) / 3e9 - plan.rank->time->copy_seconds);
+  CHECK_LT(plan.rank->time->exposed[1], link);
 }
 
 TEST_CASE("ZeRO-2 copies gradients into buckets, out of them and back, and waits for their all-reduce") {
-  const RankPlan plan = Case(DataParallel::zero2, 8).planned();
-  REQUIRE(plan.time);
+  const Report plan = Case(DataParallel::zero2, 8).planned();
+  REQUIRE(plan.rank->time);
   constexpr double kBytes = 25'557'032.0 * 4;
-  CHECK_EQ(plan.communication[0].collective, Collective::all_reduce);
+  CHECK_EQ(plan.rank->communication[0].collective, Collective::all_reduce);
   // Copied in, divided, made flat; an eighth of it out of the result and into the rank's own gradients.
-  CHECK_EQ(plan.communication[0].copied_bytes, 3 * 25'557'032 * 4 + 2 * (25'557'032 * 4 / 8));
-  CHECK_EQ(plan.communication[0].copies, 161 + 2);  // resnet50's parameters; one bucket
-  CHECK_EQ(plan.time->exposed[0], doctest::Approx(1.75 * kBytes / 10e9));
+  CHECK_EQ(plan.rank->communication[0].copied_bytes, 3 * 25'557'032 * 4 + 2 * (25'557'032 * 4 / 8));
+  CHECK_EQ(plan.rank->communication[0].copies, 161 + 2);  // resnet50's parameters; one bucket
+  CHECK_EQ(plan.rank->time->exposed[0], doctest::Approx(1.75 * kBytes / 10e9));
   // Read and written at the rate that the memory has at most, and a launch each: no less than that.
-  CHECK_GT(plan.time->copy_seconds, 2 * 3.25 * kBytes / 1555e9 + 163 * TimeModel{}.kernel_seconds);
+  CHECK_GT(plan.rank->time->copy_seconds, 2 * 3.25 * kBytes / 1555e9 + 163 * TimeModel{}.kernel_seconds);
   // No faster than DDP, whose buckets go while backward runs, by more than what the optimizer's share saves.
-  const RankPlan ddp = Case(DataParallel::ddp, 8).planned();
-  CHECK_GT(plan.time->step.seconds(),
-           ddp.time->step.seconds() - (ddp.time->step.optimizer_seconds - plan.time->step.optimizer_seconds));
+  const Report ddp = Case(DataParallel::ddp, 8).planned();
+  CHECK_GT(plan.rank->time->step.seconds(), ddp.rank->time->step.seconds() - (ddp.rank->time->step.optimizer_seconds -
+                                                                              plan.rank->time->step.optimizer_seconds));
 }
 
 TEST_CASE("rows beside the same phase share its time") {
@@ -255,59 +255,60 @@ TEST_CASE("DDP sends its last bucket alone; buckets hold every gradient once") {
   for (const GradientBucket& b : buckets) bytes += b.bytes;
   CHECK_EQ(bytes, 25'557'032 * 4);
   CHECK(std::ranges::is_sorted(buckets, {}, &GradientBucket::after_step));
-  const RankPlan plan = c.planned();
-  REQUIRE_EQ(plan.communication.size(), 2);
-  REQUIRE(plan.time);
+  const Report plan = c.planned();
+  REQUIRE_EQ(plan.rank->communication.size(), 2);
+  REQUIRE(plan.rank->time);
   std::int32_t gradients = 0;
   for (const GradientBucket& b : buckets) gradients += b.gradients;
   CHECK_EQ(gradients, 161);  // resnet50's parameters
   // 2 * 7 / 8 of the bytes over 10 GB/s: 17.9 ms, which backward hides but for the last bucket, and of that what
   // copying out of the others takes; the buffers as they are.
   const double last = 1.75 * static_cast<double>(buckets.back().bytes) / 10e9;
-  CHECK_LT(plan.time->exposed[1], last);
-  CHECK_GT(plan.time->exposed[1], last - plan.time->copy_seconds);
+  CHECK_LT(plan.rank->time->exposed[1], last);
+  CHECK_GT(plan.rank->time->exposed[1], last - plan.rank->time->copy_seconds);
   // Every gradient is read and written twice, by a kernel of its own each time.
   const double copies = 161 * 2 * TimeModel{}.kernel_seconds;
-  CHECK_GT(plan.time->copy_seconds, copies);
-  CHECK_EQ(plan.time->exposed[0], doctest::Approx(*plan.communication[0].seconds));
+  CHECK_GT(plan.rank->time->copy_seconds, copies);
+  CHECK_EQ(plan.rank->time->exposed[0], doctest::Approx(*plan.rank->communication[0].seconds));
   const auto one = step_time(c.model, make_catalog(), run, Case::gpu(), HostCopy::none);
-  CHECK_EQ(plan.time->alone_seconds, doctest::Approx(one->seconds()));
-  CHECK_EQ(plan.time->step.seconds(),
-           doctest::Approx(one->seconds() + plan.time->copy_seconds + sum(plan.time->exposed)));
-  CHECK_LT(plan.time->efficiency(), 1);
+  CHECK_EQ(plan.rank->time->alone_seconds, doctest::Approx(one->seconds()));
+  CHECK_EQ(plan.rank->time->step.seconds(),
+           doctest::Approx(one->seconds() + plan.rank->time->copy_seconds + sum(plan.rank->time->exposed)));
+  CHECK_LT(plan.rank->time->efficiency(), 1);
   Case view = c;
   view.strategy.gradient_as_bucket_view = true;
-  CHECK_LT(view.planned().time->copy_seconds, 0.6 * plan.time->copy_seconds);  // into the buckets only
+  CHECK_LT(view.planned().rank->time->copy_seconds, 0.6 * plan.rank->time->copy_seconds);  // into the buckets only
 }
 
 TEST_CASE("a link that is slower than backward shows") {
   Case c(DataParallel::ddp, 8);
   c.topology.within_node = Link{1e9, 0};  // 179 ms of gradients, more than backward
-  const RankPlan plan = c.planned();
-  const StepTime& step = plan.time->step;
+  const Report plan = c.planned();
+  const StepTime& step = plan.rank->time->step;
   // The link is idle only until the first bucket's gradients, the last layer's, are there; copies into the other
   // buckets and out of them are beside it, too.
   const double waited = 1.75 * 25'557'032 * 4 / 1e9 - step.backward_seconds;
-  CHECK_GT(plan.time->exposed[1], waited - plan.time->copy_seconds);
-  CHECK_LT(plan.time->exposed[1], waited + 0.02 * step.backward_seconds);
+  CHECK_GT(plan.rank->time->exposed[1], waited - plan.rank->time->copy_seconds);
+  CHECK_LT(plan.rank->time->exposed[1], waited + 0.02 * step.backward_seconds);
   c.topology.within_node.reset();
-  CHECK_FALSE(c.planned().time);
+  CHECK_FALSE(c.planned().rank->time);
 }
 
 TEST_CASE("ranks that share the optimizer step a part of it") {
-  const RankPlan ddp = Case(DataParallel::ddp, 8).planned(), zero1 = Case(DataParallel::zero1, 8).planned(),
-                 zero3 = Case(DataParallel::zero3, 8).planned(), fsdp = Case(DataParallel::fsdp, 8).planned();
-  for (const RankPlan* plan : {&zero1, &zero3, &fsdp}) {
-    REQUIRE(plan->time);
-    CHECK_LT(plan->time->step.optimizer_seconds, ddp.time->step.optimizer_seconds);
-    CHECK_EQ(plan->time->alone_seconds, doctest::Approx(ddp.time->alone_seconds));
-    CHECK_EQ(plan->time->step.communication_seconds,
-             doctest::Approx(sum(plan->time->exposed) + plan->time->copy_seconds));
+  const Report ddp = Case(DataParallel::ddp, 8).planned(), zero1 = Case(DataParallel::zero1, 8).planned(),
+               zero3 = Case(DataParallel::zero3, 8).planned(), fsdp = Case(DataParallel::fsdp, 8).planned();
+  for (const Report* plan : {&zero1, &zero3, &fsdp}) {
+    REQUIRE(plan->rank->time);
+    CHECK_LT(plan->rank->time->step.optimizer_seconds, ddp.rank->time->step.optimizer_seconds);
+    CHECK_EQ(plan->rank->time->alone_seconds, doctest::Approx(ddp.rank->time->alone_seconds));
+    CHECK_EQ(plan->rank->time->step.communication_seconds,
+             doctest::Approx(sum(plan->rank->time->exposed) + plan->rank->time->copy_seconds));
   }
   // An eighth of everything, by DeepSpeed as by FSDP2, whose shards of a small tensor's rows differ a little.
-  CHECK_EQ(zero3.time->step.optimizer_seconds, doctest::Approx(fsdp.time->step.optimizer_seconds).epsilon(0.01));
+  CHECK_EQ(zero3.rank->time->step.optimizer_seconds,
+           doctest::Approx(fsdp.rank->time->step.optimizer_seconds).epsilon(0.01));
   // ZeroRedundancyOptimizer's parameters are waited for.
-  CHECK_EQ(zero1.time->exposed[2], doctest::Approx(25'557'032 * 4 / 10e9));
+  CHECK_EQ(zero1.rank->time->exposed[2], doctest::Approx(25'557'032 * 4 / 10e9));
 }
 
 TEST_CASE("FSDP2 gathers each unit where the one before runs, and reduces it behind its backward") {
@@ -334,11 +335,11 @@ TEST_CASE("FSDP2 gathers each unit where the one before runs, and reduces it beh
   }
   CHECK_EQ(begun, 17 + 16 + 17);
   CHECK_EQ(waited, begun);
-  const RankPlan plan = c.planned();
-  REQUIRE_EQ(plan.communication.size(), 3);
-  CHECK_EQ(forward, plan.communication[0].bytes);
-  CHECK_EQ(backward, plan.communication[1].bytes);
-  CHECK_EQ(reduced, plan.communication[2].bytes);
+  const Report plan = c.planned();
+  REQUIRE_EQ(plan.rank->communication.size(), 3);
+  CHECK_EQ(forward, plan.rank->communication[0].bytes);
+  CHECK_EQ(backward, plan.rank->communication[1].bytes);
+  CHECK_EQ(reduced, plan.rank->communication[2].bytes);
   // The root, conv1, bn1 and fc, 9,408 + 128 + 2,049,000 of rows that are padded, is gathered before anything runs and
   // reduced last of all.
   for (const Transfer& t : {list.front(), list[list.size() - 2]}) {
@@ -348,9 +349,9 @@ TEST_CASE("FSDP2 gathers each unit where the one before runs, and reduces it beh
   CHECK_EQ(list[list.size() - 2].step, static_cast<std::int32_t>(schedule.steps.size()));
   // On a link that hides behind computing, the two are what is waited for.
   c.topology.within_node = Link{100e9, 0};
-  const RankPlan fast = c.planned();
+  const Report fast = c.planned();
   const double root = 7.0 / 8 * static_cast<double>(list.front().bytes) / 100e9;
-  CHECK_EQ(fast.time->exposed[0] + fast.time->exposed[1] + fast.time->exposed[2],
+  CHECK_EQ(fast.rank->time->exposed[0] + fast.rank->time->exposed[1] + fast.rank->time->exposed[2],
            doctest::Approx(2 * root).epsilon(0.1));
 }
 
@@ -365,30 +366,30 @@ TEST_CASE("a rank's runtime has NCCL's buffers, which --runtime says too") {
   CHECK_EQ(nccl_of(8, 1, 1), 688);
   CHECK_EQ(nccl_of(16, 2, 4), 544 + 544 + 688);  // of data, tensor and pipeline parallelism
   Case c(DataParallel::ddp, 8);
-  const RankPlan plan = c.planned();
-  CHECK_EQ(plan.nccl_bytes, std::int64_t{688} << 20);
-  CHECK_EQ(plan.report.peak.context_bytes, context_bytes(c.run, Case::gpu(), plan.strategy));
-  CHECK_EQ(plan.report.peak.device_bytes, plan.report.peak.reading.reserved_bytes + plan.report.peak.context_bytes);
+  const Report plan = c.planned();
+  CHECK_EQ(plan.rank->nccl_bytes, std::int64_t{688} << 20);
+  CHECK_EQ(plan.peak.context_bytes, context_bytes(c.run, Case::gpu(), plan.rank->strategy));
+  CHECK_EQ(plan.peak.device_bytes, plan.peak.reading.reserved_bytes + plan.peak.context_bytes);
   CHECK(contains(several_gpus_text(plan, {}), "688 MiB of buffers"));
   c.run.context_bytes = 300;
-  CHECK_EQ(c.planned().report.peak.context_bytes, 300);
-  CHECK_EQ(c.planned().nccl_bytes, 0);
+  CHECK_EQ(c.planned().peak.context_bytes, 300);
+  CHECK_EQ(c.planned().rank->nccl_bytes, 0);
 }
 
 TEST_CASE("the screen and the JSON say what is waited for and what is left") {
-  RankPlan plan = Case(DataParallel::ddp, 8).planned();
-  tell_time(plan.time->step, plan.report);
+  Report plan = Case(DataParallel::ddp, 8).planned();
+  tell_time(plan.rank->time->step, plan);
   const std::string text = several_gpus_text(plan, {});
   CHECK(contains(text, "scaling efficiency"));
   CHECK(contains(text, "waited for"));
-  CHECK(contains(report_text(plan.report, {}), "communication "));
+  CHECK(contains(report_text(plan, {}), "communication "));
   const nlohmann::json json = nlohmann::json::parse(several_gpus_json(plan, "1"));
   tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");
   CHECK_EQ(json["parallel"]["time"]["samples_per_second"].get<double>(),
-           doctest::Approx(512 / plan.time->step.seconds()).epsilon(1e-4));
+           doctest::Approx(512 / plan.rank->time->step.seconds()).epsilon(1e-4));
   CHECK_EQ(json["time"]["communication_seconds"].get<double>(),
-           doctest::Approx(plan.time->step.communication_seconds).epsilon(1e-4));
-  plan.time.reset();
+           doctest::Approx(plan.rank->time->step.communication_seconds).epsilon(1e-4));
+  plan.rank->time.reset();
   CHECK(nlohmann::json::parse(several_gpus_json(plan, "1"))["parallel"]["time"].is_null());
 }
 

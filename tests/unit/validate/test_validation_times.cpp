@@ -97,9 +97,9 @@ TEST_CASE("an optimizer step reads and writes parameters and states, and reads g
   // Linear(6, 8), BatchNorm1d(8), Linear(8, 5), LayerNorm(5), Linear(5, 3).
   const std::int64_t parameters = (48 + 8) + 16 + (40 + 5) + 10 + (15 + 3);
   std::int64_t steps = 0;  // Adam's counters, one a parameter, where they are on the GPU
-  for (const OptimizerEvent& event : e->optimizer.first.events)
+  for (const OptimizerEvent& event : e->step.optimizer.first.events)
     if (event.kind == OptimizerEvent::Kind::alloc_state && event.bytes == 4) ++steps;
-  const Work work = update_work(e->graph, e->schedule(), e->optimizer);
+  const Work work = update_work(e->step.graph, e->schedule(), e->step.optimizer);
   CHECK_EQ(work.bytes, 4 * (2 + 1 + 2 * 2) * parameters + 2 * 4 * steps);
 }
 

@@ -1,0 +1,219 @@
+#include "estimator/allocator/training_loop.h"
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "estimator/allocator/loop_programs.h"
+#include "estimator/allocator/model_construction.h"
+#include "estimator/allocator/placed_blocks.h"
+#include "estimator/allocator/step_kernels.h"
+
+namespace gpuplan {
+namespace {
+
+struct PhaseSteps {
+  Range steps;  // of the pass
+  std::int64_t kernels = 0;
+};
+using PassSteps = std::array<PhaseSteps, kPhases>;
+
+PassSteps steps_by_phase(const Schedule& schedule) {
+  PassSteps phases{};
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.steps[i].phase)];
+    phase.kernels += schedule.steps[i].kernels;
+    if (phase.steps.begin == phase.steps.end) phase.steps.begin = static_cast<std::int32_t>(i);
+    phase.steps.end = static_cast<std::int32_t>(i) + 1;
+  }
+  return phases;
+}
+
+class TrainingLoop {
+ public:
+  TrainingLoop(BlockAllocator& allocator, const RankStep& rank, LoopFollower* follower, int steps)
+      : steps_(steps),
+        loop_{.rank = rank, .follower = follower},
+        readings_(loop_, allocator),
+        blocks_(loop_, allocator, readings_),
+        optimizer_(loop_, blocks_, readings_),
+        collectives_(loop_, blocks_),
+        kernels_(loop_, blocks_) {
+    for (const Schedule& pass : rank.passes.schedules) phases_.push_back(steps_by_phase(pass));
+  }
+  TrainingLoop(const TrainingLoop&) = delete;
+  TrainingLoop& operator=(const TrainingLoop&) = delete;
+
+  /// Throws NoRoom where the allocator has none.
+  Placement replay() {
+    build_model(loop_, blocks_, optimizer_, collectives_);
+    const RunConfig& run = loop_.rank.run;
+    const int reported = run.mode == Mode::train && run.first_step ? 0 : steps_ - 1;
+    for (int i = 0; i < steps_; ++i) {
+      readings_.begin_training_step(i == 0 || i == steps_ - 1, i == reported, i == steps_ - 1);
+      loop_.training_step = i;
+      train(i);
+    }
+    return readings_.take();
+  }
+
+  const RunningLoop& where() const { return loop_; }
+
+ private:
+  void train(int i) {
+    const RunConfig& run = loop_.rank.run;
+    loop_.phase = Phase::start;
+    blocks_.note_peak();
+    if (i > 0) zero_gradients();
+    record(Phase::start);
+    if (run.mode == Mode::infer) {
+      follow_micro_batch(0);
+      infer(i > 0);
+    } else {
+      for (std::int64_t m = 0; m < run.micro_batches; ++m) {
+        loop_.pass = m == 0 ? 0 : loop_.rank.passes.schedules.size() - 1;
+        silent_ = m + 1 < run.micro_batches;
+        follow_micro_batch(m);
+        pass(i > 0 || m > 0, i == 0 && m == 0);
+      }
+      update(i);
+    }
+    record(Phase::end);
+  }
+
+  void follow_micro_batch(std::int64_t number) {
+    if (loop_.follower != nullptr) loop_.follower->micro_batch(number);
+  }
+  void record(Phase phase) {
+    if (loop_.follower != nullptr) loop_.follower->phase_ended(loop_.training_step, phase);
+    readings_.record(phase, silent_);
+  }
+
+  void zero_gradients() {
+    for (const BufferId g : loop_.rank.passes.schedules.front().gradients) blocks_.release(g);
+    optimizer_.release_fp32_gradients();
+    collectives_.zero_gradients();
+  }
+
+  // What the loop's names hold of the results: model_loss is held beside the output.
+  struct Held {
+    BlockId block = kNoBlock;
+    BufferId buffer = kNone;
+  };
+  std::vector<Held> held_results() const {
+    const Schedule& s = loop_.schedule();
+    std::vector<Held> held;
+    for (const BufferId b : {s.output, s.loss, s.model_loss}) held.push_back({blocks_.block_of(b), b});
+    for (const BufferId b : s.beside_results) held.push_back({blocks_.block_of(b), b});
+    return held;
+  }
+  void release_results() {
+    for (const Held& h : held_results())
+      if (h.buffer != kNone) blocks_.release(h.buffer);
+  }
+
+  void infer(bool result_is_held) {
+    const Schedule& s = loop_.schedule();
+    const bool plain = loop_.rank.run.loop == Loop::plain;
+    const BlockId held_output = blocks_.block_of(s.output);
+    run_steps(Phase::forward);
+    if (plain && result_is_held) blocks_.release_held(held_output, s.output);
+    record(Phase::forward);
+    if (!plain && s.output != kNone) blocks_.release(s.output);
+    for (const BufferId b : s.beside_results) blocks_.release(b);
+  }
+
+  // Forward, loss and backward of one micro-batch. A plain loop's names hold the last results until they are bound
+  // anew.
+  void pass(bool result_is_held, bool first) {
+    const bool plain = loop_.rank.run.loop == Loop::plain;
+    const std::vector<Held> last = held_results();
+    collectives_.begin_forward();
+    run_steps(Phase::forward);
+    record(Phase::forward);
+    run_steps(Phase::loss);
+    if (plain && result_is_held)
+      for (const Held& h : last) blocks_.release_held(h.block, h.buffer);
+    record(Phase::loss);
+    loop_.phase = Phase::backward;
+    updates_first_ = first;
+    if (first) optimizer_.run(loop_.rank.optimizer.scaler, OptimizerPart::scaler);
+    run_steps(Phase::backward);
+    record(Phase::backward);
+    // The recorded loop deletes its output and loss between backward and step(), unless it is `plain`.
+    if (!plain) release_results();
+  }
+
+  void update(int i) {
+    const OptimizerWork& work = loop_.rank.optimizer;
+    loop_.phase = Phase::clip;
+    if (loop_.rank.run.clip_grad_norm) {
+      optimizer_.run(work.clip, OptimizerPart::clip);
+      record(Phase::clip);
+    }
+    loop_.phase = Phase::optimizer;
+    optimizer_.run(i == 0 ? work.first : work.steady, OptimizerPart::step);
+    record(Phase::optimizer);
+  }
+
+  void run_steps(Phase phase) {
+    loop_.phase = phase;
+    const auto& [range, kernels] = phases_[loop_.pass][static_cast<std::size_t>(phase)];
+    readings_.count_kernels(kernels);
+    const Schedule& s = loop_.schedule();
+    auto replacement = s.replacements.begin();
+    auto update = s.updates.begin();
+    for (std::int32_t i = range.begin; i < range.end; ++i) {
+      const Step& step = s.steps[index(i)];
+      collectives_.run_before(i);
+      loop_.step = i;
+      readings_.begin_step();
+      if (step.what != nullptr) kernels_.run(step);
+      if (phase == Phase::backward && update != s.updates.end() && update->step == i) update_parameter(*update++);
+      for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) blocks_.release(s.released[index(k)]);
+      if (replacement != s.replacements.end() && replacement->step == i) blocks_.replace(*replacement++);
+      readings_.end_step();
+    }
+    collectives_.run_before(range.end);
+    loop_.step = kNone;
+  }
+
+  // An optimizer's step within backward. Its first one makes states.
+  void update_parameter(const Schedule::Update& u) {
+    const OptimizerWork& work = loop_.rank.optimizer;
+    const std::vector<OptimizerProgram>& programs = updates_first_ ? work.first_of : work.steady_of;
+    if (index(u.parameter) < programs.size())
+      optimizer_.run(programs[index(u.parameter)], OptimizerPart::step, u.parameter);
+  }
+
+  int steps_;
+  RunningLoop loop_;
+  LoopReadings readings_;
+  PlacedBlocks blocks_;
+  OptimizerPrograms optimizer_;
+  CollectivePrograms collectives_;
+  StepKernels kernels_;
+  std::vector<PassSteps> phases_;  // of each pass
+  bool silent_ = false;            // of the phases of a step's passes the last ones are told
+  bool updates_first_ = false;     // optimizers in backward have no states yet
+};
+
+}  // namespace
+
+LimitedPlacement replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopFollower* follower, int steps,
+                             Placement* whole) {
+  TrainingLoop loop(allocator, rank, follower, steps);
+  LimitedPlacement limited;
+  try {
+    Placement placement = loop.replay();
+    if (whole != nullptr) *whole = std::move(placement);
+  } catch (const NoRoom&) {
+    const RunningLoop& at = loop.where();
+    limited = {0, true, allocator.out_of_memory(), at.training_step, at.phase, at.step, at.pass};
+  }
+  limited.retries = allocator.retry_count();
+  return limited;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,116 @@
+#include "estimator/distributed/rank_step.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "estimator/base/integers.h"
+#include "estimator/distributed/data_parallel_memory.h"
+#include "estimator/distributed/rank_share.h"
+#include "estimator/distributed/shard_sizes.h"
+#include "estimator/distributed/unused_parameters.h"
+#include "estimator/graph/build.h"
+
+namespace gpuplan {
+
+std::string_view name_of(DataParallel kind) {
+  constexpr std::array<std::string_view, 6> names = {"none", "ddp", "zero1", "zero2", "zero3", "fsdp"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+namespace {
+
+// to_empty() goes through the modules in the order of their registration, which is that of model.parameters(); a
+// constructor may have made some of them earlier. A module's buffers come after its parameters.
+void order_by_module(Graph& graph) {
+  std::vector<std::int64_t> place(graph.layers.size(), -1);
+  for (std::size_t i = graph.parameters.size(); i-- > 0;)
+    place[index(graph.parameters[i].layer)] = static_cast<std::int64_t>(i);
+  std::vector<std::pair<std::int64_t, TensorId>> storage;
+  std::int64_t before = -1;  // of the layer before, where one has no parameters
+  for (const TensorId t : graph.model_storage) {
+    const LayerId layer = graph.buffers[index(graph.tensor(t).buffer)].layer;
+    if (layer != kNone && place[index(layer)] >= 0) before = place[index(layer)];
+    storage.emplace_back(before, t);
+  }
+  std::ranges::stable_sort(storage, {}, &std::pair<std::int64_t, TensorId>::first);
+  for (std::size_t i = 0; i < storage.size(); ++i) graph.model_storage[i] = storage[i].second;
+}
+
+// Parameters are there as shards; whole copies of them are the collectives'. The model is made on `meta`, so that
+// nothing of its construction but to_empty() allocates.
+void keep_shards(Graph& graph, const Strategy& strategy, std::vector<Schedule>& passes) {
+  graph.initialization.clear();
+  for (const TensorId t : graph.model_storage)
+    if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
+      for (Schedule& s : passes) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
+  for (const ParameterTensor& p : graph.parameters) {
+    const Tensor& t = graph.tensor(p.tensor);
+    const std::int64_t bytes = shard_of(t.shape, strategy.ranks(), strategy.rank).elements() * size_of(t.dtype);
+    for (Schedule& s : passes) s.buffers[index(t.buffer)].bytes = bytes;
+  }
+}
+
+// Frozen parameters are there as the others are, in parts only where those are.
+StateBytes states_of(const Graph& graph, const RunConfig& run, std::int64_t optimizer_bytes, const Strategy& strategy) {
+  std::vector<Shape> shapes, frozen;
+  std::int64_t elements = 0;
+  for (const ParameterTensor& p : graph.parameters) {
+    const Shape& shape = graph.tensor(p.tensor).shape;
+    (p.trainable ? shapes : frozen).push_back(shape);
+    if (p.trainable) elements += shape.elements();
+  }
+  const std::int64_t size = size_of(run.precision);
+  StateBytes states = state_bytes(shapes, {size, size, elements == 0 ? 0 : optimizer_bytes / elements}, strategy);
+  states.parameters = checked_add(states.parameters, state_bytes(frozen, {size, 0, 0}, strategy).parameters);
+  return states;
+}
+
+std::int64_t allocated_states(const OptimizerWork& work) {
+  std::int64_t bytes = 0;
+  for (const OptimizerProgram* program : {&work.construction, &work.first})
+    for (const OptimizerEvent& e : program->events)
+      if (e.kind == OptimizerEvent::Kind::alloc_state) bytes += e.bytes;
+  return bytes;
+}
+
+// What several GPUs change of a step: who keeps and steps what, and what they send each other.
+void share_step(const Model& model, Catalog catalog, RankStep& step) {
+  const Strategy& strategy = step.strategy;
+  const Schedule& schedule = step.schedule();
+  step.collectives.emplace();
+  if (strategy.data == DataParallel::fsdp) {
+    order_by_module(step.graph);
+    step.units = fsdp_units(model, catalog, step.run, step.gpu, step.graph, schedule, strategy);
+    step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.gpu);
+    keep_shards(step.graph, strategy, step.passes.schedules);
+  } else if (!strategy.is_deepspeed()) {
+    refuse_unused_parameters(step.graph, schedule, strategy);
+    step.collectives = ddp_memory(step.graph, schedule, strategy);
+  }
+  step.states = states_of(step.graph, step.run, allocated_states(step.optimizer), strategy);
+  const SteppedShare stepped = stepped_by(step.graph, schedule, strategy);
+  step.optimizer = optimizer_work(stepped.graph, stepped.schedule, step.run, step.gpu);
+}
+
+}  // namespace
+
+RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+                   bool calls) {
+  RankStep step;
+  step.run = strategy.shares() || strategy.gpus > 1 ? run_of_rank(run, strategy) : run;
+  step.gpu = gpu;
+  step.strategy = strategy;
+  step.graph = build_graph(model, catalog, step.run, gpu);
+  step.passes = make_passes(step.graph, step.run, gpu, calls);
+  step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
+  if (strategy.shares()) share_step(model, catalog, step);
+  return step;
+}
+
+std::vector<CommunicationRow> communication(const RankStep& step, const Topology& topology) {
+  return communication(step.graph, step.passes.schedules.back(), step.units, step.strategy, step.run.micro_batches,
+                       topology);
+}
+
+}  // namespace gpuplan
