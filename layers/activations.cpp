@@ -13,16 +13,21 @@ template <const aten::Unary& F>
 void with_in_place(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), F, b.boolean("inplace")));
 }
-void relu6(LayerBuilder& b) { b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"), {0, 6})); }
+void relu6(LayerBuilder& b) {
+  b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"),
+                       {{Attribute::min_val, 0}, {Attribute::max_val, 6}}));
+}
 void leaky_relu(LayerBuilder& b) {
-  b.output(aten::unary(b, b.input(), aten::kLeakyRelu, b.boolean("inplace"), {b.real("negative_slope")}));
+  b.output(aten::unary(b, b.input(), aten::kLeakyRelu, b.boolean("inplace"),
+                       {{Attribute::negative_slope, b.real("negative_slope")}}));
 }
 void elu(LayerBuilder& b) {
   const bool in_place = b.boolean("inplace");
-  b.output(aten::unary(b, b.input(), aten::kElu, in_place, {b.real("alpha"), in_place ? 1.0 : 0.0}));
+  b.output(aten::unary(b, b.input(), aten::kElu, in_place, {{Attribute::alpha, b.real("alpha")}},
+                       {{Attribute::is_result, in_place}}));
 }
 void gelu(LayerBuilder& b) {
-  b.output(aten::unary(b, b.input(), aten::kGelu, false, {b.word("approximate") == "tanh" ? 1.0 : 0.0}));
+  b.output(aten::unary(b, b.input(), aten::kGelu, false, {{Attribute::approximate, b.word("approximate") == "tanh"}}));
 }
 
 const ParameterDef kInPlace{"inplace", ParameterType::boolean, "False", "writes into its input"};

@@ -18,8 +18,8 @@ void lower_mean(LayerBuilder& b, const Shape& out) {
   if (b.suggested_format(x) == MemoryFormat::contiguous || b.before(200)) return b.output(mean);
   const TensorId y = b.alias(mean, out, strides_in(MemoryFormat::channels_last, out));
   if (NodeBuilder node = b.node("AsStridedBackward1", y, {mean})) {
-    const Operand base = node.run("aten::new_zeros", Fill{out.elements()}, {}, out, b.dtype(x));
-    node.run_in_place("aten::copy_", Copy{out.elements()}, {base, node.grad()});
+    const Operand base = node.run(Operator::new_zeros, Fill{out.elements()}, {}, out, b.dtype(x));
+    node.run_in_place(Operator::copy_, Copy{out.elements()}, {base, node.grad()});
     node.give(mean, base);
   }
   b.output(y);
@@ -42,9 +42,9 @@ void lower(LayerBuilder& b) {
   const Pooling work{in.elements(), 1};
   const MemoryFormat format = b.suggested_format(x);
   const TensorId y =
-      b.emit("aten::_adaptive_avg_pool2d", work, {x}, {out, dtype, Placing::given, strides_in(format, out)});
+      b.emit(Operator::_adaptive_avg_pool2d, work, {x}, {out, dtype, Placing::given, strides_in(format, out)});
   if (NodeBuilder node = b.node("AdaptiveAvgPool2DBackward0", y, {x}))
-    node.give(x, node.run("aten::_adaptive_avg_pool2d_backward", work, {node.grad(), x},
+    node.give(x, node.run(Operator::_adaptive_avg_pool2d_backward, work, {node.grad(), x},
                           {in, dtype, Placing::given, strides_in(format, in)}));
   b.output(y);
 }
@@ -57,10 +57,11 @@ void lower_max(LayerBuilder& b) {
   const Shape out = output_of(b, in);
   if (!b.contiguous(x)) b.fail("expects a contiguous input");
   const OutputSpec results[] = {{out, dtype, Placing::contiguous}, {out, DType::int64, Placing::contiguous}};
-  const std::vector<TensorId> made = b.emit_many("aten::adaptive_max_pool2d", Pooling{in.elements(), 1}, {x}, results);
+  const std::vector<TensorId> made =
+      b.emit_many(Operator::adaptive_max_pool2d, Pooling{in.elements(), 1}, {x}, results);
   if (NodeBuilder node = b.node("AdaptiveMaxPool2DBackward0", made[0], {x})) {
     node.save(x);
-    const Operand dx = node.run("aten::adaptive_max_pool2d_backward", Pooling{out.elements(), 1},
+    const Operand dx = node.run(Operator::adaptive_max_pool2d_backward, Pooling{out.elements(), 1},
                                 {node.grad(), x, made[1]}, {in, dtype, Placing::contiguous});
     (void)node.contiguous(node.grad());
     node.give(x, dx);

@@ -10,17 +10,17 @@ namespace {
 
 Operand gradient(NodeBuilder& node, const LayerBuilder& b, TensorId other, const Shape& out, DType dtype) {
   const Shape shape = b.shape(other);
-  const Operand factor = node.run("aten::mul", Elementwise{shape.elements()}, {other}, shape, b.dtype(other));
-  node.numbers({b.real("value")});
-  return node.run("aten::mul", Elementwise{out.elements()}, {node.grad(), factor}, out, dtype);
+  const Operand factor = node.run(Operator::mul, Elementwise{shape.elements()}, {other}, shape, b.dtype(other));
+  node.attributes({{Attribute::other, b.real("value")}});
+  return node.run(Operator::mul, Elementwise{out.elements()}, {node.grad(), factor}, out, dtype);
 }
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input(0), first = b.input(1), second = b.input(2);
   const Shape out = aten::broadcast(b, aten::broadcast(b, b.shape(x), b.shape(first)), b.shape(second));
   const DType dtype = b.dtype(x);
-  const TensorId y = b.emit("aten::addcmul", Elementwise{out.elements(), 2}, {x, first, second}, out, dtype);
-  b.numbers({b.real("value")});
+  const TensorId y = b.emit(Operator::addcmul, each_of(Operator::addcmul, out), {x, first, second}, out, dtype);
+  b.attributes({{Attribute::value, b.real("value")}});
   if (NodeBuilder node = b.node("AddcmulBackward0", y, {x, first, second})) {
     const Operand of_first = node.needs(first) ? gradient(node, b, second, out, dtype) : 0;
     const Operand of_second = node.needs(second) ? gradient(node, b, first, out, dtype) : 0;

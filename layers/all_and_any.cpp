@@ -7,17 +7,15 @@
 namespace gpuplan::layers::all_and_any {
 namespace {
 
-template <char const* op>
+template <Operator op>
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const unsigned mask = dimension_mask(b, "dim", in.rank());
   const Reduction work{.shape = in, .reduced = mask, .input = b.dtype(x), .output = DType::boolean, .mean = true};
   b.output(b.emit(op, work, {x}, reduced_shape(in, mask, b.boolean("keepdim")), DType::boolean));
-  b.numbers({static_cast<double>(mask)});
+  b.attributes({{Attribute::dims, mask}});
 }
-
-constexpr char kAllName[] = "aten::all", kAnyName[] = "aten::any";
 
 LayerDef reduction(std::string_view name, std::string_view summary, void (*lowering)(LayerBuilder&),
                    std::string_view call) {
@@ -35,8 +33,8 @@ LayerDef reduction(std::string_view name, std::string_view summary, void (*lower
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kAll = reduction("All", "whether all elements over dimensions are set", lower<kAllName>, "All(1)");
-const LayerDef kAny = reduction("Any", "whether an element over dimensions is set", lower<kAnyName>, "Any(1)");
+const LayerDef kAll = reduction("All", "whether all elements over dimensions are set", lower<Operator::all>, "All(1)");
+const LayerDef kAny = reduction("Any", "whether an element over dimensions is set", lower<Operator::any>, "Any(1)");
 
 const LayerDef* const kLayers[] = {&kAll, &kAny};
 

@@ -33,25 +33,26 @@ Sizes sizes_of(const LayerBuilder& b) {
 }
 
 TensorId booleans(LayerBuilder& b, TensorId mask) {
-  return b.dtype(mask) == DType::boolean ? mask : make(b, "aten::to", {mask}, b.shape(mask), DType::boolean);
+  return b.dtype(mask) == DType::boolean ? mask : make(b, Operator::to, {mask}, b.shape(mask), DType::boolean);
 }
 
 // fast_all, or all(): a scalar whose value Python reads.
 void look_for_padding(LayerBuilder& b, TensorId mask, bool causal) {
   if (!causal) {
     const Reduction all{.shape = b.shape(mask), .reduced = 3, .input = DType::boolean, .output = DType::boolean};
-    b.hold({b.emit("aten::all", all, {mask}, Shape{}, DType::boolean)});
+    b.hold({b.emit(Operator::all, all, {mask}, Shape{}, DType::boolean)});
     return;
   }
   const TensorId sum = aten::reduce(b, mask, 3, false, false);
-  b.hold({make(b, "aten::eq", {sum}, {}, DType::boolean, {static_cast<double>(b.elements(mask))})});
+  b.hold({make(b, Operator::eq, {sum}, {}, DType::boolean, {{Attribute::other, b.elements(mask)}})});
 }
 
 // causal_mask_function or its sliding window, bidirectional_mask_function: q_idx >= 0.
 TensorId pattern(LayerBuilder& b, const aten::Compared& index, const Sizes& n, bool causal, std::int64_t window) {
   const Shape all{1, 1, n.queries, n.keys};
   if (causal) return aten::not_later(b, index, all, window);
-  return make(b, "aten::ge", {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean, {0});
+  return make(b, Operator::ge, {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean,
+              {{Attribute::other, 0}});
 }
 
 // and_masks(pattern, padding_mask_function): padding_mask[batch_idx, kv_idx].
@@ -60,13 +61,13 @@ TensorId conditions(LayerBuilder& b, TensorId mask, const Sizes& n, bool causal,
   const TensorId head = aten::arange(b, 1);
   const TensorId query = aten::shifted_arange(b, n.queries);
   const TensorId key = aten::shifted_arange(b, n.keys);
-  const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
+  const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
   const TensorId allowed = pattern(b, {query, key}, n, causal, window);
-  const TensorId first = make(b, "aten::__and__", {ones, allowed}, b.shape(allowed), DType::boolean);
+  const TensorId first = make(b, Operator::bit_and, {ones, allowed}, b.shape(allowed), DType::boolean);
   const TensorId rows = b.alias(batch, {n.batch, 1, 1, 1}, contiguous_strides({n.batch, 1, 1, 1}));
   const TensorId columns = b.alias(key, {1, 1, 1, n.keys}, contiguous_strides({1, 1, 1, n.keys}));
   const TensorId seen = aten::looked_up(b, mask, rows, columns, {n.batch, 1, 1, n.keys}, n.batch > 1);
-  const TensorId whole = make(b, "aten::__and__", {first, seen}, n.whole(), DType::boolean);
+  const TensorId whole = make(b, Operator::bit_and, {first, seen}, n.whole(), DType::boolean);
   b.hold({batch, head, query, key});
   return whole;
 }

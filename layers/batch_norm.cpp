@@ -64,15 +64,15 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
   if (backend.cudnn) {
     const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
     const Operand dy = node.contiguous(node.grad(), b.suggested_format(x));
-    const auto r = node.run_many("aten::cudnn_batch_norm_backward", work, {x, dy, weight}, outputs);
+    const auto r = node.run_many(Operator::cudnn_batch_norm_backward, work, {x, dy, weight}, outputs);
     gx = r[0], gw = r[1], gb = r[2];
   } else if (work.native_rows) {
     const std::array<OutputSpec, 3> outputs{parameter, parameter, dx};
-    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x}, outputs);
+    const auto r = node.run_many(Operator::native_batch_norm_backward, work, {node.grad(), x}, outputs);
     gw = r[0], gb = r[1], gx = r[2];
   } else {
     const std::array<OutputSpec, 3> outputs{dx, parameter, parameter};
-    const auto r = node.run_many("aten::native_batch_norm_backward", work, {node.grad(), x},
+    const auto r = node.run_many(Operator::native_batch_norm_backward, work, {node.grad(), x},
                                  std::span(outputs).first(weight == kNone ? outputs.size() : made));
     gx = r[0];
     if (r.size() > 1) gw = r[1];
@@ -81,7 +81,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
   const auto given = [](TensorId t) { return t == kNone ? kAbsent : t; };
   node.beside({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
                running.empty() ? kAbsent : running[1]});
-  node.numbers({eps});
+  node.attributes({{Attribute::eps, eps}});
   if (node.needs(x)) node.give(x, gx);
   if (node.needs(weight)) node.give(weight, gw);
   if (node.needs(bias)) node.give(bias, gb);
@@ -130,9 +130,11 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   const std::array<OutputSpec, 3> outputs{out, statistic, statistic};
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
   const bool statistics = backend.batch_statistics || (!backend.cudnn && !b.before(200));
-  const auto results = b.emit_many("aten::batch_norm", work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
+  const auto results = b.emit_many(Operator::batch_norm, work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
   b.beside({weight, bias, averages[0], averages[1]});
-  b.numbers({b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum"), eps});
+  b.attributes(
+      {{Attribute::momentum, b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum")},
+       {Attribute::eps, eps}});
   if (computed) {
     std::vector<TensorId> given{weight};
     if (bias != kNone) given.push_back(bias);

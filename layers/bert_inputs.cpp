@@ -15,15 +15,15 @@
 namespace gpuplan::layers::bert_inputs {
 namespace {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers = {}) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
+TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
+              std::initializer_list<AttributeValue> attributes = {}) {
+  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
 }
 
 TensorId gather(LayerBuilder& b, TensorId table, TensorId index) {
   const Shape shape = b.shape(index);
-  const TensorId y = b.emit("aten::gather", Copy{shape.elements()}, {table, index}, shape, b.dtype(table));
-  b.numbers({1});
+  const TensorId y = b.emit(Operator::gather, Copy{shape.elements()}, {table, index}, shape, b.dtype(table));
+  b.attributes({{Attribute::dim, 1}});
   return y;
 }
 
@@ -48,9 +48,10 @@ TensorId inverted(LayerBuilder& b, TensorId ones, std::int64_t batch, std::int64
   const DType dtype = b.run().precision;
   const Shape square{batch, 1, tokens, tokens};
   const TensorId expanded = aten::unsqueeze(b, aten::unsqueeze(b, ones, 1), 1);
-  const TensorId minus = make(b, "aten::rsub", {expanded}, square, dtype, {1});
-  const TensorId hidden = make(b, "aten::to", {minus}, square, DType::boolean);
-  const TensorId mask = make(b, "aten::masked_fill", {minus, hidden}, square, dtype, {lowest(dtype)});
+  const TensorId minus = make(b, Operator::rsub, {expanded}, square, dtype, {{Attribute::other, 1}});
+  const TensorId hidden = make(b, Operator::to, {minus}, square, DType::boolean);
+  const TensorId mask =
+      make(b, Operator::masked_fill, {minus, hidden}, square, dtype, {{Attribute::value, lowest(dtype)}});
   return mask;
 }
 
@@ -59,9 +60,9 @@ TensorId extended(LayerBuilder& b, TensorId ones) {
   const DType dtype = b.run().precision;
   const Shape rows{b.shape(ones)[0], 1, 1, b.shape(ones)[1]};
   const TensorId viewed = b.alias(ones, rows, contiguous_strides(rows));
-  const TensorId mask = dtype == DType::fp32 ? viewed : make(b, "aten::to", {viewed}, rows, dtype);
-  const TensorId hidden = make(b, "aten::rsub", {mask}, rows, dtype, {1});
-  const TensorId numbers = make(b, "aten::mul", {hidden}, rows, dtype, {lowest(dtype)});
+  const TensorId mask = dtype == DType::fp32 ? viewed : make(b, Operator::to, {viewed}, rows, dtype);
+  const TensorId hidden = make(b, Operator::rsub, {mask}, rows, dtype, {{Attribute::other, 1}});
+  const TensorId numbers = make(b, Operator::mul, {hidden}, rows, dtype, {{Attribute::other, lowest(dtype)}});
   b.hold({mask});
   return numbers;
 }
@@ -70,10 +71,12 @@ TensorId extended(LayerBuilder& b, TensorId ones) {
 void look_for_padding(LayerBuilder& b, TensorId ids) {
   const std::int64_t batch = b.shape(ids)[0];
   const auto last = static_cast<double>(b.shape(ids)[1] - 1);
-  const TensorId ends = make(b, "aten::to", {}, {2}, DType::int64, {last, 0});
-  const TensorId tokens = make(b, "aten::index", {ids, ends}, {batch, 2}, DType::int64, {1});
-  const TensorId padding = make(b, "aten::eq", {tokens}, {batch, 2}, DType::boolean, {kPaddingToken});
-  const TensorId any = make(b, "aten::any", {padding}, {}, DType::boolean);
+  const TensorId ends =
+      make(b, Operator::from_host, {}, {2}, DType::int64, {{Attribute::value, last}, {Attribute::value, 0}});
+  const TensorId tokens = make(b, Operator::index, {ids, ends}, {batch, 2}, DType::int64, {{Attribute::dim, 1}});
+  const TensorId padding =
+      make(b, Operator::eq, {tokens}, {batch, 2}, DType::boolean, {{Attribute::other, kPaddingToken}});
+  const TensorId any = make(b, Operator::any, {padding}, {}, DType::boolean);
   b.hold({tokens, padding, any});
 }
 
@@ -87,10 +90,10 @@ void lower_mask(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   if (!b.before(kTransformers5)) return b.outputs({b.input(), b.input()});
   const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
-  const TensorId ones = make(b, "aten::ones", {}, {batch, tokens}, DType::fp32);
+  const TensorId ones = make(b, Operator::ones, {}, {batch, tokens}, DType::fp32);
   if (b.run().attention == Attention::eager) return b.outputs({b.boolean("rows") ? ones : extended(b, ones), ones});
-  const TensorId same = make(b, "aten::eq", {ones}, {batch, tokens}, DType::boolean, {1});
-  const TensorId all = make(b, "aten::all", {same}, {}, DType::boolean);
+  const TensorId same = make(b, Operator::eq, {ones}, {batch, tokens}, DType::boolean, {{Attribute::other, 1}});
+  const TensorId all = make(b, Operator::all, {same}, {}, DType::boolean);
   b.hold({same, all});
   b.outputs({inverted(b, ones, batch, tokens), ones});
 }

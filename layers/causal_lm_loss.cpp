@@ -16,8 +16,12 @@ namespace {
 // name that the loss function holds.
 TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
   const std::int64_t samples = b.shape(labels)[0], tokens = b.shape(labels)[1];
-  padded = b.emit("aten::constant_pad_nd", Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
-  b.numbers({0, 0, 0, 1, -100});
+  padded = b.emit(Operator::constant_pad_nd, Copy{b.elements(labels)}, {labels}, {samples, tokens + 1}, DType::int64);
+  b.attributes({{Attribute::before, 0},
+                {Attribute::after, 0},
+                {Attribute::before, 0},
+                {Attribute::after, 1},
+                {Attribute::value, -100}});
   return aten::contiguous(b, aten::slice(b, padded, 1, 1, tokens));
 }
 

@@ -6,19 +6,16 @@
 namespace gpuplan::layers::comparisons {
 namespace {
 
-template <char const* op>
+template <Operator op>
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.given("other") == (b.input_count() == 2)) b.fail("compares its input with a number, or with a second input");
   if (b.given("other"))
-    return b.output(
-        aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean, {b.real("other")}));
+    return b.output(aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean,
+                                  {{Attribute::other, b.real("other")}}));
   const TensorId both[] = {x, b.input(1)};
   b.output(aten::no_grad(b, op, both, aten::broadcast(b, b.shape(x), b.shape(both[1])), DType::boolean));
 }
-
-constexpr char kEq[] = "aten::eq", kNe[] = "aten::ne", kLt[] = "aten::lt", kLe[] = "aten::le", kGt[] = "aten::gt",
-               kGe[] = "aten::ge";
 
 LayerDef comparison(std::string_view name, std::string_view summary, void (*lowering)(LayerBuilder&),
                     std::string_view call) {
@@ -38,12 +35,12 @@ LayerDef comparison(std::string_view name, std::string_view summary, void (*lowe
 }
 
 const LayerDef kDefs[] = {
-    comparison("Eq", "x == number or y, as a boolean mask", lower<kEq>, "Eq(0)"),
-    comparison("Ne", "x != number or y, as a boolean mask", lower<kNe>, "Ne(0)"),
-    comparison("Lt", "x < number or y, as a boolean mask", lower<kLt>, "Lt(0)"),
-    comparison("Le", "x <= number or y, as a boolean mask", lower<kLe>, "Le(0)"),
-    comparison("Gt", "x > number or y, as a boolean mask", lower<kGt>, "Gt(0)"),
-    comparison("Ge", "x >= number or y, as a boolean mask", lower<kGe>, "Ge(0)"),
+    comparison("Eq", "x == number or y, as a boolean mask", lower<Operator::eq>, "Eq(0)"),
+    comparison("Ne", "x != number or y, as a boolean mask", lower<Operator::ne>, "Ne(0)"),
+    comparison("Lt", "x < number or y, as a boolean mask", lower<Operator::lt>, "Lt(0)"),
+    comparison("Le", "x <= number or y, as a boolean mask", lower<Operator::le>, "Le(0)"),
+    comparison("Gt", "x > number or y, as a boolean mask", lower<Operator::gt>, "Gt(0)"),
+    comparison("Ge", "x >= number or y, as a boolean mask", lower<Operator::ge>, "Ge(0)"),
 };
 
 const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5]};

@@ -58,9 +58,9 @@ TensorId padded(LayerBuilder& b, TensorId x, const Padding& pad) {
   Shape s = in;
   s.set(-1, in[-1] + pad.total.w % 2);
   if (in.rank() == 4) s.set(2, in[2] + pad.total.h % 2);
-  const TensorId y = b.emit("aten::constant_pad_nd", Copy{s.elements()}, {x}, s, dtype);
+  const TensorId y = b.emit(Operator::constant_pad_nd, Copy{s.elements()}, {x}, s, dtype);
   if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x}))
-    node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
+    node.give(x, node.run(Operator::constant_pad_nd, Copy{in.elements()}, {node.grad()}, in, dtype));
   return y;
 }
 

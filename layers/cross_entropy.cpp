@@ -45,14 +45,14 @@ TensorId sum_all(LayerBuilder& b, TensorId x) {
 TensorId mean_over_counted(LayerBuilder& b, TensorId smooth, TensorId mask) {
   const Shape each = b.shape(mask);
   const DType dtype = b.dtype(smooth);
-  const TensorId counted = b.emit("aten::bitwise_not", Elementwise{each.elements()}, {mask}, each, DType::boolean);
+  const TensorId counted = b.emit(Operator::bitwise_not, Elementwise{each.elements()}, {mask}, each, DType::boolean);
   const Loss cast_and_sum{.elements = each.elements(), .temporaries_after = 1, .mean = false, .dtype = DType::int64};
-  const TensorId count = b.emit("aten::sum", cast_and_sum, {counted}, Shape{}, DType::int64);
+  const TensorId count = b.emit(Operator::sum, cast_and_sum, {counted}, Shape{}, DType::int64);
   const TensorId sum = sum_all(b, smooth);
-  const TensorId mean = b.emit("aten::div", Elementwise{1}, {sum, count}, Shape{}, dtype);
+  const TensorId mean = b.emit(Operator::div, Elementwise{1}, {sum, count}, Shape{}, dtype);
   if (NodeBuilder node = b.node("DivBackward0", mean, {sum}))
-    node.give(sum, node.run("aten::div", Elementwise{1}, {node.grad(), count}, Shape{}, dtype));
-  b.emit_many("return", Marker{}, {sum, counted}, {});
+    node.give(sum, node.run(Operator::div, Elementwise{1}, {node.grad(), count}, Shape{}, dtype));
+  b.emit_many(Operator::frame_returns, Marker{}, {sum, counted}, {});
   return mean;
 }
 
@@ -60,7 +60,7 @@ TensorId mean_over_counted(LayerBuilder& b, TensorId smooth, TensorId mask) {
 TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId target, const Arguments& a) {
   const Shape each = b.shape(target);
   const TensorId negated = aten::unary(b, aten::reduce(b, log_p, 0b10U, false, false), aten::kNeg);
-  const TensorId mask = b.emit("aten::eq", Elementwise{each.elements()}, {target}, each, DType::boolean);
+  const TensorId mask = b.emit(Operator::eq, Elementwise{each.elements()}, {target}, each, DType::boolean);
   const TensorId smooth = aten::masked_fill(b, negated, mask, 0, true);
   const TensorId term = a.reduction == aten::LossReduction::none   ? smooth
                         : a.reduction == aten::LossReduction::mean ? mean_over_counted(b, smooth, mask)
@@ -69,7 +69,7 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
   const TensorId first = aten::binary_number(b, aten::Binary::mul, loss, 1 - a.smoothing);
   const TensorId second = aten::binary_number(b, aten::Binary::mul, term, share);
   const TensorId y = aten::binary(b, aten::Binary::add, first, second);
-  b.emit_many("return", Marker{}, {first, second, term, mask, smooth, loss}, {});
+  b.emit_many(Operator::frame_returns, Marker{}, {first, second, term, mask, smooth, loss}, {});
   return y;
 }
 

@@ -21,25 +21,25 @@ void multiply(LayerBuilder& b, TensorId x, TensorId noise, bool in_place) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise product{shape.elements()};
-  const TensorId y = in_place ? b.emit_in_place("aten::mul_", product, {x, noise})
-                              : b.emit("aten::mul", product, {x, noise}, shape, dtype);
+  const TensorId y = in_place ? b.emit_in_place(Operator::mul_, product, {x, noise})
+                              : b.emit(Operator::mul, product, {x, noise}, shape, dtype);
   if (NodeBuilder node = b.node("MulBackward0", y, {x}))
-    node.give(x, node.run("aten::mul", product, {node.grad(), noise}, shape, dtype));
+    node.give(x, node.run(Operator::mul, product, {node.grad(), noise}, shape, dtype));
   b.output(y);
 }
 
 // empty, bernoulli_, div_: a tensor that is filled in place.
 TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
   const DType dtype = b.dtype(b.input());
-  if (p >= 1) return b.emit("aten::zeros", Fill{1}, {}, Shape{}, dtype);
+  if (p >= 1) return b.emit(Operator::zeros, Fill{1}, {}, Shape{}, dtype);
   const Strides strides = b.strides(b.input());  // of whole channels it has the default layout
   const bool whole = shape == b.shape(b.input());
   const TensorId noise =
-      b.emit("aten::bernoulli_", Fill{shape.elements()}, {},
+      b.emit(Operator::bernoulli_, Fill{shape.elements()}, {},
              {shape, dtype, Placing::given, whole ? strides_like(shape, strides) : contiguous_strides(shape)});
-  b.numbers({1 - p});
-  const TensorId scaled = b.emit_in_place("aten::div_", Elementwise{shape.elements()}, {noise});
-  b.numbers({1 - p});
+  b.attributes({{Attribute::p, 1 - p}});
+  const TensorId scaled = b.emit_in_place(Operator::div_, Elementwise{shape.elements()}, {noise});
+  b.attributes({{Attribute::other, 1 - p}});
   return scaled;
 }
 

@@ -45,8 +45,8 @@ void lower(LayerBuilder& b) {
   TensorId offsets = kNone, flat = x;
   if (rank == 2) {
     const Shape shape = b.shape(x);
-    offsets = b.emit("aten::arange", Fill{shape[0]}, {}, {shape[0]}, index);
-    b.numbers({0, static_cast<double>(shape[1])});
+    offsets = b.emit(Operator::arange, Fill{shape[0]}, {}, {shape[0]}, index);
+    b.attributes({{Attribute::start, 0}, {Attribute::step, shape[1]}});
     flat = aten::reshape(b, x, {shape.elements()});
   } else {
     offsets = b.input(1);
@@ -61,16 +61,16 @@ void lower(LayerBuilder& b) {
                 .dtype = dtype};
   std::vector<OutputSpec> results{{{bags}, index}, {{indices}, index}, {{bags, features}, dtype}};
   if (maxima) results.push_back({{bags, features}, index});
-  const std::vector<TensorId> made = b.emit_many("aten::_embedding_bag", lookup, {table, flat, offsets}, results);
+  const std::vector<TensorId> made = b.emit_many(Operator::_embedding_bag, lookup, {table, flat, offsets}, results);
   if (NodeBuilder node = b.node("EmbeddingBagBackward0", made[2], {table})) {
     node.save(offsets);
     for (const TensorId t : {made[0], made[1]}) node.save(t);
     if (maxima) {
-      node.give(table, node.run("aten::_embedding_bag_backward", Elementwise{bags * features, 1},
+      node.give(table, node.run(Operator::_embedding_bag_backward, Elementwise{bags * features},
                                 {node.contiguous(node.grad()), flat, made[3]}, {vocabulary, features}, dtype));
     } else {
       lookup.backward = true;
-      node.give(table, node.run("aten::_embedding_bag_backward", lookup, {node.contiguous(node.grad()), flat},
+      node.give(table, node.run(Operator::_embedding_bag_backward, lookup, {node.contiguous(node.grad()), flat},
                                 {vocabulary, features}, dtype));
     }
   }

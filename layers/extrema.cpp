@@ -16,7 +16,8 @@ namespace gpuplan::layers::extrema {
 namespace {
 
 struct Names {
-  std::string_view op, node;
+  Operator op;
+  std::string_view node;
 };
 
 void lower_extremum(LayerBuilder& b, const Names& names) {
@@ -27,24 +28,24 @@ void lower_extremum(LayerBuilder& b, const Names& names) {
   const Shape kept = reduced_shape(in, mask, true);
   const Reduction work{.shape = in, .reduced = mask, .input = dtype, .output = dtype};
   const TensorId y = b.emit(names.op, work, {x}, reduced_shape(in, mask, b.boolean("keepdim")), dtype);
-  b.numbers({static_cast<double>(mask)});
+  b.attributes({{Attribute::dims, mask}});
   if (NodeBuilder node = b.node(names.node, y, {x})) {
     const Elementwise each{in.elements()};
-    const Operand equal = node.run("aten::eq", each, {y, x}, in, DType::boolean);
+    const Operand equal = node.run(Operator::eq, each, {y, x}, in, DType::boolean);
     const Scripted sum{.elementwise_flops = in.elements(),
                        .program = {kResultAllocation, checked_mul(in.elements(), size_of(DType::int64)), -1},
                        .actions = 3};
-    const Operand count = node.run("aten::sum", sum, {equal}, kept, DType::int64);
+    const Operand count = node.run(Operator::sum, sum, {equal}, kept, DType::int64);
     const Operand share =
-        node.run("aten::div", Elementwise{kept.elements()}, {node.reshape(node.grad(), kept), count}, kept, dtype);
-    node.give(x, node.run("aten::mul", each, {share, equal}, in, dtype));
+        node.run(Operator::div, Elementwise{kept.elements()}, {node.reshape(node.grad(), kept), count}, kept, dtype);
+    node.give(x, node.run(Operator::mul, each, {share, equal}, in, dtype));
     node.hold({share, count, equal});
   }
   b.output(y);
 }
 
-void lower_amax(LayerBuilder& b) { lower_extremum(b, {"aten::amax", "AmaxBackward0"}); }
-void lower_amin(LayerBuilder& b) { lower_extremum(b, {"aten::amin", "AminBackward0"}); }
+void lower_amax(LayerBuilder& b) { lower_extremum(b, {Operator::amax, "AmaxBackward0"}); }
+void lower_amin(LayerBuilder& b) { lower_extremum(b, {Operator::amin, "AminBackward0"}); }
 
 void lower_max(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -53,12 +54,12 @@ void lower_max(LayerBuilder& b) {
   const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   const Shape out = reduced_shape(in, 1U << dim, b.boolean("keepdim"));
   const std::array<OutputSpec, 2> results{{{out, dtype}, {out, DType::int64}}};
-  const std::vector<TensorId> made = b.emit_many("aten::max", Elementwise{in.elements()}, {x}, results);
-  b.numbers({static_cast<double>(dim)});
+  const std::vector<TensorId> made = b.emit_many(Operator::max, Elementwise{in.elements()}, {x}, results);
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("MaxBackward0", made[0], {x})) {
-    const Operand dx = node.run("aten::new_zeros", Fill{in.elements()}, {}, in, dtype);
-    node.run_in_place("aten::scatter_", Elementwise{out.elements()}, {dx, node.grad(), made[1]});
-    node.numbers({static_cast<double>(dim)});
+    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, dtype);
+    node.run_in_place(Operator::scatter_, Elementwise{out.elements()}, {dx, node.grad(), made[1]});
+    node.attributes({{Attribute::dim, dim}});
     node.give(x, dx);
   }
   b.outputs(made);

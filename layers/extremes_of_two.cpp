@@ -13,20 +13,21 @@ namespace gpuplan::layers::extremes_of_two {
 namespace {
 
 struct Names {
-  std::string_view op, node;
-  std::string_view x_loses, y_loses;  // the comparisons of x with y
+  Operator op;
+  std::string_view node;
+  Operator x_loses, y_loses;  // the comparisons of x with y
 };
 
 // The part of the gradient that goes to the one that a comparison does not leave out.
-Operand part(NodeBuilder& node, TensorId x, TensorId y, std::string_view loses, const Shape& shape, DType dtype) {
+Operand part(NodeBuilder& node, TensorId x, TensorId y, Operator loses, const Shape& shape, DType dtype) {
   const Elementwise each{shape.elements()};
   const Operand lost = node.run(loses, each, {x, y}, shape, DType::boolean);
-  const Operand half = node.run("aten::div", each, {node.grad()}, shape, dtype);
-  node.numbers({2});
-  const Operand equal = node.run("aten::eq", each, {x, y}, shape, DType::boolean);
-  const Operand chosen = node.run("aten::where", each, {equal, half, node.grad()}, shape, dtype);
-  node.run_in_place("aten::masked_fill_", each, {chosen, lost});
-  node.numbers({0});
+  const Operand half = node.run(Operator::div, each, {node.grad()}, shape, dtype);
+  node.attributes({{Attribute::other, 2}});
+  const Operand equal = node.run(Operator::eq, each, {x, y}, shape, DType::boolean);
+  const Operand chosen = node.run(Operator::where, each, {equal, half, node.grad()}, shape, dtype);
+  node.run_in_place(Operator::masked_fill_, each, {chosen, lost});
+  node.attributes({{Attribute::value, 0}});
   node.hold({equal, half, lost});
   return chosen;
 }
@@ -43,16 +44,18 @@ void lower_extreme(LayerBuilder& b, const Names& names) {
   b.output(z);
 }
 
-void lower_maximum(LayerBuilder& b) { lower_extreme(b, {"aten::maximum", "MaximumBackward0", "aten::lt", "aten::gt"}); }
-void lower_minimum(LayerBuilder& b) { lower_extreme(b, {"aten::minimum", "MinimumBackward0", "aten::gt", "aten::lt"}); }
+void lower_maximum(LayerBuilder& b) {
+  lower_extreme(b, {Operator::maximum, "MaximumBackward0", Operator::lt, Operator::gt});
+}
+void lower_minimum(LayerBuilder& b) {
+  lower_extreme(b, {Operator::minimum, "MinimumBackward0", Operator::gt, Operator::lt});
+}
 
-template <char const* op>
+template <Operator op>
 void lower_logical(LayerBuilder& b) {
   const TensorId both[] = {b.input(0), b.input(1)};
   b.output(aten::no_grad(b, op, both, aten::broadcast(b, b.shape(both[0]), b.shape(both[1])), DType::boolean));
 }
-
-constexpr char kAnd[] = "aten::logical_and", kOr[] = "aten::logical_or", kXor[] = "aten::logical_xor";
 
 LayerDef extreme(std::string_view name, std::string_view summary, void (*lower)(LayerBuilder&), std::string_view call) {
   return {.name = name,
@@ -88,9 +91,9 @@ LayerDef logical(std::string_view name, std::string_view summary, void (*lower)(
 const LayerDef kDefs[] = {
     extreme("Maximum", "the larger of every two elements", lower_maximum, "Maximum()"),
     extreme("Minimum", "the smaller of every two elements", lower_minimum, "Minimum()"),
-    logical("LogicalAnd", "where both masks are set", lower_logical<kAnd>, "LogicalAnd()"),
-    logical("LogicalOr", "where one of two masks is set", lower_logical<kOr>, "LogicalOr()"),
-    logical("LogicalXor", "where just one of two masks is set", lower_logical<kXor>, "LogicalXor()"),
+    logical("LogicalAnd", "where both masks are set", lower_logical<Operator::logical_and>, "LogicalAnd()"),
+    logical("LogicalOr", "where one of two masks is set", lower_logical<Operator::logical_or>, "LogicalOr()"),
+    logical("LogicalXor", "where just one of two masks is set", lower_logical<Operator::logical_xor>, "LogicalXor()"),
 };
 
 const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};

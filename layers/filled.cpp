@@ -18,26 +18,26 @@ Shape written_shape(const LayerBuilder& b) {
   return Shape{std::span<const std::int64_t>(sizes)};
 }
 
-TensorId make(LayerBuilder& b, std::string_view name, const Shape& shape) {
-  return b.emit(name, Fill{shape.elements()}, {}, shape, converted_dtype(b));
+TensorId make(LayerBuilder& b, Operator op, const Shape& shape) {
+  return b.emit(op, Fill{shape.elements()}, {}, shape, converted_dtype(b));
 }
 
-void lower_zeros(LayerBuilder& b) { b.output(make(b, "aten::new_zeros", written_shape(b))); }
+void lower_zeros(LayerBuilder& b) { b.output(make(b, Operator::new_zeros, written_shape(b))); }
 
 void lower_full(LayerBuilder& b) {
-  b.output(make(b, "aten::full", written_shape(b)));
-  b.numbers({b.real("value")});
+  b.output(make(b, Operator::full, written_shape(b)));
+  b.attributes({{Attribute::value, b.real("value")}});
 }
 
-void lower_eye(LayerBuilder& b) { b.output(make(b, "aten::eye", Shape{b.size("n"), b.size("m")})); }
+void lower_eye(LayerBuilder& b) { b.output(make(b, Operator::eye, Shape{b.size("n"), b.size("m")})); }
 
-void lower_from_host(LayerBuilder& b) { b.output(make(b, "aten::_to_copy", written_shape(b))); }
+void lower_from_host(LayerBuilder& b) { b.output(make(b, Operator::_to_copy, written_shape(b))); }
 
 void lower_fill(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.requires_grad(x)) b.fail("fills a tensor that wants a gradient, which is not supported");
-  b.output(b.emit_in_place("aten::fill_", Fill{b.elements(x)}, {x}));
-  b.numbers({b.real("value")});
+  b.output(b.emit_in_place(Operator::fill_, Fill{b.elements(x)}, {x}));
+  b.attributes({{Attribute::value, b.real("value")}});
 }
 
 const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, _ for the batch", true};

@@ -42,16 +42,19 @@ void lower(LayerBuilder& b) {
   const OutputSpec like_q = rows_first(shape, dtype);
   const std::int64_t product = checked_mul(shape.elements(), shape[2]);  // multiply-adds of q k^T, and of p v
   const OutputSpec results[] = {like_q, {{shape[0], shape[1], shape[2]}, DType::fp32}};
-  const std::initializer_list<double> numbers{1 / std::sqrt(static_cast<double>(shape[3])), causal ? 1.0 : 0.0, 0};
+  const std::initializer_list<AttributeValue> attributes{
+      {Attribute::scale, 1 / std::sqrt(static_cast<double>(shape[3]))},
+      {Attribute::is_causal, causal},
+      {Attribute::dropout_p, 0}};
   const std::vector<TensorId> out =
-      b.emit_many("FusedAttention", Scripted{.macs = checked_mul(2, product)}, {q, k, v}, results);
-  b.numbers(numbers);
+      b.emit_many(Operator::fused_attention, Scripted{.macs = checked_mul(2, product)}, {q, k, v}, results);
+  b.attributes(attributes);
   if (NodeBuilder node = b.node("FusedAttentionBackward", out[0], {q, k, v})) {
     const Scripted what{.macs = checked_mul(4, product), .recompute_macs = product};
     const OutputSpec gradients[] = {like_q, like_q, like_q};
     const std::vector<Operand> d =
-        node.run_many("FusedAttentionBackward", what, {q, k, v, out[0], out[1], node.grad()}, gradients);
-    node.numbers(numbers);
+        node.run_many(Operator::fused_attention_backward, what, {q, k, v, out[0], out[1], node.grad()}, gradients);
+    node.attributes(attributes);
     for (int i = 0; i < 3; ++i)
       if (node.needs(b.input(i))) node.give(b.input(i), d[static_cast<std::size_t>(i)]);
   }

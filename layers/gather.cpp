@@ -13,11 +13,13 @@ namespace gpuplan::layers::gather {
 namespace {
 
 struct Lookup {
-  std::string_view op, node, zeros, add;
+  Operator op;
+  std::string_view node;
+  Operator zeros, add;
 };
 
-constexpr Lookup kGatherOps{"aten::gather", "GatherBackward0", "aten::new_zeros", "aten::scatter_add_"};
-constexpr Lookup kSelectOps{"aten::index_select", "IndexSelectBackward0", "aten::new_zeros", "aten::index_add_"};
+constexpr Lookup kGatherOps{Operator::gather, "GatherBackward0", Operator::new_zeros, Operator::scatter_add_};
+constexpr Lookup kSelectOps{Operator::index_select, "IndexSelectBackward0", Operator::new_zeros, Operator::index_add_};
 
 TensorId index_of(const LayerBuilder& b) {
   const TensorId index = b.input(1);
@@ -31,11 +33,11 @@ TensorId look_up(LayerBuilder& b, const Lookup& names, const Shape& out, int dim
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const TensorId y = b.emit(names.op, Copy{out.elements()}, {x, index}, out, dtype);
-  b.numbers({static_cast<double>(dim)});
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node(names.node, y, {x})) {
     const Operand sum = node.run(names.zeros, Fill{in.elements()}, {}, in, dtype);
     node.run_in_place(names.add, Elementwise{out.elements()}, {sum, node.grad(), index});
-    node.numbers({static_cast<double>(dim)});
+    node.attributes({{Attribute::dim, dim}});
     node.give(x, sum);
   }
   return y;

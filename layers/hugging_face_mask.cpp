@@ -43,16 +43,18 @@ TensorId columns(LayerBuilder& b, TensorId t, std::int64_t from, std::int64_t co
 // find_packed_sequence_indices: the number of the sequence that each token belongs to.
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
   if (b.shape(positions)[0] == 1) positions = aten::expand(b, positions, n.each());
-  const TensorId first = make(b, "aten::sub", {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {1});
-  const TensorId both = make(b, "aten::cat", {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {1});
+  const TensorId first =
+      make(b, Operator::sub, {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {{Attribute::other, 1}});
+  const TensorId both =
+      make(b, Operator::cat, {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {{Attribute::dim, 1}});
   const TensorId steps =
-      make(b, "aten::sub", {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
-  const TensorId changes = make(b, "aten::ne", {steps}, n.each(), DType::boolean, {1});
+      make(b, Operator::sub, {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
+  const TensorId changes = make(b, Operator::ne, {steps}, n.each(), DType::boolean, {{Attribute::other, 1}});
   const TensorId numbers = aten::cumsum(b, changes, 1);
   if (!b.before(kTransformers5)) {
     const TensorId last = b.alias(numbers, {n.batch}, b.strides(numbers), n.tokens - 1);
-    const TensorId zero = make(b, "aten::eq", {last}, {n.batch}, DType::boolean, {0});
-    const TensorId all = make(b, "aten::all", {zero}, {}, DType::boolean);
+    const TensorId zero = make(b, Operator::eq, {last}, {n.batch}, DType::boolean, {{Attribute::other, 0}});
+    const TensorId all = make(b, Operator::all, {zero}, {}, DType::boolean);
     b.hold({zero, all});
   }
   b.hold({first, steps, numbers});
@@ -74,16 +76,16 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
   const Compared index{query, shifted_arange(b, n.tokens)};
   TensorId mask = kNone;
   if (numbers != kNone) {
-    const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
+    const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
     const Compared sequence = looked_up(b, numbers, n, batch, index);
     const TensorId same =
-        make(b, "aten::eq", {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
-             DType::boolean);
-    const TensorId first = make(b, "aten::__and__", {ones, same}, n.square(), DType::boolean);
+        make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
+             n.square(), DType::boolean);
+    const TensorId first = make(b, Operator::bit_and, {ones, same}, n.square(), DType::boolean);
     const Compared position = looked_up(b, positions, n, batch, index);
     const TensorId second = aten::not_later(b, position, n.square(), window);
     b.hold({position.query, position.key});
-    mask = make(b, "aten::__and__", {first, second}, n.square(), DType::boolean);
+    mask = make(b, Operator::bit_and, {first, second}, n.square(), DType::boolean);
   } else {
     mask = aten::expand(b, aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window), n.square());
   }
@@ -96,15 +98,15 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId key = arange(b, n.tokens);
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
-  const TensorId ones = make(b, "aten::new_ones", {}, {n.tokens}, DType::boolean);
+  const TensorId ones = make(b, Operator::new_ones, {}, {n.tokens}, DType::boolean);
   const Shape square{n.tokens, n.tokens};
   const TensorId causal = aten::not_later(b, {positions, key}, square, window);
-  const TensorId first = make(b, "aten::__and__", {ones, causal}, square, DType::boolean);
+  const TensorId first = make(b, Operator::bit_and, {ones, causal}, square, DType::boolean);
   const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
   const TensorId same =
-      make(b, "aten::eq", {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
+      make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
            DType::boolean);
-  const TensorId mask = make(b, "aten::__and__", {first, same}, n.square(), DType::boolean);
+  const TensorId mask = make(b, Operator::bit_and, {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
 }

@@ -9,8 +9,8 @@
 namespace gpuplan::layers::index_tensors {
 namespace {
 
-TensorId filled(LayerBuilder& b, std::string_view name, const Shape& shape, DType dtype) {
-  return b.emit(name, Fill{shape.elements()}, {}, shape, dtype);
+TensorId filled(LayerBuilder& b, Operator op, const Shape& shape, DType dtype) {
+  return b.emit(op, Fill{shape.elements()}, {}, shape, dtype);
 }
 
 // ceil((end - start) / step) (aten/src/ATen/native/RangeUtils.h, compute_arange_size).
@@ -19,17 +19,17 @@ void lower_arange(LayerBuilder& b) {
   const double count = std::ceil((end - start) / step);
   if (!(count >= 1 && count < 1e15))
     b.fail("end", "a range from start to end in steps has nothing in it", "expected a start before the end");
-  b.output(filled(b, "aten::arange", {static_cast<std::int64_t>(count)}, converted_dtype(b)));
-  b.numbers({start});
+  b.output(filled(b, Operator::arange, {static_cast<std::int64_t>(count)}, converted_dtype(b)));
+  b.attributes({{Attribute::start, start}});
 }
 
 void lower_linspace(LayerBuilder& b) {
-  b.output(filled(b, "aten::linspace", {b.size("steps")}, converted_dtype(b)));
-  b.numbers({b.real("start"), b.real("end")});
+  b.output(filled(b, Operator::linspace, {b.size("steps")}, converted_dtype(b)));
+  b.attributes({{Attribute::start, b.real("start")}, {Attribute::end, b.real("end")}});
 }
 
 void lower_zeros_like(LayerBuilder& b) {
-  b.output(filled(b, "aten::zeros_like", b.shape(b.input()), b.dtype(b.input())));
+  b.output(filled(b, Operator::zeros_like, b.shape(b.input()), b.dtype(b.input())));
 }
 
 const LayerDef kArange{

@@ -17,29 +17,29 @@ TensorId without_gradient(const LayerBuilder& b) {
   return x;
 }
 
-TensorId elementwise(LayerBuilder& b, std::string_view name) {
+TensorId elementwise(LayerBuilder& b, Operator op) {
   const TensorId x = without_gradient(b);
-  return aten::no_grad(b, name, std::span<const TensorId>(&x, 1), b.shape(x), b.dtype(x));
+  return aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), b.dtype(x));
 }
 
 void lower_floor_divide(LayerBuilder& b) {
-  b.output(elementwise(b, "aten::floor_divide"));
-  b.numbers({b.real("other")});
+  b.output(elementwise(b, Operator::floor_divide));
+  b.attributes({{Attribute::other, b.real("other")}});
 }
 
 void lower_remainder(LayerBuilder& b) {
-  b.output(elementwise(b, "aten::remainder"));
-  b.numbers({b.real("other")});
+  b.output(elementwise(b, Operator::remainder));
+  b.attributes({{Attribute::other, b.real("other")}});
 }
 
-void lower_not(LayerBuilder& b) { b.output(elementwise(b, "aten::bitwise_not")); }
+void lower_not(LayerBuilder& b) { b.output(elementwise(b, Operator::bitwise_not)); }
 
 void lower_rpow(LayerBuilder& b) {
   const TensorId x = without_gradient(b);
   const Scripted work{
       .elementwise_flops = b.elements(x), .program = {kResultAllocation, size_of(DType::int64), -1}, .actions = 3};
-  b.output(b.emit("aten::pow", work, {x}, b.shape(x), b.dtype(x)));
-  b.numbers({b.real("base")});
+  b.output(b.emit(Operator::pow, work, {x}, b.shape(x), b.dtype(x)));
+  b.attributes({{Attribute::self, b.real("base")}});
 }
 
 LayerDef function(std::string_view name, std::string_view summary, std::vector<ParameterDef> parameters,

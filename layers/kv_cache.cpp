@@ -31,7 +31,7 @@ TensorId in_place(LayerBuilder& b, TensorId x, std::int64_t capacity, std::int64
   const TensorId cache = b.cache(with_tokens(each, capacity), b.dtype(x));
   const Strides strides = b.strides(cache);
   const TensorId rows = b.alias(cache, each, strides, (read - each[-2]) * strides[2]);
-  b.emit_in_place("aten::index_copy_", Copy{each.elements()}, {rows, x});
+  b.emit_in_place(Operator::index_copy_, Copy{each.elements()}, {rows, x});
   return b.alias(cache, with_tokens(each, read), strides);
 }
 
@@ -44,12 +44,12 @@ TensorId cached(LayerBuilder& b, TensorId x) {
   if (g.cache == Kind::paged) return in_place(b, x, round_up(checked_add(g.tokens(), -1), kTokensOfBlock), tokens);
   const Shape all = with_tokens(each, tokens);
   if (prefill) {
-    const TensorId made = b.emit("aten::cat", Copy{all.elements()}, {x}, all, b.dtype(x));
+    const TensorId made = b.emit(Operator::cat, Copy{all.elements()}, {x}, all, b.dtype(x));
     b.keep_with_output(made);
     return made;
   }
   const TensorId before = b.cache(with_tokens(each, tokens - each[-2]), b.dtype(x));
-  const TensorId made = b.emit("aten::cat", Copy{all.elements()}, {before, x}, all, b.dtype(x));
+  const TensorId made = b.emit(Operator::cat, Copy{all.elements()}, {before, x}, all, b.dtype(x));
   b.replace_buffer(before, made);
   return made;
 }
@@ -70,7 +70,7 @@ bool checkpointed(const LayerBuilder& b) {
 }
 
 // DynamicSlidingWindowLayer.lazy_initialization: the length of its window, a tensor of one integer, goes to the device.
-TensorId window_length(LayerBuilder& b) { return b.emit("aten::_to_copy", Fill{1}, {}, Shape{}, DType::int64); }
+TensorId window_length(LayerBuilder& b) { return b.emit(Operator::_to_copy, Fill{1}, {}, Shape{}, DType::int64); }
 
 // Cache.update's arguments, which its caller names until it binds the results, outlive both copies.
 void update(LayerBuilder& b, TensorId (*copy)(LayerBuilder&, TensorId)) {

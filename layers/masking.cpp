@@ -23,8 +23,8 @@ void lower_masked_fill(LayerBuilder& b) {
 // `number`: 2 where 0 is the third argument, 1 where it is the second.
 Operand chosen(NodeBuilder& node, TensorId condition, const Shape& shape, DType dtype, double number) {
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};
-  const Operand y = node.run_many("aten::where", Elementwise{shape.elements()}, {condition, node.grad()}, results)[1];
-  node.numbers({0, number});
+  const Operand y = node.run_many(Operator::where, Elementwise{shape.elements()}, {condition, node.grad()}, results)[1];
+  node.attributes({{Attribute::self, 0}, {Attribute::other, number}});
   return y;
 }
 
@@ -34,7 +34,7 @@ void lower_where(LayerBuilder& b) {
   const DType dtype = aten::promote(b.dtype(b.input(1)), b.dtype(b.input(2)));
   const TensorId x = b.cast(b.input(1), dtype), y = b.cast(b.input(2), dtype);
   const Shape shape = aten::broadcast(b, aten::broadcast(b, b.shape(condition), b.shape(x)), b.shape(y));
-  const TensorId z = b.emit("aten::where", Elementwise{shape.elements()}, {condition, x, y}, shape, dtype);
+  const TensorId z = b.emit(Operator::where, Elementwise{shape.elements()}, {condition, x, y}, shape, dtype);
   if (NodeBuilder node = b.node("WhereBackward0", z, {x, y})) {
     const Operand dx = node.needs(x) ? chosen(node, condition, shape, dtype, 2) : 0;
     const Operand dy = node.needs(y) ? chosen(node, condition, shape, dtype, 1) : 0;

@@ -49,10 +49,10 @@ TensorId rows_at(LayerBuilder& b, TensorId x, TensorId index) {
   const std::int64_t indices = b.elements(index);
   Shape out = table;
   out.set(0, indices);
-  const TensorId y = b.emit("aten::index", Copy{out.elements()}, {x, index}, out, dtype);
+  const TensorId y = b.emit(Operator::index, Copy{out.elements()}, {x, index}, out, dtype);
   if (NodeBuilder node = b.node("IndexBackward0", y, {x})) {
-    const Operand sum = node.run("aten::new_zeros", Fill{table.elements()}, {}, table, dtype);
-    node.run_in_place("aten::_index_put_impl_", add_rows(b, indices, table), {sum, node.grad(), index});
+    const Operand sum = node.run(Operator::new_zeros, Fill{table.elements()}, {}, table, dtype);
+    node.run_in_place(Operator::_index_put_impl_, add_rows(b, indices, table), {sum, node.grad(), index});
     node.give(x, sum);
   }
   return y;
@@ -67,12 +67,12 @@ struct Routed {
 std::vector<TensorId> top_k(LayerBuilder& b, TensorId p, const Sizes& n) {
   const Shape each{n.tokens, n.top_k};
   const OutputSpec results[] = {{each, DType::fp32}, {each, DType::int64}};
-  std::vector<TensorId> best = b.emit_many("aten::topk", Elementwise{b.elements(p)}, {p}, results);
-  b.numbers({1});
+  std::vector<TensorId> best = b.emit_many(Operator::topk, Elementwise{b.elements(p)}, {p}, results);
+  b.attributes({{Attribute::k, n.top_k}, {Attribute::dim, 1}});
   if (NodeBuilder node = b.node("TopkBackward0", best[0], {p})) {
-    const Operand dp = node.run("aten::zeros", Fill{b.elements(p)}, {}, b.shape(p), DType::fp32);
-    node.run_in_place("aten::scatter_", Copy{each.elements()}, {dp, node.grad(), best[1]});
-    node.numbers({1});
+    const Operand dp = node.run(Operator::zeros, Fill{b.elements(p)}, {}, b.shape(p), DType::fp32);
+    node.run_in_place(Operator::scatter_, Copy{each.elements()}, {dp, node.grad(), best[1]});
+    node.attributes({{Attribute::dim, 1}});
     node.give(p, dp);
   }
   return best;
@@ -110,8 +110,8 @@ Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
   }
   act(what, -1);
   const OutputSpec results[] = {{each, DType::int64}, {each, DType::int64}};
-  const std::vector<TensorId> sorted = b.emit_many("aten::sort", what, {experts}, results);
-  b.numbers({0});
+  const std::vector<TensorId> sorted = b.emit_many(Operator::sort, what, {experts}, results);
+  b.attributes({{Attribute::dim, 0}});
   return {sorted[0], sorted[1]};
 }
 
@@ -122,13 +122,13 @@ struct Offsets {
 // Where each expert's rows end.
 Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId narrow = b.cast(experts, DType::int32);
-  const TensorId counts = aten::no_grad(b, "aten::histc", std::array{narrow}, {n.experts}, DType::int32,
-                                        {0, static_cast<double>(n.experts - 1)});
+  const TensorId counts = aten::no_grad(b, Operator::histc, std::array{narrow}, {n.experts}, DType::int32,
+                                        {{Attribute::min, 0}, {Attribute::max, n.experts - 1}});
   Scripted scan{.elementwise_flops = n.experts};
   act(scan, kResultAllocation);
   act(scan, cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2));
-  const TensorId ends = b.emit("aten::cumsum", scan, {counts}, {n.experts}, DType::int32);
-  b.numbers({0});
+  const TensorId ends = b.emit(Operator::cumsum, scan, {counts}, {n.experts}, DType::int32);
+  b.attributes({{Attribute::dim, 0}});
   return {ends, narrow, counts};
 }
 
@@ -153,18 +153,18 @@ TensorId grouped_linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId e
   const std::int64_t pairs = b.shape(x)[0];
   const DType dtype = b.dtype(x);
   const Scripted product = grouped_product(b, pairs, w[1], w[2], w[0], dtype);
-  const TensorId y = b.emit("aten::_grouped_mm", product, {x, weight, ends}, {pairs, w[1]}, dtype);
-  b.numbers({0});
+  const TensorId y = b.emit(Operator::_grouped_mm, product, {x, weight, ends}, {pairs, w[1]}, dtype);
+  b.attributes({{Attribute::gradient_of, 0}});
   if (NodeBuilder node = b.node("GroupedMmBackward0", y, {x, weight})) {
     Operand dw = 0;
     Operand dx = 0;
     if (node.needs(weight)) {
-      dw = node.run("aten::_grouped_mm", product, {node.grad(), x, ends}, w, dtype);
-      node.numbers({2});
+      dw = node.run(Operator::_grouped_mm, product, {node.grad(), x, ends}, w, dtype);
+      node.attributes({{Attribute::gradient_of, 2}});
     }
     if (node.needs(x)) {
-      dx = node.run("aten::_grouped_mm", product, {node.grad(), weight, ends}, b.shape(x), dtype);
-      node.numbers({1});
+      dx = node.run(Operator::_grouped_mm, product, {node.grad(), weight, ends}, b.shape(x), dtype);
+      node.attributes({{Attribute::gradient_of, 1}});
     }
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(weight)) node.give(weight, dw);
@@ -183,17 +183,17 @@ TensorId gated_mlp(LayerBuilder& b, TensorId x, TensorId gate_up, TensorId down,
 // The places of the pairs before they were sorted.
 TensorId inverse(LayerBuilder& b, TensorId places) {
   const Shape each = b.shape(places);
-  const TensorId back = b.emit("aten::empty_like", Fill{}, {places}, each, DType::int64);
-  const TensorId order = aten::no_grad(b, "aten::arange", {}, each, DType::int64, {0});
-  return b.emit_in_place("aten::index_put_", Copy{each.elements()}, {back, places, order});
+  const TensorId back = b.emit(Operator::empty_like, Fill{}, {places}, each, DType::int64);
+  const TensorId order = aten::no_grad(b, Operator::arange, {}, each, DType::int64, {{Attribute::start, 0}});
+  return b.emit_in_place(Operator::index_put_, Copy{each.elements()}, {back, places, order});
 }
 
 TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gate_up, TensorId down, const Sizes& n) {
   const DType dtype = b.dtype(x);
   const TensorId flat = b.alias(routed.experts, {n.pairs()}, contiguous_strides({n.pairs()}));
   const Sorted sorted = sort_pairs(b, flat, n);
-  const TensorId token = aten::no_grad(b, "aten::floor_divide", std::array{sorted.places}, {n.pairs()}, DType::int64,
-                                       {static_cast<double>(n.top_k)});
+  const TensorId token = aten::no_grad(b, Operator::floor_divide, std::array{sorted.places}, {n.pairs()}, DType::int64,
+                                       {{Attribute::other, n.top_k}});
   const TensorId rows = rows_at(b, x, token);
   const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);
   const Offsets rows_of = offsets(b, sorted.experts, n);

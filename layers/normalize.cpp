@@ -26,15 +26,15 @@ TensorId vector_norm(LayerBuilder& b, TensorId x, unsigned mask, bool keep) {
   const DType dtype = b.autocast() && b.dtype(x) != DType::fp64 ? DType::fp32 : b.dtype(x);
   const Reduction work{.shape = in, .reduced = mask, .input = b.dtype(x), .output = dtype, .mean = true};
   const Shape kept = reduced_shape(in, mask, true);
-  const TensorId y = b.emit("aten::linalg_vector_norm", work, {x}, reduced_shape(in, mask, keep), dtype);
-  b.numbers({static_cast<double>(mask), 2});
+  const TensorId y = b.emit(Operator::linalg_vector_norm, work, {x}, reduced_shape(in, mask, keep), dtype);
+  b.attributes({{Attribute::dims, mask}, {Attribute::ord, 2}});
   if (NodeBuilder node = b.node("LinalgVectorNormBackward0", y, {x})) {
-    const Operand direction = node.run("aten::div", Elementwise{in.elements()}, {x, y}, in, dtype);
-    const Operand none = node.run("aten::eq", Elementwise{kept.elements()}, {y}, {kept, DType::boolean});
-    node.numbers({0});
-    node.run_in_place("aten::masked_fill_", Elementwise{in.elements()}, {direction, none});
-    node.numbers({0});
-    node.give(x, node.run("aten::mul", Elementwise{in.elements()}, {direction, node.grad()}, in, dtype));
+    const Operand direction = node.run(Operator::div, Elementwise{in.elements()}, {x, y}, in, dtype);
+    const Operand none = node.run(Operator::eq, Elementwise{kept.elements()}, {y}, {kept, DType::boolean});
+    node.attributes({{Attribute::other, 0}});
+    node.run_in_place(Operator::masked_fill_, Elementwise{in.elements()}, {direction, none});
+    node.attributes({{Attribute::value, 0}});
+    node.give(x, node.run(Operator::mul, Elementwise{in.elements()}, {direction, node.grad()}, in, dtype));
     node.hold({direction, none});
   }
   return y;

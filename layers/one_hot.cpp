@@ -12,10 +12,10 @@ void lower(LayerBuilder& b) {
   if (b.dtype(x) != DType::int64) b.fail("expects classes of int64, got " + std::string(name_of(b.dtype(x))));
   Shape shape = b.shape(x);
   shape.push_back(b.size("num_classes"));
-  const TensorId zeros = b.emit("aten::zeros", Fill{shape.elements()}, {}, shape, DType::int64);
+  const TensorId zeros = b.emit(Operator::zeros, Fill{shape.elements()}, {}, shape, DType::int64);
   const TensorId places = aten::unsqueeze(b, x, b.shape(x).rank());
-  b.output(b.emit_in_place("aten::scatter_", Elementwise{b.elements(x)}, {zeros, places}));
-  b.numbers({static_cast<double>(shape.rank() - 1), 1});
+  b.output(b.emit_in_place(Operator::scatter_, Elementwise{b.elements(x)}, {zeros, places}));
+  b.attributes({{Attribute::dim, shape.rank() - 1}, {Attribute::value, 1}});
 }
 
 const LayerDef kOneHot{

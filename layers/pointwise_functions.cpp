@@ -14,13 +14,13 @@ namespace {
 
 using Saves = aten::Unary::Saves;
 
-constexpr aten::Unary kLog{"aten::log", "aten::log_", "LogBackward0", "aten::div", Saves::input, Saves::input, 1};
-constexpr aten::Unary kSoftplus{"aten::softplus", "", "SoftplusBackward0", "aten::softplus_backward", Saves::input,
-                                Saves::input,     4};
-constexpr aten::Unary kLogSigmoid{
-    "aten::log_sigmoid", "", "LogSigmoidBackward0", "aten::log_sigmoid_backward", Saves::input, Saves::input, 4};
-constexpr aten::Unary kMish{
-    "aten::mish", "aten::mish_", "MishBackward0", "aten::mish_backward", Saves::input, Saves::input, 6};
+constexpr aten::Unary kLog{Operator::log, Operator::log_, "LogBackward0", Operator::div, Saves::input, Saves::input};
+constexpr aten::Unary kSoftplus{Operator::softplus,          Operator::softplus, "SoftplusBackward0",
+                                Operator::softplus_backward, Saves::input,       Saves::input};
+constexpr aten::Unary kLogSigmoid{Operator::log_sigmoid,          Operator::log_sigmoid, "LogSigmoidBackward0",
+                                  Operator::log_sigmoid_backward, Saves::input,          Saves::input};
+constexpr aten::Unary kMish{Operator::mish,          Operator::mish_, "MishBackward0",
+                            Operator::mish_backward, Saves::input,    Saves::input};
 
 template <const aten::Unary& F>
 void plain(LayerBuilder& b) {
@@ -32,12 +32,15 @@ void in_fp32(LayerBuilder& b) {
 }
 void log_sigmoid(LayerBuilder& b) { b.output(aten::unary(b, b.input(), kLogSigmoid)); }
 void softplus(LayerBuilder& b) {
-  b.output(aten::unary(b, b.autocast_fp32(b.input()), kSoftplus, false, {b.real("beta"), b.real("threshold")}));
+  b.output(aten::unary(b, b.autocast_fp32(b.input()), kSoftplus, false,
+                       {{Attribute::beta, b.real("beta")}, {Attribute::threshold, b.real("threshold")}}));
 }
 
 // A function whose gradient is a product, or a quotient, of the incoming one and a factor that is computed first.
 struct Slope {
-  std::string_view op, node, factor, last;
+  Operator op;
+  std::string_view node;
+  Operator factor, last;
   bool of_result = false;  // what is saved: the result, or the input
 };
 
@@ -48,7 +51,7 @@ void with_slope(LayerBuilder& b, TensorId x, const Slope& f) {
   const TensorId y = b.emit(f.op, each, {x}, shape, dtype);
   if (NodeBuilder node = b.node(f.node, y, {x})) {
     const Operand factor = node.run(f.factor, each, {f.of_result ? y : x}, shape, dtype);
-    if (f.of_result) node.numbers({2});
+    if (f.of_result) node.attributes({{Attribute::other, 2}});
     node.give(x, node.run(f.last, each, {node.grad(), factor}, shape, dtype));
     node.hold({factor});
   }
@@ -56,10 +59,12 @@ void with_slope(LayerBuilder& b, TensorId x, const Slope& f) {
 }
 
 void square_root(LayerBuilder& b) {
-  with_slope(b, b.input(), {"aten::sqrt", "SqrtBackward0", "aten::mul", "aten::div", true});
+  with_slope(b, b.input(), {Operator::sqrt, "SqrtBackward0", Operator::mul, Operator::div, true});
 }
-void absolute(LayerBuilder& b) { with_slope(b, b.input(), {"aten::abs", "AbsBackward0", "aten::sgn", "aten::mul"}); }
-void sine(LayerBuilder& b) { with_slope(b, b.input(), {"aten::sin", "SinBackward0", "aten::cos", "aten::mul"}); }
+void absolute(LayerBuilder& b) {
+  with_slope(b, b.input(), {Operator::abs, "AbsBackward0", Operator::sgn, Operator::mul});
+}
+void sine(LayerBuilder& b) { with_slope(b, b.input(), {Operator::sin, "SinBackward0", Operator::cos, Operator::mul}); }
 
 // Gradients of two factors: grad * -sin(x), and -grad * y^2.
 void cosine(LayerBuilder& b) {
@@ -67,11 +72,11 @@ void cosine(LayerBuilder& b) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
-  const TensorId y = b.emit("aten::cos", each, {x}, shape, dtype);
+  const TensorId y = b.emit(Operator::cos, each, {x}, shape, dtype);
   if (NodeBuilder node = b.node("CosBackward0", y, {x})) {
-    const Operand sin = node.run("aten::sin", each, {x}, shape, dtype);
-    const Operand minus = node.run("aten::neg", each, {sin}, shape, dtype);
-    node.give(x, node.run("aten::mul", each, {node.grad(), minus}, shape, dtype));
+    const Operand sin = node.run(Operator::sin, each, {x}, shape, dtype);
+    const Operand minus = node.run(Operator::neg, each, {sin}, shape, dtype);
+    node.give(x, node.run(Operator::mul, each, {node.grad(), minus}, shape, dtype));
     node.hold({sin, minus});
   }
   b.output(y);
@@ -83,15 +88,15 @@ void error_function(LayerBuilder& b) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
-  const TensorId y = b.emit("aten::erf", each, {x}, shape, dtype);
+  const TensorId y = b.emit(Operator::erf, each, {x}, shape, dtype);
   if (NodeBuilder node = b.node("ErfBackward0", y, {x})) {
-    const Operand square = node.run("aten::pow", each, {x}, shape, dtype);
-    node.numbers({2});
-    const Operand minus = node.run("aten::neg", each, {square}, shape, dtype);
-    const Operand bell = node.run("aten::exp", each, {minus}, shape, dtype);
-    const Operand slope = node.run("aten::mul", each, {bell}, shape, dtype);
-    node.numbers({2 * std::numbers::inv_sqrtpi});
-    node.give(x, node.run("aten::mul", each, {slope, node.grad()}, shape, dtype));
+    const Operand square = node.run(Operator::pow, each, {x}, shape, dtype);
+    node.attributes({{Attribute::exponent, 2}});
+    const Operand minus = node.run(Operator::neg, each, {square}, shape, dtype);
+    const Operand bell = node.run(Operator::exp, each, {minus}, shape, dtype);
+    const Operand slope = node.run(Operator::mul, each, {bell}, shape, dtype);
+    node.attributes({{Attribute::other, 2 * std::numbers::inv_sqrtpi}});
+    node.give(x, node.run(Operator::mul, each, {slope, node.grad()}, shape, dtype));
     node.hold({square, minus, bell, slope});
   }
   b.output(y);
@@ -102,11 +107,11 @@ void reciprocal(LayerBuilder& b) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
-  const TensorId y = b.emit("aten::reciprocal", each, {x}, shape, dtype);
+  const TensorId y = b.emit(Operator::reciprocal, each, {x}, shape, dtype);
   if (NodeBuilder node = b.node("ReciprocalBackward0", y, {x})) {
-    const Operand minus = node.run("aten::neg", each, {node.grad()}, shape, dtype);
-    const Operand square = node.run("aten::mul", each, {y, y}, shape, dtype);
-    node.give(x, node.run("aten::mul", each, {minus, square}, shape, dtype));
+    const Operand minus = node.run(Operator::neg, each, {node.grad()}, shape, dtype);
+    const Operand square = node.run(Operator::mul, each, {y, y}, shape, dtype);
+    node.give(x, node.run(Operator::mul, each, {minus, square}, shape, dtype));
     node.hold({minus, square});
   }
   b.output(y);
@@ -117,10 +122,10 @@ void subtract_from(LayerBuilder& b) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
-  const TensorId y = b.emit("aten::rsub", each, {x}, shape, dtype);
-  b.numbers({b.real("other")});
+  const TensorId y = b.emit(Operator::rsub, each, {x}, shape, dtype);
+  b.attributes({{Attribute::other, b.real("other")}});
   if (NodeBuilder node = b.node("RsubBackward1", y, {x}))
-    node.give(x, node.run("aten::neg", each, {node.grad()}, shape, dtype));
+    node.give(x, node.run(Operator::neg, each, {node.grad()}, shape, dtype));
   b.output(y);
 }
 

@@ -41,21 +41,22 @@ void lower_l1(LayerBuilder& b) {
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
   const TensorId target = b.target(shape, dtype);
-  const TensorId difference = b.emit("aten::sub", each, {x, target}, shape, dtype);
+  const TensorId difference = b.emit(Operator::sub, each, {x, target}, shape, dtype);
   if (NodeBuilder node = b.node("SubBackward0", difference, {x})) node.give(x, node.grad());
-  const TensorId error = b.emit("aten::abs", each, {difference}, shape, dtype);
+  const TensorId error = b.emit(Operator::abs, each, {difference}, shape, dtype);
   if (NodeBuilder node = b.node("AbsBackward0", error, {difference})) {
-    const Operand sign = node.run("aten::sgn", each, {difference}, shape, dtype);
-    node.give(difference, node.run("aten::mul", each, {node.grad(), sign}, shape, dtype));
+    const Operand sign = node.run(Operator::sgn, each, {difference}, shape, dtype);
+    node.give(difference, node.run(Operator::mul, each, {node.grad(), sign}, shape, dtype));
   }
   if (reduction == aten::LossReduction::none) return b.output(error);
   const Reduction all{
       .shape = shape, .reduced = (1U << shape.rank()) - 1, .input = dtype, .output = dtype, .mean = mean};
-  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", all, {error}, Shape{}, dtype);
-  b.numbers({static_cast<double>(all.reduced)});
+  const TensorId y = b.emit(mean ? Operator::mean : Operator::sum, all, {error}, Shape{}, dtype);
+  b.attributes({{Attribute::dims, all.reduced}});
   if (NodeBuilder node = b.node(mean ? "MeanBackward0" : "SumBackward0", y, {error})) {
-    node.give(error, mean ? node.run("aten::div", each, {node.grad()}, shape, dtype) : node.expand(node.grad(), shape));
-    if (mean) node.numbers({static_cast<double>(shape.elements())});
+    node.give(error,
+              mean ? node.run(Operator::div, each, {node.grad()}, shape, dtype) : node.expand(node.grad(), shape));
+    if (mean) node.attributes({{Attribute::other, shape.elements()}});
   }
   b.output(y);
 }

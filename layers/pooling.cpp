@@ -14,6 +14,10 @@ struct Windows {
   Pair kernel, stride, padding, dilation;
   Shape out;
   std::int64_t taps() const { return kernel.h * kernel.w; }
+  std::vector<AttributeValue> attributes() const {
+    return {{Attribute::kernel_h, kernel.h}, {Attribute::kernel_w, kernel.w},   {Attribute::stride_h, stride.h},
+            {Attribute::stride_w, stride.w}, {Attribute::padding_h, padding.h}, {Attribute::padding_w, padding.w}};
+  }
 };
 
 Pair at_least(const LayerBuilder& b, std::string_view name, std::int64_t least) {
@@ -43,8 +47,6 @@ std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t ke
   return out;
 }
 
-double real(std::int64_t n) { return static_cast<double>(n); }
-
 Windows windows(const LayerBuilder& b, bool dilated) {
   b.expect_rank(4, "[N, C, H, W]");
   const Shape& in = b.shape(b.input());
@@ -71,17 +73,16 @@ void lower_max(LayerBuilder& b) {
   const OutputSpec results[] = {{w.out, dtype, Placing::given, strides},
                                 {w.out, DType::int64, Placing::given, strides}};
   const std::vector<TensorId> y_and_indices =
-      b.emit_many("aten::max_pool2d_with_indices", Pooling{w.out.elements(), w.taps()}, {x}, results);
-  const std::initializer_list<double> window{real(w.kernel.h),   real(w.kernel.w),  real(w.stride.h),
-                                             real(w.stride.w),   real(w.padding.h), real(w.padding.w),
-                                             real(w.dilation.h), real(w.dilation.w)};
-  b.numbers(window);
+      b.emit_many(Operator::max_pool2d_with_indices, Pooling{w.out.elements(), w.taps()}, {x}, results);
+  std::vector<AttributeValue> window = w.attributes();
+  window.insert(window.end(), {{Attribute::dilation_h, w.dilation.h}, {Attribute::dilation_w, w.dilation.w}});
+  b.attributes(window);
   const TensorId y = y_and_indices[0];
   if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x})) {
     const Operand dx =
-        node.run("aten::max_pool2d_with_indices_backward", Pooling{w.out.elements(), 1},
+        node.run(Operator::max_pool2d_with_indices_backward, Pooling{w.out.elements(), 1},
                  {node.grad(), x, y_and_indices[1]}, {in, dtype, Placing::given, strides_in(format, in)});
-    node.numbers(window);
+    node.attributes(window);
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
@@ -92,25 +93,20 @@ void lower_average(LayerBuilder& b) {
   const Windows w = windows(b, false);
   if (b.given("divisor_override") && b.integer("divisor_override") == 0)
     b.fail("divisor_override", "divisor_override must not be zero", "expected a divisor");
-  const std::initializer_list<double> window{real(w.kernel.h),
-                                             real(w.kernel.w),
-                                             real(w.stride.h),
-                                             real(w.stride.w),
-                                             real(w.padding.h),
-                                             real(w.padding.w),
-                                             b.boolean("count_include_pad") ? 1.0 : 0.0,
-                                             b.given("divisor_override") ? real(b.integer("divisor_override")) : 0};
+  std::vector<AttributeValue> window = w.attributes();
+  window.emplace_back(Attribute::count_include_pad, b.boolean("count_include_pad"));
+  window.emplace_back(Attribute::divisor_override, b.given("divisor_override") ? b.integer("divisor_override") : 0);
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const DType dtype = b.dtype(x);
   const Pooling work{w.out.elements(), w.taps()};
   const MemoryFormat format = b.suggested_format(x);
-  const TensorId y = b.emit("aten::avg_pool2d", work, {x}, {w.out, dtype, Placing::given, strides_in(format, w.out)});
-  b.numbers(window);
+  const TensorId y = b.emit(Operator::avg_pool2d, work, {x}, {w.out, dtype, Placing::given, strides_in(format, w.out)});
+  b.attributes(window);
   if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x})) {
-    const Operand dx = node.run("aten::avg_pool2d_backward", work, {node.grad(), x},
+    const Operand dx = node.run(Operator::avg_pool2d_backward, work, {node.grad(), x},
                                 {in, dtype, Placing::given, strides_in(format, in)});
-    node.numbers(window);
+    node.attributes(window);
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }

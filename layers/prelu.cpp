@@ -25,12 +25,12 @@ void lower(LayerBuilder& b) {
   const TensorId given = b.autocast_lower(b.parameter("weight", {n}));
   const TensorId weight = in.rank() == 1 ? given : aten::view(b, given, spread);
   const DType dtype = b.dtype(x);
-  const Elementwise work{in.elements(), 2};
-  const TensorId y = b.emit("aten::_prelu_kernel", work, {x, weight}, in, dtype);
+  const Elementwise work = each_of(Operator::_prelu_kernel, in);
+  const TensorId y = b.emit(Operator::_prelu_kernel, work, {x, weight}, in, dtype);
   if (NodeBuilder node = b.node("PreluKernelBackward0", y, {x, weight})) {
     const OutputSpec results[] = {{in, dtype}, {in, dtype}};
     const std::vector<Operand> d =
-        node.run_many("aten::_prelu_kernel_backward", work, {x, weight, node.grad()}, results);
+        node.run_many(Operator::_prelu_kernel_backward, work, {x, weight, node.grad()}, results);
     if (node.needs(x)) node.give(x, d[0]);
     if (node.needs(weight)) node.give(weight, d[1]);
   }

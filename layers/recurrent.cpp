@@ -80,10 +80,10 @@ void lower(LayerBuilder& b, Cell cell) {
   const Shape in = b.shape(b.input());
   Shape state{r.stack.layers * r.stack.directions(), in[r.batch_first ? 0 : 1], r.stack.projection};
   const DType dtype = b.dtype(b.input());
-  std::vector<TensorId> states{aten::no_grad(b, "aten::zeros", {}, state, dtype)};
+  std::vector<TensorId> states{aten::no_grad(b, Operator::zeros, {}, state, dtype)};
   state.set(2, r.stack.hidden);
-  if (cell == Cell::lstm) states.push_back(aten::no_grad(b, "aten::zeros", {}, state, dtype));
-  if (r.stack.dropout && b.training()) b.emit_many("aten::_cudnn_init_dropout_state", DropoutStates{}, {}, {});
+  if (cell == Cell::lstm) states.push_back(aten::no_grad(b, Operator::zeros, {}, state, dtype));
+  if (r.stack.dropout && b.training()) b.emit_many(Operator::_cudnn_init_dropout_state, DropoutStates{}, {}, {});
   b.outputs(aten::recurrent(b, r, b.input(), weights, states));
 }
 

@@ -40,7 +40,7 @@ Cell cell(LayerBuilder& b, std::int64_t gates, bool has_cell) {
   if (b.input_count() != 1 && b.input_count() != 1 + states)
     b.fail("expects its input and " + std::string(has_cell ? "two states" : "a state") + ", or the input alone");
   if (b.input_count() == 1) {
-    s.h = b.emit("aten::zeros", Fill{s.batch * s.hidden}, {}, s.state(), b.dtype(s.x));
+    s.h = b.emit(Operator::zeros, Fill{s.batch * s.hidden}, {}, s.state(), b.dtype(s.x));
     s.c = s.zeros = s.h;
   } else {
     s.h = b.input(1);
@@ -67,8 +67,8 @@ Cell lowered(LayerBuilder& b, Cell s) {
 Operand summed(NodeBuilder& node, LayerBuilder& b, Operand gates, TensorId bias) {
   const Shape shape = node.shape(gates);
   const DType dtype = node.dtype(gates);
-  const Operand sum = node.run("aten::sum", Reduction{shape, 0b1U, dtype, dtype}, {gates}, b.shape(bias), dtype);
-  node.numbers({1.0});
+  const Operand sum = node.run(Operator::sum, Reduction{shape, 0b1U, dtype, dtype}, {gates}, b.shape(bias), dtype);
+  node.attributes({{Attribute::dims, 1}});
   return sum;
 }
 
@@ -77,9 +77,9 @@ void lower_lstm(LayerBuilder& b) {
   const TensorId igates = aten::linear(b, s.x, s.w_ih, kNone), hgates = aten::linear(b, s.h, s.w_hh, kNone);
   const DType dtype = b.dtype(igates);
   const Shape gates = b.shape(igates);
-  const Elementwise work{gates.elements(), 8};
+  const Elementwise work = each_of(Operator::_thnn_fused_lstm_cell, gates);
   const OutputSpec results[] = {{gates, dtype}, {s.state(), dtype}, {s.state(), dtype}};  // the workspace first
-  const std::vector<TensorId> made = b.emit_many("aten::_thnn_fused_lstm_cell", work, {igates, hgates, s.c}, results);
+  const std::vector<TensorId> made = b.emit_many(Operator::_thnn_fused_lstm_cell, work, {igates, hgates, s.c}, results);
   b.beside({s.b_ih, s.b_hh});
   const TensorId workspace = made[0], outputs[] = {made[1], made[2]}, inputs[] = {igates, hgates, s.c, s.b_ih, s.b_hh};
   const std::size_t count = s.b_ih == kNone ? 3 : 5;
@@ -89,7 +89,7 @@ void lower_lstm(LayerBuilder& b) {
     const OutputSpec gradients[] = {{gates, dtype}, {s.state(), dtype}};
     // It reads the gradients, too, of which one may not be there.
     const std::vector<Operand> d =
-        node.run_many("aten::_thnn_fused_lstm_cell_backward_impl", work, {s.c, outputs[1], workspace}, gradients);
+        node.run_many(Operator::_thnn_fused_lstm_cell_backward_impl, work, {s.c, outputs[1], workspace}, gradients);
     for (const TensorId t : {igates, hgates})
       if (node.needs(t)) node.give(t, d[0]);
     if (node.needs(s.c)) node.give(s.c, d[1]);
@@ -109,9 +109,9 @@ void lower_gru(LayerBuilder& b) {
   const TensorId igates = aten::linear(b, s.x, s.w_ih, kNone), hgates = aten::linear(b, s.h, s.w_hh, kNone);
   const DType dtype = b.dtype(igates);
   const Shape gates = b.shape(igates);
-  const Elementwise work{gates.elements(), 8};
+  const Elementwise work = each_of(Operator::_thnn_fused_lstm_cell, gates);
   const OutputSpec results[] = {{{s.batch, checked_mul(5, s.hidden)}, dtype}, {s.state(), dtype}};
-  const std::vector<TensorId> made = b.emit_many("aten::_thnn_fused_gru_cell", work, {igates, hgates, s.h}, results);
+  const std::vector<TensorId> made = b.emit_many(Operator::_thnn_fused_gru_cell, work, {igates, hgates, s.h}, results);
   b.beside({s.b_ih, s.b_hh});
   const TensorId inputs[] = {igates, hgates, s.h, s.b_ih, s.b_hh};
   const std::size_t count = s.b_ih == kNone ? 3 : 5;
@@ -121,7 +121,7 @@ void lower_gru(LayerBuilder& b) {
       if (t != kNone) node.save(t);
     const OutputSpec gradients[] = {{gates, dtype}, {gates, dtype}, {s.state(), dtype}};
     const std::vector<Operand> d =
-        node.run_many("aten::_thnn_fused_gru_cell_backward", work, {node.grad(), made[0]}, gradients);
+        node.run_many(Operator::_thnn_fused_gru_cell_backward, work, {node.grad(), made[0]}, gradients);
     if (node.needs(igates)) node.give(igates, d[0]);
     if (node.needs(hgates)) node.give(hgates, d[1]);
     if (node.needs(s.h)) node.give(s.h, d[2]);

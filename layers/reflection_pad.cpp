@@ -28,12 +28,12 @@ void lower(LayerBuilder& b) {
   const std::int64_t copy = checked_mul(in.elements(), size_of(dtype));
   const Scripted work = b.contiguous(x) ? Scripted{.program = {kResultAllocation}, .actions = 1}
                                         : Scripted{.program = {kResultAllocation, copy, -1}, .actions = 3};
-  const TensorId y = b.emit("aten::reflection_pad2d", work, {x}, {out, dtype, Placing::contiguous});
+  const TensorId y = b.emit(Operator::reflection_pad2d, work, {x}, {out, dtype, Placing::contiguous});
   if (NodeBuilder node = b.node("ReflectionPad2DBackward0", y, {x})) {
     node.save(x);
-    const Operand dx = node.run("aten::zeros_like", Fill{in.elements()}, {}, in, dtype);
+    const Operand dx = node.run(Operator::zeros_like, Fill{in.elements()}, {}, in, dtype);
     const Operand dy = node.contiguous(node.grad());
-    node.run_in_place("aten::reflection_pad2d_backward", Copy{out.elements()}, {dx, dy});
+    node.run_in_place(Operator::reflection_pad2d_backward, Copy{out.elements()}, {dx, dy});
     node.give(x, dx);
   }
   b.output(y);

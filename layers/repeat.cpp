@@ -19,8 +19,8 @@ Operand summed(NodeBuilder& node, const Shape& in, std::span<const std::int64_t>
   for (std::size_t i = 0; i < added; ++i) {
     const Shape from = node.shape(dy);
     const Reduction sum{.shape = from, .reduced = 1U, .input = dtype, .output = dtype};
-    dy = node.run("aten::sum", sum, {dy}, reduced_shape(from, 1U, false), dtype);
-    node.numbers({1});
+    dy = node.run(Operator::sum, sum, {dy}, reduced_shape(from, 1U, false), dtype);
+    node.attributes({{Attribute::dims, 1}});
   }
   Shape split;
   unsigned repeated = 0;
@@ -34,8 +34,8 @@ Operand summed(NodeBuilder& node, const Shape& in, std::span<const std::int64_t>
   }
   if (repeated == 0) return dy;
   const Reduction sum{.shape = split, .reduced = repeated, .input = dtype, .output = dtype};
-  const Operand dx = node.run("aten::sum", sum, {node.reshape(dy, split)}, in, dtype);
-  node.numbers({static_cast<double>(repeated)});
+  const Operand dx = node.run(Operator::sum, sum, {node.reshape(dy, split)}, in, dtype);
+  node.attributes({{Attribute::dims, repeated}});
   return dx;
 }
 
@@ -57,7 +57,7 @@ void lower_repeat(LayerBuilder& b) {
     split += from >= 0 && times[i] != 1 ? 1 : 0;
   }
   if (split > Shape::kMaxRank) b.fail("repeats", "repeats too many dimensions at once");
-  const TensorId y = b.emit("aten::repeat", Copy{out.elements()}, {x}, {out, dtype, Placing::contiguous});
+  const TensorId y = b.emit(Operator::repeat, Copy{out.elements()}, {x}, {out, dtype, Placing::contiguous});
   if (NodeBuilder node = b.node("RepeatBackward0", y, {x})) node.give(x, summed(node, in, times, dtype));
   b.output(y);
 }
@@ -66,11 +66,11 @@ void lower_flip(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const unsigned mask = dimension_mask(b, "dims", in.rank());
-  const TensorId y = b.emit("aten::flip", Copy{in.elements()}, {x}, {in, b.dtype(x), Placing::like});
-  b.numbers({static_cast<double>(mask)});
+  const TensorId y = b.emit(Operator::flip, Copy{in.elements()}, {x}, {in, b.dtype(x), Placing::like});
+  b.attributes({{Attribute::dims, mask}});
   if (NodeBuilder node = b.node("FlipBackward0", y, {x})) {
-    node.give(x, node.run("aten::flip", Copy{in.elements()}, {node.grad()}, {in, b.dtype(x), Placing::like}));
-    node.numbers({static_cast<double>(mask)});
+    node.give(x, node.run(Operator::flip, Copy{in.elements()}, {node.grad()}, {in, b.dtype(x), Placing::like}));
+    node.attributes({{Attribute::dims, mask}});
   }
   b.output(y);
 }

@@ -25,12 +25,12 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
     const TensorId column = aten::unsqueeze(b, aten::unsqueeze(b, inverse_frequency, 0), 2);
     const TensorId frequencies = aten::expand(b, column, {p[0], half, 1});
     const TensorId rows = aten::unsqueeze(b, as_real, 1);
-    result = b.emit("aten::bmm", product, {frequencies, rows}, {p[0], half, p[1]}, DType::fp32);
+    result = b.emit(Operator::bmm, product, {frequencies, rows}, {p[0], half, p[1]}, DType::fp32);
     result = aten::transpose(b, result, 1, 2);
     held.push_back(as_real);
   } else {
-    result =
-        aten::no_grad(b, "aten::mul", std::array{aten::unsqueeze(b, as_real, 2), inverse_frequency}, out, DType::fp32);
+    result = aten::no_grad(b, Operator::mul, std::array{aten::unsqueeze(b, as_real, 2), inverse_frequency}, out,
+                           DType::fp32);
   }
   held.push_back(result);
   return result;
@@ -47,15 +47,15 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
   return b.buffer("inv_freq", {count}, DType::fp32, values);
 }
 
-TensorId table(LayerBuilder& b, std::string_view function, TensorId angle) {
+TensorId table(LayerBuilder& b, Operator function, TensorId angle) {
   const Shape shape = b.shape(angle);
   const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
-  return aten::no_grad(b, "aten::mul", std::array{values}, shape, DType::fp32, {1});
+  return aten::no_grad(b, Operator::mul, std::array{values}, shape, DType::fp32, {{Attribute::other, 1}});
 }
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers = {}) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
+TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
+              std::initializer_list<AttributeValue> attributes = {}) {
+  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
 }
 
 // dynamic_rope_update (transformers/modeling_rope_utils.py): the largest position decides which frequencies are used.
@@ -66,15 +66,15 @@ void update_frequencies(LayerBuilder& b, TensorId positions, std::int64_t count)
   if (scaling == "default") return;
   if (scaling != "dynamic" && scaling != "longrope")
     b.fail("scaling", "unknown scaling \"" + std::string(scaling) + "\"", "expected default, dynamic or longrope");
-  const TensorId most = make(b, "aten::max", {positions}, {}, DType::int64);
-  const TensorId length = make(b, "aten::add", {most}, {}, DType::int64, {1});
-  const TensorId longer = make(b, "aten::gt", {length}, {}, DType::boolean);
+  const TensorId most = make(b, Operator::max, {positions}, {}, DType::int64);
+  const TensorId length = make(b, Operator::add, {most}, {}, DType::int64, {{Attribute::other, 1}});
+  const TensorId longer = make(b, Operator::gt, {length}, {}, DType::boolean);
   if (scaling == "dynamic") {
-    const TensorId shorter = make(b, "aten::lt", {length}, {}, DType::boolean);
+    const TensorId shorter = make(b, Operator::lt, {length}, {}, DType::boolean);
     return b.hold({length, shorter});
   }
   const TensorId second = b.constant({count}, DType::fp32);
-  const TensorId chosen = make(b, "aten::where", {longer, second}, {count}, DType::fp32);
+  const TensorId chosen = make(b, Operator::where, {longer, second}, {count}, DType::fp32);
   b.hold({length, chosen});
 }
 
@@ -88,8 +88,8 @@ void lower_tables(LayerBuilder& b) {
   std::vector<TensorId> held;
   const TensorId half = angles(b, positions, inverse_frequency, held);
   const TensorId angle = aten::cat(b, std::array{half, half}, 2);
-  const TensorId cosine = table(b, "aten::cos", angle);
-  const TensorId sine = table(b, "aten::sin", angle);
+  const TensorId cosine = table(b, Operator::cos, angle);
+  const TensorId sine = table(b, Operator::sin, angle);
   for (const TensorId t : {angle, cosine, sine}) held.push_back(t);
   b.outputs({b.cast(cosine, b.run().precision), b.cast(sine, b.run().precision)});
   b.hold(held);

@@ -14,18 +14,18 @@
 namespace gpuplan::layers::selection {
 namespace {
 
-void lower_place(LayerBuilder& b, std::string_view op) {
+void lower_place(LayerBuilder& b, Operator op) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
   const bool all = b.is_none("dim");
   const int dim = all ? 0 : wrap_dimension(b, "dim", b.integer("dim"), in.rank());
   const Shape out = all ? Shape{} : reduced_shape(in, 1U << dim, b.boolean("keepdim"));
   b.output(b.emit(op, Elementwise{in.elements()}, {x}, out, DType::int64));
-  b.numbers({static_cast<double>(dim)});
+  b.attributes({{Attribute::dim, dim}});
 }
 
-void lower_argmax(LayerBuilder& b) { lower_place(b, "aten::argmax"); }
-void lower_argmin(LayerBuilder& b) { lower_place(b, "aten::argmin"); }
+void lower_argmax(LayerBuilder& b) { lower_place(b, Operator::argmax); }
+void lower_argmin(LayerBuilder& b) { lower_place(b, Operator::argmin); }
 
 void lower_top_k(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -39,12 +39,12 @@ void lower_top_k(LayerBuilder& b) {
   Shape out = in;
   out.set(dim, k);
   const OutputSpec results[] = {{out, dtype}, {out, DType::int64}};
-  const std::vector<TensorId> made = b.emit_many("aten::topk", Elementwise{in.elements()}, {x}, results);
-  b.numbers({static_cast<double>(k), static_cast<double>(dim)});
+  const std::vector<TensorId> made = b.emit_many(Operator::topk, Elementwise{in.elements()}, {x}, results);
+  b.attributes({{Attribute::k, k}, {Attribute::dim, dim}});
   if (NodeBuilder node = b.node("TopkBackward0", made[0], {x})) {
-    const Operand dx = node.run("aten::new_zeros", Fill{in.elements()}, {}, in, dtype);
-    node.run_in_place("aten::scatter_", Elementwise{out.elements()}, {dx, node.grad(), made[1]});
-    node.numbers({static_cast<double>(dim)});
+    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, dtype);
+    node.run_in_place(Operator::scatter_, Elementwise{out.elements()}, {dx, node.grad(), made[1]});
+    node.attributes({{Attribute::dim, dim}});
     node.give(x, dx);
   }
   b.outputs(made);

@@ -32,20 +32,20 @@ void lower_shift(LayerBuilder& b) {
   if (!b.training() && !b.run().labels) return b.output(labels);
   const Shape shape = b.shape(labels);
   const DType dtype = b.dtype(labels);
-  TensorId shifted = b.emit("aten::new_zeros", Fill{shape.elements()}, {}, shape, dtype);
+  TensorId shifted = b.emit(Operator::new_zeros, Fill{shape.elements()}, {}, shape, dtype);
   if (shape[1] > 1) {
     const Shape part{shape[0], shape[1] - 1};
     const TensorId moved =
-        b.emit("aten::clone", Copy{part.elements()}, {b.alias(labels, part, b.strides(labels))}, part, dtype);
-    shifted = b.emit_in_place("aten::copy_", Copy{part.elements()}, {shifted, moved});
-    b.numbers({1, 1, 1});
+        b.emit(Operator::clone, Copy{part.elements()}, {b.alias(labels, part, b.strides(labels))}, part, dtype);
+    shifted = b.emit_in_place(Operator::copy_, Copy{part.elements()}, {shifted, moved});
+    b.attributes({{Attribute::dim, 1}, {Attribute::start, 1}, {Attribute::step, 1}});
   }
-  shifted = b.emit_in_place("aten::fill_", Fill{shape[0]}, {shifted});
-  b.numbers({0, 1, 0, 1});
-  const TensorId ignored = b.emit("aten::eq", Elementwise{shape.elements()}, {shifted}, shape, DType::boolean);
-  b.numbers({-100});
-  const TensorId filled = b.emit_in_place("aten::masked_fill_", Elementwise{shape.elements()}, {shifted, ignored});
-  b.numbers({0});
+  shifted = b.emit_in_place(Operator::fill_, Fill{shape[0]}, {shifted});
+  b.attributes({{Attribute::value, 0}, {Attribute::dim, 1}, {Attribute::start, 0}, {Attribute::size, 1}});
+  const TensorId ignored = b.emit(Operator::eq, Elementwise{shape.elements()}, {shifted}, shape, DType::boolean);
+  b.attributes({{Attribute::other, -100}});
+  const TensorId filled = b.emit_in_place(Operator::masked_fill_, Elementwise{shape.elements()}, {shifted, ignored});
+  b.attributes({{Attribute::value, 0}});
   b.output(filled);
 }
 
@@ -61,23 +61,24 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
   const Shape shape = b.shape(x);
   const Elementwise one{1};
   const auto number = [&](double value) {
-    const TensorId made = b.emit("aten::scalar_tensor", Fill{1}, {}, Shape{}, DType::fp32);
-    b.numbers({value});
+    const TensorId made = b.emit(Operator::scalar_tensor, Fill{1}, {}, Shape{}, DType::fp32);
+    b.attributes({{Attribute::value, value}});
     return made;
   };
-  const TensorId size = aten::no_grad(b, "aten::abs", std::array{x}, shape, DType::fp16);
-  const TensorId infinite = aten::no_grad(b, "aten::eq", std::array{size}, shape, DType::boolean, {kInfinity});
-  const auto all = static_cast<double>((1U << shape.rank()) - 1);
+  const TensorId size = aten::no_grad(b, Operator::abs, std::array{x}, shape, DType::fp16);
+  const TensorId infinite =
+      aten::no_grad(b, Operator::eq, std::array{size}, shape, DType::boolean, {{Attribute::other, kInfinity}});
+  const unsigned all = (1U << shape.rank()) - 1;
   const Reduction work{.shape = shape,
-                       .reduced = (1U << shape.rank()) - 1,
+                       .reduced = all,
                        .input = DType::boolean,
                        .output = DType::boolean,
                        .mean = true};  // any is reduced in one pass, as a mean is
-  const TensorId any = b.emit("aten::any", work, {infinite}, Shape{}, DType::boolean);
-  b.numbers({all});
+  const TensorId any = b.emit(Operator::any, work, {infinite}, Shape{}, DType::boolean);
+  b.attributes({{Attribute::dims, all}});
   const TensorId lower = number(kLargestHalf - 1000), largest = number(kLargestHalf);
-  const TensorId limit = b.emit("aten::where", one, {any, lower, largest}, Shape{}, DType::fp32);
-  const TensorId least = aten::no_grad(b, "aten::neg", std::array{limit}, Shape{}, DType::fp32);
+  const TensorId limit = b.emit(Operator::where, one, {any, lower, largest}, Shape{}, DType::fp32);
+  const TensorId least = aten::no_grad(b, Operator::neg, std::array{limit}, Shape{}, DType::fp32);
   const TensorId y = aten::clamp(b, x, least, limit);
   b.hold({x, limit});
   return y;

@@ -107,14 +107,19 @@ std::array<Part, 3> parts_of(std::int64_t size, std::int64_t window, std::int64_
 
 // A number for each part of the image that the roll moved by itself.
 TensorId numbered_parts(LayerBuilder& b, const Windows& s, DType dtype) {
-  TensorId parts = b.emit("aten::new_zeros", Fill{s.h * s.w}, {}, {s.h, s.w}, dtype);
+  TensorId parts = b.emit(Operator::new_zeros, Fill{s.h * s.w}, {}, {s.h, s.w}, dtype);
   double number = 0;
   for (const Part& rows : parts_of(s.h, s.rows, s.shift_h))
     for (const Part& columns : parts_of(s.w, s.columns, s.shift_w)) {
       if (rows.count * columns.count > 0) {
-        parts = b.emit_in_place("aten::fill_", Fill{rows.count * columns.count}, {parts});
-        b.numbers({number, 0, static_cast<double>(rows.start), static_cast<double>(rows.count), 1,
-                   static_cast<double>(columns.start), static_cast<double>(columns.count)});
+        parts = b.emit_in_place(Operator::fill_, Fill{rows.count * columns.count}, {parts});
+        b.attributes({{Attribute::value, number},
+                      {Attribute::dim, 0},
+                      {Attribute::start, rows.start},
+                      {Attribute::size, rows.count},
+                      {Attribute::dim, 1},
+                      {Attribute::start, columns.start},
+                      {Attribute::size, columns.count}});
       }
       ++number;
     }
@@ -130,9 +135,9 @@ TensorId attention_mask(LayerBuilder& b, const Windows& s, DType dtype) {
       aten::binary(b, aten::Binary::sub, aten::unsqueeze(b, each, 1), aten::unsqueeze(b, each, 2));
   const Shape shape = b.shape(difference);
   const std::array reads{difference};
-  const TensorId apart = aten::no_grad(b, "aten::ne", reads, shape, DType::boolean, {0});
+  const TensorId apart = aten::no_grad(b, Operator::ne, reads, shape, DType::boolean, {{Attribute::other, 0}});
   const TensorId filled = aten::masked_fill(b, difference, apart, -100);
-  const TensorId together = aten::no_grad(b, "aten::eq", reads, shape, DType::boolean, {0});
+  const TensorId together = aten::no_grad(b, Operator::eq, reads, shape, DType::boolean, {{Attribute::other, 0}});
   const TensorId mask = aten::masked_fill(b, filled, together, 0);
   b.hold({difference});
   return mask;

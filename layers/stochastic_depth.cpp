@@ -23,16 +23,16 @@ void lower(LayerBuilder& b) {
   Shape each = shape;
   for (int i = 0; i < each.rank(); ++i)
     if (i > 0 || mode == "batch") each.set(i, 1);
-  TensorId noise = b.emit("aten::bernoulli_", Fill{each.elements()}, {}, each, dtype);
-  b.numbers({1 - p});
+  TensorId noise = b.emit(Operator::bernoulli_, Fill{each.elements()}, {}, each, dtype);
+  b.attributes({{Attribute::p, 1 - p}});
   if (p < 1) {
-    noise = b.emit_in_place("aten::div_", Elementwise{each.elements()}, {noise});
-    b.numbers({1 - p});
+    noise = b.emit_in_place(Operator::div_, Elementwise{each.elements()}, {noise});
+    b.attributes({{Attribute::other, 1 - p}});
   }
   const Elementwise product{shape.elements()};
-  const TensorId y = b.emit("aten::mul", product, {x, noise}, shape, dtype);
+  const TensorId y = b.emit(Operator::mul, product, {x, noise}, shape, dtype);
   if (NodeBuilder node = b.node("MulBackward0", y, {x}))
-    node.give(x, node.run("aten::mul", product, {node.grad(), noise}, shape, dtype));
+    node.give(x, node.run(Operator::mul, product, {node.grad(), noise}, shape, dtype));
   b.output(y);
 }
 

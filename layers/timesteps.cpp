@@ -12,9 +12,9 @@
 namespace gpuplan::layers::timesteps {
 namespace {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              std::initializer_list<double> numbers = {}) {
-  return aten::no_grad(b, name, std::span(reads.begin(), reads.size()), shape, DType::fp32, numbers);
+TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape,
+              std::initializer_list<AttributeValue> attributes = {}) {
+  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, DType::fp32, attributes);
 }
 
 constexpr double kMaxPeriod = 10000;
@@ -25,18 +25,20 @@ void lower(LayerBuilder& b) {
   if (channels % 2 != 0) b.fail("num_channels", "num_channels is odd", "expected as many sines as cosines");
   const std::int64_t batch = b.shape(b.input())[0];
   const Shape row{channels / 2}, half{batch, channels / 2}, whole{batch, channels};
-  const TensorId scaled = make(b, "aten::mul", {make(b, "aten::arange", {}, row, {0})}, row, {-std::log(kMaxPeriod)});
-  const TensorId exponent = make(b, "aten::div", {scaled}, row, {static_cast<double>(channels / 2)});
-  const TensorId frequency = make(b, "aten::exp", {exponent}, row);
-  const TensorId time = make(b, "aten::to", {aten::unsqueeze(b, b.input(), 1)}, {batch, 1});
-  const TensorId angle = make(b, "aten::mul", {make(b, "aten::mul", {time, frequency}, half)}, half, {1});
-  const TensorId sine = make(b, "aten::sin", {angle}, half);
-  const TensorId cosine = make(b, "aten::cos", {angle}, half);
-  const TensorId joined = make(b, "aten::cat", {sine, cosine}, whole, {1});
+  const TensorId scaled = make(b, Operator::mul, {make(b, Operator::arange, {}, row, {{Attribute::start, 0}})}, row,
+                               {{Attribute::other, -std::log(kMaxPeriod)}});
+  const TensorId exponent = make(b, Operator::div, {scaled}, row, {{Attribute::other, channels / 2}});
+  const TensorId frequency = make(b, Operator::exp, {exponent}, row);
+  const TensorId time = make(b, Operator::to, {aten::unsqueeze(b, b.input(), 1)}, {batch, 1});
+  const TensorId angle =
+      make(b, Operator::mul, {make(b, Operator::mul, {time, frequency}, half)}, half, {{Attribute::other, 1}});
+  const TensorId sine = make(b, Operator::sin, {angle}, half);
+  const TensorId cosine = make(b, Operator::cos, {angle}, half);
+  const TensorId joined = make(b, Operator::cat, {sine, cosine}, whole, {{Attribute::dim, 1}});
   b.hold({angle});  // the name is bound anew
   const Strides steps = b.strides(joined);
   const TensorId first = b.alias(joined, half, steps), second = b.alias(joined, half, steps, channels / 2);
-  const TensorId flipped = make(b, "aten::cat", {second, first}, whole, {1});
+  const TensorId flipped = make(b, Operator::cat, {second, first}, whole, {{Attribute::dim, 1}});
   b.hold({joined});
   b.hold({exponent});
   b.output(b.cast(flipped, b.run().precision));

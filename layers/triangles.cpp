@@ -11,9 +11,10 @@ namespace gpuplan::layers::triangles {
 namespace {
 
 struct Part {
-  std::string_view op, node;
+  Operator op;
+  std::string_view node;
 };
-constexpr Part kUpper{"aten::triu", "TriuBackward0"}, kLower{"aten::tril", "TrilBackward0"};
+constexpr Part kUpper{Operator::triu, "TriuBackward0"}, kLower{Operator::tril, "TrilBackward0"};
 
 template <const Part& F>
 void lower(LayerBuilder& b) {
@@ -22,12 +23,12 @@ void lower(LayerBuilder& b) {
     b.fail("expects matrices, its input has " + std::to_string(b.shape(x).rank()) + " dimensions");
   const Elementwise each{b.elements(x), 0};
   const OutputSpec result{b.shape(x), b.dtype(x), Placing::contiguous};
-  const auto diagonal = static_cast<double>(b.integer("diagonal"));
+  const std::int64_t diagonal = b.integer("diagonal");
   const TensorId y = b.emit(F.op, each, {x}, result);
-  b.numbers({diagonal});
+  b.attributes({{Attribute::diagonal, diagonal}});
   if (NodeBuilder node = b.node(F.node, y, {x})) {
     node.give(x, node.run(F.op, each, {node.grad()}, result));
-    node.numbers({diagonal});
+    node.attributes({{Attribute::diagonal, diagonal}});
   }
   b.output(y);
 }

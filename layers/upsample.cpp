@@ -44,7 +44,10 @@ double step(const LayerBuilder& b, std::int64_t in, std::int64_t out, bool corne
 }
 
 struct Kernel {
-  std::string_view mode, op, node, backward;
+  std::string_view mode;
+  Operator op;
+  std::string_view node;
+  Operator backward;
   int rank = 4;
   int taps = 4;                   // elements read for one of the result
   bool corners = true;            // knows align_corners
@@ -53,19 +56,19 @@ struct Kernel {
 };
 
 constexpr Kernel kKernels[] = {
-    {"nearest", "aten::upsample_nearest2d", "UpsampleNearest2DBackward0", "aten::upsample_nearest2d_backward", 4, 1,
+    {"nearest", Operator::upsample_nearest2d, "UpsampleNearest2DBackward0", Operator::upsample_nearest2d_backward, 4, 1,
      false},
-    {"bilinear", "aten::upsample_bilinear2d", "UpsampleBilinear2DBackward0", "aten::upsample_bilinear2d_backward"},
-    {"bicubic", "aten::upsample_bicubic2d", "UpsampleBicubic2DBackward0", "aten::upsample_bicubic2d_backward", 4, 16,
-     true, true, true},
-    {"linear", "aten::upsample_linear1d", "UpsampleLinear1DBackward0", "aten::upsample_linear1d_backward", 3, 2, true,
-     false, true},
+    {"bilinear", Operator::upsample_bilinear2d, "UpsampleBilinear2DBackward0", Operator::upsample_bilinear2d_backward},
+    {"bicubic", Operator::upsample_bicubic2d, "UpsampleBicubic2DBackward0", Operator::upsample_bicubic2d_backward, 4,
+     16, true, true, true},
+    {"linear", Operator::upsample_linear1d, "UpsampleLinear1DBackward0", Operator::upsample_linear1d_backward, 3, 2,
+     true, false, true},
 };
 constexpr Kernel kAntialiased[] = {
-    {"bilinear", "aten::_upsample_bilinear2d_aa", "UpsampleBilinear2DAaBackward0",
-     "aten::_upsample_bilinear2d_aa_backward", 4, 4, true, true},
-    {"bicubic", "aten::_upsample_bicubic2d_aa", "UpsampleBicubic2DAaBackward0", "aten::_upsample_bicubic2d_aa_backward",
-     4, 16, true, true, true},
+    {"bilinear", Operator::_upsample_bilinear2d_aa, "UpsampleBilinear2DAaBackward0",
+     Operator::_upsample_bilinear2d_aa_backward, 4, 4, true, true},
+    {"bicubic", Operator::_upsample_bicubic2d_aa, "UpsampleBicubic2DAaBackward0",
+     Operator::_upsample_bicubic2d_aa_backward, 4, 16, true, true, true},
 };
 
 Kernel kernel_of(const LayerBuilder& b) {
@@ -90,14 +93,14 @@ void lower(LayerBuilder& b) {
   const Resample work{out.elements(), kernel.taps};
   const TensorId y = b.emit(kernel.op, work, {x}, {out, dtype, Placing::suggested});
   const bool corners = kernel.corners && b.given("align_corners") && b.boolean("align_corners");
-  std::vector<double> steps;
-  for (int d = 2; d < in.rank(); ++d) steps.push_back(step(b, in[d], out[d], corners));
-  steps.push_back(corners ? 1.0 : 0.0);
-  b.numbers(steps);
+  std::vector<AttributeValue> steps{{Attribute::step_w, step(b, in[-1], out[-1], corners)},
+                                    {Attribute::align_corners, corners}};
+  if (in.rank() == 4) steps.emplace_back(Attribute::step_h, step(b, in[2], out[2], corners));
+  b.attributes(steps);
   if (NodeBuilder node = b.node(kernel.node, y, {x})) {
     const Placing placing = kernel.gives_contiguous ? Placing::contiguous : Placing::suggested;
     node.give(x, node.run(kernel.backward, work, {node.grad()}, {in, dtype, placing}));
-    node.numbers(steps);
+    node.attributes(steps);
     (void)(kernel.reads_contiguous ? node.contiguous(node.grad()) : node.without_gaps(node.grad()));
   }
   b.output(y);

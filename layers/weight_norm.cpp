@@ -22,15 +22,15 @@ void lower(LayerBuilder& b) {
   for (int i = 0; i < shape.rank(); ++i) norms.push_back(i == dim ? shape[i] : 1);
   if (b.shape(g) != norms) b.fail("expects " + to_string(norms) + " as its g, input 1 is " + to_string(b.shape(g)));
   const DType dtype = b.dtype(v);
-  const Elementwise work{shape.elements(), 3};
+  const Elementwise work = each_of(Operator::_weight_norm_interface, shape);
   const OutputSpec results[] = {{shape, dtype}, {norms, accumulate_type(dtype)}};
-  const std::vector<TensorId> made = b.emit_many("aten::_weight_norm_interface", work, {v, g}, results);
-  b.numbers({static_cast<double>(dim)});
+  const std::vector<TensorId> made = b.emit_many(Operator::_weight_norm_interface, work, {v, g}, results);
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("WeightNormInterfaceBackward0", made[0], {v, g})) {
     const OutputSpec gradients[] = {{shape, dtype}, {norms, b.dtype(g)}};
     const std::vector<Operand> both =
-        node.run_many("aten::_weight_norm_interface_backward", work, {node.grad(), v, g, made[1]}, gradients);
-    node.numbers({static_cast<double>(dim)});
+        node.run_many(Operator::_weight_norm_interface_backward, work, {node.grad(), v, g, made[1]}, gradients);
+    node.attributes({{Attribute::dim, dim}});
     if (node.needs(v)) node.give(v, both[0]);
     if (node.needs(g)) node.give(g, both[1]);
   }

@@ -19,9 +19,10 @@ namespace {
 void lower_positions(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const Shape shape = b.shape(b.input());
-  const TensorId first = aten::no_grad(b, "aten::arange", {}, {shape[1]}, DType::int64, {0});
-  const TensorId shifted = aten::no_grad(b, "aten::add", std::array{first}, {shape[1]}, DType::int64, {0});
-  b.output(aten::no_grad(b, "aten::repeat", std::array{shifted}, shape, DType::int64));
+  const TensorId first = aten::no_grad(b, Operator::arange, {}, {shape[1]}, DType::int64, {{Attribute::start, 0}});
+  const TensorId shifted =
+      aten::no_grad(b, Operator::add, std::array{first}, {shape[1]}, DType::int64, {{Attribute::other, 0}});
+  b.output(aten::no_grad(b, Operator::repeat, std::array{shifted}, shape, DType::int64));
 }
 
 void lower_embedding(LayerBuilder& b) {

@@ -34,11 +34,11 @@ void lower_unfold_dimension(LayerBuilder& b) {
   strides.set(dim, checked_mul(step, strides[dim]));
   const TensorId y = b.alias(x, out, strides);
   if (NodeBuilder node = b.node("UnfoldBackward0", y, {x})) {
-    const Operand dx = node.run("aten::zeros", Fill{in.elements()}, {}, in, b.dtype(x));
+    const Operand dx = node.run(Operator::zeros, Fill{in.elements()}, {}, in, b.dtype(x));
     const Scripted add{.elementwise_flops = out.elements(),
                        .program = {checked_mul(in[dim], size_of(DType::int64)), -1},
                        .actions = 2};
-    node.run_in_place("aten::unfold_backward", add, {dx, node.grad()});
+    node.run_in_place(Operator::unfold_backward, add, {dx, node.grad()});
     node.give(x, dx);
   }
   b.output(y);
@@ -77,10 +77,10 @@ void lower_unfold(LayerBuilder& b) {
   const TensorId x = b.input();
   const DType dtype = b.dtype(x);
   const Columns c = sizes_of(b, b.shape(x));
-  const TensorId y = b.emit("aten::im2col", im2col(c, dtype, b.contiguous(x)), {x}, c.columns, dtype);
+  const TensorId y = b.emit(Operator::im2col, im2col(c, dtype, b.contiguous(x)), {x}, c.columns, dtype);
   if (NodeBuilder node = b.node("Im2ColBackward0", y, {x})) {
     const OutputSpec dx{c.image, dtype, Placing::contiguous, {}, bytes_of(c.columns, dtype)};
-    node.give(x, node.run("aten::col2im", Copy{c.columns.elements()}, {node.contiguous(node.grad())}, dx));
+    node.give(x, node.run(Operator::col2im, Copy{c.columns.elements()}, {node.contiguous(node.grad())}, dx));
   }
   b.output(y);
 }
@@ -101,12 +101,12 @@ void lower_fold(LayerBuilder& b) {
       b.contiguous(x)
           ? Scripted{.elementwise_flops = in.elements(), .program = {kResultAllocation}, .actions = 1}
           : Scripted{.elementwise_flops = in.elements(), .program = {kResultAllocation, held, -1}, .actions = 3};
-  const TensorId y = b.emit("aten::col2im", work, {x}, {c.image, dtype, Placing::contiguous, {}, held});
+  const TensorId y = b.emit(Operator::col2im, work, {x}, {c.image, dtype, Placing::contiguous, {}, held});
   if (NodeBuilder node = b.node("Col2ImBackward0", y, {x})) {
     // The gradient is copied, where it has to be, after the tensor of its size.
-    const Operand first = node.run("aten::empty_like", Marker{}, {}, {c.image, dtype});
+    const Operand first = node.run(Operator::empty_like, Marker{}, {}, {c.image, dtype});
     const Operand dy = node.contiguous(node.grad());
-    const Operand dx = node.run("aten::im2col", Copy{in.elements()}, {dy}, in, dtype);
+    const Operand dx = node.run(Operator::im2col, Copy{in.elements()}, {dy}, in, dtype);
     node.hold({first});
     node.give(x, dx);
   }

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "estimator/allocator/block_allocator.h"
-#include "estimator/allocator/running_loop.h"
 #include "estimator/allocator/placement.h"
+#include "estimator/allocator/running_loop.h"
 #include "estimator/base/integers.h"
 
 namespace gpuplan {

@@ -84,7 +84,7 @@ std::vector<OutputSpec> outputs_of(const AttentionStep& step) {
   return specs;
 }
 
-bool is_kernel(const AttentionStep& step) { return step.name.find("_scaled_dot_product") != std::string_view::npos; }
+bool is_kernel(const AttentionStep& step) { return row_of(step.op).family == OperatorFamily::attention; }
 
 std::string_view node_name(AttentionBackend backend) {
   switch (backend) {
@@ -112,15 +112,16 @@ class Kernel {
       if (is_kernel(step)) what.macs = checked_add(work.scores, work.values);
       std::vector<TensorId> reads;
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
-      const std::vector<TensorId> results = b_.emit_many(step.name, what, reads, outputs_of(step));
+      const std::vector<TensorId> results = b_.emit_many(step.op, what, reads, outputs_of(step));
       if (is_kernel(step)) {
-        b_.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+        b_.attributes(
+            {{Attribute::scale, scale()}, {Attribute::is_causal, a_.causal}, {Attribute::dropout_p, a_.dropout}});
         kernel_reads_ = step.reads;
-      } else if (step.name == "aten::where") {
-        b_.numbers({0, -std::numeric_limits<double>::infinity()});
+      } else if (step.op == Operator::where) {
+        b_.attributes({{Attribute::self, 0}, {Attribute::other, -std::numeric_limits<double>::infinity()}});
       } else if (const Shape from = b_.shape(reads[0]); from.rank() == 4) {
         const auto p = padding(from, step.outputs[0].tensor.shape);
-        b_.numbers({0, 0, 0, 0, p[0], p[1], p[2], p[3], 0});
+        b_.attributes(p);
       }
       for (std::size_t i = 0; i < results.size(); ++i) forward_[step.outputs[i].value] = results[i];
       if (forward_.contains(Value::aligned_mask) && !is_kernel(step)) cut_mask();
@@ -143,9 +144,9 @@ class Kernel {
   double scale() const { return 1 / std::sqrt(static_cast<double>(b_.shape(a_.query)[-1])); }
 
   // After the last element of each dimension; less than 0 cuts it off.
-  static std::array<double, 4> padding(const Shape& from, const Shape& to) {
-    std::array<double, 4> p{};
-    for (int i = 0; i < 4; ++i) p[static_cast<std::size_t>(i)] = static_cast<double>(to[i] - from[i]);
+  static std::vector<AttributeValue> padding(const Shape& from, const Shape& to) {
+    std::vector<AttributeValue> p{{Attribute::value, 0}};
+    for (int i = 0; i < 4; ++i) p.insert(p.end(), {{Attribute::before, 0}, {Attribute::after, to[i] - from[i]}});
     return p;
   }
 
@@ -204,20 +205,21 @@ class Kernel {
       }
       std::vector<Operand> reads;
       for (const Value v : step.reads) reads.push_back(values.at(v));
-      const std::vector<Operand> results = node.run_many(step.name, what, reads, outputs_of(step));
+      const std::vector<Operand> results = node.run_many(step.op, what, reads, outputs_of(step));
       if (is_kernel(step)) {
-        node.numbers({scale(), a_.causal ? 1.0 : 0.0, a_.dropout});
+        node.attributes(
+            {{Attribute::scale, scale()}, {Attribute::is_causal, a_.causal}, {Attribute::dropout_p, a_.dropout}});
         node.beside({values.at(kernel_reads_[0]), values.at(kernel_reads_[1]), values.at(kernel_reads_[2]),
                      kernel_reads_.size() > 3 ? values.at(kernel_reads_[3]) : kAbsent, values.at(Value::out),
                      values.at(Value::logsumexp)});
-      } else if (step.name == "aten::sum") {  // of a mask's gradient, over what the mask was broadcast to
+      } else if (step.op == Operator::sum) {  // of a mask's gradient, over what the mask was broadcast to
         const Shape& to = step.outputs[0].tensor.shape;
         unsigned reduced = 0;
         for (int i = 0; i < to.rank(); ++i) reduced |= to[i] != node.shape(reads[0])[i] ? 1U << i : 0U;
-        node.numbers({static_cast<double>(reduced)});
-      } else if (step.name == "aten::constant_pad_nd" && node.shape(reads[0]).rank() == 4) {
+        node.attributes({{Attribute::dims, reduced}});
+      } else if (step.op == Operator::constant_pad_nd && node.shape(reads[0]).rank() == 4) {
         const auto p = padding(node.shape(reads[0]), step.outputs[0].tensor.shape);
-        node.numbers({0, 0, 0, 0, p[0], p[1], p[2], p[3], 0});
+        node.attributes(p);
       }
       for (std::size_t i = 0; i < results.size(); ++i) values[step.outputs[i].value] = results[i];
     }
@@ -269,8 +271,8 @@ TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a, AttentionBa
 TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
   const std::int64_t scalar = size_of(dtype);
   Scripted where{.elementwise_flops = 0, .program = {scalar, scalar, 0, -2, -1}, .actions = 5};
-  const TensorId y = b.emit("aten::where", where, {mask}, {b.shape(mask), dtype, Placing::like});
-  b.numbers({0, -std::numeric_limits<double>::infinity()});
+  const TensorId y = b.emit(Operator::where, where, {mask}, {b.shape(mask), dtype, Placing::like});
+  b.attributes({{Attribute::self, 0}, {Attribute::other, -std::numeric_limits<double>::infinity()}});
   return y;
 }
 

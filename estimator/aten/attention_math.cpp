@@ -22,8 +22,8 @@ TensorId repeat_heads(LayerBuilder& b, TensorId x, std::int64_t times) {
 
 TensorId causal_mask(LayerBuilder& b, std::int64_t rows, std::int64_t columns, DType dtype) {
   const Shape shape{rows, columns};
-  const TensorId ones = b.emit("aten::ones", Fill{shape.elements()}, {}, shape, DType::boolean);
-  const TensorId lower = b.emit("aten::tril", Elementwise{shape.elements()}, {ones}, shape, DType::boolean);
+  const TensorId ones = b.emit(Operator::ones, Fill{shape.elements()}, {}, shape, DType::boolean);
+  const TensorId lower = b.emit(Operator::tril, Elementwise{shape.elements()}, {ones}, shape, DType::boolean);
   return additive_mask(b, lower, dtype);
 }
 
@@ -35,13 +35,13 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
   const Scripted forward{.elementwise_flops = 5 * shape.elements(),
                          .program = {kResultAllocation, shape.elements(), rows, size_of(dtype), -3, -2, -1},
                          .actions = 7};
-  const TensorId y = b.emit("aten::_safe_softmax", forward, {scores}, shape, dtype);
+  const TensorId y = b.emit(Operator::_safe_softmax, forward, {scores}, shape, dtype);
   const auto last = static_cast<double>(shape.rank() - 1);
-  b.numbers({last});
+  b.attributes({{Attribute::dim, last}});
   if (NodeBuilder node = b.node("SafeSoftmaxBackward0", y, {scores})) {
     const Softmax backward{.elements = shape.elements(), .backward = true, .product_scratch = true, .dtype = dtype};
-    node.give(scores, node.run("aten::_softmax_backward_data", backward, {node.grad(), y}, shape, dtype));
-    node.numbers({last});
+    node.give(scores, node.run(Operator::_softmax_backward_data, backward, {node.grad(), y}, shape, dtype));
+    node.attributes({{Attribute::dim, last}});
   }
   return y;
 }

@@ -33,40 +33,38 @@ struct Masks {
   const Clamped& c;
   Elementwise each{c.shape.elements()};
 
-  Operand of(std::string_view comparison, TensorId bound) {
+  Operand of(Operator comparison, TensorId bound) {
     return node.run(comparison, each, {c.x, bound}, {c.shape, DType::boolean});
   }
-  Operand joined(std::string_view op, Operand a, Operand b) {
-    return node.run(op, each, {a, b}, {c.shape, DType::boolean});
-  }
+  Operand joined(Operator op, Operand a, Operand b) { return node.run(op, each, {a, b}, {c.shape, DType::boolean}); }
 };
 
 void older_backward(NodeBuilder& node, const Clamped& c) {
   Masks masks{node, c};
-  const Operand zero = node.run("aten::scalar_tensor", Fill{1}, {}, Shape{}, c.dtype);
-  const Operand mask = c.low != kNone ? masks.of("aten::ge", c.low) : masks.of("aten::le", c.high);
+  const Operand zero = node.run(Operator::scalar_tensor, Fill{1}, {}, Shape{}, c.dtype);
+  const Operand mask = c.low != kNone ? masks.of(Operator::ge, c.low) : masks.of(Operator::le, c.high);
   Operand other = mask;
   if (c.low != kNone && c.high != kNone) {
-    other = masks.of("aten::le", c.high);
-    node.run_in_place("aten::logical_and_", masks.each, {mask, other});
+    other = masks.of(Operator::le, c.high);
+    node.run_in_place(Operator::logical_and_, masks.each, {mask, other});
   }
-  node.give(c.x, node.run("aten::where", masks.each, {mask, node.grad(), zero}, c.shape, c.dtype));
+  node.give(c.x, node.run(Operator::where, masks.each, {mask, node.grad(), zero}, c.shape, c.dtype));
   node.hold({mask, other, zero});
 }
 
 // where(equal, grad / 2, grad).masked_fill_(beyond, 0)
 Operand halved(NodeBuilder& node, const Clamped& c, Operand equal, Operand half, Operand beyond) {
   const Elementwise each{c.shape.elements()};
-  const Operand result = node.run("aten::where", each, {equal, half, node.grad()}, c.shape, c.dtype);
-  node.run_in_place("aten::masked_fill_", each, {result, beyond});
-  node.numbers({0});
+  const Operand result = node.run(Operator::where, each, {equal, half, node.grad()}, c.shape, c.dtype);
+  node.run_in_place(Operator::masked_fill_, each, {result, beyond});
+  node.attributes({{Attribute::value, 0}});
   node.hold({equal, half, beyond});
   return result;
 }
 
 Operand half_of(NodeBuilder& node, const Clamped& c) {
-  const Operand half = node.run("aten::div", Elementwise{c.shape.elements()}, {node.grad()}, c.shape, c.dtype);
-  node.numbers({2});
+  const Operand half = node.run(Operator::div, Elementwise{c.shape.elements()}, {node.grad()}, c.shape, c.dtype);
+  node.attributes({{Attribute::other, 2}});
   return half;
 }
 
@@ -75,26 +73,26 @@ void backward_of_one(NodeBuilder& node, const Clamped& c) {
   Masks masks{node, c};
   const bool least = c.low != kNone;
   const TensorId bound = least ? c.low : c.high;
-  const auto give = [&](TensorId to, std::string_view beyond) {
+  const auto give = [&](TensorId to, Operator beyond) {
     if (!node.needs(to)) return;
     const Operand lost = masks.of(beyond, bound);
     const Operand half = half_of(node, c);
-    node.give(to, halved(node, c, masks.of("aten::eq", bound), half, lost));
+    node.give(to, halved(node, c, masks.of(Operator::eq, bound), half, lost));
   };
-  give(bound, least ? "aten::gt" : "aten::lt");
-  give(c.x, least ? "aten::lt" : "aten::gt");
+  give(bound, least ? Operator::gt : Operator::lt);
+  give(c.x, least ? Operator::lt : Operator::gt);
 }
 
 void backward_of_two(NodeBuilder& node, const Clamped& c, const Shape& bounds) {
   Masks masks{node, c};
   const Operand ordered =
-      node.run("aten::lt", Elementwise{bounds.elements()}, {c.low, c.high}, {bounds, DType::boolean});
-  const Operand is_low = masks.of("aten::eq", c.low), is_high = masks.of("aten::eq", c.high);
-  const Operand is_one = masks.joined("aten::logical_or", is_low, is_high);
-  const Operand equal = masks.joined("aten::logical_and", is_one, ordered);
+      node.run(Operator::lt, Elementwise{bounds.elements()}, {c.low, c.high}, {bounds, DType::boolean});
+  const Operand is_low = masks.of(Operator::eq, c.low), is_high = masks.of(Operator::eq, c.high);
+  const Operand is_one = masks.joined(Operator::logical_or, is_low, is_high);
+  const Operand equal = masks.joined(Operator::logical_and, is_one, ordered);
   node.hold({is_low, is_high, is_one});
-  const Operand under = masks.of("aten::lt", c.low), over = masks.of("aten::gt", c.high);
-  const Operand beyond = masks.joined("aten::logical_or", under, over);
+  const Operand under = masks.of(Operator::lt, c.low), over = masks.of(Operator::gt, c.high);
+  const Operand beyond = masks.joined(Operator::logical_or, under, over);
   node.hold({under, over});
   node.give(c.x, halved(node, c, equal, half_of(node, c), beyond));
   node.hold({ordered});
@@ -113,20 +111,24 @@ TensorId clamp(LayerBuilder& b, TensorId x, const Bounds& bounds) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise each{shape.elements()};
-  const std::string_view op = !bounds.high ? "aten::clamp_min" : !bounds.low ? "aten::clamp_max" : "aten::clamp";
+  const Operator op = !bounds.high ? Operator::clamp_min : !bounds.low ? Operator::clamp_max : Operator::clamp;
   const TensorId y = b.emit(op, each, {x}, shape, dtype);
-  b.numbers({bounds.low.value_or(-HUGE_VAL), bounds.high.value_or(HUGE_VAL)});
+  std::vector<AttributeValue> attributes;
+  if (bounds.low) attributes.emplace_back(Attribute::min, *bounds.low);
+  if (bounds.high) attributes.emplace_back(Attribute::max, *bounds.high);
+  b.attributes(attributes);
   if (NodeBuilder node = b.node("ClampBackward1", y, {x})) {
     // where(mask, grad, scalar_tensor(0)): its last argument is made first.
-    const Operand zero = node.run("aten::scalar_tensor", Fill{1}, {}, Shape{}, dtype);
+    const Operand zero = node.run(Operator::scalar_tensor, Fill{1}, {}, Shape{}, dtype);
     std::vector<Operand> masks;
-    for (const auto& [bound, comparison] : {std::pair{bounds.low, "aten::ge"}, std::pair{bounds.high, "aten::le"}}) {
+    for (const auto& [bound, comparison] :
+         {std::pair{bounds.low, Operator::ge}, std::pair{bounds.high, Operator::le}}) {
       if (!bound) continue;
       masks.push_back(node.run(comparison, each, {x}, {shape, DType::boolean}));
-      node.numbers({*bound});
+      node.attributes({{Attribute::other, *bound}});
     }
-    if (masks.size() == 2) node.run_in_place("aten::logical_and_", each, {masks[0], masks[1]});
-    node.give(x, node.run("aten::where", each, {masks[0], node.grad(), zero}, shape, dtype));
+    if (masks.size() == 2) node.run_in_place(Operator::logical_and_, each, {masks[0], masks[1]});
+    node.give(x, node.run(Operator::where, each, {masks[0], node.grad(), zero}, shape, dtype));
     node.hold({masks.front(), masks.back(), zero});
   }
   return y;
@@ -141,7 +143,7 @@ TensorId clamp(LayerBuilder& b, TensorId x, TensorId low, TensorId high) {
       c.shape = broadcast(b, c.shape, b.shape(t));
       reads.push_back(t);
     }
-  const std::string_view op = high == kNone ? "aten::clamp_min" : low == kNone ? "aten::clamp_max" : "aten::clamp";
+  const Operator op = high == kNone ? Operator::clamp_min : low == kNone ? Operator::clamp_max : Operator::clamp;
   const TensorId y = b.emit(op, Elementwise{c.shape.elements()}, reads, c.shape, c.dtype);
   const bool one = reads.size() == 2;
   if (NodeBuilder node = b.node("ClampBackward0", std::span<const TensorId>(&y, 1), reads)) {

@@ -53,8 +53,8 @@ struct Backward {
     if (!node.needs(of.input)) return;
     Convolution c = conv;
     c.pass = transposed ? ConvolutionPass::forward : ConvolutionPass::backward_data;
-    dx =
-        node.run("aten::convolution_backward", c, {dy, of.weight}, {b.shape(of.input), conv.dtype, placing_of(format)});
+    dx = node.run(Operator::convolution_backward, c, {dy, of.weight},
+                  {b.shape(of.input), conv.dtype, placing_of(format)});
     if (!transposed) (void)node.contiguous(dy, format);
   }
   // cudnn_convolution_backward_weight: before it.
@@ -64,18 +64,18 @@ struct Backward {
     c.pass = ConvolutionPass::backward_filter;
     c.weight_copy_bytes = 0;
     const Operand g = transposed ? dy : node.contiguous(dy, image_format);
-    dw = node.run("aten::convolution_backward", c, {g, image, columns},
+    dw = node.run(Operator::convolution_backward, c, {g, image, columns},
                   {b.shape(of.weight), conv.dtype, placing_of(image_format)});
-    node.numbers({transposed ? 1.0 : 0.0});
+    node.attributes({{Attribute::transposed, transposed}});
   }
   // Of the gradient as it arrived, whatever was copied for the kernels.
   void bias() {
     if (!node.needs(of.bias)) return;
     const Shape out = node.shape(node.grad());
     const unsigned all_but_channels = out.rank() == 3 ? 0b101U : 0b1101U;
-    db = node.run("aten::sum", Reduction{out, all_but_channels, conv.dtype, conv.dtype}, {node.grad()},
+    db = node.run(Operator::sum, Reduction{out, all_but_channels, conv.dtype, conv.dtype}, {node.grad()},
                   b.shape(of.bias), conv.dtype);
-    node.numbers({static_cast<double>(all_but_channels)});
+    node.attributes({{Attribute::dims, all_but_channels}});
   }
 };
 
@@ -100,7 +100,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
   Operand image = of.input, dy = node.grad();
   if (exact) dy = node.contiguous(dy, format);
   if (copies)
-    image = node.run("aten::contiguous", Copy{b.elements(of.input)}, {of.input},
+    image = node.run(Operator::contiguous, Copy{b.elements(of.input)}, {of.input},
                      {b.shape(of.input), conv.dtype, placing_of(format)});
   // cudnn_convolution_backward, which is given that: grad_output.to(input.suggest_memory_format()).
   if (!exact) dy = node.to_format(as_image(node), image_format);
@@ -108,7 +108,7 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
   if (conv.im2col) {
     run.data();
     const Shape shape{conv.c * conv.r * conv.s, conv.p * conv.q};
-    run.columns = node.run("aten::im2col", Copy{shape.elements()}, {image}, shape, conv.dtype);
+    run.columns = node.run(Operator::im2col, Copy{shape.elements()}, {image}, shape, conv.dtype);
     run.bias();
     run.filter();
   } else {
@@ -139,13 +139,13 @@ TensorId convolution(LayerBuilder& b, const Convolution& geometry, const Convolu
   // The kernel is given copies; the originals are what is saved.
   if (!lies_in(b, of.input, format)) conv.input_copy_bytes = bytes(of.input);
   if (!lies_in(b, of.weight, format)) conv.weight_copy_bytes = bytes(of.weight);
-  TensorId y = b.emit(conv.native ? "aten::_conv_depthwise2d" : "aten::convolution", conv, {of.input, of.weight},
+  TensorId y = b.emit(conv.native ? Operator::_conv_depthwise2d : Operator::convolution, conv, {of.input, of.weight},
                       {out, conv.dtype, placing_of(format)});
   if (of.bias != kNone) {
     Shape channels;  // reshape_bias: [1, channels, 1, 1]
     for (int i = 0; i < out.rank(); ++i) channels.push_back(i == 1 ? out[1] : 1);
     const TensorId bias = b.alias(of.bias, channels, contiguous_strides(channels));
-    y = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+    y = b.emit_in_place(Operator::add_, Elementwise{out.elements()}, {y, bias});
   }
   if (NodeBuilder node = b.node("ConvolutionBackward0", y, {of.input, of.weight, of.bias}))
     backward(node, b, conv, of, transposed);

@@ -17,14 +17,14 @@ TensorId log_softmax(LayerBuilder& b, TensorId x, int dim, std::optional<DType> 
   const DType dtype = to.value_or(b.dtype(x));
   if (!(b.dtype(x) == DType::fp16 && dtype == DType::fp32)) x = b.cast(x, dtype);
   Softmax work{.elements = shape.elements(), .dtype = dtype};
-  const TensorId y = b.emit("aten::_log_softmax", work, {x}, shape, dtype);
-  b.numbers({static_cast<double>(dim)});
+  const TensorId y = b.emit(Operator::_log_softmax, work, {x}, shape, dtype);
+  b.attributes({{Attribute::dim, dim}});
   // After its result, the kernel makes a contiguous copy of an input that is not.
-  if (!b.contiguous(x)) b.emit("aten::contiguous", Copy{shape.elements()}, {x}, shape, b.dtype(x));
+  if (!b.contiguous(x)) b.emit(Operator::contiguous, Copy{shape.elements()}, {x}, shape, b.dtype(x));
   if (NodeBuilder node = b.node("LogSoftmaxBackward0", y, {x})) {
     work.backward = true;
-    node.give(x, node.run("aten::_log_softmax_backward_data", work, {node.grad(), y}, shape, b.dtype(x)));
-    node.numbers({static_cast<double>(dim)});
+    node.give(x, node.run(Operator::_log_softmax_backward_data, work, {node.grad(), y}, shape, b.dtype(x)));
+    node.attributes({{Attribute::dim, dim}});
   }
   return y;
 }
@@ -43,14 +43,14 @@ TensorId nll_loss(LayerBuilder& b, TensorId log_p, TensorId target, bool each) {
   const bool weight_first = each && spatial;
   if (weight_first) std::swap(results[0], results[1]);
   std::vector<TensorId> loss_and_weight =
-      b.emit_many(spatial ? "aten::nll_loss2d_forward" : "aten::nll_loss_forward", work, {x, target}, results);
+      b.emit_many(spatial ? Operator::nll_loss2d_forward : Operator::nll_loss_forward, work, {x, target}, results);
   if (weight_first) std::swap(loss_and_weight[0], loss_and_weight[1]);
-  b.numbers({kIgnoredIndex});
+  b.attributes({{Attribute::ignore_index, kIgnoredIndex}});
   if (NodeBuilder node = b.node(spatial ? "NllLoss2DBackward0" : "NllLossBackward0", loss_and_weight[0], {x})) {
     work.backward = true;
-    node.give(x, node.run(spatial ? "aten::nll_loss2d_backward" : "aten::nll_loss_backward", work,
+    node.give(x, node.run(spatial ? Operator::nll_loss2d_backward : Operator::nll_loss_backward, work,
                           {node.grad(), x, target, loss_and_weight[1]}, shape, dtype));
-    node.numbers({kIgnoredIndex});
+    node.attributes({{Attribute::ignore_index, kIgnoredIndex}});
   }
   if (x != log_p) b.hold({log_p});  // an argument, of which autocast made a copy
   return each ? reshape(b, loss_and_weight[0], b.shape(target)) : loss_and_weight[0];

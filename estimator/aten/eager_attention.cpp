@@ -31,12 +31,12 @@ Triangle divided_and_masked(LayerBuilder& b, TensorId weights) {
   const DType dtype = b.dtype(weights);
   const Shape shape = b.shape(weights);
   const Elementwise each{shape.elements()};
-  const TensorId scaled = binary(b, Binary::div, weights, b.emit("aten::full", Fill{1}, {}, Shape{}, dtype));
-  const TensorId number = b.emit("aten::full", Fill{1}, {}, Shape{}, dtype);
-  const TensorId y = b.emit("aten::where", each, {scaled, number}, shape, dtype);
+  const TensorId scaled = binary(b, Binary::div, weights, b.emit(Operator::full, Fill{1}, {}, Shape{}, dtype));
+  const TensorId number = b.emit(Operator::full, Fill{1}, {}, Shape{}, dtype);
+  const TensorId y = b.emit(Operator::where, each, {scaled, number}, shape, dtype);
   if (NodeBuilder node = b.node("WhereBackward0", y, {scaled})) {
     const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};  // torch.where makes a tensor of its zero
-    node.give(scaled, node.run_many("aten::where", each, {node.grad()}, results)[1]);
+    node.give(scaled, node.run_many(Operator::where, each, {node.grad()}, results)[1]);
   }
   return {y, number};
 }
@@ -49,7 +49,7 @@ EagerResult distilbert_attention(LayerBuilder& b, const EagerAttention& a) {
   const TensorId query = binary_number(b, Binary::div, a.query, root_of_size(b, a.query));
   TensorId scores = matmul(b, query, transpose(b, a.key, -2, -1));
   const Shape shape = b.shape(scores), mask = b.shape(a.mask);
-  const TensorId zeros = no_grad(b, "aten::eq", std::span(&a.mask, 1), mask, DType::boolean, {0});
+  const TensorId zeros = no_grad(b, Operator::eq, std::span(&a.mask, 1), mask, DType::boolean, {{Attribute::other, 0}});
   const TensorId hidden = b.alias(zeros, {mask[0], 1, 1, mask[1]}, contiguous_strides({mask[0], 1, 1, mask[1]}));
   scores = masked_fill(b, scores, expand(b, hidden, shape), lowest(b.dtype(scores)));
   const TensorId weights = dropout(b, softmax(b, scores, -1), a.dropout, b.training());

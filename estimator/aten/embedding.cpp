@@ -27,14 +27,14 @@ TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
   Lookup lookup{.indices = at.elements(), .vocabulary = table[0], .features = table[1], .dtype = dtype};
   const bool flat = view_strides(at, b.strides(indices), {at.elements()}).has_value();
   TensorId rows = indices;
-  if (!flat) rows = b.emit("aten::clone", Copy{at.elements()}, {indices}, at, b.dtype(indices));
-  const TensorId y = b.emit("aten::embedding", lookup, {weight, rows}, out, dtype);
+  if (!flat) rows = b.emit(Operator::clone, Copy{at.elements()}, {indices}, at, b.dtype(indices));
+  const TensorId y = b.emit(Operator::embedding, lookup, {weight, rows}, out, dtype);
   if (NodeBuilder node = b.node("EmbeddingBackward0", y, {weight})) {
     lookup.backward = true;
     Operand index = indices;
-    if (!b.contiguous(indices)) index = node.run("aten::clone", Copy{at.elements()}, {indices}, at, b.dtype(indices));
-    node.give(weight,
-              node.run("aten::embedding_dense_backward", lookup, {node.contiguous(node.grad()), index}, table, dtype));
+    if (!b.contiguous(indices)) index = node.run(Operator::clone, Copy{at.elements()}, {indices}, at, b.dtype(indices));
+    node.give(weight, node.run(Operator::embedding_dense_backward, lookup, {node.contiguous(node.grad()), index}, table,
+                               dtype));
   }
   if (!b.requires_grad(y) && is_made_to_want_gradient(b, indices)) b.require_gradient(y);
   return y;

@@ -55,7 +55,7 @@ std::vector<TensorId> alike(LayerBuilder& b, std::span<const TensorId> indices, 
   }
   if (same) return wide;
   for (TensorId& i : wide)
-    if (!b.contiguous(i)) i = b.emit("aten::clone", Copy{shape.elements()}, {i}, shape, DType::int64);
+    if (!b.contiguous(i)) i = b.emit(Operator::clone, Copy{shape.elements()}, {i}, shape, DType::int64);
   return wide;
 }
 
@@ -67,8 +67,8 @@ void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const 
   const OutputSpec line{look.indices, DType::int64};
   Operand linear = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const Operand wrapped = node.run_many("aten::remainder", Marker{}, {indices[i]}, std::span(&line, 1))[0];
-    const Operand stepped = node.run_many("aten::mul", Marker{}, {wrapped}, std::span(&line, 1))[0];
+    const Operand wrapped = node.run_many(Operator::remainder, Marker{}, {indices[i]}, std::span(&line, 1))[0];
+    const Operand stepped = node.run_many(Operator::mul, Marker{}, {wrapped}, std::span(&line, 1))[0];
     if (i == 0) linear = stepped;
     if (i > 0) node.hold({linear, wrapped, stepped});
   }
@@ -79,7 +79,7 @@ void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const 
       .elementwise_flops = look.out.elements(),
       .program = {each, each, each, cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch), -4, -3, -2, -1},
       .actions = 8};
-  node.run_in_place("aten::_index_put_impl_", sort, {sum, values, indices[0]});
+  node.run_in_place(Operator::_index_put_impl_, sort, {sum, values, indices[0]});
   node.hold({values, linear});
 }
 
@@ -93,14 +93,14 @@ Operand part_of(NodeBuilder& node, Operand whole, const Part& part) {
   return whole;
 }
 
-std::string_view name_of(PartChange change) {
+Operator operator_of(PartChange change) {
   switch (change) {
-    case PartChange::copy: return "aten::copy_";
-    case PartChange::fill: return "aten::fill_";
-    case PartChange::add: return "aten::add_";
-    case PartChange::sub: return "aten::sub_";
+    case PartChange::copy: return Operator::copy_;
+    case PartChange::fill: return Operator::fill_;
+    case PartChange::add: return Operator::add_;
+    case PartChange::sub: return Operator::sub_;
   }
-  return "";
+  return Operator::copy_;
 }
 
 }  // namespace
@@ -111,11 +111,11 @@ TensorId index(LayerBuilder& b, TensorId x, std::span<const TensorId> indices, i
   const Look look = look_of(b, in, indices, dim);
   std::vector<TensorId> reads{x};
   for (const TensorId i : alike(b, indices, look.indices)) reads.push_back(i);
-  const TensorId y = b.emit("aten::index", Copy{look.out.elements()}, reads, look.out, dtype);
-  if (dim > 0) b.numbers({static_cast<double>(dim)});
+  const TensorId y = b.emit(Operator::index, Copy{look.out.elements()}, reads, look.out, dtype);
+  if (dim > 0) b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("IndexBackward0", y, {x})) {
     for (const TensorId i : indices) node.save(i);
-    const Operand sum = node.run("aten::new_zeros", Fill{in.elements()}, {}, in, dtype);
+    const Operand sum = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, dtype);
     put(node, b, sum, indices, look);
     node.give(x, sum);
   }
@@ -130,32 +130,33 @@ TensorId change_part(LayerBuilder& b, PartChange change, TensorId x, const Part&
   const Strides lies = b.strides(x);
   TensorId y = kNone;
   if (value != kNone)
-    y = b.emit_in_place(name_of(change), Copy{elements}, {x, value});
+    y = b.emit_in_place(operator_of(change), Copy{elements}, {x, value});
   else
-    y = b.emit_in_place(name_of(change), Fill{elements}, {x});
-  std::vector<double> numbers{number};
+    y = b.emit_in_place(operator_of(change), Fill{elements}, {x});
+  std::vector<AttributeValue> attributes;
+  if (value == kNone) attributes.emplace_back(change == PartChange::fill ? Attribute::value : Attribute::other, number);
   for (int d = 0; d < in.rank(); ++d)
     if (part.size[d] != in[d])
-      numbers.insert(numbers.end(),
-                     {static_cast<double>(d), static_cast<double>(part.start[d]), static_cast<double>(part.size[d])});
-  b.numbers(numbers);
+      attributes.insert(attributes.end(),
+                        {{Attribute::dim, d}, {Attribute::start, part.start[d]}, {Attribute::size, part.size[d]}});
+  b.attributes(attributes);
   if (!wants) return y;
   const std::vector<TensorId> inputs = value != kNone ? std::vector<TensorId>{x, value} : std::vector<TensorId>{x};
   if (NodeBuilder node = b.node("CopySlices", std::span<const TensorId>(&y, 1), inputs)) {
     const Operand whole =
-        node.run("aten::clone", Copy{in.elements()}, {node.grad()}, {in, dtype, Placing::given, lies});
-    const Operand changed = node.run("aten::clone", Copy{elements}, {part_of(node, whole, part)}, part.size, dtype);
+        node.run(Operator::clone, Copy{in.elements()}, {node.grad()}, {in, dtype, Placing::given, lies});
+    const Operand changed = node.run(Operator::clone, Copy{elements}, {part_of(node, whole, part)}, part.size, dtype);
     if (change == PartChange::copy || change == PartChange::fill) {
-      const Operand zeros = node.run("aten::zeros_like", Fill{elements}, {}, part.size, dtype);
-      node.run_in_place("aten::copy_", Copy{elements}, {part_of(node, whole, part), zeros});
+      const Operand zeros = node.run(Operator::zeros_like, Fill{elements}, {}, part.size, dtype);
+      node.run_in_place(Operator::copy_, Copy{elements}, {part_of(node, whole, part), zeros});
     } else {
-      node.run_in_place("aten::copy_", Copy{elements}, {part_of(node, whole, part), changed});
+      node.run_in_place(Operator::copy_, Copy{elements}, {part_of(node, whole, part), changed});
     }
     node.hold({changed});
     if (node.needs(x)) node.give(x, whole);
     if (value != kNone && node.needs(value)) {
       const Operand minus = change == PartChange::sub
-                                ? node.run("aten::neg", Elementwise{elements}, {changed}, part.size, dtype)
+                                ? node.run(Operator::neg, Elementwise{elements}, {changed}, part.size, dtype)
                                 : changed;
       node.give(value, node.reshape(minus, b.shape(value)));
     }

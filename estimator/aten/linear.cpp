@@ -28,13 +28,13 @@ struct Product {
   DType dtype = DType::fp32;
 };
 
-Operand gradient_of_x(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
+Operand gradient_of_x(NodeBuilder& node, const LayerBuilder& b, const Product& p, Operator op) {
   if (!node.needs(p.x)) return 0;
   const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype, .gradient = GemmGradient::of_first};
   return node.run(op, gemm, {node.grad(), p.y}, gradient_like(b, p.x));
 }
 
-Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
+Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p, Operator op) {
   if (!node.needs(p.y)) return 0;
   const Gemm gemm{
       .batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype, .gradient = GemmGradient::of_second};
@@ -42,7 +42,7 @@ Operand gradient_of_y(NodeBuilder& node, const LayerBuilder& b, const Product& p
 }
 
 // The gradients of a product without a bias: formulas are sorted by name, "mat2" before "self".
-void product_backward(NodeBuilder& node, const LayerBuilder& b, const Product& p, std::string_view op) {
+void product_backward(NodeBuilder& node, const LayerBuilder& b, const Product& p, Operator op) {
   if (node.needs(p.x)) node.save(p.y);  // unpacked in the order of their names, as all saved tensors
   const Operand dy = gradient_of_y(node, b, p, op);
   const Operand dx = gradient_of_x(node, b, p, op);
@@ -68,11 +68,11 @@ TensorId add_product(LayerBuilder& b, TensorId bias, TensorId x, TensorId y) {
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
   const Shape out{p.m, p.n};
   const Gemm gemm{.m = p.m, .n = p.n, .k = p.k, .bias_epilogue = bias_in_epilogue(b, y), .dtype = p.dtype};
-  p.result = b.emit("aten::addmm", gemm, {x, y, bias}, out, p.dtype);
+  p.result = b.emit(Operator::addmm, gemm, {x, y, bias}, out, p.dtype);
   if (NodeBuilder node = b.node("AddmmBackward0", p.result, {x, y, bias})) {
     if (node.needs(y)) node.save(x);
-    const Operand dx = gradient_of_x(node, b, p, "aten::mm");
-    const Operand dy = gradient_of_y(node, b, p, "aten::mm");
+    const Operand dx = gradient_of_x(node, b, p, Operator::mm);
+    const Operand dy = gradient_of_y(node, b, p, Operator::mm);
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(y)) node.give(y, dy);
     if (node.needs(bias)) node.give(bias, p.m == 1 ? node.reshape(node.grad(), b.shape(bias)) : node.grad());
@@ -133,8 +133,8 @@ TensorId as_batch(LayerBuilder& b, TensorId t, const Shape& batch) {
 TensorId product(LayerBuilder& b, TensorId x, TensorId y) {
   check_inner(b, x, y);
   Product p{.x = x, .y = y, .m = b.shape(x)[0], .n = b.shape(y)[1], .k = b.shape(x)[1], .dtype = b.dtype(x)};
-  p.result = b.emit("aten::mm", Gemm{.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype}, {x, y}, {p.m, p.n}, p.dtype);
-  if (NodeBuilder node = b.node("MmBackward0", p.result, {x, y})) product_backward(node, b, p, "aten::mm");
+  p.result = b.emit(Operator::mm, Gemm{.m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype}, {x, y}, {p.m, p.n}, p.dtype);
+  if (NodeBuilder node = b.node("MmBackward0", p.result, {x, y})) product_backward(node, b, p, Operator::mm);
   return p.result;
 }
 
@@ -143,7 +143,7 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
   const Shape s = b.shape(x), t = b.shape(y);
   Product p{.x = x, .y = y, .batch = s[0], .m = s[1], .n = t[2], .k = s[2], .dtype = b.dtype(x)};
   const Gemm gemm{.batch = p.batch, .m = p.m, .n = p.n, .k = p.k, .dtype = p.dtype};
-  p.result = b.emit("aten::bmm", gemm, {x, y}, {p.batch, p.m, p.n}, p.dtype);
+  p.result = b.emit(Operator::bmm, gemm, {x, y}, {p.batch, p.m, p.n}, p.dtype);
   if (NodeBuilder node = b.node("BmmBackward0", p.result, {x, y})) {
     const Gemm of_y{
         .batch = p.batch, .m = p.k, .n = p.n, .k = p.m, .dtype = p.dtype, .gradient = GemmGradient::of_second};
@@ -151,8 +151,8 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
         .batch = p.batch, .m = p.m, .n = p.k, .k = p.n, .dtype = p.dtype, .gradient = GemmGradient::of_first};
     Operand dy = 0, dx = 0;
     if (node.needs(x)) node.save(y);
-    if (node.needs(y)) dy = node.run("aten::bmm", of_y, {node.grad(), x}, t, p.dtype);
-    if (node.needs(x)) dx = node.run("aten::bmm", of_x, {node.grad(), y}, s, p.dtype);
+    if (node.needs(y)) dy = node.run(Operator::bmm, of_y, {node.grad(), x}, t, p.dtype);
+    if (node.needs(x)) dx = node.run(Operator::bmm, of_x, {node.grad(), y}, s, p.dtype);
     if (node.needs(x)) node.give(x, dx);
     if (node.needs(y)) node.give(y, dy);
   }
@@ -247,7 +247,7 @@ TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
     return view(b, add_product(b, bias, flat, transposed(b, weight)), out);
   }
   TensorId y = matmul(b, x, transposed(b, weight));
-  const TensorId sum = b.emit_in_place("aten::add_", Elementwise{out.elements()}, {y, bias});
+  const TensorId sum = b.emit_in_place(Operator::add_, Elementwise{out.elements()}, {y, bias});
   b.hold({x});  // autocast's cast, an argument
   if (NodeBuilder node = b.node("AddBackward0", sum, {y, bias})) {
     node.give(y, node.grad());

@@ -7,19 +7,19 @@
 
 namespace gpuplan::aten {
 
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers) {
-  return no_grad(b, name, std::span(reads.begin(), reads.size()), shape, dtype, numbers);
+TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
+              std::initializer_list<AttributeValue> attributes) {
+  return no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
 }
 
 TensorId arange(LayerBuilder& b, std::int64_t end) {
-  const TensorId y = b.emit("aten::arange", Fill{end}, {}, {end}, DType::int64);
-  b.numbers({0});
+  const TensorId y = b.emit(Operator::arange, Fill{end}, {}, {end}, DType::int64);
+  b.attributes({{Attribute::start, 0}});
   return y;
 }
 
 TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
-  return make(b, "aten::add", {arange(b, end)}, {end}, DType::int64, {0});
+  return make(b, Operator::add, {arange(b, end)}, {end}, DType::int64, {{Attribute::other, 0}});
 }
 
 TensorId as_row(LayerBuilder& b, TensorId t, const Shape& to) {
@@ -40,26 +40,27 @@ TensorId looked_up(LayerBuilder& b, TensorId table, TensorId batch_index, Tensor
                    bool copies_both) {
   std::vector<OutputSpec> made(copies_both ? 2 : 1, {shape, DType::int64});
   made.push_back({shape, b.dtype(table)});
-  return b.emit_many("aten::index", Copy{shape.elements()}, {table, batch_index, token_index}, made).back();
+  return b.emit_many(Operator::index, Copy{shape.elements()}, {table, batch_index, token_index}, made).back();
 }
 
 TensorId not_later(LayerBuilder& b, Compared c, const Shape& shape, std::int64_t window) {
   c = {as_column(b, c.query, shape), as_row(b, c.key, shape)};
-  if (window == 0) return make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
-  const TensorId ones = make(b, "aten::new_ones", {}, {}, DType::boolean);
-  const TensorId first = make(b, "aten::sub", {c.query}, b.shape(c.query), DType::int64, {static_cast<double>(window)});
-  const TensorId within = make(b, "aten::gt", {c.key, first}, shape, DType::boolean);
-  const TensorId all = make(b, "aten::__and__", {ones, within}, shape, DType::boolean);
-  const TensorId earlier = make(b, "aten::le", {c.key, c.query}, shape, DType::boolean);
-  return make(b, "aten::__and__", {all, earlier}, shape, DType::boolean);
+  if (window == 0) return make(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
+  const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+  const TensorId first =
+      make(b, Operator::sub, {c.query}, b.shape(c.query), DType::int64, {{Attribute::other, window}});
+  const TensorId within = make(b, Operator::gt, {c.key, first}, shape, DType::boolean);
+  const TensorId all = make(b, Operator::bit_and, {ones, within}, shape, DType::boolean);
+  const TensorId earlier = make(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
+  return make(b, Operator::bit_and, {all, earlier}, shape, DType::boolean);
 }
 
 TensorId as_numbers(LayerBuilder& b, TensorId mask, const Shape& shape) {
   const DType dtype = b.run().precision;
-  const TensorId zero = make(b, "aten::zeros", {}, {}, dtype);
+  const TensorId zero = make(b, Operator::zeros, {}, {}, dtype);
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};  // torch.where makes a tensor of its number
-  const TensorId y = b.emit_many("aten::where", Elementwise{shape.elements()}, {mask, zero}, results)[1];
-  b.numbers({lowest(dtype), 2});
+  const TensorId y = b.emit_many(Operator::where, Elementwise{shape.elements()}, {mask, zero}, results)[1];
+  b.attributes({{Attribute::other, lowest(dtype)}});
   return y;
 }
 

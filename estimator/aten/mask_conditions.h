@@ -10,8 +10,8 @@
 namespace gpuplan::aten {
 
 /// One pointwise kernel.
-TensorId make(LayerBuilder& b, std::string_view name, std::initializer_list<TensorId> reads, const Shape& shape,
-              DType dtype, std::initializer_list<double> numbers = {});
+TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
+              std::initializer_list<AttributeValue> attributes = {});
 /// arange(end), int64.
 TensorId arange(LayerBuilder& b, std::int64_t end);
 /// arange(end) + offset.

@@ -16,9 +16,6 @@ int wanted(const NodeBuilder& node, TensorId weight, TensorId bias) {
   return (node.needs(weight) ? 1 : 0) + (node.needs(bias) ? 1 : 0);
 }
 
-// A number for whom the gradients are of: 1 where there is one.
-double given(const NodeBuilder& node, TensorId input) { return node.needs(input) ? 1 : 0; }
-
 void give(NodeBuilder& node, std::span<const TensorId> inputs, std::span<const Operand> gradients) {
   std::size_t k = 0;
   for (const TensorId t : inputs)
@@ -46,13 +43,13 @@ void layer_norm_backward(NodeBuilder& node, const LayerBuilder& b, LayerNorm wor
   for (const TensorId t : {inputs[2], x, inputs[1]})  // unpacked in the order of their names
     if (t != kNone) node.save(t);
   Operand rows = x;
-  if (copies(b) && !b.contiguous(x)) rows = node.run("aten::clone", Copy{b.elements(x)}, {x}, b.shape(x), b.dtype(x));
+  if (copies(b) && !b.contiguous(x)) rows = node.run(Operator::clone, Copy{b.elements(x)}, {x}, b.shape(x), b.dtype(x));
   const std::vector<OutputSpec> outputs = gradients_of(b, node, inputs);
-  const std::vector<Operand> results = node.run_many("aten::empty", Marker{}, {rows}, outputs);
+  const std::vector<Operand> results = node.run_many(Operator::empty, Marker{}, {rows}, outputs);
   std::vector<Operand> reads{copies(b) ? node.contiguous(node.grad()) : node.grad(), rows};
   reads.insert(reads.end(), statistics.begin(), statistics.end());
   if (inputs[1] != kNone) reads.push_back(inputs[1]);
-  (void)node.run_many("aten::native_layer_norm_backward", work, reads, {});
+  (void)node.run_many(Operator::native_layer_norm_backward, work, reads, {});
   std::array<Operand, 3> gradients{kAbsent, kAbsent, kAbsent};  // of input, weight and bias
   for (std::size_t i = 0, k = 0; i < inputs.size(); ++i)
     if (node.needs(inputs[i])) gradients[i] = results[k++];
@@ -77,11 +74,11 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
   const std::int64_t columns = columns_of(shape, dimensions);
   const LayerNorm work{.rows = shape.elements() / columns, .columns = columns, .dtype = dtype};
   TensorId rows = x;
-  if (copies(b) && !b.contiguous(x)) rows = b.emit("aten::clone", Copy{shape.elements()}, {x}, shape, dtype);
+  if (copies(b) && !b.contiguous(x)) rows = b.emit(Operator::clone, Copy{shape.elements()}, {x}, shape, dtype);
   const OutputSpec outputs[] = {{shape, dtype}, {rows_of(shape, dimensions), accumulate_type(dtype)}};
-  const std::vector<TensorId> results = b.emit_many("aten::_fused_rms_norm", work, {rows}, outputs);
+  const std::vector<TensorId> results = b.emit_many(Operator::_fused_rms_norm, work, {rows}, outputs);
   b.beside({weight});
-  b.numbers({eps});
+  b.attributes({{Attribute::eps, eps}});
   if (rows != x) b.hold({x});
   if (NodeBuilder node = b.node("FusedRmsNormBackward0", results[0], {x, weight}))
     layer_norm_backward(node, b, work, {x, weight, kNone}, std::span(results).subspan(1));
@@ -97,12 +94,12 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
   const std::int64_t columns = columns_of(shape, dimensions);
   const LayerNorm work{.rows = shape.elements() / columns, .columns = columns, .dtype = dtype};
   TensorId rows = x;
-  if (copies(b) && !b.contiguous(x)) rows = b.emit("aten::clone", Copy{shape.elements()}, {x}, shape, dtype);
+  if (copies(b) && !b.contiguous(x)) rows = b.emit(Operator::clone, Copy{shape.elements()}, {x}, shape, dtype);
   const OutputSpec row{rows_of(shape, dimensions), accumulate_type(dtype)};
   const OutputSpec outputs[] = {{shape, dtype}, row, row};
-  const std::vector<TensorId> results = b.emit_many("aten::native_layer_norm", work, {rows}, outputs);
+  const std::vector<TensorId> results = b.emit_many(Operator::native_layer_norm, work, {rows}, outputs);
   b.beside({weight, bias});
-  b.numbers({eps});
+  b.attributes({{Attribute::eps, eps}});
   if (rows != x) b.hold({x});  // autocast's cast is the wrapper's
   if (NodeBuilder node = b.node("NativeLayerNormBackward0", results[0], {x, weight, bias}))
     layer_norm_backward(node, b, work, {x, weight, bias}, std::span(results).subspan(1));
@@ -131,10 +128,11 @@ namespace {
 // What its kernels cannot read is copied once its results are there.
 std::vector<TensorId> group_norm_forward(LayerBuilder& b, const GroupNorm& work, TensorId x,
                                          std::span<const OutputSpec> outputs, bool copied) {
-  if (!copied) return b.emit_many("aten::native_group_norm", work, std::array{x}, outputs);
-  std::vector<TensorId> results = b.emit_many("aten::empty", Marker{}, std::array{x}, outputs);
-  const TensorId rows = b.emit("aten::clone", Copy{b.elements(x)}, {x}, {b.shape(x), b.dtype(x), Placing::contiguous});
-  b.emit_many("aten::native_group_norm", work, std::array{rows, results[0], results[1], results[2]}, {});
+  if (!copied) return b.emit_many(Operator::native_group_norm, work, std::array{x}, outputs);
+  std::vector<TensorId> results = b.emit_many(Operator::empty, Marker{}, std::array{x}, outputs);
+  const TensorId rows =
+      b.emit(Operator::clone, Copy{b.elements(x)}, {x}, {b.shape(x), b.dtype(x), Placing::contiguous});
+  b.emit_many(Operator::native_group_norm, work, std::array{rows, results[0], results[1], results[2]}, {});
   return results;
 }
 
@@ -161,7 +159,7 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
   const OutputSpec outputs[] = {{shape, dtype, placing}, group, group};
   const std::vector<TensorId> results = group_norm_forward(b, work, x, outputs, copied);
   b.beside({weight, bias});
-  b.numbers({eps});
+  b.attributes({{Attribute::eps, eps}});
   if (x != given_x) b.hold({given_x});  // group_norm's own argument, which it copied
   if (NodeBuilder node = b.node("NativeGroupNormBackward0", results[0], {x, weight, bias})) {
     work.backward = true;
@@ -171,11 +169,13 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
     if (node.needs(x)) gradients.front().placing = placing;
     const Operand dy = node.contiguous(node.grad(), format);
     Operand rows = x;
-    if (copied) rows = node.run("aten::clone", Copy{shape.elements()}, {x}, {shape, dtype, Placing::contiguous});
+    if (copied) rows = node.run(Operator::clone, Copy{shape.elements()}, {x}, {shape, dtype, Placing::contiguous});
     std::vector<Operand> reads{dy, rows, results[1], results[2]};
     if (weight != kNone) reads.push_back(weight);
-    const std::vector<Operand> made = node.run_many("aten::native_group_norm_backward", work, reads, gradients);
-    node.numbers({given(node, x), given(node, weight), given(node, bias)});
+    const std::vector<Operand> made = node.run_many(Operator::native_group_norm_backward, work, reads, gradients);
+    node.attributes({{Attribute::wants_input, node.needs(x)},
+                     {Attribute::wants_weight, node.needs(weight)},
+                     {Attribute::wants_bias, node.needs(bias)}});
     give(node, inputs, made);
   }
   return results[0];
@@ -188,12 +188,12 @@ TensorId repeated(LayerBuilder& b, TensorId weight, std::int64_t n) {
   if (weight == kNone) return kNone;
   const std::int64_t each = b.elements(weight);
   const DType dtype = b.dtype(weight);
-  const TensorId y = b.emit("aten::repeat", Copy{n * each}, {weight}, {n * each}, dtype);
+  const TensorId y = b.emit(Operator::repeat, Copy{n * each}, {weight}, {n * each}, dtype);
   if (NodeBuilder node = b.node("RepeatBackward0", y, {weight})) {
     const Reduction sum{.shape = {n, each}, .reduced = 1, .input = dtype, .output = dtype};
     const Operand rows = node.reshape(node.grad(), {n, each});
-    node.give(weight, node.run("aten::sum", sum, {rows}, {each}, dtype));
-    node.numbers({1});
+    node.give(weight, node.run(Operator::sum, sum, {rows}, {each}, dtype));
+    node.attributes({{Attribute::dims, 1}});
   }
   return y;
 }
@@ -215,9 +215,9 @@ TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bi
                        .accumulate = accumulate_type(dtype)};
   const OutputSpec statistic{{channels}, accumulate_type(dtype)};
   const OutputSpec outputs[] = {{flat, dtype}, statistic, statistic};
-  const std::vector<TensorId> results = b.emit_many("aten::batch_norm", work, {rows}, outputs);
+  const std::vector<TensorId> results = b.emit_many(Operator::batch_norm, work, {rows}, outputs);
   b.beside({scale, shift});
-  b.numbers({std::numeric_limits<double>::quiet_NaN(), eps});
+  b.attributes({{Attribute::momentum, std::numeric_limits<double>::quiet_NaN()}, {Attribute::eps, eps}});
   if (NodeBuilder node = b.node("BatchNormBackward0", results[0], {rows, scale, shift})) {
     BatchNorm backward = work;
     backward.backward = true;
@@ -225,8 +225,11 @@ TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bi
     std::vector<Operand> reads{node.contiguous(node.grad()), rows, results[1], results[2]};
     if (scale != kNone) reads.push_back(scale);
     const std::vector<Operand> made =
-        node.run_many("aten::batch_norm_backward", backward, reads, gradients_of(b, node, inputs));
-    node.numbers({eps, given(node, rows), given(node, scale), given(node, shift)});
+        node.run_many(Operator::batch_norm_backward, backward, reads, gradients_of(b, node, inputs));
+    node.attributes({{Attribute::eps, eps},
+                     {Attribute::wants_input, node.needs(rows)},
+                     {Attribute::wants_weight, node.needs(scale)},
+                     {Attribute::wants_bias, node.needs(shift)}});
     give(node, inputs, made);
   }
   b.hold({scale == kNone ? rows : scale, shift == kNone ? rows : shift});

@@ -12,23 +12,24 @@ namespace gpuplan::aten {
 namespace {
 
 struct Names {
-  std::string_view op, in_place, node;
+  Operator op, in_place;
+  std::string_view node;
 };
 
-constexpr std::array<Names, 4> kNames{{{"aten::add", "aten::add_", "AddBackward0"},
-                                       {"aten::sub", "aten::sub_", "SubBackward0"},
-                                       {"aten::mul", "aten::mul_", "MulBackward0"},
-                                       {"aten::div", "aten::div_", "DivBackward0"}}};
+constexpr std::array<Names, 4> kNames{{{Operator::add, Operator::add_, "AddBackward0"},
+                                       {Operator::sub, Operator::sub_, "SubBackward0"},
+                                       {Operator::mul, Operator::mul_, "MulBackward0"},
+                                       {Operator::div, Operator::div_, "DivBackward0"}}};
 
 const Names& names(Binary op) { return kNames[static_cast<std::size_t>(op)]; }
 
 // (x / y) / y times -grad: three temporaries, which autograd holds until the product is there (div_tensor_other_grad).
 Operand divisor_gradient(NodeBuilder& node, TensorId x, TensorId y, const Shape& out, DType dtype) {
   const Elementwise each{out.elements()};
-  const Operand quotient = node.run("aten::div", each, {x, y}, out, dtype);
-  const Operand square = node.run("aten::div", each, {quotient, y}, out, dtype);
-  const Operand minus = node.run("aten::neg", each, {node.grad()}, out, dtype);
-  const Operand result = node.run("aten::mul", each, {minus, square}, out, dtype);
+  const Operand quotient = node.run(Operator::div, each, {x, y}, out, dtype);
+  const Operand square = node.run(Operator::div, each, {quotient, y}, out, dtype);
+  const Operand minus = node.run(Operator::neg, each, {node.grad()}, out, dtype);
+  const Operand result = node.run(Operator::mul, each, {minus, square}, out, dtype);
   node.hold({minus, square, quotient});
   return result;
 }
@@ -37,8 +38,8 @@ Operand gradient_of_second(NodeBuilder& node, Binary op, TensorId x, TensorId y,
   const Elementwise each{out.elements()};
   switch (op) {
     case Binary::add: return node.grad();
-    case Binary::sub: return node.run("aten::neg", each, {node.grad()}, out, dtype);
-    case Binary::mul: return node.run("aten::mul", each, {node.grad(), x}, out, dtype);
+    case Binary::sub: return node.run(Operator::neg, each, {node.grad()}, out, dtype);
+    case Binary::mul: return node.run(Operator::mul, each, {node.grad(), x}, out, dtype);
     case Binary::div: return divisor_gradient(node, x, y, out, dtype);
   }
   return node.grad();
@@ -46,8 +47,8 @@ Operand gradient_of_second(NodeBuilder& node, Binary op, TensorId x, TensorId y,
 
 Operand gradient_of_first(NodeBuilder& node, Binary op, TensorId y, const Shape& out, DType dtype) {
   const Elementwise each{out.elements()};
-  if (op == Binary::mul) return node.run("aten::mul", each, {node.grad(), y}, out, dtype);
-  if (op == Binary::div) return node.run("aten::div", each, {node.grad(), y}, out, dtype);
+  if (op == Binary::mul) return node.run(Operator::mul, each, {node.grad(), y}, out, dtype);
+  if (op == Binary::div) return node.run(Operator::div, each, {node.grad(), y}, out, dtype);
   return node.grad();
 }
 
@@ -56,39 +57,31 @@ using Saves = Unary::Saves;
 }  // namespace
 
 const Unary kRelu{
-    "aten::relu", "aten::relu_", "ReluBackward0", "aten::threshold_backward", Saves::result, Saves::result, 1, true};
-const Unary kHardtanh{
-    "aten::hardtanh", "aten::hardtanh_", "HardtanhBackward0", "aten::hardtanh_backward", Saves::input, Saves::input, 2};
-const Unary kLeakyRelu{"aten::leaky_relu",
-                       "aten::leaky_relu_",
+    Operator::relu, Operator::relu_, "ReluBackward0", Operator::threshold_backward, Saves::result, Saves::result, true};
+const Unary kHardtanh{Operator::hardtanh,          Operator::hardtanh_, "HardtanhBackward0",
+                      Operator::hardtanh_backward, Saves::input,        Saves::input};
+const Unary kLeakyRelu{Operator::leaky_relu,
+                       Operator::leaky_relu_,
                        "LeakyReluBackward0",
-                       "aten::leaky_relu_backward",
+                       Operator::leaky_relu_backward,
                        Saves::input,
                        Saves::result,
-                       2,
                        true};
-const Unary kElu{"aten::elu", "aten::elu_", "EluBackward0", "aten::elu_backward", Saves::input, Saves::result, 3};
-const Unary kSigmoid{
-    "aten::sigmoid", "aten::sigmoid_", "SigmoidBackward0", "aten::sigmoid_backward", Saves::result, Saves::result, 4};
-const Unary kTanh{"aten::tanh", "aten::tanh_", "TanhBackward0", "aten::tanh_backward", Saves::result, Saves::result, 5};
-const Unary kGelu{"aten::gelu", "", "GeluBackward0", "aten::gelu_backward", Saves::input, Saves::input, 8};
-const Unary kSilu{"aten::silu", "aten::silu_", "SiluBackward0", "aten::silu_backward", Saves::input, Saves::input, 5};
-const Unary kHardswish{"aten::hardswish",
-                       "aten::hardswish_",
-                       "HardswishBackward0",
-                       "aten::hardswish_backward",
-                       Saves::input,
-                       Saves::input,
-                       4};
-const Unary kHardsigmoid{"aten::hardsigmoid",
-                         "aten::hardsigmoid_",
-                         "HardsigmoidBackward0",
-                         "aten::hardsigmoid_backward",
-                         Saves::input,
-                         Saves::input,
-                         3};
-const Unary kExp{"aten::exp", "aten::exp_", "ExpBackward0", "aten::mul", Saves::result, Saves::result, 1};
-const Unary kNeg{"aten::neg", "aten::neg_", "NegBackward0", "aten::neg", Saves::nothing, Saves::nothing, 1};
+const Unary kElu{Operator::elu, Operator::elu_, "EluBackward0", Operator::elu_backward, Saves::input, Saves::result};
+const Unary kSigmoid{Operator::sigmoid,          Operator::sigmoid_, "SigmoidBackward0",
+                     Operator::sigmoid_backward, Saves::result,      Saves::result};
+const Unary kTanh{Operator::tanh,          Operator::tanh_, "TanhBackward0",
+                  Operator::tanh_backward, Saves::result,   Saves::result};
+const Unary kGelu{Operator::gelu,          Operator::gelu_, "GeluBackward0",
+                  Operator::gelu_backward, Saves::input,    Saves::input};
+const Unary kSilu{Operator::silu,          Operator::silu_, "SiluBackward0",
+                  Operator::silu_backward, Saves::input,    Saves::input};
+const Unary kHardswish{Operator::hardswish,          Operator::hardswish_, "HardswishBackward0",
+                       Operator::hardswish_backward, Saves::input,         Saves::input};
+const Unary kHardsigmoid{Operator::hardsigmoid,          Operator::hardsigmoid_, "HardsigmoidBackward0",
+                         Operator::hardsigmoid_backward, Saves::input,           Saves::input};
+const Unary kExp{Operator::exp, Operator::exp_, "ExpBackward0", Operator::mul, Saves::result, Saves::result};
+const Unary kNeg{Operator::neg, Operator::neg_, "NegBackward0", Operator::neg, Saves::nothing, Saves::nothing};
 
 Shape broadcast(const LayerBuilder& b, const Shape& x, const Shape& y) {
   const int rank = std::max(x.rank(), y.rank());
@@ -116,7 +109,7 @@ TensorId binary(LayerBuilder& b, Binary op, TensorId x, TensorId y, bool in_plac
   TensorId kept = x;  // what the second operand's gradient reads
   const bool product = op == Binary::mul || op == Binary::div;
   if (in_place && product && b.requires_grad(y))
-    kept = b.emit("aten::clone", Copy{x_shape.elements()}, {x}, {x_shape, b.dtype(x), Placing::like});
+    kept = b.emit(Operator::clone, Copy{x_shape.elements()}, {x}, {x_shape, b.dtype(x), Placing::like});
   const Elementwise work{out.elements()};
   const TensorId z =
       in_place ? b.emit_in_place(names(op).in_place, work, {x, y}) : b.emit(names(op).op, work, {x, y}, out, dtype);
@@ -149,34 +142,36 @@ TensorId binary_number(LayerBuilder& b, Binary op, TensorId x, double number, bo
   const Elementwise work{shape.elements()};
   const TensorId y =
       in_place ? b.emit_in_place(names(op).in_place, work, {x}) : b.emit(names(op).op, work, {x}, shape, dtype);
-  b.numbers({number});
+  b.attributes({{Attribute::other, number}});
   if (NodeBuilder node = b.node(names(op).node, y, {x})) {
     if (op == Binary::add || op == Binary::sub) {
       node.give(x, node.grad());
     } else {
       node.give(x, node.run(names(op).op, work, {node.grad()}, shape, dtype));
-      node.numbers({number});
+      node.attributes({{Attribute::other, number}});
     }
   }
   return y;
 }
 
-TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place, std::initializer_list<double> numbers) {
+TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place,
+               std::initializer_list<AttributeValue> attributes, std::initializer_list<AttributeValue> of_backward) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements(), f.flops};
+  const Elementwise work = each_of(f.op, shape);
   const Saves saves = in_place ? f.saves_in_place : f.saves;
   TensorId kept = x;
   if (in_place && b.requires_grad(x) && saves == Saves::input)
-    kept = b.emit("aten::clone", Copy{shape.elements()}, {x}, {shape, dtype, Placing::like});
+    kept = b.emit(Operator::clone, Copy{shape.elements()}, {x}, {shape, dtype, Placing::like});
   const TensorId y = in_place ? b.emit_in_place(f.op_in_place, work, {x}) : b.emit(f.op, work, {x}, shape, dtype);
-  if (numbers.size() > 0) b.numbers(numbers);
+  if (attributes.size() > 0) b.attributes(attributes);
   if (NodeBuilder node = b.node(f.node, y, {x})) {
     std::array<Operand, 2> reads{node.grad(), saves == Saves::result ? y : kept};
     if (f.saved_leads) std::swap(reads[0], reads[1]);
     const std::size_t count = saves == Saves::nothing ? 1 : 2;
     node.give(x, node.run(f.backward, work, std::span(reads).first(count), shape, dtype));
-    if (numbers.size() > 0) node.numbers(numbers);
+    for (const auto& given : {attributes, of_backward})
+      if (given.size() > 0) node.attributes(given);
   }
   return y;
 }
@@ -186,14 +181,14 @@ TensorId pow_number(LayerBuilder& b, TensorId x, double exponent) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
-  const TensorId y = b.emit("aten::pow", work, {x}, shape, dtype);
-  b.numbers({exponent});
+  const TensorId y = b.emit(Operator::pow, work, {x}, shape, dtype);
+  b.attributes({{Attribute::exponent, exponent}});
   if (NodeBuilder node = b.node("PowBackward0", y, {x})) {
-    const Operand power = node.run("aten::pow", work, {x}, shape, dtype);
-    node.numbers({exponent - 1});
-    const Operand slope = node.run("aten::mul", work, {power}, shape, dtype);
-    node.numbers({exponent});
-    const Operand dx = node.run("aten::mul", work, {node.grad(), slope}, shape, dtype);
+    const Operand power = node.run(Operator::pow, work, {x}, shape, dtype);
+    node.attributes({{Attribute::exponent, exponent - 1}});
+    const Operand slope = node.run(Operator::mul, work, {power}, shape, dtype);
+    node.attributes({{Attribute::other, exponent}});
+    const Operand dx = node.run(Operator::mul, work, {node.grad(), slope}, shape, dtype);
     node.hold({power, slope});
     node.give(x, dx);
   }
@@ -205,13 +200,13 @@ TensorId rsqrt(LayerBuilder& b, TensorId x) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
-  const TensorId y = b.emit("aten::rsqrt", work, {x}, shape, dtype);
+  const TensorId y = b.emit(Operator::rsqrt, work, {x}, shape, dtype);
   if (NodeBuilder node = b.node("RsqrtBackward0", y, {x})) {
-    const Operand cube = node.run("aten::pow", work, {y}, shape, dtype);
-    node.numbers({3});
-    const Operand half = node.run("aten::mul", work, {node.grad()}, shape, dtype);
-    node.numbers({-0.5});
-    const Operand dx = node.run("aten::mul", work, {half, cube}, shape, dtype);
+    const Operand cube = node.run(Operator::pow, work, {y}, shape, dtype);
+    node.attributes({{Attribute::exponent, 3}});
+    const Operand half = node.run(Operator::mul, work, {node.grad()}, shape, dtype);
+    node.attributes({{Attribute::other, -0.5}});
+    const Operand dx = node.run(Operator::mul, work, {half, cube}, shape, dtype);
     node.hold({cube, half});
     node.give(x, dx);
   }
@@ -237,8 +232,8 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
                        .output = result,
                        .mean = mean,
                        .converts = converts};
-  const TensorId y = b.emit(mean ? "aten::mean" : "aten::sum", work, {x}, reduced_shape(in, mask, keep), result);
-  b.numbers({static_cast<double>(mask)});
+  const TensorId y = b.emit(mean ? Operator::mean : Operator::sum, work, {x}, reduced_shape(in, mask, keep), result);
+  b.attributes({{Attribute::dims, mask}});
   const std::string_view name = mean  ? (all ? "MeanBackward0" : "MeanBackward1")
                                 : all ? "SumBackward0"
                                       : "SumBackward1";
@@ -246,8 +241,9 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
     if (mean && !all && b.before(200)) node.save(x);
     const Operand dy = node.expand(node.reshape(node.grad(), reduced_shape(in, mask, true)), in);
     // The division writes a full tensor of the expanded gradient's dimension order.
-    node.give(x, mean ? node.run("aten::div", Elementwise{in.elements()}, {dy}, in, result) : dy);
-    if (mean) node.numbers({static_cast<double>(in.elements()) / static_cast<double>(b.elements(y))});
+    node.give(x, mean ? node.run(Operator::div, Elementwise{in.elements()}, {dy}, in, result) : dy);
+    if (mean)
+      node.attributes({{Attribute::other, static_cast<double>(in.elements()) / static_cast<double>(b.elements(y))}});
   }
   return y;
 }
@@ -256,14 +252,14 @@ TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training) {
   if (p <= 0 || !training) return x;
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements(), 2};
+  const Elementwise work = each_of(Operator::native_dropout, shape);
   const OutputSpec results[] = {{shape, DType::boolean}, {shape, dtype}};
-  const std::vector<TensorId> mask_and_y = b.emit_many("aten::native_dropout", work, {x}, results);
-  b.numbers({p});
+  const std::vector<TensorId> mask_and_y = b.emit_many(Operator::native_dropout, work, {x}, results);
+  b.attributes({{Attribute::p, p}});
   const TensorId y = mask_and_y[1];
   if (NodeBuilder node = b.node("NativeDropoutBackward0", y, {x})) {
-    node.give(x, node.run("aten::native_dropout_backward", work, {node.grad(), mask_and_y[0]}, shape, dtype));
-    node.numbers({p});
+    node.give(x, node.run(Operator::native_dropout_backward, work, {node.grad(), mask_and_y[0]}, shape, dtype));
+    node.attributes({{Attribute::p, p}});
   }
   return y;
 }
@@ -272,20 +268,20 @@ TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, 
   const Shape shape = broadcast(b, b.shape(x), b.shape(mask));
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
-  const TensorId y = in_place ? b.emit_in_place("aten::masked_fill_", work, {x, mask})
-                              : b.emit("aten::masked_fill", work, {x, mask}, shape, dtype);
-  b.numbers({number});
+  const TensorId y = in_place ? b.emit_in_place(Operator::masked_fill_, work, {x, mask})
+                              : b.emit(Operator::masked_fill, work, {x, mask}, shape, dtype);
+  b.attributes({{Attribute::value, number}});
   if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x})) {
-    node.give(x, node.run("aten::masked_fill", work, {node.grad(), mask}, shape, dtype));
-    node.numbers({0});
+    node.give(x, node.run(Operator::masked_fill, work, {node.grad(), mask}, shape, dtype));
+    node.attributes({{Attribute::value, 0}});
   }
   return y;
 }
 
-TensorId no_grad(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
-                 DType dtype, std::initializer_list<double> numbers) {
-  const TensorId y = b.emit(name, Elementwise{shape.elements()}, reads, shape, dtype);
-  if (numbers.size() > 0) b.numbers(numbers);
+TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+                 std::initializer_list<AttributeValue> attributes) {
+  const TensorId y = b.emit(op, Elementwise{shape.elements()}, reads, shape, dtype);
+  if (attributes.size() > 0) b.attributes(attributes);
   return y;
 }
 

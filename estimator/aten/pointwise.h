@@ -24,15 +24,17 @@ Shape broadcast(const LayerBuilder& b, const Shape& x, const Shape& y);
 /// A function of one tensor whose backward is one kernel over the gradient and what was saved.
 struct Unary {
   enum class Saves : std::uint8_t { nothing, result, input };
-  std::string_view op, op_in_place, node, backward;
+  Operator op, op_in_place;  // the same where there is no form in place
+  std::string_view node;
+  Operator backward;
   Saves saves = Saves::input;           // out of place
   Saves saves_in_place = Saves::input;  // input: autograd clones it first
-  int flops = 1;
   bool saved_leads = false;  // the backward kernel takes what was saved first, so that its result lies like it
 };
-/// `numbers`: its arguments beside x, those of its backward kernel too.
+/// `attributes`: its arguments beside x, those of its backward kernel too, which has `of_backward` besides.
 TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place = false,
-               std::initializer_list<double> numbers = {});
+               std::initializer_list<AttributeValue> attributes = {},
+               std::initializer_list<AttributeValue> of_backward = {});
 
 extern const Unary kRelu, kHardtanh, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, kSilu, kHardswish, kHardsigmoid, kExp,
     kNeg;
@@ -50,7 +52,7 @@ TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.
 TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, bool in_place = false);
 /// A pointwise kernel without a gradient: comparisons, logical operations, integer arithmetic.
-TensorId no_grad(LayerBuilder& b, std::string_view name, std::span<const TensorId> reads, const Shape& shape,
-                 DType dtype, std::initializer_list<double> numbers = {});
+TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+                 std::initializer_list<AttributeValue> attributes = {});
 
 }  // namespace gpuplan::aten

@@ -9,8 +9,9 @@
 namespace gpuplan::aten {
 
 struct PointwiseLoss {
-  std::string_view op, node, backward;
-  int flops = 1;
+  Operator op;
+  std::string_view node;
+  Operator backward;
   int temporaries_before = 0, temporaries_after = 0;
   bool result_of_input_size = false;  // the scalar that it returns holds a storage of that size
   // Of the gradient: row-major whatever the input's layout, where Loss.cpp makes it with zeros_like(input,

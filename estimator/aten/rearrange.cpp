@@ -30,14 +30,14 @@ TensorId roll(LayerBuilder& b, TensorId x, std::span<const Roll1d> rolls) {
   TensorId y = x;
   for (const Roll1d& roll : rolls) {
     // The caller's argument lives until the last dimension is rolled.
-    y = y == x ? b.emit("aten::roll", copy, {x}, shape, dtype) : b.emit("aten::roll", copy, {y, x}, shape, dtype);
-    b.numbers({static_cast<double>(roll.shift), static_cast<double>(roll.dimension)});
+    y = y == x ? b.emit(Operator::roll, copy, {x}, shape, dtype) : b.emit(Operator::roll, copy, {y, x}, shape, dtype);
+    b.attributes({{Attribute::shift, roll.shift}, {Attribute::dim, roll.dimension}});
   }
   if (NodeBuilder node = b.node("RollBackward0", y, {x})) {
     Operand dx = node.grad();
     for (std::size_t i = rolls.size(); i-- > 0;) {
-      dx = node.run("aten::roll", copy, {dx}, shape, dtype);
-      node.numbers({static_cast<double>(-rolls[i].shift), static_cast<double>(rolls[i].dimension)});
+      dx = node.run(Operator::roll, copy, {dx}, shape, dtype);
+      node.attributes({{Attribute::shift, -rolls[i].shift}, {Attribute::dim, rolls[i].dimension}});
     }
     node.give(x, dx);
   }
@@ -55,20 +55,20 @@ TensorId constant_pad(LayerBuilder& b, TensorId x, std::span<const Padding1d> si
     out.set(dim, size);
   }
   const Strides strides = strides_in(b.suggested_format(x), out);
-  // Before each dimension, after each, and the value; of the gradient as much is cut off.
-  std::vector<double> padding(2 * static_cast<std::size_t>(in.rank()) + 1), cut = padding;
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    const std::size_t last = static_cast<std::size_t>(in.rank()) - 1 - i;
-    padding[last] = static_cast<double>(sides[i].before);
-    padding[last + static_cast<std::size_t>(in.rank())] = static_cast<double>(sides[i].after);
+  // Before and after each dimension; of the gradient as much is cut off.
+  std::vector<AttributeValue> padding{{Attribute::value, value}}, cut{{Attribute::value, 0}};
+  for (int i = in.rank(); i-- > 0;) {
+    const auto at = static_cast<std::size_t>(i);
+    const Padding1d side = at < sides.size() ? sides[at] : Padding1d{};
+    padding.insert(padding.end(), {{Attribute::before, side.before}, {Attribute::after, side.after}});
+    cut.insert(cut.end(), {{Attribute::before, -side.before}, {Attribute::after, -side.after}});
   }
-  for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = -padding[i];
-  padding.back() = value;
-  const TensorId y = b.emit("aten::constant_pad_nd", Copy{out.elements()}, {x}, {out, dtype, Placing::given, strides});
-  b.numbers(padding);
+  const TensorId y =
+      b.emit(Operator::constant_pad_nd, Copy{out.elements()}, {x}, {out, dtype, Placing::given, strides});
+  b.attributes(padding);
   if (NodeBuilder node = b.node("ConstantPadNdBackward0", y, {x})) {
-    node.give(x, node.run("aten::constant_pad_nd", Copy{in.elements()}, {node.grad()}, in, dtype));
-    node.numbers(cut);
+    node.give(x, node.run(Operator::constant_pad_nd, Copy{in.elements()}, {node.grad()}, in, dtype));
+    node.attributes(cut);
   }
   return y;
 }
@@ -78,10 +78,10 @@ TensorId index_rows(LayerBuilder& b, TensorId table, TensorId index) {
   const DType dtype = b.dtype(table);
   const std::int64_t indices = b.elements(index);
   const Shape out{indices, rows[1]};
-  const TensorId y = b.emit("aten::index", Copy{out.elements()}, {table, index}, out, dtype);
+  const TensorId y = b.emit(Operator::index, Copy{out.elements()}, {table, index}, out, dtype);
   if (NodeBuilder node = b.node("IndexBackward0", y, {table})) {
-    const Operand sum = node.run("aten::new_zeros", Fill{rows.elements()}, {}, rows, dtype);
-    node.run_in_place("aten::_index_put_impl_", index_put(b, indices, rows, dtype), {sum, node.grad(), index});
+    const Operand sum = node.run(Operator::new_zeros, Fill{rows.elements()}, {}, rows, dtype);
+    node.run_in_place(Operator::_index_put_impl_, index_put(b, indices, rows, dtype), {sum, node.grad(), index});
     node.give(table, sum);
   }
   return y;

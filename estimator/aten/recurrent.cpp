@@ -90,13 +90,13 @@ bool is_dense(const LayerBuilder& b, const Call& c) {
 // Copies into one new storage, which autograd sees.
 void pack_for_autocast(LayerBuilder& b, Call& c) {
   const std::int64_t values = c.weight_values();
-  const TensorId whole = b.emit("aten::zeros", Fill{values}, {}, {values}, c.dtype);
+  const TensorId whole = b.emit(Operator::zeros, Fill{values}, {}, {values}, c.dtype);
   const std::vector<std::int64_t> offsets = weight_offsets(c.r);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     TensorId& w = c.weights[i];
     const DType from = b.dtype(w);
     const TensorId piece = b.alias(whole, b.shape(w), contiguous_strides(b.shape(w)), offsets[i]);
-    const TensorId copy = b.emit_in_place("aten::copy_", Copy{b.elements(w)}, {piece, w});
+    const TensorId copy = b.emit_in_place(Operator::copy_, Copy{b.elements(w)}, {piece, w});
     if (NodeBuilder node = b.node("CopyBackwards", copy, {w})) node.give(w, node.cast(node.grad(), from));
     w = copy;
   }
@@ -120,15 +120,15 @@ double dropout_of(const Call& c) { return c.r.stack.dropout ? c.r.dropout : 0; }
 void give_weights(const LayerBuilder& b, NodeBuilder& node, const Call& c, Recurrence what,
                   std::vector<Operand> reads) {
   const std::int64_t values = c.weight_values();
-  const Operand all = node.run("aten::zeros", Fill{values}, std::span<const Operand>{}, {values}, c.dtype);
+  const Operand all = node.run(Operator::zeros, Fill{values}, std::span<const Operand>{}, {values}, c.dtype);
   reads.push_back(all);
   std::vector<OutputSpec> copies;
   if (!c.r.bias)
     for (const TensorId w : c.weights) copies.push_back({b.shape(w), c.dtype});
   what.results_before = 0;
   what.results_after = static_cast<int>(copies.size());
-  const std::vector<Operand> copied = node.run_many("aten::_cudnn_rnn_backward_weight", what, reads, copies);
-  node.numbers({dropout_of(c)});
+  const std::vector<Operand> copied = node.run_many(Operator::_cudnn_rnn_backward_weight, what, reads, copies);
+  node.attributes({{Attribute::dropout, dropout_of(c)}});
   const std::vector<std::int64_t> offsets = weight_offsets(c.r);
   for (std::size_t i = 0; i < c.weights.size(); ++i)
     if (node.needs(c.weights[i]))
@@ -138,11 +138,11 @@ void give_weights(const LayerBuilder& b, NodeBuilder& node, const Call& c, Recur
 void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span<const TensorId> kept) {
   std::vector<Operand> incoming;
   for (std::size_t i = 0; i <= c.states.size(); ++i) incoming.push_back(node.grad(static_cast<int>(i)));
-  node.run_many("aten::_cudnn_rnn_backward", Marker{}, incoming, {});  // zeros for those that did not arrive
+  node.run_many(Operator::_cudnn_rnn_backward, Marker{}, incoming, {});  // zeros for those that did not arrive
   const Shape in = b.shape(c.x), dense_in = time_first(c, in);
   const bool dense = is_dense(b, c);
   const auto dense_input = [&]() -> Operand {
-    return dense ? c.x : node.run("aten::clone", Copy{in.elements()}, {c.first}, dense_in, c.dtype);
+    return dense ? c.x : node.run(Operator::clone, Copy{in.elements()}, {c.first}, dense_in, c.dtype);
   };
 
   constexpr std::array kSwap{1, 0, 2};
@@ -155,8 +155,8 @@ void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span
   Recurrence what = c.what;
   what.backward = true;
   what.results_before = static_cast<int>(made.size());
-  const std::vector<Operand> gradients = node.run_many("aten::_cudnn_rnn_backward_input", what, reads, made);
-  node.numbers({dropout_of(c)});
+  const std::vector<Operand> gradients = node.run_many(Operator::_cudnn_rnn_backward_input, what, reads, made);
+  node.attributes({{Attribute::dropout, dropout_of(c)}});
   if (node.needs(c.x)) node.give(c.x, gradients.front());
 
   if (std::ranges::any_of(c.weights, [&](TensorId w) { return node.needs(w); })) {
@@ -164,7 +164,7 @@ void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span
     again.insert(again.end(), kept.begin(), kept.end());
     give_weights(b, node, c, what, again);
   }
-  node.run_many("return", Marker{}, gradients, {});
+  node.run_many(Operator::frame_returns, Marker{}, gradients, {});
 }
 
 }  // namespace
@@ -204,7 +204,7 @@ std::vector<TensorId> recurrent(LayerBuilder& b, const Recurrent& r, TensorId x,
 
   const bool copies = !is_dense(b, c);
   if (copies) c.first = c.r.batch_first ? time_first(b, c.x) : c.x;
-  const TensorId dense = copies ? b.emit("aten::clone", Copy{in.elements()}, {c.first}, in, c.dtype) : c.x;
+  const TensorId dense = copies ? b.emit(Operator::clone, Copy{in.elements()}, {c.first}, in, c.dtype) : c.x;
   std::vector<TensorId> reads{dense};
   reads.insert(reads.end(), c.weights.begin(), c.weights.end());
   reads.insert(reads.end(), c.states.begin(), c.states.end());
@@ -217,8 +217,8 @@ std::vector<TensorId> recurrent(LayerBuilder& b, const Recurrent& r, TensorId x,
   Recurrence what = c.what;
   what.results_before = static_cast<int>(made.size());
   if (b.training()) made.push_back({{reserve_bytes(c.r.stack, {batch, steps, tokens})}, DType::boolean});
-  std::vector<TensorId> out = b.emit_many("aten::_cudnn_rnn", what, reads, made);
-  b.numbers({dropout_of(c)});
+  std::vector<TensorId> out = b.emit_many(Operator::_cudnn_rnn, what, reads, made);
+  b.attributes({{Attribute::dropout, dropout_of(c)}});
 
   std::vector<TensorId> inputs{c.x};
   inputs.insert(inputs.end(), c.weights.begin(), c.weights.end());

@@ -35,13 +35,13 @@ TensorId cumsum(LayerBuilder& b, TensorId x, int dim, std::optional<DType> dtype
   const Shape shape = b.shape(x);
   const DType from = b.dtype(x);
   const DType to = dtype ? *dtype : is_floating(from) ? from : DType::int64;
-  const TensorId y = b.emit("aten::cumsum", scan(shape, dim, from, to, b.run().pytorch), {x}, shape, to);
-  b.numbers({static_cast<double>(dim)});
+  const TensorId y = b.emit(Operator::cumsum, scan(shape, dim, from, to, b.run().pytorch), {x}, shape, to);
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("CumsumBackward0", y, {x})) {
     const Copy flip{shape.elements()};
-    const Operand reversed = node.run("aten::flip", flip, {node.grad()}, shape, to);
-    const Operand sums = node.run("aten::cumsum", scan(shape, dim, to, to, b.run().pytorch), {reversed}, shape, to);
-    const Operand dx = node.run("aten::flip", flip, {sums}, shape, to);
+    const Operand reversed = node.run(Operator::flip, flip, {node.grad()}, shape, to);
+    const Operand sums = node.run(Operator::cumsum, scan(shape, dim, to, to, b.run().pytorch), {reversed}, shape, to);
+    const Operand dx = node.run(Operator::flip, flip, {sums}, shape, to);
     node.hold({reversed, sums});
     node.give(x, dx);
   }

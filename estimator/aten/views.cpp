@@ -57,7 +57,7 @@ TensorId view(LayerBuilder& b, TensorId x, const Shape& shape) {
 
 TensorId clone(LayerBuilder& b, TensorId x) {
   const Shape shape = b.shape(x);
-  const TensorId y = b.emit("aten::clone", Copy{shape.elements()}, {x}, {shape, b.dtype(x), Placing::like});
+  const TensorId y = b.emit(Operator::clone, Copy{shape.elements()}, {x}, {shape, b.dtype(x), Placing::like});
   if (NodeBuilder node = b.node("CloneBackward0", y, {x})) node.give(x, node.grad());
   return y;
 }
@@ -67,7 +67,7 @@ TensorId contiguous(LayerBuilder& b, TensorId x, MemoryFormat format) {
   const bool there = format == MemoryFormat::contiguous ? b.contiguous(x) : is_channels_last(shape, b.strides(x));
   if (there) return x;
   const Placing placing = format == MemoryFormat::contiguous ? Placing::contiguous : Placing::channels_last;
-  const TensorId y = b.emit("aten::clone", Copy{shape.elements()}, {x}, {shape, b.dtype(x), placing});
+  const TensorId y = b.emit(Operator::clone, Copy{shape.elements()}, {x}, {shape, b.dtype(x), placing});
   if (NodeBuilder node = b.node("CloneBackward0", y, {x})) node.give(x, node.grad());
   return y;
 }
@@ -171,9 +171,9 @@ TensorId slice(LayerBuilder& b, TensorId x, int dim, std::int64_t start, std::in
   strides.set(dim, std::min(step, std::max<std::int64_t>(1, in[dim])) * strides[dim]);  // larger ones take one position
   const TensorId y = b.alias(x, out, strides, start * b.strides(x)[dim]);
   if (NodeBuilder node = b.node("SliceBackward0", y, {x})) {
-    const Operand all = node.run("aten::slice_backward", Fill{in.elements()}, {}, in, b.dtype(x));
-    node.run_in_place("aten::copy_", Copy{out.elements()}, {all, node.grad()});
-    node.numbers({static_cast<double>(dim), static_cast<double>(start), static_cast<double>(step)});
+    const Operand all = node.run(Operator::slice_backward, Fill{in.elements()}, {}, in, b.dtype(x));
+    node.run_in_place(Operator::copy_, Copy{out.elements()}, {all, node.grad()});
+    node.attributes({{Attribute::dim, dim}, {Attribute::start, start}, {Attribute::step, step}});
     node.give(x, all);
   }
   return y;
@@ -185,9 +185,9 @@ TensorId select(LayerBuilder& b, TensorId x, int dim, std::int64_t at) {
   const Shape out = without(in, dim);
   const TensorId y = b.alias(x, out, without(b.strides(x), dim, in.rank()), at * b.strides(x)[dim]);
   if (NodeBuilder node = b.node("SelectBackward0", y, {x})) {
-    const Operand all = node.run("aten::select_backward", Fill{in.elements()}, {}, in, b.dtype(x));
-    node.run_in_place("aten::copy_", Copy{out.elements()}, {all, node.grad()});
-    node.numbers({static_cast<double>(dim), static_cast<double>(at)});
+    const Operand all = node.run(Operator::select_backward, Fill{in.elements()}, {}, in, b.dtype(x));
+    node.run_in_place(Operator::copy_, Copy{out.elements()}, {all, node.grad()});
+    node.attributes({{Attribute::dim, dim}, {Attribute::index, at}});
     node.give(x, all);
   }
   return y;
@@ -207,8 +207,8 @@ std::vector<TensorId> split(LayerBuilder& b, TensorId x, int dim, std::span<cons
   if (NodeBuilder node = b.node(name, parts, std::span<const TensorId>(&x, 1))) {
     std::vector<Operand> gradients;
     for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
-    node.give(x, node.run("aten::cat", Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
-    node.numbers({static_cast<double>(dim)});
+    node.give(x, node.run(Operator::cat, Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
+    node.attributes({{Attribute::dim, dim}});
   }
   return parts;
 }
@@ -222,8 +222,8 @@ std::vector<TensorId> unbind(LayerBuilder& b, TensorId x, int dim) {
   if (NodeBuilder node = b.node("UnbindBackward0", parts, std::span<const TensorId>(&x, 1))) {
     std::vector<Operand> gradients;
     for (std::size_t k = 0; k < parts.size(); ++k) gradients.push_back(node.grad(static_cast<int>(k)));
-    node.give(x, node.run("aten::stack", Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
-    node.numbers({static_cast<double>(dim)});
+    node.give(x, node.run(Operator::stack, Copy{in.elements()}, std::span<const Operand>(gradients), in, b.dtype(x)));
+    node.attributes({{Attribute::dim, dim}});
   }
   return parts;
 }
@@ -239,9 +239,9 @@ TensorId cat(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
   out.set(dim, 0);
   for (const TensorId x : xs) out.set(dim, checked_add(out[dim], b.shape(x)[dim]));
   // The result is channels-last where all inputs suggest it (TensorShape.cpp, cat_compute_output_memory_format).
-  const TensorId y = b.emit("aten::cat", Copy{out.elements()}, xs,
+  const TensorId y = b.emit(Operator::cat, Copy{out.elements()}, xs,
                             {out, dtype, channels_last ? Placing::channels_last : Placing::contiguous});
-  b.numbers({static_cast<double>(dim)});
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("CatBackward0", std::span<const TensorId>(&y, 1), xs)) {
     std::int64_t start = 0;
     for (const TensorId x : xs) {
@@ -256,8 +256,8 @@ TensorId stack(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
   const Shape each = b.shape(xs[0]);
   dim = wrapped(dim, each.rank() + 1);
   const Shape out = with(each, dim, static_cast<std::int64_t>(xs.size()));
-  const TensorId y = b.emit("aten::stack", Copy{out.elements()}, xs, out, b.dtype(xs[0]));
-  b.numbers({static_cast<double>(dim)});
+  const TensorId y = b.emit(Operator::stack, Copy{out.elements()}, xs, out, b.dtype(xs[0]));
+  b.attributes({{Attribute::dim, dim}});
   if (NodeBuilder node = b.node("StackBackward0", std::span<const TensorId>(&y, 1), xs)) {
     std::int64_t at = 0;
     for (const TensorId x : xs) {

@@ -1,5 +1,8 @@
 #include "estimator/graph/graph.h"
 
+#include <stdexcept>
+#include <string>
+
 #include "estimator/base/error.h"
 
 namespace gpuplan {
@@ -53,10 +56,13 @@ Range Graph::append_operands(std::span<const std::int32_t> ids) {
   return {begin, static_cast<std::int32_t>(operands.size())};
 }
 
-Range Graph::append_numbers(std::span<const double> values) {
-  const auto begin = static_cast<std::int32_t>(numbers.size());
-  numbers.insert(numbers.end(), values.begin(), values.end());
-  return {begin, static_cast<std::int32_t>(numbers.size())};
+void Graph::append_attributes(Op& op, std::span<const AttributeValue> values) {
+  for (const AttributeValue& a : values)
+    if (!takes(op.kind, a.name))
+      throw std::logic_error("an argument that " + std::string(name_of(op.kind)) + " has not");
+  if (op.attributes.begin == op.attributes.end) op.attributes.begin = static_cast<std::int32_t>(attributes.size());
+  attributes.insert(attributes.end(), values.begin(), values.end());
+  op.attributes.end = static_cast<std::int32_t>(attributes.size());
 }
 
 }  // namespace gpuplan

@@ -15,6 +15,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/shape.h"
 #include "estimator/base/strides.h"
+#include "estimator/operators/operators.h"
 #include "estimator/operators/primitive.h"
 
 namespace gpuplan {
@@ -71,16 +72,16 @@ struct Range {  // into one of the graph's flat vectors
   std::int32_t begin = 0, end = 0;
 };
 
-/// One kernel-level operation. `name` is PyTorch's and has static lifetime.
+/// One kernel-level operation.
 struct Op {
-  std::string_view name;
+  Operator kind;
   Primitive what;
   LayerId layer = kNone;
   Range reads;   // of Graph::operands
   Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
-  // For who executes it (validate/operators.h says which operation has which). They change no byte.
+  // For who executes it. They change no byte.
   Range beside = {};  // of Graph::operands: arguments that are alive anyway, weights and statistics; kAbsent: not given
-  Range numbers = {};  // of Graph::numbers: arguments that are no tensors
+  Range attributes = {};  // of Graph::attributes: arguments that are no tensors
 };
 
 /// How the result of an operation lies in memory.
@@ -202,7 +203,7 @@ struct Graph {
   std::vector<Buffer> buffers;
   std::vector<Tensor> tensors;
   std::vector<std::int32_t> operands;
-  std::vector<double> numbers;
+  std::vector<AttributeValue> attributes;
   std::vector<Op> forward_ops;  // forward, then the loss from loss_begin on
   std::int32_t loss_begin = 0;
   std::vector<Op> backward_ops;
@@ -250,7 +251,8 @@ struct Graph {
   /// Throws Error when so many more make the graph too large for its indices; append_operands asks for itself.
   void require_operands(std::size_t more) const;
   Range append_operands(std::span<const std::int32_t> ids);
-  Range append_numbers(std::span<const double> values);
+  /// To those of the operation made last. Throws std::logic_error for one that its operator has not.
+  void append_attributes(Op& op, std::span<const AttributeValue> values);
 };
 
 inline BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensor(t).buffer; }

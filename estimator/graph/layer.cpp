@@ -148,7 +148,7 @@ void LayerBuilder::constructor_temporary(const Shape& shape, DType dtype) {
 
 void LayerBuilder::replace_buffer(TensorId t) {
   const Tensor old = graph_.tensor(t);
-  replace_buffer(t, emit("aten::add", Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype));
+  replace_buffer(t, emit(Operator::add, Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype));
 }
 
 void LayerBuilder::replace_buffer(TensorId old, TensorId by) {
@@ -251,52 +251,51 @@ void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primit
   t.contiguous = is_contiguous(t.shape, t.strides);
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
-                                              std::span<const TensorId> reads, std::span<const OutputSpec> outputs) {
-  Op op{name, what, call_.layer, graph_.append_operands(reads), {}};
+std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, std::span<const TensorId> reads,
+                                              std::span<const OutputSpec> outputs) {
+  Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   std::vector<TensorId> results;
   results.reserve(outputs.size());
   for (const OutputSpec& o : outputs) {
     results.push_back(new_tensor(o.shape, o.dtype, Category::activations));
     place(results.back(), o, what, reads);
   }
-  op.writes = graph_.append_operands(results);
-  graph_.forward_ops.push_back(op);
+  made.writes = graph_.append_operands(results);
+  graph_.forward_ops.push_back(made);
   return results;
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(std::string_view name, const Primitive& what,
-                                              std::initializer_list<TensorId> reads,
+std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
                                               std::span<const OutputSpec> outputs) {
-  return emit_many(name, what, std::span(reads.begin(), reads.size()), outputs);
+  return emit_many(op, what, std::span(reads.begin(), reads.size()), outputs);
 }
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::span<const TensorId> reads,
                             const OutputSpec& output) {
-  Op op{name, what, call_.layer, graph_.append_operands(reads), {}};
+  Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   if (const auto* reduction = std::get_if<Reduction>(&what); reduction != nullptr && !contiguous(reads.front()))
-    op.what = in_memory_order(*reduction, strides(reads.front()));
+    made.what = in_memory_order(*reduction, strides(reads.front()));
   const TensorId result = new_tensor(output.shape, output.dtype, Category::activations);
   place(result, output, what, reads);
   graph_.operands.push_back(result);
-  op.writes = {op.reads.end, size_of_vector(graph_.operands)};
-  graph_.forward_ops.push_back(op);
+  made.writes = {made.reads.end, size_of_vector(graph_.operands)};
+  graph_.forward_ops.push_back(made);
   return result;
 }
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
                             const OutputSpec& output) {
-  return emit(name, what, std::span(reads.begin(), reads.size()), output);
+  return emit(op, what, std::span(reads.begin(), reads.size()), output);
 }
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
                             const Shape& shape, DType dtype) {
-  return emit(name, what, std::span(reads.begin(), reads.size()), {shape, dtype});
+  return emit(op, what, std::span(reads.begin(), reads.size()), {shape, dtype});
 }
 
-TensorId LayerBuilder::emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
-                            const Shape& shape, DType dtype) {
-  return emit(name, what, reads, {shape, dtype});
+TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
+                            DType dtype) {
+  return emit(op, what, reads, {shape, dtype});
 }
 
 TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset) {
@@ -313,11 +312,10 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& stri
   return size_of_vector(graph_.tensors) - 1;
 }
 
-TensorId LayerBuilder::emit_in_place(std::string_view name, const Primitive& what,
-                                     std::initializer_list<TensorId> reads) {
-  Op op{name, what, call_.layer, graph_.append_operands({reads.begin(), reads.size()}), {}};
-  op.writes = {op.reads.end, op.reads.end};
-  graph_.forward_ops.push_back(op);
+TensorId LayerBuilder::emit_in_place(Operator op, const Primitive& what, std::initializer_list<TensorId> reads) {
+  Op made{op, what, call_.layer, graph_.append_operands({reads.begin(), reads.size()}), {}};
+  made.writes = {made.reads.end, made.reads.end};
+  graph_.forward_ops.push_back(made);
   const TensorId before = *reads.begin();
   const TensorId after = alias(before, graph_.tensor(before).shape, graph_.tensor(before).strides);
   graph_.tensor(before).replaced_by = after;
@@ -333,11 +331,13 @@ void LayerBuilder::beside(std::initializer_list<TensorId> tensors) {
   }
 }
 
-void LayerBuilder::numbers(std::span<const double> values) {
-  graph_.forward_ops.back().numbers = graph_.append_numbers(values);
+void LayerBuilder::attributes(std::span<const AttributeValue> values) {
+  graph_.append_attributes(graph_.forward_ops.back(), values);
 }
 
-void LayerBuilder::hold(std::span<const TensorId> tensors) { emit_many("return", Marker{}, tensors, {}); }
+void LayerBuilder::hold(std::span<const TensorId> tensors) {
+  emit_many(Operator::frame_returns, Marker{}, tensors, {});
+}
 
 MemoryFormat LayerBuilder::suggested_format(TensorId t) const {
   return gpuplan::suggested_format(graph_.tensor(t).shape, graph_.tensor(t).strides);
@@ -349,7 +349,7 @@ TensorId LayerBuilder::cast(TensorId t, DType to) {
   const DType from = dtype(t);
   if (from == to) return t;
   const Shape shape = this->shape(t);
-  const TensorId y = emit("aten::to", Elementwise{shape.elements(), 0}, {t}, shape, to);
+  const TensorId y = emit(Operator::to, Elementwise{shape.elements(), 0}, {t}, shape, to);
   if (NodeBuilder n = node("ToCopyBackward0", y, {t})) n.give(t, n.cast(n.grad(), from));
   return y;
 }

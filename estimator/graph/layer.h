@@ -92,26 +92,26 @@ class NodeBuilder {
   /// The gradient of output k, as it arrives.
   Operand grad(int k = 0) const { return local(k); }
   /// Runs a kernel that allocates one result.
-  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output);
-  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
-              const OutputSpec& output);
-  Operand run(std::string_view name, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
-              DType dtype);
-  Operand run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
+  Operand run(Operator op, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output);
+  Operand run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const OutputSpec& output);
+  Operand run(Operator op, const Primitive& what, std::span<const Operand> reads, const Shape& shape, DType dtype);
+  Operand run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
               DType dtype);
   /// Runs a kernel with several results, allocated in this order.
-  std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+  std::vector<Operand> run_many(Operator op, const Primitive& what, std::span<const Operand> reads,
                                 std::span<const OutputSpec> outputs);
-  std::vector<Operand> run_many(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+  std::vector<Operand> run_many(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
                                 std::span<const OutputSpec> outputs);
   /// Runs a kernel that writes into what it reads.
-  void run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads);
+  void run_in_place(Operator op, const Primitive& what, std::initializer_list<Operand> reads);
   /// Of the kernel run last: arguments that are alive anyway, and arguments that are no tensors (see Op).
   void beside(std::initializer_list<Operand> operands);
-  void numbers(std::span<const double> values);
-  void numbers(std::initializer_list<double> values) { numbers(std::span(values.begin(), values.size())); }
+  void attributes(std::span<const AttributeValue> values);
+  void attributes(std::initializer_list<AttributeValue> values) {
+    attributes(std::span(values.begin(), values.size()));
+  }
   /// Holds values until here, as names in the function that computes the gradients do.
-  void hold(std::initializer_list<Operand> values) { run_in_place("return", Marker{}, values); }
+  void hold(std::initializer_list<Operand> values) { run_in_place(Operator::frame_returns, Marker{}, values); }
 
   // Views of a value of this node (not of a forward tensor). The first three need no kernel.
   /// Another tensor object of the same shape on the same storage.
@@ -150,7 +150,7 @@ class NodeBuilder {
   Operand add_result(const OutputSpec& output);
   Operand add_view(ViewKind kind, Operand value, const Shape& shape);
   Local& value_of(Operand value) const;
-  Op& append(std::string_view name, const Primitive& what, std::span<const Operand> reads);
+  Op& append(Operator op, const Primitive& what, std::span<const Operand> reads);
 };
 
 struct Pair {
@@ -246,24 +246,23 @@ class LayerBuilder {
   TensorId target(const Shape& shape, DType dtype);
 
   // --- forward: kernels. Those that compute in autocast's type or in fp32 ask for their operands first
-  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
-                const OutputSpec& output);
-  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
-                const OutputSpec& output);
-  TensorId emit(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape,
+  TensorId emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const OutputSpec& output);
+  TensorId emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads, const OutputSpec& output);
+  TensorId emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape,
                 DType dtype);
-  TensorId emit(std::string_view name, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
-                DType dtype);
-  std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::span<const TensorId> reads,
+  TensorId emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const Shape& shape, DType dtype);
+  std::vector<TensorId> emit_many(Operator op, const Primitive& what, std::span<const TensorId> reads,
                                   std::span<const OutputSpec> outputs);
-  std::vector<TensorId> emit_many(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads,
+  std::vector<TensorId> emit_many(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
                                   std::span<const OutputSpec> outputs);
   /// Writes into the first tensor read; the result is the same Python object.
-  TensorId emit_in_place(std::string_view name, const Primitive& what, std::initializer_list<TensorId> reads);
+  TensorId emit_in_place(Operator op, const Primitive& what, std::initializer_list<TensorId> reads);
   /// Of the kernel emitted last: arguments that are alive anyway (kNone: not given), and those that are no tensors.
   void beside(std::initializer_list<TensorId> tensors);
-  void numbers(std::span<const double> values);
-  void numbers(std::initializer_list<double> values) { numbers(std::span(values.begin(), values.size())); }
+  void attributes(std::span<const AttributeValue> values);
+  void attributes(std::initializer_list<AttributeValue> values) {
+    attributes(std::span(values.begin(), values.size()));
+  }
   /// Holds tensors until here, as the names of a function's variables do.
   void hold(std::span<const TensorId> tensors);
   void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }

@@ -101,12 +101,11 @@ void LayerWriter::divide_loss(bool in_model) {
   const TensorId loss = graph_.loss;
   const Shape shape = graph_.tensor(loss).shape;
   const Elementwise each{1};
-  const auto parts = static_cast<double>(run_.micro_batches);
-  graph_.loss = builder_.emit("aten::div", each, {loss}, shape, graph_.tensor(loss).dtype);
-  builder_.numbers({parts});
+  graph_.loss = builder_.emit(Operator::div, each, {loss}, shape, graph_.tensor(loss).dtype);
+  builder_.attributes({{Attribute::other, run_.micro_batches}});
   if (NodeBuilder node = builder_.node("DivBackward0", graph_.loss, {loss})) {
-    const Operand quotient = node.run("aten::div", each, {node.grad()}, shape, node.dtype(node.grad()));
-    node.numbers({parts});
+    const Operand quotient = node.run(Operator::div, each, {node.grad()}, shape, node.dtype(node.grad()));
+    node.attributes({{Attribute::other, run_.micro_batches}});
     node.give(loss, quotient);
   }
   if (in_model) graph_.model_loss = loss;
@@ -122,7 +121,7 @@ void LayerWriter::end_autocast() {
 
 void LayerWriter::frame_returns(std::span<const TensorId> held) {
   if (held.empty()) return;
-  Op op{"return", Marker{}, kNone, {}, {}};
+  Op op{Operator::frame_returns, Marker{}, kNone, {}, {}};
   op.reads = graph_.append_operands(held);
   op.writes = {op.reads.end, op.reads.end};
   op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);

@@ -24,13 +24,13 @@ Local& NodeBuilder::value_of(Operand value) const {
 const Shape& NodeBuilder::shape(Operand value) const { return value_of(value).shape; }
 DType NodeBuilder::dtype(Operand value) const { return value_of(value).dtype; }
 
-Op& NodeBuilder::append(std::string_view name, const Primitive& what, std::span<const Operand> reads) {
+Op& NodeBuilder::append(Operator op, const Primitive& what, std::span<const Operand> reads) {
   AutogradNode& n = graph_->nodes[index(node_)];
-  Op op{name, what, n.layer, graph_->append_operands(reads), {}};
-  op.writes = {op.reads.end, op.reads.end};
+  Op made{op, what, n.layer, graph_->append_operands(reads), {}};
+  made.writes = {made.reads.end, made.reads.end};
   for (const Operand r : reads)
     if (r >= 0) save(r);
-  graph_->backward_ops.push_back(op);
+  graph_->backward_ops.push_back(made);
   n.ops.end = size_of_vector(graph_->backward_ops);
   return graph_->backward_ops.back();
 }
@@ -52,58 +52,57 @@ Operand NodeBuilder::add_result(const OutputSpec& o) {
   return result;
 }
 
-std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what, std::span<const Operand> reads,
+std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, std::span<const Operand> reads,
                                            std::span<const OutputSpec> outputs) {
-  append(name, what, reads);
+  append(op, what, reads);
   std::vector<Operand> results;
   results.reserve(outputs.size());
   for (const OutputSpec& o : outputs) results.push_back(add_result(o));
   return results;
 }
 
-std::vector<Operand> NodeBuilder::run_many(std::string_view name, const Primitive& what,
-                                           std::initializer_list<Operand> reads, std::span<const OutputSpec> outputs) {
-  return run_many(name, what, std::span(reads.begin(), reads.size()), outputs);
+std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
+                                           std::span<const OutputSpec> outputs) {
+  return run_many(op, what, std::span(reads.begin(), reads.size()), outputs);
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
-                         const OutputSpec& output) {
-  append(name, what, reads);
+Operand NodeBuilder::run(Operator op, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output) {
+  append(op, what, reads);
   return add_result(output);
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
+Operand NodeBuilder::run(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
                          const OutputSpec& output) {
-  return run(name, what, std::span(reads.begin(), reads.size()), output);
+  return run(op, what, std::span(reads.begin(), reads.size()), output);
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::span<const Operand> reads,
-                         const Shape& shape, DType dtype) {
-  return run(name, what, reads, {shape, dtype});
+Operand NodeBuilder::run(Operator op, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
+                         DType dtype) {
+  return run(op, what, reads, {shape, dtype});
 }
 
-Operand NodeBuilder::run(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads,
-                         const Shape& shape, DType dtype) {
-  return run(name, what, std::span(reads.begin(), reads.size()), {shape, dtype});
+Operand NodeBuilder::run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
+                         DType dtype) {
+  return run(op, what, std::span(reads.begin(), reads.size()), {shape, dtype});
 }
 
-void NodeBuilder::run_in_place(std::string_view name, const Primitive& what, std::initializer_list<Operand> reads) {
-  append(name, what, {reads.begin(), reads.size()});
+void NodeBuilder::run_in_place(Operator op, const Primitive& what, std::initializer_list<Operand> reads) {
+  append(op, what, {reads.begin(), reads.size()});
 }
 
 void NodeBuilder::beside(std::initializer_list<Operand> operands) {
   graph_->backward_ops.back().beside = graph_->append_operands({operands.begin(), operands.size()});
 }
 
-void NodeBuilder::numbers(std::span<const double> values) {
-  graph_->backward_ops.back().numbers = graph_->append_numbers(values);
+void NodeBuilder::attributes(std::span<const AttributeValue> values) {
+  graph_->append_attributes(graph_->backward_ops.back(), values);
 }
 
 // --- views ------------------------------------------------------------------------------------------------------
 
 Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) {
   if (may_copy(kind)) {
-    Op& op = append("aten::clone", Copy{shape.elements()}, {&value, 1});
+    Op& op = append(Operator::clone, Copy{shape.elements()}, {&value, 1});
     Local copy = value_of(value);
     copy.shape = shape;
     copy.view = kind;
@@ -168,7 +167,7 @@ Operand NodeBuilder::to_format(Operand value, MemoryFormat format) {
 Operand NodeBuilder::cast(Operand value, DType to) {
   const Local of = value_of(value);
   if (of.dtype == to) return value;
-  return run("aten::to", Elementwise{of.shape.elements(), 0}, {value}, of.shape, to);
+  return run(Operator::to, Elementwise{of.shape.elements(), 0}, {value}, of.shape, to);
 }
 
 // --- results ----------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ RepeatedBlocks::Extent RepeatedBlocks::extent(std::size_t looks) const {
   e.buffers = size_of_vector(g.buffers);
   e.tensors = size_of_vector(g.tensors);
   e.operands = size_of_vector(g.operands);
-  e.numbers = size_of_vector(g.numbers);
+  e.attributes = size_of_vector(g.attributes);
   e.forward_ops = size_of_vector(g.forward_ops);
   e.backward_ops = size_of_vector(g.backward_ops);
   e.saved = size_of_vector(g.saved);
@@ -200,7 +200,7 @@ const RepeatedBlocks::Result* RepeatedBlocks::repeat(const BlockCall& call, std:
   ids.by.buffers -= of.begin.buffers;
   ids.by.tensors -= of.begin.tensors;
   ids.by.operands -= of.begin.operands;
-  ids.by.numbers -= of.begin.numbers;
+  ids.by.attributes -= of.begin.attributes;
   ids.by.forward_ops -= of.begin.forward_ops;
   ids.by.backward_ops -= of.begin.backward_ops;
   ids.by.saved -= of.begin.saved;
@@ -239,14 +239,14 @@ void RepeatedBlocks::append_operations(const Ids& ids) {
   const Extent &b = ids.of.begin, &e = ids.of.end;
   g.require_operands(index(e.operands - b.operands));
   for (std::int32_t& o : append_part(g.operands, b.operands, e.operands)) o = ids.tensor(o);
-  append_part(g.numbers, b.numbers, e.numbers);
+  append_part(g.attributes, b.attributes, e.attributes);
   const auto adapt = [&](std::span<Op> ops) {
     for (Op& op : ops) {
       op.layer = ids.layer(op.layer);
       op.reads = moved(op.reads, ids.by.operands);
       op.writes = moved(op.writes, ids.by.operands);
       if (op.beside.begin != op.beside.end) op.beside = moved(op.beside, ids.by.operands);
-      if (op.numbers.begin != op.numbers.end) op.numbers = moved(op.numbers, ids.by.numbers);
+      if (op.attributes.begin != op.attributes.end) op.attributes = moved(op.attributes, ids.by.attributes);
     }
   };
   adapt(append_part(g.forward_ops, b.forward_ops, e.forward_ops));

@@ -31,7 +31,7 @@ class RepeatedBlocks {
 
   /// How much there is of everything that a call appends to.
   struct Extent {
-    std::int32_t buffers = 0, tensors = 0, operands = 0, numbers = 0, forward_ops = 0, backward_ops = 0, saved = 0,
+    std::int32_t buffers = 0, tensors = 0, operands = 0, attributes = 0, forward_ops = 0, backward_ops = 0, saved = 0,
                  locals = 0, strides = 0, edges = 0, nodes = 0, layers = 0, parameters = 0, named_buffers = 0,
                  model_storage = 0, initial_values = 0, checkpoints = 0, casts = 0, orders = 0;
     std::size_t others = 0;  // what a call that can be repeated leaves alone

@@ -19,6 +19,7 @@
 #include "estimator/base/shape.h"
 #include "estimator/base/strides.h"
 #include "estimator/device/gpu.h"
+#include "estimator/operators/operators.h"
 #include "estimator/operators/reduction.h"
 #include "estimator/spec/run_config.h"
 
@@ -126,7 +127,7 @@ struct AttentionOutput {
 /// One operator. `program` is everything that it allocates and frees: kResultAllocation allocates the next of
 /// `outputs`, the rest is as in ScratchProgram; what is not freed in it is freed when the operator ends.
 struct AttentionStep {
-  std::string_view name;  // PyTorch's, "aten::_scaled_dot_product_flash_attention"
+  Operator op;
   std::vector<AttentionValue> reads;
   std::vector<AttentionOutput> outputs;
   ScratchProgram program;

@@ -35,7 +35,7 @@ std::array<std::int64_t, 2> ungrouped_gradients(const FusedCall& c, ProgramWrite
 }
 
 void flash_backward(const FusedCall& c, const StridedTensor& grad_out, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_flash_attention_backward";
+  step.op = Operator::_scaled_dot_product_flash_attention_backward;
   ProgramWriter program(step);
   const std::int64_t grad_copy = contiguous_copy(grad_out, c.call.dtype, program);
   const std::int64_t out_copy = contiguous_copy(c.out, c.call.dtype, program);
@@ -79,7 +79,7 @@ AttentionOutput scores_gradient(const FusedCall& c) {
 }
 
 void efficient_backward(const FusedCall& c, const StridedTensor& grad_out, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_efficient_attention_backward";
+  step.op = Operator::_scaled_dot_product_efficient_attention_backward;
   ProgramWriter program(step);
   const std::int64_t grad_copy = contiguous_copy(grad_out, c.call.dtype, program);
   const auto dense = [](const StridedTensor& t) { return dense_tensor(t.shape, kBatchLengthHeads); };
@@ -95,7 +95,7 @@ void efficient_backward(const FusedCall& c, const StridedTensor& grad_out, Atten
 }
 
 void cudnn_backward(const FusedCall& c, const StridedTensor& grad_out, bool engine_workspace, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_cudnn_attention_backward";
+  step.op = Operator::_scaled_dot_product_cudnn_attention_backward;
   ProgramWriter program(step);
   const bool copies = grad_out.shape[3] != 1 && grad_out.strides[3] != 1;
   const std::int64_t grad_copy =
@@ -123,7 +123,7 @@ void mask_gradient_steps(const FusedCall& c, std::vector<AttentionStep>& steps) 
     if (shape[i] != scores[i]) reduced |= 1u << i;
   }
   if (reduced != 0) {
-    AttentionStep step{"aten::sum", {gradient}, {}, {}, {}};
+    AttentionStep step{Operator::sum, {gradient}, {}, {}, {}};
     gradient = c.pads_mask ? grad_broadcast_mask : grad_mask;
     step.outputs = {attention_output(gradient, dense_tensor(shape), c.call.dtype)};
     step.program = {kResultAllocation};
@@ -132,16 +132,16 @@ void mask_gradient_steps(const FusedCall& c, std::vector<AttentionStep>& steps) 
     steps.push_back(std::move(step));
   }
   if (!c.pads_mask) return;
-  AttentionStep slice{"aten::slice_backward", {gradient}, {}, {}, {}};
+  AttentionStep slice{Operator::slice_backward, {gradient}, {}, {}, {}};
   ProgramWriter(slice).result(attention_output(grad_aligned_mask, c.kernel_mask, c.call.dtype));
   steps.push_back(std::move(slice));
-  AttentionStep pad{"aten::constant_pad_nd", {grad_aligned_mask}, {}, {}, {}};
+  AttentionStep pad{Operator::constant_pad_nd, {grad_aligned_mask}, {}, {}, {}};
   ProgramWriter(pad).result(attention_output(grad_mask, dense_tensor(shape), c.call.dtype));
   steps.push_back(std::move(pad));
 }
 
 AttentionStep unpad_step(AttentionValue from, AttentionValue to, const Shape& shape, DType dtype) {
-  AttentionStep step{"aten::constant_pad_nd", {from}, {}, {}, {}};
+  AttentionStep step{Operator::constant_pad_nd, {from}, {}, {}, {}};
   ProgramWriter(step).result(attention_output(to, dense_tensor(shape), dtype));
   return step;
 }
@@ -157,7 +157,7 @@ std::vector<AttentionStep> attention_backward(const AttentionCall& call, Attenti
   StridedTensor gradient = grad_out;
   if (c.pads_heads) {
     gradient = dense_tensor(c.out.shape);
-    AttentionStep slice{"aten::slice_backward", {AttentionValue::grad_out}, {}, {}, {}};
+    AttentionStep slice{Operator::slice_backward, {AttentionValue::grad_out}, {}, {}, {}};
     ProgramWriter(slice).result(attention_output(padded_grad_out, gradient, call.dtype));
     steps.push_back(std::move(slice));
   }

@@ -16,7 +16,7 @@ AttentionOutput integers(AttentionValue value, std::int64_t count) {
 
 /// convert_boolean_attn_mask: where(mask, 0, -inf), of the mask's own shape, in the query's dtype.
 AttentionStep boolean_mask_step(const FusedCall& c) {
-  AttentionStep step{"aten::where", {mask}, {}, {}, {}};
+  AttentionStep step{Operator::where, {mask}, {}, {}, {}};
   ProgramWriter program(step);
   const std::int64_t zero = program.scratch(size_of(c.call.dtype));
   const std::int64_t infinity = program.scratch(size_of(c.call.dtype));
@@ -27,13 +27,13 @@ AttentionStep boolean_mask_step(const FusedCall& c) {
 }
 
 AttentionStep pad_step(AttentionValue from, AttentionValue to, const StridedTensor& result, DType dtype) {
-  AttentionStep step{"aten::constant_pad_nd", {from}, {}, {}, {}};
+  AttentionStep step{Operator::constant_pad_nd, {from}, {}, {}, {}};
   ProgramWriter(step).result(attention_output(to, result, dtype));
   return step;
 }
 
 void flash_forward(const FusedCall& c, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_flash_attention";
+  step.op = Operator::_scaled_dot_product_flash_attention;
   ProgramWriter program(step);
   program.result(attention_output(out, c.out, c.call.dtype));
   std::vector<std::int64_t> dropped;  // without a gradient only the output is returned
@@ -73,7 +73,7 @@ void flash_forward(const FusedCall& c, AttentionStep& step) {
 }
 
 void efficient_forward(const FusedCall& c, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_efficient_attention";
+  step.op = Operator::_scaled_dot_product_efficient_attention;
   ProgramWriter program(step);
   // On the device only without dropout, and only in newer releases; else on the host.
   const bool device_seed = c.pytorch >= 215 && c.call.dropout == 0;
@@ -100,7 +100,7 @@ void efficient_forward(const FusedCall& c, AttentionStep& step) {
 }
 
 void cudnn_forward(const FusedCall& c, bool engine_workspace, AttentionStep& step) {
-  step.name = "aten::_scaled_dot_product_cudnn_attention";
+  step.op = Operator::_scaled_dot_product_cudnn_attention;
   ProgramWriter program(step);
   std::int64_t seed_number = ProgramWriter::kNothing, offset_number = ProgramWriter::kNothing;
   if (c.call.requires_grad) {

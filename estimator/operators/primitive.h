@@ -11,6 +11,7 @@
 #include "estimator/base/strides.h"
 #include "estimator/device/convolution_pass.h"
 #include "estimator/operators/cudnn_rnn.h"
+#include "estimator/operators/operators.h"
 
 namespace gpuplan {
 
@@ -46,6 +47,8 @@ struct Elementwise {
   std::int64_t elements = 0;
   int flops = 1;  // per element
 };
+/// One pointwise kernel of the operator's own cost.
+inline Elementwise each_of(Operator op, const Shape& shape) { return {shape.elements(), row_of(op).flops}; }
 
 struct BatchNorm {
   std::int64_t elements = 0;

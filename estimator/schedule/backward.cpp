@@ -35,15 +35,15 @@ class Engine {
   void run() {
     const Tensor& loss = tensor_of(graph_, graph_.loss);
     if (loss.producer == kNone) return;
-    const BufferId scaled = run_.scales_gradients() ? scalar("aten::mul", loss.buffer) : kNone;
-    const BufferId root = scalar("aten::ones_like", kNone);
+    const BufferId scaled = run_.scales_gradients() ? scalar(Operator::mul, loss.buffer) : kNone;
+    const BufferId root = scalar(Operator::ones_like, kNone);
     gradients_.refs(root) = 2;  // the engine's list of roots keeps it until backward returns
-    const BufferId arriving = run_.scales_gradients() ? scalar("aten::mul", root) : root;  // MulBackward0
+    const BufferId arriving = run_.scales_gradients() ? scalar(Operator::mul, root) : root;  // MulBackward0
     if (arriving != root) gradients_.refs(arriving) = 1;
     gradients_.pending(loss.producer, loss.output_index) = {.buffer = arriving};
     for (std::size_t n = graph_.nodes.size(); n-- > 0;)
       if (reached_[n] != 0) run_node(static_cast<NodeId>(n));
-    writer_.begin("backward returns", kNone, Phase::backward, nullptr);
+    writer_.mark("backward returns", kNone, Phase::backward);
     writer_.read(root);
     if (scaled != kNone) writer_.read(scaled);  // the argument of backward()
     gradients_.collect_gradients();
@@ -51,18 +51,18 @@ class Engine {
 
  private:
   // A value of the loss's size, computed from another one.
-  BufferId scalar(std::string_view name, BufferId from) {
+  BufferId scalar(Operator op, BufferId from) {
     const Tensor& loss = tensor_of(graph_, graph_.loss);
-    writer_.begin(name, kNone, Phase::backward, &kOnesLike);
+    writer_.begin(op, kNone, Phase::backward, &kOnesLike);
     if (from != kNone) writer_.read(from);
     const BufferId b = gradients_.new_gradient(loss.shape.elements() * size_of(loss.dtype), kNone);
     writer_.allocate(b);
     if (writer_.calls() != nullptr) {
       const auto as_loss = [&](BufferId buffer) { return view_of(loss, buffer); };
       if (from == kNone)
-        writer_.record({}, {as_loss(b)}, {1});
+        writer_.record({}, {as_loss(b)});
       else
-        writer_.record({as_loss(from)}, {as_loss(b)}, {kInitialScale});
+        writer_.record({as_loss(from)}, {as_loss(b)}, {{Attribute::other, kInitialScale}});
     }
     return b;
   }
@@ -109,8 +109,7 @@ class Engine {
   void let_go_of_returned(NodeId id) {
     const std::span<const TensorId> returned = recompute_.returned(id);
     if (returned.empty()) return;
-    writer_.begin("CheckpointFunctionBackward", graph_.nodes[static_cast<std::size_t>(id)].layer, Phase::backward,
-                  nullptr);
+    writer_.mark("CheckpointFunctionBackward", graph_.nodes[static_cast<std::size_t>(id)].layer, Phase::backward);
     for (const TensorId t : returned) {
       const BufferId forward = tensor_of(graph_, t).buffer;
       if (const BufferId again = recompute_.buffer(forward); again != forward) writer_.read(again);
@@ -139,7 +138,7 @@ class Engine {
         values_.is_a_view(static_cast<std::size_t>(~writes[0])))
       return;
     const bool runs = !std::holds_alternative<Marker>(op.what) || !writes.empty();
-    writer_.begin(op.name, n.layer, Phase::backward, runs ? what_of(op) : nullptr);
+    writer_.begin(op.kind, n.layer, Phase::backward, runs ? what_of(op) : nullptr);
     for (const Operand r : graph_.at(op.reads)) writer_.read(operand_buffer(r));
     for (const Operand w : writes) {
       const auto i = static_cast<std::size_t>(~w);
@@ -170,12 +169,12 @@ class Engine {
 
   void fill_with_zeros(const AutogradNode& n, Operand operand) {
     const auto i = static_cast<std::size_t>(~operand);
-    writer_.begin("aten::zeros", n.layer, Phase::backward, &kOnesLike);
+    writer_.begin(Operator::zeros, n.layer, Phase::backward, &kOnesLike);
     const BufferId b = gradients_.new_gradient(values_.local(i).bytes(), n.layer);
     writer_.allocate(b);
     values_[i] = {.buffer = b};
     const Local& l = values_.local(i);
-    if (writer_.calls() != nullptr) writer_.record({}, {view_of(values_[i], l.shape, l.dtype)}, {0});
+    if (writer_.calls() != nullptr) writer_.record({}, {view_of(values_[i], l.shape, l.dtype)});
     ++gradients_.refs(b);
   }
 
@@ -192,15 +191,14 @@ class Engine {
             .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
         const Primitive what = g.contiguous ? sum : in_memory_order(sum, g.strides);
         const Flowing of = g;
-        g = sum.reduced == 0 ? g : new_result("aten::sum", what, g, t, dtype, n.layer);
+        g = sum.reduced == 0 ? g : new_result(Operator::sum, what, g, t, dtype, n.layer);
         if (sum.reduced != 0 && writer_.calls() != nullptr)
-          writer_.record({view_of(of, l.shape, dtype)}, {view_of(g, t.shape, dtype)},
-                         {static_cast<double>(sum.reduced)});
+          writer_.record({view_of(of, l.shape, dtype)}, {view_of(g, t.shape, dtype)}, {{Attribute::dims, sum.reduced}});
       }
       if (dtype != t.dtype) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
         const Flowing of = g;
-        g = new_result("aten::to", Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
+        g = new_result(Operator::to, Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
         lay_out(g, t.shape, strides);
         if (writer_.calls() != nullptr) writer_.record({view_of(of, t.shape, dtype)}, {view_of(g, t.shape, t.dtype)});
       }
@@ -208,10 +206,10 @@ class Engine {
     }
   }
 
-  Flowing new_result(std::string_view name, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
+  Flowing new_result(Operator op, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
                      LayerId layer) {
     sums_.emplace_back(what);
-    writer_.begin(name, layer, Phase::backward, &sums_.back());
+    writer_.begin(op, layer, Phase::backward, &sums_.back());
     writer_.read(of.buffer);
     Flowing g{.buffer = gradients_.new_gradient(like.shape.elements() * size_of(dtype), layer)};
     writer_.allocate(g.buffer);
@@ -227,7 +225,7 @@ class Engine {
   // gradients, before those are fit to their tensors.
   void read_recomputed(const AutogradNode& n) {
     if (saved(n).empty()) return;
-    if (n.ops.begin == n.ops.end) writer_.begin(n.name, n.layer, Phase::backward, nullptr);
+    if (n.ops.begin == n.ops.end) writer_.mark(n.name, n.layer, Phase::backward);
     for (const TensorId t : saved(n)) {
       const BufferId forward = tensor_of(graph_, t).buffer;
       if (const BufferId again = recompute_.buffer(forward); again != forward) writer_.read(again);
@@ -241,7 +239,7 @@ class Engine {
     const std::span<const TensorId> given = recompute_.leave(id);
     if (no_kernel) {
       if (saved(n).empty() && given.empty() && n.edges.begin != n.edges.end) return;
-      writer_.begin(n.name, n.layer, Phase::backward, nullptr);
+      writer_.mark(n.name, n.layer, Phase::backward);
     }
     for (std::size_t k = 0; k < outputs; ++k)
       if (values_[k].buffer != kNone) writer_.read(values_[k].buffer);

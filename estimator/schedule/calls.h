@@ -22,21 +22,22 @@ struct OperandView {
 struct KernelCall {
   std::int32_t step = kNone;    // of Schedule::steps
   Range reads, beside, writes;  // of Calls::operands, as of Op; what an operation in place writes it reads first
-  Range numbers;                // of Calls::numbers
+  Range attributes;             // of Calls::attributes
 };
 
 struct Calls {
   std::vector<KernelCall> calls;  // in the order of their steps; markers have none
   std::vector<OperandView> operands;
-  std::vector<double> numbers;
+  std::vector<AttributeValue> attributes;
   std::vector<OperandView> gradients;  // the parameters', one a member of Schedule::with_gradient
 
   std::span<const OperandView> at(Range r) const {
     return std::span(operands).subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.end - r.begin));
   }
-  std::span<const double> numbers_of(const KernelCall& c) const {
-    return std::span(numbers).subspan(static_cast<std::size_t>(c.numbers.begin),
-                                      static_cast<std::size_t>(c.numbers.end - c.numbers.begin));
+  std::span<const AttributeValue> attributes_of(const KernelCall& c) const {
+    return std::span(attributes)
+        .subspan(static_cast<std::size_t>(c.attributes.begin),
+                 static_cast<std::size_t>(c.attributes.end - c.attributes.begin));
   }
 };
 

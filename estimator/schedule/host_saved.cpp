@@ -43,7 +43,7 @@ PackedOnHost::PackedOnHost(const Graph& graph) : graph_(graph) {
 void PackedOnHost::before(std::int32_t op, StepWriter& writer, Phase phase) {
   for (; next_ < with_gaps_.size() && with_gaps_[next_].first <= op; ++next_) {
     const LayerId layer = graph_.forward_ops[index(op)].layer;
-    writer.begin("aten::contiguous", layer, phase, &kCopyAcross);
+    writer.begin(Operator::contiguous, layer, phase, &kCopyAcross);
     writer.allocate(writer.new_buffer(bytes_of(graph_.tensor(with_gaps_[next_].second)), Category::scratch, layer));
   }
 }
@@ -52,7 +52,7 @@ void UnpackedFromHost::enter(NodeId id) {
   copies_.clear();
   const AutogradNode& n = graph_.nodes[index(id)];
   for (const TensorId t : saved_by(graph_, n)) {
-    writer_.begin("aten::to", n.layer, Phase::backward, &kCopyAcross);
+    writer_.begin(Operator::to, n.layer, Phase::backward, &kCopyAcross);
     copies_.emplace_back(t, writer_.new_buffer(bytes_of(graph_.tensor(t)), Category::activations, n.layer));
     writer_.allocate(copies_.back().second);
   }
@@ -65,7 +65,7 @@ BufferId UnpackedFromHost::copy_of(TensorId t) const {
 
 void UnpackedFromHost::leave() {
   if (copies_.empty()) return;
-  writer_.begin("apply returns", kNone, Phase::backward, nullptr);
+  writer_.mark("apply returns", kNone, Phase::backward);
   for (const auto& [tensor, copy] : copies_) writer_.read(copy);
   copies_.clear();
 }

@@ -121,7 +121,7 @@ class MeetingGradients {
     const bool alone = !buffered.view && refs(buffered.buffer) == 1;
     const bool in_place = run_.pytorch >= kAccumulatesInPlace && alone && dense(buffered, t.shape);
     sums_.emplace_back(Elementwise{t.shape.elements(), 1});
-    writer_.begin(in_place ? "aten::add_" : "aten::add", layer, Phase::backward, &sums_.back());
+    writer_.begin(in_place ? Operator::add_ : Operator::add, layer, Phase::backward, &sums_.back());
     writer_.read(buffered.buffer);
     writer_.read(g.buffer);
     --refs(g.buffer);
@@ -154,7 +154,7 @@ class MeetingGradients {
     const bool of_forward = std::ranges::find(graph_.leaves, input) != graph_.leaves.end();  // it goes with the loss
     if (first_ != nullptr && !of_forward) {
       sums_.emplace_back(Elementwise{leaf.shape.elements(), 1});
-      writer_.begin("aten::add_", layer, Phase::backward, &sums_.back());
+      writer_.begin(Operator::add_, layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
       if (const OperandView* there = gradient_there(input))
         writer_.record({*there, view_of(g, leaf.shape, leaf.dtype)}, {});
@@ -162,7 +162,7 @@ class MeetingGradients {
     }
     if (!obeys_layout(g, leaf) || (!g.view && refs(g.buffer) > 1)) {
       sums_.emplace_back(Copy{leaf.shape.elements()});
-      writer_.begin("aten::clone", layer, Phase::backward, &sums_.back());
+      writer_.begin(Operator::clone, layer, Phase::backward, &sums_.back());
       writer_.read(g.buffer);
       const Flowing of = g;
       g = {.buffer = new_gradient(leaf.shape.elements() * size_of(leaf.dtype), kNone)};
@@ -199,7 +199,7 @@ class MeetingGradients {
   void update(TensorId parameter, BufferId gradient, BufferId arrived) {
     Schedule& s = writer_.schedule();
     s.updates.push_back({static_cast<std::int32_t>(s.steps.size()), parameter});
-    writer_.begin("Optimizer.step", s.buffers[static_cast<std::size_t>(gradient)].layer, Phase::backward, nullptr);
+    writer_.mark("Optimizer.step", s.buffers[static_cast<std::size_t>(gradient)].layer, Phase::backward);
     writer_.read(gradient);
     writer_.read(arrived);
   }

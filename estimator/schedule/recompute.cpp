@@ -72,7 +72,7 @@ void Recompute::run(const Checkpoint& c) {
   for (std::int32_t i = c.ops.begin; i < end; ++i) {
     const Op& op = graph_.forward_ops[index(i)];
     const bool marker = std::holds_alternative<Marker>(op.what) && graph_.at(op.writes).empty();
-    writer_.begin(op.name, op.layer, Phase::backward, marker ? nullptr : &op.what);
+    writer_.begin(op.kind, op.layer, Phase::backward, marker ? nullptr : &op.what);
     writer_.schedule().steps.back().recompute = true;
     for (const TensorId t : graph_.at(op.reads)) writer_.read(buffer(buffer_of(graph_, t)));
     for (const TensorId t : graph_.at(op.writes)) {
@@ -85,13 +85,13 @@ void Recompute::run(const Checkpoint& c) {
                    [&](TensorId t) { return view_of(graph_.tensors[index(t)], buffer(buffer_of(graph_, t))); });
   }
   // The frames that were running still name what they would have used.
-  if (end < c.ops.end) writer_.begin("early stop", kNone, Phase::backward, nullptr);
+  if (end < c.ops.end) writer_.mark("early stop", kNone, Phase::backward);
   for (std::int32_t i = end; i < c.ops.end; ++i)
     for (const TensorId t : graph_.at(graph_.forward_ops[index(i)].reads))
       if (const BufferId made = buffer(buffer_of(graph_, t)); made != buffer_of(graph_, t)) writer_.read(made);
   if (graph_.autocast_casts.empty()) return;
   // The recomputation has an autocast context of its own, whose cache goes with it.
-  writer_.begin("autocast ends", kNone, Phase::backward, nullptr);
+  writer_.mark("autocast ends", kNone, Phase::backward);
   for (const TensorId t : graph_.autocast_casts)
     if (const BufferId cast = buffer_of(graph_, t); buffer(cast) != cast) writer_.read(buffer(cast));
 }

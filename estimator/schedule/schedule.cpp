@@ -68,9 +68,15 @@ bool StepWriter::append_known(const Operation& operation, const Primitive& what)
   return unrecorded;
 }
 
-void StepWriter::begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what) {
+void StepWriter::mark(std::string_view name, LayerId layer, Phase phase) {
+  begin(Operator::frame_returns, layer, phase, nullptr);
+  schedule_.steps.back().name = name;
+}
+
+void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive* what) {
   Step step;
-  step.name = name;
+  step.name = name_of(op);
+  step.op = op;
   step.layer = layer;
   step.phase = phase;
   step.what = what;
@@ -106,7 +112,7 @@ BufferId StepWriter::new_buffer(std::int64_t bytes, Category category, LayerId l
 }
 
 void StepWriter::record(std::initializer_list<OperandView> reads, std::initializer_list<OperandView> writes,
-                        std::initializer_list<double> numbers) {
+                        std::initializer_list<AttributeValue> attributes) {
   if (calls_ == nullptr) return;
   const auto append = [](auto& to, auto values) {
     const auto begin = static_cast<std::int32_t>(to.size());
@@ -118,7 +124,7 @@ void StepWriter::record(std::initializer_list<OperandView> reads, std::initializ
   call.reads = append(calls_->operands, reads);
   call.beside = {call.reads.end, call.reads.end};
   call.writes = append(calls_->operands, writes);
-  call.numbers = append(calls_->numbers, numbers);
+  call.attributes = append(calls_->attributes, attributes);
   calls_->calls.push_back(call);
 }
 
@@ -148,7 +154,7 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
     const bool marker = std::holds_alternative<Marker>(op.what) && graph.at(op.writes).empty();
     const Phase phase = static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward : Phase::loss;
     if (packed) packed->before(static_cast<std::int32_t>(i), writer, phase);
-    writer.begin(op.name, op.layer, phase, marker ? nullptr : &op.what);
+    writer.begin(op.kind, op.layer, phase, marker ? nullptr : &op.what);
     for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
     writer.record(graph, op, [&](TensorId t) { return view_of(graph.tensor(t), buffer_of(graph, t)); });
@@ -198,7 +204,7 @@ void hold_results(const Graph& graph, const RunConfig& run, StepWriter& writer, 
     beside.insert(beside.end(), saved.begin(), saved.end());
   }
   if (graph.loss != kNone && run.loop == Loop::loss_only) {
-    writer.begin("del output", kNone, Phase::loss, nullptr);
+    writer.mark("del output", kNone, Phase::loss);
     writer.read(output);
     for (const BufferId b : beside)
       if (!is_model_storage(b)) writer.read(b);

@@ -12,6 +12,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/operators/operators.h"
 #include "estimator/schedule/phase.h"
 #include "estimator/spec/run_config.h"
 
@@ -20,7 +21,8 @@ namespace gpuplan {
 struct Calls;
 
 struct Step {
-  std::string_view name;  // PyTorch's: "aten::convolution", "aten::add_"
+  std::string_view name;  // PyTorch's, of a marker its own
+  Operator op = Operator::frame_returns;
   LayerId layer = kNone;
   Phase phase = Phase::forward;
   bool recompute = false;  // a forward operation that a checkpoint runs again

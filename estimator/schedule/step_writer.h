@@ -18,8 +18,9 @@ class StepWriter {
   StepWriter(Schedule& schedule, const RunConfig& run, const Gpu& gpu, Calls* calls = nullptr)
       : schedule_(schedule), run_(run), gpu_(gpu), calls_(calls) {}
 
-  /// Begins a step. `what` must outlive the schedule; null for a marker.
-  void begin(std::string_view name, LayerId layer, Phase phase, const Primitive* what);
+  /// Begins a step. `what` must outlive the schedule; null where no kernel runs.
+  void begin(Operator op, LayerId layer, Phase phase, const Primitive* what);
+  void mark(std::string_view name, LayerId layer, Phase phase);
   void read(BufferId buffer) {
     schedule_.reads.push_back(buffer);
     schedule_.steps.back().reads.end = static_cast<std::int32_t>(schedule_.reads.size());
@@ -46,16 +47,16 @@ class StepWriter {
     call.reads = record_operands(graph.at(op.reads), view);
     call.beside = record_operands(graph.at(op.beside), view);
     call.writes = record_operands(graph.at(op.writes), view);
-    call.numbers.begin = static_cast<std::int32_t>(calls_->numbers.size());
-    for (std::int32_t i = op.numbers.begin; i < op.numbers.end; ++i)
-      calls_->numbers.push_back(graph.numbers[static_cast<std::size_t>(i)]);
-    call.numbers.end = static_cast<std::int32_t>(calls_->numbers.size());
+    call.attributes.begin = static_cast<std::int32_t>(calls_->attributes.size());
+    for (std::int32_t i = op.attributes.begin; i < op.attributes.end; ++i)
+      calls_->attributes.push_back(graph.attributes[static_cast<std::size_t>(i)]);
+    call.attributes.end = static_cast<std::int32_t>(calls_->attributes.size());
   }
   /// The product recorded last, which computes a gradient, as one of two factors.
   void turn_factors(GemmGradient gradient);
   /// The same for an operation of the engine's own.
   void record(std::initializer_list<OperandView> reads, std::initializer_list<OperandView> writes,
-              std::initializer_list<double> numbers = {});
+              std::initializer_list<AttributeValue> attributes = {});
 
  private:
   // An operation whose scratch is known.

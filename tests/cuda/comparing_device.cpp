@@ -222,11 +222,11 @@ double roundings_between(const Kernel& k) {
     return static_cast<double>(t.rank > 0 ? *std::max_element(t.sizes, t.sizes + t.rank) : 1);
   };
   // A number for each index, added where those before it were stored, as PyTorch's atomics do.
-  if (k.name == "aten::index_add_" || k.name == "aten::scatter_add_") return most(k.reads[2]);
+  if (k.op == Operator::index_add_ || k.op == Operator::scatter_add_) return most(k.reads[2]);
   // Tensor cores multiply weights of the stored type, as flash attention does: weights of a row add up to 1 / (1 - p),
   // so p up to 1/2 is covered. Backward multiplies weights and the scores' gradients, whose roundings go either way.
-  if (k.name.find("ttention") == std::string_view::npos || size_of(k.reads[0].dtype) != 2) return 0;
-  return k.name.find("ackward") == std::string_view::npos ? 2 : 4;
+  if (name_of(k.op).find("ttention") == std::string_view::npos || size_of(k.reads[0].dtype) != 2) return 0;
+  return name_of(k.op).find("ackward") == std::string_view::npos ? 2 : 4;
 }
 
 }  // namespace
@@ -255,7 +255,7 @@ void ComparingDevice::run(const Kernel& kernel) {
   shadows.add(kernel.beside);
   shadows.add(kernel.writes);
   for (std::size_t i = 0; i < kernel.writes.size(); ++i)
-    shadows.check(kernel.writes[i], compared(std::string(kernel.name), kernel, i));
+    shadows.check(kernel.writes[i], compared(std::string(name_of(kernel.op)), kernel, i));
   shadows.take(device_);
   device_.run(kernel);
   device_.synchronize();
@@ -269,7 +269,7 @@ void ComparingDevice::run(const Kernel& kernel) {
   host_.run(on_host);
   std::int64_t seen = 0;
   for (const KernelTensor& t : shadows.tensors()) seen = std::max(seen, host::elements(t));
-  compare(std::string(kernel.name), kernel.layer, shadows, seen, roundings_between(kernel));
+  compare(std::string(name_of(kernel.op)), kernel.layer, shadows, seen, roundings_between(kernel));
 }
 
 void ComparingDevice::update(const OptimizerConfig& config, std::int64_t step,

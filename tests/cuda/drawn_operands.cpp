@@ -49,7 +49,7 @@ std::int64_t size_of_dimension(const KernelTensor& t, double dim) {
 
 // How many values an index may have; 0: it stays as it is.
 std::int64_t values_of(std::string_view name, const Kernel& k) {
-  const auto dimension = [&] { return k.numbers.empty() ? 0.0 : k.numbers[0]; };
+  const auto dimension = [&] { return k.number(Attribute::dim); };
   const KernelTensor& table = k.reads[0];
   if (name == "embedding") return table.sizes[0];
   if (name == "embedding_dense_backward") return k.writes[0].sizes[0];
@@ -57,8 +57,8 @@ std::int64_t values_of(std::string_view name, const Kernel& k) {
   if (one_of(name, {"gather", "index_select", "scatter_", "scatter_add_", "index_add_"}))
     return size_of_dimension(table, dimension());
   if (one_of(name, {"index", "index_put_", "_index_put_impl_"}))
-    return k.numbers.empty() ? std::min(table.sizes[0], table.sizes[std::min(1, table.rank - 1)])
-                             : size_of_dimension(table, dimension());
+    return !k.has(Attribute::dim) ? std::min(table.sizes[0], table.sizes[std::min(1, table.rank - 1)])
+                                  : size_of_dimension(table, dimension());
   if (name.find("pool") != std::string_view::npos || name.find("attention") != std::string_view::npos) return 0;
   return 5;
 }
@@ -89,7 +89,7 @@ void draw_integers(Device& device, const KernelTensor& t, std::uint64_t number, 
 }
 
 void draw_operands(Device& device, const Kernel& k, std::uint64_t number) {
-  std::string_view name = k.name;
+  std::string_view name = name_of(k.op);
   if (name.starts_with("aten::")) name.remove_prefix(6);
   const std::uint64_t seed = number << 8;
   for (std::size_t i = 0; i < k.reads.size(); ++i) {

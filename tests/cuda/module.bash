@@ -7,7 +7,7 @@ build_module() {
   toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
   ls "$toolkit"/include/{cublasLt,cudnn}.h >/dev/null 2>&1 || { echo "no cuBLASLt or cuDNN"; exit 77; }
   command -v python3 >/dev/null || { echo "no python3, which reads JSON and interrupts runs"; exit 77; }
-  tools/build release gpuplan gpuplan_cuda "$@" || exit 1
+  tools/build release gpuplan gpuplan_shadow_libraries gpuplan_cuda "$@" || exit 1
   export LD_LIBRARY_PATH=$toolkit/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   gpuplan=$PWD/build/gpuplan
   work=$(mktemp -d)

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "tests/support/operator_arguments.h"
+
 namespace gpuplan::module_test {
 namespace {
 
@@ -25,13 +27,14 @@ int runs() { return counts().runs; }
 
 void run(Device& device, const Case& c) {
   Kernel k;
-  k.name = c.name;
+  k.op = operator_named(c.name);
+  const std::vector<AttributeValue> attributes = by_name(k.op, c.numbers, c.reads.size());
   k.layer = "layer";
   k.what = &c.what;
   k.reads = c.reads;
   k.beside = c.beside;
   k.writes = c.writes;
-  k.numbers = c.numbers;
+  k.attributes = attributes;
   k.scratch = c.scratch;
   k.seed = 7;
   ran();

@@ -32,7 +32,7 @@ void pointwise(Device& device, DType type) {
   run(device, {"aten::pow", {x}, {}, {z}, {3}});
   run(device, {"aten::hardtanh_", {x}, {}, {}, {0, 6}});
   run(device, {"aten::leaky_relu", {x}, {}, {z}, {0.01}});
-  run(device, {"aten::elu", {x}, {}, {z}, {1, 0}});
+  run(device, {"aten::elu", {x}, {}, {z}, {1}});
   run(device, {"aten::elu_backward", {y, x}, {}, {z}, {1, 0}});
   run(device, {"aten::elu_backward", {y, x}, {}, {z}, {1, 1}});
   run(device, {"aten::min", {x, y}, {}, {z}, {}});
@@ -75,8 +75,8 @@ void copies(Device& device, DType type) {
   run(device, {"aten::constant_pad_nd", {x}, {}, {b.tensor(type, {4, 8, 7, 12})}, {0, 0, 0, 1, 0, 0, 1, 1, 0}});
   run(device, {"aten::zeros", {}, {}, {x}, {}});
   run(device, {"aten::slice_backward", {}, {}, {x}, {}});
-  run(device, {"aten::ones_like", {x}, {}, {z}, {1}});
-  run(device, {"aten::flip", {x}, {}, {z}, {1}});
+  run(device, {"aten::ones_like", {x}, {}, {z}, {}});
+  run(device, {"aten::flip", {x}, {}, {z}, {0b10}});
   run(device, {"aten::roll", {x}, {}, {z}, {-3, 2}});
   run(device, {"aten::tril", {x}, {}, {z}, {}});
   run(device, {"aten::repeat", {b.tensor(type, {8})}, {}, {b.tensor(type, {32})}, {}});
@@ -104,7 +104,7 @@ void integers(Device& device) {
   run(device, {"aten::add", {x}, {}, {y}, {1}});
   run(device, {"aten::rsub", {x}, {}, {y}, {1}});
   const KernelTensor ends = b.tensor(DType::int64, {2});
-  run(device, {"aten::to", {}, {}, {ends}, {8, 0}});
+  run(device, {"from_host", {}, {}, {ends}, {8, 0}});
   run(device, {"aten::index", {x, ends}, {}, {b.tensor(DType::int64, {4, 2})}, {1}});
   run(device, {"aten::ne", {x}, {}, {mask}, {1}});
   run(device, {"aten::__and__", {mask, mask}, {}, {b.tensor(DType::boolean, {4, 9})}, {}});

@@ -48,7 +48,7 @@ void optimizers(Device& device, DType type) {
 void errors(Device& device) {
   Bench b(device);
   Kernel k;
-  k.name = "aten::no_such_thing";
+  k.op = Operator::eye;
   const std::vector<KernelTensor> x{b.tensor(DType::fp32, {2, 3})};
   k.reads = x;
   ran();

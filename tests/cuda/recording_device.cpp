@@ -125,7 +125,7 @@ void RecordingDevice::run(const Kernel& kernel) {
   std::vector<KernelTensor> tensors;
   for (const auto operands : {kernel.reads, kernel.beside, kernel.writes})
     tensors.insert(tensors.end(), operands.begin(), operands.end());
-  launch(std::string(kernel.name) + " of " + std::string(kernel.layer), tensors, kernel.scratch,
+  launch(std::string(name_of(kernel.op)) + " of " + std::string(kernel.layer), tensors, kernel.scratch,
          [&] { device_.run(kernel); });
 }
 

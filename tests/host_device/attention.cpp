@@ -62,9 +62,16 @@ struct Inputs {
 Inputs inputs(const Kernel& kernel, std::span<const KernelTensor> t) {
   const Sizes n = sizes(t[0], t[1], t[2]);
   const bool masked = t.size() > 3 && t[3].data != nullptr;
-  Inputs in{n,      read(t[0]),        read(t[1]),        read(t[2]),
-            {},     kernel.numbers[0], kernel.numbers[2], kernel.numbers[1] != 0,
-            masked, kernel.seed};
+  Inputs in{n,
+            read(t[0]),
+            read(t[1]),
+            read(t[2]),
+            {},
+            kernel.number(Attribute::scale),
+            kernel.number(Attribute::dropout_p),
+            kernel.number(Attribute::is_causal) != 0,
+            masked,
+            kernel.seed};
   if (masked) in.mask = read(t[3], std::array{n.batch, n.heads, n.queries, n.keys});
   return in;
 }
@@ -162,14 +169,14 @@ void fused_attention_backward(const Kernel& kernel) {
 }
 
 constexpr std::array kOperations{
-    Operation{"FusedAttention", attention, 3, 3},
-    Operation{"FusedAttentionBackward", fused_attention_backward, 6, 3},
-    Operation{"_scaled_dot_product_flash_attention", attention, 3, 3},
-    Operation{"_scaled_dot_product_efficient_attention", attention, 3, 3},
-    Operation{"_scaled_dot_product_cudnn_attention", attention, 3, 3},
-    Operation{"_scaled_dot_product_flash_attention_backward", attention_backward, 1, 3},
-    Operation{"_scaled_dot_product_efficient_attention_backward", attention_backward, 1, 3},
-    Operation{"_scaled_dot_product_cudnn_attention_backward", attention_backward, 1, 3}};
+    Operation{Operator::fused_attention, attention, 3, 3},
+    Operation{Operator::fused_attention_backward, fused_attention_backward, 6, 3},
+    Operation{Operator::_scaled_dot_product_flash_attention, attention, 3, 3},
+    Operation{Operator::_scaled_dot_product_efficient_attention, attention, 3, 3},
+    Operation{Operator::_scaled_dot_product_cudnn_attention, attention, 3, 3},
+    Operation{Operator::_scaled_dot_product_flash_attention_backward, attention_backward, 1, 3},
+    Operation{Operator::_scaled_dot_product_efficient_attention_backward, attention_backward, 1, 3},
+    Operation{Operator::_scaled_dot_product_cudnn_attention_backward, attention_backward, 1, 3}};
 
 }  // namespace
 

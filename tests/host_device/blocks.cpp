@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/support/operator_arguments.h"
+
 namespace gpuplan::host {
 
 Block::Block(std::vector<std::int64_t> sizes, DType dtype, std::vector<double> values)
@@ -26,15 +28,16 @@ Block random_block(std::vector<std::int64_t> sizes, int seed, DType dtype) {
 }
 
 void run(const std::string& name, const Operands& operands) {
-  const std::string full = "aten::" + name;
+  const Operator op = operator_named(name);
+  const std::vector<AttributeValue> attributes = by_name(op, operands.numbers, operands.reads.size());
   Kernel kernel;
-  kernel.name = full;
+  kernel.op = op;
   kernel.layer = "layer";
   kernel.what = &operands.what;
   kernel.reads = operands.reads;
   kernel.writes = operands.writes;
   kernel.beside = operands.beside;
-  kernel.numbers = operands.numbers;
+  kernel.attributes = attributes;
   kernel.seed = operands.seed;
   HostDevice().run(kernel);
 }

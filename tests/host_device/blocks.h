@@ -39,7 +39,7 @@ Block random_block(std::vector<std::int64_t> sizes, int seed, DType dtype = DTyp
 /// What an operation is given; `name` without "aten::".
 struct Operands {
   std::vector<KernelTensor> reads, writes;
-  std::vector<double> numbers = {};
+  std::vector<double> numbers = {};  // its attributes, as by_name() has them
   Primitive what = Marker{};
   std::vector<KernelTensor> beside = {};
   std::uint64_t seed = 0;

@@ -32,7 +32,7 @@ void BookDevice::check(const KernelTensor& t, const std::string& what) {
 }
 
 void BookDevice::run(const Kernel& kernel) {
-  const std::string what = std::string(kernel.name) + " of " + std::string(kernel.layer);
+  const std::string what = std::string(name_of(kernel.op)) + " of " + std::string(kernel.layer);
   if (kernels_++ == fails_at) throw Error("refused");
   events.push_back("run " + what);
   for (const auto operands : {kernel.reads, kernel.beside, kernel.writes})

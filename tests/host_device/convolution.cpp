@@ -41,7 +41,7 @@ void convolution(const Kernel& k) {
       products(c, [&](std::int64_t i, std::int64_t w, std::int64_t y) { out[i] += first[y] * second[w]; });
       break;
     case ConvolutionPass::backward_filter: {
-      const bool transposed = !k.numbers.empty() && k.numbers[0] != 0;
+      const bool transposed = k.number(Attribute::transposed) != 0;
       const Values &image = transposed ? first : second, &feature = transposed ? second : first;
       products(c, [&](std::int64_t i, std::int64_t w, std::int64_t y) { out[w] += image[i] * feature[y]; });
       break;
@@ -50,9 +50,9 @@ void convolution(const Kernel& k) {
   write(target, out);
 }
 
-constexpr std::array kOperations{Operation{"convolution", convolution, 2},
-                                 Operation{"_conv_depthwise2d", convolution, 2},
-                                 Operation{"convolution_backward", convolution, 2}};
+constexpr std::array kOperations{Operation{Operator::convolution, convolution, 2},
+                                 Operation{Operator::_conv_depthwise2d, convolution, 2},
+                                 Operation{Operator::convolution_backward, convolution, 2}};
 
 }  // namespace
 

@@ -34,7 +34,7 @@ void group_norm(const Kernel& k) {
     double squares = 0;
     for (std::int64_t i = 0; i < g.size(); ++i) mean[at] += x[first + i] / n;
     for (std::int64_t i = 0; i < g.size(); ++i) squares += (x[first + i] - mean[at]) * (x[first + i] - mean[at]);
-    rstd[at] = 1 / std::sqrt(squares / n + k.numbers[0]);
+    rstd[at] = 1 / std::sqrt(squares / n + k.number(Attribute::eps));
     for (std::int64_t i = 0; i < g.size(); ++i) {
       const std::int64_t c = g.channel(at, i);
       y[first + i] = (x[first + i] - mean[at]) * rstd[at] * weight[c] + bias[c];
@@ -70,20 +70,19 @@ Gradients gradients(const Groups& g, const Values& grad, const Values& x, const 
   return made;
 }
 
-// `wanted`: three numbers, which of the gradients are among the results.
-void write_wanted(const Kernel& k, const Gradients& made, std::span<const double> wanted) {
+void write_wanted(const Kernel& k, const Gradients& made) {
+  constexpr std::array kWanted{Attribute::wants_input, Attribute::wants_weight, Attribute::wants_bias};
   const std::array all{&made.dx, &made.dweight, &made.dbias};
   std::size_t result = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (wanted[i] != 0) write(k.writes[result++], *all[i]);
+    if (k.number(kWanted[i]) != 0) write(k.writes[result++], *all[i]);
 }
 
 void group_norm_backward(const Kernel& k) {
   const auto& work = std::get<GroupNorm>(*k.what);
   const Values weight = read_or(k.reads, 4, work.channels, 1);
   write_wanted(
-      k, gradients(groups_of(work), read(k.reads[0]), read(k.reads[1]), read(k.reads[2]), read(k.reads[3]), weight),
-      k.numbers.first(3));
+      k, gradients(groups_of(work), read(k.reads[0]), read(k.reads[1]), read(k.reads[2]), read(k.reads[3]), weight));
 }
 
 // Of [1, channels, ...], where every channel has moments of its own: a group each.
@@ -91,13 +90,12 @@ void batch_norm_backward(const Kernel& k) {
   const auto& work = std::get<BatchNorm>(*k.what);
   const Groups g{work.channels, 1, work.rows, work.channels};
   const Values weight = read_or(k.reads, 4, work.channels, 1);
-  write_wanted(k, gradients(g, read(k.reads[0]), read(k.reads[1]), read(k.reads[2]), read(k.reads[3]), weight),
-               k.numbers.subspan(1, 3));
+  write_wanted(k, gradients(g, read(k.reads[0]), read(k.reads[1]), read(k.reads[2]), read(k.reads[3]), weight));
 }
 
-constexpr std::array kOperations{Operation{"native_group_norm", group_norm, 1, 1},
-                                 Operation{"native_group_norm_backward", group_norm_backward, 4, 3},
-                                 Operation{"batch_norm_backward", batch_norm_backward, 4, 4}};
+constexpr std::array kOperations{Operation{Operator::native_group_norm, group_norm, 1, 1},
+                                 Operation{Operator::native_group_norm_backward, group_norm_backward, 4, 3},
+                                 Operation{Operator::batch_norm_backward, batch_norm_backward, 4, 4}};
 
 }  // namespace
 

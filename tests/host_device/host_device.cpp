@@ -14,9 +14,7 @@ void* pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): the allocator counts in addresses
 }
 
-const host::Operation* find(std::string_view name) {
-  constexpr std::string_view kPrefix = "aten::";
-  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+const host::Operation* find(Operator op) {
   for (const auto operations :
        {host::pointwise_operations(), host::pointwise_backward_operations(), host::product_operations(),
         host::convolution_operations(), host::normalisation_operations(), host::pooling_operations(),
@@ -25,7 +23,7 @@ const host::Operation* find(std::string_view name) {
         host::pointwise_loss_operations(), host::indexing_operations(), host::routing_operations(),
         host::recurrent_operations()})
     for (const host::Operation& o : operations)
-      if (o.name == name) return &o;
+      if (o.op == op) return &o;
   return nullptr;
 }
 
@@ -56,18 +54,18 @@ void HostDevice::release(std::uint64_t address, std::int64_t bytes) {
 }
 
 std::string HostDevice::refusal(const Kernel& kernel) const {
-  const host::Operation* o = find(kernel.name);
+  const host::Operation* o = find(kernel.op);
   if (o == nullptr) return "the host device has no such operation";
-  const std::size_t reads = kernel.reads.size(), numbers = kernel.numbers.size();
-  if (o->either && reads >= o->reads && reads - o->reads + numbers >= o->numbers) return "";
-  if (numbers < o->numbers) return "has no number";
+  const std::size_t reads = kernel.reads.size(), attributes = kernel.attributes.size();
+  if (o->either && reads >= o->reads && reads - o->reads + attributes >= o->attributes) return "";
+  if (attributes < o->attributes) return "has no number";
   if (reads < o->reads) return "is given " + std::to_string(reads) + " tensors";
   return "";
 }
 
 void HostDevice::run(const Kernel& kernel) {
   if (const std::string why = refusal(kernel); !why.empty()) throw Error(why);
-  find(kernel.name)->run(kernel);
+  find(kernel.op)->run(kernel);
 }
 
 void HostDevice::update(const OptimizerConfig& config, std::int64_t step, std::span<const ParameterUpdate> parameters) {

@@ -1,5 +1,6 @@
 // Elements moved and added by their indices; fills of a part, rolls and repeats.
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "estimator/base/error.h"
@@ -10,8 +11,8 @@ namespace {
 
 int integer(double x) { return static_cast<int>(std::lround(x)); }
 
-int dimension(const Kernel& k, std::size_t n = 0) {
-  const int dim = integer(k.numbers[n]);
+int dimension(const Kernel& k) {
+  const int dim = integer(k.number(Attribute::dim));
   return dim < 0 ? dim + k.reads[0].rank : dim;
 }
 
@@ -20,13 +21,13 @@ std::int64_t position(double index, std::int64_t size) {
   return static_cast<std::int64_t>(index);
 }
 
-// {value}, then for each dimension that is not filled whole {dim, start, count}.
 void fill_in_place(const Kernel& k) {
   KernelTensor to = k.reads[0];
-  for (std::size_t i = 1; i + 2 < k.numbers.size(); i += 3)
-    to = sliced(to, integer(k.numbers[i]), integer(k.numbers[i + 1]), integer(k.numbers[i + 2]));
+  const auto nth = [&](Attribute a, int i) { return integer(k.number(a, 0, i)); };
+  for (int i = 0; k.has(Attribute::size, i); ++i)
+    to = sliced(to, nth(Attribute::dim, i), nth(Attribute::start, i), nth(Attribute::size, i));
   Values v = zeros(sizes_of(to));
-  for (double& x : v.at) x = k.numbers[0];
+  for (double& x : v.at) x = k.number(Attribute::value);
   write(to, v);
 }
 
@@ -42,14 +43,14 @@ void permuted(const Kernel& k, int dim, F&& to) {
   write(k.writes[0], y);
 }
 
-// {shift, dim}
 void roll(const Kernel& k) {
-  permuted(k, dimension(k, 1), [shift = std::llround(k.numbers[0])](std::int64_t i, std::int64_t size) {
+  permuted(k, dimension(k), [shift = std::llround(k.number(Attribute::shift))](std::int64_t i, std::int64_t size) {
     return ((i + shift) % size + size) % size;
   });
 }
 void flip(const Kernel& k) {
-  permuted(k, dimension(k), [](std::int64_t i, std::int64_t size) { return size - 1 - i; });
+  const auto dims = static_cast<unsigned>(k.number(Attribute::dims));
+  permuted(k, std::countr_zero(dims), [](std::int64_t i, std::int64_t size) { return size - 1 - i; });
 }
 
 // One dimension, as often as the result has room.
@@ -108,16 +109,16 @@ void scatter(const Kernel& k, bool adds) {
 void scatter_put(const Kernel& k) { scatter(k, false); }
 void scatter_add(const Kernel& k) { scatter(k, true); }
 
-constexpr std::array kOperations{Operation{"fill_", fill_in_place, 1, 1},
-                                 Operation{"roll", roll, 1, 2},
-                                 Operation{"flip", flip, 1, 1},
-                                 Operation{"repeat", repeat, 1},
-                                 Operation{"index_select", index_select, 2, 1},
-                                 Operation{"index_add_", index_add, 3, 1},
-                                 Operation{"index_put_", index_put, 3},
-                                 Operation{"_index_put_impl_", index_put_and_add, 3},
-                                 Operation{"scatter_", scatter_put, 3, 1},
-                                 Operation{"scatter_add_", scatter_add, 3, 1}};
+constexpr std::array kOperations{Operation{Operator::fill_, fill_in_place, 1, 1},
+                                 Operation{Operator::roll, roll, 1, 2},
+                                 Operation{Operator::flip, flip, 1, 1},
+                                 Operation{Operator::repeat, repeat, 1},
+                                 Operation{Operator::index_select, index_select, 2, 1},
+                                 Operation{Operator::index_add_, index_add, 3, 1},
+                                 Operation{Operator::index_put_, index_put, 3},
+                                 Operation{Operator::_index_put_impl_, index_put_and_add, 3},
+                                 Operation{Operator::scatter_, scatter_put, 3, 1},
+                                 Operation{Operator::scatter_add_, scatter_add, 3, 1}};
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 namespace gpuplan::host {
 namespace {
 
-int dimension(const Kernel& k) { return static_cast<int>(std::lround(k.numbers[0])); }
+int dimension(const Kernel& k) { return static_cast<int>(std::lround(k.number(Attribute::dim))); }
 
 // Calls f(index of i) for each line of the tensor.
 template <class F>
@@ -68,7 +68,7 @@ void targets(const Kernel& k, const KernelTensor& log_p, const Values& target, F
   const Lines l = lines(log_p, 1);
   for (std::int64_t i = 0; i < target.count(); ++i) {
     const double at = target[i];
-    if (at == k.numbers[0]) continue;
+    if (at == k.number(Attribute::ignore_index)) continue;
     if (!(at >= 0 && at < static_cast<double>(l.size))) throw Error("a target that is no class");
     f(l.index(i / l.inner, static_cast<std::int64_t>(at), i % l.inner));
   }
@@ -114,17 +114,17 @@ void embedding_backward(const Kernel& k) {
   write(table, dw);
 }
 
-constexpr std::array kOperations{Operation{"_softmax", plain_softmax, 1, 1},
-                                 Operation{"_log_softmax", log_softmax, 1, 1},
-                                 Operation{"_safe_softmax", safe_softmax, 1, 1},
-                                 Operation{"_softmax_backward_data", plain_softmax_backward, 2, 1},
-                                 Operation{"_log_softmax_backward_data", log_softmax_backward, 2, 1},
-                                 Operation{"nll_loss_forward", nll_loss, 2, 1},
-                                 Operation{"nll_loss2d_forward", nll_loss, 2, 1},
-                                 Operation{"nll_loss_backward", nll_loss_backward, 4, 1},
-                                 Operation{"nll_loss2d_backward", nll_loss_backward, 4, 1},
-                                 Operation{"embedding", embedding, 2},
-                                 Operation{"embedding_dense_backward", embedding_backward, 2}};
+constexpr std::array kOperations{Operation{Operator::_softmax, plain_softmax, 1, 1},
+                                 Operation{Operator::_log_softmax, log_softmax, 1, 1},
+                                 Operation{Operator::_safe_softmax, safe_softmax, 1, 1},
+                                 Operation{Operator::_softmax_backward_data, plain_softmax_backward, 2, 1},
+                                 Operation{Operator::_log_softmax_backward_data, log_softmax_backward, 2, 1},
+                                 Operation{Operator::nll_loss_forward, nll_loss, 2, 1},
+                                 Operation{Operator::nll_loss2d_forward, nll_loss, 2, 1},
+                                 Operation{Operator::nll_loss_backward, nll_loss_backward, 4, 1},
+                                 Operation{Operator::nll_loss2d_backward, nll_loss_backward, 4, 1},
+                                 Operation{Operator::embedding, embedding, 2},
+                                 Operation{Operator::embedding_dense_backward, embedding_backward, 2}};
 
 }  // namespace
 

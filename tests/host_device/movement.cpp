@@ -20,27 +20,26 @@ void fill(const Kernel& k, double value) {
 }
 void with_zeros(const Kernel& k) { fill(k, 0); }
 void with_ones(const Kernel& k) { fill(k, 1); }
-void with_number(const Kernel& k) { fill(k, k.numbers[0]); }
+void with_number(const Kernel& k) { fill(k, k.number(Attribute::value)); }
 void nothing(const Kernel&) {}
 
 void arange(const Kernel& k) {
   Values v = zeros(sizes_of(k.writes[0]));
-  for (std::int64_t i = 0; i < v.count(); ++i) v[i] = k.numbers[0] + static_cast<double>(i);
+  for (std::int64_t i = 0; i < v.count(); ++i) v[i] = k.number(Attribute::start) + static_cast<double>(i);
   write(k.writes[0], v);
 }
 
 // Between any layouts, and shapes of as many elements: a reshape that no view is.
 void copy(const Kernel& k) { write(k.writes[0], read(k.reads[0])); }
 
-// copy_(to, from), where a part of `to` may be meant: {dim, start, step} of a slice, {dim, position} of a selection.
+// copy_(to, from), where a slice or a selection of `to` may be meant.
 void copy_into(const Kernel& k) {
   KernelTensor to = k.reads[0];
   const KernelTensor& from = k.reads[1];
-  if (k.numbers.size() == 2) to = selected(to, integer(k.numbers[0]), integer(k.numbers[1]));
-  if (k.numbers.size() == 3) {
-    const int dim = integer(k.numbers[0]);
-    to = sliced(to, dim, integer(k.numbers[1]), from.sizes[dim], integer(k.numbers[2]));
-  }
+  const int dim = integer(k.number(Attribute::dim));
+  if (k.has(Attribute::index)) to = selected(to, dim, integer(k.number(Attribute::index)));
+  if (k.has(Attribute::step))
+    to = sliced(to, dim, integer(k.number(Attribute::start)), from.sizes[dim], integer(k.number(Attribute::step)));
   write(to, read(from, sizes_of(to)));
 }
 
@@ -54,7 +53,7 @@ void slice_backward(const Kernel& k) {
 }
 
 void cat(const Kernel& k) {
-  const int dim = integer(k.numbers[0]);
+  const int dim = integer(k.number(Attribute::dim));
   std::int64_t start = 0;
   for (const KernelTensor& x : k.reads) {
     write(sliced(k.writes[0], dim, start, x.sizes[dim]), read(x));
@@ -63,20 +62,20 @@ void cat(const Kernel& k) {
 }
 
 void stack(const Kernel& k) {
-  const int dim = integer(k.numbers[0]);
+  const int dim = integer(k.number(Attribute::dim));
   for (std::size_t i = 0; i < k.reads.size(); ++i)
     write(selected(k.writes[0], dim, static_cast<std::int64_t>(i)), read(k.reads[i]));
 }
 
-// {before each dimension ..., after ..., value}; less than 0 cuts off.
+// Less than 0 cuts off.
 void pad(const Kernel& k) {
   KernelTensor from = k.reads[0], to = k.writes[0];
-  const auto rank = static_cast<std::size_t>(from.rank);
-  if (k.numbers.size() != 2 * rank + 1) throw Error("padding of another number of dimensions");
-  fill(k, k.numbers[2 * rank]);
-  for (std::size_t i = 0; i < rank; ++i) {
-    const int dim = static_cast<int>(i), before = integer(k.numbers[i]);
-    const std::int64_t first = std::max(0, -before), last = std::max(0, -integer(k.numbers[rank + i]));
+  if (!k.has(Attribute::after, to.rank - 1) || k.has(Attribute::after, to.rank))
+    throw Error("padding of another number of dimensions");
+  fill(k, k.number(Attribute::value));
+  for (int dim = 0; dim < from.rank; ++dim) {
+    const int before = integer(k.number(Attribute::before, 0, dim));
+    const std::int64_t first = std::max(0, -before), last = std::max(0, -integer(k.number(Attribute::after, 0, dim)));
     const std::int64_t count = from.sizes[dim] - first - last;
     from = sliced(from, dim, first, count);
     to = sliced(to, dim, std::max(0, before), count);
@@ -92,7 +91,7 @@ std::int64_t position(double index, std::int64_t size) {
 // y[o, i, in] = table[o, index[o, i, in], in]
 void gather(const Kernel& k) {
   const KernelTensor &table = k.reads[0], &y = k.writes[0];
-  const int dim = integer(k.numbers[0]);
+  const int dim = integer(k.number(Attribute::dim));
   const Values index = read(k.reads[1]);
   Values out = zeros(index.sizes);
   const std::vector<std::int64_t> places = offsets(y);
@@ -111,7 +110,7 @@ void gather(const Kernel& k) {
 // table[row, column, ...] of two index tensors, copies of which it writes where they do not have the broadcast shape:
 // as many as there are results before the last.
 void index(const Kernel& k) {
-  if (k.reads.size() == 2) return look_up(k, k.numbers.empty() ? 0 : integer(k.numbers[0]));
+  if (k.reads.size() == 2) return look_up(k, integer(k.number(Attribute::dim)));
   const KernelTensor &table = k.reads[0], &y = k.writes.back();
   std::vector<std::int64_t> sizes = sizes_of(y);
   sizes.resize(sizes.size() - static_cast<std::size_t>(table.rank - 2));
@@ -131,26 +130,26 @@ void index(const Kernel& k) {
   write(y, out);
 }
 
-constexpr std::array kOperations{Operation{"zeros", with_zeros},
-                                 Operation{"new_zeros", with_zeros},
-                                 Operation{"select_backward", with_zeros},
-                                 Operation{"slice_backward", slice_backward},
-                                 Operation{"ones", with_ones},
-                                 Operation{"new_ones", with_ones},
-                                 Operation{"ones_like", with_number, 0, 1},
-                                 Operation{"zeros_like", with_zeros},
-                                 Operation{"full_like", with_number, 0, 1},
-                                 Operation{"empty", nothing},
-                                 Operation{"empty_like", nothing},
-                                 Operation{"arange", arange, 0, 1},
-                                 Operation{"clone", copy, 1},
-                                 Operation{"contiguous", copy, 1},
-                                 Operation{"copy_", copy_into, 2},
-                                 Operation{"cat", cat, 1, 1},
-                                 Operation{"stack", stack, 1, 1},
-                                 Operation{"constant_pad_nd", pad, 1, 1},
-                                 Operation{"gather", gather, 2, 1},
-                                 Operation{"index", index, 2}};
+constexpr std::array kOperations{Operation{Operator::zeros, with_zeros},
+                                 Operation{Operator::new_zeros, with_zeros},
+                                 Operation{Operator::select_backward, with_zeros},
+                                 Operation{Operator::slice_backward, slice_backward},
+                                 Operation{Operator::ones, with_ones},
+                                 Operation{Operator::new_ones, with_ones},
+                                 Operation{Operator::ones_like, with_ones},
+                                 Operation{Operator::zeros_like, with_zeros},
+                                 Operation{Operator::full_like, with_number, 0, 1},
+                                 Operation{Operator::empty, nothing},
+                                 Operation{Operator::empty_like, nothing},
+                                 Operation{Operator::arange, arange, 0, 1},
+                                 Operation{Operator::clone, copy, 1},
+                                 Operation{Operator::contiguous, copy, 1},
+                                 Operation{Operator::copy_, copy_into, 2},
+                                 Operation{Operator::cat, cat, 1, 1},
+                                 Operation{Operator::stack, stack, 1, 1},
+                                 Operation{Operator::constant_pad_nd, pad, 1, 1},
+                                 Operation{Operator::gather, gather, 2, 1},
+                                 Operation{Operator::index, index, 2}};
 
 }  // namespace
 

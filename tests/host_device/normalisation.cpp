@@ -34,7 +34,7 @@ Moments moments(std::int64_t count, At&& at) {
 // running = (1 - momentum) running + momentum now, with the unbiased variance.
 void update_running(const Kernel& k, const std::vector<Moments>& now, std::int64_t count) {
   if (!given(k.beside, 2) || !given(k.beside, 3)) return;
-  const double momentum = k.numbers[0], n = static_cast<double>(count);
+  const double momentum = k.number(Attribute::momentum), n = static_cast<double>(count);
   Values mean = read(k.beside[2]), variance = read(k.beside[3]);
   for (std::size_t c = 0; c < now.size(); ++c) {
     mean.at[c] += momentum * (now[c].mean - mean.at[c]);
@@ -48,7 +48,7 @@ void batch_norm(const Kernel& k) {
   const KernelTensor& x = k.reads[0];
   const Lines l = lines(x, 1);
   const std::int64_t count = l.outer * l.inner;
-  const double eps = k.numbers[1];
+  const double eps = k.number(Attribute::eps);
   const bool training = std::get<BatchNorm>(*k.what).training;
   const Values in = read(x), weight = read_or(k.beside, 0, l.size, 1), bias = read_or(k.beside, 1, l.size, 0);
   const Values running_mean = read_or(k.beside, 2, l.size, 0), running_variance = read_or(k.beside, 3, l.size, 1);
@@ -81,7 +81,7 @@ void batch_norm_backward(const Kernel& k, const BatchNormBackward& of) {
   const Values x = read(of.x), grad = read(of.grad), weight = read_or(k.beside, 0, l.size, 1);
   Values mean = read_or(k.beside, training ? 1 : 3, l.size, 0), invstd = read_or(k.beside, training ? 2 : 4, l.size, 1);
   if (!training)
-    for (double& v : invstd.at) v = 1 / std::sqrt(v + k.numbers[0]);
+    for (double& v : invstd.at) v = 1 / std::sqrt(v + k.number(Attribute::eps));
   Values dx = zeros(x.sizes), dweight = zeros({l.size}), dbias = dweight;
   for (std::int64_t c = 0; c < l.size; ++c) {
     const auto at = [&](std::int64_t i) { return l.index(i / l.inner, c, i % l.inner); };
@@ -114,7 +114,7 @@ void rows_norm(const Kernel& k, bool centred) {
     Moments m = moments(n, [&](std::int64_t i) { return x[r * n + i]; });
     if (!centred) m = {0, m.variance + m.mean * m.mean};
     mean[r] = m.mean;
-    rstd[r] = 1 / std::sqrt(m.variance + k.numbers[0]);
+    rstd[r] = 1 / std::sqrt(m.variance + k.number(Attribute::eps));
     for (std::int64_t i = 0; i < n; ++i) y[r * n + i] = (x[r * n + i] - m.mean) * rstd[r] * weight[i] + bias[i];
   }
   write(k.writes[0], y);
@@ -153,12 +153,12 @@ void rms_norm(const Kernel& k) { rows_norm(k, false); }
 bool centred(const Kernel& k) { return k.reads.size() > 3 && k.reads[3].rank == k.reads[2].rank; }
 void layer_norm_backward(const Kernel& k) { rows_norm_backward(k, centred(k)); }
 
-constexpr std::array kOperations{Operation{"batch_norm", batch_norm, 1, 2},
-                                 Operation{"cudnn_batch_norm_backward", cudnn_batch_norm_backward, 3, 1},
-                                 Operation{"native_batch_norm_backward", native_batch_norm_backward, 2, 1},
-                                 Operation{"native_layer_norm", layer_norm, 1, 1},
-                                 Operation{"native_layer_norm_backward", layer_norm_backward, 3},
-                                 Operation{"_fused_rms_norm", rms_norm, 1, 1}};
+constexpr std::array kOperations{Operation{Operator::batch_norm, batch_norm, 1, 2},
+                                 Operation{Operator::cudnn_batch_norm_backward, cudnn_batch_norm_backward, 3, 1},
+                                 Operation{Operator::native_batch_norm_backward, native_batch_norm_backward, 2, 1},
+                                 Operation{Operator::native_layer_norm, layer_norm, 1, 1},
+                                 Operation{Operator::native_layer_norm_backward, layer_norm_backward, 3},
+                                 Operation{Operator::_fused_rms_norm, rms_norm, 1, 1}};
 
 }  // namespace
 

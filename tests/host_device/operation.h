@@ -1,9 +1,9 @@
-// The operations of HostDevice, a file a family. What each is given: validate/executor/operators.h.
+// The operations of HostDevice, a file a family. What each is given: estimator/operators/operators.inc.
 #pragma once
 
 #include <cstddef>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "tests/host_device/elements.h"
 #include "validate/executor/kernel.h"
@@ -11,9 +11,9 @@
 namespace gpuplan::host {
 
 struct Operation {
-  std::string_view name;  // without "aten::"
+  Operator op;
   void (*run)(const Kernel& kernel);
-  std::size_t reads = 0, numbers = 0;  // at least so many of each; where `either`, of both together
+  std::size_t reads = 0, attributes = 0;  // at least so many of each; where `either`, of both together
   bool either = false;
 };
 
@@ -36,6 +36,13 @@ std::span<const Operation> recurrent_operations();
 
 /// What the operation writes: its last result, or the first operand of one in place.
 inline const KernelTensor& target(const Kernel& k) { return k.writes.empty() ? k.reads[0] : k.writes.back(); }
+
+/// Its attributes in the order of the operator's row; 0 where one is not given.
+inline std::vector<double> in_row_order(const Kernel& k) {
+  std::vector<double> values;
+  for (const Attribute a : row_of(k.op).attributes) values.push_back(k.number(a));
+  return values;
+}
 
 /// y = whole slices of reads[0] at the indices reads[1] of a dimension.
 void look_up(const Kernel& k, int dim);

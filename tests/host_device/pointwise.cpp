@@ -13,7 +13,7 @@ namespace {
 template <class F>
 void binary(const Kernel& k, F&& f) {
   if (k.reads.size() > 1) return each_pair(k, f);
-  each(k, [&, b = k.numbers[0]](double a) { return f(a, b); });
+  each(k, [&, b = k.number(Attribute::other)](double a) { return f(a, b); });
 }
 
 constexpr auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
@@ -24,14 +24,13 @@ double gelu(double x, bool tanh) {
   return x / 2 * (1 + std::tanh(u));
 }
 
-bool approximates(const Kernel& k) { return !k.numbers.empty() && k.numbers[0] != 0; }
+bool approximates(const Kernel& k) { return k.number(Attribute::approximate) != 0; }
 
 void masked_fill(const Kernel& k) {
-  each_pair(k, [value = k.numbers[0]](double x, double mask) { return mask != 0 ? value : x; });
+  each_pair(k, [value = k.number(Attribute::value)](double x, double mask) { return mask != 0 ? value : x; });
 }
 
-// where(condition, x, y); where(condition, x, {number, position}), which writes the number too; where(condition,
-// {a, b}).
+// With a number for an operand it may write that, too.
 void where(const Kernel& k) {
   const KernelTensor& y = target(k);
   const std::vector<std::int64_t> sizes = sizes_of(y);
@@ -40,13 +39,14 @@ void where(const Kernel& k) {
   if (k.reads.size() > 2) {
     on = read(k.reads[1], sizes), off = read(k.reads[2], sizes);
   } else if (k.reads.size() == 1) {
-    for (double& v : on.at) v = k.numbers[0];
-    for (double& v : off.at) v = k.numbers[1];
+    for (double& v : on.at) v = k.number(Attribute::self);
+    for (double& v : off.at) v = k.number(Attribute::other);
   } else {
-    const bool first = k.numbers[1] == 1;
+    const bool first = k.has(Attribute::self);
+    const double number = k.number(first ? Attribute::self : Attribute::other);
     (first ? off : on) = read(k.reads[1], sizes);
-    for (double& v : (first ? on : off).at) v = k.numbers[0];
-    if (k.writes.size() > 1) store(k.writes[0], 0, k.numbers[0]);
+    for (double& v : (first ? on : off).at) v = number;
+    if (k.writes.size() > 1) store(k.writes[0], 0, number);
   }
   Values out = zeros(sizes);
   for (std::int64_t i = 0; i < out.count(); ++i) out[i] = condition[i] != 0 ? on[i] : off[i];
@@ -54,7 +54,7 @@ void where(const Kernel& k) {
 }
 
 void dropout(const Kernel& k) {
-  const double p = k.numbers[0];
+  const double p = k.number(Attribute::p);
   Values x = read(k.reads[0]), mask = zeros(x.sizes);
   for (std::int64_t i = 0; i < x.count(); ++i) {
     mask[i] = keeps(k.seed, static_cast<std::uint64_t>(i), p) ? 1 : 0;
@@ -68,7 +68,7 @@ void dropout(const Kernel& k) {
 void bernoulli(const Kernel& k) {
   Values x = zeros(sizes_of(k.writes[0]));
   for (std::int64_t i = 0; i < x.count(); ++i)
-    x[i] = keeps(k.seed, static_cast<std::uint64_t>(i), 1 - k.numbers[0]) ? 1 : 0;
+    x[i] = keeps(k.seed, static_cast<std::uint64_t>(i), 1 - k.number(Attribute::p)) ? 1 : 0;
   write(k.writes[0], x);
 }
 
@@ -120,82 +120,85 @@ constexpr auto same = [](double x) { return x; };
 constexpr auto hardsigmoid = [](double x) { return std::isnan(x) ? x : std::fmin(std::fmax(x + 3, 0), 6) / 6; };
 constexpr auto hardswish = [](double x) { return x * hardsigmoid(x); };
 
-// Without an operand: these numbers, from the host.
-void to(const Kernel& k) {
-  if (k.reads.empty()) return write(k.writes[0], {sizes_of(k.writes[0]), {k.numbers.begin(), k.numbers.end()}});
-  each(k, same);
+void from_host(const Kernel& k) {
+  std::vector<double> values;
+  for (const AttributeValue& a : k.attributes) values.push_back(a.value);
+  write(k.writes[0], {sizes_of(k.writes[0]), values});
 }
 void pow(const Kernel& k) {
-  each(k, [e = k.numbers[0]](double x) { return std::pow(x, e); });
+  each(k, [e = k.number(Attribute::exponent)](double x) { return std::pow(x, e); });
 }
 void hardtanh(const Kernel& k) {
-  each(k, [low = k.numbers[0], high = k.numbers[1]](double x) { return x < low ? low : x > high ? high : x; });
+  each(k, [low = k.number(Attribute::min_val), high = k.number(Attribute::max_val)](double x) {
+    return x < low ? low : x > high ? high : x;
+  });
 }
 void leaky_relu(const Kernel& k) {
-  each(k, [slope = k.numbers[0]](double x) { return x > 0 ? x : slope * x; });
+  each(k, [slope = k.number(Attribute::negative_slope)](double x) { return x > 0 ? x : slope * x; });
 }
 void elu(const Kernel& k) {
-  each(k, [alpha = k.numbers[0]](double x) { return x > 0 ? x : alpha * std::expm1(x); });
+  each(k, [alpha = k.number(Attribute::alpha)](double x) { return x > 0 ? x : alpha * std::expm1(x); });
 }
 void gelu_forward(const Kernel& k) {
   each(k, [t = approximates(k)](double x) { return gelu(x, t); });
 }
 
-constexpr std::array kOperations{Operation{"add", two<add>, 1, 1, true},
-                                 Operation{"add_", two<add>, 1, 1, true},
-                                 Operation{"sub", two<sub>, 1, 1, true},
-                                 Operation{"sub_", two<sub>, 1, 1, true},
-                                 Operation{"rsub", two<reversed_sub>, 1, 1, true},
-                                 Operation{"mul", two<mul>, 1, 1, true},
-                                 Operation{"mul_", two<mul>, 1, 1, true},
-                                 Operation{"div", two<div>, 1, 1, true},
-                                 Operation{"div_", two<div>, 1, 1, true},
-                                 Operation{"eq", two<eq>, 1, 1, true},
-                                 Operation{"ne", two<ne>, 1, 1, true},
-                                 Operation{"le", two<le>, 1, 1, true},
-                                 Operation{"lt", two<lt>, 1, 1, true},
-                                 Operation{"ge", two<ge>, 1, 1, true},
-                                 Operation{"gt", two<gt>, 1, 1, true},
-                                 Operation{"__and__", two<both>, 2},
-                                 Operation{"min", two<least>, 2},
-                                 Operation{"floor_divide", two<floor_divided>, 1, 1, true},
-                                 Operation{"abs", unary<absolute>, 1},
-                                 Operation{"sgn", unary<sign>, 1},
-                                 Operation{"log", unary<log>, 1},
-                                 Operation{"neg", unary<neg>, 1},
-                                 Operation{"neg_", unary<neg>, 1},
-                                 Operation{"exp", unary<exp>, 1},
-                                 Operation{"exp_", unary<exp>, 1},
-                                 Operation{"sin", unary<sin>, 1},
-                                 Operation{"cos", unary<cos>, 1},
-                                 Operation{"tanh", unary<tanh>, 1},
-                                 Operation{"tanh_", unary<tanh>, 1},
-                                 Operation{"relu", unary<relu>, 1},
-                                 Operation{"relu_", unary<relu>, 1},
-                                 Operation{"silu", unary<silu>, 1},
-                                 Operation{"silu_", unary<silu>, 1},
-                                 Operation{"sigmoid", unary<sigmoid>, 1},
-                                 Operation{"sigmoid_", unary<sigmoid>, 1},
-                                 Operation{"rsqrt", unary<rsqrt>, 1},
-                                 Operation{"to", to},
-                                 Operation{"hardswish", unary<hardswish>, 1},
-                                 Operation{"hardswish_", unary<hardswish>, 1},
-                                 Operation{"hardsigmoid", unary<hardsigmoid>, 1},
-                                 Operation{"hardsigmoid_", unary<hardsigmoid>, 1},
-                                 Operation{"pow", pow, 1, 1},
-                                 Operation{"hardtanh", hardtanh, 1, 2},
-                                 Operation{"hardtanh_", hardtanh, 1, 2},
-                                 Operation{"leaky_relu", leaky_relu, 1, 1},
-                                 Operation{"leaky_relu_", leaky_relu, 1, 1},
-                                 Operation{"elu", elu, 1, 1},
-                                 Operation{"elu_", elu, 1, 1},
-                                 Operation{"gelu", gelu_forward, 1},
-                                 Operation{"masked_fill", masked_fill, 2, 1},
-                                 Operation{"masked_fill_", masked_fill, 2, 1},
-                                 Operation{"where", where, 1, 2, true},
-                                 Operation{"native_dropout", dropout, 1, 1},
-                                 Operation{"bernoulli_", bernoulli, 0, 1},
-                                 Operation{"tril", tril, 1}};
+constexpr std::array kOperations{Operation{Operator::add, two<add>, 1, 1, true},
+                                 Operation{Operator::add_, two<add>, 1, 1, true},
+                                 Operation{Operator::sub, two<sub>, 1, 1, true},
+                                 Operation{Operator::sub_, two<sub>, 1, 1, true},
+                                 Operation{Operator::rsub, two<reversed_sub>, 1, 1, true},
+                                 Operation{Operator::mul, two<mul>, 1, 1, true},
+                                 Operation{Operator::mul_, two<mul>, 1, 1, true},
+                                 Operation{Operator::div, two<div>, 1, 1, true},
+                                 Operation{Operator::div_, two<div>, 1, 1, true},
+                                 Operation{Operator::eq, two<eq>, 1, 1, true},
+                                 Operation{Operator::ne, two<ne>, 1, 1, true},
+                                 Operation{Operator::le, two<le>, 1, 1, true},
+                                 Operation{Operator::lt, two<lt>, 1, 1, true},
+                                 Operation{Operator::ge, two<ge>, 1, 1, true},
+                                 Operation{Operator::gt, two<gt>, 1, 1, true},
+                                 Operation{Operator::bit_and, two<both>, 2},
+                                 Operation{Operator::min, two<least>, 2},
+                                 Operation{Operator::floor_divide, two<floor_divided>, 1, 1, true},
+                                 Operation{Operator::abs, unary<absolute>, 1},
+                                 Operation{Operator::sgn, unary<sign>, 1},
+                                 Operation{Operator::log, unary<log>, 1},
+                                 Operation{Operator::neg, unary<neg>, 1},
+                                 Operation{Operator::neg_, unary<neg>, 1},
+                                 Operation{Operator::exp, unary<exp>, 1},
+                                 Operation{Operator::exp_, unary<exp>, 1},
+                                 Operation{Operator::sin, unary<sin>, 1},
+                                 Operation{Operator::cos, unary<cos>, 1},
+                                 Operation{Operator::tanh, unary<tanh>, 1},
+                                 Operation{Operator::tanh_, unary<tanh>, 1},
+                                 Operation{Operator::relu, unary<relu>, 1},
+                                 Operation{Operator::relu_, unary<relu>, 1},
+                                 Operation{Operator::silu, unary<silu>, 1},
+                                 Operation{Operator::silu_, unary<silu>, 1},
+                                 Operation{Operator::sigmoid, unary<sigmoid>, 1},
+                                 Operation{Operator::sigmoid_, unary<sigmoid>, 1},
+                                 Operation{Operator::rsqrt, unary<rsqrt>, 1},
+                                 Operation{Operator::to, unary<same>, 1},
+                                 Operation{Operator::from_host, from_host},
+                                 Operation{Operator::hardswish, unary<hardswish>, 1},
+                                 Operation{Operator::hardswish_, unary<hardswish>, 1},
+                                 Operation{Operator::hardsigmoid, unary<hardsigmoid>, 1},
+                                 Operation{Operator::hardsigmoid_, unary<hardsigmoid>, 1},
+                                 Operation{Operator::pow, pow, 1, 1},
+                                 Operation{Operator::hardtanh, hardtanh, 1, 2},
+                                 Operation{Operator::hardtanh_, hardtanh, 1, 2},
+                                 Operation{Operator::leaky_relu, leaky_relu, 1, 1},
+                                 Operation{Operator::leaky_relu_, leaky_relu, 1, 1},
+                                 Operation{Operator::elu, elu, 1, 1},
+                                 Operation{Operator::elu_, elu, 1, 1},
+                                 Operation{Operator::gelu, gelu_forward, 1},
+                                 Operation{Operator::masked_fill, masked_fill, 2, 1},
+                                 Operation{Operator::masked_fill_, masked_fill, 2, 1},
+                                 Operation{Operator::where, where, 1, 2, true},
+                                 Operation{Operator::native_dropout, dropout, 1, 1},
+                                 Operation{Operator::bernoulli_, bernoulli, 0, 1},
+                                 Operation{Operator::tril, tril, 1}};
 
 }  // namespace
 

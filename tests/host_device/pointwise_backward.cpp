@@ -19,7 +19,7 @@ double gelu_slope(double x, bool tanh) {
 }
 
 void gelu(const Kernel& k) {
-  each_pair(k, [t = !k.numbers.empty() && k.numbers[0] != 0](double g, double x) { return g * gelu_slope(x, t); });
+  each_pair(k, [t = k.number(Attribute::approximate) != 0](double g, double x) { return g * gelu_slope(x, t); });
 }
 void silu(const Kernel& k) {
   each_pair(k, [](double g, double x) {
@@ -31,7 +31,9 @@ void threshold(const Kernel& k) {
   each_pair(k, [](double result, double g) { return result <= 0 ? 0 : g; });
 }
 void hardtanh(const Kernel& k) {
-  each_pair(k, [low = k.numbers[0], high = k.numbers[1]](double g, double x) { return x <= low || x >= high ? 0 : g; });
+  each_pair(k, [low = k.number(Attribute::min_val), high = k.number(Attribute::max_val)](double g, double x) {
+    return x <= low || x >= high ? 0 : g;
+  });
 }
 void tanh(const Kernel& k) {
   each_pair(k, [](double g, double y) { return g * (1 - y * y); });
@@ -41,13 +43,12 @@ void sigmoid(const Kernel& k) {
 }
 // Reads what was saved first; the sign of the input is that of the result.
 void leaky_relu(const Kernel& k) {
-  each_pair(k, [slope = k.numbers[0]](double x, double g) { return x > 0 ? g : g * slope; });
+  each_pair(k, [slope = k.number(Attribute::negative_slope)](double x, double g) { return x > 0 ? g : g * slope; });
 }
 // {alpha, whether it reads the result, not the input}
 void elu(const Kernel& k) {
-  each_pair(k, [alpha = k.numbers[0], of_result = k.numbers[1] != 0](double g, double x) {
-    return x > 0 ? g : g * (of_result ? x + alpha : alpha * std::exp(x));
-  });
+  each_pair(k, [alpha = k.number(Attribute::alpha), of_result = k.number(Attribute::is_result) != 0](
+                   double g, double x) { return x > 0 ? g : g * (of_result ? x + alpha : alpha * std::exp(x)); });
 }
 void hardsigmoid(const Kernel& k) {
   each_pair(k, [](double g, double x) { return x > -3 && x < 3 ? g / 6 : 0; });
@@ -56,21 +57,21 @@ void hardswish(const Kernel& k) {
   each_pair(k, [](double g, double x) { return x < -3 ? 0 : x <= 3 ? g * (x / 3 + 0.5) : g; });
 }
 void dropout(const Kernel& k) {
-  each_pair(k, [p = k.numbers[0]](double g, double mask) { return mask != 0 ? g / (1 - p) : g * 0; });
+  each_pair(k, [p = k.number(Attribute::p)](double g, double mask) { return mask != 0 ? g / (1 - p) : g * 0; });
 }
 
 constexpr std::array kOperations{
-    Operation{"gelu_backward", gelu, 2},
-    Operation{"silu_backward", silu, 2},
-    Operation{"threshold_backward", threshold, 2},
-    Operation{"hardtanh_backward", hardtanh, 2, 2},
-    Operation{"tanh_backward", tanh, 2},
-    Operation{"sigmoid_backward", sigmoid, 2},
-    Operation{"leaky_relu_backward", leaky_relu, 2, 1},
-    Operation{"elu_backward", elu, 2, 2},
-    Operation{"hardsigmoid_backward", hardsigmoid, 2},
-    Operation{"hardswish_backward", hardswish, 2},
-    Operation{"native_dropout_backward", dropout, 2, 1},
+    Operation{Operator::gelu_backward, gelu, 2},
+    Operation{Operator::silu_backward, silu, 2},
+    Operation{Operator::threshold_backward, threshold, 2},
+    Operation{Operator::hardtanh_backward, hardtanh, 2, 2},
+    Operation{Operator::tanh_backward, tanh, 2},
+    Operation{Operator::sigmoid_backward, sigmoid, 2},
+    Operation{Operator::leaky_relu_backward, leaky_relu, 2, 1},
+    Operation{Operator::elu_backward, elu, 2, 2},
+    Operation{Operator::hardsigmoid_backward, hardsigmoid, 2},
+    Operation{Operator::hardswish_backward, hardswish, 2},
+    Operation{Operator::native_dropout_backward, dropout, 2, 1},
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ std::int64_t greatest(const Values& x, const Plane& plane, const Window& win, st
 }
 
 void max_pool(const Kernel& k) {
-  const Window win = window(k.numbers);
+  const Window win = window(in_row_order(k));
   const Values x = read(k.reads[0]);
   Values y = zeros(sizes_of(k.writes[0])), indices = y;
   const std::vector<Plane> in = planes(k.reads[0]), out = planes(k.writes[0]);
@@ -110,10 +110,10 @@ void adaptive_average_backward(const Kernel& k) {
   write(k.writes[0], dx);
 }
 
-constexpr std::array kOperations{Operation{"max_pool2d_with_indices", max_pool, 1, 8},
-                                 Operation{"max_pool2d_with_indices_backward", max_pool_backward, 3},
-                                 Operation{"_adaptive_avg_pool2d", adaptive_average, 1},
-                                 Operation{"_adaptive_avg_pool2d_backward", adaptive_average_backward, 1}};
+constexpr std::array kOperations{Operation{Operator::max_pool2d_with_indices, max_pool, 1, 8},
+                                 Operation{Operator::max_pool2d_with_indices_backward, max_pool_backward, 3},
+                                 Operation{Operator::_adaptive_avg_pool2d, adaptive_average, 1},
+                                 Operation{Operator::_adaptive_avg_pool2d_backward, adaptive_average_backward, 1}};
 
 }  // namespace
 

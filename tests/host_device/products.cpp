@@ -36,8 +36,8 @@ void product(const Kernel& k) {
   write(y, out);
 }
 
-constexpr std::array kOperations{Operation{"mm", product, 2}, Operation{"bmm", product, 2},
-                                 Operation{"addmm", product, 3}};
+constexpr std::array kOperations{Operation{Operator::mm, product, 2}, Operation{Operator::bmm, product, 2},
+                                 Operation{Operator::addmm, product, 3}};
 
 }  // namespace
 

@@ -120,10 +120,10 @@ void run_layers(const Kernel& k) {
 
 void nothing(const Kernel&) {}
 
-constexpr std::array kOperations{Operation{"_cudnn_init_dropout_state", nothing},
-                                 Operation{"_cudnn_rnn", run_layers, 3, 1},
-                                 Operation{"_cudnn_rnn_backward_input", recurrent_backward_input, 7, 1},
-                                 Operation{"_cudnn_rnn_backward_weight", recurrent_backward_weight, 6, 1}};
+constexpr std::array kOperations{Operation{Operator::_cudnn_init_dropout_state, nothing},
+                                 Operation{Operator::_cudnn_rnn, run_layers, 3, 1},
+                                 Operation{Operator::_cudnn_rnn_backward_input, recurrent_backward_input, 7, 1},
+                                 Operation{Operator::_cudnn_rnn_backward_weight, recurrent_backward_weight, 6, 1}};
 
 }  // namespace
 

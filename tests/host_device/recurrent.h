@@ -81,7 +81,7 @@ struct Layers {
 inline Layers layers_of(const Kernel& k) {
   const auto& work = std::get<Recurrence>(*k.what);
   if (work.stack.projects()) throw Error("projections are not computed on the host");
-  return {work, k.numbers[0], k.seed, {}, {}};
+  return {work, k.number(Attribute::dropout), k.seed, {}, {}};
 }
 
 /// What one direction of a layer goes through: its steps, forwards or backwards.

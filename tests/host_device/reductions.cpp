@@ -10,7 +10,7 @@ namespace {
 // {bits of the dimensions}; the result has them as 1, or not at all.
 Values summed(const Kernel& k) {
   const KernelTensor& x = k.reads[0];
-  const auto mask = static_cast<unsigned>(std::lround(k.numbers[0]));
+  const auto mask = static_cast<unsigned>(std::lround(k.number(Attribute::dims)));
   const Values in = read(x);
   std::vector<std::int64_t> kept;
   for (int d = 0; d < x.rank; ++d) kept.push_back((mask >> d & 1U) != 0 ? 1 : x.sizes[d]);
@@ -48,15 +48,16 @@ void any(const Kernel& k) {
 
 void cumsum(const Kernel& k) {
   Values x = read(k.reads[0]);
-  const Lines l = lines(k.reads[0], static_cast<int>(std::lround(k.numbers[0])));
+  const Lines l = lines(k.reads[0], static_cast<int>(std::lround(k.number(Attribute::dim))));
   for (std::int64_t o = 0; o < l.outer; ++o)
     for (std::int64_t in = 0; in < l.inner; ++in)
       for (std::int64_t i = 1; i < l.size; ++i) x[l.index(o, i, in)] += x[l.index(o, i - 1, in)];
   write(k.writes[0], x);
 }
 
-constexpr std::array kOperations{Operation{"sum", sum, 1, 1}, Operation{"mean", mean, 1, 1}, Operation{"all", all, 1},
-                                 Operation{"any", any, 1}, Operation{"cumsum", cumsum, 1, 1}};
+constexpr std::array kOperations{Operation{Operator::sum, sum, 1, 1}, Operation{Operator::mean, mean, 1, 1},
+                                 Operation{Operator::all, all, 1}, Operation{Operator::any, any, 1},
+                                 Operation{Operator::cumsum, cumsum, 1, 1}};
 
 }  // namespace
 

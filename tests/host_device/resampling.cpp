@@ -48,7 +48,7 @@ Range1d range(std::span<const double> n, std::size_t dim, std::int64_t at, std::
 
 // {kernel h, w, stride h, w, padding h, w, whether padding counts, the divisor or 0}: as AveragePool2d.cu.
 auto average(const Kernel& k) {
-  return [n = k.numbers](const KernelTensor& in, const KernelTensor& out, auto&& f) {
+  return [n = in_row_order(k)](const KernelTensor& in, const KernelTensor& out, auto&& f) {
     each_output(in, out, [&](std::int64_t first, std::int64_t o, std::int64_t p, std::int64_t q) {
       const Range1d h = range(n, 0, p, in.sizes[2]), w = range(n, 1, q, in.sizes[3]);
       const std::int64_t inside = (h.end - h.begin) * (w.end - w.begin);
@@ -61,7 +61,7 @@ auto average(const Kernel& k) {
 
 // {step h, step w, ...}: input elements from one output element to the next.
 auto nearest(const Kernel& k) {
-  return [n = k.numbers](const KernelTensor& in, const KernelTensor& out, auto&& f) {
+  return [n = in_row_order(k)](const KernelTensor& in, const KernelTensor& out, auto&& f) {
     each_output(in, out, [&](std::int64_t first, std::int64_t o, std::int64_t p, std::int64_t q) {
       const auto source = [&](std::size_t dim, std::int64_t at, std::int64_t size) {
         return std::min(static_cast<std::int64_t>(std::floor(static_cast<double>(at) * n[dim])), size - 1);
@@ -86,7 +86,7 @@ Between between(double step, bool corners, std::int64_t at, std::int64_t size) {
 
 // {step h, step w, whether corners lie on corners}: as UpSample.h, area_pixel_compute_source_index.
 auto bilinear(const Kernel& k) {
-  return [n = k.numbers](const KernelTensor& in, const KernelTensor& out, auto&& f) {
+  return [n = in_row_order(k)](const KernelTensor& in, const KernelTensor& out, auto&& f) {
     each_output(in, out, [&](std::int64_t first, std::int64_t o, std::int64_t p, std::int64_t q) {
       const Between h = between(n[0], n[2] != 0, p, in.sizes[2]), w = between(n[1], n[2] != 0, q, in.sizes[3]);
       for (std::size_t i = 0; i < 2; ++i)
@@ -103,12 +103,12 @@ void upsample_nearest_backward(const Kernel& k) { backward(k, nearest(k)); }
 void upsample_bilinear(const Kernel& k) { forward(k, bilinear(k)); }
 void upsample_bilinear_backward(const Kernel& k) { backward(k, bilinear(k)); }
 
-constexpr std::array kOperations{Operation{"avg_pool2d", average_pool, 1, 8},
-                                 Operation{"avg_pool2d_backward", average_pool_backward, 1, 8},
-                                 Operation{"upsample_nearest2d", upsample_nearest, 1, 3},
-                                 Operation{"upsample_nearest2d_backward", upsample_nearest_backward, 1, 3},
-                                 Operation{"upsample_bilinear2d", upsample_bilinear, 1, 3},
-                                 Operation{"upsample_bilinear2d_backward", upsample_bilinear_backward, 1, 3}};
+constexpr std::array kOperations{Operation{Operator::avg_pool2d, average_pool, 1, 8},
+                                 Operation{Operator::avg_pool2d_backward, average_pool_backward, 1, 8},
+                                 Operation{Operator::upsample_nearest2d, upsample_nearest, 1, 3},
+                                 Operation{Operator::upsample_nearest2d_backward, upsample_nearest_backward, 1, 3},
+                                 Operation{Operator::upsample_bilinear2d, upsample_bilinear, 1, 3},
+                                 Operation{Operator::upsample_bilinear2d_backward, upsample_bilinear_backward, 1, 3}};
 
 }  // namespace
 

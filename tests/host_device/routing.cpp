@@ -25,7 +25,8 @@ std::vector<std::int64_t> order(const Values& x, std::int64_t first, std::int64_
 template <class Before>
 void sorted_rows(const Kernel& k, Before&& before) {
   const KernelTensor &in = k.reads[0], &out = k.writes[0];
-  if (std::lround(k.numbers[0]) != in.rank - 1) throw Error("sorting along another dimension than the last");
+  if (std::lround(k.number(Attribute::dim)) != in.rank - 1)
+    throw Error("sorting along another dimension than the last");
   const Values x = read(in);
   Values values = zeros(sizes_of(out)), places = values;
   const std::int64_t width = in.sizes[in.rank - 1], kept = out.sizes[out.rank - 1];
@@ -49,7 +50,7 @@ void sort(const Kernel& k) {
 // {least, most}: of each bin how many numbers; the greatest number is in the last one.
 void count_bins(const Kernel& k) {
   Values counts = zeros(sizes_of(k.writes[0]));
-  const double least = k.numbers[0], most = k.numbers[1];
+  const double least = k.number(Attribute::min), most = k.number(Attribute::max);
   for (const double x : read(k.reads[0]).at) {
     if (x < least || x > most) continue;
     const auto bin = static_cast<std::int64_t>((x - least) * static_cast<double>(counts.count()) / (most - least));
@@ -70,23 +71,24 @@ void each_row(const KernelTensor& ends, F&& f) {
 // {0}: y = x w^T of each row's expert; {1}: dx = grad w; {2}: dw of each expert, grad^T x.
 void grouped_product(const Kernel& k) {
   const Values a = read(k.reads[0]), b = read(k.reads[1]);
-  const KernelTensor& weight = k.numbers[0] == 2 ? k.writes[0] : k.reads[1];
+  const KernelTensor& weight = k.number(Attribute::gradient_of) == 2 ? k.writes[0] : k.reads[1];
   const std::int64_t n = weight.sizes[1], m = weight.sizes[2];
   Values y = zeros(sizes_of(k.writes[0]));
   each_row(k.reads[2], [&](std::int64_t e, std::int64_t row) {
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < m; ++j) {
         const std::int64_t of_weight = (e * n + i) * m + j;
-        if (k.numbers[0] == 0) y[row * n + i] += a[row * m + j] * b[of_weight];
-        if (k.numbers[0] == 1) y[row * m + j] += a[row * n + i] * b[of_weight];
-        if (k.numbers[0] == 2) y[of_weight] += a[row * n + i] * b[row * m + j];
+        if (k.number(Attribute::gradient_of) == 0) y[row * n + i] += a[row * m + j] * b[of_weight];
+        if (k.number(Attribute::gradient_of) == 1) y[row * m + j] += a[row * n + i] * b[of_weight];
+        if (k.number(Attribute::gradient_of) == 2) y[of_weight] += a[row * n + i] * b[row * m + j];
       }
   });
   write(k.writes[0], y);
 }
 
-constexpr std::array kOperations{Operation{"topk", top_k, 1, 1}, Operation{"sort", sort, 1, 1},
-                                 Operation{"histc", count_bins, 1, 2}, Operation{"_grouped_mm", grouped_product, 3, 1}};
+constexpr std::array kOperations{Operation{Operator::topk, top_k, 1, 1}, Operation{Operator::sort, sort, 1, 1},
+                                 Operation{Operator::histc, count_bins, 1, 2},
+                                 Operation{Operator::_grouped_mm, grouped_product, 3, 1}};
 
 }  // namespace
 

@@ -1,19 +1,35 @@
-# gpuplan_unity(TARGET): compiles the files of one folder together, ten at a time (GPUPLAN_UNITY): most of a file's time
-# goes into the headers that its neighbours include too. Names in unnamed namespaces are therefore distinct within a
-# folder; in layers/ each file has a namespace of its own.
+# gpuplan_unity(TARGET [FILES]): compiles the files of one folder together (GPUPLAN_UNITY), FILES at a time or 40, in parts
+# of one size: most of a file's time goes into the headers that its neighbours include too, and into the same templates.
+# Names in unnamed namespaces are therefore distinct within a folder; in layers/ each file has a namespace of its own.
 option(GPUPLAN_UNITY "Compile neighbouring files together" OFF)
 
 function(gpuplan_unity target)
   if(NOT GPUPLAN_UNITY)
     return()
   endif()
+  set(files 40)
+  if(ARGC GREATER 1)
+    set(files ${ARGV1})
+  endif()
   get_target_property(sources ${target} SOURCES)
+  set(folders "")
   foreach(source IN LISTS sources)
-    get_filename_component(folder ${source} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "${folder}" folder)
-    math(EXPR count_${folder} "0${count_${folder}} + 1")
-    math(EXPR part "(${count_${folder}} - 1) / 10")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_${part}")
+    get_filename_component(folder "${source}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "folder_${folder}" folder)
+    list(APPEND folders ${folder})
+    list(APPEND ${folder} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH ${folder} count)
+    math(EXPR parts "(${count} + ${files} - 1) / ${files}")
+    math(EXPR size "(${count} + ${parts} - 1) / ${parts}")
+    set(at 0)
+    foreach(source IN LISTS ${folder})
+      math(EXPR part "${at} / ${size}")
+      math(EXPR at "${at} + 1")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}_${part}")
+    endforeach()
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

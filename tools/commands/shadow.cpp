@@ -83,7 +83,7 @@ fs::path runtime_folder() {
   }
   throw Error("the runtime (libgpuplan_shadow.so) is neither beside this program nor under its lib/gpuplan/shadow",
               ErrorKind::environment)
-      .help("build it: cmake --build build --target gpuplan; or install the whole package");
+      .help("build it: cmake --build build --target gpuplan_shadow_libraries; or install the whole package");
 }
 
 std::vector<std::string> environment_variables() {

@@ -22,19 +22,19 @@ constexpr std::int64_t kConvolutionWorkspace = 256 * kMiB;
 // An operation whose kernel's spans point into it.
 struct Operation {
   std::vector<KernelTensor> reads, writes;
-  std::vector<double> numbers;
+  std::vector<AttributeValue> attributes;
   std::vector<KernelScratch> scratch;
   Primitive what;
   Kernel kernel;
 };
 
-std::function<void()> runner(Device& device, std::shared_ptr<Operation> o, std::string_view name, bool tf32) {
-  o->kernel.name = name;
+std::function<void()> runner(Device& device, std::shared_ptr<Operation> o, Operator op, bool tf32) {
+  o->kernel.op = op;
   o->kernel.layer = "calibration";
   o->kernel.what = &o->what;
   o->kernel.reads = o->reads;
   o->kernel.writes = o->writes;
-  o->kernel.numbers = o->numbers;
+  o->kernel.attributes = o->attributes;
   o->kernel.scratch = o->scratch;
   o->kernel.tf32 = tf32;
   return [&device, o] { device.run(o->kernel); };
@@ -50,16 +50,16 @@ std::function<void()> copy_within(Bench& bench, std::int64_t bytes) {
   o->reads = {*from};
   o->writes = {*to};
   o->what = Copy{bytes / 4};
-  return runner(bench.device(), std::move(o), "aten::clone", false);
+  return runner(bench.device(), std::move(o), Operator::clone, false);
 }
 
 std::function<void()> small_kernel(Bench& bench) {
   bench.outputs().clear();
   auto o = std::make_shared<Operation>();
   o->reads = {bench.outputs().tensor(DType::fp32, {1}).value()};
-  o->numbers = {1};
+  o->attributes = {{Attribute::other, 1}};
   o->what = Elementwise{1};
-  return runner(bench.device(), std::move(o), "aten::add_", false);
+  return runner(bench.device(), std::move(o), Operator::add_, false);
 }
 
 std::function<void()> product(Bench& bench, const TimedGemm& g) {
@@ -78,7 +78,7 @@ std::function<void()> product(Bench& bench, const TimedGemm& g) {
   o->writes = {*y};
   o->scratch = {*workspace};
   o->what = Gemm{.m = g.m, .n = g.n, .k = g.k, .dtype = type};
-  return runner(bench.device(), std::move(o), "aten::mm", g.type == ProductType::tf32);
+  return runner(bench.device(), std::move(o), Operator::mm, g.type == ProductType::tf32);
 }
 
 std::function<void()> convolution(Bench& bench, const TimedConvolution& t) {
@@ -103,7 +103,7 @@ std::function<void()> convolution(Bench& bench, const TimedConvolution& t) {
   o->scratch = {*workspace};
   o->what = c;
   const bool forward = t.pass == ConvolutionPass::forward;
-  return runner(bench.device(), std::move(o), forward ? "aten::convolution" : "aten::convolution_backward",
+  return runner(bench.device(), std::move(o), forward ? Operator::convolution : Operator::convolution_backward,
                 t.type == ProductType::tf32);
 }
 

@@ -10,13 +10,11 @@
 namespace gpuplan::cuda {
 namespace {
 
-enum Number : std::size_t { kScale, kCausal, kDropout };
-
 AttentionArguments arguments_of(const Kernel& k) {
   AttentionArguments a;
-  a.scale = number(k, kScale, 1);
-  a.causal = number(k, kCausal) != 0;
-  a.dropout = number(k, kDropout);
+  a.scale = k.number(Attribute::scale, 1);
+  a.causal = k.number(Attribute::is_causal) != 0;
+  a.dropout = k.number(Attribute::dropout_p);
   a.seed = k.seed;
   return a;
 }
@@ -95,7 +93,7 @@ void run_fused_backward(const Machine& m, const Kernel& k) {
 
 std::string refuse_fused_backward(const Kernel& k) {
   if (k.reads.size() < 6 || k.writes.size() < 3) return "the plan does not give what attention's forward saved";
-  if (k.numbers.size() < 3) return "the plan does not say whether it is causal";
+  if (!k.has(Attribute::is_causal)) return "the plan does not say whether it is causal";
   return attention_refusal(fused_backward_tensors(k));
 }
 
@@ -111,14 +109,18 @@ std::string refuse_attention_backward(const Kernel& k) {
 }
 
 constexpr std::array kOperations{
-    Operation{"FusedAttention", run_attention, refuse_attention},
-    Operation{"FusedAttentionBackward", run_fused_backward, refuse_fused_backward},
-    Operation{"_scaled_dot_product_flash_attention", run_attention, refuse_attention},
-    Operation{"_scaled_dot_product_efficient_attention", run_attention, refuse_attention},
-    Operation{"_scaled_dot_product_cudnn_attention", run_attention, refuse_attention},
-    Operation{"_scaled_dot_product_flash_attention_backward", run_attention_backward, refuse_attention_backward},
-    Operation{"_scaled_dot_product_efficient_attention_backward", run_attention_backward, refuse_attention_backward},
-    Operation{"_scaled_dot_product_cudnn_attention_backward", run_attention_backward, refuse_attention_backward}};
+    Operation{Operator::fused_attention, run_attention, refuse_attention},
+    Operation{Operator::fused_attention_backward, run_fused_backward, refuse_fused_backward},
+    Operation{Operator::_scaled_dot_product_flash_attention, run_attention, refuse_attention},
+    Operation{Operator::_scaled_dot_product_efficient_attention, run_attention, refuse_attention},
+    Operation{Operator::_scaled_dot_product_cudnn_attention, run_attention, refuse_attention},
+    Operation{Operator::_scaled_dot_product_flash_attention_backward, run_attention_backward,
+              refuse_attention_backward},
+    Operation{Operator::_scaled_dot_product_efficient_attention_backward, run_attention_backward,
+              refuse_attention_backward},
+    Operation{Operator::_scaled_dot_product_cudnn_attention_backward, run_attention_backward,
+              refuse_attention_backward}};
+static_assert(is_whole_family(kOperations, OperatorFamily::attention));
 
 }  // namespace
 

@@ -57,8 +57,8 @@ bool by_cudnn(const Machine& m, const Kernel& k, BatchNormPass pass, const Batch
 
 void run_batch_norm(const Machine& m, const Kernel& k) {
   const BatchNormTensors t = forward_tensors(k);
-  const double momentum = number(k, 0);  // NaN: there is no running moment that it would move
-  const BatchNormNumbers numbers{std::isnan(momentum) ? 0 : momentum, number(k, 1)};
+  const double momentum = k.number(Attribute::momentum);  // NaN: there is no running moment that it would move
+  const BatchNormNumbers numbers{std::isnan(momentum) ? 0 : momentum, k.number(Attribute::eps)};
   if (by_cudnn(m, k, training(k) ? BatchNormPass::training : BatchNormPass::inference, t, numbers)) return;
   if (training(k)) return batch_norm_training(m.launch, t, numbers.momentum, numbers.eps);
   batch_norm_inference(m.launch, t, numbers.eps);
@@ -67,7 +67,7 @@ void run_batch_norm(const Machine& m, const Kernel& k) {
 // cuDNN's reads x first, PyTorch's own the gradient; PyTorch's for channels that lie next to each other writes dx last.
 BatchNormTensors backward_tensors(const Kernel& k) {
   BatchNormTensors t;
-  const bool cudnn = k.name.find("cudnn") != std::string_view::npos;
+  const bool cudnn = k.op == Operator::cudnn_batch_norm_backward;
   t.x = k.reads[cudnn ? 0 : 1];
   t.grad = k.reads[cudnn ? 1 : 0];
   t.weight = optional(k.beside, 0);
@@ -84,7 +84,7 @@ BatchNormTensors backward_tensors(const Kernel& k) {
 
 void run_batch_norm_backward(const Machine& m, const Kernel& k) {
   const BatchNormTensors t = backward_tensors(k);
-  const BatchNormNumbers numbers{0, number(k, 0)};
+  const BatchNormNumbers numbers{0, k.number(Attribute::eps)};
   if (training(k) && by_cudnn(m, k, BatchNormPass::backward, t, numbers)) return;
   batch_norm_backward(m.launch, t, training(k), numbers.eps);
 }
@@ -92,13 +92,14 @@ void run_batch_norm_backward(const Machine& m, const Kernel& k) {
 std::string refuse_batch_norm(const Kernel& k) {
   if (training(k) && k.writes.size() < 3) return "training without the batch's moments";
   if (!training(k) && k.beside.size() < 4) return "running moments that the plan does not give";
-  if (training(k) && std::isnan(number(k, 0)) && optional(k.beside, 2).rank > 0) return "a cumulative average";
+  if (training(k) && std::isnan(k.number(Attribute::momentum)) && optional(k.beside, 2).rank > 0)
+    return "a cumulative average";
   return batch_norm_refusal(forward_tensors(k));
 }
 
 std::string refuse_batch_norm_backward(const Kernel& k) { return batch_norm_refusal(backward_tensors(k)); }
 
-// instance_norm's: reads grad, x, mean, invstd, [weight]; {eps, which gradients}.
+// instance_norm's.
 BatchNormTensors given_moments(const Kernel& k) {
   BatchNormTensors t;
   t.grad = k.reads[0];
@@ -106,7 +107,7 @@ BatchNormTensors given_moments(const Kernel& k) {
   t.mean = k.reads[2];
   t.invstd = k.reads[3];
   t.weight = optional(k.reads, 4);
-  const std::array<KernelTensor, 3> gradients = wanted_gradients(k, 1);
+  const std::array<KernelTensor, 3> gradients = wanted_gradients(k);
   t.dx = gradients[0];
   t.dweight = gradients[1];
   t.dbias = gradients[2];
@@ -114,19 +115,20 @@ BatchNormTensors given_moments(const Kernel& k) {
 }
 
 void run_given_moments_backward(const Machine& m, const Kernel& k) {
-  batch_norm_backward(m.launch, given_moments(k), true, number(k, 0));
+  batch_norm_backward(m.launch, given_moments(k), true, k.number(Attribute::eps));
 }
 
 std::string refuse_given_moments_backward(const Kernel& k) {
-  if (k.reads.size() < 4 || k.numbers.size() < 4) return "the plan does not say which gradients";
+  if (k.reads.size() < 4 || !k.has(Attribute::wants_input)) return "the plan does not say which gradients";
   return batch_norm_refusal(given_moments(k));
 }
 
 constexpr std::array kOperations{
-    Operation{"batch_norm", run_batch_norm, refuse_batch_norm},
-    Operation{"cudnn_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
-    Operation{"native_batch_norm_backward", run_batch_norm_backward, refuse_batch_norm_backward},
-    Operation{"batch_norm_backward", run_given_moments_backward, refuse_given_moments_backward}};
+    Operation{Operator::batch_norm, run_batch_norm, refuse_batch_norm},
+    Operation{Operator::cudnn_batch_norm_backward, run_batch_norm_backward, refuse_batch_norm_backward},
+    Operation{Operator::native_batch_norm_backward, run_batch_norm_backward, refuse_batch_norm_backward},
+    Operation{Operator::batch_norm_backward, run_given_moments_backward, refuse_given_moments_backward}};
+static_assert(is_whole_family(kOperations, OperatorFamily::batch_norms));
 
 }  // namespace
 

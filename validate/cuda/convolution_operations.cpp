@@ -33,7 +33,7 @@ ConvolutionTensors tensors_of(const Kernel& k, const Convolution& c) {
     case ConvolutionPass::backward_filter: break;
   }
   // Of a transposed convolution, whose gradient is the image.
-  const bool transposed = number(k, 0) != 0;
+  const bool transposed = k.number(Attribute::transposed) != 0;
   return transposed ? ConvolutionTensors{first, out, second} : ConvolutionTensors{second, out, first};
 }
 
@@ -88,9 +88,10 @@ std::string refuse_convolution(const Kernel& k) {
   return is_floating(k.reads[0].dtype) ? "" : "a convolution of integers";
 }
 
-constexpr std::array kOperations{Operation{"convolution", run_convolution, refuse_convolution},
-                                 Operation{"_conv_depthwise2d", run_convolution, refuse_convolution},
-                                 Operation{"convolution_backward", run_convolution, refuse_convolution}};
+constexpr std::array kOperations{Operation{Operator::convolution, run_convolution, refuse_convolution},
+                                 Operation{Operator::_conv_depthwise2d, run_convolution, refuse_convolution},
+                                 Operation{Operator::convolution_backward, run_convolution, refuse_convolution}};
+static_assert(is_whole_family(kOperations, OperatorFamily::convolutions));
 
 }  // namespace
 

@@ -60,13 +60,13 @@ CudaDevice::~CudaDevice() {
 }
 
 std::string CudaDevice::refusal(const Kernel& kernel) const {
-  const Operation* operation = find_operation(kernel.name);
+  const Operation* operation = find_operation(kernel.op);
   if (operation == nullptr) return "there is no CUDA kernel for it";
   return operation->refusal == nullptr ? "" : operation->refusal(kernel);
 }
 
 void CudaDevice::run(const Kernel& kernel) {
-  const Operation* operation = find_operation(kernel.name);
+  const Operation* operation = find_operation(kernel.op);
   if (operation == nullptr) fail("there is no CUDA kernel for it");
   operation->run({launch_, *products_, *convolutions_, *recurrences_, lacks_}, kernel);
 }

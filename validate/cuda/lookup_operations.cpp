@@ -16,8 +16,7 @@ void run_embedding_backward(const Machine& m, const Kernel& k) {
 }
 
 void run_gather(const Machine& m, const Kernel& k) {
-  const int dim = static_cast<int>(number(k, 0));
-  gather(m.launch, k.reads[0], k.reads[1], k.writes[0], dim < 0 ? dim + k.reads[0].rank : dim);
+  gather(m.launch, k.reads[0], k.reads[1], k.writes[0], dimension(k, k.reads[0].rank));
 }
 
 // A row-major tensor as a matrix.
@@ -39,23 +38,18 @@ KernelTensor along(const KernelTensor& index, const KernelTensor& like, int dim)
   return t;
 }
 
-int dimension(const Kernel& k) {
-  const int dim = static_cast<int>(number(k, 0));
-  return dim < 0 ? dim + k.reads[0].rank : dim;
-}
-
 void run_index_select(const Machine& m, const Kernel& k) {
-  const int dim = dimension(k);
+  const int dim = dimension(k, k.reads[0].rank);
   gather(m.launch, k.reads[0], along(k.reads[1], k.writes[0], dim), k.writes[0], dim);
 }
 
 template <bool adds>
 void run_scatter(const Machine& m, const Kernel& k) {
-  scatter(m.launch, k.reads[1], k.reads[2], k.reads[0], dimension(k), adds);
+  scatter(m.launch, k.reads[1], k.reads[2], k.reads[0], dimension(k, k.reads[0].rank), adds);
 }
 
 void run_index_add(const Machine& m, const Kernel& k) {
-  const int dim = dimension(k);
+  const int dim = dimension(k, k.reads[0].rank);
   scatter(m.launch, k.reads[1], along(k.reads[2], k.reads[1], dim), k.reads[0], dim, true);
 }
 
@@ -83,7 +77,7 @@ void run_index_put_and_add(const Machine& m, const Kernel& k) {
 // By row and column. The results before the last are copies of the indices that do not have the result's shape: of
 // both, or of the second one.
 void run_index(const Machine& m, const Kernel& k) {
-  if (k.reads.size() == 2 && !k.numbers.empty()) return run_index_select(m, k);
+  if (k.reads.size() == 2 && k.has(Attribute::dim)) return run_index_select(m, k);
   if (k.reads.size() == 2) return embedding(m.launch, as_rows(k.reads[0]), k.reads[1], k.writes[0]);
   const KernelTensor& y = k.writes.back();
   KernelTensor table = k.reads[0], rows = k.reads[1];
@@ -114,17 +108,17 @@ std::string refuse_embedding_backward(const Kernel& k) {
 }
 
 std::string refuse_gather(const Kernel& k) {
-  if (k.numbers.empty()) return "the plan does not say along which dimension";
+  if (!k.has(Attribute::dim)) return "the plan does not say along which dimension";
   return k.reads[1].dtype == DType::int64 ? "" : "indices that are no int64";
 }
 
 std::string refuse_index_select(const Kernel& k) {
-  if (k.numbers.empty()) return "the plan does not say along which dimension";
+  if (!k.has(Attribute::dim)) return "the plan does not say along which dimension";
   return k.reads[1].rank <= 1 && k.reads[1].dtype == DType::int64 ? "" : "indices that are no row of int64";
 }
 
 std::string refuse_scatter(const Kernel& k) {
-  if (k.numbers.empty() || k.reads.size() < 3) return "the plan does not say along which dimension";
+  if (!k.has(Attribute::dim) || k.reads.size() < 3) return "the plan does not say along which dimension";
   if (k.reads[2].dtype != DType::int64 && k.reads[2].dtype != DType::int32) return "indices that are no integers";
   return k.reads[0].dtype == k.reads[1].dtype ? "" : "values of another type than the table";
 }
@@ -143,7 +137,7 @@ std::string refuse_index_put_and_add(const Kernel& k) {
 
 std::string refuse_index(const Kernel& k) {
   if (k.reads.size() == 2) {
-    if (!k.numbers.empty()) return refuse_index_select(k);
+    if (k.has(Attribute::dim)) return refuse_index_select(k);
     if (k.reads[1].dtype != DType::int64) return "indices that are no int64";
     for (const KernelTensor& t : {k.reads[0], k.reads[1], k.writes[0]})
       if (!is_row_major(t)) return "rows with gaps";
@@ -154,16 +148,17 @@ std::string refuse_index(const Kernel& k) {
 }
 
 constexpr std::array kOperations{
-    Operation{"embedding", run_embedding, refuse_embedding},
-    Operation{"embedding_dense_backward", run_embedding_backward, refuse_embedding_backward},
-    Operation{"index_select", run_index_select, refuse_index_select},
-    Operation{"index_add_", run_index_add, refuse_scatter},
-    Operation{"index_put_", run_index_put, refuse_index_put},
-    Operation{"_index_put_impl_", run_index_put_and_add, refuse_index_put_and_add},
-    Operation{"scatter_", run_scatter<false>, refuse_scatter},
-    Operation{"scatter_add_", run_scatter<true>, refuse_scatter},
-    Operation{"gather", run_gather, refuse_gather},
-    Operation{"index", run_index, refuse_index}};
+    Operation{Operator::embedding, run_embedding, refuse_embedding},
+    Operation{Operator::embedding_dense_backward, run_embedding_backward, refuse_embedding_backward},
+    Operation{Operator::index_select, run_index_select, refuse_index_select},
+    Operation{Operator::index_add_, run_index_add, refuse_scatter},
+    Operation{Operator::index_put_, run_index_put, refuse_index_put},
+    Operation{Operator::_index_put_impl_, run_index_put_and_add, refuse_index_put_and_add},
+    Operation{Operator::scatter_, run_scatter<false>, refuse_scatter},
+    Operation{Operator::scatter_add_, run_scatter<true>, refuse_scatter},
+    Operation{Operator::gather, run_gather, refuse_gather},
+    Operation{Operator::index, run_index, refuse_index}};
+static_assert(is_whole_family(kOperations, OperatorFamily::lookups));
 
 }  // namespace
 

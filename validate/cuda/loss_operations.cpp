@@ -8,8 +8,9 @@
 namespace gpuplan::cuda {
 namespace {
 
-// {whether it is the mean, where a square becomes a line}
-LossArguments arguments(const Kernel& k, PointwiseLoss kind) { return {kind, number(k, 1), number(k, 0) != 0}; }
+LossArguments arguments(const Kernel& k, PointwiseLoss kind) {
+  return {kind, k.number(Attribute::bend), k.number(Attribute::reduction) != 0};
+}
 
 template <PointwiseLoss kind>
 void run_loss(const Machine& m, const Kernel& k) {
@@ -22,7 +23,7 @@ void run_slope(const Machine& m, const Kernel& k) {
 }
 
 std::string refuse_operands(const Kernel& k, const KernelTensor& x, const KernelTensor& target) {
-  if (k.numbers.size() < 2) return "the plan does not say whether it is a mean";
+  if (!k.has(Attribute::reduction)) return "the plan does not say whether it is a mean";
   if (!same_layout(x, target) || !is_dense(x)) return "an input and a target of different layouts";
   return x.dtype == target.dtype && x.dtype == k.writes[0].dtype ? "" : "an input and a target of different types";
 }
@@ -35,24 +36,25 @@ std::string refuse_slope(const Kernel& k) {
 }
 
 template <PointwiseLoss kind>
-constexpr Operation loss(std::string_view name) {
-  return {name, run_loss<kind>, refuse_loss};
+constexpr Operation loss(Operator op) {
+  return {op, run_loss<kind>, refuse_loss};
 }
 template <PointwiseLoss kind>
-constexpr Operation slope(std::string_view name) {
-  return {name, run_slope<kind>, refuse_slope};
+constexpr Operation slope(Operator op) {
+  return {op, run_slope<kind>, refuse_slope};
 }
 
 using enum PointwiseLoss;
 
-constexpr std::array kOperations{loss<squares>("mse_loss"),
-                                 slope<squares>("mse_loss_backward"),
-                                 loss<smooth_l1>("smooth_l1_loss"),
-                                 slope<smooth_l1>("smooth_l1_loss_backward"),
-                                 loss<huber>("huber_loss"),
-                                 slope<huber>("huber_loss_backward"),
-                                 loss<cross_entropy>("binary_cross_entropy_with_logits"),
-                                 slope<cross_entropy>("binary_cross_entropy_with_logits_backward")};
+constexpr std::array kOperations{loss<squares>(Operator::mse_loss),
+                                 slope<squares>(Operator::mse_loss_backward),
+                                 loss<smooth_l1>(Operator::smooth_l1_loss),
+                                 slope<smooth_l1>(Operator::smooth_l1_loss_backward),
+                                 loss<huber>(Operator::huber_loss),
+                                 slope<huber>(Operator::huber_loss_backward),
+                                 loss<cross_entropy>(Operator::binary_cross_entropy_with_logits),
+                                 slope<cross_entropy>(Operator::binary_cross_entropy_with_logits_backward)};
+static_assert(is_whole_family(kOperations, OperatorFamily::losses));
 
 }  // namespace
 

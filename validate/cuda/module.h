@@ -13,7 +13,7 @@ class Device;
 constexpr const char* kModuleFile = "libgpuplan_cuda.so";
 constexpr const char* kModuleAbiSymbol = "gpuplan_cuda_abi";
 constexpr const char* kModuleOpenSymbol = "gpuplan_cuda_open";
-constexpr int kModuleAbi = 4;
+constexpr int kModuleAbi = 5;
 
 /// extern "C" int gpuplan_cuda_abi(): kModuleAbi of the module's own sources.
 using ModuleAbi = int (*)();

@@ -33,12 +33,11 @@ void run_layer_norm(const Machine& m, const Kernel& k) {
     t.mean = optional(k.writes, 1);
     t.rstd = optional(k.writes, 2);
   }
-  layer_norm(m.launch, t, number(k, 0), root_mean_square);
+  layer_norm(m.launch, t, k.number(Attribute::eps), root_mean_square);
 }
 
-// Which form it is of shows in the statistics, as both gradients may have one name.
+// Which form it is of shows in the statistics, as both gradients have one name.
 bool is_root_mean_square(const Kernel& k) {
-  if (k.name.find("rms") != std::string_view::npos) return true;
   const bool second = k.reads.size() > 3 && k.reads[3].rank == k.reads[2].rank &&
                       elements_of(k.reads[3]) == work(k)->rows && k.reads[3].sizes[k.reads[3].rank - 1] == 1;
   return !second;
@@ -94,10 +93,9 @@ void run_group_norm(const Machine& m, const Kernel& k) {
   t.y = k.writes[0];
   t.mean = k.writes[1];
   t.rstd = k.writes[2];
-  group_norm(m.launch, t, number(k, 0));
+  group_norm(m.launch, t, k.number(Attribute::eps));
 }
 
-// reads grad, x, mean, rstd, [weight]; {which gradients}.
 void run_group_norm_backward(const Machine& m, const Kernel& k) {
   GroupNormTensors t = groups_of(k);
   t.grad = k.reads[0];
@@ -105,7 +103,7 @@ void run_group_norm_backward(const Machine& m, const Kernel& k) {
   t.mean = k.reads[2];
   t.rstd = k.reads[3];
   t.weight = optional(k.reads, 4);
-  const std::array<KernelTensor, 3> gradients = wanted_gradients(k, 0);
+  const std::array<KernelTensor, 3> gradients = wanted_gradients(k);
   t.dx = gradients[0];
   t.dweight = gradients[1];
   t.dbias = gradients[2];
@@ -123,7 +121,7 @@ bool lies_as_planned(const KernelTensor& t, const GroupNorm& w) {
 
 std::string refuse_group_norm(const Kernel& k) {
   if (groups(k) == nullptr) return "the plan does not say over which groups";
-  if (k.numbers.empty() || k.writes.size() < 3) return "the plan does not give its statistics";
+  if (!k.has(Attribute::eps) || k.writes.size() < 3) return "the plan does not give its statistics";
   if (!lies_as_planned(k.reads[0], *groups(k)) || !lies_as_planned(k.writes[0], *groups(k)))
     return "groups of another layout than planned";
   for (const KernelTensor& t : k.beside)
@@ -133,21 +131,22 @@ std::string refuse_group_norm(const Kernel& k) {
 
 std::string refuse_group_norm_backward(const Kernel& k) {
   if (groups(k) == nullptr) return "the plan does not say over which groups";
-  if (k.reads.size() < 4 || k.numbers.size() < 3) return "the plan does not say which gradients";
+  if (k.reads.size() < 4 || !k.has(Attribute::wants_input)) return "the plan does not say which gradients";
   for (const KernelTensor& t : {k.reads[0], k.reads[1]})
     if (!lies_as_planned(t, *groups(k))) return "groups of another layout than planned";
-  if (number(k, 0) != 0 && !lies_as_planned(k.writes[0], *groups(k))) return "groups of another layout than planned";
+  if (k.number(Attribute::wants_input) != 0 && !lies_as_planned(k.writes[0], *groups(k)))
+    return "groups of another layout than planned";
   if (k.reads.size() > 4 && k.reads[4].dtype != k.reads[0].dtype) return "a weight of another type than the input";
   return "";
 }
 
 constexpr std::array kOperations{
-    Operation{"native_group_norm", run_group_norm, refuse_group_norm},
-    Operation{"native_group_norm_backward", run_group_norm_backward, refuse_group_norm_backward},
-    Operation{"native_layer_norm", run_layer_norm<false>, refuse_layer_norm},
-    Operation{"_fused_rms_norm", run_layer_norm<true>, refuse_layer_norm},
-    Operation{"native_layer_norm_backward", run_layer_norm_backward, refuse_layer_norm_backward},
-    Operation{"_fused_rms_norm_backward", run_layer_norm_backward, refuse_layer_norm_backward}};
+    Operation{Operator::native_group_norm, run_group_norm, refuse_group_norm},
+    Operation{Operator::native_group_norm_backward, run_group_norm_backward, refuse_group_norm_backward},
+    Operation{Operator::native_layer_norm, run_layer_norm<false>, refuse_layer_norm},
+    Operation{Operator::_fused_rms_norm, run_layer_norm<true>, refuse_layer_norm},
+    Operation{Operator::native_layer_norm_backward, run_layer_norm_backward, refuse_layer_norm_backward}};
+static_assert(is_whole_family(kOperations, OperatorFamily::normalizations));
 
 }  // namespace
 

@@ -1,23 +1,20 @@
 #include "validate/cuda/operation.h"
 
-#include <unordered_map>
+#include <array>
 
 namespace gpuplan::cuda {
 
-const Operation* find_operation(std::string_view name) {
+const Operation* find_operation(Operator op) {
   static const auto operations = [] {
-    std::unordered_map<std::string_view, const Operation*> all;
+    std::array<const Operation*, kOperators> all{};
     for (const auto part :
          {pointwise_operations(), copy_operations(), product_operations(), convolution_operations(),
           reduction_operations(), batch_norm_operations(), normalization_operations(), pooling_operations(),
           lookup_operations(), attention_operations(), loss_operations(), routing_operations(), recurrent_operations()})
-      for (const Operation& o : part) all.emplace(o.name, &o);
+      for (const Operation& o : part) all[static_cast<std::size_t>(o.op)] = &o;
     return all;
   }();
-  constexpr std::string_view kNamespace = "aten::";
-  if (name.starts_with(kNamespace)) name.remove_prefix(kNamespace.size());
-  const auto found = operations.find(name);
-  return found == operations.end() ? nullptr : found->second;
+  return operations[static_cast<std::size_t>(op)];
 }
 
 }  // namespace gpuplan::cuda

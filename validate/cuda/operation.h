@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "validate/cuda/kernels/launch.h"
 #include "validate/cuda/lacks.h"
@@ -27,16 +26,16 @@ struct Machine {
 };
 
 struct Operation {
-  std::string_view name;  // without "aten::"
+  Operator op;
   void (*run)(const Machine& machine, const Kernel& kernel);
   /// "" or what keeps it from running; null: nothing does.
   std::string (*refusal)(const Kernel& kernel) = nullptr;
 };
 
 /// Null where there is none.
-const Operation* find_operation(std::string_view name);
+const Operation* find_operation(Operator op);
 
-/// By the file that defines them.
+/// By the file that defines them, a family each.
 std::span<const Operation> pointwise_operations();
 std::span<const Operation> copy_operations();
 std::span<const Operation> product_operations();
@@ -59,18 +58,21 @@ inline KernelTensor optional(std::span<const KernelTensor> tensors, std::size_t 
   return n < tensors.size() ? tensors[n] : KernelTensor{};
 }
 
-/// The number, or what it is where it is not given.
-inline double number(const Kernel& k, std::size_t n, double otherwise = 0) {
-  return n < k.numbers.size() ? k.numbers[n] : otherwise;
+/// The dimension that it goes along, of `rank`.
+inline int dimension(const Kernel& k, int rank) {
+  const int dim = static_cast<int>(k.number(Attribute::dim));
+  return dim < 0 ? dim + rank : dim;
 }
 
-/// The results that {which of three gradients, from number `first` on} says are there, in their order; the others are
-/// absent.
-inline std::array<KernelTensor, 3> wanted_gradients(const Kernel& k, std::size_t first) {
+/// The gradients of input, weight and bias that are among the results, in their order; the others are absent.
+inline std::array<KernelTensor, 3> wanted_gradients(const Kernel& k) {
   std::array<KernelTensor, 3> gradients;
   std::size_t next = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (number(k, first + i) != 0) gradients[i] = optional(k.writes, next++);
+  for (std::size_t i = 0;
+       const Attribute wanted : {Attribute::wants_input, Attribute::wants_weight, Attribute::wants_bias}) {
+    if (k.number(wanted) != 0) gradients[i] = optional(k.writes, next++);
+    ++i;
+  }
   return gradients;
 }
 

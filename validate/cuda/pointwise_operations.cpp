@@ -27,14 +27,33 @@ std::string refuse_pointwise(const Kernel& k) {
 PointwiseOperand tensor(const KernelTensor& t) { return {t, false, 0}; }
 PointwiseOperand constant(double value) { return {{}, true, value}; }
 
-// All operands in their order; parameters from the numbers.
+// Its parameters that are no operands.
+std::span<const Attribute> parameters(PointwiseOp op) {
+  static constexpr std::array kBounds{Attribute::min_val, Attribute::max_val};
+  static constexpr std::array kSlope{Attribute::negative_slope}, kAlpha{Attribute::alpha}, kValue{Attribute::value},
+      kExponent{Attribute::exponent};
+  switch (op) {
+    case PointwiseOp::hardtanh:
+    case PointwiseOp::hardtanh_backward: return kBounds;
+    case PointwiseOp::pow: return kExponent;
+    case PointwiseOp::leaky_relu:
+    case PointwiseOp::leaky_relu_backward: return kSlope;
+    case PointwiseOp::elu:
+    case PointwiseOp::elu_backward:
+    case PointwiseOp::elu_result_backward: return kAlpha;
+    case PointwiseOp::masked_fill: return kValue;
+    default: return {};
+  }
+}
+
+// All operands in their order.
 template <PointwiseOp op>
 void run_plain(const Machine& m, const Kernel& k) {
   Pointwise w;
   w.op = op;
   w.out = result(k);
   for (std::size_t i = 0; i < static_cast<std::size_t>(arity(op)); ++i) w.operands[i] = tensor(k.reads[i]);
-  for (std::size_t i = 0; i < 2; ++i) w.parameters[i] = number(k, i);
+  for (std::size_t i = 0; const Attribute a : parameters(op)) w.parameters[i++] = k.number(a);
   pointwise(m.launch, w);
 }
 
@@ -45,35 +64,37 @@ void run_binary(const Machine& m, const Kernel& k) {
   w.op = op;
   w.out = result(k);
   w.operands[0] = tensor(k.reads[0]);
-  w.operands[1] = k.reads.size() > 1 ? tensor(k.reads[1]) : constant(number(k, 0));
+  w.operands[1] = k.reads.size() > 1 ? tensor(k.reads[1]) : constant(k.number(Attribute::other));
   pointwise(m.launch, w);
 }
 
-// gelu and its gradient: the number says which form.
+// gelu and its gradient.
 template <PointwiseOp exact, PointwiseOp by_tanh>
 void run_gelu(const Machine& m, const Kernel& k) {
-  return number(k, 0) != 0 ? run_plain<by_tanh>(m, k) : run_plain<exact>(m, k);
+  return k.number(Attribute::approximate) != 0 ? run_plain<by_tanh>(m, k) : run_plain<exact>(m, k);
 }
 
 void run_pow(const Machine& m, const Kernel& k) {
-  return number(k, 0) == 2 ? run_plain<PointwiseOp::square>(m, k) : run_plain<PointwiseOp::pow>(m, k);
+  return k.number(Attribute::exponent) == 2 ? run_plain<PointwiseOp::square>(m, k) : run_plain<PointwiseOp::pow>(m, k);
 }
 
-// {alpha, whether it reads the result, not the input}
 void run_elu_backward(const Machine& m, const Kernel& k) {
-  return number(k, 1) != 0 ? run_plain<PointwiseOp::elu_result_backward>(m, k)
-                           : run_plain<PointwiseOp::elu_backward>(m, k);
+  return k.number(Attribute::is_result) != 0 ? run_plain<PointwiseOp::elu_result_backward>(m, k)
+                                             : run_plain<PointwiseOp::elu_backward>(m, k);
 }
 
 std::string refuse_elu_backward(const Kernel& k) {
-  if (k.reads.size() < 2 || k.numbers.size() < 2) return "the plan does not say what it reads";
+  if (k.reads.size() < 2 || !k.has(Attribute::alpha) || !k.has(Attribute::is_result))
+    return "the plan does not say what it reads";
   return refuse_pointwise(k);
 }
 
-void run_bernoulli(const Machine& m, const Kernel& k) { bernoulli(m.launch, k.writes[0], number(k, 0), k.seed); }
+void run_bernoulli(const Machine& m, const Kernel& k) {
+  bernoulli(m.launch, k.writes[0], k.number(Attribute::p), k.seed);
+}
 
 std::string refuse_bernoulli(const Kernel& k) {
-  return k.numbers.empty() ? "the plan does not say how probable a 1 is" : "";
+  return !k.has(Attribute::p) ? "the plan does not say how probable a 1 is" : "";
 }
 
 void run_where(const Machine& m, const Kernel& k) {
@@ -85,23 +106,24 @@ void run_where(const Machine& m, const Kernel& k) {
     w.operands[1] = tensor(k.reads[1]);
     w.operands[2] = tensor(k.reads[2]);
   } else if (k.reads.size() == 2) {
-    const bool first = number(k, 1) == 1;
-    w.operands[first ? 1 : 2] = constant(number(k, 0));
+    const bool first = k.has(Attribute::self);
+    const double value = k.number(first ? Attribute::self : Attribute::other);
+    w.operands[first ? 1 : 2] = constant(value);
     w.operands[first ? 2 : 1] = tensor(k.reads[1]);
-    if (k.writes.size() > 1) fill(m.launch, k.writes[0], number(k, 0));
+    if (k.writes.size() > 1) fill(m.launch, k.writes[0], value);
   } else {
-    w.operands[1] = constant(number(k, 0));
-    w.operands[2] = constant(number(k, 1));
+    w.operands[1] = constant(k.number(Attribute::self));
+    w.operands[2] = constant(k.number(Attribute::other));
   }
   pointwise(m.launch, w);
 }
 
 void run_dropout(const Machine& m, const Kernel& k) {
-  dropout(m.launch, k.reads[0], k.writes[0], k.writes[1], number(k, 0), k.seed);
+  dropout(m.launch, k.reads[0], k.writes[0], k.writes[1], k.number(Attribute::p), k.seed);
 }
 
 void run_dropout_backward(const Machine& m, const Kernel& k) {
-  const double p = number(k, 0);
+  const double p = k.number(Attribute::p);
   Pointwise w;
   w.op = PointwiseOp::dropout_backward;
   w.out = result(k);
@@ -111,109 +133,97 @@ void run_dropout_backward(const Machine& m, const Kernel& k) {
   pointwise(m.launch, w);
 }
 
-// Parameters of the operation that are numbers.
-constexpr std::size_t parameters(PointwiseOp op) {
-  switch (op) {
-    case PointwiseOp::hardtanh:
-    case PointwiseOp::hardtanh_backward: return 2;
-    case PointwiseOp::pow:
-    case PointwiseOp::leaky_relu:
-    case PointwiseOp::leaky_relu_backward:
-    case PointwiseOp::elu:
-    case PointwiseOp::masked_fill: return 1;
-    default: return 0;
-  }
-}
-
 template <PointwiseOp op>
 std::string refuse_plain(const Kernel& k) {
   if (k.reads.size() < static_cast<std::size_t>(arity(op))) return "the plan does not give all operands";
-  if (k.numbers.size() < parameters(op)) return "the plan does not say which number it is given";
+  for (const Attribute a : parameters(op))
+    if (!k.has(a)) return "the plan does not say which number it is given";
   return refuse_pointwise(k);
 }
 std::string refuse_binary(const Kernel& k) {
-  if (k.reads.empty() || (k.reads.size() < 2 && k.numbers.empty()))
+  if (k.reads.empty() || (k.reads.size() < 2 && !k.has(Attribute::other)))
     return "the plan does not say which number it is given";
+  if (k.has(Attribute::dim)) return "a part of a tensor";
   return refuse_pointwise(k);
 }
 
-template <PointwiseOp op>
-constexpr Operation plain(std::string_view name) {
-  return {name, run_plain<op>, refuse_plain<op>};
+template <PointwiseOp what>
+constexpr Operation plain(Operator op) {
+  return {op, run_plain<what>, refuse_plain<what>};
 }
-template <PointwiseOp op>
-constexpr Operation binary(std::string_view name) {
-  return {name, run_binary<op>, refuse_binary};
+template <PointwiseOp what>
+constexpr Operation binary(Operator op) {
+  return {op, run_binary<what>, refuse_binary};
 }
 
 using enum PointwiseOp;
 
 constexpr std::array kOperations{
-    binary<add>("add"),
-    binary<add>("add_"),
-    binary<sub>("sub"),
-    binary<sub>("sub_"),
-    binary<rsub>("rsub"),
-    binary<mul>("mul"),
-    binary<mul>("mul_"),
-    binary<div>("div"),
-    binary<div>("div_"),
-    binary<eq>("eq"),
-    binary<ne>("ne"),
-    binary<le>("le"),
-    binary<gt>("gt"),
-    binary<lt>("lt"),
-    binary<ge>("ge"),
-    binary<bit_and>("__and__"),
-    binary<bit_and>("bitwise_and"),
-    plain<minimum>("min"),
-    binary<floor_divide>("floor_divide"),
-    plain<abs>("abs"),
-    plain<sgn>("sgn"),
-    plain<log>("log"),
-    plain<neg>("neg"),
-    plain<neg>("neg_"),
-    plain<exp>("exp"),
-    plain<exp>("exp_"),
-    plain<sin>("sin"),
-    plain<cos>("cos"),
-    plain<tanh>("tanh"),
-    plain<tanh>("tanh_"),
-    plain<relu>("relu"),
-    plain<relu>("relu_"),
-    plain<silu>("silu"),
-    plain<silu>("silu_"),
-    plain<sigmoid>("sigmoid"),
-    plain<sigmoid>("sigmoid_"),
-    plain<rsqrt>("rsqrt"),
-    plain<hardtanh>("hardtanh"),
-    plain<hardtanh>("hardtanh_"),
-    plain<leaky_relu>("leaky_relu"),
-    plain<leaky_relu>("leaky_relu_"),
-    plain<elu>("elu"),
-    plain<elu>("elu_"),
-    plain<threshold_backward>("threshold_backward"),
-    plain<leaky_relu_backward>("leaky_relu_backward"),
-    plain<hardsigmoid>("hardsigmoid"),
-    plain<hardsigmoid>("hardsigmoid_"),
-    plain<hardswish>("hardswish"),
-    plain<hardswish>("hardswish_"),
-    plain<hardsigmoid_backward>("hardsigmoid_backward"),
-    plain<hardswish_backward>("hardswish_backward"),
-    plain<hardtanh_backward>("hardtanh_backward"),
-    plain<silu_backward>("silu_backward"),
-    plain<tanh_backward>("tanh_backward"),
-    plain<sigmoid_backward>("sigmoid_backward"),
-    plain<masked_fill>("masked_fill"),
-    plain<masked_fill>("masked_fill_"),
-    Operation{"gelu", run_gelu<gelu, gelu_tanh>, refuse_pointwise},
-    Operation{"gelu_backward", run_gelu<gelu_backward, gelu_tanh_backward>, refuse_pointwise},
-    Operation{"elu_backward", run_elu_backward, refuse_elu_backward},
-    Operation{"bernoulli_", run_bernoulli, refuse_bernoulli},
-    Operation{"pow", run_pow, refuse_plain<PointwiseOp::pow>},
-    Operation{"where", run_where, refuse_pointwise},
-    Operation{"native_dropout", run_dropout},
-    Operation{"native_dropout_backward", run_dropout_backward}};
+    binary<add>(Operator::add),
+    binary<add>(Operator::add_),
+    binary<sub>(Operator::sub),
+    binary<sub>(Operator::sub_),
+    binary<rsub>(Operator::rsub),
+    binary<mul>(Operator::mul),
+    binary<mul>(Operator::mul_),
+    binary<div>(Operator::div),
+    binary<div>(Operator::div_),
+    binary<eq>(Operator::eq),
+    binary<ne>(Operator::ne),
+    binary<le>(Operator::le),
+    binary<gt>(Operator::gt),
+    binary<lt>(Operator::lt),
+    binary<ge>(Operator::ge),
+    binary<bit_and>(Operator::bit_and),
+    plain<minimum>(Operator::min),
+    binary<floor_divide>(Operator::floor_divide),
+    plain<abs>(Operator::abs),
+    plain<sgn>(Operator::sgn),
+    plain<log>(Operator::log),
+    plain<neg>(Operator::neg),
+    plain<neg>(Operator::neg_),
+    plain<exp>(Operator::exp),
+    plain<exp>(Operator::exp_),
+    plain<sin>(Operator::sin),
+    plain<cos>(Operator::cos),
+    plain<tanh>(Operator::tanh),
+    plain<tanh>(Operator::tanh_),
+    plain<relu>(Operator::relu),
+    plain<relu>(Operator::relu_),
+    plain<silu>(Operator::silu),
+    plain<silu>(Operator::silu_),
+    plain<sigmoid>(Operator::sigmoid),
+    plain<sigmoid>(Operator::sigmoid_),
+    plain<rsqrt>(Operator::rsqrt),
+    plain<hardtanh>(Operator::hardtanh),
+    plain<hardtanh>(Operator::hardtanh_),
+    plain<leaky_relu>(Operator::leaky_relu),
+    plain<leaky_relu>(Operator::leaky_relu_),
+    plain<elu>(Operator::elu),
+    plain<elu>(Operator::elu_),
+    plain<threshold_backward>(Operator::threshold_backward),
+    plain<leaky_relu_backward>(Operator::leaky_relu_backward),
+    plain<hardsigmoid>(Operator::hardsigmoid),
+    plain<hardsigmoid>(Operator::hardsigmoid_),
+    plain<hardswish>(Operator::hardswish),
+    plain<hardswish>(Operator::hardswish_),
+    plain<hardsigmoid_backward>(Operator::hardsigmoid_backward),
+    plain<hardswish_backward>(Operator::hardswish_backward),
+    plain<hardtanh_backward>(Operator::hardtanh_backward),
+    plain<silu_backward>(Operator::silu_backward),
+    plain<tanh_backward>(Operator::tanh_backward),
+    plain<sigmoid_backward>(Operator::sigmoid_backward),
+    plain<masked_fill>(Operator::masked_fill),
+    plain<masked_fill>(Operator::masked_fill_),
+    Operation{Operator::gelu, run_gelu<gelu, gelu_tanh>, refuse_pointwise},
+    Operation{Operator::gelu_backward, run_gelu<gelu_backward, gelu_tanh_backward>, refuse_pointwise},
+    Operation{Operator::elu_backward, run_elu_backward, refuse_elu_backward},
+    Operation{Operator::bernoulli_, run_bernoulli, refuse_bernoulli},
+    Operation{Operator::pow, run_pow, refuse_plain<PointwiseOp::pow>},
+    Operation{Operator::where, run_where, refuse_pointwise},
+    Operation{Operator::native_dropout, run_dropout},
+    Operation{Operator::native_dropout_backward, run_dropout_backward}};
+static_assert(is_whole_family(kOperations, OperatorFamily::pointwise));
 
 }  // namespace
 

@@ -8,11 +8,10 @@
 namespace gpuplan::cuda {
 namespace {
 
-constexpr std::size_t kWindowNumbers = 8;
-
 Window window_of(const Kernel& k) {
-  const auto n = [&](std::size_t i) { return static_cast<std::int32_t>(number(k, i)); };
-  return {n(0), n(1), n(2), n(3), n(4), n(5), n(6), n(7)};
+  const auto n = [&](Attribute a) { return static_cast<std::int32_t>(k.number(a, 1)); };
+  return {n(Attribute::kernel_h),  n(Attribute::kernel_w),  n(Attribute::stride_h),   n(Attribute::stride_w),
+          n(Attribute::padding_h), n(Attribute::padding_w), n(Attribute::dilation_h), n(Attribute::dilation_w)};
 }
 
 void run_max_pool(const Machine& m, const Kernel& k) {
@@ -30,15 +29,14 @@ void run_average_backward(const Machine& m, const Kernel& k) {
 }
 
 std::string refuse_windows(const Kernel& k) {
-  return k.numbers.size() < kWindowNumbers ? "the plan does not say over which windows" : "";
+  return !k.has(Attribute::kernel_h) ? "the plan does not say over which windows" : "";
 }
 
-// {kernel h, w, stride h, w, padding h, w, whether padding counts, the divisor or 0}
 Averaging averaging_of(const Kernel& k) {
   Averaging a;
   a.window = window_of(k);
-  a.counts_padding = number(k, 6) != 0;
-  a.divisor = static_cast<std::int32_t>(number(k, 7));
+  a.counts_padding = k.number(Attribute::count_include_pad) != 0;
+  a.divisor = static_cast<std::int32_t>(k.number(Attribute::divisor_override));
   return a;
 }
 
@@ -50,10 +48,9 @@ void run_average_windows_backward(const Machine& m, const Kernel& k) {
   average_pool_backward(m.launch, k.reads[0], k.writes[0], averaging_of(k));
 }
 
-// {step h, step w, whether corners lie on corners}
 template <bool bilinear>
 Resampling resampling_of(const Kernel& k) {
-  return {number(k, 0), number(k, 1), bilinear, number(k, 2) != 0};
+  return {k.number(Attribute::step_h), k.number(Attribute::step_w), bilinear, k.number(Attribute::align_corners) != 0};
 }
 
 template <bool bilinear>
@@ -67,20 +64,21 @@ void run_resample_backward(const Machine& m, const Kernel& k) {
 }
 
 std::string refuse_resample(const Kernel& k) {
-  return k.numbers.size() < 3 ? "the plan does not say how sizes compare" : "";
+  return !k.has(Attribute::step_h) ? "the plan does not say how sizes compare" : "";
 }
 
 constexpr std::array kOperations{
-    Operation{"max_pool2d_with_indices", run_max_pool, refuse_windows},
-    Operation{"max_pool2d_with_indices_backward", run_max_pool_backward, refuse_windows},
-    Operation{"avg_pool2d", run_average_windows, refuse_windows},
-    Operation{"avg_pool2d_backward", run_average_windows_backward, refuse_windows},
-    Operation{"upsample_nearest2d", run_resample<false>, refuse_resample},
-    Operation{"upsample_nearest2d_backward", run_resample_backward<false>, refuse_resample},
-    Operation{"upsample_bilinear2d", run_resample<true>, refuse_resample},
-    Operation{"upsample_bilinear2d_backward", run_resample_backward<true>, refuse_resample},
-    Operation{"_adaptive_avg_pool2d", run_average},
-    Operation{"_adaptive_avg_pool2d_backward", run_average_backward}};
+    Operation{Operator::max_pool2d_with_indices, run_max_pool, refuse_windows},
+    Operation{Operator::max_pool2d_with_indices_backward, run_max_pool_backward, refuse_windows},
+    Operation{Operator::avg_pool2d, run_average_windows, refuse_windows},
+    Operation{Operator::avg_pool2d_backward, run_average_windows_backward, refuse_windows},
+    Operation{Operator::upsample_nearest2d, run_resample<false>, refuse_resample},
+    Operation{Operator::upsample_nearest2d_backward, run_resample_backward<false>, refuse_resample},
+    Operation{Operator::upsample_bilinear2d, run_resample<true>, refuse_resample},
+    Operation{Operator::upsample_bilinear2d_backward, run_resample_backward<true>, refuse_resample},
+    Operation{Operator::_adaptive_avg_pool2d, run_average},
+    Operation{Operator::_adaptive_avg_pool2d_backward, run_average_backward}};
+static_assert(is_whole_family(kOperations, OperatorFamily::pooling));
 
 }  // namespace
 

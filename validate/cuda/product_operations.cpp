@@ -51,9 +51,10 @@ std::string refuse_product(const Kernel& k) {
   return fit ? "" : "factors that do not fit";
 }
 
-constexpr std::array kOperations{Operation{"mm", run_product, refuse_product},
-                                 Operation{"bmm", run_product, refuse_product},
-                                 Operation{"addmm", run_product, refuse_product}};
+constexpr std::array kOperations{Operation{Operator::mm, run_product, refuse_product},
+                                 Operation{Operator::bmm, run_product, refuse_product},
+                                 Operation{Operator::addmm, run_product, refuse_product}};
+static_assert(is_whole_family(kOperations, OperatorFamily::products));
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Recurrent layers. What they read: validate/executor/operators.h.
+// Recurrent layers. What they read: estimator/operators/operators.inc.
 #include <array>
 #include <variant>
 
@@ -12,7 +12,7 @@ namespace {
 
 const Recurrence* work(const Kernel& k) { return k.what == nullptr ? nullptr : std::get_if<Recurrence>(k.what); }
 
-RecurrentArguments arguments_of(const Kernel& k) { return {number(k, 0), k.tf32}; }
+RecurrentArguments arguments_of(const Kernel& k) { return {k.number(Attribute::dropout), k.tf32}; }
 
 std::size_t states_of(const Recurrence& what) { return what.stack.cell == cudnn_rnn::Cell::lstm ? 2 : 1; }
 
@@ -126,7 +126,7 @@ void run_backward_weight(const Machine& m, const Kernel& k) {
 
 std::string refuse_layers(const Kernel& k, std::size_t reads) {
   if (work(k) == nullptr) return "the plan does not say which layers";
-  if (k.numbers.empty()) return "the plan does not say how much is dropped";
+  if (!k.has(Attribute::dropout)) return "the plan does not say how much is dropped";
   return k.reads.size() < reads ? "the plan does not give all tensors" : "";
 }
 
@@ -134,10 +134,12 @@ std::string refuse_forward(const Kernel& k) { return refuse_layers(k, 3); }
 std::string refuse_backward_input(const Kernel& k) { return refuse_layers(k, 7); }
 std::string refuse_backward_weight(const Kernel& k) { return refuse_layers(k, 6); }
 
-constexpr std::array kOperations{Operation{"_cudnn_init_dropout_state", run_states},
-                                 Operation{"_cudnn_rnn", run_forward, refuse_forward},
-                                 Operation{"_cudnn_rnn_backward_input", run_backward_input, refuse_backward_input},
-                                 Operation{"_cudnn_rnn_backward_weight", run_backward_weight, refuse_backward_weight}};
+constexpr std::array kOperations{
+    Operation{Operator::_cudnn_init_dropout_state, run_states},
+    Operation{Operator::_cudnn_rnn, run_forward, refuse_forward},
+    Operation{Operator::_cudnn_rnn_backward_input, run_backward_input, refuse_backward_input},
+    Operation{Operator::_cudnn_rnn_backward_weight, run_backward_weight, refuse_backward_weight}};
+static_assert(is_whole_family(kOperations, OperatorFamily::recurrent));
 
 }  // namespace
 

@@ -13,16 +13,13 @@
 namespace gpuplan::cuda {
 namespace {
 
-int dimension(const Kernel& k, std::size_t n = 0) {
-  const int dim = static_cast<int>(number(k, n));
-  return dim < 0 ? dim + k.reads[0].rank : dim;
-}
+int dimension(const Kernel& k) { return cuda::dimension(k, k.reads[0].rank); }
 
 // The bits of the dimensions; where the plan says nothing, the leading ones and those that the result has as 1.
 unsigned dimensions(const Kernel& k) {
   const KernelTensor& in = k.reads[0];
   const KernelTensor& out = result(k);
-  if (!k.numbers.empty()) return static_cast<unsigned>(number(k, 0));
+  if (k.has(Attribute::dims)) return static_cast<unsigned>(k.number(Attribute::dims));
   if (const auto* reduction = std::get_if<Reduction>(k.what);
       reduction != nullptr && reduction->shape.rank() == in.rank)
     return reduction->reduced;
@@ -86,13 +83,14 @@ void run_softmax_backward(const Machine& m, const Kernel& k) {
 }
 
 void run_loss(const Machine& m, const Kernel& k) {
-  nll_loss(m.launch, k.reads[0], k.reads[1], k.writes[0], k.writes[1], static_cast<std::int64_t>(number(k, 0, -100)));
+  nll_loss(m.launch, k.reads[0], k.reads[1], k.writes[0], k.writes[1],
+           static_cast<std::int64_t>(k.number(Attribute::ignore_index, -100)));
 }
 
 void run_loss_backward(const Machine& m, const Kernel& k) {
   fill(m.launch, k.writes[0], 0);
   nll_loss_backward(m.launch, k.reads[0], k.reads[2], k.reads[3], k.writes[0],
-                    static_cast<std::int64_t>(number(k, 0, -100)));
+                    static_cast<std::int64_t>(k.number(Attribute::ignore_index, -100)));
 }
 
 void run_cumsum(const Machine& m, const Kernel& k) { cumsum(m.launch, k.reads[0], k.writes[0], dimension(k)); }
@@ -103,23 +101,25 @@ std::string refuse_sum(const Kernel& k) {
 }
 
 std::string refuse_dimension(const Kernel& k) {
-  return k.numbers.empty() ? "the plan does not say along which dimension" : "";
+  return !k.has(Attribute::dim) ? "the plan does not say along which dimension" : "";
 }
 
-constexpr std::array kOperations{Operation{"sum", run_sum, refuse_sum},
-                                 Operation{"mean", run_mean, refuse_sum},
-                                 Operation{"all", run_logical<Reducing::all>},
-                                 Operation{"any", run_logical<Reducing::any>},
-                                 Operation{"_softmax", run_softmax<false>, refuse_dimension},
-                                 Operation{"_safe_softmax", run_safe_softmax, refuse_dimension},
-                                 Operation{"_log_softmax", run_softmax<true>, refuse_dimension},
-                                 Operation{"_softmax_backward_data", run_softmax_backward<false>, refuse_dimension},
-                                 Operation{"_log_softmax_backward_data", run_softmax_backward<true>, refuse_dimension},
-                                 Operation{"nll_loss_forward", run_loss},
-                                 Operation{"nll_loss2d_forward", run_loss},
-                                 Operation{"nll_loss_backward", run_loss_backward},
-                                 Operation{"nll_loss2d_backward", run_loss_backward},
-                                 Operation{"cumsum", run_cumsum, refuse_dimension}};
+constexpr std::array kOperations{
+    Operation{Operator::sum, run_sum, refuse_sum},
+    Operation{Operator::mean, run_mean, refuse_sum},
+    Operation{Operator::all, run_logical<Reducing::all>},
+    Operation{Operator::any, run_logical<Reducing::any>},
+    Operation{Operator::_softmax, run_softmax<false>, refuse_dimension},
+    Operation{Operator::_safe_softmax, run_safe_softmax, refuse_dimension},
+    Operation{Operator::_log_softmax, run_softmax<true>, refuse_dimension},
+    Operation{Operator::_softmax_backward_data, run_softmax_backward<false>, refuse_dimension},
+    Operation{Operator::_log_softmax_backward_data, run_softmax_backward<true>, refuse_dimension},
+    Operation{Operator::nll_loss_forward, run_loss},
+    Operation{Operator::nll_loss2d_forward, run_loss},
+    Operation{Operator::nll_loss_backward, run_loss_backward},
+    Operation{Operator::nll_loss2d_backward, run_loss_backward},
+    Operation{Operator::cumsum, run_cumsum, refuse_dimension}};
+static_assert(is_whole_family(kOperations, OperatorFamily::reductions));
 
 }  // namespace
 

@@ -13,7 +13,7 @@ std::string described(const KernelTensor& t) {
 }  // namespace
 
 std::string described(const Kernel& k) {
-  std::string text(k.name);
+  std::string text(name_of(k.op));
   if (!k.layer.empty()) text += " of " + std::string(k.layer);
   const char* before = " (";
   for (const auto tensors : {k.reads, k.beside}) {

@@ -52,11 +52,11 @@ void store(std::byte* to, DType dtype, double value) {
 std::int64_t below(const Schedule& schedule, const Calls& calls, BufferId input) {
   std::int64_t own = std::numeric_limits<std::int64_t>::max(), any = own;
   for (const KernelCall& c : calls.calls) {
-    const std::string_view name = schedule.steps[static_cast<std::size_t>(c.step)].name;
+    const Operator op = schedule.steps[static_cast<std::size_t>(c.step)].op;
     const auto reads = calls.at(c.reads);
     std::int64_t most = 0;
-    if (name == "aten::embedding") most = reads[0].shape[0];
-    if (name == "aten::nll_loss_forward" || name == "aten::nll_loss2d_forward") most = reads[0].shape[1];
+    if (op == Operator::embedding) most = reads[0].shape[0];
+    if (op == Operator::nll_loss_forward || op == Operator::nll_loss2d_forward) most = reads[0].shape[1];
     if (most == 0) continue;
     any = std::min(any, most);
     if (reads[1].buffer == input) own = std::min(own, most);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "estimator/operators/operators.h"
 #include "estimator/operators/primitive.h"
 #include "validate/executor/kernel_tensor.h"
 
@@ -17,16 +18,23 @@ struct KernelScratch {
   std::int64_t bytes = 0;
 };
 
-/// validate/executor/operators.h says what each operation has in reads, beside, writes and numbers.
+/// estimator/operators/operators.inc says what each operator has in reads, beside, writes and attributes.
 struct Kernel {
-  std::string_view name;   // PyTorch's, "aten::add_"; what it writes in place is reads[0]
-  std::string_view layer;  // path of the layer, for messages
+  Operator op = Operator::frame_returns;  // what one in place writes is reads[0]
+  std::string_view layer;                 // path of the layer, for messages
   const Primitive* what = nullptr;
   std::span<const KernelTensor> reads, beside, writes;
-  std::span<const double> numbers;
+  std::span<const AttributeValue> attributes;
   std::span<const KernelScratch> scratch;
   std::uint64_t seed = 0;  // of what it draws (dropout); the same for an operation that is run again in backward
   bool tf32 = false;       // matrix products of fp32 may compute in TF32
+
+  bool has(Attribute a, int n = 0) const { return find_attribute(attributes, a, n) != nullptr; }
+  /// The n-th of that name, or what it is where it is not given.
+  double number(Attribute a, double otherwise = 0, int n = 0) const {
+    const AttributeValue* const found = find_attribute(attributes, a, n);
+    return found == nullptr ? otherwise : found->value;
+  }
 };
 
 /// One parameter's update by the optimizer. States are PyTorch's, in the order that they are allocated in.

@@ -63,17 +63,17 @@ const KernelCall* PlacedKernels::call(std::size_t pass, std::int32_t step) const
 const Kernel& PlacedKernels::kernel(std::size_t pass, const KernelCall& call, std::span<const PlacedScratch> scratch) {
   const Step& step = walk_.passes.schedules[pass].steps[index(call.step)];
   const Calls& calls = walk_.passes.calls[pass];
-  kernel_.name = step.name;
+  kernel_.op = step.op;
   kernel_.layer =
       step.layer == kNone ? std::string_view{} : std::string_view(walk_.graph.layers[index(step.layer)].name);
   kernel_.what = step.what;
   fill(reads_, calls.at(call.reads));
   fill(beside_, calls.at(call.beside));
   fill(writes_, calls.at(call.writes));
-  kernel_.numbers = calls.numbers_of(call);
+  kernel_.attributes = calls.attributes_of(call);
   if (multiplies_by_scale(step)) {
     reads_.push_back(scalar_at(scale_));
-    kernel_.numbers = {};
+    kernel_.attributes = {};
   }
   kernel_.reads = reads_;
   kernel_.beside = beside_;
@@ -94,7 +94,7 @@ void PlacedKernels::fill(std::vector<KernelTensor>& to, std::span<const OperandV
 // The loss and its gradient, the only products in backward that the engine makes itself: the plan knows the scale that
 // a GradScaler begins with, the run where the present one is.
 bool PlacedKernels::multiplies_by_scale(const Step& step) const {
-  return walk_.run.scales_gradients() && step.phase == Phase::backward && step.name == "aten::mul" &&
+  return walk_.run.scales_gradients() && step.phase == Phase::backward && step.op == Operator::mul &&
          step.what != nullptr && std::holds_alternative<Fill>(*step.what);
 }
 

@@ -44,8 +44,8 @@ std::vector<std::string> refusals(const Device& device, const RankStep& walk) {
       if (allocates_only(walk.passes.schedules[pass].steps[index(call.step)])) continue;
       const Kernel& kernel = kernels.kernel(pass, call, {});
       const std::string why = device.refusal(kernel);
-      if (!why.empty() && seen.insert(std::string(kernel.name) + why).second)
-        reasons.push_back(std::string(kernel.name) + " of " + std::string(kernel.layer) + ": " + why);
+      if (!why.empty() && seen.insert(std::string(name_of(kernel.op)) + why).second)
+        reasons.push_back(std::string(name_of(kernel.op)) + " of " + std::string(kernel.layer) + ": " + why);
     }
   }
   return reasons;

@@ -76,7 +76,7 @@ void SteppedParameters::fill_master_copies() {
   for (std::size_t i = 0; i < master_.size(); ++i) {
     if (master_[i] == 0) continue;
     const Tensor& t = graph.tensor(graph.parameters[i].tensor);
-    copy("aten::to", tensor_like(own_view(t), DType::fp32, master_[i]), weight(t));
+    copy(Operator::to, tensor_like(own_view(t), DType::fp32, master_[i]), weight(t));
   }
 }
 
@@ -86,7 +86,7 @@ void SteppedParameters::fp32_gradient(std::uint64_t address) {
   fp32_gradients_[which] = 0;
   const KernelTensor half = gradient(which);
   fp32_gradients_[which] = address;
-  if (address != 0) copy("aten::to", gradient(which), half);
+  if (address != 0) copy(Operator::to, gradient(which), half);
 }
 
 KernelTensor SteppedParameters::gradient(std::size_t which) const {
@@ -125,18 +125,18 @@ void SteppedParameters::step(std::int64_t number, std::int32_t parameter) {
   for (std::size_t i = 0; i < updates_.size(); ++i) updates_[i].states = given_states_[i];
   device_.update(config, number, updates_);
   for (std::size_t i = first; i < end; ++i)
-    if (master_[index(schedule_.with_gradient[i])] != 0) copy("aten::copy_", weight(tensor_of(i)), stepped(i));
+    if (master_[index(schedule_.with_gradient[i])] != 0) copy(Operator::copy_, weight(tensor_of(i)), stepped(i));
 }
 
 // aten::to writes its result, aten::copy_ what it reads first.
-void SteppedParameters::copy(std::string_view name, const KernelTensor& to, const KernelTensor& from) {
-  const bool in_place = name == "aten::copy_";
+void SteppedParameters::copy(Operator op, const KernelTensor& to, const KernelTensor& from) {
+  const bool in_place = op == Operator::copy_;
   const std::array<KernelTensor, 2> operands{to, from};
   std::int64_t elements = 1;
   for (int i = 0; i < to.rank; ++i) elements *= to.sizes[i];
   const Primitive what = Copy{elements};
   Kernel kernel;
-  kernel.name = name;
+  kernel.op = op;
   kernel.layer = "master weights";
   kernel.what = &what;
   kernel.reads = in_place ? std::span(operands) : std::span(operands).subspan(1);

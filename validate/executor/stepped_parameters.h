@@ -37,7 +37,7 @@ class SteppedParameters {
   bool is_copied(const Tensor& parameter) const;
   KernelTensor weight(const Tensor& parameter) const;
   KernelTensor stepped(std::size_t which) const;
-  void copy(std::string_view name, const KernelTensor& to, const KernelTensor& from);
+  void copy(Operator op, const KernelTensor& to, const KernelTensor& from);
 
   Device& device_;
   const RankStep& walk_;

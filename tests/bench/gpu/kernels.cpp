@@ -7,6 +7,7 @@
 
 #include "estimator/base/error.h"
 #include "tests/bench/gpu/gpu_benchmarks.h"
+#include "tests/support/operator_arguments.h"
 #include "validate/calibration/convolution_shape.h"
 #include "validate/calibration/operands.h"
 
@@ -61,13 +62,14 @@ void run(benchmark::State& state, BenchmarkedGpu& gpu, DType type, const Make& m
   Memory memory(device, type);
   const Case c = make(memory, device);
   Kernel kernel;
-  kernel.name = c.name;
+  kernel.op = operator_named(c.name);
+  const std::vector<AttributeValue> attributes = by_name(kernel.op, c.numbers, c.reads.size());
   kernel.layer = "benchmark";
   kernel.what = &c.what;
   kernel.reads = c.reads;
   kernel.beside = c.beside;
   kernel.writes = c.writes;
-  kernel.numbers = c.numbers;
+  kernel.attributes = attributes;
   kernel.scratch = c.scratch;
   const std::string refused = device.refusal(kernel);
   if (!refused.empty()) throw Error(refused);

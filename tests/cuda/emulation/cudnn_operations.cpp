@@ -31,7 +31,6 @@ void Convolutions::run(const LaunchContext&, const Convolution& what, const Conv
   const Primitive primitive = what;
   std::array<KernelTensor, 2> reads{t.image, t.filter};
   KernelTensor written = t.feature_map;
-  constexpr std::array<double, 1> kForward{0};
   if (what.pass == ConvolutionPass::backward_data) {
     reads = {t.feature_map, t.filter};
     written = t.image;
@@ -43,7 +42,6 @@ void Convolutions::run(const LaunchContext&, const Convolution& what, const Conv
   k.what = &primitive;
   k.reads = reads;
   k.writes = {&written, 1};
-  k.numbers = kForward;
   host::convolution_operations().front().run(k);
 }
 

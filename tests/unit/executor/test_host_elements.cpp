@@ -86,7 +86,7 @@ TEST_CASE("parts are filled, rolled, repeated and reversed") {
   CHECK(y.values() == Row{3, 1, 2, 6, 4, 5});
   run("roll", {{x}, {y}, {-1, 0}});
   CHECK(y.values() == Row{4, 5, 6, 1, 2, 3});
-  run("flip", {{x}, {y}, {1}});
+  run("flip", {{x}, {y}, {0b10}});
   CHECK(y.values() == Row{3, 2, 1, 6, 5, 4});
   run("repeat", {{selected(x, 0, 1)}, {long_row}});
   CHECK(long_row.values() == Row{4, 5, 6, 4, 5, 6});
@@ -118,7 +118,7 @@ TEST_CASE("what is looked up by an index is added where it came from") {
 
 TEST_CASE("columns found by numbers of the host") {
   Block ends({2}, DType::int64), y({2, 2});
-  run("to", {{}, {ends}, {2, 0}});
+  run("from_host", {{}, {ends}, {2, 0}});
   run("index", {{numbers({2, 3}, {1, 2, 3, 4, 5, 6}), ends}, {y}, {1}});
   CHECK(y.values() == Row{3, 1, 6, 4});
 }

@@ -32,7 +32,7 @@ Names kernels(const std::string& layers, const Run& of) {
                                   run, assumed_gpu());
   Names names;
   for (std::int32_t i = 0; i < graph.loss_begin; ++i) {
-    const std::string_view name = graph.forward_ops[static_cast<std::size_t>(i)].name;
+    const std::string_view name = name_of(graph.forward_ops[static_cast<std::size_t>(i)].kind);
     if (name != "return") names.emplace_back(name.substr(6));  // aten::
   }
   return names;

@@ -28,9 +28,9 @@ auto fields(const Tensor& t) {
 // Numbers of what it does stand for it: the primitives cannot be compared.
 auto fields(const Op& op) {
   const Cost c = cost(op.what);
-  return std::tuple(op.name, op.what.index(), c.macs, c.elementwise_flops, c.kernels, c.recompute_macs, op.layer,
+  return std::tuple(op.kind, op.what.index(), c.macs, c.elementwise_flops, c.kernels, c.recompute_macs, op.layer,
                     fields(op.reads), fields(op.writes), op.beside.end - op.beside.begin,
-                    op.numbers.end - op.numbers.begin);
+                    op.attributes.end - op.attributes.begin);
 }
 auto fields(const Local& l) {
   return std::tuple(l.shape, l.dtype, l.placing, l.view, l.strides, l.alias_of, l.storage_bytes, l.start, l.dim);
@@ -60,8 +60,8 @@ std::vector<double> arguments(const Graph& g, const std::vector<Op>& ops) {
   std::vector<double> all;
   for (const Op& op : ops) {
     for (const std::int32_t o : g.at(op.beside)) all.push_back(o);
-    for (std::int32_t i = op.numbers.begin; i < op.numbers.end; ++i)
-      all.push_back(g.numbers[static_cast<std::size_t>(i)]);
+    for (std::int32_t i = op.attributes.begin; i < op.attributes.end; ++i)
+      all.push_back(g.attributes[static_cast<std::size_t>(i)].value);
   }
   return all;
 }

@@ -45,7 +45,7 @@ class ClockDevice final : public Device {
   std::string refusal(const Kernel&) const override { return ""; }
   void run(const Kernel& kernel) override {
     if (kernels++ == fails_at) throw Error("the kernel failed");
-    names.emplace(kernel.name);
+    names.emplace(name_of(kernel.op));
     if (names.size() == 1) before_second_kind = seconds_;
     for (const KernelTensor& t : kernel.reads) missing += t.data == nullptr ? 1 : 0;
     seconds_ += kLaunch + work(*kernel.what);

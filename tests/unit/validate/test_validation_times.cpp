@@ -114,7 +114,7 @@ TEST_CASE("an embedding moves the rows that are looked up, an expanded operand i
     return v;
   };
   calls.operands = {view({1000, 16}, DType::fp32), view({3}, DType::int64), view({3, 16}, DType::fp32)};
-  const KernelCall call{.step = 0, .reads = {0, 2}, .beside = {}, .writes = {2, 3}, .numbers = {}};
+  const KernelCall call{.step = 0, .reads = {0, 2}, .beside = {}, .writes = {2, 3}, .attributes = {}};
   const Primitive lookup =
       Lookup{.indices = 3, .vocabulary = 1000, .features = 16, .backward = false, .dtype = DType::fp32};
   Step step;

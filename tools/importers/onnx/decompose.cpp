@@ -255,10 +255,10 @@ void multi_head_attention(Fused& f) {
   attend(f, f.value(0), f.value(1), f.value(2), mask_of(f, 4, 5, causal), head_count(f), causal);
 }
 
-using Rule = void (*)(Fused&);
+using FusedRule = void (*)(Fused&);
 
-Rule rule_of(const Node& node) {
-  static const std::unordered_map<std::string_view, Rule> all = {
+FusedRule fused_rule_of(const Node& node) {
+  static const std::unordered_map<std::string_view, FusedRule> all = {
       {"Gelu", gelu},
       {"BiasGelu", bias_gelu},
       {"FastGelu", fast_gelu},
@@ -300,7 +300,7 @@ void decompose(Graph& graph) {
   const std::size_t count = graph.nodes.size();
   bool changed = false;
   for (std::size_t i = 0; i < count; ++i) {
-    const Rule rule = rule_of(graph.nodes[i]);
+    const FusedRule rule = fused_rule_of(graph.nodes[i]);
     if (rule == nullptr || graph.nodes[i].outputs.empty() || graph.nodes[i].outputs.front() == kNone) continue;
     Fused fused(graph, static_cast<int>(i));
     rule(fused);

@@ -6,9 +6,9 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-constexpr std::size_t kMaxListed = 20;
+constexpr std::size_t kMaxUnknown = 20;
 
-const std::unordered_map<std::string_view, InferRule>& rules() {
+const std::unordered_map<std::string_view, InferRule>& infer_rules() {
   static const std::unordered_map<std::string_view, InferRule> all = [] {
     std::unordered_map<std::string_view, InferRule> map;
     for (const auto& list : {pointwise_rules(), layer_rules(), constant_rules(), view_rules(), movement_rules(),
@@ -19,24 +19,24 @@ const std::unordered_map<std::string_view, InferRule>& rules() {
   return all;
 }
 
-InferRule rule_of(const Node& node) {
+InferRule infer_rule_of(const Node& node) {
   if (!node.domain.empty()) return nullptr;
-  const auto found = rules().find(node.op);
-  return found == rules().end() ? nullptr : found->second;
+  const auto found = infer_rules().find(node.op);
+  return found == infer_rules().end() ? nullptr : found->second;
 }
 
 // Operators that are not known, each with its first nodes.
 void refuse_unknown(const Graph& graph) {
   std::map<std::string, std::vector<std::string>> unknown;
   for (const Node& n : graph.nodes)
-    if (rule_of(n) == nullptr && !n.is_choice && n.guards.empty())
+    if (infer_rule_of(n) == nullptr && !n.is_choice && n.guards.empty())
       unknown[printable((n.domain.empty() ? "" : n.domain + "::") + n.op)].push_back(printable(n.name));
   if (unknown.empty()) return;
   std::string list;
   std::size_t listed = 0;
   for (const auto& [op, nodes] : unknown) {
-    if (++listed > kMaxListed) {
-      list += "\n    and " + std::to_string(unknown.size() - kMaxListed) + " more";
+    if (++listed > kMaxUnknown) {
+      list += "\n    and " + std::to_string(unknown.size() - kMaxUnknown) + " more";
       break;
     }
     list += "\n    " + op + ": " + (nodes.front().empty() ? "an unnamed node" : nodes.front());
@@ -137,7 +137,7 @@ void infer_node(Graph& graph, int index) {
     if (v != kNone && graph.value(v).kind == ValueKind::unknown)
       throw Error(graph.file + ": the " + describe(node) + " reads a value that is not known");
   Inference view(graph, index);
-  const InferRule rule = rule_of(node);
+  const InferRule rule = infer_rule_of(node);
   if (rule == nullptr) view.fail("gpuplan does not know this operator");
   try {
     rule(view);
@@ -172,7 +172,7 @@ void infer_node(Graph& graph, int index) {
 
 }  // namespace
 
-bool is_known(const Node& node) { return rule_of(node) != nullptr; }
+bool is_known(const Node& node) { return infer_rule_of(node) != nullptr; }
 
 void infer(Graph& graph) {
   refuse_unknown(graph);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxListed = 20;
 
-const std::unordered_map<std::string_view, EmitRule>& rules() {
+const std::unordered_map<std::string_view, EmitRule>& emit_rules() {
   static const std::unordered_map<std::string_view, EmitRule> all = [] {
     std::unordered_map<std::string_view, EmitRule> map;
     for (const auto& list : {layer_emitters(), lookup_emitters(), pooling_emitters(), reduction_emitters(),
@@ -86,7 +86,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-bool has_layer(const Node& node) { return node.domain.empty() && rules().contains(node.op); }
+bool has_layer(const Node& node) { return node.domain.empty() && emit_rules().contains(node.op); }
 
 std::string to_text(double number) { return number_text(number); }
 
@@ -308,7 +308,7 @@ void SpecWriter::skip(const Node& node) {
 void SpecWriter::write(int index) {
   Emission emission(*this, index);
   try {
-    rules().at(emission.node().op)(emission);
+    emit_rules().at(emission.node().op)(emission);
   } catch (const Error& error) {
     if (error.message().starts_with(graph_.file)) throw;
     emission.fail(error.message());
