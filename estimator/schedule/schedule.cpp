@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "estimator/operators/scratch.h"
@@ -12,61 +11,6 @@
 #include "estimator/schedule/step_writer.h"
 
 namespace gpuplan {
-namespace {
-
-// All members, so that one more does not compile; those that differ most first.
-auto fields(const Convolution& of) {
-  const auto& [pass, n, c, h, w, k, p, q, r, s, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
-               native, im2col, makes_columns, input_copy_bytes, weight_copy_bytes, channels_last, dtype] = of;
-  return std::tie(c, k, h, w, r, s, pass, n, p, q, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
-                  native, im2col, makes_columns, input_copy_bytes, weight_copy_bytes, channels_last, dtype);
-}
-auto fields(const Reduction& of) {
-  const auto& [shape, reduced, input, output, mean, converts] = of;
-  return std::tie(shape, reduced, input, output, mean, converts);
-}
-
-// Seven bits of what tells a model's convolutions apart, or its reductions (Fibonacci hashing).
-std::size_t mixed(std::initializer_list<std::int64_t> sizes) {
-  std::uint64_t mix = 0;
-  for (const std::int64_t n : sizes) mix = (mix ^ static_cast<std::uint64_t>(n)) * 0x9E3779B97F4A7C15U;
-  return static_cast<std::size_t>(mix >> 57);
-}
-std::size_t place_of(const Convolution& c) {
-  return mixed({c.c, c.k, c.h, c.r, c.stride_h, static_cast<std::int64_t>(c.pass)});
-}
-std::size_t place_of(const Reduction& r) {
-  return mixed({r.shape.rank(), r.shape.rank() > 0 ? r.shape[-1] : 0, r.reduced, static_cast<std::int64_t>(r.input)});
-}
-
-}  // namespace
-
-// Blocks repeat their operations, and what these two allocate is long in the looking up.
-void StepWriter::append_scratch_of(Step& step) {
-  const Primitive& what = *step.what;
-  if (const auto* convolution = std::get_if<Convolution>(&what))
-    step.unrecorded = append_known(*convolution, what);
-  else if (const auto* reduction = std::get_if<Reduction>(&what))
-    append_known(*reduction, what);
-  else
-    append_scratch(what, run_, gpu_, schedule_.scratch);
-}
-
-template <class Operation>
-bool StepWriter::append_known(const Operation& operation, const Primitive& what) {
-  std::vector<std::int64_t>& scratch = schedule_.scratch;
-  Asked& asked = asked_[place_of(operation)];
-  const auto* const before = asked.what != nullptr ? std::get_if<Operation>(asked.what) : nullptr;
-  if (before != nullptr && fields(*before) == fields(operation)) {
-    for (std::int32_t i = asked.scratch.begin; i < asked.scratch.end; ++i)
-      scratch.push_back(scratch[static_cast<std::size_t>(i)]);
-    return asked.unrecorded;
-  }
-  const auto begin = static_cast<std::int32_t>(scratch.size());
-  const bool unrecorded = append_scratch(what, run_, gpu_, scratch);
-  asked = {&what, {begin, static_cast<std::int32_t>(scratch.size())}, unrecorded};
-  return unrecorded;
-}
 
 void StepWriter::mark(std::string_view name, LayerId layer, Phase phase) {
   begin(Operator::frame_returns, layer, phase, nullptr);
@@ -87,7 +31,7 @@ void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive*
   step.reads = end(schedule_.reads);
   step.scratch = end(schedule_.scratch);
   if (what != nullptr) {
-    append_scratch_of(step);
+    step.unrecorded = append_scratch(*what, run_, gpu_, schedule_.scratch);
     step.product = std::holds_alternative<Gemm>(*what);
     step.dropout_states = std::holds_alternative<DropoutStates>(*what);
     step.kernels = static_cast<std::int32_t>(cost(*what).kernels);
@@ -101,7 +45,7 @@ void StepWriter::renew_scratch() {
   scratch.clear();
   for (Step& step : schedule_.steps) {
     step.scratch.begin = static_cast<std::int32_t>(scratch.size());
-    if (step.what != nullptr) append_scratch_of(step);
+    if (step.what != nullptr) step.unrecorded = append_scratch(*step.what, run_, gpu_, scratch);
     step.scratch.end = static_cast<std::int32_t>(scratch.size());
   }
 }

@@ -1,7 +1,6 @@
 // Appends steps to a Schedule. Used by the forward and by the backward half of its making.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "estimator/device/gpu.h"
@@ -59,22 +58,10 @@ class StepWriter {
               std::initializer_list<AttributeValue> attributes = {});
 
  private:
-  // An operation whose scratch is known.
-  struct Asked {
-    const Primitive* what = nullptr;
-    Range scratch;  // of Schedule::scratch
-    bool unrecorded = false;
-  };
-
-  void append_scratch_of(Step& step);
-  template <class Operation>
-  bool append_known(const Operation& operation, const Primitive& what);
-
   Schedule& schedule_;
   const RunConfig& run_;
   const Gpu& gpu_;
   Calls* calls_;
-  std::array<Asked, 128> asked_{};  // each in the place that its sizes lead to; the latest one there
 
   template <class View>
   Range record_operands(std::span<const Operand> operands, View&& view) {
