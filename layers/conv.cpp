@@ -11,6 +11,7 @@
 #include <string>
 
 #include "estimator/aten/convolution.h"
+#include "estimator/aten/weight.h"
 
 namespace gpuplan::layers::conv {
 namespace {
@@ -64,15 +65,6 @@ TensorId padded(LayerBuilder& b, TensorId x, const Padding& pad) {
   return y;
 }
 
-// F.conv2d(x, weight, bias) of weights that the model computes: they are inputs.
-TensorId given(LayerBuilder& b, int i, const Shape& shape) {
-  const TensorId t = b.input(i);
-  if (!(b.shape(t) == shape))
-    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
-           " is " + to_string(b.shape(t)));
-  return t;
-}
-
 void lower_convolution(LayerBuilder& b, bool one_d) {
   b.expect_rank(one_d ? 3 : 4, one_d ? "[N, C, L]" : "[N, C, H, W]");
   const TensorId x = b.input();
@@ -112,11 +104,9 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
   const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
   aten::ConvolutionOperands of;
   of.input = x;
-  of.weight = b.input_count() > 1 ? given(b, 1, filter) : b.parameter("weight", filter);
-  if (b.input_count() > 2)
-    of.bias = given(b, 2, {k});
-  else if (b.input_count() == 1 && b.boolean("bias"))
-    of.bias = b.parameter("bias", {k});
+  const bool own = b.input_count() == 1;
+  of.weight = aten::weight(b, own, "weight", 1, filter);
+  of.bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {k});
   of = aten::autocast_lower(b, of);
   // padding='same' with an odd total pads the input explicitly first.
   if (!pad.symmetric) of.input = padded(b, of.input, pad);

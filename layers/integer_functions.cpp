@@ -6,7 +6,7 @@
 #include <string>
 
 #include "estimator/aten/pointwise.h"
-#include "estimator/operators/reduction.h"
+#include "estimator/aten/scripted.h"
 
 namespace gpuplan::layers::integer_functions {
 namespace {
@@ -36,8 +36,7 @@ void lower_not(LayerBuilder& b) { b.output(elementwise(b, Operator::bitwise_not)
 
 void lower_rpow(LayerBuilder& b) {
   const TensorId x = without_gradient(b);
-  const Scripted work{
-      .elementwise_flops = b.elements(x), .program = {kResultAllocation, size_of(DType::int64), -1}, .actions = 3};
+  const Scripted work = aten::result_with_temporary(size_of(DType::int64), b.elements(x));
   b.output(b.emit(Operator::pow, work, {x}, b.shape(x), b.dtype(x)));
   b.attributes({{Attribute::self, b.real("base")}});
 }

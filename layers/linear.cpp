@@ -5,21 +5,11 @@
 // input is saved only when the weight wants a gradient, the weight only when the input wants one. The bias
 // gradient is the engine's sum_to over the rows, after both products. addmm's backward computes dX first, mm's dW.
 
-#include <string>
-
 #include "estimator/aten/linear.h"
+#include "estimator/aten/weight.h"
 
 namespace gpuplan::layers::linear {
 namespace {
-
-// F.linear(x, weight, bias) of weights that the model computes: they are inputs.
-TensorId given(LayerBuilder& b, int i, const Shape& shape) {
-  const TensorId t = b.input(i);
-  if (!(b.shape(t) == shape))
-    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
-           " is " + to_string(b.shape(t)));
-  return t;
-}
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
@@ -27,13 +17,9 @@ void lower(LayerBuilder& b) {
   if (in.rank() < 1) b.fail("expects an input [..., in_features]");
   const std::int64_t k = b.size("in_features", in[-1], "input features");
   const std::int64_t n = b.size("out_features");
-  const bool computed = b.input_count() > 1;
-  const TensorId weight = computed ? given(b, 1, {n, k}) : b.parameter("weight", {n, k});
-  TensorId bias = kNone;
-  if (b.input_count() > 2)
-    bias = given(b, 2, {n});
-  else if (!computed && b.boolean("bias"))
-    bias = b.parameter("bias", {n});
+  const bool own = b.input_count() == 1;
+  const TensorId weight = aten::weight(b, own, "weight", 1, {n, k});
+  const TensorId bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {n});
   b.output(aten::linear(b, x, weight, bias));
 }
 

@@ -10,11 +10,11 @@
 
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scripted.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::mixture_of_experts {
 namespace {
@@ -24,22 +24,15 @@ struct Sizes {
   std::int64_t pairs() const { return checked_mul(tokens, top_k); }
 };
 
-void act(Scripted& what, std::int64_t action) { what.program[static_cast<std::size_t>(what.actions++)] = action; }
-
 // --- rows by index ------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kSortedByOneBlock = 2304;  // indices; recorded, on compute capability 7.5, 8.0 and 9.0
 constexpr std::int64_t kIndexBytes = 8;
 
-// index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): the indices wrapped
-// and made linear, then sorted with their places.
 Scripted add_rows(const LayerBuilder& b, std::int64_t indices, const Shape& table) {
-  const std::int64_t each = checked_mul(indices, kIndexBytes);
   const std::int64_t sort =
       indices <= kSortedByOneBlock ? 1 : cub_sort_bytes(indices, table[0] - 1, b.gpu(), kNewestPyTorch);
-  return {.elementwise_flops = table.elements(),
-          .program = {each, each, -1, each, each, each, sort, -6, -5, -4, -3, -2},
-          .actions = 12};
+  return aten::index_put(indices, 0, sort, table.elements());
 }
 
 // x[index] along the first dimension.
@@ -100,17 +93,15 @@ struct Sorted {
 Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
   constexpr std::int64_t kOneBlock = 4096;
   const Shape each{n.pairs()};
-  Scripted what{.elementwise_flops = n.pairs()};
-  act(what, kResultAllocation);
-  act(what, kResultAllocation);
-  act(what, checked_mul(n.pairs(), kIndexBytes));
-  if (n.pairs() > kOneBlock) {
-    act(what, cub_sort_bytes(n.pairs(), b.gpu()));
-    act(what, -2);
-  }
-  act(what, -1);
+  ScratchProgram program;
+  ScratchWriter w(program);
+  w.result(2);
+  w.allocate(checked_mul(n.pairs(), kIndexBytes));
+  if (n.pairs() > kOneBlock) w.allocate(cub_sort_bytes(n.pairs(), b.gpu()));
+  w.release_all();
   const OutputSpec results[] = {{each, DType::int64}, {each, DType::int64}};
-  const std::vector<TensorId> sorted = b.emit_many(Operator::sort, what, {experts}, results);
+  const std::vector<TensorId> sorted =
+      b.emit_many(Operator::sort, aten::scripted(program, n.pairs()), {experts}, results);
   b.attributes({{Attribute::dim, 0}});
   return {sorted[0], sorted[1]};
 }
@@ -124,9 +115,8 @@ Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId narrow = b.cast(experts, DType::int32);
   const TensorId counts = aten::no_grad(b, Operator::histc, std::array{narrow}, {n.experts}, DType::int32,
                                         {{Attribute::min, 0}, {Attribute::max, n.experts - 1}});
-  Scripted scan{.elementwise_flops = n.experts};
-  act(scan, kResultAllocation);
-  act(scan, cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2));
+  const std::int64_t bytes = cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2);
+  const Scripted scan = aten::scripted({kResultAllocation, bytes}, n.experts);
   const TensorId ends = b.emit(Operator::cumsum, scan, {counts}, {n.experts}, DType::int32);
   b.attributes({{Attribute::dim, 0}});
   return {ends, narrow, counts};
@@ -137,13 +127,16 @@ Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
 Scripted grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t experts,
                          DType dtype) {
   constexpr std::int64_t kProblemBytes = 60, kWorkspaceOfMultiprocessor = 512;
-  Scripted what{.macs = checked_mul(checked_mul(m, n), k)};
-  if (dtype != DType::bf16 || b.gpu().capability_major != 9) return what;
-  act(what, kResultAllocation);
-  act(what, experts * kProblemBytes);
-  act(what, b.gpu().sm_count * kWorkspaceOfMultiprocessor);
-  act(what, -2);
-  act(what, -1);
+  ScratchProgram program;
+  if (dtype == DType::bf16 && b.gpu().capability_major == 9) {
+    ScratchWriter w(program);
+    w.result();
+    w.allocate(experts * kProblemBytes);
+    w.allocate(b.gpu().sm_count * kWorkspaceOfMultiprocessor);
+    w.release_all();
+  }
+  Scripted what = aten::scripted(program);
+  what.macs = checked_mul(checked_mul(m, n), k);
   return what;
 }
 

@@ -3,6 +3,7 @@
 // What runs and what is saved: estimator/aten/normalization.h.
 
 #include "estimator/aten/normalization.h"
+#include "estimator/aten/weight.h"
 
 #include <limits>
 #include <string>
@@ -28,16 +29,6 @@ Shape normalized(const LayerBuilder& b) {
   return out;
 }
 
-// F.layer_norm(x, size, weight, bias) of weights that the model computes, weight.float() for one: they are inputs.
-TensorId given(LayerBuilder& b, int i, const Shape& shape) {
-  if (b.input_count() <= i) return kNone;
-  const TensorId t = b.input(i);
-  if (!(b.shape(t) == shape))
-    b.fail("expects " + to_string(shape) + " as its " + (i == 1 ? "weight" : "bias") + ", input " + std::to_string(i) +
-           " is " + to_string(b.shape(t)));
-  return t;
-}
-
 // Whether the layer has weights of its own. `flags` say so, the first of them of all its weights.
 bool has_own_weights(const LayerBuilder& b, std::initializer_list<const char*> flags) {
   for (const char* own : flags)
@@ -49,15 +40,14 @@ bool has_own_weights(const LayerBuilder& b, std::initializer_list<const char*> f
 void lower_layer_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
   const bool affine = has_own_weights(b, {"elementwise_affine", "bias"});
-  const TensorId weight = affine ? b.parameter("weight", shape) : given(b, 1, shape);
-  const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", shape) : given(b, 2, shape);
+  const TensorId weight = aten::weight(b, affine, "weight", 1, shape);
+  const TensorId bias = aten::weight(b, affine && b.boolean("bias"), "bias", 2, shape);
   b.output(aten::layer_norm(b, b.input(), shape.rank(), weight, bias, b.real("eps")));
 }
 
 void lower_rms_norm(LayerBuilder& b) {
   const Shape shape = normalized(b);
-  const TensorId weight =
-      has_own_weights(b, {"elementwise_affine"}) ? b.parameter("weight", shape) : given(b, 1, shape);
+  const TensorId weight = aten::weight(b, has_own_weights(b, {"elementwise_affine"}), "weight", 1, shape);
   // None is torch.finfo(x.dtype).eps, of the type that is computed in.
   const double eps = b.is_none("eps") ? std::numeric_limits<float>::epsilon() : b.real("eps");
   b.output(aten::rms_norm(b, b.input(), shape.rank(), weight, eps));
@@ -71,8 +61,8 @@ void lower_group_norm(LayerBuilder& b) {
   if (c % groups != 0)
     b.fail("num_groups", std::to_string(c) + " channels do not divide into " + std::to_string(groups) + " groups");
   const bool affine = has_own_weights(b, {"affine", "bias"});
-  const TensorId weight = affine ? b.parameter("weight", {c}) : given(b, 1, {c});
-  const TensorId bias = affine && b.boolean("bias") ? b.parameter("bias", {c}) : given(b, 2, {c});
+  const TensorId weight = aten::weight(b, affine, "weight", 1, {c});
+  const TensorId bias = aten::weight(b, affine && b.boolean("bias"), "bias", 2, {c});
   b.output(aten::group_norm(b, b.input(), groups, weight, bias, b.real("eps")));
 }
 

@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "estimator/aten/scripted.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/layer.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::reflection_pad {
 namespace {
@@ -26,8 +26,7 @@ void lower(LayerBuilder& b) {
              "expected 0 or more, and less than the image's size");
   const Shape out{in[0], in[1], checked_add(in[2], pad[2] + pad[3]), checked_add(in[3], pad[0] + pad[1])};
   const std::int64_t copy = checked_mul(in.elements(), size_of(dtype));
-  const Scripted work = b.contiguous(x) ? Scripted{.program = {kResultAllocation}, .actions = 1}
-                                        : Scripted{.program = {kResultAllocation, copy, -1}, .actions = 3};
+  const Scripted work = aten::result_with_temporary(b.contiguous(x) ? 0 : copy);
   const TensorId y = b.emit(Operator::reflection_pad2d, work, {x}, {out, dtype, Placing::contiguous});
   if (NodeBuilder node = b.node("ReflectionPad2DBackward0", y, {x})) {
     node.save(x);

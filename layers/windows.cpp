@@ -9,10 +9,10 @@
 #include <array>
 #include <string>
 
+#include "estimator/aten/scripted.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan::layers::windows {
 namespace {
@@ -35,10 +35,9 @@ void lower_unfold_dimension(LayerBuilder& b) {
   const TensorId y = b.alias(x, out, strides);
   if (NodeBuilder node = b.node("UnfoldBackward0", y, {x})) {
     const Operand dx = node.run(Operator::zeros, Fill{in.elements()}, {}, in, b.dtype(x));
-    const Scripted add{.elementwise_flops = out.elements(),
-                       .program = {checked_mul(in[dim], size_of(DType::int64)), -1},
-                       .actions = 2};
-    node.run_in_place(Operator::unfold_backward, add, {dx, node.grad()});
+    ScratchProgram indices;
+    ScratchWriter(indices).use(checked_mul(in[dim], size_of(DType::int64)));
+    node.run_in_place(Operator::unfold_backward, aten::scripted(indices, out.elements()), {dx, node.grad()});
     node.give(x, dx);
   }
   b.output(y);
@@ -67,9 +66,14 @@ std::int64_t bytes_of(const Shape& shape, DType dtype) { return checked_mul(shap
 
 // im2col: a tensor of the operand's size, the operand's copy, then the result in place of the first.
 Scripted im2col(const Columns& c, DType dtype, bool contiguous) {
-  const std::int64_t image = bytes_of(c.image, dtype);
-  if (contiguous) return {.elementwise_flops = 0, .program = {image, kResultAllocation, -1}, .actions = 3};
-  return {.elementwise_flops = 0, .program = {image, image, kResultAllocation, -1, -2}, .actions = 5};
+  ScratchProgram program;
+  ScratchWriter w(program);
+  const std::int64_t first = w.allocate(bytes_of(c.image, dtype));
+  if (!contiguous) w.allocate(bytes_of(c.image, dtype));
+  w.result();
+  w.release(first);
+  w.release_all();
+  return aten::scripted(program);
 }
 
 void lower_unfold(LayerBuilder& b) {
@@ -97,10 +101,7 @@ void lower_fold(LayerBuilder& b) {
   const Columns c = sizes_of(b, {in[0], in[1] / taps, size.h, size.w});
   if (!(c.columns == in)) b.fail("output_size", "folds " + to_string(c.columns) + ", the input is " + to_string(in));
   const std::int64_t held = bytes_of(in, dtype);
-  const Scripted work =
-      b.contiguous(x)
-          ? Scripted{.elementwise_flops = in.elements(), .program = {kResultAllocation}, .actions = 1}
-          : Scripted{.elementwise_flops = in.elements(), .program = {kResultAllocation, held, -1}, .actions = 3};
+  const Scripted work = aten::result_with_temporary(b.contiguous(x) ? 0 : held, in.elements());
   const TensorId y = b.emit(Operator::col2im, work, {x}, {c.image, dtype, Placing::contiguous, {}, held});
   if (NodeBuilder node = b.node("Col2ImBackward0", y, {x})) {
     // The gradient is copied, where it has to be, after the tensor of its size.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "estimator/operators/scratch_program.h"
+
 namespace gpuplan {
 namespace {
 
@@ -39,11 +41,11 @@ void make_weights(const Graph& graph, PlacedBlocks& blocks, CollectivePrograms& 
 
 void initialize_weights(const Graph& graph, PlacedBlocks& blocks) {
   std::vector<BlockId> made;
-  for (const std::int64_t n : graph.initialization) {
-    if (n > 0)
-      made.push_back(blocks.allocate_scratch(n));
+  for (const std::int64_t action : graph.initialization) {
+    if (allocates(action))
+      made.push_back(blocks.allocate_scratch(action));
     else
-      blocks.release_scratch(made[index(-n - 1)]);
+      blocks.release_scratch(made[freed_by(action)]);
   }
 }
 

@@ -19,16 +19,9 @@ Placement place_under(BlockAllocator& allocator, const RankStep& step) {
 }  // namespace
 
 Placement place(const RankStep& step) {
-  switch (step.run.allocator) {
-    case AllocatorKind::exact: {
-      ExactAllocator exact;
-      return place_under(exact, step);
-    }
-    case AllocatorKind::cuda_malloc: {
-      CudaMallocAllocator plain;
-      return place_under(plain, step);
-    }
-    case AllocatorKind::caching: break;
+  if (step.run.allocator != AllocatorKind::caching) {
+    PlainAllocator plain(step.run.allocator == AllocatorKind::exact ? 1 : kDriverGranuleBytes);
+    return place_under(plain, step);
   }
   ArithmeticSegments segments;
   CachingAllocator caching(segments, parse_alloc_conf(step.run.alloc_conf));

@@ -1,5 +1,4 @@
-// Two allocators to compare the caching one with: no rounding at all, and
-// every tensor a cudaMalloc of its own.
+// What the caching allocator is compared with: every tensor a segment of its own.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +9,17 @@
 
 namespace gpuplan {
 
-/// Charges `granule`-rounded sizes; reserved is what is charged, live now.
-class PlainAllocator : public BlockAllocator {
+/// The driver's granules of 2 MiB (facts, section 1.4), for cudaMalloc for every tensor. The driver lets small
+/// allocations share a granule; that is not modelled, so many small tensors are counted too high.
+constexpr std::int64_t kDriverGranuleBytes = std::int64_t{2} << 20;
+
+/// Charges `granule`-rounded sizes; reserved is what is charged, live now. With a granule of 1 the sum of the sizes
+/// asked for: the floor below any allocator.
+class PlainAllocator final : public BlockAllocator {
  public:
-  BlockId allocate(std::int64_t bytes, std::int64_t /*stream*/ = 0) final {
+  explicit PlainAllocator(std::int64_t granule) : granule_(granule) {}
+
+  BlockId allocate(std::int64_t bytes, std::int64_t /*stream*/ = 0) override {
     if (bytes == 0) return kNoBlock;
     const std::int64_t charged = round_up(bytes, granule_);
     allocated_.add(charged);
@@ -30,7 +36,7 @@ class PlainAllocator : public BlockAllocator {
     ++segment_count_;
     return id;
   }
-  void release(BlockId id) final {
+  void release(BlockId id) override {
     if (id == kNoBlock) return;
     allocated_.add(-blocks_[id].charged);
     reserved_.add(-blocks_[id].charged);
@@ -39,10 +45,7 @@ class PlainAllocator : public BlockAllocator {
     spare_ = id;
     --segment_count_;
   }
-  std::int64_t charged_bytes(BlockId id) const final { return blocks_[id].charged; }
-
- protected:
-  explicit PlainAllocator(std::int64_t granule) : granule_(granule) {}
+  std::int64_t charged_bytes(BlockId id) const override { return blocks_[id].charged; }
 
  private:
   struct Block {
@@ -52,19 +55,6 @@ class PlainAllocator : public BlockAllocator {
   std::int64_t granule_;
   std::vector<Block> blocks_;
   BlockId spare_ = kNoBlock;
-};
-
-/// The sum of the sizes asked for: the floor below any allocator.
-class ExactAllocator final : public PlainAllocator {
- public:
-  ExactAllocator() : PlainAllocator(1) {}
-};
-
-/// cudaMalloc for every tensor, in the driver's granules of 2 MiB (facts, section 1.4). The driver lets small
-/// allocations share a granule; that is not modelled, so many small tensors are counted too high.
-class CudaMallocAllocator final : public PlainAllocator {
- public:
-  CudaMallocAllocator() : PlainAllocator(std::int64_t{2} << 20) {}
 };
 
 }  // namespace gpuplan

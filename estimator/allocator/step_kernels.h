@@ -10,6 +10,7 @@
 #include "estimator/allocator/placed_blocks.h"
 #include "estimator/operators/cudnn_rnn.h"
 #include "estimator/operators/scratch.h"
+#include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
 
@@ -21,7 +22,7 @@ class StepKernels {
     const Schedule& s = loop_.schedule();
     const std::int32_t actions = step.scratch.end - step.scratch.begin;
     // A workspace once the results are there is all that most kernels have.
-    const bool plain = actions == 0 || (actions == 1 && s.scratch[index(step.scratch.begin)] > 0);
+    const bool plain = actions == 0 || (actions == 1 && allocates(s.scratch[index(step.scratch.begin)]));
     if (!plain || step.dropout_states || loop_.follower != nullptr || makes_cublas_workspace(step))
       return run_with_scratch(step);
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k) blocks_.allocate(s.allocated[index(k)]);
@@ -50,12 +51,12 @@ class StepKernels {
       const std::int64_t n = program[i];
       if (n == kNextOutput) {
         blocks_.allocate(s.allocated[index(next++)]);
-      } else if (n > 0) {
+      } else if (allocates(n)) {
         scratch_.push_back(blocks_.allocate_scratch(n));
         if (!ran) scratch_bytes_.push_back(n);
       } else {
         if (!ran && !outputs_to_come(i)) ran = follow();
-        blocks_.release_scratch(scratch_[index(-n - 1)]);
+        blocks_.release_scratch(scratch_[freed_by(n)]);
       }
     }
     remaining();

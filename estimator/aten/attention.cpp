@@ -8,6 +8,7 @@
 
 #include "estimator/aten/attention_math.h"
 #include "estimator/aten/rearrange.h"
+#include "estimator/aten/scripted.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/attention.h"
@@ -69,13 +70,6 @@ Products products(const AttentionCall& c) {
   return {checked_mul(n, q[3]), checked_mul(n, c.value.shape[3])};
 }
 
-Scripted scripted(const AttentionStep& step) {
-  Scripted s;
-  if (step.program.size() > s.program.size()) throw Error("an attention kernel with too many allocations");
-  for (const std::int64_t action : step.program) s.program[static_cast<std::size_t>(s.actions++)] = action;
-  return s;
-}
-
 std::vector<OutputSpec> outputs_of(const AttentionStep& step) {
   std::vector<OutputSpec> specs;
   specs.reserve(step.outputs.size());
@@ -108,7 +102,7 @@ class Kernel {
     const Products work = products(call_);
     std::vector<TensorId> saved;
     for (const AttentionStep& step : attention_forward(call_, backend_, b_.gpu(), b_.run().pytorch, engine_)) {
-      Scripted what = scripted(step);
+      Scripted what = scripted(step.program);
       if (is_kernel(step)) what.macs = checked_add(work.scores, work.values);
       std::vector<TensorId> reads;
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
@@ -198,7 +192,7 @@ class Kernel {
     const StridedTensor grad_out = dense_tensor(strided_shape(node.shape(node.grad())), {0, 2, 1, 3});
     for (const AttentionStep& step :
          attention_backward(call_, backend_, grad_out, b_.gpu(), b_.run().pytorch, engine_)) {
-      Scripted what = scripted(step);
+      Scripted what = scripted(step.program);
       if (is_kernel(step)) {
         what.macs = checked_mul(2, checked_add(work.scores, work.values));
         what.recompute_macs = work.scores;
@@ -270,8 +264,12 @@ TensorId expanded_mask(LayerBuilder& b, const AttentionArguments& a, AttentionBa
 
 TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
   const std::int64_t scalar = size_of(dtype);
-  Scripted where{.elementwise_flops = 0, .program = {scalar, scalar, 0, -2, -1}, .actions = 5};
-  const TensorId y = b.emit(Operator::where, where, {mask}, {b.shape(mask), dtype, Placing::like});
+  ScratchProgram program;
+  ScratchWriter w(program);
+  for (int i = 0; i < 2; ++i) w.allocate(scalar);
+  w.result();
+  w.release_all();
+  const TensorId y = b.emit(Operator::where, scripted(program), {mask}, {b.shape(mask), dtype, Placing::like});
   b.attributes({{Attribute::self, 0}, {Attribute::other, -std::numeric_limits<double>::infinity()}});
   return y;
 }

@@ -4,9 +4,9 @@
 
 #include "estimator/aten/linear.h"
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scripted.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan::aten {
 namespace {
@@ -32,10 +32,12 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
   const Shape shape = b.shape(scores);
   const DType dtype = b.dtype(scores);
   std::int64_t rows = shape.elements(0, shape.rank() - 1);
-  const Scripted forward{.elementwise_flops = 5 * shape.elements(),
-                         .program = {kResultAllocation, shape.elements(), rows, size_of(dtype), -3, -2, -1},
-                         .actions = 7};
-  const TensorId y = b.emit(Operator::_safe_softmax, forward, {scores}, shape, dtype);
+  ScratchProgram program;
+  ScratchWriter w(program);
+  w.result();
+  for (const std::int64_t bytes : {shape.elements(), rows, size_of(dtype)}) w.allocate(bytes);
+  w.release_all();
+  const TensorId y = b.emit(Operator::_safe_softmax, scripted(program, 5 * shape.elements()), {scores}, shape, dtype);
   const auto last = static_cast<double>(shape.rank() - 1);
   b.attributes({{Attribute::dim, last}});
   if (NodeBuilder node = b.node("SafeSoftmaxBackward0", y, {scores})) {

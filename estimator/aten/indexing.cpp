@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scripted.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
@@ -75,11 +76,12 @@ void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const 
   const Operand values = node.contiguous(node.grad());
   const std::int64_t each = checked_mul(n, size_of(DType::int64));
   const std::int64_t largest = std::max<std::int64_t>((node.shape(sum).elements() - 1) / look.slice, 1);
-  const Scripted sort{
-      .elementwise_flops = look.out.elements(),
-      .program = {each, each, each, cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch), -4, -3, -2, -1},
-      .actions = 8};
-  node.run_in_place(Operator::_index_put_impl_, sort, {sum, values, indices[0]});
+  ScratchProgram sort;
+  ScratchWriter w(sort);
+  for (int i = 0; i < 3; ++i) w.allocate(each);
+  w.allocate(cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch));
+  w.release_all();
+  node.run_in_place(Operator::_index_put_impl_, scripted(sort, look.out.elements()), {sum, values, indices[0]});
   node.hold({values, linear});
 }
 

@@ -3,22 +3,18 @@
 #include <algorithm>
 #include <string>
 
+#include "estimator/aten/scripted.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
 
 namespace gpuplan::aten {
 namespace {
 
-// index_put with accumulation (aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel): the indices wrapped
-// and made linear, a contiguous copy of values that are not, and the sort with its two results and the range it
-// carries. The keys are sorted by the bits that row numbers have, in 2.8 and in 2.15.
+// The keys are sorted by the bits that row numbers have, in 2.8 and in 2.15.
 Scripted index_put(const LayerBuilder& b, std::int64_t indices, const Shape& rows, DType dtype) {
-  const std::int64_t each = checked_mul(indices, size_of(DType::int64));
-  const std::int64_t values = checked_mul(checked_mul(indices, rows[1]), size_of(dtype));
+  const std::int64_t elements = checked_mul(indices, rows[1]);
   const std::int64_t sort = cub_sort_bytes(indices, std::max<std::int64_t>(rows[0] - 1, 1), b.gpu(), kNewestPyTorch);
-  return {.elementwise_flops = checked_mul(indices, rows[1]),
-          .program = {each, each, -1, values, each, each, each, sort, -7, -6, -5, -4, -3, -2},
-          .actions = 14};
+  return aten::index_put(indices, checked_mul(elements, size_of(dtype)), sort, elements);
 }
 
 }  // namespace

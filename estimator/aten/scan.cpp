@@ -1,8 +1,8 @@
 #include "estimator/aten/scan.h"
 
+#include "estimator/aten/scripted.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan::aten {
 namespace {
@@ -10,22 +10,17 @@ namespace {
 constexpr std::int64_t kTileOfFourBytes = 1920;  // of a scan of 4-byte elements
 
 Scripted scan(const Shape& shape, int dim, DType from, DType to, PyTorchVersion pytorch) {
-  Scripted what{.elementwise_flops = shape.elements()};
-  const auto act = [&](std::int64_t action) { what.program[static_cast<std::size_t>(what.actions++)] = action; };
-  std::int64_t allocations = 0;
-  act(kResultAllocation);
-  if (from != to) {
-    act(checked_mul(shape.elements(), size_of(to)));
-    ++allocations;
-  }
+  ScratchProgram program;
+  ScratchWriter w(program);
+  w.result();
+  if (from != to) w.allocate(checked_mul(shape.elements(), size_of(to)));
   if (shape.elements() == shape[dim]) {
     const bool wide = size_of(to) > 4;
-    act(cub_scan_bytes(shape[dim], wide ? kCubScanTile : kTileOfFourBytes, pytorch,
-                       wide ? kCubScanState : kCubScanState / 2));
-    act(-allocations - 1);
+    w.use(cub_scan_bytes(shape[dim], wide ? kCubScanTile : kTileOfFourBytes, pytorch,
+                         wide ? kCubScanState : kCubScanState / 2));
   }
-  if (from != to) act(-1);
-  return what;
+  w.release_all();
+  return scripted(program, shape.elements());
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include "estimator/graph/layer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/weight_format.h"
 #include "estimator/operators/reduction.h"
+#include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
 namespace {
@@ -175,9 +177,7 @@ void LayerBuilder::require_gradient(TensorId t) {
 }
 
 void LayerBuilder::initialize(std::span<const std::int64_t> program) {
-  std::vector<std::int64_t>& all = graph_.initialization;
-  const auto allocated = std::ranges::count_if(all, [](std::int64_t action) { return action > 0; });
-  for (const std::int64_t action : program) all.push_back(action > 0 ? action : action - allocated);
+  ScratchWriter(graph_.initialization, std::ranges::count_if(graph_.initialization, allocates)).append(program);
 }
 
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
@@ -186,13 +186,17 @@ void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string
   if (before(kMaskedTruncatedNormal)) return;
   for (const ParameterTensor& p : graph_.parameters) {
     if (p.name != weight || graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
-    const std::int64_t n = elements(p.tensor), mask = -3, found = -4;
-    std::vector<std::int64_t> program{n, n, n, -1, -2, 1};
-    const std::vector<std::int64_t> scratch =
-        reduction_scratch({n}, 1, DType::boolean, DType::boolean, gpu_, ReductionKind::mean);
-    for (const std::int64_t bytes : scratch) program.push_back(bytes);
-    for (std::size_t i = scratch.size(); i-- > 0;) program.push_back(found - 1 - static_cast<std::int64_t>(i));
-    program.insert(program.end(), {found, mask});
+    const std::int64_t n = elements(p.tensor);
+    ScratchProgram program;
+    ScratchWriter w(program);
+    const std::array masks{w.allocate(n), w.allocate(n), w.allocate(n)};
+    w.release(masks[0]);
+    w.release(masks[1]);
+    w.allocate(1);
+    for (const std::int64_t bytes :
+         reduction_scratch({n}, 1, DType::boolean, DType::boolean, gpu_, ReductionKind::mean))
+      w.allocate(bytes);
+    w.release_all();
     initialize(program);
   }
 }
@@ -251,7 +255,7 @@ void LayerBuilder::place(TensorId result, const OutputSpec& output, const Primit
   t.contiguous = is_contiguous(t.shape, t.strides);
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, std::span<const TensorId> reads,
+std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, Operands reads,
                                               std::span<const OutputSpec> outputs) {
   Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   std::vector<TensorId> results;
@@ -265,13 +269,7 @@ std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what
   return results;
 }
 
-std::vector<TensorId> LayerBuilder::emit_many(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
-                                              std::span<const OutputSpec> outputs) {
-  return emit_many(op, what, std::span(reads.begin(), reads.size()), outputs);
-}
-
-TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::span<const TensorId> reads,
-                            const OutputSpec& output) {
+TensorId LayerBuilder::emit(Operator op, const Primitive& what, Operands reads, const OutputSpec& output) {
   Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   if (const auto* reduction = std::get_if<Reduction>(&what); reduction != nullptr && !contiguous(reads.front()))
     made.what = in_memory_order(*reduction, strides(reads.front()));
@@ -281,21 +279,6 @@ TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::span<const 
   made.writes = {made.reads.end, size_of_vector(graph_.operands)};
   graph_.forward_ops.push_back(made);
   return result;
-}
-
-TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
-                            const OutputSpec& output) {
-  return emit(op, what, std::span(reads.begin(), reads.size()), output);
-}
-
-TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
-                            const Shape& shape, DType dtype) {
-  return emit(op, what, std::span(reads.begin(), reads.size()), {shape, dtype});
-}
-
-TensorId LayerBuilder::emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const Shape& shape,
-                            DType dtype) {
-  return emit(op, what, reads, {shape, dtype});
 }
 
 TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset) {
@@ -312,19 +295,19 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& stri
   return size_of_vector(graph_.tensors) - 1;
 }
 
-TensorId LayerBuilder::emit_in_place(Operator op, const Primitive& what, std::initializer_list<TensorId> reads) {
-  Op made{op, what, call_.layer, graph_.append_operands({reads.begin(), reads.size()}), {}};
+TensorId LayerBuilder::emit_in_place(Operator op, const Primitive& what, Operands reads) {
+  Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   made.writes = {made.reads.end, made.reads.end};
   graph_.forward_ops.push_back(made);
-  const TensorId before = *reads.begin();
+  const TensorId before = reads.front();
   const TensorId after = alias(before, graph_.tensor(before).shape, graph_.tensor(before).strides);
   graph_.tensor(before).replaced_by = after;
   return after;
 }
 
-void LayerBuilder::beside(std::initializer_list<TensorId> tensors) {
+void LayerBuilder::beside(Operands tensors) {
   Op& op = graph_.forward_ops.back();
-  op.beside = graph_.append_operands({tensors.begin(), tensors.size()});
+  op.beside = graph_.append_operands(tensors);
   for (std::int32_t i = op.beside.begin; i < op.beside.end; ++i) {
     std::int32_t& operand = graph_.operands[static_cast<std::size_t>(i)];
     if (operand == kNone) operand = kAbsent;
@@ -333,10 +316,6 @@ void LayerBuilder::beside(std::initializer_list<TensorId> tensors) {
 
 void LayerBuilder::attributes(std::span<const AttributeValue> values) {
   graph_.append_attributes(graph_.forward_ops.back(), values);
-}
-
-void LayerBuilder::hold(std::span<const TensorId> tensors) {
-  emit_many(Operator::frame_returns, Marker{}, tensors, {});
 }
 
 MemoryFormat LayerBuilder::suggested_format(TensorId t) const {
@@ -375,40 +354,42 @@ TensorId LayerBuilder::autocast_fp32(TensorId t) {
   return from == DType::fp16 || from == DType::bf16 ? cast(t, DType::fp32) : t;
 }
 
-void LayerBuilder::forget_cast(TensorId weight, TensorId first) {
-  if (const auto it = cast_cache_.find(weight); it != cast_cache_.end() && it->second >= first) cast_cache_.erase(it);
+void LayerLowering::forget_cast(TensorId weight, TensorId first) {
+  if (const auto it = builder_.cast_cache_.find(weight); it != builder_.cast_cache_.end() && it->second >= first)
+    builder_.cast_cache_.erase(it);
 }
 
-void LayerBuilder::know_cast(TensorId cast) {
+void LayerLowering::know_cast(TensorId cast) {
   const auto makes = [&](const Op& op) {
-    return op.writes.begin != op.writes.end && graph_.operands[static_cast<std::size_t>(op.writes.begin)] == cast;
+    return op.writes.begin != op.writes.end &&
+           builder_.graph_.operands[static_cast<std::size_t>(op.writes.begin)] == cast;
   };
-  const auto op = std::ranges::find_if(graph_.forward_ops.rbegin(), graph_.forward_ops.rend(), makes);
-  cast_cache_.emplace(graph_.operands[static_cast<std::size_t>(op->reads.begin)], cast);
+  const auto op = std::ranges::find_if(builder_.graph_.forward_ops.rbegin(), builder_.graph_.forward_ops.rend(), makes);
+  builder_.cast_cache_.emplace(builder_.graph_.operands[static_cast<std::size_t>(op->reads.begin)], cast);
 }
 
-void LayerBuilder::end_autocast() {
-  if (!graph_.autocast_casts.empty()) hold(graph_.autocast_casts);
-  cast_cache_.clear();
+void LayerLowering::end_autocast() {
+  if (!builder_.graph_.autocast_casts.empty()) builder_.hold(builder_.graph_.autocast_casts);
+  builder_.cast_cache_.clear();
 }
 
-const std::vector<TensorId>& LayerBuilder::lower(const Call& call, std::span<const TensorId> inputs) {
-  call_ = call;
-  inputs_.assign(inputs.begin(), inputs.end());
-  outputs_.clear();
-  bind();
+const std::vector<TensorId>& LayerLowering::lower(const LoweredCall& call, std::span<const TensorId> inputs) {
+  builder_.call_ = call;
+  builder_.inputs_.assign(inputs.begin(), inputs.end());
+  builder_.outputs_.clear();
+  builder_.bind();
   const auto count = static_cast<int>(inputs.size());
   const int least = call.def->min_inputs, most = call.def->max_inputs;
   if (count < least || count > most) {
     const int bound = count < least ? least : most;
-    fail("takes " +
-         std::string(least == most   ? ""
-                     : count < least ? "at least "
-                                     : "at most ") +
-         std::to_string(bound) + (bound == 1 ? " input" : " inputs") + ", got " + std::to_string(count));
+    builder_.fail("takes " +
+                  std::string(least == most   ? ""
+                              : count < least ? "at least "
+                                              : "at most ") +
+                  std::to_string(bound) + (bound == 1 ? " input" : " inputs") + ", got " + std::to_string(count));
   }
-  call.def->lower(*this);
-  return outputs_;
+  call.def->lower(builder_);
+  return builder_.outputs_;
 }
 
 }  // namespace gpuplan

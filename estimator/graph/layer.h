@@ -3,10 +3,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -71,6 +76,21 @@ using Catalog = std::span<const LayerDef* const>;
 /// nullptr when there is none.
 const LayerDef* find_layer(Catalog catalog, std::string_view name);
 
+/// An argument of several values: a vector, an array or a span of them, or a list in braces. Not to be kept: what it
+/// looks at is the caller's.
+template <class Value>
+class Several : public std::span<const Value> {
+ public:
+  Several(std::initializer_list<Value> values) : Several(values.begin(), values.size()) {}
+  template <class Values>
+  requires std::is_convertible_v<const Values&, std::span<const Value>> Several(const Values& values)
+      : std::span<const Value>(values) {}
+
+ private:
+  Several(const Value* first, std::size_t count) : std::span<const Value>(first, count) {}
+};
+using Operands = Several<Operand>;  // in forward: ids of tensors
+
 /// Result of an operation. Without `placing` a pointwise kernel's result lies as TensorIterator places it and any other
 /// one is contiguous.
 struct OutputSpec {
@@ -92,26 +112,23 @@ class NodeBuilder {
   /// The gradient of output k, as it arrives.
   Operand grad(int k = 0) const { return local(k); }
   /// Runs a kernel that allocates one result.
-  Operand run(Operator op, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output);
-  Operand run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const OutputSpec& output);
-  Operand run(Operator op, const Primitive& what, std::span<const Operand> reads, const Shape& shape, DType dtype);
-  Operand run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
-              DType dtype);
+  Operand run(Operator op, const Primitive& what, Operands reads, const OutputSpec& output);
+  Operand run(Operator op, const Primitive& what, Operands reads, const Shape& shape, DType dtype) {
+    return run(op, what, reads, {shape, dtype});
+  }
   /// Runs a kernel with several results, allocated in this order.
-  std::vector<Operand> run_many(Operator op, const Primitive& what, std::span<const Operand> reads,
-                                std::span<const OutputSpec> outputs);
-  std::vector<Operand> run_many(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
+  std::vector<Operand> run_many(Operator op, const Primitive& what, Operands reads,
                                 std::span<const OutputSpec> outputs);
   /// Runs a kernel that writes into what it reads.
-  void run_in_place(Operator op, const Primitive& what, std::initializer_list<Operand> reads);
+  void run_in_place(Operator op, const Primitive& what, Operands reads);
   /// Of the kernel run last: arguments that are alive anyway, and arguments that are no tensors (see Op).
-  void beside(std::initializer_list<Operand> operands);
+  void beside(Operands operands);
   void attributes(std::span<const AttributeValue> values);
   void attributes(std::initializer_list<AttributeValue> values) {
     attributes(std::span(values.begin(), values.size()));
   }
   /// Holds values until here, as names in the function that computes the gradients do.
-  void hold(std::initializer_list<Operand> values) { run_in_place(Operator::frame_returns, Marker{}, values); }
+  void hold(Operands values) { run_in_place(Operator::frame_returns, Marker{}, values); }
 
   // Views of a value of this node (not of a forward tensor). The first three need no kernel.
   /// Another tensor object of the same shape on the same storage.
@@ -155,6 +172,15 @@ class NodeBuilder {
 
 struct Pair {
   std::int64_t h = 0, w = 0;
+};
+
+/// One of a model's calls of a layer.
+struct LoweredCall {
+  const LayerDef* def = nullptr;
+  const LayerCall* written = nullptr;  // must outlive the lowering
+  bool frozen = false;
+  LayerId layer = kNone;
+  LayerId tied = kNone;  // the layer whose weights it shares, or the loss whose targets
 };
 
 /// What a layer's `lower` sees: its arguments, its inputs, and the graph to append to.
@@ -246,26 +272,22 @@ class LayerBuilder {
   TensorId target(const Shape& shape, DType dtype);
 
   // --- forward: kernels. Those that compute in autocast's type or in fp32 ask for their operands first
-  TensorId emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const OutputSpec& output);
-  TensorId emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads, const OutputSpec& output);
-  TensorId emit(Operator op, const Primitive& what, std::initializer_list<TensorId> reads, const Shape& shape,
-                DType dtype);
-  TensorId emit(Operator op, const Primitive& what, std::span<const TensorId> reads, const Shape& shape, DType dtype);
-  std::vector<TensorId> emit_many(Operator op, const Primitive& what, std::span<const TensorId> reads,
-                                  std::span<const OutputSpec> outputs);
-  std::vector<TensorId> emit_many(Operator op, const Primitive& what, std::initializer_list<TensorId> reads,
+  TensorId emit(Operator op, const Primitive& what, Operands reads, const OutputSpec& output);
+  TensorId emit(Operator op, const Primitive& what, Operands reads, const Shape& shape, DType dtype) {
+    return emit(op, what, reads, {shape, dtype});
+  }
+  std::vector<TensorId> emit_many(Operator op, const Primitive& what, Operands reads,
                                   std::span<const OutputSpec> outputs);
   /// Writes into the first tensor read; the result is the same Python object.
-  TensorId emit_in_place(Operator op, const Primitive& what, std::initializer_list<TensorId> reads);
+  TensorId emit_in_place(Operator op, const Primitive& what, Operands reads);
   /// Of the kernel emitted last: arguments that are alive anyway (kNone: not given), and those that are no tensors.
-  void beside(std::initializer_list<TensorId> tensors);
+  void beside(Operands tensors);
   void attributes(std::span<const AttributeValue> values);
   void attributes(std::initializer_list<AttributeValue> values) {
     attributes(std::span(values.begin(), values.size()));
   }
   /// Holds tensors until here, as the names of a function's variables do.
-  void hold(std::span<const TensorId> tensors);
-  void hold(std::initializer_list<TensorId> tensors) { hold(std::span(tensors.begin(), tensors.size())); }
+  void hold(Operands tensors) { emit_many(Operator::frame_returns, Marker{}, tensors, {}); }
   /// What the module's forward returns beside its output: a local variable of it, and of the forward of `frames` blocks
   /// around its own (`hidden_states, _ = self.self_attn(...)`).
   struct Returned {
@@ -273,7 +295,6 @@ class LayerBuilder {
     int frames;
   };
   void return_beside(TensorId t, int frames) { returned_.push_back({t, frames}); }
-  std::vector<Returned> take_returned() { return std::exchange(returned_, {}); }
   /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
@@ -287,44 +308,27 @@ class LayerBuilder {
   TensorId autocast_fp32(TensorId t);
   /// t.to(dtype): itself or a copy, with its node.
   TensorId cast(TensorId t, DType dtype);
-  /// Autocast's context ends: its cache lets go.
-  void end_autocast();
-  /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
-  void forget_cast(TensorId weight, TensorId first);
-  /// Puts a weight's cast that another one appended to the graph into autocast's cache.
-  void know_cast(TensorId cast);
-  /// How many calls so far went by more than their arguments and inputs.
-  std::size_t looks_around() const { return looks_around_; }
 
   /// The autograd node of what was just run. Empty (false) when no input requires a gradient.
-  NodeBuilder node(std::string_view name, std::span<const TensorId> outputs, std::span<const TensorId> inputs);
-  NodeBuilder node(std::string_view name, TensorId output, std::initializer_list<TensorId> inputs);
+  NodeBuilder node(std::string_view name, Operands outputs, Operands inputs);
+  NodeBuilder node(std::string_view name, TensorId output, Operands inputs) {
+    return node(name, Operands{output}, inputs);
+  }
 
   /// What the layer hands on; several for Chunk and Split.
   void output(TensorId t) { outputs_ = {t}; }
   void outputs(std::vector<TensorId> ts) { outputs_ = std::move(ts); }
 
-  // --- for build_graph: the call being lowered
-  struct Call {
-    const LayerDef* def = nullptr;
-    const LayerCall* written = nullptr;  // must outlive lower()
-    bool frozen = false;
-    LayerId layer = kNone;
-    LayerId tied = kNone;  // the layer whose weights it shares, or the loss whose targets
-  };
-  /// Binds the arguments, lowers, and returns the outputs.
-  const std::vector<TensorId>& lower(const Call& call, std::span<const TensorId> inputs);
-  TensorId new_tensor(const Shape& shape, DType dtype, Category category);
-  /// A part of the step's batch: its storage is that of the whole batch, its shape a micro-batch's.
-  TensorId new_input(const Shape& shape, DType dtype);
-
  private:
   friend class NodeBuilder;
+  friend class LayerLowering;
   struct Bound {
     const Value* value = nullptr;  // null: the default
     SourceMark mark;
     std::int32_t first_positional = -1, positionals = 0;  // variadic
   };
+  TensorId new_tensor(const Shape& shape, DType dtype, Category category);
+  TensorId new_input(const Shape& shape, DType dtype);
   int index_of(std::string_view name) const;  // -1 for none
   std::vector<std::int64_t> listed(std::string_view name, std::optional<std::int64_t> inferred) const;
   std::size_t declared(std::string_view name) const;
@@ -340,7 +344,7 @@ class LayerBuilder {
   Graph& graph_;
   const RunConfig& run_;
   const Gpu& gpu_;
-  Call call_;
+  LoweredCall call_;
   std::size_t looks_around_ = 0;
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
@@ -348,6 +352,34 @@ class LayerBuilder {
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   std::unordered_map<LayerId, TensorId> targets_;      // of losses
+};
+
+/// What build_graph does with a builder, and no layer.
+class LayerLowering {
+ public:
+  LayerLowering(Graph& graph, const RunConfig& run, const Gpu& gpu) : builder_(graph, run, gpu) {}
+
+  LayerBuilder& builder() { return builder_; }
+  /// Binds the arguments, lowers, and returns the outputs.
+  const std::vector<TensorId>& lower(const LoweredCall& call, std::span<const TensorId> inputs);
+  TensorId new_tensor(const Shape& shape, DType dtype, Category category) {
+    return builder_.new_tensor(shape, dtype, category);
+  }
+  /// A part of the step's batch: its storage is that of the whole batch, its shape a micro-batch's.
+  TensorId new_input(const Shape& shape, DType dtype) { return builder_.new_input(shape, dtype); }
+  /// What return_beside() was given since the last time.
+  std::vector<LayerBuilder::Returned> take_returned() { return std::exchange(builder_.returned_, {}); }
+  /// Autocast's context ends: its cache lets go.
+  void end_autocast();
+  /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
+  void forget_cast(TensorId weight, TensorId first);
+  /// Puts a weight's cast that another one appended to the graph into autocast's cache.
+  void know_cast(TensorId cast);
+  /// How many calls so far went by more than their arguments and inputs.
+  std::size_t looks_around() const { return builder_.looks_around_; }
+
+ private:
+  LayerBuilder builder_;
 };
 
 }  // namespace gpuplan

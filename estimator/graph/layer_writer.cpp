@@ -9,7 +9,7 @@ namespace gpuplan {
 
 TensorId LayerWriter::new_input(const Input& input, const Shape& shape, DType dtype) {
   try {
-    const TensorId t = builder_.new_input(shape, dtype);
+    const TensorId t = lowering_.new_input(shape, dtype);
     graph_.tensor(t).requires_grad = input.requires_grad && run_.mode == Mode::train;
     graph_.inputs.push_back(t);
     return t;
@@ -23,14 +23,14 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
                                               std::span<const TensorId> inputs, bool frozen) {
   const LayerDef* known = among_losses_ ? find_layer(catalog_, written.type) : nullptr;
   const LayerDef& def = definition(written, known != nullptr && known->loss);
-  LayerBuilder::Call call = begin(written, def, path);
+  LoweredCall call = begin(written, def, path);
   layer(call.layer).module = !among_losses_;
   call.frozen = !def.adapter && (frozen || lora_.given());
   if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
   if (!node.tie.empty() && !def.loss) ties_[path] = {call.layer, call.tied};
   try {
     const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
-    const std::vector<TensorId>& outputs = builder_.lower(call, used);
+    const std::vector<TensorId>& outputs = lowering_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());
     if (!lora_.take(def, node, path)) return outputs;
@@ -44,10 +44,10 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
 
 TensorId LayerWriter::join(const LayerCall& written, const Node& node, const std::string& path,
                            std::span<const TensorId> inputs) {
-  const LayerBuilder::Call call = begin(written, definition(written, false), path);
+  const LoweredCall call = begin(written, definition(written, false), path);
   layer(call.layer).module = false;
   try {
-    const TensorId y = builder_.lower(call, inputs).front();
+    const TensorId y = lowering_.lower(call, inputs).front();
     finish(call.layer, inputs, y);
     return y;
   } catch (Error& e) {
@@ -65,14 +65,14 @@ void LayerWriter::adapt(const std::string& path, const SourceMark& mark, TensorI
   written.arguments.push_back({"alpha", {lora_.lora().alpha}, mark, mark});
   const LayerId adapted = static_cast<LayerId>(graph_.layers.size() - 1);
   const std::array given{x, layer(adapted).output};
-  const LayerBuilder::Call call = begin(written, definition(written, false), path + ".lora");
-  adapted_ = builder_.lower(call, given);
+  const LoweredCall call = begin(written, definition(written, false), path + ".lora");
+  adapted_ = lowering_.lower(call, given);
   hold_inputs(call.layer, {&x, 1});
   finish(call.layer, given, adapted_.front());
 }
 
 void LayerWriter::add_loss(const LayerCall& written, std::span<const TensorId> outputs) {
-  const LayerBuilder::Call call = begin(written, definition(written, true), "loss");
+  const LoweredCall call = begin(written, definition(written, true), "loss");
   layer(call.layer).module = false;
   const TensorId output = graph_.output;
   const bool takes_all = call.def->max_inputs > 1 && !outputs.empty() && outputs.front() == output;
@@ -81,7 +81,7 @@ void LayerWriter::add_loss(const LayerCall& written, std::span<const TensorId> o
   if (!is_floating(dtype))
     throw Error("the loss needs a floating-point output, the model's is " + std::string(name_of(dtype)))
         .at(written.mark);
-  const TensorId loss = builder_.lower(call, given).front();
+  const TensorId loss = lowering_.lower(call, given).front();
   finish(call.layer, given, loss);
   end_losses(loss, written.mark);
 }
@@ -101,9 +101,10 @@ void LayerWriter::divide_loss(bool in_model) {
   const TensorId loss = graph_.loss;
   const Shape shape = graph_.tensor(loss).shape;
   const Elementwise each{1};
-  graph_.loss = builder_.emit(Operator::div, each, {loss}, shape, graph_.tensor(loss).dtype);
-  builder_.attributes({{Attribute::other, run_.micro_batches}});
-  if (NodeBuilder node = builder_.node("DivBackward0", graph_.loss, {loss})) {
+  LayerBuilder& builder = lowering_.builder();
+  graph_.loss = builder.emit(Operator::div, each, {loss}, shape, graph_.tensor(loss).dtype);
+  builder.attributes({{Attribute::other, run_.micro_batches}});
+  if (NodeBuilder node = builder.node("DivBackward0", graph_.loss, {loss})) {
     const Operand quotient = node.run(Operator::div, each, {node.grad()}, shape, node.dtype(node.grad()));
     node.attributes({{Attribute::other, run_.micro_batches}});
     node.give(loss, quotient);
@@ -114,7 +115,7 @@ void LayerWriter::divide_loss(bool in_model) {
 // The last layer holds the casts until then, also where it was not lowered but appended as an earlier one.
 void LayerWriter::end_autocast() {
   const std::size_t ops = graph_.forward_ops.size();
-  builder_.end_autocast();
+  lowering_.end_autocast();
   if (graph_.forward_ops.size() > ops && !graph_.layers.empty())
     graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
 }
@@ -143,7 +144,7 @@ void LayerWriter::drop_runs_since(const Written& then) {
       Tensor& read = graph_.tensor(t);  // an operation in place made another tensor of it
       if (read.replaced_by != kNone && static_cast<std::size_t>(read.replaced_by) >= then.tensors)
         read.replaced_by = kNone;
-      builder_.forget_cast(t, static_cast<TensorId>(then.tensors));
+      lowering_.forget_cast(t, static_cast<TensorId>(then.tensors));
     }
   graph_.forward_ops.resize(then.ops);
   graph_.nodes.resize(then.nodes);
@@ -182,13 +183,13 @@ void LayerWriter::hold_inputs(LayerId id, std::span<const TensorId> inputs) {
   if (!waiting.empty()) frame_returns(waiting);
 }
 
-LayerBuilder::Call LayerWriter::begin(const LayerCall& written, const LayerDef& def, const std::string& path) {
+LoweredCall LayerWriter::begin(const LayerCall& written, const LayerDef& def, const std::string& path) {
   Layer& added = graph_.layers.emplace_back();
   added.name = path;
   added.type = def.name;
   added.mark = written.mark;
   added.ops.begin = static_cast<std::int32_t>(graph_.forward_ops.size());
-  LayerBuilder::Call call;
+  LoweredCall call;
   call.def = &def;
   call.written = &written;
   call.layer = static_cast<LayerId>(graph_.layers.size() - 1);

@@ -17,7 +17,7 @@ class LayerWriter {
  public:
   /// `lora` must outlive the writer; null: no adapters.
   LayerWriter(Graph& graph, Catalog catalog, const RunConfig& run, const Gpu& gpu, const Lora* lora)
-      : graph_(graph), catalog_(catalog), run_(run), builder_(graph, run, gpu), lora_(lora) {}
+      : graph_(graph), catalog_(catalog), run_(run), lowering_(graph, run, gpu), lora_(lora) {}
 
   TensorId new_input(const Input& input, const Shape& shape, DType dtype);
   /// A layer that `node` asks for; returns what it hands on, until the next call.
@@ -45,10 +45,10 @@ class LayerWriter {
   Written written() const;
   /// Takes back what was run since then; parameters and buffers stay, constants go.
   void drop_runs_since(const Written& then);
-  /// See LayerBuilder.
-  std::size_t looks_around() const { return builder_.looks_around(); }
-  void know_cast(TensorId cast) { builder_.know_cast(cast); }
-  std::vector<LayerBuilder::Returned> take_returned() { return builder_.take_returned(); }
+  /// See LayerLowering.
+  std::size_t looks_around() const { return lowering_.looks_around(); }
+  void know_cast(TensorId cast) { lowering_.know_cast(cast); }
+  std::vector<LayerBuilder::Returned> take_returned() { return lowering_.take_returned(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void frame_returns(std::span<const TensorId> held);
 
@@ -57,7 +57,7 @@ class LayerWriter {
     LayerId layer, first;  // who shares, and whose weights
   };
   void adapt(const std::string& path, const SourceMark& mark, TensorId x);
-  LayerBuilder::Call begin(const LayerCall& call, const LayerDef& def, const std::string& path);
+  LoweredCall begin(const LayerCall& call, const LayerDef& def, const std::string& path);
   void finish(LayerId id, std::span<const TensorId> inputs, TensorId output);
   void hold_inputs(LayerId id, std::span<const TensorId> inputs);
   bool has_weights(LayerId id) const;  // of its own: parameters or buffers
@@ -70,7 +70,7 @@ class LayerWriter {
   Graph& graph_;
   Catalog catalog_;
   const RunConfig& run_;
-  LayerBuilder builder_;
+  LayerLowering lowering_;
   LoraTargets lora_;
   std::array<const LayerDef*, 8> recent_{};  // definitions found last: few types make up most models
   std::size_t next_recent_ = 0;

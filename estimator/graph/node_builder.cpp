@@ -52,7 +52,7 @@ Operand NodeBuilder::add_result(const OutputSpec& o) {
   return result;
 }
 
-std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, std::span<const Operand> reads,
+std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, Operands reads,
                                            std::span<const OutputSpec> outputs) {
   append(op, what, reads);
   std::vector<Operand> results;
@@ -61,38 +61,14 @@ std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, s
   return results;
 }
 
-std::vector<Operand> NodeBuilder::run_many(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
-                                           std::span<const OutputSpec> outputs) {
-  return run_many(op, what, std::span(reads.begin(), reads.size()), outputs);
-}
-
-Operand NodeBuilder::run(Operator op, const Primitive& what, std::span<const Operand> reads, const OutputSpec& output) {
+Operand NodeBuilder::run(Operator op, const Primitive& what, Operands reads, const OutputSpec& output) {
   append(op, what, reads);
   return add_result(output);
 }
 
-Operand NodeBuilder::run(Operator op, const Primitive& what, std::initializer_list<Operand> reads,
-                         const OutputSpec& output) {
-  return run(op, what, std::span(reads.begin(), reads.size()), output);
-}
+void NodeBuilder::run_in_place(Operator op, const Primitive& what, Operands reads) { append(op, what, reads); }
 
-Operand NodeBuilder::run(Operator op, const Primitive& what, std::span<const Operand> reads, const Shape& shape,
-                         DType dtype) {
-  return run(op, what, reads, {shape, dtype});
-}
-
-Operand NodeBuilder::run(Operator op, const Primitive& what, std::initializer_list<Operand> reads, const Shape& shape,
-                         DType dtype) {
-  return run(op, what, std::span(reads.begin(), reads.size()), {shape, dtype});
-}
-
-void NodeBuilder::run_in_place(Operator op, const Primitive& what, std::initializer_list<Operand> reads) {
-  append(op, what, {reads.begin(), reads.size()});
-}
-
-void NodeBuilder::beside(std::initializer_list<Operand> operands) {
-  graph_->backward_ops.back().beside = graph_->append_operands({operands.begin(), operands.size()});
-}
+void NodeBuilder::beside(Operands operands) { graph_->backward_ops.back().beside = graph_->append_operands(operands); }
 
 void NodeBuilder::attributes(std::span<const AttributeValue> values) {
   graph_->append_attributes(graph_->backward_ops.back(), values);
@@ -192,8 +168,7 @@ void LayerBuilder::mark_views(std::span<const TensorId> outputs, std::span<const
   }
 }
 
-NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> outputs,
-                               std::span<const TensorId> inputs) {
+NodeBuilder LayerBuilder::node(std::string_view name, Operands outputs, Operands inputs) {
   NodeBuilder builder;
   const bool wanted = std::ranges::any_of(inputs, [&](TensorId t) { return t != kNone && requires_grad(t); });
   if (!wanted) {
@@ -225,10 +200,6 @@ NodeBuilder LayerBuilder::node(std::string_view name, std::span<const TensorId> 
   builder.graph_ = &graph_;
   builder.node_ = id;
   return builder;
-}
-
-NodeBuilder LayerBuilder::node(std::string_view name, TensorId output, std::initializer_list<TensorId> inputs) {
-  return node(name, std::span<const TensorId>(&output, 1), std::span<const TensorId>(inputs.begin(), inputs.size()));
 }
 
 }  // namespace gpuplan

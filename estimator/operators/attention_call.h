@@ -9,6 +9,7 @@
 #include "estimator/base/dtype.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/attention.h"
+#include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
 
@@ -31,26 +32,20 @@ inline AttentionOutput attention_output(AttentionValue value, const StridedTenso
 /// What an operator allocates and frees, written in the order in which it happens.
 class ProgramWriter {
  public:
-  explicit ProgramWriter(AttentionStep& step) : step_(step) {}
+  explicit ProgramWriter(AttentionStep& step) : step_(step), writer_(step.program) {}
 
   void result(const AttentionOutput& value) {
-    step_.program.push_back(kResultAllocation);
+    writer_.result();
     step_.outputs.push_back(value);
   }
   /// Allocates bytes (0: nothing, as PyTorch) and returns what free() takes.
-  std::int64_t scratch(std::int64_t bytes) {
-    if (bytes == 0) return kNothing;
-    step_.program.push_back(bytes);
-    return allocated_++;
-  }
-  void free(std::int64_t number) {
-    if (number != kNothing) step_.program.push_back(-number - 1);
-  }
-  static constexpr std::int64_t kNothing = -1;
+  std::int64_t scratch(std::int64_t bytes) { return writer_.allocate(bytes); }
+  void free(std::int64_t number) { writer_.release(number); }
+  static constexpr std::int64_t kNothing = ScratchWriter::kNothing;
 
  private:
   AttentionStep& step_;
-  std::int64_t allocated_ = 0;
+  ScratchWriter writer_;
 };
 
 /// A call as its kernel sees it: flash takes head sizes padded to a multiple of 8, efficient masks with aligned rows.

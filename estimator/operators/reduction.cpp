@@ -250,23 +250,21 @@ std::vector<std::int64_t> reduction_scratch(const Shape& shape, unsigned reduced
 ScratchProgram reduction_program(const Shape& shape, unsigned reduced, DType input, DType output, const Gpu& gpu,
                                  ReductionKind kind) {
   ScratchProgram program;
-  std::int64_t allocations = 0;
+  ScratchWriter w(program);
   const std::vector<Dims> parts = parts_of(dims_of(shape, reduced, input, output));
   // Half types cannot keep the parts' running result in the output: a buffer of accumulators does, for the whole
   // reduction.
   const bool accumulates = parts.size() > 1 && size_of(output) < size_of(accumulate_type(input));
-  if (accumulates) {
-    program.push_back(checked_mul(outputs(dims_of(shape, reduced, input, output)), size_of(accumulate_type(input))));
-    ++allocations;
-  }
+  if (accumulates)
+    w.allocate(checked_mul(outputs(dims_of(shape, reduced, input, output)), size_of(accumulate_type(input))));
   for (const Dims& part : parts) {
     const GlobalReduce g = global_reduce(part, input, gpu, kind);
     if (g.buffer_bytes == 0) continue;
-    const std::int64_t buffer = allocations, semaphores = allocations + 1;
-    program.insert(program.end(), {g.buffer_bytes, g.semaphore_bytes, -semaphores - 1, -buffer - 1});
-    allocations += 2;
+    const std::int64_t buffer = w.allocate(g.buffer_bytes);
+    w.use(g.semaphore_bytes);
+    w.release(buffer);
   }
-  if (accumulates) program.push_back(-1);
+  w.release_all();
   return program;
 }
 

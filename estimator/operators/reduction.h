@@ -10,6 +10,7 @@
 #include "estimator/base/dtype.h"
 #include "estimator/base/shape.h"
 #include "estimator/device/gpu.h"
+#include "estimator/operators/scratch_program.h"
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
@@ -25,21 +26,14 @@ enum class ReductionKind : std::uint8_t { sum, mean };
 std::vector<std::int64_t> reduction_scratch(const Shape& shape, unsigned reduced, DType input, DType output,
                                             const Gpu& gpu, ReductionKind kind = ReductionKind::sum);
 
-/// One action of a scratch program: bytes > 0 allocates, bytes < 0 frees the allocation number -bytes - 1
-/// (0-based, in order of allocation within the program).
-using ScratchProgram = std::vector<std::int64_t>;
-
 /// The same reduction as everything that is allocated and freed between the result's allocation and the end.
 ScratchProgram reduction_program(const Shape& shape, unsigned reduced, DType input, DType output, const Gpu& gpu,
                                  ReductionKind kind = ReductionKind::sum);
 
-/// In embedding_backward_program: the place where the [vocabulary, features] result is allocated.
-constexpr std::int64_t kResultAllocation = 0;
-
-/// embedding_dense_backward with int64 indices, in PyTorch's order: the sort's buffers come before the result,
-/// kResultAllocation marks it (it has no number), the partial sums come after it; all but the result is freed at the
-/// end. Nothing but the result up to 3072 indices. Nothing depends on the values of the indices. `bag`: of
-/// _embedding_bag_dense_backward, which sorts however few there are.
+/// embedding_dense_backward with int64 indices, in PyTorch's order: the sort's buffers come before the [vocabulary,
+/// features] result, the partial sums after it; all but the result is freed at the end. Nothing but the result up to
+/// 3072 indices. Nothing depends on the values of the indices. `bag`: of _embedding_bag_dense_backward, which sorts
+/// however few there are.
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
                                           DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag = false);
 

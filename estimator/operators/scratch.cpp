@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <variant>
 
 #include "estimator/base/integers.h"
 #include "estimator/operators/cudnn_query.h"
@@ -10,8 +12,6 @@
 
 namespace gpuplan {
 namespace {
-
-static_assert(kNextOutput == kResultAllocation);
 
 constexpr std::int64_t kCublasLtWorkspace = 1 << 20;  // CUBLASLT_WORKSPACE_SIZE's default, 1024 KiB
 
@@ -36,10 +36,9 @@ ChannelsLastGrid channels_last_grid(std::int64_t rows, std::int64_t channels, bo
 
 class Appender {
  public:
-  Appender(const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program)
-      : run_(run), gpu_(gpu), program_(program) {}
+  Appender(const RunConfig& run, const Gpu& gpu, ScratchProgram& program) : run_(run), gpu_(gpu), writer_(program) {}
 
-  void operator()(const Gemm& g) const {
+  void operator()(const Gemm& g) {
     if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
     if (g.bias_epilogue) {
       after(kCublasLtWorkspace);
@@ -58,15 +57,13 @@ class Appender {
     unrecorded_ = !workspace.recorded;
   }
 
-  void operator()(const Reduction& r) const {
-    const ScratchProgram program = reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
-                                                     r.mean ? ReductionKind::mean : ReductionKind::sum);
-    if (!r.converts) return append(program);
-    after(checked_mul(r.shape.elements(), size_of(r.input)));
-    for (const std::int64_t action : program) program_.push_back(action < 0 ? action - 1 : action);
+  void operator()(const Reduction& r) {
+    if (r.converts) writer_.allocate(checked_mul(r.shape.elements(), size_of(r.input)));
+    writer_.append(reduction_program(r.shape, r.reduced, r.input, r.output, gpu_,
+                                     r.mean ? ReductionKind::mean : ReductionKind::sum));
   }
 
-  void operator()(const BatchNorm& b) const {
+  void operator()(const BatchNorm& b) {
     if (!b.native_rows) return;
     const ChannelsLastGrid grid = channels_last_grid(b.rows, b.channels, true);
     const std::int64_t statistics = b.backward ? 2 : 4;  // partial sums a channel and block
@@ -79,76 +76,68 @@ class Appender {
       return;
     }
     // batch_norm_backward_reduce: the two sums, dweight, dbias, its staging; batch_norm_backward_elemt: dX.
-    append({statistic, statistic, kNextOutput, kNextOutput});
-    if (staging > 0) append({staging, semaphores, -3, -4});
-    append({kNextOutput});
+    for (int i = 0; i < 2; ++i) writer_.allocate(statistic);
+    writer_.result(2);
+    for (const std::int64_t a : {writer_.allocate(staging), writer_.allocate(semaphores)}) writer_.release(a);
+    writer_.result();
   }
 
   // aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel: very tall inputs with too few
   // columns to fill the device sum blocks of 32 rows each, then those sums.
-  void operator()(const LayerNorm& l) const {
+  void operator()(const LayerNorm& l) {
     constexpr std::int64_t kTall = 64 * 1024, kTile = 32, kMostPartials = 1 << 20;
     if (!l.backward || run_.pytorch < 200 || l.weights == 0) return;
     if (l.rows <= kTall || l.columns / kTile >= gpu_.sm_count / 2) return;
     const std::int64_t blocks = std::min(ceil_div(l.rows, kTile), kMostPartials / l.columns);
-    std::int64_t allocations = l.weights;
     for (int i = 0; i < l.weights; ++i) after(blocks * l.columns * size_of(l.dtype));
     for (int i = 0; i < l.weights; ++i) {
-      after(l.columns * size_of(l.dtype));
-      const std::int64_t sum = allocations++;
-      for (const std::int64_t action : reduction_program({blocks, l.columns}, 1, l.dtype, l.dtype, gpu_)) {
-        program_.push_back(action < 0 ? action - sum - 1 : action);
-        if (action > 0) ++allocations;
-      }
-      program_.push_back(-sum - 1);
+      const std::int64_t sum = writer_.allocate(l.columns * size_of(l.dtype));
+      writer_.append(reduction_program({blocks, l.columns}, 1, l.dtype, l.dtype, gpu_));
+      writer_.release(sum);
     }
   }
 
   // aten/src/ATen/native/cuda/group_norm_kernel.cu, after the results: the sums and coefficients of each sample's
   // channels and groups. 16-bit inputs have their moments in fp32 from 2.10 on.
-  void operator()(const GroupNorm& g) const {
+  void operator()(const GroupNorm& g) {
     const std::int64_t acc = size_of(accumulate_type(g.dtype));
     const std::int64_t channels = g.n * g.channels * acc, groups = g.n * g.groups * acc;
     const bool old = run_.pytorch < 210;
     if (!g.backward) {
-      if (!old && accumulate_type(g.dtype) != g.dtype) append({groups, groups});
-      if (g.affine && g.area > 1) append({channels, channels});
+      if (!old && accumulate_type(g.dtype) != g.dtype) twice(groups);
+      if (g.affine && g.area > 1) twice(channels);
       return;
     }
-    if (old || g.area > 1) append({channels, channels});
+    if (old || g.area > 1) twice(channels);
     if (!g.wants_input) return;
-    append({groups, groups});
+    twice(groups);
     if (g.affine && g.area > 1 && !g.channels_last) after(channels);
   }
 
-  void operator()(const Softmax& s) const {
+  void operator()(const Softmax& s) {
     if (s.product_scratch) after(s.elements * size_of(s.dtype));
   }
 
-  void operator()(const Loss& l) const {
+  void operator()(const Loss& l) {
     const std::int64_t bytes = checked_mul(l.elements, size_of(l.dtype));
     for (int i = 0; i < l.temporaries_before; ++i) after(bytes);
-    program_.push_back(kNextOutput);
+    writer_.result();
     for (int i = 0; i < l.temporaries_after; ++i) after(bytes);
-    const int temporaries = l.temporaries_before + l.temporaries_after;
-    for (const std::int64_t action :
-         reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_, l.mean ? ReductionKind::mean : ReductionKind::sum))
-      program_.push_back(action < 0 ? action - temporaries : action);  // its allocations are numbered after ours
+    writer_.append(
+        reduction_program({l.elements}, 1, l.dtype, l.dtype, gpu_, l.mean ? ReductionKind::mean : ReductionKind::sum));
   }
 
-  void operator()(const Lookup& l) const {
+  void operator()(const Lookup& l) {
     if (!l.backward) return;
-    append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch, l.bag));
+    writer_.append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch, l.bag));
   }
 
-  void operator()(const Scripted& s) const {
-    program_.insert(program_.end(), s.program.begin(), s.program.begin() + s.actions);
-  }
+  void operator()(const Scripted& s) { writer_.append(std::span(s.program).first(index(s.actions))); }
 
-  void operator()(const Recurrence& r) const {
-    program_.insert(program_.end(), static_cast<std::size_t>(r.results_before), kNextOutput);
+  void operator()(const Recurrence& r) {
+    writer_.result(r.results_before);
     after(recurrence_workspace_bytes(r, gpu_));
-    program_.insert(program_.end(), static_cast<std::size_t>(r.results_after), kNextOutput);
+    writer_.result(r.results_after);
   }
 
   template <class Other>
@@ -159,28 +148,30 @@ class Appender {
  private:
   // slow_conv2d (aten/src/ATen/native/cuda/ConvolutionMM2d.cu). The products of the samples follow each other, so one
   // workspace stands for all of them.
-  void append_im2col(const Convolution& c) const {
+  void append_im2col(const Convolution& c) {
     if (c.makes_columns) after(column_bytes(c));
     if (!keeps_cublas_workspace(run_.pytorch)) after(cublas_workspace_bytes(gpu_));
   }
-  void after(std::int64_t bytes) const {
-    if (bytes > 0) program_.push_back(bytes);
+  void after(std::int64_t bytes) {
+    if (bytes > 0) writer_.allocate(bytes);
   }
-  void append(const ScratchProgram& p) const { program_.insert(program_.end(), p.begin(), p.end()); }
-  void before(std::int64_t bytes) const {
+  void twice(std::int64_t bytes) {
+    for (int i = 0; i < 2; ++i) writer_.allocate(bytes);
+  }
+  void before(std::int64_t bytes) {
     after(bytes);
-    program_.push_back(kNextOutput);
+    writer_.result();
   }
 
   const RunConfig& run_;
   const Gpu& gpu_;
-  std::vector<std::int64_t>& program_;
+  ScratchWriter writer_;
   bool unrecorded_ = false;
 };
 
 }  // namespace
 
-bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program) {
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, ScratchProgram& program) {
   if (run.scratch == Scratch::none) return false;
   Appender appender(run, gpu, program);
   std::visit(appender, op);

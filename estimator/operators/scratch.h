@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "estimator/device/gpu.h"
 #include "estimator/operators/primitive.h"
+#include "estimator/operators/scratch_program.h"
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
@@ -16,7 +16,7 @@ constexpr std::int64_t kNextOutput = 0;
 /// Appends the scratch program of `op` (see Schedule::scratch) to `program`; nothing for most operations, and
 /// nothing with Scratch::none. True where it ends in a workspace that cuDNN was not recorded to choose: see
 /// cudnn_workspace_at_most().
-bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, std::vector<std::int64_t>& program);
+bool append_scratch(const Primitive& op, const RunConfig& run, const Gpu& gpu, ScratchProgram& program);
 
 /// cuBLAS's workspace in PyTorch, bytes: 32 MiB on compute capability 9.x, 2 * 4096 + 8 * 16 KiB elsewhere
 /// (aten/src/ATen/cuda/CublasHandlePool.cpp).

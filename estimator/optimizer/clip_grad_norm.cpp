@@ -39,10 +39,10 @@ Tensors norm_of(std::int64_t elements, DType dtype, const Gpu& gpu, StepBuilder&
   const Tensors result = builder.tensor(size_of(dtype));
   std::vector<Tensors> scratch;
   for (const std::int64_t action : reduction_program(Shape{elements}, 1, dtype, dtype, gpu, ReductionKind::mean)) {
-    if (action > 0) {
+    if (allocates(action)) {
       scratch.push_back(builder.scratch(action));
     } else {
-      builder.drop(scratch[static_cast<std::size_t>(-action - 1)]);
+      builder.drop(scratch[freed_by(action)]);
     }
   }
   builder.count_kernels(1);

@@ -41,7 +41,7 @@ void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive*
 }
 
 void StepWriter::renew_scratch() {
-  std::vector<std::int64_t>& scratch = schedule_.scratch;
+  ScratchProgram& scratch = schedule_.scratch;
   scratch.clear();
   for (Step& step : schedule_.steps) {
     step.scratch.begin = static_cast<std::int32_t>(scratch.size());

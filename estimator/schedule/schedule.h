@@ -13,6 +13,7 @@
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
 #include "estimator/operators/operators.h"
+#include "estimator/operators/scratch_program.h"
 #include "estimator/schedule/phase.h"
 #include "estimator/spec/run_config.h"
 
@@ -42,9 +43,9 @@ struct Schedule {
   std::vector<Buffer> buffers;  // the graph's, then those of backward
   std::vector<Step> steps;      // forward, loss, backward
   std::vector<BufferId> allocated, reads, released;
-  /// Scratch programs: n > 0 allocates n bytes, -n - 1 frees the n-th allocation of the program, kNextOutput allocates
-  /// the step's next output. Without it the outputs come first; what is left of either is done when the step ends.
-  std::vector<std::int64_t> scratch;
+  /// Programs of the steps, in which kNextOutput allocates the step's next output. Without it the outputs come first;
+  /// what is left of either is done when the step ends.
+  ScratchProgram scratch;
   std::vector<BufferId> gradients;          // one a trained parameter that got one; alive until the next zero_grad
   std::vector<std::int32_t> with_gradient;  // its index in Graph::parameters, ascending
   std::vector<BufferId> gradient_of;        // one a member of with_gradient; they may share one

@@ -17,12 +17,20 @@ namespace gpuplan {
 PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed)
     : model_(model), catalog_(catalog), run_(run) {
   if (on_host(run)) return;
-  step_ = make_step(model, catalog, run, gpu, {}, timed);
+  own_ = make_step(model, catalog, run, gpu, {}, timed);
+  step_ = &*own_;
+  placement_ = place(*step_);
+}
+
+PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, RankStep& lowered)
+    : model_(model), catalog_(catalog), run_(run) {
+  if (on_host(run)) return;
+  step_ = &lowered;
   placement_ = place(*step_);
 }
 
 PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
-  if (!step_) {
+  if (step_ == nullptr) {
     Report report = plan(model_, catalog_, run_, named_gpu);
     return {sweep_figures(report), std::move(report.warnings)};
   }
@@ -56,7 +64,7 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
 }
 
 std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) {
-  if (!step_) return std::nullopt;
+  if (step_ == nullptr) return std::nullopt;
   step_->gpu = gpu;  // one that reserves alike
   return step_time(*step_, copy);
 }

@@ -32,6 +32,11 @@ class PlannedStep {
   /// `model` must outlive it. `timed`: time() will be asked. Throws what plan() does for the model and the run; not
   /// what it throws for a GPU's arithmetic.
   PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed = false);
+  /// The same of a step that is lowered already, by that model and run; it must outlive this.
+  PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, RankStep& lowered);
+
+  PlannedStep(const PlannedStep&) = delete;  // refers to what it owns
+  PlannedStep& operator=(const PlannedStep&) = delete;
 
   /// sweep_figures() and the warnings of plan(model, catalog, run, named_gpu). Throws what that does.
   PlannedFigures figures(const Gpu* named_gpu) const;
@@ -44,7 +49,8 @@ class PlannedStep {
   const Model& model_;
   Catalog catalog_;
   RunConfig run_;
-  std::optional<RankStep> step_;  // nothing: sums of what is on the host are checked by a whole plan
+  std::optional<RankStep> own_;
+  RankStep* step_ = nullptr;  // null: sums of what is on the host are checked by a whole plan
   Placement placement_;
 };
 

@@ -31,7 +31,7 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
                            const RunConfig& run, const Gpu& gpu) {
   const Model model = read_calls(calls);
   Lowered result;
-  LayerBuilder builder(result.graph, run, gpu);
+  LayerLowering builder(result.graph, run, gpu);
   for (const Shape& shape : inputs) {
     const TensorId t = builder.new_input(shape, input_dtype);
     result.graph.tensors[static_cast<std::size_t>(t)].requires_grad =
@@ -41,7 +41,7 @@ inline Lowered lower_calls(const std::vector<std::string>& calls, const std::vec
   result.outputs = result.inputs;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto& written = std::get<LayerCall>(model.layers[i].what);
-    LayerBuilder::Call call;
+    LoweredCall call;
     call.def = find_layer(make_catalog(), written.type);
     if (call.def == nullptr) throw Error("no layer " + written.type);
     call.written = &written;

@@ -68,19 +68,6 @@ std::vector<std::string> SweepPoints::values_of(std::size_t point) const {
   return values;
 }
 
-// The values of all flags that a group shares; of GPUs the one that others reserve as.
-std::string SweepPoints::group_of(std::size_t point) const {
-  const std::vector<std::string> values = values_of(point);
-  std::string names, on;
-  for (std::size_t i = 0; i < flags_.size(); ++i) {
-    if (flags_[i].name == "gpu")
-      on = gpus_.at(values[i]).alike;
-    else if (flags_[i].name != "host-copy")
-      names += values[i] + '\n';
-  }
-  return names + on;
-}
-
 SweepPoints::PointOptions SweepPoints::options_of(std::size_t point) const {
   PointOptions options = base_;
   const std::vector<std::string> values = values_of(point);
@@ -186,7 +173,10 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
   }
   if (!group.step) {
     const Gpu& placed_on = gpu == nullptr ? assumed_gpu() : *gpu;
-    group.step.emplace(*group.model->model, make_catalog(), run, placed_on, group.timed);
+    if (group.lowered != nullptr)
+      group.step.emplace(*group.model->model, make_catalog(), run, *group.lowered);
+    else
+      group.step.emplace(*group.model->model, make_catalog(), run, placed_on, group.timed);
   }
   PlannedFigures planned = group.step->figures(gpu);
   if (timed)
@@ -215,8 +205,9 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   return planned.figures;
 }
 
-std::vector<SweepRow> SweepPoints::plan_points(std::span<const std::size_t> points) {
+std::vector<SweepRow> SweepPoints::plan_group(std::span<const std::size_t> points, RankStep* lowered) {
   Group group;
+  group.lowered = lowered;
   group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point).run); });
   std::vector<SweepRow> rows;
   for (const std::size_t point : points) {

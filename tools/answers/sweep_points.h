@@ -1,6 +1,7 @@
 // The points of a sweep: every combination of the swept flags' values, the last flag's changing fastest.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -10,6 +11,7 @@
 #include "estimator/base/error.h"
 #include "estimator/report/sweep_table.h"
 #include "estimator/search/figures.h"
+#include "estimator/search/step_line.h"
 #include "tools/options/run_options.h"
 #include "tools/options/swept_flags.h"
 
@@ -27,9 +29,14 @@ class SweepPoints {
   /// be planned has a reason; never throws Error.
   SweepRow plan_point(std::size_t point) { return plan_points({&point, 1}).front(); }
   /// The same of several that are of one group_of(), which share what is the same of them.
-  std::vector<SweepRow> plan_points(std::span<const std::size_t> points);
-  /// Points of one name differ in GPUs that reserve alike only, and in how batches come to them: they are planned once.
+  std::vector<SweepRow> plan_points(std::span<const std::size_t> points) { return plan_group(points, nullptr); }
+  /// Points of one name differ in GPUs that reserve alike only, and in how batches come to them.
   std::string group_of(std::size_t point) const;
+  /// plan_points() of every group, which are of one line_of(), each handed on as soon as it is there.
+  using TakeRows = std::function<void(std::vector<SweepRow>)>;
+  void plan_line(std::vector<std::vector<std::size_t>> groups, const TakeRows& take);
+  /// Groups of one name differ in their batch only; empty where they share nothing.
+  std::string line_of(std::size_t point) const;
   /// What plans so far have warned of, and how many of them did.
   const std::map<std::string, std::int64_t>& warnings() const { return warnings_; }
   /// As the error that it is.
@@ -52,6 +59,7 @@ class SweepPoints {
 
   // What points share, made for the first of them.
   struct Group {
+    RankStep* lowered = nullptr;  // where it is known already
     const ReadModel* model = nullptr;
     std::optional<PlannedStep> step;
     bool timed = false;
@@ -62,7 +70,17 @@ class SweepPoints {
     SeveralGpusOptions several;
   };
 
+  // Points of a batch.
+  struct BatchGroup {
+    std::int64_t batch = 0;
+    std::vector<std::size_t> points;
+  };
+
   std::vector<std::string> values_of(std::size_t point) const;
+  std::string names_but(std::size_t point, bool batch) const;
+  std::vector<SweepRow> plan_group(std::span<const std::size_t> points, RankStep* lowered);
+  void plan_between(std::span<const BatchGroup> groups, const TakeRows& take);
+  StepLine::Found line_through(std::span<const BatchGroup> groups);
   PointOptions options_of(std::size_t point) const;
   void refuse_given_flags();
   void find_kinds();

@@ -88,7 +88,7 @@ class Sweep {
     rows_.resize(count_);
     for (std::size_t from = 0; from < count_; from += kChunk) {
       const std::size_t n = std::min(kChunk, count_ - from);
-      const Groups groups = groups_of(from, n);
+      const std::vector<Groups> lines = lines_of(groups_of(from, n), threads);
       std::atomic<std::size_t> planned{0};
       const auto show_progress = [&] {
         if (!progress.due()) return;
@@ -97,12 +97,14 @@ class Sweep {
       };
       const std::thread::id shown_by = std::this_thread::get_id();
       run_on_workers(
-          groups.size(), threads,
+          lines.size(), threads,
           [&](std::size_t i) {
-            std::vector<SweepRow> rows = points_.plan_points(groups[i]);
-            planned += rows.size();
-            for (SweepRow& row : rows) rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
-            if (std::this_thread::get_id() == shown_by) show_progress();
+            points_.plan_line(lines[i], [&](std::vector<SweepRow> rows) {
+              planned += rows.size();
+              for (SweepRow& row : rows)
+                rows_[(static_cast<std::size_t>(row.point) - first_) / stride_] = std::move(row);
+              if (std::this_thread::get_id() == shown_by) show_progress();
+            });
           },
           [&](std::size_t) { show_progress(); });
       const std::span<const SweepRow> chunk = std::span(rows_).subspan(from, n);
@@ -126,6 +128,27 @@ class Sweep {
       groups[at->second].push_back(point);
     }
     return groups;
+  }
+
+  // Groups that differ in their batch only: so many of them that what a line costs, some ten plans, is little beside
+  // them, and so few that every thread has several.
+  static std::size_t groups_of_line(std::size_t groups, std::size_t threads) {
+    constexpr std::size_t kLeast = 64, kMost = 512, kLinesOfThread = 4;
+    return threads == 1 ? kMost : std::clamp(groups / (threads * kLinesOfThread), kLeast, kMost);
+  }
+
+  std::vector<Groups> lines_of(Groups groups, std::size_t threads) const {
+    const std::size_t most = groups_of_line(groups.size(), threads);
+    std::vector<Groups> lines;
+    std::unordered_map<std::string, std::size_t> numbers;
+    for (std::vector<std::size_t>& group : groups) {
+      const std::string name = points_.line_of(group.front());
+      const auto [at, is_new] = numbers.try_emplace(name, lines.size());
+      if (!is_new && (name.empty() || lines[at->second].size() == most)) at->second = lines.size();
+      if (at->second == lines.size()) lines.emplace_back();
+      lines[at->second].push_back(std::move(group));
+    }
+    return lines;
   }
 
   // Each once, whatever the number of points that it is about.
