@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 source tests/cuda/module.bash
 build_module
 module=$PWD/build/libgpuplan_cuda.so
-${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_*.cpp estimator/{error,dtype,utf8}.cpp -o "$work/program" -ldl \
+${CXX:-c++} -std=c++20 -O1 -I. tests/cuda/module_*.cpp estimator/base/{error,dtype,utf8}.cpp -o "$work/program" -ldl \
   >"$work/compiler" 2>&1 || { cat "$work/compiler"; exit 1; }
 
 for gpu in t4 a100-40gb h200; do
