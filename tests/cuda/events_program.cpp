@@ -17,8 +17,8 @@
 #include "tests/cuda/launch_log.h"
 #include "tests/cuda/recording_device.h"
 #include "tools/answers/planning.h"
-#include "tools/process/exit_code.h"
 #include "tools/options/run_options.h"
+#include "tools/process/exit_code.h"
 #include "validate/load_device.h"
 #include "validate/shadow/session.h"
 
