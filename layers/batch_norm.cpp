@@ -79,8 +79,8 @@ void backward(NodeBuilder& node, const LayerBuilder& b, const Backend& backend, 
     if (r.size() > 2) gb = r[2];
   }
   const auto given = [](TensorId t) { return t == kNone ? kAbsent : t; };
-  node.beside({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
-               running.empty() ? kAbsent : running[1]});
+  node.extra({given(weight), given(mean), given(invstd), running.empty() ? kAbsent : running[0],
+              running.empty() ? kAbsent : running[1]});
   node.attributes({{Attribute::eps, eps}});
   if (node.needs(x)) node.give(x, gx);
   if (node.needs(weight)) node.give(weight, gw);
@@ -131,7 +131,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
   // In eval cuDNN hands back empty statistics, and so did the native kernel of 1.13.
   const bool statistics = backend.batch_statistics || (!backend.cudnn && !b.before(200));
   const auto results = b.emit_many(Operator::batch_norm, work, {x}, std::span(outputs).first(statistics ? 3U : 1U));
-  b.beside({weight, bias, averages[0], averages[1]});
+  b.extra({weight, bias, averages[0], averages[1]});
   b.attributes(
       {{Attribute::momentum, b.is_none("momentum") ? std::numeric_limits<double>::quiet_NaN() : b.real("momentum")},
        {Attribute::eps, eps}});

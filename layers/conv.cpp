@@ -107,7 +107,7 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
   const bool own = b.input_count() == 1;
   of.weight = aten::weight(b, own, "weight", 1, filter);
   of.bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {k});
-  of = aten::autocast_lower(b, of);
+  of = aten::cached_cast(b, of);
   // padding='same' with an odd total pads the input explicitly first.
   if (!pad.symmetric) of.input = padded(b, of.input, pad);
   b.output(aten::convolution(b, conv, of, out));

@@ -92,7 +92,7 @@ void lower_transposed(LayerBuilder& b, bool one_d) {
   of.weight =
       b.parameter("weight", one_d ? Shape{k, c / groups, g.kernel.w} : Shape{k, c / groups, g.kernel.h, g.kernel.w});
   if (b.boolean("bias")) of.bias = b.parameter("bias", {c});
-  b.output(aten::convolution(b, conv, aten::autocast_lower(b, of), out));
+  b.output(aten::convolution(b, conv, aten::cached_cast(b, of), out));
 }
 
 void lower_1d(LayerBuilder& b) { lower_transposed(b, true); }

@@ -15,7 +15,7 @@ void lower_to(LayerBuilder& b) { b.output(b.cast(b.input(), required_dtype(b)));
 
 void lower_type_as(LayerBuilder& b) { b.output(b.cast(b.input(0), b.dtype(b.input(1)))); }
 
-void lower_autocast_type(LayerBuilder& b) { b.output(b.autocast_lower(b.input())); }
+void lower_autocast_type(LayerBuilder& b) { b.output(b.cached_cast(b.input())); }
 
 void lower_detach(LayerBuilder& b) {
   const TensorId x = b.input();

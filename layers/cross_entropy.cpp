@@ -52,7 +52,7 @@ TensorId mean_over_counted(LayerBuilder& b, TensorId smooth, TensorId mask) {
   const TensorId mean = b.emit(Operator::div, Elementwise{1}, {sum, count}, Shape{}, dtype);
   if (NodeBuilder node = b.node("DivBackward0", mean, {sum}))
     node.give(sum, node.run(Operator::div, Elementwise{1}, {node.grad(), count}, Shape{}, dtype));
-  b.emit_many(Operator::frame_returns, Marker{}, {sum, counted}, {});
+  b.emit_many(Operator::locals_die, Marker{}, {sum, counted}, {});
   return mean;
 }
 
@@ -69,7 +69,7 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
   const TensorId first = aten::binary_number(b, aten::Binary::mul, loss, 1 - a.smoothing);
   const TensorId second = aten::binary_number(b, aten::Binary::mul, term, share);
   const TensorId y = aten::binary(b, aten::Binary::add, first, second);
-  b.emit_many(Operator::frame_returns, Marker{}, {first, second, term, mask, smooth, loss}, {});
+  b.emit_many(Operator::locals_die, Marker{}, {first, second, term, mask, smooth, loss}, {});
   return y;
 }
 

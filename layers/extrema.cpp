@@ -7,8 +7,8 @@
 
 #include <array>
 
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/scripted.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
 
@@ -32,7 +32,8 @@ void lower_extremum(LayerBuilder& b, const Names& names) {
   if (NodeBuilder node = b.node(names.node, y, {x})) {
     const Elementwise each{in.elements()};
     const Operand equal = node.run(Operator::eq, each, {y, x}, in, DType::boolean);
-    const Scripted sum = aten::result_with_temporary(checked_mul(in.elements(), size_of(DType::int64)), in.elements());
+    const OpaqueKernel sum =
+        aten::result_with_temporary(checked_mul(in.elements(), size_of(DType::int64)), in.elements());
     const Operand count = node.run(Operator::sum, sum, {equal}, kept, DType::int64);
     const Operand share =
         node.run(Operator::div, Elementwise{kept.elements()}, {node.reshape(node.grad(), kept), count}, kept, dtype);

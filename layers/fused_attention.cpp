@@ -47,10 +47,10 @@ void lower(LayerBuilder& b) {
       {Attribute::is_causal, causal},
       {Attribute::dropout_p, 0}};
   const std::vector<TensorId> out =
-      b.emit_many(Operator::fused_attention, Scripted{.macs = checked_mul(2, product)}, {q, k, v}, results);
+      b.emit_many(Operator::fused_attention, OpaqueKernel{.macs = checked_mul(2, product)}, {q, k, v}, results);
   b.attributes(attributes);
   if (NodeBuilder node = b.node("FusedAttentionBackward", out[0], {q, k, v})) {
-    const Scripted what{.macs = checked_mul(4, product), .recompute_macs = product};
+    const OpaqueKernel what{.macs = checked_mul(4, product), .recompute_macs = product};
     const OutputSpec gradients[] = {like_q, like_q, like_q};
     const std::vector<Operand> d =
         node.run_many(Operator::fused_attention_backward, what, {q, k, v, out[0], out[1], node.grad()}, gradients);

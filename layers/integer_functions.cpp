@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/scripted.h"
 
 namespace gpuplan::layers::integer_functions {
 namespace {
@@ -36,7 +36,7 @@ void lower_not(LayerBuilder& b) { b.output(elementwise(b, Operator::bitwise_not)
 
 void lower_rpow(LayerBuilder& b) {
   const TensorId x = without_gradient(b);
-  const Scripted work = aten::result_with_temporary(size_of(DType::int64), b.elements(x));
+  const OpaqueKernel work = aten::result_with_temporary(size_of(DType::int64), b.elements(x));
   b.output(b.emit(Operator::pow, work, {x}, b.shape(x), b.dtype(x)));
   b.attributes({{Attribute::self, b.real("base")}});
 }

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "estimator/aten/linear.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/scripted.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
@@ -29,7 +29,7 @@ struct Sizes {
 constexpr std::int64_t kSortedByOneBlock = 2304;  // indices; recorded, on compute capability 7.5, 8.0 and 9.0
 constexpr std::int64_t kIndexBytes = 8;
 
-Scripted add_rows(const LayerBuilder& b, std::int64_t indices, const Shape& table) {
+OpaqueKernel add_rows(const LayerBuilder& b, std::int64_t indices, const Shape& table) {
   const std::int64_t sort =
       indices <= kSortedByOneBlock ? 1 : cub_sort_bytes(indices, table[0] - 1, b.gpu(), kNewestPyTorch);
   return aten::index_put(indices, 0, sort, table.elements());
@@ -101,7 +101,7 @@ Sorted sort_pairs(LayerBuilder& b, TensorId experts, const Sizes& n) {
   w.release_all();
   const OutputSpec results[] = {{each, DType::int64}, {each, DType::int64}};
   const std::vector<TensorId> sorted =
-      b.emit_many(Operator::sort, aten::scripted(program, n.pairs()), {experts}, results);
+      b.emit_many(Operator::sort, aten::opaque_kernel(program, n.pairs()), {experts}, results);
   b.attributes({{Attribute::dim, 0}});
   return {sorted[0], sorted[1]};
 }
@@ -116,7 +116,7 @@ Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId counts = aten::no_grad(b, Operator::histc, std::array{narrow}, {n.experts}, DType::int32,
                                         {{Attribute::min, 0}, {Attribute::max, n.experts - 1}});
   const std::int64_t bytes = cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2);
-  const Scripted scan = aten::scripted({kResultAllocation, bytes}, n.experts);
+  const OpaqueKernel scan = aten::opaque_kernel({kResultAllocation, bytes}, n.experts);
   const TensorId ends = b.emit(Operator::cumsum, scan, {counts}, {n.experts}, DType::int32);
   b.attributes({{Attribute::dim, 0}});
   return {ends, narrow, counts};
@@ -124,8 +124,8 @@ Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
 
 // A product for every expert. On compute capability 9 bf16 has a kernel of its own, with the problems' descriptions and
 // 512 bytes a multiprocessor (aten/src/ATen/native/cuda/GroupMM.cu); others multiply expert by expert.
-Scripted grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t experts,
-                         DType dtype) {
+OpaqueKernel grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, std::int64_t k,
+                             std::int64_t experts, DType dtype) {
   constexpr std::int64_t kProblemBytes = 60, kWorkspaceOfMultiprocessor = 512;
   ScratchProgram program;
   if (dtype == DType::bf16 && b.gpu().capability_major == 9) {
@@ -135,7 +135,7 @@ Scripted grouped_product(const LayerBuilder& b, std::int64_t m, std::int64_t n, 
     w.allocate(b.gpu().sm_count * kWorkspaceOfMultiprocessor);
     w.release_all();
   }
-  Scripted what = aten::scripted(program);
+  OpaqueKernel what = aten::opaque_kernel(program);
   what.macs = checked_mul(checked_mul(m, n), k);
   return what;
 }
@@ -145,7 +145,7 @@ TensorId grouped_linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId e
   const Shape w = b.shape(weight);
   const std::int64_t pairs = b.shape(x)[0];
   const DType dtype = b.dtype(x);
-  const Scripted product = grouped_product(b, pairs, w[1], w[2], w[0], dtype);
+  const OpaqueKernel product = grouped_product(b, pairs, w[1], w[2], w[0], dtype);
   const TensorId y = b.emit(Operator::_grouped_mm, product, {x, weight, ends}, {pairs, w[1]}, dtype);
   b.attributes({{Attribute::gradient_of, 0}});
   if (NodeBuilder node = b.node("GroupedMmBackward0", y, {x, weight})) {

@@ -21,8 +21,8 @@ void lower(LayerBuilder& b) {
            "expected 1 or " + std::to_string(channels));
   Shape spread;
   for (int d = 0; d < in.rank(); ++d) spread.push_back(d == 1 ? n : 1);
-  const TensorId x = b.autocast_lower(b.input());
-  const TensorId given = b.autocast_lower(b.parameter("weight", {n}));
+  const TensorId x = b.cached_cast(b.input());
+  const TensorId given = b.cached_cast(b.parameter("weight", {n}));
   const TensorId weight = in.rank() == 1 ? given : aten::view(b, given, spread);
   const DType dtype = b.dtype(x);
   const Elementwise work = each_of(Operator::_prelu_kernel, in);

@@ -54,13 +54,13 @@ Cell cell(LayerBuilder& b, std::int64_t gates, bool has_cell) {
 
 // C++ evaluates the arguments of the cast call from the last to the first; the states are a list.
 Cell lowered(LayerBuilder& b, Cell s) {
-  s.b_hh = b.autocast_lower(s.b_hh);
-  s.b_ih = b.autocast_lower(s.b_ih);
-  s.w_hh = b.autocast_lower(s.w_hh);
-  s.w_ih = b.autocast_lower(s.w_ih);
-  s.h = b.autocast_lower(s.h);
-  if (s.c != kNone) s.c = b.autocast_lower(s.c);
-  s.x = b.autocast_lower(s.x);
+  s.b_hh = b.cached_cast(s.b_hh);
+  s.b_ih = b.cached_cast(s.b_ih);
+  s.w_hh = b.cached_cast(s.w_hh);
+  s.w_ih = b.cached_cast(s.w_ih);
+  s.h = b.cached_cast(s.h);
+  if (s.c != kNone) s.c = b.cached_cast(s.c);
+  s.x = b.cached_cast(s.x);
   return s;
 }
 
@@ -80,7 +80,7 @@ void lower_lstm(LayerBuilder& b) {
   const Elementwise work = each_of(Operator::_thnn_fused_lstm_cell, gates);
   const OutputSpec results[] = {{gates, dtype}, {s.state(), dtype}, {s.state(), dtype}};  // the workspace first
   const std::vector<TensorId> made = b.emit_many(Operator::_thnn_fused_lstm_cell, work, {igates, hgates, s.c}, results);
-  b.beside({s.b_ih, s.b_hh});
+  b.extra({s.b_ih, s.b_hh});
   const TensorId workspace = made[0], outputs[] = {made[1], made[2]}, inputs[] = {igates, hgates, s.c, s.b_ih, s.b_hh};
   const std::size_t count = s.b_ih == kNone ? 3 : 5;
   if (NodeBuilder node = b.node("ThnnFusedLstmCellBackward0", outputs, std::span(inputs).first(count))) {
@@ -112,7 +112,7 @@ void lower_gru(LayerBuilder& b) {
   const Elementwise work = each_of(Operator::_thnn_fused_lstm_cell, gates);
   const OutputSpec results[] = {{{s.batch, checked_mul(5, s.hidden)}, dtype}, {s.state(), dtype}};
   const std::vector<TensorId> made = b.emit_many(Operator::_thnn_fused_gru_cell, work, {igates, hgates, s.h}, results);
-  b.beside({s.b_ih, s.b_hh});
+  b.extra({s.b_ih, s.b_hh});
   const TensorId inputs[] = {igates, hgates, s.h, s.b_ih, s.b_hh};
   const std::size_t count = s.b_ih == kNone ? 3 : 5;
   if (NodeBuilder node =

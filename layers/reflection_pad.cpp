@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "estimator/aten/scripted.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/layer.h"
 
@@ -26,7 +26,7 @@ void lower(LayerBuilder& b) {
              "expected 0 or more, and less than the image's size");
   const Shape out{in[0], in[1], checked_add(in[2], pad[2] + pad[3]), checked_add(in[3], pad[0] + pad[1])};
   const std::int64_t copy = checked_mul(in.elements(), size_of(dtype));
-  const Scripted work = aten::result_with_temporary(b.contiguous(x) ? 0 : copy);
+  const OpaqueKernel work = aten::result_with_temporary(b.contiguous(x) ? 0 : copy);
   const TensorId y = b.emit(Operator::reflection_pad2d, work, {x}, {out, dtype, Placing::contiguous});
   if (NodeBuilder node = b.node("ReflectionPad2DBackward0", y, {x})) {
     node.save(x);

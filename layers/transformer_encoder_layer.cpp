@@ -132,7 +132,7 @@ void lower(LayerBuilder& b) {
                             e.attention.in_bias != kNone;
   if (!one_operator) return b.output(by_modules(b, x, e));
   if (b.run().scratch != Scratch::none) return b.output(by_one_operator(b, x, e));
-  const Scripted all{.macs = multiply_adds(b.shape(x), e, true)};
+  const OpaqueKernel all{.macs = multiply_adds(b.shape(x), e, true)};
   b.output(b.emit(Operator::_transformer_encoder_layer_fwd, all, {x}, b.shape(x), b.dtype(x)));
 }
 

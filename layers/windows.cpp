@@ -9,7 +9,7 @@
 #include <array>
 #include <string>
 
-#include "estimator/aten/scripted.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/graph/dimensions.h"
@@ -37,7 +37,7 @@ void lower_unfold_dimension(LayerBuilder& b) {
     const Operand dx = node.run(Operator::zeros, Fill{in.elements()}, {}, in, b.dtype(x));
     ScratchProgram indices;
     ScratchWriter(indices).use(checked_mul(in[dim], size_of(DType::int64)));
-    node.run_in_place(Operator::unfold_backward, aten::scripted(indices, out.elements()), {dx, node.grad()});
+    node.run_in_place(Operator::unfold_backward, aten::opaque_kernel(indices, out.elements()), {dx, node.grad()});
     node.give(x, dx);
   }
   b.output(y);
@@ -65,7 +65,7 @@ Columns sizes_of(const LayerBuilder& b, const Shape& image) {
 std::int64_t bytes_of(const Shape& shape, DType dtype) { return checked_mul(shape.elements(), size_of(dtype)); }
 
 // im2col: a tensor of the operand's size, the operand's copy, then the result in place of the first.
-Scripted im2col(const Columns& c, DType dtype, bool contiguous) {
+OpaqueKernel im2col(const Columns& c, DType dtype, bool contiguous) {
   ScratchProgram program;
   ScratchWriter w(program);
   const std::int64_t first = w.allocate(bytes_of(c.image, dtype));
@@ -73,7 +73,7 @@ Scripted im2col(const Columns& c, DType dtype, bool contiguous) {
   w.result();
   w.release(first);
   w.release_all();
-  return aten::scripted(program);
+  return aten::opaque_kernel(program);
 }
 
 void lower_unfold(LayerBuilder& b) {
@@ -101,7 +101,7 @@ void lower_fold(LayerBuilder& b) {
   const Columns c = sizes_of(b, {in[0], in[1] / taps, size.h, size.w});
   if (!(c.columns == in)) b.fail("output_size", "folds " + to_string(c.columns) + ", the input is " + to_string(in));
   const std::int64_t held = bytes_of(in, dtype);
-  const Scripted work = aten::result_with_temporary(b.contiguous(x) ? 0 : held, in.elements());
+  const OpaqueKernel work = aten::result_with_temporary(b.contiguous(x) ? 0 : held, in.elements());
   const TensorId y = b.emit(Operator::col2im, work, {x}, {c.image, dtype, Placing::contiguous, {}, held});
   if (NodeBuilder node = b.node("Col2ImBackward0", y, {x})) {
     // The gradient is copied, where it has to be, after the tensor of its size.

@@ -21,7 +21,7 @@ Reading highest(const std::vector<PhaseRow>& rows) {
   return peak;
 }
 
-std::vector<ValidationRow> allocator_rows(const std::vector<PhaseRow>& planned, const Placement& measured) {
+std::vector<ValidationRow> allocator_rows(const std::vector<PhaseRow>& planned, const LoopReplay& measured) {
   std::vector<ValidationRow> rows;
   const auto add = [&](const char* name, const char* label, bool steady, Phase phase) {
     const PhaseRow* p = row_of(planned, steady, phase);
@@ -43,14 +43,14 @@ std::int64_t used(const DeviceMemory& m) { return m.total_bytes - m.free_bytes; 
 using ProcessReadings = std::vector<std::optional<std::int64_t>>;
 
 // Of the last training step, the settled one.
-std::vector<PhaseMemory> phases_of(const std::vector<PhaseRow>& planned, const WalkResult& measured,
+std::vector<PhaseMemory> phases_of(const std::vector<PhaseRow>& planned, const ExecutionResult& measured,
                                    const ProcessReadings& process) {
   std::vector<PhaseMemory> phases;
   const int last = measured.readings.empty() ? 0 : measured.readings.back().training_step;
   for (std::size_t i = 0; i < measured.readings.size(); ++i) {
     const DeviceReading& r = measured.readings[i];
     const PhaseRow* p = row_of(planned, true, r.phase);
-    const PhaseRow* m = row_of(measured.placement.phases, true, r.phase);
+    const PhaseRow* m = row_of(measured.replay.phases, true, r.phase);
     if (r.training_step != last || p == nullptr || m == nullptr) continue;
     // Forward to backward end once a micro-batch; the last one is told.
     std::erase_if(phases, [&](const PhaseMemory& earlier) { return earlier.phase == r.phase; });
@@ -61,9 +61,9 @@ std::vector<PhaseMemory> phases_of(const std::vector<PhaseRow>& planned, const W
 
 }  // namespace
 
-void compare_memory(Validation& v, const std::vector<PhaseRow>& planned, const WalkResult& measured,
+void compare_memory(Validation& v, const std::vector<PhaseRow>& planned, const ExecutionResult& measured,
                     const ProcessReadings& process) {
-  v.rows = allocator_rows(planned, measured.placement);
+  v.rows = allocator_rows(planned, measured.replay);
   v.phases = phases_of(planned, measured, process);
   const ValidationRow reserved = v.rows.back();
   const bool of_process = v.before.process_bytes.has_value();

@@ -27,9 +27,9 @@ struct Readings {
   std::int64_t times = 0;  // in all of them
 };
 
-class StepTimer final : public WalkWatcher {
+class StepTimer final : public ExecutionWatcher {
  public:
-  StepTimer(Device& device, int steps, WalkWatcher* next) : device_(device), steps_(steps), next_(next) {}
+  StepTimer(Device& device, int steps, ExecutionWatcher* next) : device_(device), steps_(steps), next_(next) {}
 
   std::vector<double> plain_ms, marked_ms;
   std::map<Timed, Readings> readings;
@@ -81,7 +81,7 @@ class StepTimer final : public WalkWatcher {
 
   Device& device_;
   int steps_;
-  WalkWatcher* next_;
+  ExecutionWatcher* next_;
   std::vector<int> ends_, marks_;
   std::vector<Timed> order_;  // what ran before marks_[i + 1]
   bool marking_ = false;
@@ -125,7 +125,7 @@ std::vector<TimeRow> rows_of(std::map<std::string, Sum>& sums) {
 
 class TimeTables {
  public:
-  TimeTables(const RankStep& walk, const Peaks& peaks) : walk_(walk), peaks_(peaks) {}
+  TimeTables(const RankStep& rank, const Peaks& peaks) : rank_(rank), peaks_(peaks) {}
 
   void add(const Timed& what, const Readings& readings) {
     what.step == kNone ? add_update(what, readings) : add_operation(what, readings);
@@ -139,18 +139,18 @@ class TimeTables {
 
  private:
   void add_operation(const Timed& what, const Readings& readings) {
-    const Step& step = walk_.passes.schedules[what.pass].steps[index(what.step)];
-    const Calls& calls = walk_.passes.calls[what.pass];
+    const ScheduledOp& step = rank_.micro_batches.schedules[what.pass].ops[index(what.step)];
+    const Calls& calls = rank_.micro_batches.calls[what.pass];
     const auto call = std::ranges::lower_bound(calls.calls, what.step, {}, &KernelCall::step);
-    const Work work = work_of(step, *call, calls, walk_.run.tf32);
-    const std::string& layer = step.layer == kNone ? kNoLayer : walk_.graph.layers[index(step.layer)].name;
+    const Work work = work_of(step, *call, calls, rank_.run.tf32);
+    const std::string& layer = step.layer == kNone ? kNoLayer : rank_.graph.layers[index(step.layer)].name;
     add_to_all(layer, class_name(*step.what), step.name, step.phase == Phase::backward ? 1 : 0, readings, work);
   }
   void add_update(const Timed& what, const Readings& readings) {
-    const Schedule& schedule = walk_.passes.schedules.front();
+    const Schedule& schedule = rank_.micro_batches.schedules.front();
     const bool clips = what.part == OptimizerPart::clip;
     const Work work =
-        clips ? clip_work(walk_.graph, schedule, walk_.optimizer) : update_work(walk_.graph, schedule, walk_.optimizer);
+        clips ? clip_work(rank_.graph, schedule, rank_.optimizer) : update_work(rank_.graph, schedule, rank_.optimizer);
     if (clips || what.part == OptimizerPart::step)
       add_to_all(kOptimizer, "optimizer", clips ? "clip_grad_norm_" : "optimizer.step", 2, readings, work);
   }
@@ -164,7 +164,7 @@ class TimeTables {
   }
 
   const std::string kNoLayer = "(no layer)", kOptimizer = "(optimizer)";
-  const RankStep& walk_;
+  const RankStep& rank_;
   const Peaks& peaks_;
   double least_ms_ = 0;
   std::map<std::string, Sum> layers_, classes_, operations_;
@@ -174,7 +174,7 @@ double per_second(std::int64_t amount, double ms) { return ms > 0 ? static_cast<
 
 }  // namespace
 
-int timed_walk_steps(int steps) { return kWarmUpSteps + 2 * steps; }
+int timed_execution_steps(int steps) { return kWarmUpSteps + 2 * steps; }
 
 Spread spread_of(std::vector<double> readings) {
   if (readings.empty()) return {};
@@ -188,20 +188,20 @@ double TimeRow::flops_per_second() const { return per_second(flops, total_ms.med
 double TimeRow::bytes_per_second() const { return per_second(bytes, total_ms.median); }
 double TimeRow::roofline() const { return total_ms.median > 0 ? least_ms / total_ms.median : 0; }
 
-StepTimes time_steps(Device& device, const RankStep& walk, int steps, const Peaks& peaks, WalkWatcher* watcher) {
+StepTimes time_steps(Device& device, const RankStep& rank, int steps, const Peaks& peaks, ExecutionWatcher* watcher) {
   StepTimer timer(device, steps, watcher);
-  WalkOptions options;
+  ExecutionOptions options;
   options.reads_losses = options.reads_memory = false;
-  options.steps = timed_walk_steps(steps);
+  options.steps = timed_execution_steps(steps);
   options.watcher = &timer;
-  const WalkResult result = run(device, walk, options);
+  const ExecutionResult result = run(device, rank, options);
   if (result.within.out_of_memory) throw Error("memory ran out while the steps were timed", ErrorKind::environment);
   StepTimes times;
   times.peaks = peaks;
   times.warm_up_steps = kWarmUpSteps;
   times.steps_ms = std::move(timer.plain_ms);
   times.marked_ms = std::move(timer.marked_ms);
-  TimeTables tables(walk, peaks);
+  TimeTables tables(rank, peaks);
   for (auto& [what, readings] : timer.readings) {
     readings.times /= steps;
     tables.add(what, readings);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/time/peaks.h"
-#include "validate/executor/walk.h"
+#include "validate/executor/execution.h"
 
 namespace gpuplan {
 
@@ -41,12 +41,13 @@ struct StepTimes {
   std::vector<TimeRow> layers, classes, operations;  // slowest first
 };
 
-/// Of the walk that times so many steps.
-int timed_walk_steps(int steps);
+/// Of the execution that times so many steps.
+int timed_execution_steps(int steps);
 
-/// Runs the walk for two steps of warm-up, `steps` with a mark at their ends and `steps` with one behind every
+/// Runs the execution for two steps of warm-up, `steps` with a mark at their ends and `steps` with one behind every
 /// operation. From mark to mark passes what the operation takes and, where the device waits for the host, that wait. No
-/// memory or loss is read meanwhile. `watcher` may be null. Throws what the walk throws; Error where memory runs out.
-StepTimes time_steps(Device& device, const RankStep& walk, int steps, const Peaks& peaks, WalkWatcher* watcher);
+/// memory or loss is read meanwhile. `watcher` may be null. Throws what the execution throws; Error where memory runs
+/// out.
+StepTimes time_steps(Device& device, const RankStep& rank, int steps, const Peaks& peaks, ExecutionWatcher* watcher);
 
 }  // namespace gpuplan

@@ -16,7 +16,7 @@ namespace {
 std::string place_name(const Graph& graph, const Schedule& schedule, Phase phase, std::int32_t step) {
   std::string place(name_of(phase));
   if (step == kNone) return place;
-  const Step& s = schedule.steps[static_cast<std::size_t>(step)];
+  const ScheduledOp& s = schedule.ops[static_cast<std::size_t>(step)];
   const std::string of = s.layer == kNone ? std::string(s.name) : graph.layers[static_cast<std::size_t>(s.layer)].name;
   return of == place ? place : place + " of " + of;
 }
@@ -27,8 +27,8 @@ std::string place_name(const Report& report) {
   return of.empty() || of == place ? place : place + " of " + of;
 }
 
-// Tells how far a walk is.
-class StageWatcher : public WalkWatcher {
+// Tells how far an execution is.
+class StageWatcher : public ExecutionWatcher {
  public:
   StageWatcher(const ValidationOptions& options, std::string_view what, int steps)
       : options_(options), stage_{what, 0, steps} {}
@@ -73,17 +73,17 @@ MemoryBefore memory_before(Device& device, const DeviceDescription& description,
 
 // Of a run that the device has room for only by giving caches back, the rows with unlimited memory would be another
 // run's.
-std::vector<PhaseRow> planned_phases(const Report& plan, const RankStep& walk, int steps) {
+std::vector<PhaseRow> planned_phases(const Report& plan, const RankStep& rank, int steps) {
   if (!plan.within_memory || !plan.within_memory->runs) return plan.phases;
   ArithmeticSegments segments(usable_bytes(plan) - plan.peak.context_bytes);
-  CachingAllocator allocator(segments, parse_alloc_conf(walk.run.alloc_conf));
-  Placement placement;
-  replay_loop(allocator, walk, nullptr, steps, &placement);
-  return placement.phases;
+  CachingAllocator allocator(segments, parse_alloc_conf(rank.run.alloc_conf));
+  LoopReplay replay;
+  replay_loop(allocator, rank, nullptr, steps, &replay);
+  return replay.phases;
 }
 
-RanOut ran_out(const RankStep& step, const LimitedPlacement& measured, std::int64_t free_bytes) {
-  const LimitedPlacement said = place_within(free_bytes, step);
+RanOut ran_out(const RankStep& step, const LimitedReplay& measured, std::int64_t free_bytes) {
+  const LimitedReplay said = replay_within(free_bytes, step);
   RanOut out;
   out.measured = within_memory(step, measured);
   if (said.out_of_memory)
@@ -99,20 +99,20 @@ RanOut ran_out(const RankStep& step, const LimitedPlacement& measured, std::int6
 
 // With poison nothing that is needed may have been released: losses, weights and gradients are those of a run that
 // keeps everything.
-void compare_values(Device& device, const RankStep& walk, const ValidationOptions& options, Validation& v) {
-  const auto walked = [&](bool keeps_everything, std::string_view what) {
-    WalkOptions o;
+void compare_values(Device& device, const RankStep& rank, const ValidationOptions& options, Validation& v) {
+  const auto executed = [&](bool keeps_everything, std::string_view what) {
+    ExecutionOptions o;
     StageWatcher watcher(options, what, o.steps);
     o.poison = o.collects = true;
     o.keeps_everything = keeps_everything;
     o.reads_memory = false;
     o.watcher = &watcher;
-    WalkResult result = run(device, walk, o);
+    ExecutionResult result = run(device, rank, o);
     device.release_all();
     return result;
   };
-  const WalkResult freed = walked(false, "values");
-  const WalkResult kept = walked(true, "values, releasing nothing");
+  const ExecutionResult freed = executed(false, "values");
+  const ExecutionResult kept = executed(true, "values, releasing nothing");
   if (freed.within.out_of_memory || kept.within.out_of_memory) {
     v.values_not_compared = "a run that releases nothing needs more memory than the device has";
     return;
@@ -122,13 +122,13 @@ void compare_values(Device& device, const RankStep& walk, const ValidationOption
                    freed.weights == kept.weights && freed.gradients == kept.gradients && freed.output == kept.output;
 }
 
-void measure_times(Device& device, const RankStep& walk, const ValidationOptions& options, Validation& v) {
-  Gpu gpu = walk.gpu;
+void measure_times(Device& device, const RankStep& rank, const ValidationOptions& options, Validation& v) {
+  Gpu gpu = rank.gpu;
   if (v.device.sm_clock_khz > 0) gpu.sm_clock_khz = v.device.sm_clock_khz;
   if (v.device.memory_clock_khz > 0) gpu.memory_clock_khz = v.device.memory_clock_khz;
   if (v.device.memory_bus_bits > 0) gpu.memory_bus_bits = v.device.memory_bus_bits;
-  StageWatcher watcher(options, "time", timed_walk_steps(options.steps));
-  v.times = time_steps(device, walk, options.steps, peaks_of(gpu), &watcher);
+  StageWatcher watcher(options, "time", timed_execution_steps(options.steps));
+  v.times = time_steps(device, rank, options.steps, peaks_of(gpu), &watcher);
   device.release_all();
 }
 
@@ -163,31 +163,31 @@ Validation validate(Device& device, const Model& model, Catalog catalog, const R
   v.computes = options.computes;
   const std::int64_t free_bytes = device.memory().free_bytes;
   const Plan planned = make_plan(model, catalog, run_config, &gpu, {}, true);
-  const RankStep& walk = planned.step;
-  if (const std::vector<std::string> reasons = refusals(device, walk); !reasons.empty()) refuse(reasons);
+  const RankStep& rank = planned.step;
+  if (const std::vector<std::string> reasons = refusals(device, rank); !reasons.empty()) refuse(reasons);
 
   v.plan = report_of(planned);
   MemoryWatcher watcher(options, "memory", options.steps);
-  WalkOptions walk_options;
-  walk_options.reads_losses = options.computes;
-  walk_options.checked_steps = options.computes ? 1 : 0;
-  walk_options.steps = options.steps;
-  walk_options.watcher = &watcher;
-  const WalkResult result = run(device, walk, walk_options);
+  ExecutionOptions execution_options;
+  execution_options.reads_losses = options.computes;
+  execution_options.checked_steps = options.computes ? 1 : 0;
+  execution_options.steps = options.steps;
+  execution_options.watcher = &watcher;
+  const ExecutionResult result = run(device, rank, execution_options);
   device.release_all();
   v.remarks = device.remarks();
   if (result.within.out_of_memory) {
-    v.ran_out = ran_out(walk, result.within, free_bytes);
+    v.ran_out = ran_out(rank, result.within, free_bytes);
     return v;
   }
-  compare_memory(v, planned_phases(v.plan, walk, options.steps), result, watcher.process_bytes);
+  compare_memory(v, planned_phases(v.plan, rank, options.steps), result, watcher.process_bytes);
   v.peak_predicted = place_name(v.plan);
-  v.peak_measured = place_name(walk.graph, walk.passes.schedules[result.placement.at.pass], result.placement.at.phase,
-                               result.placement.at.step);
+  v.peak_measured = place_name(rank.graph, rank.micro_batches.schedules[result.replay.at.pass], result.replay.at.phase,
+                               result.replay.at.step);
   if (!options.computes) return v;
   v.losses = result.losses;
-  measure_times(device, walk, options, v);
-  if (options.compares_values) compare_values(device, walk, options, v);
+  measure_times(device, rank, options, v);
+  if (options.compares_values) compare_values(device, rank, options, v);
   return v;
 }
 

@@ -12,7 +12,7 @@
 #include "estimator/plan/report.h"
 #include "estimator/report/writers.h"
 #include "estimator/spec/model.h"
-#include "validate/executor/walk.h"
+#include "validate/executor/execution.h"
 #include "validate/nvml.h"
 #include "validate/step_times.h"
 
@@ -86,7 +86,7 @@ struct Validation {
   std::string values_not_compared;   // why not
   std::vector<std::string> remarks;  // Device::remarks()
   std::optional<RanOut> ran_out;
-  std::vector<WayOut> ways_out;  // what runs where this ran out of memory; for who asked to fill in
+  std::vector<Suggestion> suggestions;  // what runs where this ran out of memory; for who asked to fill in
 
   /// It ran, every row that counts is within so much of what was measured, the peak is where it was said, and the
   /// values are equal where they were to be compared.

@@ -26,7 +26,7 @@ Json ran_out_json(const Validation& v) {
   if (!v.ran_out) return nullptr;
   const RanOut& out = *v.ran_out;
   Json instead = Json::array();
-  for (const WayOut& way : v.ways_out)
+  for (const Suggestion& way : v.suggestions)
     instead.push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
   return {{"free_bytes", out.free_bytes},
           {"needed_bytes", v.plan.peak.reading.reserved_bytes},

@@ -40,11 +40,11 @@ std::string ran_out_text(const Validation& v, const TextStyle& style) {
     text += place_of(out.predicted) + ", " + amounts(out.predicted) + "\n";
   text += "  the step needs " + bytes_text(v.plan.peak.reading.reserved_bytes, style) + " of segments\n";
   TextTable ways({left, right, left});
-  for (const WayOut& way : v.ways_out)
+  for (const Suggestion& way : v.suggestions)
     ways.row(
         {"  " + way.flags, bytes_text(way.device_bytes, style),
          way.retries > 0 ? "with its cache given back to the device " + format_count(way.retries) + " times" : ""});
-  return text + (v.ways_out.empty() ? "" : "  what runs instead\n" + ways.text());
+  return text + (v.suggestions.empty() ? "" : "  what runs instead\n" + ways.text());
 }
 
 std::string before_text(const Validation& v, const TextStyle& style) {

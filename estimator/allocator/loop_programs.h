@@ -18,10 +18,10 @@ class OptimizerPrograms {
   void run(const OptimizerProgram& program, OptimizerPart part, std::int32_t parameter = kNone) {
     readings_.count_kernels(program.kernels);
     // What the program computes is done when all that it makes is there, and what is still to be freed then.
-    std::size_t ready = loop_.follower == nullptr ? 0 : program.events.size();
+    std::size_t ready = loop_.observer == nullptr ? 0 : program.events.size();
     while (ready > 0 && program.events[ready - 1].kind == OptimizerEvent::Kind::free) --ready;
     for (std::size_t i = 0; i <= program.events.size(); ++i) {
-      if (loop_.follower != nullptr && i == ready) loop_.follower->optimizer(part, loop_.training_step, parameter);
+      if (loop_.observer != nullptr && i == ready) loop_.observer->optimizer(part, loop_.training_step, parameter);
       if (i < program.events.size()) run(program.events[i], part);
     }
   }
@@ -34,18 +34,18 @@ class OptimizerPrograms {
  private:
   void run(const OptimizerEvent& e, OptimizerPart part) {
     using Kind = OptimizerEvent::Kind;
-    LoopFollower* const follower = loop_.follower;
+    LoopObserver* const observer = loop_.observer;
     const auto slot = static_cast<std::size_t>(e.slot);
     if (slots_.size() <= slot) slots_.resize(slot + 1, kNoBlock);
     switch (e.kind) {
       case Kind::alloc_state: {
         const BlockId state = blocks_.allocate_bytes(e.bytes, Category::optimizer_state);
-        if (follower != nullptr) follower->state(blocks_.address(state), e.bytes);
+        if (observer != nullptr) observer->state(blocks_.address(state), e.bytes);
         break;
       }
       case Kind::alloc_tensor:
         slots_[slot] = blocks_.allocate_scratch(e.bytes);
-        if (follower != nullptr) follower->optimizer_tensor(part, e.slot, blocks_.address(slots_[slot]));
+        if (observer != nullptr) observer->optimizer_tensor(part, e.slot, blocks_.address(slots_[slot]));
         break;
       case Kind::alloc_scratch:
         slots_[slot] = loop_.rank.run.scratch == Scratch::none ? kNoBlock : blocks_.allocate_scratch(e.bytes);
@@ -53,9 +53,9 @@ class OptimizerPrograms {
       case Kind::free: blocks_.release_scratch(slots_[slot]); break;
       case Kind::alloc_gradient:
         fp32_gradients_.push_back(blocks_.allocate_bytes(e.bytes, Category::gradients));
-        if (follower != nullptr) follower->fp32_gradient(blocks_.address(fp32_gradients_.back()));
+        if (observer != nullptr) observer->fp32_gradient(blocks_.address(fp32_gradients_.back()));
         break;
-      case Kind::free_gradient: blocks_.release(loop_.rank.passes.schedules.front().gradient_of[slot]); break;
+      case Kind::free_gradient: blocks_.release(loop_.rank.micro_batches.schedules.front().gradient_of[slot]); break;
     }
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "estimator/allocator/block_allocator.h"
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/allocator/running_loop.h"
 #include "estimator/base/integers.h"
 
@@ -16,8 +16,8 @@ namespace gpuplan {
 class LoopReadings {
  public:
   LoopReadings(const RunningLoop& loop, BlockAllocator& allocator) : loop_(loop), allocator_(allocator) {
-    const Schedule& last = loop.rank.passes.schedules.back();
-    result_.timeline.reserve(last.steps.size() + kPhases);
+    const Schedule& last = loop.rank.micro_batches.schedules.back();
+    result_.timeline.reserve(last.ops.size() + kPhases);
     result_.charged_bytes.assign(last.buffers.size(), 0);
   }
 
@@ -73,7 +73,7 @@ class LoopReadings {
   }
 
   /// When the loop has ended.
-  Placement take() {
+  LoopReplay take() {
     result_.segments = allocator_.segment_count();
     result_.inactive_split_bytes = allocator_.inactive_split_bytes();
     return std::move(result_);
@@ -82,7 +82,7 @@ class LoopReadings {
  private:
   const RunningLoop& loop_;
   BlockAllocator& allocator_;
-  Placement result_;
+  LoopReplay result_;
   bool records_ = false, reports_ = false, steady_ = false;
   std::int64_t highest_ = -1, step_peak_ = 0, kernels_ = 0;
 };

@@ -109,7 +109,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   make_batch(graph, blocks);
   if (channels_last)
     for (const TensorId t : graph.inputs) move_images(graph, t, blocks);
-  if (loop.follower != nullptr) loop.follower->model_is_made();
+  if (loop.observer != nullptr) loop.observer->model_is_made();
 }
 
 }  // namespace gpuplan

@@ -24,7 +24,7 @@ class PlacedBlocks {
       : loop_(loop),
         allocator_(allocator),
         readings_(readings),
-        buffers_(loop.rank.passes.schedules.back().buffers),
+        buffers_(loop.rank.micro_batches.schedules.back().buffers),
         blocks_(buffers_.size(), kNoBlock) {}
 
   const Buffer& buffer(BufferId id) const { return buffers_[index(id)]; }
@@ -42,14 +42,14 @@ class PlacedBlocks {
     const std::int64_t charged = b == kNoBlock ? 0 : allocator_.charged_bytes(b);
     of(category) += charged;
     note_peak();
-    if (loop_.follower != nullptr && b != kNoBlock) loop_.follower->allocated(address(b), charged);
+    if (loop_.observer != nullptr && b != kNoBlock) loop_.observer->allocated(address(b), charged);
     return b;
   }
   void release_as(BlockId& b, Category category) {
     if (b == kNoBlock) return;
     const std::int64_t charged = allocator_.charged_bytes(b);
     of(category) -= charged;
-    if (loop_.follower != nullptr) loop_.follower->releasing(address(b), charged);
+    if (loop_.observer != nullptr) loop_.observer->releasing(address(b), charged);
     allocator_.release(b);
     b = kNoBlock;
   }
@@ -75,7 +75,7 @@ class PlacedBlocks {
     const BlockId b = allocate_bytes(storage.bytes, storage.category);
     blocks_[index(id)] = b;
     if (b != kNoBlock) readings_.charge(id, allocator_.charged_bytes(b));
-    if (loop_.follower != nullptr) loop_.follower->placed(id, address(b));
+    if (loop_.observer != nullptr) loop_.observer->placed(id, address(b));
   }
   void release(BufferId id) { release_as(blocks_[index(id)], buffer(id).category); }
   /// What a name still holds of the buffer, which may lie in another block by now.
@@ -95,7 +95,7 @@ class PlacedBlocks {
     const std::int64_t bytes = allocator_.charged_bytes(b);
     of(buffer(r.new_buffer).category) -= bytes;
     of(buffer(r.old_buffer).category) += bytes;
-    if (loop_.follower != nullptr) loop_.follower->placed(r.old_buffer, address(b));
+    if (loop_.observer != nullptr) loop_.observer->placed(r.old_buffer, address(b));
   }
 
   void note_peak() {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "estimator/allocator/loop_follower.h"
+#include "estimator/allocator/loop_observer.h"
 #include "estimator/distributed/rank_step.h"
 #include "estimator/schedule/phase.h"
 #include "estimator/schedule/schedule.h"
@@ -14,13 +14,13 @@ namespace gpuplan {
 /// What the parts of a running loop share. The loop moves on; they look.
 struct RunningLoop {
   const RankStep& rank;              // what it runs
-  LoopFollower* follower = nullptr;  // or nobody
+  LoopObserver* observer = nullptr;  // or nobody
   int training_step = -1;            // -1: while the model and the batch are made
   Phase phase = Phase::start;
   std::size_t pass = 0;       // of its passes
   std::int32_t step = kNone;  // of that schedule; kNone outside of its steps
 
-  const Schedule& schedule() const { return rank.passes.schedules[pass]; }
+  const Schedule& schedule() const { return rank.micro_batches.schedules[pass]; }
 };
 
 }  // namespace gpuplan

@@ -18,19 +18,19 @@ class StepKernels {
  public:
   StepKernels(const RunningLoop& loop, PlacedBlocks& blocks) : loop_(loop), blocks_(blocks) {}
 
-  void run(const Step& step) {
+  void run(const ScheduledOp& step) {
     const Schedule& s = loop_.schedule();
     const std::int32_t actions = step.scratch.end - step.scratch.begin;
     // A workspace once the results are there is all that most kernels have.
     const bool plain = actions == 0 || (actions == 1 && allocates(s.scratch[index(step.scratch.begin)]));
-    if (!plain || step.dropout_states || loop_.follower != nullptr || makes_cublas_workspace(step))
+    if (!plain || step.dropout_states || loop_.observer != nullptr || makes_cublas_workspace(step))
       return run_with_scratch(step);
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k) blocks_.allocate(s.allocated[index(k)]);
     if (actions == 1) blocks_.use_scratch(s.scratch[index(step.scratch.begin)]);
   }
 
  private:
-  void run_with_scratch(const Step& step) {
+  void run_with_scratch(const ScheduledOp& step) {
     const Schedule& s = loop_.schedule();
     std::int32_t next = step.allocates.begin;
     const auto program =
@@ -46,7 +46,7 @@ class StepKernels {
     const auto outputs_to_come = [&](std::size_t from) {
       return std::ranges::find(program.subspan(from), kNextOutput) != program.end();
     };
-    bool ran = loop_.follower == nullptr;
+    bool ran = loop_.observer == nullptr;
     for (std::size_t i = 0; i < program.size(); ++i) {
       const std::int64_t n = program[i];
       if (n == kNextOutput) {
@@ -72,13 +72,13 @@ class StepKernels {
   bool follow() {
     for (std::size_t i = 0; i < scratch_.size(); ++i)
       placed_scratch_.push_back({blocks_.address(scratch_[i]), scratch_bytes_[i]});
-    loop_.follower->run(loop_.pass, loop_.step, placed_scratch_);
+    loop_.observer->run(loop_.pass, loop_.step, placed_scratch_);
     return true;
   }
 
   // Forward and backward run on two threads, each with a cuBLAS handle of its own.
   bool& cublas_workspace() { return loop_.phase == Phase::backward ? workspace_backward_ : workspace_forward_; }
-  bool makes_cublas_workspace(const Step& step) {
+  bool makes_cublas_workspace(const ScheduledOp& step) {
     const RunConfig& run = loop_.rank.run;
     return step.product && !cublas_workspace() && keeps_cublas_workspace(run.pytorch) && run.scratch != Scratch::none;
   }
@@ -91,7 +91,7 @@ class StepKernels {
     const Gpu& gpu = loop_.rank.gpu;
     const std::int64_t bytes = cudnn_rnn::dropout_states_bytes(gpu.sm_count, gpu.max_threads_per_sm);
     const BlockId states = blocks_.allocate_scratch(bytes);
-    if (loop_.follower != nullptr) placed_scratch_.push_back({blocks_.address(states), bytes});
+    if (loop_.observer != nullptr) placed_scratch_.push_back({blocks_.address(states), bytes});
   }
 
   const RunningLoop& loop_;

@@ -21,9 +21,9 @@ using PassSteps = std::array<PhaseSteps, kPhases>;
 
 PassSteps steps_by_phase(const Schedule& schedule) {
   PassSteps phases{};
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.steps[i].phase)];
-    phase.kernels += schedule.steps[i].kernels;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    PhaseSteps& phase = phases[static_cast<std::size_t>(schedule.ops[i].phase)];
+    phase.kernels += schedule.ops[i].kernels;
     if (phase.steps.begin == phase.steps.end) phase.steps.begin = static_cast<std::int32_t>(i);
     phase.steps.end = static_cast<std::int32_t>(i) + 1;
   }
@@ -32,21 +32,21 @@ PassSteps steps_by_phase(const Schedule& schedule) {
 
 class TrainingLoop {
  public:
-  TrainingLoop(BlockAllocator& allocator, const RankStep& rank, LoopFollower* follower, int steps)
+  TrainingLoop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps)
       : steps_(steps),
-        loop_{.rank = rank, .follower = follower},
+        loop_{.rank = rank, .observer = observer},
         readings_(loop_, allocator),
         blocks_(loop_, allocator, readings_),
         optimizer_(loop_, blocks_, readings_),
         collectives_(loop_, blocks_),
         kernels_(loop_, blocks_) {
-    for (const Schedule& pass : rank.passes.schedules) phases_.push_back(steps_by_phase(pass));
+    for (const Schedule& pass : rank.micro_batches.schedules) phases_.push_back(steps_by_phase(pass));
   }
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   /// Throws NoRoom where the allocator has none.
-  Placement replay() {
+  LoopReplay replay() {
     build_model(loop_, blocks_, optimizer_, collectives_);
     const RunConfig& run = loop_.rank.run;
     const int reported = run.mode == Mode::train && run.first_step ? 0 : steps_ - 1;
@@ -72,7 +72,7 @@ class TrainingLoop {
       infer(i > 0);
     } else {
       for (std::int64_t m = 0; m < run.micro_batches; ++m) {
-        loop_.pass = m == 0 ? 0 : loop_.rank.passes.schedules.size() - 1;
+        loop_.pass = m == 0 ? 0 : loop_.rank.micro_batches.schedules.size() - 1;
         silent_ = m + 1 < run.micro_batches;
         follow_micro_batch(m);
         pass(i > 0 || m > 0, i == 0 && m == 0);
@@ -83,15 +83,15 @@ class TrainingLoop {
   }
 
   void follow_micro_batch(std::int64_t number) {
-    if (loop_.follower != nullptr) loop_.follower->micro_batch(number);
+    if (loop_.observer != nullptr) loop_.observer->micro_batch(number);
   }
   void record(Phase phase) {
-    if (loop_.follower != nullptr) loop_.follower->phase_ended(loop_.training_step, phase);
+    if (loop_.observer != nullptr) loop_.observer->phase_ended(loop_.training_step, phase);
     readings_.record(phase, silent_);
   }
 
   void zero_gradients() {
-    for (const BufferId g : loop_.rank.passes.schedules.front().gradients) blocks_.release(g);
+    for (const BufferId g : loop_.rank.micro_batches.schedules.front().gradients) blocks_.release(g);
     optimizer_.release_fp32_gradients();
     collectives_.zero_gradients();
   }
@@ -165,7 +165,7 @@ class TrainingLoop {
     auto replacement = s.replacements.begin();
     auto update = s.updates.begin();
     for (std::int32_t i = range.begin; i < range.end; ++i) {
-      const Step& step = s.steps[index(i)];
+      const ScheduledOp& step = s.ops[index(i)];
       collectives_.run_before(i);
       loop_.step = i;
       readings_.begin_step();
@@ -201,13 +201,13 @@ class TrainingLoop {
 
 }  // namespace
 
-LimitedPlacement replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopFollower* follower, int steps,
-                             Placement* whole) {
-  TrainingLoop loop(allocator, rank, follower, steps);
-  LimitedPlacement limited;
+LimitedReplay replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer, int steps,
+                          LoopReplay* whole) {
+  TrainingLoop loop(allocator, rank, observer, steps);
+  LimitedReplay limited;
   try {
-    Placement placement = loop.replay();
-    if (whole != nullptr) *whole = std::move(placement);
+    LoopReplay replay = loop.replay();
+    if (whole != nullptr) *whole = std::move(replay);
   } catch (const NoRoom&) {
     const RunningLoop& at = loop.where();
     limited = {0, true, allocator.out_of_memory(), at.training_step, at.phase, at.step, at.pass};

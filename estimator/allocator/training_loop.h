@@ -4,8 +4,8 @@
 #pragma once
 
 #include "estimator/allocator/block_allocator.h"
-#include "estimator/allocator/loop_follower.h"
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_observer.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/distributed/rank_step.h"
 
 namespace gpuplan {
@@ -13,7 +13,7 @@ namespace gpuplan {
 constexpr int kLoopSteps = 3;  // the third is steady
 
 /// What becomes of it where the allocator may have no room. `whole`: what the loop takes, where there is room for it.
-LimitedPlacement replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopFollower* follower = nullptr,
-                             int steps = kLoopSteps, Placement* whole = nullptr);
+LimitedReplay replay_loop(BlockAllocator& allocator, const RankStep& rank, LoopObserver* observer = nullptr,
+                          int steps = kLoopSteps, LoopReplay* whole = nullptr);
 
 }  // namespace gpuplan

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "estimator/aten/attention_math.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/rearrange.h"
-#include "estimator/aten/scripted.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/attention.h"
@@ -102,7 +102,7 @@ class Kernel {
     const Products work = products(call_);
     std::vector<TensorId> saved;
     for (const AttentionStep& step : attention_forward(call_, backend_, b_.gpu(), b_.run().pytorch, engine_)) {
-      Scripted what = scripted(step.program);
+      OpaqueKernel what = opaque_kernel(step.program);
       if (is_kernel(step)) what.macs = checked_add(work.scores, work.values);
       std::vector<TensorId> reads;
       for (const Value v : step.reads) reads.push_back(forward_.at(v));
@@ -192,7 +192,7 @@ class Kernel {
     const StridedTensor grad_out = dense_tensor(strided_shape(node.shape(node.grad())), {0, 2, 1, 3});
     for (const AttentionStep& step :
          attention_backward(call_, backend_, grad_out, b_.gpu(), b_.run().pytorch, engine_)) {
-      Scripted what = scripted(step.program);
+      OpaqueKernel what = opaque_kernel(step.program);
       if (is_kernel(step)) {
         what.macs = checked_mul(2, checked_add(work.scores, work.values));
         what.recompute_macs = work.scores;
@@ -203,9 +203,9 @@ class Kernel {
       if (is_kernel(step)) {
         node.attributes(
             {{Attribute::scale, scale()}, {Attribute::is_causal, a_.causal}, {Attribute::dropout_p, a_.dropout}});
-        node.beside({values.at(kernel_reads_[0]), values.at(kernel_reads_[1]), values.at(kernel_reads_[2]),
-                     kernel_reads_.size() > 3 ? values.at(kernel_reads_[3]) : kAbsent, values.at(Value::out),
-                     values.at(Value::logsumexp)});
+        node.extra({values.at(kernel_reads_[0]), values.at(kernel_reads_[1]), values.at(kernel_reads_[2]),
+                    kernel_reads_.size() > 3 ? values.at(kernel_reads_[3]) : kAbsent, values.at(Value::out),
+                    values.at(Value::logsumexp)});
       } else if (step.op == Operator::sum) {  // of a mask's gradient, over what the mask was broadcast to
         const Shape& to = step.outputs[0].tensor.shape;
         unsigned reduced = 0;
@@ -269,16 +269,16 @@ TensorId additive_mask(LayerBuilder& b, TensorId mask, DType dtype) {
   for (int i = 0; i < 2; ++i) w.allocate(scalar);
   w.result();
   w.release_all();
-  const TensorId y = b.emit(Operator::where, scripted(program), {mask}, {b.shape(mask), dtype, Placing::like});
+  const TensorId y = b.emit(Operator::where, opaque_kernel(program), {mask}, {b.shape(mask), dtype, Placing::like});
   b.attributes({{Attribute::self, 0}, {Attribute::other, -std::numeric_limits<double>::infinity()}});
   return y;
 }
 
 TensorId scaled_dot_product_attention(LayerBuilder& b, AttentionArguments a) {
-  if (a.mask != kNone && is_floating(b.dtype(a.mask))) a.mask = b.autocast_lower(a.mask);
-  a.value = b.autocast_lower(a.value);
-  a.key = b.autocast_lower(a.key);
-  a.query = b.autocast_lower(a.query);
+  if (a.mask != kNone && is_floating(b.dtype(a.mask))) a.mask = b.cached_cast(a.mask);
+  a.value = b.cached_cast(a.value);
+  a.key = b.cached_cast(a.key);
+  a.query = b.cached_cast(a.query);
   for (const TensorId t : {a.key, a.value})
     if (b.dtype(t) != b.dtype(a.query))
       b.fail("queries are " + std::string(name_of(b.dtype(a.query))) + ", keys or values " +

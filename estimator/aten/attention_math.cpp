@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "estimator/aten/linear.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/scripted.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
 
@@ -37,7 +37,8 @@ TensorId safe_softmax(LayerBuilder& b, TensorId scores) {
   w.result();
   for (const std::int64_t bytes : {shape.elements(), rows, size_of(dtype)}) w.allocate(bytes);
   w.release_all();
-  const TensorId y = b.emit(Operator::_safe_softmax, scripted(program, 5 * shape.elements()), {scores}, shape, dtype);
+  const TensorId y =
+      b.emit(Operator::_safe_softmax, opaque_kernel(program, 5 * shape.elements()), {scores}, shape, dtype);
   const auto last = static_cast<double>(shape.rank() - 1);
   b.attributes({{Attribute::dim, last}});
   if (NodeBuilder node = b.node("SafeSoftmaxBackward0", y, {scores})) {

@@ -124,10 +124,10 @@ void backward(NodeBuilder& node, const LayerBuilder& b, Convolution conv, const 
 
 }  // namespace
 
-ConvolutionOperands autocast_lower(LayerBuilder& b, ConvolutionOperands of) {
-  of.bias = b.autocast_lower(of.bias);
-  of.weight = b.autocast_lower(of.weight);
-  of.input = b.autocast_lower(of.input);
+ConvolutionOperands cached_cast(LayerBuilder& b, ConvolutionOperands of) {
+  of.bias = b.cached_cast(of.bias);
+  of.weight = b.cached_cast(of.weight);
+  of.input = b.cached_cast(of.input);
   return of;
 }
 

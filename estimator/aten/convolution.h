@@ -13,7 +13,7 @@ struct ConvolutionOperands {
 };
 
 /// Autocast's casts, in PyTorch's order: bias, weight, input. The operands themselves outside of it.
-ConvolutionOperands autocast_lower(LayerBuilder& b, ConvolutionOperands operands);
+ConvolutionOperands cached_cast(LayerBuilder& b, ConvolutionOperands operands);
 
 /// The convolution of `geometry`, all sizes given: pass forward, or backward_data for a transposed one. Its type, its
 /// layout and which kernel runs it are found here. The result has the shape `out`; the bias is added in place.

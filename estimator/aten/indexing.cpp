@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
-#include "estimator/aten/scripted.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
@@ -81,7 +81,7 @@ void put(NodeBuilder& node, const LayerBuilder& b, Operand sum, std::span<const 
   for (int i = 0; i < 3; ++i) w.allocate(each);
   w.allocate(cub_sort_bytes(n, largest, b.gpu(), kNewestPyTorch));
   w.release_all();
-  node.run_in_place(Operator::_index_put_impl_, scripted(sort, look.out.elements()), {sum, values, indices[0]});
+  node.run_in_place(Operator::_index_put_impl_, opaque_kernel(sort, look.out.elements()), {sum, values, indices[0]});
   node.hold({values, linear});
 }
 

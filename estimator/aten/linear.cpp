@@ -162,20 +162,20 @@ TensorId batched_product(LayerBuilder& b, TensorId x, TensorId y) {
 }  // namespace
 
 TensorId mm(LayerBuilder& b, TensorId x, TensorId y) {
-  y = b.autocast_lower(y);
-  x = b.autocast_lower(x);
+  y = b.cached_cast(y);
+  x = b.cached_cast(x);
   return product(b, x, y);
 }
 
 TensorId bmm(LayerBuilder& b, TensorId x, TensorId y) {
-  y = b.autocast_lower(y);
-  x = b.autocast_lower(x);
+  y = b.cached_cast(y);
+  x = b.cached_cast(x);
   return batched_product(b, x, y);
 }
 
 TensorId matmul(LayerBuilder& b, TensorId x, TensorId y) {
-  const TensorId q = b.autocast_lower(y);
-  const TensorId p = b.autocast_lower(x);
+  const TensorId q = b.cached_cast(y);
+  const TensorId p = b.cached_cast(x);
   const TensorId z = matmul_as_given(b, p, q);
   // The casts are arguments of the call, whose copies of batched operands do not replace them.
   if (p != x && b.shape(p).rank() > 2) b.hold({p});
@@ -227,16 +227,16 @@ TensorId matmul_as_given(LayerBuilder& b, TensorId x, TensorId y) {
 
 TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight) {
   // Arguments of a wrapped function are cast from the last to the first.
-  weight = b.autocast_lower(weight);
-  x = b.autocast_lower(x);
-  bias = b.autocast_lower(bias);
+  weight = b.cached_cast(weight);
+  x = b.cached_cast(x);
+  bias = b.cached_cast(bias);
   return add_product(b, bias, x, weight);
 }
 
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
-  bias = b.autocast_lower(bias);
-  weight = b.autocast_lower(weight);
-  x = b.autocast_lower(x);
+  bias = b.cached_cast(bias);
+  weight = b.cached_cast(weight);
+  x = b.cached_cast(x);
   const Shape in = b.shape(x);
   if (bias == kNone) return matmul(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, transposed(b, weight));
   Shape out = in;

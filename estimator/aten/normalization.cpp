@@ -53,7 +53,7 @@ void layer_norm_backward(NodeBuilder& node, const LayerBuilder& b, LayerNorm wor
   std::array<Operand, 3> gradients{kAbsent, kAbsent, kAbsent};  // of input, weight and bias
   for (std::size_t i = 0, k = 0; i < inputs.size(); ++i)
     if (node.needs(inputs[i])) gradients[i] = results[k++];
-  node.beside({gradients[0], gradients[1], gradients[2]});
+  node.extra({gradients[0], gradients[1], gradients[2]});
   give(node, inputs, results);
 }
 
@@ -77,7 +77,7 @@ TensorId fused_rms_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId we
   if (copies(b) && !b.contiguous(x)) rows = b.emit(Operator::clone, Copy{shape.elements()}, {x}, shape, dtype);
   const OutputSpec outputs[] = {{shape, dtype}, {rows_of(shape, dimensions), accumulate_type(dtype)}};
   const std::vector<TensorId> results = b.emit_many(Operator::_fused_rms_norm, work, {rows}, outputs);
-  b.beside({weight});
+  b.extra({weight});
   b.attributes({{Attribute::eps, eps}});
   if (rows != x) b.hold({x});
   if (NodeBuilder node = b.node("FusedRmsNormBackward0", results[0], {x, weight}))
@@ -98,7 +98,7 @@ TensorId layer_norm(LayerBuilder& b, TensorId x, int dimensions, TensorId weight
   const OutputSpec row{rows_of(shape, dimensions), accumulate_type(dtype)};
   const OutputSpec outputs[] = {{shape, dtype}, row, row};
   const std::vector<TensorId> results = b.emit_many(Operator::native_layer_norm, work, {rows}, outputs);
-  b.beside({weight, bias});
+  b.extra({weight, bias});
   b.attributes({{Attribute::eps, eps}});
   if (rows != x) b.hold({x});  // autocast's cast is the wrapper's
   if (NodeBuilder node = b.node("NativeLayerNormBackward0", results[0], {x, weight, bias}))
@@ -158,7 +158,7 @@ TensorId group_norm(LayerBuilder& b, TensorId x, std::int64_t groups, TensorId w
   const OutputSpec group{{shape[0], groups}, dtype};
   const OutputSpec outputs[] = {{shape, dtype, placing}, group, group};
   const std::vector<TensorId> results = group_norm_forward(b, work, x, outputs, copied);
-  b.beside({weight, bias});
+  b.extra({weight, bias});
   b.attributes({{Attribute::eps, eps}});
   if (x != given_x) b.hold({given_x});  // group_norm's own argument, which it copied
   if (NodeBuilder node = b.node("NativeGroupNormBackward0", results[0], {x, weight, bias})) {
@@ -216,7 +216,7 @@ TensorId instance_norm(LayerBuilder& b, TensorId x, TensorId weight, TensorId bi
   const OutputSpec statistic{{channels}, accumulate_type(dtype)};
   const OutputSpec outputs[] = {{flat, dtype}, statistic, statistic};
   const std::vector<TensorId> results = b.emit_many(Operator::batch_norm, work, {rows}, outputs);
-  b.beside({scale, shift});
+  b.extra({scale, shift});
   b.attributes({{Attribute::momentum, std::numeric_limits<double>::quiet_NaN()}, {Attribute::eps, eps}});
   if (NodeBuilder node = b.node("BatchNormBackward0", results[0], {rows, scale, shift})) {
     BatchNorm backward = work;

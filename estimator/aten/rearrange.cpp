@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "estimator/aten/scripted.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
 
@@ -11,7 +11,7 @@ namespace gpuplan::aten {
 namespace {
 
 // The keys are sorted by the bits that row numbers have, in 2.8 and in 2.15.
-Scripted index_put(const LayerBuilder& b, std::int64_t indices, const Shape& rows, DType dtype) {
+OpaqueKernel index_put(const LayerBuilder& b, std::int64_t indices, const Shape& rows, DType dtype) {
   const std::int64_t elements = checked_mul(indices, rows[1]);
   const std::int64_t sort = cub_sort_bytes(indices, std::max<std::int64_t>(rows[0] - 1, 1), b.gpu(), kNewestPyTorch);
   return aten::index_put(indices, checked_mul(elements, size_of(dtype)), sort, elements);

@@ -164,7 +164,7 @@ void backward(const LayerBuilder& b, NodeBuilder& node, const Call& c, std::span
     again.insert(again.end(), kept.begin(), kept.end());
     give_weights(b, node, c, what, again);
   }
-  node.run_many(Operator::frame_returns, Marker{}, gradients, {});
+  node.run_many(Operator::locals_die, Marker{}, gradients, {});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "estimator/aten/scan.h"
 
-#include "estimator/aten/scripted.h"
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/base/integers.h"
 #include "estimator/operators/cub.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kTileOfFourBytes = 1920;  // of a scan of 4-byte elements
 
-Scripted scan(const Shape& shape, int dim, DType from, DType to, PyTorchVersion pytorch) {
+OpaqueKernel scan(const Shape& shape, int dim, DType from, DType to, PyTorchVersion pytorch) {
   ScratchProgram program;
   ScratchWriter w(program);
   w.result();
@@ -20,7 +20,7 @@ Scripted scan(const Shape& shape, int dim, DType from, DType to, PyTorchVersion 
                          wide ? kCubScanState : kCubScanState / 2));
   }
   w.release_all();
-  return scripted(program, shape.elements());
+  return opaque_kernel(program, shape.elements());
 }
 
 }  // namespace

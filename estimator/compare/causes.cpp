@@ -188,8 +188,8 @@ class Comparison {
 
   void entry_went(const SpecPart& entry, const std::string& what, const SpecPart& now, const Alone& alone) {
     if (alone.same_in_now(entry) != nullptr) return;  // moved, which is said where it is now
-    const SpecPart* const follower = alone.follower_of(entry);
-    const SourceMark& gap = follower != nullptr   ? follower->whole
+    const SpecPart* const observer = alone.follower_of(entry);
+    const SourceMark& gap = observer != nullptr   ? observer->whole
                             : now.entries.empty() ? now.mark
                                                   : now.entries.back().whole;
     add({Cause::Kind::removed, what, entry.text, "", lines_.place_of(gap), lines_.place_of(entry.whole)});

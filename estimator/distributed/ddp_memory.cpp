@@ -89,7 +89,7 @@ std::vector<std::size_t> arrivals(const Graph& graph, const Schedule& schedule, 
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return steps[i]; });
   const auto layer = [&](std::size_t i) { return graph.parameters[index(schedule.with_gradient[i])].layer; };
   for (std::size_t i = 0; i + 1 < order.size(); ++i) {
-    const Step& step = schedule.steps[index(steps[order[i]])];
+    const ScheduledOp& step = schedule.ops[index(steps[order[i]])];
     if (layer(order[i]) == layer(order[i + 1]) && std::holds_alternative<Gemm>(*step.what))
       std::swap(order[i], order[i + 1]);
   }
@@ -100,8 +100,8 @@ std::vector<std::size_t> arrivals(const Graph& graph, const Schedule& schedule, 
 
 std::vector<std::int32_t> gradient_steps(const Schedule& schedule) {
   std::vector<std::int32_t> last(schedule.buffers.size(), kNone);
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const ScheduledOp& step = schedule.ops[i];
     if (step.phase != Phase::backward || step.what == nullptr) continue;
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
       last[index(schedule.allocated[index(k)])] = static_cast<std::int32_t>(i);

@@ -197,7 +197,7 @@ class FsdpWriter {
       });
       if (unit.of->input_has_gradient) writer_.at(Phase::backward, unit.of->backward.end, [&] { reduce(unit); });
     }
-    const auto end = static_cast<std::int32_t>(schedule_.steps.size());
+    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
     writer_.at(Phase::backward, end, [&] {
       for (const MemoryUnit& unit : units_)
         if (!unit.of->input_has_gradient) reduce(unit);

@@ -102,8 +102,8 @@ std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunC
   for (const Layer& layer : graph.layers)
     for (const LayerDef* def : catalog)
       if (def->name == layer.type && def->in_model) in_model_loss = true;
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    const Step& step = schedule.steps[i];
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const ScheduledOp& step = schedule.ops[i];
     const auto at = static_cast<std::int32_t>(i);
     const bool of_loss = step.layer == kNone || !graph.layers[index(step.layer)].module;
     if (step.phase == Phase::backward) {

@@ -39,15 +39,15 @@ void order_by_module(Graph& graph) {
 
 // Parameters are there as shards; whole copies of them are the collectives'. The model is made on `meta`, so that
 // nothing of its construction but to_empty() allocates.
-void keep_shards(Graph& graph, const Strategy& strategy, std::vector<Schedule>& passes) {
+void keep_shards(Graph& graph, const Strategy& strategy, std::vector<Schedule>& micro_batches) {
   graph.initialization.clear();
   for (const TensorId t : graph.model_storage)
     if (graph.buffers[index(graph.tensor(t).buffer)].category == Category::scratch)
-      for (Schedule& s : passes) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
+      for (Schedule& s : micro_batches) s.buffers[index(graph.tensor(t).buffer)].bytes = 0;
   for (const ParameterTensor& p : graph.parameters) {
     const Tensor& t = graph.tensor(p.tensor);
     const std::int64_t bytes = shard_of(t.shape, strategy.ranks(), strategy.rank).elements() * size_of(t.dtype);
-    for (Schedule& s : passes) s.buffers[index(t.buffer)].bytes = bytes;
+    for (Schedule& s : micro_batches) s.buffers[index(t.buffer)].bytes = bytes;
   }
 }
 
@@ -83,7 +83,7 @@ void share_step(const Model& model, Catalog catalog, RankStep& step) {
     order_by_module(step.graph);
     step.units = fsdp_units(model, catalog, step.run, step.gpu, step.graph, schedule, strategy);
     step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.gpu);
-    keep_shards(step.graph, strategy, step.passes.schedules);
+    keep_shards(step.graph, strategy, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
     refuse_unused_parameters(step.graph, schedule, strategy);
     step.collectives = ddp_memory(step.graph, schedule, strategy);
@@ -102,15 +102,15 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   step.gpu = gpu;
   step.strategy = strategy;
   step.graph = build_graph(model, catalog, step.run, gpu);
-  step.passes = make_passes(step.graph, step.run, gpu, calls);
+  step.micro_batches = make_micro_batch_schedules(step.graph, step.run, gpu, calls);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
   if (strategy.shares()) share_step(model, catalog, step);
   return step;
 }
 
 std::vector<CommunicationRow> communication(const RankStep& step, const Topology& topology) {
-  return communication(step.graph, step.passes.schedules.back(), step.units, step.strategy, step.run.micro_batches,
-                       topology);
+  return communication(step.graph, step.micro_batches.schedules.back(), step.units, step.strategy,
+                       step.run.micro_batches, topology);
 }
 
 }  // namespace gpuplan

@@ -13,7 +13,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/layer.h"
 #include "estimator/optimizer/optimizer_work.h"
-#include "estimator/schedule/passes.h"
+#include "estimator/schedule/micro_batch_schedules.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -25,7 +25,7 @@ struct RankStep {
   Gpu gpu;
   Strategy strategy;
   Graph graph;
-  Passes passes;
+  MicroBatchSchedules micro_batches;
   OptimizerWork optimizer;  // of what the rank steps (rank_share.h)
   // Of several GPUs:
   std::optional<CollectiveMemory> collectives;
@@ -37,7 +37,7 @@ struct RankStep {
   RankStep& operator=(RankStep&&) = default;
 
   /// Of the first micro-batch; where there are more, the last is that of all others.
-  const Schedule& schedule() const { return passes.schedules.front(); }
+  const Schedule& schedule() const { return micro_batches.schedules.front(); }
   const CollectiveMemory* beside() const { return collectives ? &*collectives : nullptr; }
 };
 

@@ -34,7 +34,7 @@ std::vector<Transfer> ddp_transfers(const Graph& graph, const Schedule& schedule
     list.push_back(reduction(b.after_step + 1, b.bytes, b.gradients));
   }
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    Transfer wait = wait_for(static_cast<std::int32_t>(b), static_cast<std::int32_t>(schedule.steps.size()));
+    Transfer wait = wait_for(static_cast<std::int32_t>(b), static_cast<std::int32_t>(schedule.ops.size()));
     if (!strategy.gradient_as_bucket_view) {
       wait.copied_bytes = buckets[b].bytes;
       wait.copies = buckets[b].gradients;
@@ -113,7 +113,7 @@ class FsdpTransfers {
       if (gathers_again(u - 1)) gather(u - 1, begin, kBackwardGathersRow, copied);
       if (units_[u].input_has_gradient) reduce(units_[u], units_[u].backward.end);
     }
-    const auto end = static_cast<std::int32_t>(schedule_.steps.size());
+    const auto end = static_cast<std::int32_t>(schedule_.ops.size());
     for (const FsdpUnit& unit : units_)
       if (!unit.input_has_gradient) reduce(unit, end);
     wait_for_reduction(end);

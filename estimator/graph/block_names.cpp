@@ -7,10 +7,10 @@ void BlockNames::give(std::string_view name, TensorId tensor) {
   named_.push_back({std::string(name), {tensor}, {tensor}});
 }
 
-void BlockNames::name(std::string_view path, const Result& here, const Result& there) {
+void BlockNames::name(std::string_view path, const Result& active, const Result& inactive) {
   constexpr std::size_t kUsual = 8;  // entries of a block
   if (named_.empty()) named_.reserve(kUsual);
-  named_.push_back({std::string(path.substr(prefix_)), here, there});
+  named_.push_back({std::string(path.substr(prefix_)), active, inactive});
 }
 
 const BlockNames::Named* BlockNames::find(const std::string& name) {

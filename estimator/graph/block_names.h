@@ -20,8 +20,8 @@ class BlockNames {
   };
   struct Named {
     std::string name;
-    Result here;   // in the run's mode
-    Result there;  // to entries that run in the other mode only
+    Result active;    // in the run's mode
+    Result inactive;  // to entries that run in the other mode only
   };
 
   BlockNames() = default;
@@ -31,7 +31,7 @@ class BlockNames {
 
   void give(std::string_view name, TensorId tensor);
   /// Names the result of the entry at `path`, which begins with the block's.
-  void name(std::string_view path, const Result& here, const Result& there);
+  void name(std::string_view path, const Result& active, const Result& inactive);
 
   const std::vector<TensorId>& given() const { return given_; }
   /// The latest of that name, until the next is named; nullptr when there is none.

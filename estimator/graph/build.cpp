@@ -39,12 +39,12 @@ std::size_t entries(const Body& body) {
   return n;
 }
 
-class Walker {
-  using World = EntryInputs::World;
+class GraphBuilder {
+  using Branch = EntryInputs::Branch;
   using Current = EntryInputs::Current;
 
  public:
-  Walker(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
+  GraphBuilder(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
       : model_(model),
         layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr),
         inputs_(graph_, run.mode),
@@ -52,7 +52,7 @@ class Walker {
     graph_.model = model.name;
   }
 
-  Graph walk() {
+  Graph build() {
     graph_.reserve(entries(model_.layers));
     BlockNames names;
     add_inputs(names);
@@ -96,7 +96,7 @@ class Walker {
     }
     // The output object has it.
     if (run_.labels) graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone));
-    layers_.frame_returns(kept_);
+    layers_.locals_die(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
     if (trains && !in_model) compute_loss_of_output(names);
@@ -110,7 +110,7 @@ class Walker {
     layers_.begin_losses();
     in_loss_ = true;
     const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, names, false));
-    layers_.frame_returns(kept_);
+    layers_.locals_die(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
   }
 
@@ -170,41 +170,41 @@ class Walker {
   TensorId body(const Body& entries, const std::string& path, TensorId x, BlockNames& names, bool frozen) {
     Current current{x, x};
     for (const Node& node : entries) current = entry(node, path, current, names, frozen);
-    return current.here;
+    return current.active;
   }
 
   Current entry(const Node& node, const std::string& path, const Current& x, BlockNames& names, bool frozen,
                 std::span<const TensorId> besides = {}) {
     if (node.when && *node.when != run_.mode) return left_out(node, path, x, names, frozen, besides);
-    const EntryInputs::Given given = inputs_.given_to(node, x, names, World::here, besides);
-    const BlockNames::Result there{node.when ? inputs_.handed_on(node, x, names, World::there) : kNone, nullptr,
-                                   node.when.has_value()};
+    const EntryInputs::Given given = inputs_.given_to(node, x, names, Branch::active, besides);
+    const BlockNames::Result inactive{node.when ? inputs_.handed_on(node, x, names, Branch::inactive) : kNone, nullptr,
+                                      node.when.has_value()};
     const std::string own_path = join(path, node.name);
     const TensorId y = entry_given(node, own_path, given.all(), names, frozen);
-    const BlockNames::Result here{y, last_many_};
-    if (!node.name.empty()) names.name(own_path, here, node.when ? there : here);
-    return {y, node.when ? there.tensor : y};
+    const BlockNames::Result active{y, last_many_};
+    if (!node.name.empty()) names.name(own_path, active, node.when ? inactive : active);
+    return {y, node.when ? inactive.tensor : y};
   }
 
   // An entry of the other mode: its weights are there, and it hands on what it was given.
   Current left_out(const Node& node, const std::string& path, const Current& x, BlockNames& names, bool frozen,
                    std::span<const TensorId> besides) {
-    const TensorId y = inputs_.handed_on(node, x, names, World::here);
-    const EntryInputs::Given given = inputs_.given_to(node, x, names, World::there, besides);
+    const TensorId y = inputs_.handed_on(node, x, names, Branch::active);
+    const EntryInputs::Given given = inputs_.given_to(node, x, names, Branch::inactive, besides);
     const std::string own_path = join(path, node.name);
     const LayerWriter::Written before = layers_.written();
     const std::size_t kept = kept_.size(), returned = returned_.size();
     const bool within = inputs_.leave_out(true);
-    const TensorId there = entry_given(node, own_path, given.all(), names, frozen);
+    const TensorId inactive = entry_given(node, own_path, given.all(), names, frozen);
     inputs_.leave_out(within);
     layers_.drop_runs_since(before);
     blocks_.forget();
     inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
     returned_.resize(returned);
-    if (!node.name.empty()) names.name(own_path, {y, nullptr, true}, {there, last_many_});
+    if (!node.name.empty()) names.name(own_path, {y, nullptr, true}, {inactive, last_many_});
     last_many_ = nullptr;
-    return {y, there};
+    return {y, inactive};
   }
 
   // `path`: the entry's own.
@@ -238,11 +238,11 @@ class Walker {
     const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint, node.reentrant};
     if (repeats_blocks())
       if (const std::optional<TensorId> repeated = repeat(call)) return *repeated;
-    const RepeatedBlocks::Extent begin = blocks_.extent(layers_.looks_around());
+    const RepeatedBlocks::Extent begin = blocks_.extent(layers_.context_dependent());
     const std::size_t bound = bound_;
     const TensorId y = run_block(call, node);
     if (repeats_blocks() && bound_ == bound)  // else it is to be bound for this block's caller, too
-      blocks_.remember(call, begin, layers_.looks_around(), y,
+      blocks_.remember(call, begin, layers_.context_dependent(), y,
                        many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
     return y;
   }
@@ -255,7 +255,7 @@ class Walker {
 
   // What it hands on.
   std::optional<TensorId> repeat(const BlockCall& call) {
-    const RepeatedBlocks::Result* again = blocks_.repeat(call, layers_.looks_around());
+    const RepeatedBlocks::Result* again = blocks_.repeat(call, layers_.context_dependent());
     if (again == nullptr) return std::nullopt;
     for (std::int32_t i = again->casts.first; i < again->casts.second; ++i)
       layers_.know_cast(graph_.autocast_casts[static_cast<std::size_t>(i)]);
@@ -279,7 +279,7 @@ class Walker {
     held.insert(held.end(), kept_.begin() + static_cast<std::ptrdiff_t>(kept_before), kept_.end());
     kept_.resize(kept_before);
     beside_ = beside;
-    layers_.frame_returns(held);
+    layers_.locals_die(held);
     if (checkpointed) returned_.resize(returned_before);  // it computes them again
     return_to_caller(returned_before);
     if (checkpointed) end_checkpoint(part, several != nullptr ? std::span<const TensorId>(*several) : std::span(&y, 1));
@@ -294,7 +294,7 @@ class Walker {
   void return_to_caller(std::size_t since) {
     std::size_t left = since;
     if (returned_.size() > since && beside_ != kNone) {
-      layers_.frame_returns(std::span(&beside_, 1));
+      layers_.locals_die(std::span(&beside_, 1));
       std::erase(kept_, beside_);
     }
     for (std::size_t i = since; i < returned_.size(); ++i) {
@@ -321,9 +321,9 @@ class Walker {
       x = entry(item, path, x, names, frozen, besides);
       item_ = kNone;
     }
-    if (!sequence.loop) layers_.frame_returns(inputs);
-    if (checkpointed) end_checkpoint(part, std::span(&x.here, 1));
-    return x.here;
+    if (!sequence.loop) layers_.locals_die(inputs);
+    if (checkpointed) end_checkpoint(part, std::span(&x.active, 1));
+    return x.active;
   }
 
   // --- checkpoints ------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ class Walker {
       const LayerCall pair{parallel.join == Join::add ? "Add" : "Mul", {}, node.mark};
       for (std::size_t i = 1; i < results.size(); ++i) y = layers_.join(pair, node, path, std::array{y, results[i]});
     }
-    layers_.frame_returns(inputs);
+    layers_.locals_die(inputs);
     return y;
   }
 
@@ -429,7 +429,7 @@ class Walker {
 Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu) {
   if (planning_work(model, run) > kMostLayersPlanned)
     throw too_much_work(model, std::to_string(run.micro_batches) + " micro-batches go through them");
-  return Walker(model, catalog, run, gpu).walk();
+  return GraphBuilder(model, catalog, run, gpu).build();
 }
 
 }  // namespace gpuplan

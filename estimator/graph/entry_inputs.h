@@ -16,14 +16,14 @@ namespace gpuplan {
 
 class EntryInputs {
  public:
-  /// Which of two worlds: what runs in this mode, and what entries of the other mode see of each other. Those are
+  /// Which of two branches: what runs in this mode, and what entries of the other mode see of each other. Those are
   /// built, too, for the sake of their weights.
-  enum class World : std::uint8_t { here, there };
+  enum class Branch : std::uint8_t { active, inactive };
 
   /// What `x` is after an entry, in both.
   struct Current {
-    TensorId here = kNone, there = kNone;
-    TensorId in(World world) const { return world == World::here ? here : there; }
+    TensorId active = kNone, inactive = kNone;
+    TensorId in(Branch branch) const { return branch == Branch::active ? active : inactive; }
   };
 
   /// Mostly that is one tensor, for which nothing is allocated.
@@ -48,9 +48,10 @@ class EntryInputs {
   }
 
   /// `besides`: what an entry that names nothing is given with x. Throws Error for a name that stands for nothing.
-  Given given_to(const Node& node, const Current& x, BlockNames& names, World world, std::span<const TensorId> besides);
-  /// The result of an entry that does not run in a world: its first input, or x.
-  TensorId handed_on(const Node& node, const Current& x, BlockNames& names, World world);
+  Given given_to(const Node& node, const Current& x, BlockNames& names, Branch branch,
+                 std::span<const TensorId> besides);
+  /// The result of an entry that does not run in a branch: its first input, or x.
+  TensorId handed_on(const Node& node, const Current& x, BlockNames& names, Branch branch);
 
   /// Whether an entry of the other mode is being built. Returns what it was before.
   bool leave_out(bool left_out) { return std::exchange(leaves_out_, left_out); }
@@ -59,9 +60,9 @@ class EntryInputs {
   void did_not_run(Range tensors);
 
  private:
-  void resolve(BlockNames& names, const Node& node, std::size_t i, World world, std::vector<TensorId>& out);
-  TensorId resolve(BlockNames& names, const Node& node, std::size_t i, World world);
-  TensorId ran(TensorId t, const Node& node, std::size_t i, World world) const;
+  void resolve(BlockNames& names, const Node& node, std::size_t i, Branch branch, std::vector<TensorId>& out);
+  TensorId resolve(BlockNames& names, const Node& node, std::size_t i, Branch branch);
+  TensorId ran(TensorId t, const Node& node, std::size_t i, Branch branch) const;
 
   Graph& graph_;
   Mode mode_;

@@ -80,7 +80,7 @@ struct Op {
   Range reads;   // of Graph::operands
   Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
   // For who executes it. They change no byte.
-  Range beside = {};  // of Graph::operands: arguments that are alive anyway, weights and statistics; kAbsent: not given
+  Range extra = {};  // of Graph::operands: arguments that are alive anyway, weights and statistics; kAbsent: not given
   Range attributes = {};  // of Graph::attributes: arguments that are no tensors
 };
 
@@ -91,14 +91,14 @@ enum class Placing : std::uint8_t {
   pointwise,  // as TensorIterator places the result of what the operation reads
   like,       // as empty_like of the first operand read
   suggested,  // in the memory format that the first operand read suggests
-  given       // Local::strides
+  given       // BackwardValue::strides
 };
 
 /// How a value of a node is made of another one.
 enum class ViewKind : std::uint8_t {
   none,              // a result of its own
   same,              // another tensor object of the same shape
-  permute,           // Local::order
+  permute,           // BackwardValue::order
   expand,            // repeated along dimensions of size 1, new ones in front
   narrow,            // a part along a dimension
   reshape,           // a view where the strides allow one, else a copy
@@ -112,7 +112,7 @@ enum class ViewKind : std::uint8_t {
 constexpr bool may_copy(ViewKind kind) { return kind >= ViewKind::reshape; }
 
 /// A value inside an autograd node's backward. The first ones are the incoming gradients, one an output.
-struct Local {
+struct BackwardValue {
   Shape shape;
   DType dtype = DType::fp32;
   Placing placing = Placing::contiguous;
@@ -127,7 +127,7 @@ struct Local {
 
 struct GradientEdge {
   TensorId input = kNone;      // the forward tensor it is the gradient of
-  std::int32_t value = kNone;  // Local index within the node
+  std::int32_t value = kNone;  // BackwardValue index within the node
 };
 
 struct AutogradNode {
@@ -208,7 +208,7 @@ struct Graph {
   std::int32_t loss_begin = 0;
   std::vector<Op> backward_ops;
   std::vector<TensorId> saved;
-  std::vector<Local> locals;
+  std::vector<BackwardValue> locals;
   std::vector<Strides> strides;  // of the few locals that are placed by them
   std::vector<GradientEdge> edges;
   std::vector<AutogradNode> nodes;  // in order of creation: PyTorch's sequence numbers

@@ -305,10 +305,10 @@ TensorId LayerBuilder::emit_in_place(Operator op, const Primitive& what, Operand
   return after;
 }
 
-void LayerBuilder::beside(Operands tensors) {
+void LayerBuilder::extra(Operands tensors) {
   Op& op = graph_.forward_ops.back();
-  op.beside = graph_.append_operands(tensors);
-  for (std::int32_t i = op.beside.begin; i < op.beside.end; ++i) {
+  op.extra = graph_.append_operands(tensors);
+  for (std::int32_t i = op.extra.begin; i < op.extra.end; ++i) {
     std::int32_t& operand = graph_.operands[static_cast<std::size_t>(i)];
     if (operand == kNone) operand = kAbsent;
   }
@@ -333,7 +333,7 @@ TensorId LayerBuilder::cast(TensorId t, DType to) {
   return y;
 }
 
-TensorId LayerBuilder::autocast_lower(TensorId t) {
+TensorId LayerBuilder::cached_cast(TensorId t) {
   if (!run_.autocast || t == kNone) return t;
   const DType from = dtype(t);
   if (from == *run_.autocast || !is_floating(from) || from == DType::fp64) return t;

@@ -122,13 +122,13 @@ class NodeBuilder {
   /// Runs a kernel that writes into what it reads.
   void run_in_place(Operator op, const Primitive& what, Operands reads);
   /// Of the kernel run last: arguments that are alive anyway, and arguments that are no tensors (see Op).
-  void beside(Operands operands);
+  void extra(Operands operands);
   void attributes(std::span<const AttributeValue> values);
   void attributes(std::initializer_list<AttributeValue> values) {
     attributes(std::span(values.begin(), values.size()));
   }
   /// Holds values until here, as names in the function that computes the gradients do.
-  void hold(Operands values) { run_in_place(Operator::frame_returns, Marker{}, values); }
+  void hold(Operands values) { run_in_place(Operator::locals_die, Marker{}, values); }
 
   // Views of a value of this node (not of a forward tensor). The first three need no kernel.
   /// Another tensor object of the same shape on the same storage.
@@ -163,10 +163,10 @@ class NodeBuilder {
   friend class LayerBuilder;
   Graph* graph_ = nullptr;
   NodeId node_ = kNone;
-  Operand add_local(const Local& value);
+  Operand add_local(const BackwardValue& value);
   Operand add_result(const OutputSpec& output);
   Operand add_view(ViewKind kind, Operand value, const Shape& shape);
-  Local& value_of(Operand value) const;
+  BackwardValue& value_of(Operand value) const;
   Op& append(Operator op, const Primitive& what, std::span<const Operand> reads);
 };
 
@@ -281,13 +281,13 @@ class LayerBuilder {
   /// Writes into the first tensor read; the result is the same Python object.
   TensorId emit_in_place(Operator op, const Primitive& what, Operands reads);
   /// Of the kernel emitted last: arguments that are alive anyway (kNone: not given), and those that are no tensors.
-  void beside(Operands tensors);
+  void extra(Operands tensors);
   void attributes(std::span<const AttributeValue> values);
   void attributes(std::initializer_list<AttributeValue> values) {
     attributes(std::span(values.begin(), values.size()));
   }
   /// Holds tensors until here, as the names of a function's variables do.
-  void hold(Operands tensors) { emit_many(Operator::frame_returns, Marker{}, tensors, {}); }
+  void hold(Operands tensors) { emit_many(Operator::locals_die, Marker{}, tensors, {}); }
   /// What the module's forward returns beside its output: a local variable of it, and of the forward of `frames` blocks
   /// around its own (`hidden_states, _ = self.self_attn(...)`).
   struct Returned {
@@ -303,7 +303,7 @@ class LayerBuilder {
   std::optional<DType> autocast() const { return run_.autocast; }
   /// cached_cast to autocast's type: a trained fp32 weight is cast once a context, anything else each time. The tensor
   /// itself outside of autocast, when it is not floating or has the type already.
-  TensorId autocast_lower(TensorId t);
+  TensorId cached_cast(TensorId t);
   /// To fp32 under autocast, as the operators of its fp32 list are given their operands.
   TensorId autocast_fp32(TensorId t);
   /// t.to(dtype): itself or a copy, with its node.
@@ -376,7 +376,7 @@ class LayerLowering {
   /// Puts a weight's cast that another one appended to the graph into autocast's cache.
   void know_cast(TensorId cast);
   /// How many calls so far went by more than their arguments and inputs.
-  std::size_t looks_around() const { return builder_.looks_around_; }
+  std::size_t context_dependent() const { return builder_.looks_around_; }
 
  private:
   LayerBuilder builder_;

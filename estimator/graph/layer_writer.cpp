@@ -120,9 +120,9 @@ void LayerWriter::end_autocast() {
     graph_.forward_ops.back().layer = static_cast<LayerId>(graph_.layers.size() - 1);
 }
 
-void LayerWriter::frame_returns(std::span<const TensorId> held) {
+void LayerWriter::locals_die(std::span<const TensorId> held) {
   if (held.empty()) return;
-  Op op{Operator::frame_returns, Marker{}, kNone, {}, {}};
+  Op op{Operator::locals_die, Marker{}, kNone, {}, {}};
   op.reads = graph_.append_operands(held);
   op.writes = {op.reads.end, op.reads.end};
   op.layer = graph_.layers.empty() ? kNone : static_cast<LayerId>(graph_.layers.size() - 1);
@@ -180,7 +180,7 @@ void LayerWriter::hold_inputs(LayerId id, std::span<const TensorId> inputs) {
   };
   std::vector<TensorId> waiting;
   std::ranges::remove_copy_if(inputs, std::back_inserter(waiting), read_since);
-  if (!waiting.empty()) frame_returns(waiting);
+  if (!waiting.empty()) locals_die(waiting);
 }
 
 LoweredCall LayerWriter::begin(const LayerCall& written, const LayerDef& def, const std::string& path) {

@@ -10,14 +10,14 @@ bool NodeBuilder::needs(TensorId input) const {
   return graph_ != nullptr && input != kNone && graph_->tensor(input).requires_grad;
 }
 
-Operand NodeBuilder::add_local(const Local& value) {
+Operand NodeBuilder::add_local(const BackwardValue& value) {
   AutogradNode& n = graph_->nodes[index(node_)];
   graph_->locals.push_back(value);
   n.locals.end = size_of_vector(graph_->locals);
   return local(n.locals.end - n.locals.begin - 1);
 }
 
-Local& NodeBuilder::value_of(Operand value) const {
+BackwardValue& NodeBuilder::value_of(Operand value) const {
   return graph_->locals[index(graph_->nodes[index(node_)].locals.begin + ~value)];
 }
 
@@ -39,7 +39,7 @@ Op& NodeBuilder::append(Operator op, const Primitive& what, std::span<const Oper
 Operand NodeBuilder::add_result(const OutputSpec& o) {
   Op& op = graph_->backward_ops.back();
   const Placing usual = std::holds_alternative<Elementwise>(op.what) ? Placing::pointwise : Placing::contiguous;
-  Local value;
+  BackwardValue value;
   value.shape = o.shape;
   value.dtype = o.dtype;
   value.placing = o.placing.value_or(usual);
@@ -68,7 +68,7 @@ Operand NodeBuilder::run(Operator op, const Primitive& what, Operands reads, con
 
 void NodeBuilder::run_in_place(Operator op, const Primitive& what, Operands reads) { append(op, what, reads); }
 
-void NodeBuilder::beside(Operands operands) { graph_->backward_ops.back().beside = graph_->append_operands(operands); }
+void NodeBuilder::extra(Operands operands) { graph_->backward_ops.back().extra = graph_->append_operands(operands); }
 
 void NodeBuilder::attributes(std::span<const AttributeValue> values) {
   graph_->append_attributes(graph_->backward_ops.back(), values);
@@ -79,7 +79,7 @@ void NodeBuilder::attributes(std::span<const AttributeValue> values) {
 Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) {
   if (may_copy(kind)) {
     Op& op = append(Operator::clone, Copy{shape.elements()}, {&value, 1});
-    Local copy = value_of(value);
+    BackwardValue copy = value_of(value);
     copy.shape = shape;
     copy.view = kind;
     copy.alias_of = ~value;
@@ -88,7 +88,7 @@ Operand NodeBuilder::add_view(ViewKind kind, Operand value, const Shape& shape) 
     op.writes.end = size_of_vector(graph_->operands);
     return result;
   }
-  Local of = value_of(value);
+  BackwardValue of = value_of(value);
   of.shape = shape;
   of.view = kind;
   of.alias_of = ~value;
@@ -141,7 +141,7 @@ Operand NodeBuilder::to_format(Operand value, MemoryFormat format) {
 }
 
 Operand NodeBuilder::cast(Operand value, DType to) {
-  const Local of = value_of(value);
+  const BackwardValue of = value_of(value);
   if (of.dtype == to) return value;
   return run(Operator::to, Elementwise{of.shape.elements(), 0}, {value}, of.shape, to);
 }
@@ -190,7 +190,7 @@ NodeBuilder LayerBuilder::node(std::string_view name, Operands outputs, Operands
     t.requires_grad = true;
     t.producer = id;
     t.output_index = static_cast<std::int32_t>(i);
-    Local incoming;
+    BackwardValue incoming;
     incoming.shape = t.shape;
     incoming.dtype = t.dtype;
     graph_.locals.push_back(incoming);

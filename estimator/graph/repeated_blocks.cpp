@@ -245,7 +245,7 @@ void RepeatedBlocks::append_operations(const Ids& ids) {
       op.layer = ids.layer(op.layer);
       op.reads = moved(op.reads, ids.by.operands);
       op.writes = moved(op.writes, ids.by.operands);
-      if (op.beside.begin != op.beside.end) op.beside = moved(op.beside, ids.by.operands);
+      if (op.extra.begin != op.extra.end) op.extra = moved(op.extra, ids.by.operands);
       if (op.attributes.begin != op.attributes.end) op.attributes = moved(op.attributes, ids.by.attributes);
     }
   };
@@ -264,7 +264,7 @@ void RepeatedBlocks::append_backward(const Ids& ids) {
   const Extent &b = ids.of.begin, &e = ids.of.end;
   for (TensorId& t : append_part(g.saved, b.saved, e.saved)) t = ids.tensor(t);
   append_part(g.strides, b.strides, e.strides);
-  for (Local& l : append_part(g.locals, b.locals, e.locals))
+  for (BackwardValue& l : append_part(g.locals, b.locals, e.locals))
     if (l.strides != kNone) l.strides += ids.by.strides;
   for (GradientEdge& edge : append_part(g.edges, b.edges, e.edges)) edge.input = ids.tensor(edge.input);
   for (AutogradNode& n : append_part(g.nodes, b.nodes, e.nodes)) {

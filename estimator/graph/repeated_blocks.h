@@ -35,7 +35,7 @@ class RepeatedBlocks {
                  locals = 0, strides = 0, edges = 0, nodes = 0, layers = 0, parameters = 0, named_buffers = 0,
                  model_storage = 0, initial_values = 0, checkpoints = 0, casts = 0, orders = 0;
     std::size_t others = 0;  // what a call that can be repeated leaves alone
-    std::size_t looks = 0;   // LayerBuilder::looks_around()
+    std::size_t looks = 0;   // LayerBuilder::context_dependent()
   };
   Extent extent(std::size_t looks) const;
 

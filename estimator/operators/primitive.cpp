@@ -50,7 +50,7 @@ struct CostOf {
   Cost operator()(const NllLoss& n) const { return {0, n.elements, 1}; }
   Cost operator()(const Loss& l) const { return {0, checked_mul(l.elements, l.flops), 2}; }
   Cost operator()(const Lookup& l) const { return {0, l.backward ? product({l.indices, l.features}) : 0, 1}; }
-  Cost operator()(const Scripted& s) const { return {s.macs, s.elementwise_flops, 1, s.recompute_macs}; }
+  Cost operator()(const OpaqueKernel& s) const { return {s.macs, s.elementwise_flops, 1, s.recompute_macs}; }
   Cost operator()(const Recurrence& r) const { return {r.macs, 0, 1}; }
   Cost operator()(const DropoutStates&) const { return {}; }  // its kernels run once, not a step
   Cost operator()(const Copy&) const { return {0, 0, 1}; }

@@ -132,7 +132,7 @@ struct Lookup {
 };
 
 /// A kernel whose every allocation is known where it is emitted (attention).
-struct Scripted {
+struct OpaqueKernel {
   std::int64_t macs = 0;
   std::int64_t recompute_macs = 0;  // of results of the forward kernel that were not kept
   std::int64_t elementwise_flops = 0;
@@ -169,7 +169,7 @@ struct Marker {};
 
 using Primitive =
     std::variant<Gemm, Convolution, Elementwise, BatchNorm, LayerNorm, GroupNorm, Reduction, Pooling, Softmax, NllLoss,
-                 Loss, Lookup, Scripted, Recurrence, DropoutStates, Copy, Fill, Resample, Marker>;
+                 Loss, Lookup, OpaqueKernel, Recurrence, DropoutStates, Copy, Fill, Resample, Marker>;
 
 /// 1 MAC = 2 FLOP; `flops` is the element-wise bucket (bias, norm, activation, pooling, loss), never matmuls.
 struct Cost {

@@ -132,7 +132,7 @@ class Appender {
     writer_.append(embedding_backward_program(l.indices, l.vocabulary, l.features, l.dtype, gpu_, run_.pytorch, l.bag));
   }
 
-  void operator()(const Scripted& s) { writer_.append(std::span(s.program).first(index(s.actions))); }
+  void operator()(const OpaqueKernel& s) { writer_.append(std::span(s.program).first(index(s.actions))); }
 
   void operator()(const Recurrence& r) {
     writer_.result(r.results_before);

@@ -9,8 +9,8 @@
 namespace gpuplan {
 
 /// One number an action: bytes > 0 allocates them, kResultAllocation the operation's next result, and what is negative
-/// frees an allocation of the program (see frees()). ScratchWriter writes them. Eight bytes, as a Scripted holds twenty
-/// and a graph a Primitive for every operation.
+/// frees an allocation of the program (see frees()). ScratchWriter writes them. Eight bytes, as a OpaqueKernel holds
+/// twenty and a graph a Primitive for every operation.
 using ScratchProgram = std::vector<std::int64_t>;
 constexpr std::int64_t kResultAllocation = 0;
 

@@ -82,8 +82,10 @@ class Collector {
 
   // aten/src/ATen/native/Convolution.cpp, select_conv_backend: Slow2d, SlowTranspose2d, and overridable groups of them.
   void slow_convolutions(std::span<const Schedule> passes) const {
-    const auto slow = [&](const Step& step) { return step.what != nullptr && runs_without_cudnn(*step.what, gpu_); };
-    if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.steps, slow); }))
+    const auto slow = [&](const ScheduledOp& step) {
+      return step.what != nullptr && runs_without_cudnn(*step.what, gpu_);
+    };
+    if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.ops, slow); }))
       add("slow_convolutions",
           "before Ampere PyTorch runs bf16 convolutions without cuDNN, one sample at a time: workspaces and column "
           "buffers of transposed and grouped ones, and some of the backward's, are not planned (fp16's all are)",
@@ -97,7 +99,7 @@ class Collector {
                      " is counted (--scratch " + std::string(name_of(run_.scratch)) + ")");
     std::int64_t calls = 0, by_rule = 0;
     for (const Schedule& schedule : passes)
-      for (const Step& step : schedule.steps) {
+      for (const ScheduledOp& step : schedule.ops) {
         const auto* const c = step.what == nullptr ? nullptr : std::get_if<Convolution>(step.what);
         if (c == nullptr || c->native || runs_without_cudnn(*step.what, gpu_) || c->dtype == DType::fp64) continue;
         ++calls;
@@ -143,8 +145,8 @@ std::vector<Assumption> assumptions_of(const Plan& plan, const Report& report) {
   collect.device();
   collect.search(*plan.model);
   collect.runtime(step.strategy);
-  collect.slow_convolutions(step.passes.schedules);
-  collect.workspaces(step.passes.schedules);
+  collect.slow_convolutions(step.micro_batches.schedules);
+  collect.workspaces(step.micro_batches.schedules);
   collect.figures();
   return assumptions;
 }

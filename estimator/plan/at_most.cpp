@@ -34,7 +34,7 @@ AtMost::Term workspace_term(const WorkspaceMargin& w) {
                     "recordings of their kind take at most, in segments of its own"};
 }
 
-bool asks_cudnn(const Step& step) {
+bool asks_cudnn(const ScheduledOp& step) {
   const auto* const convolution = step.what != nullptr ? std::get_if<Convolution>(step.what) : nullptr;
   return convolution != nullptr && !convolution->native && !convolution->im2col;
 }
@@ -49,7 +49,7 @@ AtMost::Term attempts_term(const RankStep& step) {
                         "did not a block may lie elsewhere and keep a rest of 1 MiB, the most that PyTorch's "
                         "allocator does not split off (kSmallSize), of a segment of 2 MiB more"};
   if (step.run.scratch != Scratch::full || step.run.allocator != AllocatorKind::caching) return term;
-  if (std::ranges::none_of(step.schedule().steps, asks_cudnn)) return term;
+  if (std::ranges::none_of(step.schedule().ops, asks_cudnn)) return term;
   term.allocated_bytes = kSmallBytes;
   term.reserved_bytes = term.device_bytes = kSegmentStepBytes;
   return term;
@@ -77,8 +77,8 @@ AtMost::Term tables_term(const RankStep& step) {
 AtMost::Term slow_convolutions_term(const RankStep& step) {
   std::int64_t most = 0;
   if (step.run.scratch != Scratch::none)
-    for (const Schedule& pass : step.passes.schedules)
-      for (const Step& at : pass.steps)
+    for (const Schedule& pass : step.micro_batches.schedules)
+      for (const ScheduledOp& at : pass.ops)
         if (at.what != nullptr && runs_without_cudnn(*at.what, step.gpu))
           most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*at.what), step.gpu));
   const std::int64_t segment = step.run.allocator == AllocatorKind::caching ? Charges(step.run).segment(most) : most;
@@ -116,7 +116,7 @@ AtMost at_most(const Plan& plan, const Report& report) {
   const RankStep& step = plan.step;
   const auto& peak = report.peak;
   AtMost bound{peak.reading.allocated_bytes, peak.reading.reserved_bytes, peak.device_bytes, {}};
-  add(workspace_term(workspace_margin(step.passes.schedules, plan.placement, step.run, step.gpu)), bound);
+  add(workspace_term(workspace_margin(step.micro_batches.schedules, plan.replay, step.run, step.gpu)), bound);
   add(attempts_term(step), bound);
   add(slow_convolutions_term(step), bound);
   add(tables_term(step), bound);

@@ -133,7 +133,7 @@ void tell_layers(const Plan& p, Report& r) {
   r.model.checkpointed_blocks = static_cast<std::int64_t>(p.step.graph.checkpoints.size());
 }
 
-std::int64_t bytes_moved(const Schedule& s, const Step& step) {
+std::int64_t bytes_moved(const Schedule& s, const ScheduledOp& step) {
   std::int64_t total = 0;
   for (std::int32_t k = step.reads.begin; k < step.reads.end; ++k)
     total = checked_add(total, s.buffers[index(s.reads[index(k)])].bytes);
@@ -144,7 +144,7 @@ std::int64_t bytes_moved(const Schedule& s, const Step& step) {
 
 // What each layer has of compute_of(), and no more of any figure than that has.
 void tell_compute(const Plan& p, Report& r) {
-  for (const Step& step : p.step.schedule().steps) {
+  for (const ScheduledOp& step : p.step.schedule().ops) {
     if (step.what == nullptr || step.layer == kNone) continue;
     const Cost k = cost(*step.what);
     const std::int64_t flops = 2 * k.macs;
@@ -169,17 +169,17 @@ void name_step(const RankStep& in, std::size_t pass, std::int32_t step, Phase ph
     op = name_of(phase);
     return;
   }
-  const Step& s = in.passes.schedules[pass].steps[index(step)];
+  const ScheduledOp& s = in.micro_batches.schedules[pass].ops[index(step)];
   op = s.name;
   if (s.layer != kNone) layer = in.graph.layers[index(s.layer)].name;
 }
 
 void tell_tensor_peak(const Plan& p, Report& r) {
-  const TensorLevels& l = p.levels;
+  const LiveBytes& l = p.live_bytes;
   auto& t = r.tensor_peak;
   t.bytes = l.peak;
   t.phase = l.phase;
-  name_step(p.step, std::min(l.pass, p.step.passes.schedules.size() - 1), l.step, l.phase, t.op, t.layer);
+  name_step(p.step, std::min(l.pass, p.step.micro_batches.schedules.size() - 1), l.step, l.phase, t.op, t.layer);
   t.forward_bytes = l.forward_peak;
   t.backward_bytes = l.backward_peak;
   t.optimizer_bytes = l.optimizer_peak;
@@ -200,15 +200,15 @@ Confidence confidence_of(Category category, const RunConfig& run) {
 
 // Activations and gradients alive at the peak, by the first part of their layer's path.
 void tell_modules(const Plan& p, Report& r) {
-  if (p.placement.at.step == kNone) return;
-  const Schedule& schedule = p.step.passes.schedules[p.placement.at.pass];
+  if (p.replay.at.step == kNone) return;
+  const Schedule& schedule = p.step.micro_batches.schedules[p.replay.at.pass];
   std::map<std::string_view, std::int64_t> modules;
   std::vector<char> born(schedule.buffers.size(), 0);
-  for (std::int32_t i = 0; i <= p.placement.at.step; ++i) {
-    const Step& step = schedule.steps[index(i)];
+  for (std::int32_t i = 0; i <= p.replay.at.step; ++i) {
+    const ScheduledOp& step = schedule.ops[index(i)];
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k)
       born[index(schedule.allocated[index(k)])] = 1;
-    if (i < p.placement.at.step)
+    if (i < p.replay.at.step)
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k)
         born[index(schedule.released[index(k)])] = 0;
   }
@@ -216,7 +216,7 @@ void tell_modules(const Plan& p, Report& r) {
     const Buffer& buffer = schedule.buffers[b];
     if (born[b] == 0 || buffer.layer == kNone) continue;
     const std::string_view path = p.step.graph.layers[index(buffer.layer)].name;
-    modules[path.substr(0, path.find('.'))] += p.placement.charged_bytes[b];
+    modules[path.substr(0, path.find('.'))] += p.replay.charged_bytes[b];
   }
   for (const auto& [name, bytes] : modules) r.peak.modules.push_back({std::string(name), bytes});
   std::ranges::stable_sort(r.peak.modules,
@@ -226,17 +226,17 @@ void tell_modules(const Plan& p, Report& r) {
 void tell_peak(const Plan& p, Report& r) {
   const Gpu& gpu = p.step.gpu;
   auto& peak = r.peak;
-  peak.reading = p.placement.peak;
+  peak.reading = p.replay.peak;
   peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
   // A device's own figure was measured once, on one driver; any other is taken on trust.
   const bool measured = !r.run.context_bytes && gpu.context_bytes;
   peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
-  peak.phase = p.placement.at.phase;
-  name_step(p.step, p.placement.at.pass, p.placement.at.step, peak.phase, peak.op, peak.layer);
+  peak.phase = p.replay.at.phase;
+  name_step(p.step, p.replay.at.pass, p.replay.at.step, peak.phase, peak.op, peak.layer);
   for (int c = 0; c < kCategories; ++c) {
     const auto category = static_cast<Category>(c);
-    peak.parts.push_back({category, p.placement.at.by_category[index(c)], confidence_of(category, r.run)});
+    peak.parts.push_back({category, p.replay.at.by_category[index(c)], confidence_of(category, r.run)});
   }
   std::ranges::stable_sort(peak.parts, [](const PeakPart& a, const PeakPart& b) { return a.bytes > b.bytes; });
   tell_modules(p, r);
@@ -246,7 +246,7 @@ void tell_peak(const Plan& p, Report& r) {
 
 decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWork& optimizer, const RunConfig& run) {
   decltype(Report::compute) c;
-  for (const Step& step : schedule.steps) {
+  for (const ScheduledOp& step : schedule.ops) {
     if (step.what == nullptr) continue;
     const Cost k = cost(*step.what);
     const std::int64_t flops = checked_mul(2, k.macs);
@@ -273,7 +273,7 @@ decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWo
 
 std::string where(const RankStep& in, const PeakPlace& at) {
   if (at.step == kNone) return std::string(name_of(at.phase));
-  const Step& step = in.passes.schedules[at.pass].steps[index(at.step)];
+  const ScheduledOp& step = in.micro_batches.schedules[at.pass].ops[index(at.step)];
   const Graph& graph = in.graph;
   return step.layer == kNone || graph.layers[index(step.layer)].name.empty() ? std::string(step.name)
                                                                              : graph.layers[index(step.layer)].name;
@@ -284,7 +284,7 @@ std::int64_t usable_bytes(const Report& report) {
   return usable_bytes(*report.gpu);
 }
 
-WithinMemory within_memory(const RankStep& step, const LimitedPlacement& limited) {
+WithinMemory within_memory(const RankStep& step, const LimitedReplay& limited) {
   WithinMemory w;
   w.runs = !limited.out_of_memory;
   w.retries = limited.retries;
@@ -314,7 +314,7 @@ Report make_report(const Plan& plan) {
   tell_compute(plan, r);
   tell_tensor_peak(plan, r);
   tell_peak(plan, r);
-  r.allocator = {plan.placement.segments, plan.placement.allocations, plan.placement.inactive_split_bytes};
+  r.allocator = {plan.replay.segments, plan.replay.allocations, plan.replay.inactive_split_bytes};
   return r;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/plan/plan.h"
 
 namespace gpuplan {
@@ -19,7 +19,7 @@ std::string where(const RankStep& step, const PeakPlace& at);
 std::int64_t usable_bytes(const Report& report);
 
 /// What `limited` is called in a report.
-WithinMemory within_memory(const RankStep& step, const LimitedPlacement& limited);
+WithinMemory within_memory(const RankStep& step, const LimitedReplay& limited);
 
 /// Totals, sums by layer and module, names of places: all of report_of() that is the same for one GPU and for one of
 /// several. Throws Error when a sum overflows.

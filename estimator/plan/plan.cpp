@@ -61,8 +61,8 @@ Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const 
   plan.model = &model;
   plan.names_gpu = gpu != nullptr;
   plan.step = make_step(model, catalog, run, gpu != nullptr ? *gpu : assumed_gpu(), strategy, calls);
-  plan.placement = place(plan.step);
-  plan.levels = tensor_levels(plan.step);
+  plan.replay = replay_step(plan.step);
+  plan.live_bytes = live_bytes_of(plan.step);
   return plan;
 }
 
@@ -76,11 +76,11 @@ Report report_of(const Plan& plan, const Topology& topology) {
     share_states(r, step.states);
   } else {
     r.at_most = at_most(plan, r);
-    r.phases = plan.placement.phases;
-    r.timeline = plan.placement.timeline;
+    r.phases = plan.replay.phases;
+    r.timeline = plan.replay.timeline;
     if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
       r.within_memory =
-          within_memory(step, place_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0), step));
+          within_memory(step, replay_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0), step));
   }
   r.assumptions = assumptions_of(plan, r);
   if (strategy.data == DataParallel::fsdp) {

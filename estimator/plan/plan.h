@@ -1,13 +1,13 @@
 // The table of contents: one call from a model to the numbers.
 #pragma once
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/rank_step.h"
 #include "estimator/distributed/strategy.h"
 #include "estimator/graph/layer.h"
+#include "estimator/plan/live_bytes.h"
 #include "estimator/plan/report.h"
-#include "estimator/plan/tensor_peak.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -18,8 +18,8 @@ struct Plan {
   const Model* model = nullptr;  // outlives the plan
   bool names_gpu = false;        // else step.gpu is an A100-class device that is assumed
   RankStep step;
-  Placement placement;  // replayed through PyTorch's allocator
-  TensorLevels levels;  // of tensors alone
+  LoopReplay replay;     // replayed through PyTorch's allocator
+  LiveBytes live_bytes;  // of tensors alone
 
   const Gpu* named_gpu() const { return names_gpu ? &step.gpu : nullptr; }
 };

@@ -31,13 +31,13 @@ struct Unrecorded {
 
 // The last of the scratch program, where it has one: copies of the input, with its results after it, and of the filter
 // come before.
-std::int64_t planned_workspace(const Schedule& schedule, const Step& step, const Convolution& convolution) {
+std::int64_t planned_workspace(const Schedule& schedule, const ScheduledOp& step, const Convolution& convolution) {
   const int before = (convolution.input_copy_bytes > 0 ? 2 : 0) + (convolution.weight_copy_bytes > 0 ? 1 : 0);
   if (step.scratch.end - step.scratch.begin <= before) return 0;
   return schedule.scratch[static_cast<std::size_t>(step.scratch.end) - 1];
 }
 
-std::vector<Unrecorded> unrecorded_of(std::span<const Schedule> passes, const Placement& placement,
+std::vector<Unrecorded> unrecorded_of(std::span<const Schedule> passes, const LoopReplay& replay,
                                       const Charges& charges, const Gpu& gpu, Ceilings& ceilings) {
   std::vector<Unrecorded> found;
   std::size_t pass = 0, step = 0;
@@ -45,16 +45,16 @@ std::vector<Unrecorded> unrecorded_of(std::span<const Schedule> passes, const Pl
   const auto is_large = [&](const Schedule& schedule, BufferId b) {
     return schedule.buffers[static_cast<std::size_t>(b)].bytes > kSmallBytes;
   };
-  for (const TimelinePoint& point : placement.timeline) {
+  for (const TimelinePoint& point : replay.timeline) {
     if (point.phase != Phase::forward && point.phase != Phase::loss && point.phase != Phase::backward) continue;
     const Schedule& schedule = passes[pass];
-    const Step& s = schedule.steps[step++];
+    const ScheduledOp& s = schedule.ops[step++];
     for (std::int32_t i = s.allocates.begin; i < s.allocates.end; ++i)
       large += is_large(schedule, schedule.allocated[static_cast<std::size_t>(i)]) ? 1 : 0;
     const std::int64_t alive = large;
     for (std::int32_t i = s.releases.begin; i < s.releases.end; ++i)
       large -= is_large(schedule, schedule.released[static_cast<std::size_t>(i)]) ? 1 : 0;
-    if (step == schedule.steps.size()) {
+    if (step == schedule.ops.size()) {
       step = 0;
       pass = passes.size() - 1;
       large = 0;
@@ -91,19 +91,19 @@ std::int64_t largest(std::span<const Unrecorded> all, const Gpu& gpu, Bytes&& by
 
 }  // namespace
 
-WorkspaceMargin workspace_margin(std::span<const Schedule> passes, const Placement& placement, const RunConfig& run,
+WorkspaceMargin workspace_margin(std::span<const Schedule> passes, const LoopReplay& replay, const RunConfig& run,
                                  const Gpu& gpu) {
   WorkspaceMargin margin;
-  margin.convolutions = std::ranges::count_if(passes.front().steps, &Step::unrecorded);
+  margin.convolutions = std::ranges::count_if(passes.front().ops, &ScheduledOp::unrecorded);
   if (margin.convolutions == 0) return margin;
   const Charges charges(run);
   Ceilings ceilings;
-  const std::vector<Unrecorded> all = unrecorded_of(passes, placement, charges, gpu, ceilings);
+  const std::vector<Unrecorded> all = unrecorded_of(passes, replay, charges, gpu, ceilings);
   const std::int64_t allocated = largest(all, gpu, [&](const Unrecorded& u, std::int64_t bytes) {
     const std::int64_t rests = bytes > u.workspace_bytes ? u.rests_bytes : 0;
     return checked_add(checked_add(u.alive_bytes, rests), charges.most(bytes));
   });
-  margin.allocated_bytes = std::max<std::int64_t>(allocated - placement.peak.allocated_bytes, 0);
+  margin.allocated_bytes = std::max<std::int64_t>(allocated - replay.peak.allocated_bytes, 0);
   // What forward's segment was cut into may be kept for backward, which takes another one then.
   for (const bool forward : {true, false})
     margin.reserved_bytes += largest(all, gpu, [&](const Unrecorded& u, std::int64_t bytes) {

@@ -1,10 +1,10 @@
-// By how much a step may exceed its placement where cuDNN's workspaces were not recorded.
+// By how much a step may exceed its replay where cuDNN's workspaces were not recorded.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/device/gpu.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/spec/run_config.h"
@@ -17,12 +17,12 @@ struct WorkspaceMargin {
   std::int64_t reserved_bytes = 0;   // beyond the peak
 };
 
-/// `passes` and `placement` as of place(). A workspace is alive while its own convolution runs and at no other time:
+/// `passes` and `replay` as of replay_step(). A workspace is alive while its own convolution runs and at no other time:
 /// allocated bytes are at most what is alive with one of them, and the most that one takes. Reserved bytes are at most
 /// a segment more in forward and one in backward, of the largest of them, since it may find no free block. What runs
 /// after it may lie elsewhere then: each block of more than 1 MiB may keep a rest of 1 MiB
 /// (c10/cuda/CUDACachingAllocator.cpp, should_split).
-WorkspaceMargin workspace_margin(std::span<const Schedule> passes, const Placement& placement, const RunConfig& run,
+WorkspaceMargin workspace_margin(std::span<const Schedule> passes, const LoopReplay& replay, const RunConfig& run,
                                  const Gpu& gpu);
 
 }  // namespace gpuplan

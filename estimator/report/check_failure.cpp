@@ -1,4 +1,4 @@
-// What is said of a check that failed: the limit's line, the lines that changed, what is alive at the peak, ways out.
+// What is said of a check that failed: the limit's line, changed lines, what is alive at the peak, suggestions.
 #include <algorithm>
 #include <map>
 
@@ -103,10 +103,10 @@ std::string parts_text(const CheckResult& result, const TextStyle& style) {
   return modules.empty() ? out : out + "    most in  " + modules + "\n";
 }
 
-std::string ways_text(const CheckResult& result, const TextStyle& style) {
-  if (result.ways.empty()) return "";
+std::string suggestions_text(const CheckResult& result, const TextStyle& style) {
+  if (result.suggestions.empty()) return "";
   TextTable table({kLeft, kRight});
-  for (const BudgetWay& way : result.ways)
+  for (const BudgetSuggestion& way : result.suggestions)
     table.row({printable_text(way.flags), format_amount(way.figure, way.value, style.units)});
   const Assertion& broken = *lead(result);
   return "  any one of these brings " + std::string(name_of(broken.figure)) + " under " +
@@ -136,7 +136,7 @@ std::string failure_text(const CheckResult& result, const CheckReport& report, c
     if (&a != first && (a.state == State::fail || a.state == State::warn))
       out += "  also: " + printable_text(sentence(a, style.units)) + "\n" + place(a);
   if (result.state == State::warn) return out + causes_text(result, style);
-  return out + causes_text(result, style) + parts_text(result, style) + ways_text(result, style) +
+  return out + causes_text(result, style) + parts_text(result, style) + suggestions_text(result, style) +
          notes_text(result, report);
 }
 

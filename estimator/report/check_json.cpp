@@ -71,10 +71,10 @@ Json lines_json(const std::vector<CauseLine>& lines) {
 }
 
 Json result_json(const CheckResult& result) {
-  Json assertions = Json::array(), ways = Json::array();
+  Json assertions = Json::array(), suggestions = Json::array();
   for (const Assertion& a : result.assertions) assertions.push_back(assertion_json(a));
-  for (const BudgetWay& way : result.ways)
-    ways.push_back({{"flags", way.flags}, {"figure", name_of(way.figure)}, {"value", way.value}});
+  for (const BudgetSuggestion& s : result.suggestions)
+    suggestions.push_back({{"flags", s.flags}, {"figure", name_of(s.figure)}, {"value", s.value}});
   const Check& check = result.check;
   return {{"name", check.name},
           {"model", check.model},
@@ -94,7 +94,7 @@ Json result_json(const CheckResult& result) {
           {"causes", lines_json(result.causes)},
           {"causes_together", number_or_null(result.together)},
           {"limit_changes", lines_json(result.limit_changes)},
-          {"ways_out", ways},
+          {"suggestions", suggestions},
           {"message", text_or_null(check.message)},
           {"owner", text_or_null(check.owner)},
           {"skip_until", check.skip_until ? Json(date_text(*check.skip_until)) : Json(nullptr)},
@@ -146,7 +146,7 @@ Json result_schema() {
        {"causes", lines},
        {"causes_together", nullable("integer")},
        {"limit_changes", lines},
-       {"ways_out",
+       {"suggestions",
         list_of(object({{"flags", type("string")}, {"figure", type("string")}, {"value", type("integer")}}))},
        {"message", nullable("string")},
        {"owner", nullable("string")},

@@ -103,16 +103,17 @@ std::string causes(const CheckResult& result) {
   return out.empty() ? "" : out + "\n";
 }
 
-std::string ways(const CheckResult& result) {
+std::string suggestions(const CheckResult& result) {
   std::string out;
-  for (const BudgetWay& way : result.ways)
-    out += (out.empty() ? "**Ways out** " : " · ") + ("`" + way.flags) + "` → " + format_amount(way.figure, way.value);
+  for (const BudgetSuggestion& way : result.suggestions)
+    out +=
+        (out.empty() ? "**Suggestions** " : " · ") + ("`" + way.flags) + "` → " + format_amount(way.figure, way.value);
   return out.empty() ? "" : out + "\n";
 }
 
 std::string details(const CheckResult& result, const CheckReport& report) {
   std::string out = "\n**" + escaped_cell(result.check.name) + "**: " + escaped_cell(headline(result)) + "\n\n" +
-                    causes(result) + ways(result);
+                    causes(result) + suggestions(result);
   if (!result.check.message.empty()) out += "> " + escaped_cell(result.check.message) + "\n";
   if (!result.check.owner.empty()) out += "\nOwner: " + escaped_cell(result.check.owner) + "\n";
   return out + "\n<details><summary>Where it comes from</summary>\n\n" + fenced(failure_text(result, report, {})) +

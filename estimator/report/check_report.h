@@ -25,7 +25,7 @@ struct CauseLine {
 };
 
 /// A change that gets under the limit that was broken first, with what the limited figure is then.
-struct BudgetWay {
+struct BudgetSuggestion {
   std::string flags;
   Figure figure = Figure::peak;
   std::int64_t value = 0;
@@ -45,7 +45,7 @@ struct CheckResult {
   std::vector<CauseLine> causes;
   std::optional<std::int64_t> together;  // what the causes do beyond their effects; nothing where they have none
   std::vector<CauseLine> limit_changes;  // limits, mutes and levels that the base had otherwise
-  std::vector<BudgetWay> ways;
+  std::vector<BudgetSuggestion> suggestions;
   std::vector<std::string> warnings;
   std::string error;         // why it could not be planned, in one line
   std::string error_report;  // the same with its place, as printed

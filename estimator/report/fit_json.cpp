@@ -145,11 +145,11 @@ std::string fit_json(const FitReport& report, std::string_view version, Day toda
                {"question", question_json(report.question)},
                {"gpus", Json::array()},
                {"chosen", chosen_json(report)},
-               {"ways_out", Json::array()},
+               {"suggestions", Json::array()},
                {"warnings", report.warnings}};
   for (const FitRow& row : report.fit.rows) json["gpus"].push_back(row_json(row, report.question, today));
-  for (const WayOut& way : report.ways)
-    json["ways_out"].push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
+  for (const Suggestion& way : report.suggestions)
+    json["suggestions"].push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -184,7 +184,7 @@ std::string fit_json_schema() {
                            {"question", question},
                            {"gpus", list_of(row_schema())},
                            {"chosen", chosen},
-                           {"ways_out", list_of(way)},
+                           {"suggestions", list_of(way)},
                            {"warnings", list_of(type("string"))}});
 }
 

@@ -10,9 +10,9 @@
 #include "estimator/report/gpu_list.h"
 #include "estimator/report/instance_list.h"
 #include "estimator/report/several_gpus.h"
+#include "estimator/report/suggestions_text.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
-#include "estimator/report/ways_text.h"
 #include "estimator/search/device_bytes.h"
 
 namespace gpuplan {
@@ -331,7 +331,7 @@ std::string FitScreen::no_fit() const {
            bytes(needs - row.limit_bytes) + " more than " + row.gpu.title + " has" + margin_words() +
            (row.strategy.gpus > 1 ? ", on each of " + format_count(row.strategy.gpus) : "") + "\n";
   }
-  return out + ways_text(report_.ways, report_.closest ? rows_[*report_.closest].limit_bytes : 0, style_);
+  return out + suggestions_text(report_.suggestions, report_.closest ? rows_[*report_.closest].limit_bytes : 0, style_);
 }
 
 std::string number(std::int64_t n) { return n > 0 ? std::to_string(n) : ""; }

@@ -10,7 +10,7 @@
 #include "estimator/base/calendar.h"
 #include "estimator/report/text_style.h"
 #include "estimator/search/fit.h"
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
 
 namespace gpuplan {
 
@@ -20,10 +20,10 @@ struct FitReport {
   FitQuestion question;
   Fit fit;
   bool all_gpus = false;  // no GPU was named: those that do not fit, or lack an arithmetic, are listed by name only
-  bool one_is_not_enough = false;      // so that several were asked, though the question had not
-  std::string not_rented;              // where something fits and nothing is chosen: "--spot leaves ..."
-  std::vector<WayOut> ways;            // where nothing fits: for the step on `closest`
-  std::optional<std::size_t> closest;  // the row that lacks least
+  bool one_is_not_enough = false;       // so that several were asked, though the question had not
+  std::string not_rented;               // where something fits and nothing is chosen: "--spot leaves ..."
+  std::vector<Suggestion> suggestions;  // where nothing fits: for the step on `closest`
+  std::optional<std::size_t> closest;   // the row that lacks least
   std::vector<std::string> warnings;
 };
 

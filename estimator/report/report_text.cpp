@@ -3,10 +3,10 @@
 #include "estimator/base/amount.h"
 #include "estimator/plan/assumptions.h"
 #include "estimator/plan/run_names.h"
+#include "estimator/report/suggestions_text.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/timeline.h"
-#include "estimator/report/ways_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -253,12 +253,12 @@ std::string device_words(const Gpu& gpu, const Margin& margin) {
          (keeps ? " less " + percentage_text(margin.hundredths) : "") + ")";
 }
 
-std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out) {
+std::string report_text(const Report& report, const TextStyle& style, const std::vector<Suggestion>& suggestions) {
   const PlanScreen screen(report, style);
-  const std::string verdict_and_ways =
-      screen.verdict_block() + ways_text(ways_out, verdict(report).usable_bytes, style);
-  if (style.brief) return verdict_and_ways.substr(1);
-  return screen.headline() + verdict_and_ways + screen.alive_at_peak() + screen.timeline() + screen.facts() +
+  const std::string verdict_and_suggestions =
+      screen.verdict_block() + suggestions_text(suggestions, verdict(report).usable_bytes, style);
+  if (style.brief) return verdict_and_suggestions.substr(1);
+  return screen.headline() + verdict_and_suggestions + screen.alive_at_peak() + screen.timeline() + screen.facts() +
          screen.phases() + screen.next();
 }
 

@@ -11,13 +11,13 @@
 #include "estimator/plan/verdict.h"
 #include "estimator/report/layer_table.h"
 #include "estimator/report/text_style.h"
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
 
 namespace gpuplan {
 
 /// The screen of `gpuplan plan`: verdict, what is alive at the peak, timeline, compute, parameters. The printed rows of
 /// each table sum to its printed total.
-std::string report_text(const Report& report, const TextStyle& style, const std::vector<WayOut>& ways_out = {});
+std::string report_text(const Report& report, const TextStyle& style, const std::vector<Suggestion>& suggestions = {});
 
 /// Schema gpuplan.plan/1 (plan_json_schema): integers with the unit in the key, two spaces of indent, a final newline.
 std::string report_json(const Report& report, std::string_view version);

@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "estimator/schedule/flowing.h"
+#include "estimator/schedule/gradient_tensor.h"
 #include "estimator/schedule/host_saved.h"
-#include "estimator/schedule/meeting_gradients.h"
+#include "estimator/schedule/input_buffers.h"
 #include "estimator/schedule/node_values.h"
 #include "estimator/schedule/recompute.h"
 
@@ -90,7 +90,7 @@ class Engine {
     fit_results(n);
     finish(id, outputs, on_host);
     let_go_of_returned(id);
-    for (const Flowing& result : results_) ++gradients_.refs(result.buffer);
+    for (const GradientTensor& result : results_) ++gradients_.refs(result.buffer);
     for (std::size_t k = 0; k < outputs; ++k)
       if (values_[k].buffer != kNone) --gradients_.refs(values_[k].buffer);
     for (std::size_t e = 0; e < results_.size(); ++e)
@@ -142,7 +142,7 @@ class Engine {
     for (const Operand r : graph_.at(op.reads)) writer_.read(operand_buffer(r));
     for (const Operand w : writes) {
       const auto i = static_cast<std::size_t>(~w);
-      const Local& l = values_.local(i);
+      const BackwardValue& l = values_.local(i);
       values_[i] = {.buffer = gradients_.new_gradient(l.bytes(), n.layer)};
       values_.place(op, i);
       writer_.allocate(values_[i].buffer);
@@ -154,7 +154,7 @@ class Engine {
   OperandView view(Operand r) {
     if (r >= 0) return view_of(tensor_of(graph_, r), operand_buffer(r));
     const BufferId buffer = operand_buffer(r);
-    const Local& l = values_.local(static_cast<std::size_t>(~r));
+    const BackwardValue& l = values_.local(static_cast<std::size_t>(~r));
     return view_of(values_[static_cast<std::size_t>(~r)], l.shape, l.dtype, buffer);
   }
 
@@ -173,7 +173,7 @@ class Engine {
     const BufferId b = gradients_.new_gradient(values_.local(i).bytes(), n.layer);
     writer_.allocate(b);
     values_[i] = {.buffer = b};
-    const Local& l = values_.local(i);
+    const BackwardValue& l = values_.local(i);
     if (writer_.calls() != nullptr) writer_.record({}, {view_of(values_[i], l.shape, l.dtype)});
     ++gradients_.refs(b);
   }
@@ -182,22 +182,22 @@ class Engine {
   void fit_results(const AutogradNode& n) {
     results_.clear();
     for (const GradientEdge& e : edges_of(graph_, n)) {
-      Flowing g = values_[static_cast<std::size_t>(e.value)];
-      const Local& l = values_.local(static_cast<std::size_t>(e.value));
+      GradientTensor g = values_[static_cast<std::size_t>(e.value)];
+      const BackwardValue& l = values_.local(static_cast<std::size_t>(e.value));
       const Tensor& t = tensor_of(graph_, e.input);
       DType dtype = l.dtype;
       if (!(l.shape == t.shape)) {
         const Reduction sum{
             .shape = l.shape, .reduced = broadcast_dimensions(l.shape, t.shape), .input = dtype, .output = dtype};
         const Primitive what = g.contiguous ? sum : in_memory_order(sum, g.strides);
-        const Flowing of = g;
+        const GradientTensor of = g;
         g = sum.reduced == 0 ? g : new_result(Operator::sum, what, g, t, dtype, n.layer);
         if (sum.reduced != 0 && writer_.calls() != nullptr)
           writer_.record({view_of(of, l.shape, dtype)}, {view_of(g, t.shape, dtype)}, {{Attribute::dims, sum.reduced}});
       }
       if (dtype != t.dtype) {
         const Strides strides = strides_like(t.shape, strides_of(g, t.shape));
-        const Flowing of = g;
+        const GradientTensor of = g;
         g = new_result(Operator::to, Elementwise{t.shape.elements(), 0}, g, t, t.dtype, n.layer);
         lay_out(g, t.shape, strides);
         if (writer_.calls() != nullptr) writer_.record({view_of(of, t.shape, dtype)}, {view_of(g, t.shape, t.dtype)});
@@ -206,12 +206,12 @@ class Engine {
     }
   }
 
-  Flowing new_result(Operator op, const Primitive& what, const Flowing& of, const Tensor& like, DType dtype,
-                     LayerId layer) {
+  GradientTensor new_result(Operator op, const Primitive& what, const GradientTensor& of, const Tensor& like,
+                            DType dtype, LayerId layer) {
     sums_.emplace_back(what);
     writer_.begin(op, layer, Phase::backward, &sums_.back());
     writer_.read(of.buffer);
-    Flowing g{.buffer = gradients_.new_gradient(like.shape.elements() * size_of(dtype), layer)};
+    GradientTensor g{.buffer = gradients_.new_gradient(like.shape.elements() * size_of(dtype), layer)};
     writer_.allocate(g.buffer);
     return g;
   }
@@ -255,10 +255,10 @@ class Engine {
   std::vector<char> reached_;
   Recompute recompute_;
   UnpackedFromHost host_;
-  MeetingGradients gradients_;
+  InputBuffers gradients_;
   NodeValues values_;
-  std::vector<Flowing> results_;  // of the node, an edge each
-  std::vector<BufferId> held_;    // gradients that a part that reenters autograd was given
+  std::vector<GradientTensor> results_;  // of the node, an edge each
+  std::vector<BufferId> held_;           // gradients that a part that reenters autograd was given
   std::deque<Primitive>& sums_ = writer_.schedule().sums;
 };
 

@@ -20,9 +20,9 @@ struct OperandView {
 };
 
 struct KernelCall {
-  std::int32_t step = kNone;    // of Schedule::steps
-  Range reads, beside, writes;  // of Calls::operands, as of Op; what an operation in place writes it reads first
-  Range attributes;             // of Calls::attributes
+  std::int32_t step = kNone;   // of Schedule::steps
+  Range reads, extra, writes;  // of Calls::operands, as of Op; what an operation in place writes it reads first
+  Range attributes;            // of Calls::attributes
 };
 
 struct Calls {

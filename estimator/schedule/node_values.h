@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
-#include "estimator/schedule/flowing.h"
+#include "estimator/schedule/gradient_tensor.h"
 
 namespace gpuplan {
 
@@ -23,18 +23,20 @@ class NodeValues {
     values_.assign(static_cast<std::size_t>(node.locals.end - node.locals.begin), {});
   }
   std::size_t size() const { return values_.size(); }
-  Flowing& operator[](std::size_t i) { return values_[i]; }
-  const Flowing& operator[](std::size_t i) const { return values_[i]; }
-  const Local& local(std::size_t i) const { return graph_.locals[static_cast<std::size_t>(node_->locals.begin) + i]; }
+  GradientTensor& operator[](std::size_t i) { return values_[i]; }
+  const GradientTensor& operator[](std::size_t i) const { return values_[i]; }
+  const BackwardValue& local(std::size_t i) const {
+    return graph_.locals[static_cast<std::size_t>(node_->locals.begin) + i];
+  }
 
   // A view without a kernel, of what it views.
   void resolve_alias(std::size_t i) {
-    const Local& l = local(i);
+    const BackwardValue& l = local(i);
     if (l.view == ViewKind::none || may_copy(l.view) || values_[i].buffer != kNone) return;
     const auto base = static_cast<std::size_t>(l.alias_of);
     resolve_alias(base);
-    const Flowing& of = values_[base];
-    Flowing& g = values_[i];
+    const GradientTensor& of = values_[base];
+    GradientTensor& g = values_[i];
     g = of;
     g.view = true;
     const Shape& from = local(base).shape;
@@ -55,10 +57,10 @@ class NodeValues {
 
   // reshape and contiguous, where the strides allow to do without a copy.
   bool is_a_view(std::size_t i) {
-    const Local& l = local(i);
+    const BackwardValue& l = local(i);
     const auto base = static_cast<std::size_t>(l.alias_of);
     const Shape& from = local(base).shape;
-    const Flowing& of = values_[base];
+    const GradientTensor& of = values_[base];
     const Strides strides = strides_of(of, from);
     if (l.view == ViewKind::contiguous && !of.contiguous) return false;
     if (l.view == ViewKind::channels_last && !is_channels_last(from, strides)) return false;
@@ -80,10 +82,10 @@ class NodeValues {
 
   // Where a kernel puts a result.
   void place(const Op& op, std::size_t i) {
-    const Local& l = local(i);
-    Flowing& g = values_[i];
+    const BackwardValue& l = local(i);
+    GradientTensor& g = values_[i];
     if (l.view == ViewKind::without_gaps) {
-      const Flowing& of = values_[static_cast<std::size_t>(l.alias_of)];
+      const GradientTensor& of = values_[static_cast<std::size_t>(l.alias_of)];
       return lay_out(g, l.shape, strides_in(suggested_format(l.shape, strides_of(of, l.shape)), l.shape));
     }
     if (l.view != ViewKind::none && format_of(l.view) == MemoryFormat::channels_last)
@@ -124,7 +126,7 @@ class NodeValues {
  private:
   const Graph& graph_;
   const AutogradNode* node_ = nullptr;
-  std::vector<Flowing> values_;
+  std::vector<GradientTensor> values_;
 };
 
 }  // namespace gpuplan

@@ -73,7 +73,7 @@ void Recompute::run(const Checkpoint& c) {
     const Op& op = graph_.forward_ops[index(i)];
     const bool marker = std::holds_alternative<Marker>(op.what) && graph_.at(op.writes).empty();
     writer_.begin(op.kind, op.layer, Phase::backward, marker ? nullptr : &op.what);
-    writer_.schedule().steps.back().recompute = true;
+    writer_.schedule().ops.back().recompute = true;
     for (const TensorId t : graph_.at(op.reads)) writer_.read(buffer(buffer_of(graph_, t)));
     for (const TensorId t : graph_.at(op.writes)) {
       const BufferId forward = buffer_of(graph_, t);

@@ -13,12 +13,12 @@
 namespace gpuplan {
 
 void StepWriter::mark(std::string_view name, LayerId layer, Phase phase) {
-  begin(Operator::frame_returns, layer, phase, nullptr);
-  schedule_.steps.back().name = name;
+  begin(Operator::locals_die, layer, phase, nullptr);
+  schedule_.ops.back().name = name;
 }
 
 void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive* what) {
-  Step step;
+  ScheduledOp step;
   step.name = name_of(op);
   step.op = op;
   step.layer = layer;
@@ -37,13 +37,13 @@ void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive*
     step.kernels = static_cast<std::int32_t>(cost(*what).kernels);
   }
   step.scratch.end = static_cast<std::int32_t>(schedule_.scratch.size());
-  schedule_.steps.push_back(step);
+  schedule_.ops.push_back(step);
 }
 
 void StepWriter::renew_scratch() {
   ScratchProgram& scratch = schedule_.scratch;
   scratch.clear();
-  for (Step& step : schedule_.steps) {
+  for (ScheduledOp& step : schedule_.ops) {
     step.scratch.begin = static_cast<std::int32_t>(scratch.size());
     if (step.what != nullptr) step.unrecorded = append_scratch(*step.what, run_, gpu_, scratch);
     step.scratch.end = static_cast<std::int32_t>(scratch.size());
@@ -64,9 +64,9 @@ void StepWriter::record(std::initializer_list<OperandView> reads, std::initializ
     return Range{begin, static_cast<std::int32_t>(to.size())};
   };
   KernelCall call;
-  call.step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
+  call.step = static_cast<std::int32_t>(schedule_.ops.size()) - 1;
   call.reads = append(calls_->operands, reads);
-  call.beside = {call.reads.end, call.reads.end};
+  call.extra = {call.reads.end, call.reads.end};
   call.writes = append(calls_->operands, writes);
   call.attributes = append(calls_->attributes, attributes);
   calls_->calls.push_back(call);
@@ -182,7 +182,7 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
   s.buffers = first != nullptr ? first->buffers : graph.buffers;
   const std::size_t ops = graph.forward_ops.size() + graph.backward_ops.size();
   s.buffers.reserve(s.buffers.size() + 2 * graph.backward_ops.size());
-  s.steps.reserve(2 * ops);
+  s.ops.reserve(2 * ops);
   s.allocated.reserve(2 * ops);
   s.reads.reserve(6 * ops);
   std::vector<char> kept(s.buffers.size(), 0);

@@ -21,9 +21,9 @@ namespace gpuplan {
 
 struct Calls;
 
-struct Step {
+struct ScheduledOp {
   std::string_view name;  // PyTorch's, of a marker its own
-  Operator op = Operator::frame_returns;
+  Operator op = Operator::locals_die;
   LayerId layer = kNone;
   Phase phase = Phase::forward;
   bool recompute = false;  // a forward operation that a checkpoint runs again
@@ -40,8 +40,8 @@ struct Step {
 };
 
 struct Schedule {
-  std::vector<Buffer> buffers;  // the graph's, then those of backward
-  std::vector<Step> steps;      // forward, loss, backward
+  std::vector<Buffer> buffers;   // the graph's, then those of backward
+  std::vector<ScheduledOp> ops;  // forward, loss, backward
   std::vector<BufferId> allocated, reads, released;
   /// Programs of the steps, in which kNextOutput allocates the step's next output. Without it the outputs come first;
   /// what is left of either is done when the step ends.
@@ -79,7 +79,8 @@ Schedule make_schedule(const Graph& graph, const RunConfig& run, const Gpu& gpu,
 /// Which member of with_gradient the parameter is, an index in Graph::parameters; kNone where it gets no gradient.
 std::int32_t gradient_place(const Schedule& schedule, std::int32_t parameter);
 
-/// Fills Step::releases: every buffer that is allocated in a step and not kept beyond it dies after its last reader.
+/// Fills ScheduledOp::releases: every buffer that is allocated in a step and not kept beyond it dies after its last
+/// reader.
 void find_lifetimes(Schedule& schedule, const std::vector<char>& kept);
 
 }  // namespace gpuplan

@@ -22,11 +22,11 @@ class StepWriter {
   void mark(std::string_view name, LayerId layer, Phase phase);
   void read(BufferId buffer) {
     schedule_.reads.push_back(buffer);
-    schedule_.steps.back().reads.end = static_cast<std::int32_t>(schedule_.reads.size());
+    schedule_.ops.back().reads.end = static_cast<std::int32_t>(schedule_.reads.size());
   }
   void allocate(BufferId buffer) {
     schedule_.allocated.push_back(buffer);
-    schedule_.steps.back().allocates.end = static_cast<std::int32_t>(schedule_.allocated.size());
+    schedule_.ops.back().allocates.end = static_cast<std::int32_t>(schedule_.allocated.size());
   }
   BufferId new_buffer(std::int64_t bytes, Category category, LayerId layer);
 
@@ -40,11 +40,11 @@ class StepWriter {
   /// What the step begun last is given: `view` makes an OperandView of an operand of `op`.
   template <class View>
   void record(const Graph& graph, const Op& op, View&& view) {
-    if (calls_ == nullptr || schedule_.steps.back().what == nullptr) return;
+    if (calls_ == nullptr || schedule_.ops.back().what == nullptr) return;
     KernelCall& call = calls_->calls.emplace_back();
-    call.step = static_cast<std::int32_t>(schedule_.steps.size()) - 1;
+    call.step = static_cast<std::int32_t>(schedule_.ops.size()) - 1;
     call.reads = record_operands(graph.at(op.reads), view);
-    call.beside = record_operands(graph.at(op.beside), view);
+    call.extra = record_operands(graph.at(op.extra), view);
     call.writes = record_operands(graph.at(op.writes), view);
     call.attributes.begin = static_cast<std::int32_t>(calls_->attributes.size());
     for (std::int32_t i = op.attributes.begin; i < op.attributes.end; ++i)

@@ -46,11 +46,11 @@ struct Replace {
 
 }  // namespace
 
-std::vector<UnalignedSize> unaligned_sizes(const Passes& passes) {
+std::vector<UnalignedSize> unaligned_sizes(const MicroBatchSchedules& micro_batches) {
   std::map<std::int64_t, UnalignedSize> sizes;
-  const Calls& calls = passes.calls.front();
+  const Calls& calls = micro_batches.calls.front();
   for (const KernelCall& call : calls.calls) {
-    const Step& step = passes.schedules.front().steps[static_cast<std::size_t>(call.step)];
+    const ScheduledOp& step = micro_batches.schedules.front().ops[static_cast<std::size_t>(call.step)];
     if (step.what == nullptr || !std::holds_alternative<Gemm>(*step.what)) continue;
     const auto reads = calls.at(call.reads);
     for (const OperandView& view : reads.first(std::min<std::size_t>(reads.size(), 2)))

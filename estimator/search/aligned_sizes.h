@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "estimator/graph/graph.h"
-#include "estimator/schedule/passes.h"
+#include "estimator/schedule/micro_batch_schedules.h"
 #include "estimator/spec/model.h"
 
 namespace gpuplan {
@@ -18,7 +18,7 @@ struct UnalignedSize {
 };
 
 /// Of matrix products; most arithmetic first.
-std::vector<UnalignedSize> unaligned_sizes(const Passes& passes);
+std::vector<UnalignedSize> unaligned_sizes(const MicroBatchSchedules& micro_batches);
 
 /// The model with another number wherever a layer's argument, or a variable, is `size`. Whether it is still a model
 /// shows when it is planned.

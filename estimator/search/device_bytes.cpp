@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
@@ -15,7 +15,7 @@ std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig
   refuse_arithmetic(run, gpu);
   if (strategy.is_deepspeed())  // by definition only
     return report_of(make_plan(model, catalog, run, &gpu, strategy)).peak.reading.reserved_bytes;
-  return place(make_step(model, catalog, run, gpu, strategy)).peak.reserved_bytes;
+  return replay_step(make_step(model, catalog, run, gpu, strategy)).peak.reserved_bytes;
 }
 
 std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {

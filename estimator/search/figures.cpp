@@ -19,14 +19,14 @@ PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& r
   if (on_host(run)) return;
   own_ = make_step(model, catalog, run, gpu, {}, timed);
   step_ = &*own_;
-  placement_ = place(*step_);
+  replay_ = replay_step(*step_);
 }
 
 PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, RankStep& lowered)
     : model_(model), catalog_(catalog), run_(run) {
   if (on_host(run)) return;
   step_ = &lowered;
-  placement_ = place(*step_);
+  replay_ = replay_step(*step_);
 }
 
 PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
@@ -35,12 +35,12 @@ PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
     return {sweep_figures(report), std::move(report.warnings)};
   }
   SweepFigures f;
-  f.allocated_bytes = placement_.peak.allocated_bytes;
-  f.reserved_bytes = placement_.peak.reserved_bytes;
+  f.allocated_bytes = replay_.peak.allocated_bytes;
+  f.reserved_bytes = replay_.peak.reserved_bytes;
   f.device_bytes =
       checked_add(f.reserved_bytes, context_bytes(run_, named_gpu != nullptr ? *named_gpu : assumed_gpu()));
-  f.phase = placement_.at.phase;
-  f.where = where(*step_, placement_.at);
+  f.phase = replay_.at.phase;
+  f.where = where(*step_, replay_.at);
   f.step_flops = compute_of(step_->schedule(), step_->optimizer, run_).step_flops;
   if (named_gpu != nullptr) tell_limit(*named_gpu, f);
   return {std::move(f), warnings_about(model_, step_->graph, run_, named_gpu)};
@@ -54,7 +54,7 @@ void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
   bool runs = fits;
   if (!fits && run_.allocator == AllocatorKind::caching && usable > 0) {
     const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run_, gpu), 0);
-    const LimitedPlacement limited = place_within(room, *step_);
+    const LimitedReplay limited = replay_within(room, *step_);
     runs = !limited.out_of_memory;
     f.retries = limited.retries;
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/collectives.h"
 #include "estimator/distributed/rank_step.h"
@@ -51,7 +51,7 @@ class PlannedStep {
   RunConfig run_;
   std::optional<RankStep> own_;
   RankStep* step_ = nullptr;  // null: sums of what is on the host are checked by a whole plan
-  Placement placement_;
+  LoopReplay replay_;
 };
 
 /// Of the plan of one rank, whose batch is the whole step's; with a copy of the batch also what rank_time() says, where

@@ -7,7 +7,7 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/plan/tensor_peak.h"
+#include "estimator/plan/live_bytes.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
@@ -45,7 +45,7 @@ class Reservations {
     const NeedOfBatch tensors = [&](std::int64_t samples) -> std::optional<std::int64_t> {
       try {
         run_.batch = checked_mul(samples, run_.micro_batches);
-        return tensor_levels(make_step(model_, catalog_, run_, gpu_)).peak;
+        return live_bytes_of(make_step(model_, catalog_, run_, gpu_)).peak;
       } catch (const Error&) {
         return std::nullopt;
       }
@@ -157,20 +157,20 @@ class Finder {
     if (question_.kinds.empty()) plan_as_fsdp();
   }
 
-  void time_rows(const PaceOfStep& pace) {
-    if (!pace) return;
+  void time_rows(const ThroughputOf& throughput) {
+    if (!throughput) return;
     run_on_workers(fit_.rows.size(), threads_, [&](std::size_t i) {
       FitRow& row = fit_.rows[i];
       if (!row.fits || !work_.take()) return;
-      if (row.strategy.gpus == 1 || !row.instance) return time_row(row, pace);
+      if (row.strategy.gpus == 1 || !row.instance) return time_row(row, throughput);
       // As many GPUs in other instances may cost less a sample, though their link is slower.
       FitRow cheapest = row;
-      time_row(cheapest, pace);
+      time_row(cheapest, throughput);
       for (const Offer& offer : offers_of(rented_.at(row.gpu.name), row.strategy.gpus, question_)) {
         FitRow other = row;
         rent(other, offer);
         if (offer.usd >= *row.usd) continue;
-        time_row(other, pace);
+        time_row(other, throughput);
         const auto usd = usd_per_million(other, question_), least = usd_per_million(cheapest, question_);
         if (usd && (!least || *usd < *least)) cheapest = std::move(other);
       }
@@ -197,13 +197,13 @@ class Finder {
     row.usd = offer.usd;
   }
 
-  void time_row(FitRow& row, const PaceOfStep& pace) const {
+  void time_row(FitRow& row, const ThroughputOf& throughput) const {
     RunConfig run = question_.run;
     run.batch = batch_of(row, question_);
     std::optional<Offer> offer;
     if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
     const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
-    const std::optional<StepPace> of_step = pace(run, row.gpu, row.strategy, topology);
+    const std::optional<StepThroughput> of_step = throughput(run, row.gpu, row.strategy, topology);
     if (!of_step) return;
     row.step_seconds = of_step->seconds;
     if (row.strategy.gpus > 1 && of_step->seconds > 0) row.efficiency = of_step->alone_seconds / of_step->seconds;
@@ -289,13 +289,13 @@ void refuse_unshared(const FitQuestion& question, const Finder& finder) {
 }  // namespace
 
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
-             std::span<const Instance> instances, std::size_t threads, const PaceOfStep& pace) {
+             std::span<const Instance> instances, std::size_t threads, const ThroughputOf& throughput) {
   Finder finder(model, catalog, question, threads);
   refuse_unshared(question, finder);
   for (const Gpu& gpu : gpus) finder.add_rows(gpu, instances);
   finder.plan_rows();
   finder.refuse_exceeded_work();
-  finder.time_rows(pace);
+  finder.time_rows(throughput);
   finder.refuse_exceeded_work();
   choose(finder.fit(), question);
   return std::move(finder.fit());

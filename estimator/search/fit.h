@@ -19,13 +19,13 @@
 namespace gpuplan {
 
 /// How long a step takes.
-struct StepPace {
+struct StepThroughput {
   double seconds = 0;
   double alone_seconds = 0;  // of a GPU that has nothing to send
 };
 /// Of that run, whose batch is the whole step's, on GPUs that share it; nothing where it is not known.
-using PaceOfStep = std::function<std::optional<StepPace>(const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
-                                                         const Topology& topology)>;
+using ThroughputOf = std::function<std::optional<StepThroughput>(const RunConfig& run, const Gpu& gpu,
+                                                                 const Strategy& strategy, const Topology& topology)>;
 
 /// What there is to say of some GPUs of a kind. A batch is the whole step's, of all of them: a multiple of the GPUs
 /// times the run's micro-batches. Bytes are those of one GPU.
@@ -84,6 +84,6 @@ struct Fit {
 /// batch and the GPU, its batch is not shared in equal parts by any of FitQuestion::gpus, or the model is too large to
 /// be planned so often (work.h).
 Fit find_fit(const Model& model, Catalog catalog, const FitQuestion& question, std::span<const Gpu> gpus,
-             std::span<const Instance> instances, std::size_t threads, const PaceOfStep& pace = {});
+             std::span<const Instance> instances, std::size_t threads, const ThroughputOf& throughput = {});
 
 }  // namespace gpuplan

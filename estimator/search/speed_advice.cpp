@@ -122,7 +122,7 @@ class Adviser {
 
   void shapes() {
     const RankStep step = make_step(model_, catalog_, run_, gpu_, {}, true);
-    std::vector<UnalignedSize> sizes = unaligned_sizes(step.passes);
+    std::vector<UnalignedSize> sizes = unaligned_sizes(step.micro_batches);
     std::erase_if(sizes, [&](const UnalignedSize& s) { return !multiplied_on_tensor_cores(s.dtype); });
     for (std::size_t i = 0; i < std::min(sizes.size(), kMostSizes); ++i) {
       const std::size_t before = found_.size();

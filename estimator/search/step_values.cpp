@@ -116,7 +116,7 @@ class StepReader {
     (*this)(indices, vocabulary, features, backward, bag, dtype);
   }
   // What these two allocate was worked out when they were lowered, by rules that round and choose.
-  void read(const Scripted& of) {
+  void read(const OpaqueKernel& of) {
     const auto& [macs, recompute_macs, elementwise_flops, program, actions] = of;
     for (const std::int64_t n : {macs, recompute_macs, elementwise_flops}) to_.others.push_back(n);
     read(actions);
@@ -156,7 +156,7 @@ class StepReader {
     auto& [kind, what, layer, reads, writes, beside, attributes] = of;
     (*this)(kind, what, layer, reads, writes, beside, attributes);
   }
-  void read(Local& of) {
+  void read(BackwardValue& of) {
     auto& [shape, dtype, placing, view, strides, alias_of, storage_bytes, start, dim] = of;
     (*this)(shape, dtype, placing, view, strides, alias_of, storage_bytes, start, dim);
   }
@@ -206,7 +206,7 @@ class StepReader {
 
   // --- the schedules ----------------------------------------------------------------------------------------------
 
-  void read(Step& of) {
+  void read(ScheduledOp& of) {
     auto& [name, op, layer, phase, recompute, product, dropout_states, unrecorded, kernels, what, allocates, reads,
            scratch, releases] = of;
     (*this)(name, layer, phase, recompute, product, dropout_states, kernels, allocates, reads, releases);
@@ -238,7 +238,7 @@ class StepReader {
     auto& [calls, operands, attributes, gradients] = of;
     (*this)(calls, operands, gradients);
   }
-  void read(Passes& of) {
+  void read(MicroBatchSchedules& of) {
     auto& [schedules, calls] = of;
     (*this)(schedules, calls);
   }
@@ -279,7 +279,7 @@ class StepReader {
 StepValues values_of(RankStep& step) {
   StepValues values;
   StepReader reader(values);
-  reader(step.graph, step.passes, step.optimizer);
+  reader(step.graph, step.micro_batches, step.optimizer);
   return values;
 }
 

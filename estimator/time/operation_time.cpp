@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kTensorCoreChannels = 8;  // cuDNN's tensor core kernels take as many input channels at a time
 
-double backward_share(const Scripted& s, const TimeModel& model) {
+double backward_share(const OpaqueKernel& s, const TimeModel& model) {
   return s.recompute_macs > 0 ? model.attention_backward : model.attention_forward;
 }
 
@@ -48,7 +48,7 @@ struct ComputeSeconds {
         converts ? on.model.layout_passes * static_cast<double>(work.bytes) / achieved_bandwidth(work.bytes, on) : 0;
     return seconds / (winograd ? on.model.winograd : 1) + converting;
   }
-  double operator()(const Scripted& s) const {
+  double operator()(const OpaqueKernel& s) const {
     const ProductRate rate = product_rate(work.dtype, work.tf32, on);
     return flops(rate.flops * backward_share(s, on.model));
   }

@@ -141,7 +141,7 @@ std::optional<RankTime> rank_time(const RankStep& step, std::span<const Communic
     return {constants.host_backward, kernel_seconds(on) + moved / achieved_bandwidth(2 * bytes, on)};
   };
   return rank_time(rows, own->time, alone->time.seconds(),
-                   {transfers(step.graph, step.passes.schedules.back(), step.units, step.strategy),
+                   {transfers(step.graph, step.micro_batches.schedules.back(), step.units, step.strategy),
                     std::move(own->last_micro_batch), copying});
 }
 

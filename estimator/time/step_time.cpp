@@ -20,7 +20,7 @@ struct HostCall {
   const TimeModel& model;
   double operator()(const Gemm&) const { return model.host_product; }
   double operator()(const Convolution&) const { return model.host_product; }
-  double operator()(const Scripted&) const { return model.host_product; }
+  double operator()(const OpaqueKernel&) const { return model.host_product; }
   double operator()(const Recurrence&) const { return model.host_product; }
   double operator()(const BatchNorm&) const { return model.host_norm; }
   double operator()(const LayerNorm&) const { return model.host_norm; }
@@ -52,11 +52,11 @@ class StepClock {
       if (p.trainable && p.layer != kNone) parameters_of_[p.layer] += 1;
   }
 
-  TimedStep run(const Passes& passes, const StepUpdate& update) {
+  TimedStep run(const MicroBatchSchedules& micro_batches, const StepUpdate& update) {
     for (std::int64_t i = 0; i < run_.micro_batches; ++i) {
-      const std::size_t pass = i == 0 ? 0 : passes.schedules.size() - 1;
+      const std::size_t pass = i == 0 ? 0 : micro_batches.schedules.size() - 1;
       copy_batch();
-      forward_and_backward(passes.schedules[pass], passes.calls[pass]);
+      forward_and_backward(micro_batches.schedules[pass], micro_batches.calls[pass]);
     }
     if (run_.mode == Mode::train) {
       if (run_.clip_grad_norm) update_row(update.clip, update.clip_kernels, time_.clip_seconds);
@@ -87,9 +87,9 @@ class StepClock {
   void forward_and_backward(const Schedule& schedule, const Calls& calls) {
     auto call = calls.calls.begin();
     Phase phase = Phase::forward;
-    works_.assign(schedule.steps.size(), {});
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.steps.size()); ++i) {
-      const Step& step = schedule.steps[index(i)];
+    works_.assign(schedule.ops.size(), {});
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(schedule.ops.size()); ++i) {
+      const ScheduledOp& step = schedule.ops[index(i)];
       if (step.phase != phase) close_row(row_of(phase));
       phase = step.phase;
       while (call != calls.calls.end() && call->step < i) ++call;
@@ -101,7 +101,7 @@ class StepClock {
     close_row(row_of(phase));
   }
 
-  StepWork operation(const Step& step, const Work& work) {
+  StepWork operation(const ScheduledOp& step, const Work& work) {
     const OperationTime time = operation_time(*step.what, work, on_);
     const double before = queue_.gpu(), call = host_call(step);
     const double waited = queue_.launch(call, time.seconds);
@@ -120,7 +120,7 @@ class StepClock {
     return {call, time.seconds};
   }
 
-  double host_call(const Step& step) {
+  double host_call(const ScheduledOp& step) {
     const TimeModel& m = on_.model;
     if (step.phase != Phase::backward || step.recompute)
       return std::visit(HostCall{m}, *step.what) * (run_.mode == Mode::train ? m.host_recording : 1);
@@ -247,7 +247,7 @@ std::optional<TimedStep> timed_step(const RankStep& step, const StepUpdate& upda
                                     const TimeModel& constants) {
   if (!why_no_time(step.run, step.gpu, copy).empty()) return std::nullopt;
   const Processor processor = make_processor(step.gpu, constants);
-  std::optional<TimedStep> timed = StepClock(step.graph, step.run, processor, copy).run(step.passes, update);
+  std::optional<TimedStep> timed = StepClock(step.graph, step.run, processor, copy).run(step.micro_batches, update);
   if (timed->time.seconds() >= kLongest) timed.reset();
   return timed;
 }

@@ -18,7 +18,7 @@ struct ClassName {
   std::string_view operator()(const NllLoss&) const { return "loss"; }
   std::string_view operator()(const Loss&) const { return "loss"; }
   std::string_view operator()(const Lookup&) const { return "embedding"; }
-  std::string_view operator()(const Scripted&) const { return "attention"; }
+  std::string_view operator()(const OpaqueKernel&) const { return "attention"; }
   std::string_view operator()(const Recurrence&) const { return "recurrence"; }
   std::string_view operator()(const DropoutStates&) const { return "dropout states"; }
   std::string_view operator()(const Copy&) const { return "copy"; }
@@ -51,7 +51,7 @@ DType product_type(const Primitive& what, const KernelCall& call, const Calls& c
 
 std::int64_t operand_bytes(const Primitive& what, const KernelCall& call, const Calls& calls) {
   const auto reads = calls.at(call.reads), writes = calls.at(call.writes);
-  std::int64_t bytes = bytes_of(reads) + bytes_of(calls.at(call.beside)) + bytes_of(writes);
+  std::int64_t bytes = bytes_of(reads) + bytes_of(calls.at(call.extra)) + bytes_of(writes);
   if (writes.empty() && !reads.empty()) bytes += distinct_bytes(reads.front());
   if (const auto* l = std::get_if<Lookup>(&what); l != nullptr && !l->backward && !reads.empty()) {
     const std::int64_t table = distinct_bytes(reads.front());
@@ -90,7 +90,7 @@ bool has_aligned_factors(const Primitive& what, const KernelCall& call, const Ca
 
 std::string_view class_name(const Primitive& what) { return std::visit(ClassName{}, what); }
 
-Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32) {
+Work work_of(const ScheduledOp& step, const KernelCall& call, const Calls& calls, bool tf32) {
   const Cost c = cost(*step.what);
   return {2 * (c.macs + c.recompute_macs),
           c.elementwise_flops,

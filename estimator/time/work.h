@@ -16,7 +16,7 @@ std::string_view class_name(const Primitive& what);
 /// Every tensor that the operation is given counts once, at the size of its distinct elements, and one that it changes
 /// in place twice; of an embedding's table the rows that are looked up. Scratch does not count: another kernel may do
 /// without.
-Work work_of(const Step& step, const KernelCall& call, const Calls& calls, bool tf32);
+Work work_of(const ScheduledOp& step, const KernelCall& call, const Calls& calls, bool tf32);
 
 /// The same of a product whose factor is a weight stored in `format`: it is read as it is stored, and int4 of more than
 /// one row written and read once more in the type that is computed in. What quantises the other factor is not counted.

@@ -252,18 +252,18 @@ void ComparingDevice::run(const Kernel& kernel) {
   if (draws_ == Draws::yes) draw_operands(device_, kernel, ++drawn_);
   Shadows shadows;
   shadows.add(kernel.reads);
-  shadows.add(kernel.beside);
+  shadows.add(kernel.extra);
   shadows.add(kernel.writes);
   for (std::size_t i = 0; i < kernel.writes.size(); ++i)
     shadows.check(kernel.writes[i], compared(std::string(name_of(kernel.op)), kernel, i));
   shadows.take(device_);
   device_.run(kernel);
   device_.synchronize();
-  const std::vector<KernelTensor> reads = shadows.of(kernel.reads), beside = shadows.of(kernel.beside),
+  const std::vector<KernelTensor> reads = shadows.of(kernel.reads), extra = shadows.of(kernel.extra),
                                   writes = shadows.of(kernel.writes);
   Kernel on_host = kernel;
   on_host.reads = reads;
-  on_host.beside = beside;
+  on_host.extra = extra;
   on_host.writes = writes;
   on_host.scratch = {};
   host_.run(on_host);

@@ -1,6 +1,6 @@
 // A device that runs every operation twice: on the device that is tested and, from the same operands in double, on the
-// host device of tests/host_device. What differs by more than rounding explains is kept as a finding. A walk on it
-// checks each operation from what the tested device has computed so far, so that errors do not add up.
+// host device of tests/host_device. What differs by more than rounding explains is kept as a finding. An execution on
+// it checks each operation from what the tested device has computed so far, so that errors do not add up.
 #pragma once
 
 #include <cstdint>

@@ -107,8 +107,8 @@ void draw_operands(Device& device, const Kernel& k, std::uint64_t number) {
       draw_integers(device, t, seed + i, 0, values);
     }
   }
-  for (std::size_t i = 0; i < k.beside.size(); ++i) {
-    const KernelTensor& t = k.beside[i];
+  for (std::size_t i = 0; i < k.extra.size(); ++i) {
+    const KernelTensor& t = k.extra[i];
     if (t.data == nullptr || !is_floating(t.dtype)) continue;
     const bool squared = i >= 2 && name.find("batch_norm") != std::string_view::npos;  // among others a variance
     draw(device, t, seed + 128 + i, squared ? 0.5 : -2, squared ? 2.5 : 2);

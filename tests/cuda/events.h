@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/allocator/allocator.h"
-#include "validate/executor/walk.h"
+#include "validate/executor/execution.h"
 
 namespace gpuplan {
 
@@ -25,7 +25,7 @@ struct Event {
   std::string what;  // "aten::mm of fc", "update 1", "clip"; of a segment that there was no room for "refused"
   Place at;
   std::int64_t bytes = 0;
-  std::vector<Place> operands;  // of a kernel: what it reads, what is beside, what it writes
+  std::vector<Place> operands;  // of a kernel: what it reads, what is extra, what it writes
   bool operator==(const Event&) const = default;
 };
 std::string text(const Event& event);
@@ -60,6 +60,6 @@ class EventLog {
 };
 
 /// What the plan says: the same training loop under the same allocator, over addresses that are only arithmetic.
-EventLog planned_events(const RankStep& walk, std::int64_t capacity_bytes, int steps);
+EventLog planned_events(const RankStep& rank, std::int64_t capacity_bytes, int steps);
 
 }  // namespace gpuplan

@@ -78,12 +78,12 @@ int run_events(const RunOptions& options) {
   const Planning planning = prepare(options);
   const std::unique_ptr<Device> device = load_device(0);
   const Gpu gpu = gpu_of(*device, planning.gpu);
-  const RankStep walk = make_step(planning.model, make_catalog(), planning.run, gpu, {}, true);
-  for (const std::string& reason : refusals(*device, walk)) throw Error(reason, ErrorKind::environment);
+  const RankStep rank = make_step(planning.model, make_catalog(), planning.run, gpu, {}, true);
+  for (const std::string& reason : refusals(*device, rank)) throw Error(reason, ErrorKind::environment);
 
-  const EventLog planned = planned_events(walk, device->memory().free_bytes, kSteps);
+  const EventLog planned = planned_events(rank, device->memory().free_bytes, kSteps);
   RecordingDevice recorder(*device);
-  const WalkResult result = run(recorder, walk, {.poison = true, .reads_losses = false, .steps = kSteps});
+  const ExecutionResult result = run(recorder, rank, {.poison = true, .reads_losses = false, .steps = kSteps});
 
   bool good = same(planned.events, recorder.log.events);
   good = show(recorder.wrong, "memory") && good;

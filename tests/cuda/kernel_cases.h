@@ -15,6 +15,6 @@ void compare_scaler(ComparingDevice& device);
 void compare_dropout(ComparingDevice& device, DType type);
 void compare_attention(ComparingDevice& device, DType type);
 /// Training steps of the small models, in every precision and layout.
-void compare_walks(ComparingDevice& device);
+void compare_executions(ComparingDevice& device);
 
 }  // namespace gpuplan::comparison

@@ -50,7 +50,7 @@ int print(const std::map<std::string, Finding>& findings) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::printf("gpuplan_kernels MODULE [operations|cases|walks]\n");
+    std::printf("gpuplan_kernels MODULE [operations|cases|executions]\n");
     return 2;
   }
   const std::string_view part = argc > 2 ? argv[2] : "";
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     ComparingDevice device(*tested);
     if (part.empty() || part == "operations") compare_operations(device);
     if (part.empty() || part == "cases") compare_cases(device);
-    if (part.empty() || part == "walks") compare_walks(device);
+    if (part.empty() || part == "executions") compare_executions(device);
     const int beyond = print(device.findings());
     const int failures = module_test::failures();
     std::printf("%d of %d cases failed, %d of %zu operations and types differ\n", failures, module_test::runs(), beyond,

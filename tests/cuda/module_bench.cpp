@@ -32,7 +32,7 @@ void run(Device& device, const Case& c) {
   k.layer = "layer";
   k.what = &c.what;
   k.reads = c.reads;
-  k.beside = c.beside;
+  k.extra = c.extra;
   k.writes = c.writes;
   k.attributes = attributes;
   k.scratch = c.scratch;

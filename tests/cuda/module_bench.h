@@ -56,7 +56,7 @@ class Bench {
 
 struct Case {
   std::string name;
-  std::vector<KernelTensor> reads, beside, writes;
+  std::vector<KernelTensor> reads, extra, writes;
   std::vector<double> numbers = {};
   Primitive what = Elementwise{};
   std::vector<KernelScratch> scratch = {};

@@ -39,19 +39,19 @@ void normalizations(Device& device, DType type) {
     const auto channels = [&](DType t) { return b.tensor(t, {32}); };
     const KernelTensor weight = channels(sums), bias = channels(sums), mean = channels(sums), invstd = channels(sums);
     const KernelTensor running_mean = channels(sums), running_variance = channels(sums);
-    const std::vector<KernelTensor> beside{weight, bias, running_mean, running_variance};
+    const std::vector<KernelTensor> extra{weight, bias, running_mean, running_variance};
     const std::vector<KernelTensor> saved{weight, mean, invstd, running_mean, running_variance};
     const std::vector<KernelTensor> gradients{dx, channels(sums), channels(sums)};
     for (const bool cudnn : {false, true}) {
       BatchNorm work{.elements = 8192, .channels = 32, .rows = 256, .cudnn = cudnn, .accumulate = sums};
-      run(device, {"aten::batch_norm", {x}, beside, {y, mean, invstd}, {0.1, 1e-5}, work});
+      run(device, {"aten::batch_norm", {x}, extra, {y, mean, invstd}, {0.1, 1e-5}, work});
       run(device, {"aten::batch_norm", {x}, {weight, bias}, {y, mean, invstd}, {std::nan(""), 1e-5}, work});
       work.backward = true;
       run(device, {"aten::cudnn_batch_norm_backward", {x, y, weight}, saved, gradients, {1e-5}, work});
       run(device, {"aten::native_batch_norm_backward", {y, x}, saved, gradients, {1e-5}, work});
       work.training = false;
       work.backward = false;
-      run(device, {"aten::batch_norm", {x}, beside, {y}, {0.1, 1e-5}, work});
+      run(device, {"aten::batch_norm", {x}, extra, {y}, {0.1, 1e-5}, work});
     }
   }
   const KernelTensor rows = b.tensor(type, {6, 7, 64}), out = b.tensor(type, {6, 7, 64}),

@@ -50,11 +50,11 @@ struct Optimized {
   std::vector<std::uint64_t> states;
 };
 
-class PlannedLoop final : public LoopFollower {
+class PlannedLoop final : public LoopObserver {
  public:
-  PlannedLoop(const RankStep& walk, EventLog& log)
-      : walk_(walk), graph_(walk.graph), run_(walk.run), trained_(first_pass().with_gradient), log_(log) {
-    addresses_.assign(walk.passes.schedules.back().buffers.size(), 0);
+  PlannedLoop(const RankStep& rank, EventLog& log)
+      : rank_(rank), graph_(rank.graph), run_(rank.run), trained_(first_pass().with_gradient), log_(log) {
+    addresses_.assign(rank.micro_batches.schedules.back().buffers.size(), 0);
     optimized_.resize(graph_.parameters.size());
     for (const std::int32_t p : trained_)
       if (has_master(p)) half_.push_back(p);
@@ -88,15 +88,15 @@ class PlannedLoop final : public LoopFollower {
   }
 
   void run(std::size_t pass, std::int32_t number, std::span<const PlacedScratch> scratch) override {
-    const Step& step = walk_.passes.schedules[pass].steps[index(number)];
+    const ScheduledOp& step = rank_.micro_batches.schedules[pass].ops[index(number)];
     if (std::holds_alternative<Marker>(*step.what)) return;  // aten::empty: no kernel
-    const Calls& calls = walk_.passes.calls[pass];
+    const Calls& calls = rank_.micro_batches.calls[pass];
     std::vector<std::uint64_t> operands;
     const auto call = std::ranges::lower_bound(calls.calls, number, {}, &KernelCall::step);
     if (call != calls.calls.end() && call->step == number) {
       for (const OperandView& view : calls.at(call->reads)) operands.push_back(address(view));
       if (is_scaled(step)) operands.push_back(scale_);
-      for (const Range r : {call->beside, call->writes})
+      for (const Range r : {call->extra, call->writes})
         for (const OperandView& view : calls.at(r)) operands.push_back(address(view));
     }
     for (const PlacedScratch& s : scratch) operands.push_back(s.address);
@@ -111,7 +111,7 @@ class PlannedLoop final : public LoopFollower {
   }
 
  private:
-  const Schedule& first_pass() const { return walk_.passes.schedules.front(); }
+  const Schedule& first_pass() const { return rank_.micro_batches.schedules.front(); }
   const Tensor& tensor_of(std::int32_t parameter) const {
     return graph_.tensor(graph_.parameters[index(parameter)].tensor);
   }
@@ -136,7 +136,7 @@ class PlannedLoop final : public LoopFollower {
   std::uint64_t gradient(std::int32_t parameter) const {
     if (optimized_[index(parameter)].fp32_gradient != 0) return optimized_[index(parameter)].fp32_gradient;
     const auto which = std::ranges::find(trained_, parameter) - trained_.begin();
-    return address(walk_.passes.calls.front().gradients[index(which)]);
+    return address(rank_.micro_batches.calls.front().gradients[index(which)]);
   }
   std::vector<std::uint64_t> gradients() const {
     std::vector<std::uint64_t> all;
@@ -145,7 +145,7 @@ class PlannedLoop final : public LoopFollower {
   }
 
   // The loss and its gradient are multiplied by the scaler's scale, which is on the device.
-  bool is_scaled(const Step& step) const {
+  bool is_scaled(const ScheduledOp& step) const {
     return run_.scales_gradients() && step.phase == Phase::backward && step.name == "aten::mul" &&
            std::holds_alternative<Fill>(*step.what);
   }
@@ -196,7 +196,7 @@ class PlannedLoop final : public LoopFollower {
     log_.kernel(std::string(name) + " of master weights", {first, second});
   }
 
-  const RankStep& walk_;
+  const RankStep& rank_;
   const Graph& graph_;
   const RunConfig& run_;
   const std::vector<std::int32_t>& trained_;  // Schedule::with_gradient: members of Graph::parameters
@@ -212,12 +212,12 @@ class PlannedLoop final : public LoopFollower {
 
 }  // namespace
 
-EventLog planned_events(const RankStep& walk, std::int64_t capacity_bytes, int steps) {
+EventLog planned_events(const RankStep& rank, std::int64_t capacity_bytes, int steps) {
   EventLog log;
   PlannedSegments segments(capacity_bytes, log);
-  PlannedLoop loop(walk, log);
-  CachingAllocator allocator(segments, parse_alloc_conf(walk.run.alloc_conf));
-  replay_loop(allocator, walk, &loop, steps);
+  PlannedLoop loop(rank, log);
+  CachingAllocator allocator(segments, parse_alloc_conf(rank.run.alloc_conf));
+  replay_loop(allocator, rank, &loop, steps);
   return log;
 }
 

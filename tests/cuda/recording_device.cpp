@@ -123,7 +123,7 @@ void RecordingDevice::launch(std::string what, const std::vector<KernelTensor>& 
 
 void RecordingDevice::run(const Kernel& kernel) {
   std::vector<KernelTensor> tensors;
-  for (const auto operands : {kernel.reads, kernel.beside, kernel.writes})
+  for (const auto operands : {kernel.reads, kernel.extra, kernel.writes})
     tensors.insert(tensors.end(), operands.begin(), operands.end());
   launch(std::string(name_of(kernel.op)) + " of " + std::string(kernel.layer), tensors, kernel.scratch,
          [&] { device_.run(kernel); });

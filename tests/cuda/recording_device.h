@@ -18,8 +18,8 @@ struct Work {
   std::vector<Extent> extents;
 };
 
-/// To be walked with WalkOptions::poison, which fills each block when it comes and when it goes: that is how blocks are
-/// seen.
+/// To be executed with ExecutionOptions::poison, which fills each block when it comes and when it goes: that is how
+/// blocks are seen.
 class RecordingDevice final : public Device {
  public:
   explicit RecordingDevice(Device& device);

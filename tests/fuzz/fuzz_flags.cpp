@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tests/fuzz/fuzz_read.h"
@@ -75,7 +75,7 @@ Flags read_flags(const std::string& text) {
 void plan_with(const RunOptions& run) {
   const Planning planning = prepare(run);
   const Report report = make_report(planning);
-  (void)ways_out(planning, report);
+  (void)suggest(planning, report);
 }
 
 void check_with(const Flags& flags) {

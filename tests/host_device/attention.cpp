@@ -124,10 +124,10 @@ void attention(const Kernel& kernel) {
 
 // With w = exp(s - logsumexp) and its dropped form p: dv = p^T g, dp = g v^T, ds = w (dropped dp - g . out).
 void attention_backward(const Kernel& kernel) {
-  const Inputs in = inputs(kernel, kernel.beside.first(4));
+  const Inputs in = inputs(kernel, kernel.extra.first(4));
   const Sizes& n = in.n;
-  const Values grad = read(kernel.reads[0]), out = read(kernel.beside[4]), sums = read(kernel.beside[5]);
-  const std::int64_t rows = kernel.beside[5].sizes[2];
+  const Values grad = read(kernel.reads[0]), out = read(kernel.extra[4]), sums = read(kernel.extra[5]);
+  const std::int64_t rows = kernel.extra[5].sizes[2];
   Values dq = zeros(in.q.sizes), dk = zeros(in.k.sizes), dv = zeros(in.v.sizes);
   Values ds = zeros({n.batch, n.heads, n.queries, n.keys});
   each_row(n, [&](std::int64_t b, std::int64_t h, std::int64_t i) {
@@ -161,10 +161,10 @@ void attention_backward(const Kernel& kernel) {
 // reads query, key, value, result, log-sum-exp, grad.
 void fused_attention_backward(const Kernel& kernel) {
   const auto& r = kernel.reads;
-  const std::array beside{r[0], r[1], r[2], KernelTensor{}, r[3], r[4]};
+  const std::array extra{r[0], r[1], r[2], KernelTensor{}, r[3], r[4]};
   Kernel as_pytorch = kernel;
   as_pytorch.reads = r.subspan(5, 1);
-  as_pytorch.beside = beside;
+  as_pytorch.extra = extra;
   attention_backward(as_pytorch);
 }
 

@@ -36,7 +36,7 @@ void run(const std::string& name, const Operands& operands) {
   kernel.what = &operands.what;
   kernel.reads = operands.reads;
   kernel.writes = operands.writes;
-  kernel.beside = operands.beside;
+  kernel.extra = operands.extra;
   kernel.attributes = attributes;
   kernel.seed = operands.seed;
   HostDevice().run(kernel);

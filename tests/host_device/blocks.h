@@ -41,7 +41,7 @@ struct Operands {
   std::vector<KernelTensor> reads, writes;
   std::vector<double> numbers = {};  // its attributes, as by_name() has them
   Primitive what = Marker{};
-  std::vector<KernelTensor> beside = {};
+  std::vector<KernelTensor> extra = {};
   std::uint64_t seed = 0;
 };
 /// Throws what the device throws.

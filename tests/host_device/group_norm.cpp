@@ -25,8 +25,8 @@ Groups groups_of(const GroupNorm& w) { return {w.n * w.groups, w.channels / w.gr
 void group_norm(const Kernel& k) {
   const auto& work = std::get<GroupNorm>(*k.what);
   const Groups g = groups_of(work);
-  const Values x = read(k.reads[0]), weight = read_or(k.beside, 0, work.channels, 1);
-  const Values bias = read_or(k.beside, 1, work.channels, 0);
+  const Values x = read(k.reads[0]), weight = read_or(k.extra, 0, work.channels, 1);
+  const Values bias = read_or(k.extra, 1, work.channels, 0);
   Values y = zeros(x.sizes), mean = zeros({g.count}), rstd = mean;
   const auto n = static_cast<double>(g.size());
   for (std::int64_t at = 0; at < g.count; ++at) {

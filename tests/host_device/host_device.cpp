@@ -79,7 +79,7 @@ void HostDevice::unscale_gradients(std::span<const KernelTensor> gradients, cons
 void HostDevice::update_scale(const ScalerValues& values) { host::update_scale(values); }
 
 // No tensor of a small model is as large as the workspaces of cuBLAS and cuDNN, which nothing reads here: of those only
-// the ends are poisoned, since a walk that keeps everything has hundreds.
+// the ends are poisoned, since an execution that keeps everything has hundreds.
 void HostDevice::fill_bytes(void* address, std::int64_t bytes, unsigned char value) {
   constexpr std::int64_t kWorkspace = std::int64_t{4} << 20, kEnd = std::int64_t{1} << 20;
   if (value == 0 || bytes < kWorkspace) {

@@ -33,15 +33,15 @@ Moments moments(std::int64_t count, At&& at) {
 
 // running = (1 - momentum) running + momentum now, with the unbiased variance.
 void update_running(const Kernel& k, const std::vector<Moments>& now, std::int64_t count) {
-  if (!given(k.beside, 2) || !given(k.beside, 3)) return;
+  if (!given(k.extra, 2) || !given(k.extra, 3)) return;
   const double momentum = k.number(Attribute::momentum), n = static_cast<double>(count);
-  Values mean = read(k.beside[2]), variance = read(k.beside[3]);
+  Values mean = read(k.extra[2]), variance = read(k.extra[3]);
   for (std::size_t c = 0; c < now.size(); ++c) {
     mean.at[c] += momentum * (now[c].mean - mean.at[c]);
     variance.at[c] += momentum * (now[c].variance * n / (n - 1) - variance.at[c]);
   }
-  write(k.beside[2], mean);
-  write(k.beside[3], variance);
+  write(k.extra[2], mean);
+  write(k.extra[3], variance);
 }
 
 void batch_norm(const Kernel& k) {
@@ -50,8 +50,8 @@ void batch_norm(const Kernel& k) {
   const std::int64_t count = l.outer * l.inner;
   const double eps = k.number(Attribute::eps);
   const bool training = std::get<BatchNorm>(*k.what).training;
-  const Values in = read(x), weight = read_or(k.beside, 0, l.size, 1), bias = read_or(k.beside, 1, l.size, 0);
-  const Values running_mean = read_or(k.beside, 2, l.size, 0), running_variance = read_or(k.beside, 3, l.size, 1);
+  const Values in = read(x), weight = read_or(k.extra, 0, l.size, 1), bias = read_or(k.extra, 1, l.size, 0);
+  const Values running_mean = read_or(k.extra, 2, l.size, 0), running_variance = read_or(k.extra, 3, l.size, 1);
   Values y = zeros(in.sizes), mean = zeros({l.size}), invstd = mean;
   std::vector<Moments> all;
   for (std::int64_t c = 0; c < l.size; ++c) {
@@ -78,8 +78,8 @@ void batch_norm_backward(const Kernel& k, const BatchNormBackward& of) {
   const Lines l = lines(of.x, 1);
   const std::int64_t count = l.outer * l.inner;
   const bool training = std::get<BatchNorm>(*k.what).training;
-  const Values x = read(of.x), grad = read(of.grad), weight = read_or(k.beside, 0, l.size, 1);
-  Values mean = read_or(k.beside, training ? 1 : 3, l.size, 0), invstd = read_or(k.beside, training ? 2 : 4, l.size, 1);
+  const Values x = read(of.x), grad = read(of.grad), weight = read_or(k.extra, 0, l.size, 1);
+  Values mean = read_or(k.extra, training ? 1 : 3, l.size, 0), invstd = read_or(k.extra, training ? 2 : 4, l.size, 1);
   if (!training)
     for (double& v : invstd.at) v = 1 / std::sqrt(v + k.number(Attribute::eps));
   Values dx = zeros(x.sizes), dweight = zeros({l.size}), dbias = dweight;
@@ -108,7 +108,7 @@ void native_batch_norm_backward(const Kernel& k) {
 void rows_norm(const Kernel& k, bool centred) {
   const auto& work = std::get<LayerNorm>(*k.what);
   const std::int64_t n = work.columns;
-  const Values x = read(k.reads[0]), weight = read_or(k.beside, 0, n, 1), bias = read_or(k.beside, 1, n, 0);
+  const Values x = read(k.reads[0]), weight = read_or(k.extra, 0, n, 1), bias = read_or(k.extra, 1, n, 0);
   Values y = zeros(x.sizes), mean = zeros({work.rows}), rstd = mean;
   for (std::int64_t r = 0; r < work.rows; ++r) {
     Moments m = moments(n, [&](std::int64_t i) { return x[r * n + i]; });
@@ -142,9 +142,9 @@ void rows_norm_backward(const Kernel& k, bool centred) {
     for (std::int64_t i = 0; i < n; ++i)
       dx[r * n + i] = rstd[r] * (grad[r * n + i] * weight[i] - (of_mean + xhat(i) * of_rstd) / static_cast<double>(n));
   }
-  if (given(k.beside, 0)) write(k.beside[0], dx);
-  if (given(k.beside, 1)) write(k.beside[1], dweight);
-  if (given(k.beside, 2)) write(k.beside[2], dbias);
+  if (given(k.extra, 0)) write(k.extra[0], dx);
+  if (given(k.extra, 1)) write(k.extra[1], dweight);
+  if (given(k.extra, 2)) write(k.extra[2], dbias);
 }
 
 void layer_norm(const Kernel& k) { rows_norm(k, true); }

@@ -1,4 +1,4 @@
-// Small models with everything that walking them on a device takes.
+// Small models with everything that running them on a device takes.
 #pragma once
 
 #include <initializer_list>
@@ -9,18 +9,17 @@
 #include "estimator/distributed/rank_step.h"
 #include "estimator/schedule/schedule.h"
 #include "estimator/spec/model.h"
-#include "validate/executor/walk.h"
+#include "validate/executor/execution.h"
 
 namespace gpuplan {
 
-/// A plan and what it was made of. It stays where it is: walks refer to it.
+/// A plan and what it was made of. It stays where it is: executions refer to it.
 struct Executable {
   Model model;
   RankStep step;
 
-  const RankStep& walk() const { return step; }
   const Schedule& schedule() const { return step.schedule(); }
-  const Calls& calls() const { return step.passes.calls.front(); }
+  const Calls& calls() const { return step.micro_batches.calls.front(); }
 };
 std::unique_ptr<Executable> executable(Model model, const RunConfig& run, const Gpu& gpu);
 

@@ -108,8 +108,8 @@ git checkout -q configs/net.yaml
 python3 - "$work/json" "$gpuplan" <<'END' || fail "a way out does not help"
 import json, subprocess, sys
 check = json.load(open(sys.argv[1]))["checks"][0]
-assert len(check["ways_out"]) >= 3, check
-for way in check["ways_out"]:
+assert len(check["suggestions"]) >= 3, check
+for way in check["suggestions"]:
     given = {"--batch": "64", "--opt": "adam"}
     flag, value = way["flags"].split()
     given[flag] = value

@@ -13,9 +13,9 @@ trap 'rm -rf "$work"' EXIT
 status=0
 parts=(operations)
 if [ -n "${GPUPLAN_ALL:-}" ]; then
-  parts+=(cases walks)
+  parts+=(cases executions)
 else
-  echo "skip  cases and walks, asked for with tools/test --all"
+  echo "skip  cases and executions, asked for with tools/test --all"
 fi
 
 # compare MODULE: its parts side by side.

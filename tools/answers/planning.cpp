@@ -6,7 +6,7 @@
 #include "estimator/plan/at_most.h"
 #include "estimator/plan/plan.h"
 #include "estimator/report/time_text.h"
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
 #include "estimator/spec/read.h"
 #include "estimator/time/rank_time.h"
 #include "estimator/time/step_time.h"
@@ -114,10 +114,10 @@ Report make_report(const Planning& planning, const Strategy& strategy, const Top
   return report;
 }
 
-std::vector<WayOut> ways_out(const Planning& planning, const Report& report) {
+std::vector<Suggestion> suggest(const Planning& planning, const Report& report) {
   if (!planning.gpu) return {};
   const Strategy strategy = report.rank ? report.rank->strategy : Strategy{};
-  return ways_out(planning.model, make_catalog(), report, *planning.gpu, {}, strategy);
+  return suggest(planning.model, make_catalog(), report, *planning.gpu, {}, strategy);
 }
 
 bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict) {

@@ -42,7 +42,7 @@ std::vector<std::string> about_stored_type(const std::string& stored_type, const
 Report make_report(const Planning& planning, const Strategy& strategy = {}, const Topology& topology = {});
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.
-std::vector<WayOut> ways_out(const Planning& planning, const Report& report);
+std::vector<Suggestion> suggest(const Planning& planning, const Report& report);
 /// Prints warnings, those of a report for one, unless `quiet`. False when there are any and `strict`, which is then
 /// said: the answer is no.
 bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool strict);

@@ -30,7 +30,7 @@ std::string SweepPoints::line_of(std::size_t point) const {
 }
 
 void SweepPoints::plan_line(std::vector<std::vector<std::size_t>> groups, const TakeRows& take) {
-  if (groups.size() < static_cast<std::size_t>(StepLine::kFewest)) {
+  if (groups.size() < static_cast<std::size_t>(AffineStep::kFewest)) {
     for (const std::vector<std::size_t>& points : groups) take(plan_points(points));
     return;
   }
@@ -50,7 +50,7 @@ void SweepPoints::plan_line(std::vector<std::vector<std::size_t>> groups, const 
   plan_between(in_line, take);
 }
 
-StepLine::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
+AffineStep::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
   try {
     const PointOptions options = options_of(groups.front().points.front());
     const RunConfig run = run_config(options.run);
@@ -60,8 +60,9 @@ StepLine::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
     const auto is_timed = [&](std::size_t point) { return has_times(options_of(point).run); };
     const bool timed = std::ranges::any_of(
         groups, [&](const BatchGroup& group) { return std::ranges::any_of(group.points, is_timed); });
-    return StepLine::through(*model_of(options.run).model, make_catalog(), run, on == nullptr ? assumed_gpu() : on->gpu,
-                             groups.front().batch, groups.back().batch, timed);
+    return AffineStep::through(*model_of(options.run).model, make_catalog(), run,
+                               on == nullptr ? assumed_gpu() : on->gpu, groups.front().batch, groups.back().batch,
+                               timed);
   } catch (const Error&) {  // its rows say why
     return {};
   }
@@ -69,8 +70,8 @@ StepLine::Found SweepPoints::line_through(std::span<const BatchGroup> groups) {
 
 // Halves a range that no line leads through: there may be one on either side of a limit.
 void SweepPoints::plan_between(std::span<const BatchGroup> groups, const TakeRows& take) {
-  const bool enough = groups.size() >= static_cast<std::size_t>(StepLine::kFewest);
-  auto [line, parts_may] = enough ? line_through(groups) : StepLine::Found{};
+  const bool enough = groups.size() >= static_cast<std::size_t>(AffineStep::kFewest);
+  auto [line, parts_may] = enough ? line_through(groups) : AffineStep::Found{};
   if (parts_may) {
     plan_between(groups.first(groups.size() / 2), take);
     return plan_between(groups.subspan(groups.size() / 2), take);

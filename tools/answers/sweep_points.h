@@ -10,8 +10,8 @@
 
 #include "estimator/base/error.h"
 #include "estimator/report/sweep_table.h"
+#include "estimator/search/affine_step.h"
 #include "estimator/search/figures.h"
-#include "estimator/search/step_line.h"
 #include "tools/options/run_options.h"
 #include "tools/options/swept_flags.h"
 
@@ -80,7 +80,7 @@ class SweepPoints {
   std::string names_but(std::size_t point, bool batch) const;
   std::vector<SweepRow> plan_group(std::span<const std::size_t> points, RankStep* lowered);
   void plan_between(std::span<const BatchGroup> groups, const TakeRows& take);
-  StepLine::Found line_through(std::span<const BatchGroup> groups);
+  AffineStep::Found line_through(std::span<const BatchGroup> groups);
   PointOptions options_of(std::size_t point) const;
   void refuse_given_flags();
   void find_kinds();

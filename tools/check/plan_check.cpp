@@ -7,7 +7,7 @@
 #include "estimator/plan/run_names.h"
 #include "estimator/report/writers.h"
 #include "estimator/search/fit.h"
-#include "estimator/search/ways_under.h"
+#include "estimator/search/suggestions_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/answers/planning.h"
@@ -278,9 +278,9 @@ void CheckPlanner::explain(const CheckSide& head, CheckResult& result) {
                         .most = broken.limit};
   std::optional<Gpu> gpu = gpu_of_fits(broken, result.check);
   if (!gpu) gpu = head.planning.gpu;
-  for (WayUnder& way :
-       ways_under(head.planning.model, make_catalog(), head.planning.run, gpu ? &*gpu : nullptr, ceiling))
-    result.ways.push_back({.flags = std::move(way.flags), .figure = broken.figure, .value = way.amount});
+  for (SuggestionUnder& way :
+       suggestions_under(head.planning.model, make_catalog(), head.planning.run, gpu ? &*gpu : nullptr, ceiling))
+    result.suggestions.push_back({.flags = std::move(way.flags), .figure = broken.figure, .value = way.amount});
 }
 
 // The GPU that a limit of `fits` is about.

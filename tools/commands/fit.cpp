@@ -10,7 +10,7 @@
 
 #include "estimator/plan/plan.h"
 #include "estimator/report/fit_table.h"
-#include "estimator/search/pace.h"
+#include "estimator/search/throughput.h"
 #include "estimator/search/workers.h"
 #include "layers/catalog.h"
 #include "tools/answers/emit_job.h"
@@ -61,7 +61,7 @@ Gpu within_limit(Gpu gpu, const FitQuestion& question) {
 }
 
 // Where nothing fits: the GPU that lacks least, and the changes that help there.
-void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& table) {
+void find_suggestions(FitReport& report, const Model& model, const std::vector<Gpu>& table) {
   const FitQuestion& question = report.question;
   std::int64_t least = 0;
   for (std::size_t i = 0; i < report.fit.rows.size(); ++i) {
@@ -80,7 +80,7 @@ void find_ways(FitReport& report, const Model& model, const std::vector<Gpu>& ta
   std::vector<Gpu> others;
   for (const Gpu& other : table) others.push_back(within_limit(other, question));
   const Report step = report_of(make_plan(model, make_catalog(), run, &gpu, row.strategy));
-  report.ways = ways_out(model, make_catalog(), step, gpu, others, row.strategy);
+  report.suggestions = suggest(model, make_catalog(), step, gpu, others, row.strategy);
 }
 
 bool fits_any(const Fit& fit) { return std::ranges::any_of(fit.rows, &FitRow::fits); }
@@ -126,19 +126,19 @@ FitAnswer make_fit_report(const FitOptions& options) {
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
   const HostCopy copy = host_copy(options.run);
-  const PaceOfStep pace = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
-                              const Topology& topology) {
+  const ThroughputOf throughput = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+                                      const Topology& topology) {
     return pace_of_step(model, make_catalog(), run, gpu, strategy, topology, copy);
   };
   const auto fit_of = [&](const FitQuestion& question) {
-    return find_fit(model, make_catalog(), question, gpus, instances, cores(), pace);
+    return find_fit(model, make_catalog(), question, gpus, instances, cores(), throughput);
   };
   report.fit = fit_of(report.question);
   refuse_named(report);
   if (!fits_any(report.fit) && options.gpus.empty() && report.question.run.mode == Mode::train)
     try_several(report, fit_of);
   if (report.all_gpus) sort_by_price(report.fit);
-  if (!fits_any(report.fit)) find_ways(report, model, table);
+  if (!fits_any(report.fit)) find_suggestions(report, model, table);
   if (std::ranges::any_of(report.fit.rows, [](const FitRow& row) { return row.strategy.is_deepspeed(); }))
     report.warnings.emplace_back(kDeepSpeedWarning);
   if (fits_any(report.fit) && !report.fit.chosen) report.not_rented = why_not_rented(report, instances);

@@ -44,7 +44,7 @@ std::optional<CountingTool> counting_tool(const std::string& word) {
 }
 
 std::string render(const Report& report, Format format, const TextStyle& style, const PlanOptions& options,
-                   const std::vector<WayOut>& ways) {
+                   const std::vector<Suggestion>& suggestions) {
   const LayerTableOptions layers = layer_table_options(options.output, style.unicode);
   switch (format) {
     case Format::json: return report.rank ? several_gpus_json(report, kVersion) : report_json(report, kVersion);
@@ -52,7 +52,7 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
     case Format::md: return report_md(report, layers);
     case Format::table: break;
   }
-  std::string text = report_text(report, style, ways);
+  std::string text = report_text(report, style, suggestions);
   if (options.wants_layers()) text += "\n" + report_layers(report, layers);
   if (report.rank && !style.brief) text += "\n" + several_gpus_text(report, style);
   return text;
@@ -94,10 +94,10 @@ int run_plan(PlanOptions options) {
                        .per_sample = count_as_per_sample(*tool, report),
                        .batch = checked_mul(count_as_per_sample(*tool, report), planning.run.batch)};
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
-  const std::vector<WayOut> ways = ways_out(planning, report);
+  const std::vector<Suggestion> suggestions = suggest(planning, report);
   for (const OutputFile& file : files)
-    write_report(file, render(report, file.format, file_style(options.output), options, ways));
-  write_stdout(render(report, format, style, options, ways));
+    write_report(file, render(report, file.format, file_style(options.output), options, suggestions));
+  write_stdout(render(report, format, style, options, suggestions));
   return clean && verdict(report).fits ? 0 : 1;
 }
 

@@ -72,13 +72,13 @@ void refuse_other_formats(Format format, const std::vector<OutputFile>& files) {
 }
 
 // Searched with the memory that this device has and what is in use of it, whatever the catalog says.
-std::vector<WayOut> ways_out_of(const Planning& planning, const Gpu& gpu, const RanOut& out) {
+std::vector<Suggestion> suggestions_of(const Planning& planning, const Gpu& gpu, const RanOut& out) {
   Planning here = planning;
   here.run.context_bytes.reset();
   here.gpu = gpu;
   here.gpu->context_bytes = 0;
   here.gpu->cuda_total_bytes = out.free_bytes;
-  return ways_out(here, make_report(here));
+  return suggest(here, make_report(here));
 }
 
 std::string stage_text(const ValidationStage& stage) {
@@ -116,7 +116,7 @@ int run_validate(const ValidateOptions& options) {
   const std::unique_ptr<Device> device = load_device(0);
   const Gpu gpu = planning.gpu ? *planning.gpu : describe_gpu(*device, gpu_table());
   Validation validation = measure(*device, planning, gpu, options, steps);
-  if (validation.ran_out) validation.ways_out = ways_out_of(planning, gpu, *validation.ran_out);
+  if (validation.ran_out) validation.suggestions = suggestions_of(planning, gpu, *validation.ran_out);
   for (const OutputFile& file : files)
     write_report(file, render(validation, tolerance, file.format, file_style(options.output), table));
   write_stdout(render(validation, tolerance, format, style, table));

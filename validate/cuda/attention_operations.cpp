@@ -44,12 +44,12 @@ constexpr std::size_t kSaved = 6;  // query, key, value, [mask], result, log-sum
 AttentionTensors backward_tensors(const Kernel& k) {
   AttentionTensors t;
   t.grad = k.reads[0];
-  t.query = k.beside[0];
-  t.key = k.beside[1];
-  t.value = k.beside[2];
-  t.mask = k.beside[3];
-  t.out = k.beside[4];
-  t.logsumexp = k.beside[5];
+  t.query = k.extra[0];
+  t.key = k.extra[1];
+  t.value = k.extra[2];
+  t.mask = k.extra[3];
+  t.out = k.extra[4];
+  t.logsumexp = k.extra[5];
   t.grad_query = k.writes[0];
   t.grad_key = k.writes[1];
   t.grad_value = k.writes[2];
@@ -103,7 +103,7 @@ std::string refuse_attention(const Kernel& k) {
 }
 
 std::string refuse_attention_backward(const Kernel& k) {
-  if (k.reads.empty() || k.beside.size() < kSaved) return "the plan does not give what attention's forward saved";
+  if (k.reads.empty() || k.extra.size() < kSaved) return "the plan does not give what attention's forward saved";
   if (k.writes.size() < 3) return "gradients of less than query, key and value";
   return attention_refusal(backward_tensors(k));
 }

@@ -18,10 +18,10 @@ bool training(const Kernel& k) { return work(k) != nullptr && work(k)->training;
 BatchNormTensors forward_tensors(const Kernel& k) {
   BatchNormTensors t;
   t.x = k.reads[0];
-  t.weight = optional(k.beside, 0);
-  t.bias = optional(k.beside, 1);
-  t.running_mean = optional(k.beside, 2);
-  t.running_variance = optional(k.beside, 3);
+  t.weight = optional(k.extra, 0);
+  t.bias = optional(k.extra, 1);
+  t.running_mean = optional(k.extra, 2);
+  t.running_variance = optional(k.extra, 3);
   t.y = k.writes[0];
   t.mean = optional(k.writes, 1);
   t.invstd = optional(k.writes, 2);
@@ -70,11 +70,11 @@ BatchNormTensors backward_tensors(const Kernel& k) {
   const bool cudnn = k.op == Operator::cudnn_batch_norm_backward;
   t.x = k.reads[cudnn ? 0 : 1];
   t.grad = k.reads[cudnn ? 1 : 0];
-  t.weight = optional(k.beside, 0);
-  t.mean = optional(k.beside, 1);
-  t.invstd = optional(k.beside, 2);
-  t.running_mean = optional(k.beside, 3);
-  t.running_variance = optional(k.beside, 4);
+  t.weight = optional(k.extra, 0);
+  t.mean = optional(k.extra, 1);
+  t.invstd = optional(k.extra, 2);
+  t.running_mean = optional(k.extra, 3);
+  t.running_variance = optional(k.extra, 4);
   const bool last = !cudnn && work(k) != nullptr && work(k)->native_rows;
   t.dx = optional(k.writes, last ? 2 : 0);
   t.dweight = optional(k.writes, last ? 0 : 1);
@@ -91,8 +91,8 @@ void run_batch_norm_backward(const Machine& m, const Kernel& k) {
 
 std::string refuse_batch_norm(const Kernel& k) {
   if (training(k) && k.writes.size() < 3) return "training without the batch's moments";
-  if (!training(k) && k.beside.size() < 4) return "running moments that the plan does not give";
-  if (training(k) && std::isnan(k.number(Attribute::momentum)) && optional(k.beside, 2).rank > 0)
+  if (!training(k) && k.extra.size() < 4) return "running moments that the plan does not give";
+  if (training(k) && std::isnan(k.number(Attribute::momentum)) && optional(k.extra, 2).rank > 0)
     return "a cumulative average";
   return batch_norm_refusal(forward_tensors(k));
 }

@@ -24,12 +24,12 @@ template <bool root_mean_square>
 void run_layer_norm(const Machine& m, const Kernel& k) {
   LayerNormTensors t = rows_of(k);
   t.x = k.reads[0];
-  t.weight = optional(k.beside, 0);
+  t.weight = optional(k.extra, 0);
   t.y = k.writes[0];
   if (root_mean_square) {
     t.rstd = optional(k.writes, 1);
   } else {
-    t.bias = optional(k.beside, 1);
+    t.bias = optional(k.extra, 1);
     t.mean = optional(k.writes, 1);
     t.rstd = optional(k.writes, 2);
   }
@@ -52,16 +52,16 @@ void run_layer_norm_backward(const Machine& m, const Kernel& k) {
   if (!root_mean_square) t.mean = k.reads[next++];
   t.rstd = k.reads[next++];
   t.weight = optional(k.reads, next);
-  t.dx = optional(k.beside, 0);
-  t.dweight = optional(k.beside, 1);
-  t.dbias = optional(k.beside, 2);
+  t.dx = optional(k.extra, 0);
+  t.dweight = optional(k.extra, 1);
+  t.dbias = optional(k.extra, 2);
   layer_norm_backward(m.launch, t, root_mean_square);
 }
 
 std::string refuse_layer_norm(const Kernel& k) {
   if (work(k) == nullptr) return "the plan does not say over which rows";
   if (!is_row_major(k.reads[0])) return "rows with gaps";
-  for (const KernelTensor& t : k.beside)
+  for (const KernelTensor& t : k.extra)
     if (t.rank > 0 && t.dtype != k.reads[0].dtype) return "a weight of another type than the rows";
   return "";
 }
@@ -88,8 +88,8 @@ GroupNormTensors groups_of(const Kernel& k) {
 void run_group_norm(const Machine& m, const Kernel& k) {
   GroupNormTensors t = groups_of(k);
   t.x = k.reads[0];
-  t.weight = optional(k.beside, 0);
-  t.bias = optional(k.beside, 1);
+  t.weight = optional(k.extra, 0);
+  t.bias = optional(k.extra, 1);
   t.y = k.writes[0];
   t.mean = k.writes[1];
   t.rstd = k.writes[2];
@@ -124,7 +124,7 @@ std::string refuse_group_norm(const Kernel& k) {
   if (!k.has(Attribute::eps) || k.writes.size() < 3) return "the plan does not give its statistics";
   if (!lies_as_planned(k.reads[0], *groups(k)) || !lies_as_planned(k.writes[0], *groups(k)))
     return "groups of another layout than planned";
-  for (const KernelTensor& t : k.beside)
+  for (const KernelTensor& t : k.extra)
     if (t.rank > 0 && t.dtype != k.reads[0].dtype) return "a weight of another type than the input";
   return "";
 }

@@ -16,13 +16,13 @@ std::string described(const Kernel& k) {
   std::string text(name_of(k.op));
   if (!k.layer.empty()) text += " of " + std::string(k.layer);
   const char* before = " (";
-  for (const auto tensors : {k.reads, k.beside}) {
+  for (const auto tensors : {k.reads, k.extra}) {
     for (const KernelTensor& t : tensors) {
       text += before + (t.data == nullptr && t.rank == 0 ? std::string("none") : described(t));
       before = ", ";
     }
   }
-  before = k.reads.empty() && k.beside.empty() ? " (-> " : " -> ";
+  before = k.reads.empty() && k.extra.empty() ? " (-> " : " -> ";
   for (const KernelTensor& t : k.writes) {
     text += before + described(t);
     before = ", ";

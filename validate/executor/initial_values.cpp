@@ -52,7 +52,7 @@ void store(std::byte* to, DType dtype, double value) {
 std::int64_t below(const Schedule& schedule, const Calls& calls, BufferId input) {
   std::int64_t own = std::numeric_limits<std::int64_t>::max(), any = own;
   for (const KernelCall& c : calls.calls) {
-    const Operator op = schedule.steps[static_cast<std::size_t>(c.step)].op;
+    const Operator op = schedule.ops[static_cast<std::size_t>(c.step)].op;
     const auto reads = calls.at(c.reads);
     std::int64_t most = 0;
     if (op == Operator::embedding) most = reads[0].shape[0];

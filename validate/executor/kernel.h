@@ -18,12 +18,12 @@ struct KernelScratch {
   std::int64_t bytes = 0;
 };
 
-/// estimator/operators/operators.inc says what each operator has in reads, beside, writes and attributes.
+/// estimator/operators/operators.inc says what each operator has in reads, extra, writes and attributes.
 struct Kernel {
-  Operator op = Operator::frame_returns;  // what one in place writes is reads[0]
-  std::string_view layer;                 // path of the layer, for messages
+  Operator op = Operator::locals_die;  // what one in place writes is reads[0]
+  std::string_view layer;              // path of the layer, for messages
   const Primitive* what = nullptr;
-  std::span<const KernelTensor> reads, beside, writes;
+  std::span<const KernelTensor> reads, extra, writes;
   std::span<const AttributeValue> attributes;
   std::span<const KernelScratch> scratch;
   std::uint64_t seed = 0;  // of what it draws (dropout); the same for an operation that is run again in backward

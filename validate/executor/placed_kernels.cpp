@@ -25,15 +25,17 @@ KernelTensor tensor_at(const OperandView& view, std::uint64_t address) {
   return t;
 }
 
-bool allocates_only(const Step& step) { return step.what != nullptr && std::holds_alternative<Marker>(*step.what); }
+bool allocates_only(const ScheduledOp& step) {
+  return step.what != nullptr && std::holds_alternative<Marker>(*step.what);
+}
 
-PlacedKernels::PlacedKernels(const RankStep& walk, std::uint64_t seed) : walk_(walk), seed_(seed) {
-  const Graph& graph = walk.graph;
-  addresses_.assign(walk.passes.schedules.back().buffers.size(), 0);
+PlacedKernels::PlacedKernels(const RankStep& rank, std::uint64_t seed) : rank_(rank), seed_(seed) {
+  const Graph& graph = rank.graph;
+  addresses_.assign(rank.micro_batches.schedules.back().buffers.size(), 0);
   part_bytes_.assign(addresses_.size(), 0);
   for (const TensorId t : graph.inputs) {
     const BufferId b = graph.tensor(t).buffer;
-    part_bytes_[index(b)] = graph.buffers[index(b)].bytes / walk.run.micro_batches;
+    part_bytes_[index(b)] = graph.buffers[index(b)].bytes / rank.run.micro_batches;
   }
   for (const Op& op : graph.forward_ops) forward_.emplace(&op.what, forward_.size());
   // Attention draws again in backward what it drew in forward.
@@ -44,7 +46,7 @@ PlacedKernels::PlacedKernels(const RankStep& walk, std::uint64_t seed) : walk_(w
 
 void PlacedKernels::begin(int training_step, std::int64_t micro_batch) {
   micro_batch_ = micro_batch;
-  passed_ = static_cast<std::uint64_t>(training_step * walk_.run.micro_batches + micro_batch);
+  passed_ = static_cast<std::uint64_t>(training_step * rank_.run.micro_batches + micro_batch);
 }
 
 KernelTensor PlacedKernels::tensor(const OperandView& view) const {
@@ -55,20 +57,20 @@ KernelTensor PlacedKernels::tensor(const OperandView& view) const {
 }
 
 const KernelCall* PlacedKernels::call(std::size_t pass, std::int32_t step) const {
-  const std::vector<KernelCall>& calls = walk_.passes.calls[pass].calls;
+  const std::vector<KernelCall>& calls = rank_.micro_batches.calls[pass].calls;
   const auto found = std::ranges::lower_bound(calls, step, {}, &KernelCall::step);
   return found == calls.end() || found->step != step ? nullptr : &*found;
 }
 
 const Kernel& PlacedKernels::kernel(std::size_t pass, const KernelCall& call, std::span<const PlacedScratch> scratch) {
-  const Step& step = walk_.passes.schedules[pass].steps[index(call.step)];
-  const Calls& calls = walk_.passes.calls[pass];
+  const ScheduledOp& step = rank_.micro_batches.schedules[pass].ops[index(call.step)];
+  const Calls& calls = rank_.micro_batches.calls[pass];
   kernel_.op = step.op;
   kernel_.layer =
-      step.layer == kNone ? std::string_view{} : std::string_view(walk_.graph.layers[index(step.layer)].name);
+      step.layer == kNone ? std::string_view{} : std::string_view(rank_.graph.layers[index(step.layer)].name);
   kernel_.what = step.what;
   fill(reads_, calls.at(call.reads));
-  fill(beside_, calls.at(call.beside));
+  fill(extra_, calls.at(call.extra));
   fill(writes_, calls.at(call.writes));
   kernel_.attributes = calls.attributes_of(call);
   if (multiplies_by_scale(step)) {
@@ -76,13 +78,13 @@ const Kernel& PlacedKernels::kernel(std::size_t pass, const KernelCall& call, st
     kernel_.attributes = {};
   }
   kernel_.reads = reads_;
-  kernel_.beside = beside_;
+  kernel_.extra = extra_;
   kernel_.writes = writes_;
   scratch_.clear();
   for (const PlacedScratch& s : scratch) scratch_.push_back({pointer(s.address), s.bytes});
   kernel_.scratch = scratch_;
   kernel_.seed = seed_of(step.what);
-  kernel_.tf32 = walk_.run.tf32;
+  kernel_.tf32 = rank_.run.tf32;
   return kernel_;
 }
 
@@ -93,8 +95,8 @@ void PlacedKernels::fill(std::vector<KernelTensor>& to, std::span<const OperandV
 
 // The loss and its gradient, the only products in backward that the engine makes itself: the plan knows the scale that
 // a GradScaler begins with, the run where the present one is.
-bool PlacedKernels::multiplies_by_scale(const Step& step) const {
-  return walk_.run.scales_gradients() && step.phase == Phase::backward && step.op == Operator::mul &&
+bool PlacedKernels::multiplies_by_scale(const ScheduledOp& step) const {
+  return rank_.run.scales_gradients() && step.phase == Phase::backward && step.op == Operator::mul &&
          step.what != nullptr && std::holds_alternative<Fill>(*step.what);
 }
 

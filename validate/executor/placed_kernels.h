@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/allocator/loop_follower.h"
-#include "validate/executor/walk.h"
+#include "estimator/allocator/loop_observer.h"
+#include "validate/executor/execution.h"
 
 namespace gpuplan {
 
@@ -19,11 +19,11 @@ inline void* pointer(std::uint64_t address) {
 KernelTensor tensor_at(const OperandView& view, std::uint64_t address);
 
 /// aten::empty: no kernel.
-bool allocates_only(const Step& step);
+bool allocates_only(const ScheduledOp& step);
 
 class PlacedKernels {
  public:
-  PlacedKernels(const RankStep& walk, std::uint64_t seed);
+  PlacedKernels(const RankStep& rank, std::uint64_t seed);
 
   void place(BufferId buffer, std::uint64_t address) { addresses_[static_cast<std::size_t>(buffer)] = address; }
   std::uint64_t address(BufferId buffer) const { return addresses_[static_cast<std::size_t>(buffer)]; }
@@ -40,10 +40,10 @@ class PlacedKernels {
 
  private:
   void fill(std::vector<KernelTensor>& to, std::span<const OperandView> views) const;
-  bool multiplies_by_scale(const Step& step) const;
+  bool multiplies_by_scale(const ScheduledOp& step) const;
   std::uint64_t seed_of(const Primitive* what) const;
 
-  const RankStep& walk_;
+  const RankStep& rank_;
   std::unordered_map<const Primitive*, std::uint64_t> forward_;  // which operation it is
   std::uint64_t seed_, passed_ = 0;                              // passes before this one
   std::vector<std::uint64_t> addresses_;                         // by buffer
@@ -51,7 +51,7 @@ class PlacedKernels {
   std::int64_t micro_batch_ = 0;
   std::uint64_t scale_ = 0;
   Kernel kernel_;
-  std::vector<KernelTensor> reads_, beside_, writes_;
+  std::vector<KernelTensor> reads_, extra_, writes_;
   std::vector<KernelScratch> scratch_;
 };
 

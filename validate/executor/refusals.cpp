@@ -7,17 +7,18 @@
 namespace gpuplan {
 namespace {
 
-// torch.optim makes the states of one type before those of the next then, in an order that the walk does not follow.
-bool clones_several_types(const RankStep& walk) {
-  const OptimizerConfig& config = walk.run.optimizer;
+// torch.optim makes the states of one type before those of the next then, in an order that the execution does not
+// follow.
+bool clones_several_types(const RankStep& rank) {
+  const OptimizerConfig& config = rank.run.optimizer;
   if (config.kind != OptimizerKind::sgd || !config.momentum || config.impl != OptimizerImpl::foreach_) return false;
   std::set<DType> types;
-  for (const OperandView& g : walk.passes.calls.front().gradients) types.insert(g.dtype);
-  return types.size() > 1 && !walk.run.master_weights;
+  for (const OperandView& g : rank.micro_batches.calls.front().gradients) types.insert(g.dtype);
+  return types.size() > 1 && !rank.run.master_weights;
 }
 
-std::vector<std::string> refused_loops(const RankStep& walk) {
-  const RunConfig& run = walk.run;
+std::vector<std::string> refused_loops(const RankStep& rank) {
+  const RunConfig& run = rank.run;
   std::vector<std::string> reasons;
   const auto refuse = [&](bool given, const char* what) {
     if (given) reasons.emplace_back(std::string(what) + " is not executed");
@@ -27,7 +28,7 @@ std::vector<std::string> refused_loops(const RankStep& walk) {
   refuse(run.offload_saved, "offloading saved tensors to the host");
   refuse(run.offload_optimizer, "an optimizer on the host");
   refuse(run.optimizer_in_backward && run.micro_batches > 1, "an optimizer in the backward of micro-batches");
-  refuse(clones_several_types(walk), "a foreach SGD whose parameters are of several types");
+  refuse(clones_several_types(rank), "a foreach SGD whose parameters are of several types");
   refuse(run.pytorch < 200, "a plan of PyTorch 1.13");
   refuse(run.allocator != AllocatorKind::caching, "an allocator other than PyTorch's caching one");
   return reasons;
@@ -35,13 +36,13 @@ std::vector<std::string> refused_loops(const RankStep& walk) {
 
 }  // namespace
 
-std::vector<std::string> refusals(const Device& device, const RankStep& walk) {
-  std::vector<std::string> reasons = refused_loops(walk);
+std::vector<std::string> refusals(const Device& device, const RankStep& rank) {
+  std::vector<std::string> reasons = refused_loops(rank);
   std::set<std::string> seen;
-  PlacedKernels kernels(walk, 0);
-  for (std::size_t pass = 0; pass < walk.passes.calls.size(); ++pass) {
-    for (const KernelCall& call : walk.passes.calls[pass].calls) {
-      if (allocates_only(walk.passes.schedules[pass].steps[index(call.step)])) continue;
+  PlacedKernels kernels(rank, 0);
+  for (std::size_t pass = 0; pass < rank.micro_batches.calls.size(); ++pass) {
+    for (const KernelCall& call : rank.micro_batches.calls[pass].calls) {
+      if (allocates_only(rank.micro_batches.schedules[pass].ops[index(call.step)])) continue;
       const Kernel& kernel = kernels.kernel(pass, call, {});
       const std::string why = device.refusal(kernel);
       if (!why.empty() && seen.insert(std::string(name_of(kernel.op)) + why).second)

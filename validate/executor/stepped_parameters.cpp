@@ -27,9 +27,9 @@ bool counts_steps(const OptimizerConfig& config) {
 
 }  // namespace
 
-SteppedParameters::SteppedParameters(Device& device, const RankStep& walk, const PlacedKernels& kernels)
-    : device_(device), walk_(walk), schedule_(walk.passes.schedules.front()), kernels_(kernels) {
-  states_.resize(walk.graph.parameters.size());
+SteppedParameters::SteppedParameters(Device& device, const RankStep& rank, const PlacedKernels& kernels)
+    : device_(device), rank_(rank), schedule_(rank.micro_batches.schedules.front()), kernels_(kernels) {
+  states_.resize(rank.graph.parameters.size());
   master_.assign(states_.size(), 0);
   fp32_gradients_.assign(schedule_.with_gradient.size(), 0);
   for (std::size_t i = 0; i < schedule_.with_gradient.size(); ++i)
@@ -37,17 +37,17 @@ SteppedParameters::SteppedParameters(Device& device, const RankStep& walk, const
 }
 
 const Tensor& SteppedParameters::tensor_of(std::size_t which) const {
-  const Graph& graph = walk_.graph;
+  const Graph& graph = rank_.graph;
   return graph.tensor(graph.parameters[index(schedule_.with_gradient[which])].tensor);
 }
 
 bool SteppedParameters::is_copied(const Tensor& parameter) const {
-  return stepped_type(parameter.dtype, walk_.run) != parameter.dtype;
+  return stepped_type(parameter.dtype, rank_.run) != parameter.dtype;
 }
 
 // In the order of estimator/optimizer/optimizer_work.h: the master copies first.
 void SteppedParameters::claim_constructed() {
-  const Graph& graph = walk_.graph;
+  const Graph& graph = rank_.graph;
   std::vector<std::size_t> trained;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i)
     if (graph.parameters[i].trainable) trained.push_back(i);
@@ -72,7 +72,7 @@ void SteppedParameters::claim_stepped(std::int32_t parameter) {
 }
 
 void SteppedParameters::fill_master_copies() {
-  const Graph& graph = walk_.graph;
+  const Graph& graph = rank_.graph;
   for (std::size_t i = 0; i < master_.size(); ++i) {
     if (master_[i] == 0) continue;
     const Tensor& t = graph.tensor(graph.parameters[i].tensor);
@@ -90,7 +90,7 @@ void SteppedParameters::fp32_gradient(std::uint64_t address) {
 }
 
 KernelTensor SteppedParameters::gradient(std::size_t which) const {
-  const OperandView& view = walk_.passes.calls.front().gradients[which];
+  const OperandView& view = rank_.micro_batches.calls.front().gradients[which];
   return fp32_gradients_[which] == 0 ? kernels_.tensor(view) : tensor_like(view, DType::fp32, fp32_gradients_[which]);
 }
 
@@ -108,7 +108,7 @@ KernelTensor SteppedParameters::stepped(std::size_t which) const {
 }
 
 void SteppedParameters::step(std::int64_t number, std::int32_t parameter) {
-  const OptimizerConfig& config = walk_.run.optimizer;
+  const OptimizerConfig& config = rank_.run.optimizer;
   const std::size_t first = parameter == kNone ? 0 : index(parameter);
   const std::size_t end = parameter == kNone ? schedule_.with_gradient.size() : first + 1;
   updates_.clear();
@@ -119,7 +119,7 @@ void SteppedParameters::step(std::int64_t number, std::int32_t parameter) {
     for (const PlacedScratch& s : states_[index(schedule_.with_gradient[i])])
       states.push_back(counts_steps(config) && states.empty()
                            ? tensor_at(OperandView{}, s.address)
-                           : tensor_like(own_view(t), stepped_type(t.dtype, walk_.run), s.address));
+                           : tensor_like(own_view(t), stepped_type(t.dtype, rank_.run), s.address));
     updates_.push_back({stepped(i), gradient(i), {}});
   }
   for (std::size_t i = 0; i < updates_.size(); ++i) updates_[i].states = given_states_[i];

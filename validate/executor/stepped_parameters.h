@@ -13,7 +13,7 @@ namespace gpuplan {
 class SteppedParameters {
  public:
   /// All must outlive it.
-  SteppedParameters(Device& device, const RankStep& walk, const PlacedKernels& kernels);
+  SteppedParameters(Device& device, const RankStep& rank, const PlacedKernels& kernels);
 
   /// A state, of whose parameter one of the next two says.
   void state(std::uint64_t address, std::int64_t bytes) { new_states_.push_back({address, bytes}); }
@@ -40,7 +40,7 @@ class SteppedParameters {
   void copy(Operator op, const KernelTensor& to, const KernelTensor& from);
 
   Device& device_;
-  const RankStep& walk_;
+  const RankStep& rank_;
   const Schedule& schedule_;
   const PlacedKernels& kernels_;
   std::vector<PlacedScratch> new_states_;

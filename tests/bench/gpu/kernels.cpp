@@ -67,7 +67,7 @@ void run(benchmark::State& state, BenchmarkedGpu& gpu, DType type, const Make& m
   kernel.layer = "benchmark";
   kernel.what = &c.what;
   kernel.reads = c.reads;
-  kernel.beside = c.beside;
+  kernel.extra = c.extra;
   kernel.writes = c.writes;
   kernel.attributes = attributes;
   kernel.scratch = c.scratch;
@@ -123,7 +123,7 @@ void rows(BenchmarkedGpu& gpu, DType type) {
     add(gpu, "layer_norm/" + size, type, [=](Memory& m, Device&) {
       return Case{.name = "aten::native_layer_norm",
                   .reads = {m.tensor(type, {r, c})},
-                  .beside = {m.tensor(type, {c}), m.tensor(type, {c})},
+                  .extra = {m.tensor(type, {c}), m.tensor(type, {c})},
                   .writes = {m.tensor(type, {r, c}), m.tensor(DType::fp32, {r, 1}), m.tensor(DType::fp32, {r, 1})},
                   .numbers = {1e-5},
                   .what = LayerNorm{.rows = r, .columns = c, .dtype = type},

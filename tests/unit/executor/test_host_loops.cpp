@@ -1,5 +1,5 @@
-// Walks of the loops beside plain training: inference, micro-batches, a GradScaler, master weights and an optimizer in
-// backward.
+// Executions of the loops beside plain training: inference, micro-batches, a GradScaler, master weights and an
+// optimizer in backward.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,11 +7,11 @@
 #include <cstring>
 #include <string>
 
-#include "tests/host_device/book_device.h"
 #include "tests/host_device/elements.h"
+#include "tests/host_device/executed.h"
 #include "tests/host_device/host_device.h"
+#include "tests/host_device/recording_fake.h"
 #include "tests/host_device/small_models.h"
-#include "tests/host_device/walked.h"
 #include "validate/executor/half.h"
 
 namespace gpuplan {
@@ -46,24 +46,24 @@ bool finite(const std::vector<double>& all) {
 
 // What is allocated and what a kernel is given, on a device that keeps books.
 void check_books(const Executable& e) {
-  BookDevice device;
-  WalkOptions options;
+  RecordingFake device;
+  ExecutionOptions options;
   options.poison = true;
-  const WalkResult walked = run(device, e.walk(), options);
-  const Placement planned = place(e.step);
+  const ExecutionResult executed = run(device, e.step, options);
+  const LoopReplay planned = replay_step(e.step);
   CHECK(joined(device.wrong) == "");
-  CHECK(walked.placement.peak.allocated_bytes == planned.peak.allocated_bytes);
-  CHECK(walked.placement.peak.reserved_bytes == planned.peak.reserved_bytes);
-  CHECK(walked.placement.allocations == planned.allocations);
-  CHECK(walked.placement.charged_bytes == planned.charged_bytes);
+  CHECK(executed.replay.peak.allocated_bytes == planned.peak.allocated_bytes);
+  CHECK(executed.replay.peak.reserved_bytes == planned.peak.reserved_bytes);
+  CHECK(executed.replay.allocations == planned.allocations);
+  CHECK(executed.replay.charged_bytes == planned.charged_bytes);
 }
 
-// Returns the walk that frees what the plan frees, with poison in what is freed.
-WalkResult check_sufficient(const Executable& e) {
-  REQUIRE(joined(refusals(HostDevice(), e.walk())) == "");
+// Returns the execution that frees what the plan frees, with poison in what is freed.
+ExecutionResult check_sufficient(const Executable& e) {
+  REQUIRE(joined(refusals(HostDevice(), e.step)) == "");
   check_books(e);
-  const WalkResult kept = walked(e, true);
-  WalkResult freed = walked(e, false);
+  const ExecutionResult kept = executed(e, true);
+  ExecutionResult freed = executed(e, false);
   CHECK(finite(freed.losses));
   CHECK(freed.losses == kept.losses);
   CHECK(freed.weights == kept.weights);
@@ -94,7 +94,7 @@ TEST_CASE("inference frees nothing that its output needs") {
     for (const Loop loop : {Loop::function, Loop::plain}) {
       CAPTURE(name);
       const auto e = executable(small_model(name), inference(loop), ampere());
-      const WalkResult result = check_sufficient(*e);
+      const ExecutionResult result = check_sufficient(*e);
       CHECK(result.losses.empty());
       CHECK(result.gradients.empty());
       const Tensor& output = e->step.graph.tensor(e->step.graph.output);
@@ -112,7 +112,7 @@ RunConfig in_parts(std::int64_t batch, std::int64_t parts, OptimizerKind kind = 
 TEST_CASE("micro-batches free nothing that is needed, and accumulate") {
   for (const std::string& name : small_models()) {
     CAPTURE(name);
-    const WalkResult result = check_sufficient(*executable(small_model(name), in_parts(4, 2), ampere()));
+    const ExecutionResult result = check_sufficient(*executable(small_model(name), in_parts(4, 2), ampere()));
     REQUIRE(result.losses.size() == 3);
     CHECK(result.losses[0] != result.losses[2]);
     // Three steps: start, optimizer and end once, forward, loss and backward twice.
@@ -141,7 +141,7 @@ TEST_CASE("gradients of micro-batches add up to those of the whole batch") {
       run.micro_batches = parts;
       const auto one = executable(small_model(c.name), whole, ampere());
       const auto many = executable(small_model(c.name), run, ampere());
-      const WalkResult expected = walked(*one, false), result = walked(*many, false);
+      const ExecutionResult expected = executed(*one, false), result = executed(*many, false);
       CHECK(difference(result.losses, expected.losses) <= c.tolerance);
       CHECK(result.weights == expected.weights);
       REQUIRE(result.gradients.size() == expected.gradients.size());
@@ -162,7 +162,7 @@ RunConfig scaled(std::int64_t batch = 2, OptimizerKind kind = OptimizerKind::ada
 TEST_CASE("a loop with a GradScaler frees nothing that is needed") {
   for (const std::string& name : small_models()) {
     CAPTURE(name);
-    const WalkResult result = check_sufficient(*executable(small_model(name), scaled(), hopper()));
+    const ExecutionResult result = check_sufficient(*executable(small_model(name), scaled(), hopper()));
     REQUIRE(result.scales.size() == 3);
     CHECK(result.scales.back() == std::ldexp(65536.0, -result.skipped_steps));
   }
@@ -197,10 +197,10 @@ TEST_CASE("... and hands the optimizer gradients that are not scaled") {
   for (const std::string name : {"mlp", "vit", "llama"}) {
     CAPTURE(name);
     const auto e = executable(small_model(name), scaled(4, OptimizerKind::sgd), hopper());
-    WalkOptions options;
+    ExecutionOptions options;
     options.collects = true;
     ScalingDevice one(1), many(1024);
-    const WalkResult expected = run(one, e->walk(), options), result = run(many, e->walk(), options);
+    const ExecutionResult expected = run(one, e->step, options), result = run(many, e->step, options);
     CHECK(expected.scales.back() == 1);
     CHECK(result.scales.back() == 1024);
     REQUIRE(result.gradients.size() == expected.gradients.size());
@@ -251,10 +251,10 @@ class SteppingDevice final : public HostDevice {
 TEST_CASE("a step whose gradients are not finite is left out, and the scale halved") {
   const auto e = executable(small_model("mlp"), scaled(), hopper());
   SteppingDevice device(1);
-  WalkOptions options;
+  ExecutionOptions options;
   options.poison = true;
   options.steps = 4;
-  const WalkResult result = run(device, e->walk(), options);
+  const ExecutionResult result = run(device, e->step, options);
   CHECK(result.skipped_steps == 1);
   CHECK(result.scales == std::vector<double>{65536, 32768, 32768, 32768});
   REQUIRE(device.updates.size() == 3);
@@ -272,9 +272,9 @@ TEST_CASE("with master weights the optimizer steps fp32 copies, from which the w
       for (const std::string name : {"mlp", "cnn", "llama"}) {
         CAPTURE(name);
         const auto e = executable(small_model(name), run, hopper());
-        const WalkResult result = check_sufficient(*e);
+        const ExecutionResult result = check_sufficient(*e);
         SteppingDevice device;
-        gpuplan::run(device, e->walk(), WalkOptions{});
+        gpuplan::run(device, e->step, ExecutionOptions{});
         REQUIRE(device.updates.size() == 3);
         const auto rounded = [&](double x) {
           return precision == DType::bf16 ? bf16_value(bf16_bits(x)) : fp16_value(fp16_bits(x));
@@ -300,8 +300,8 @@ TEST_CASE("an optimizer in backward computes what one after it does") {
       CAPTURE(name);
       RunConfig after = training(2, kind), within = after;
       within.optimizer_in_backward = true;
-      const WalkResult expected = walked(*executable(small_model(name), after, ampere()), false);
-      const WalkResult result = check_sufficient(*executable(small_model(name), within, ampere()));
+      const ExecutionResult expected = executed(*executable(small_model(name), after, ampere()), false);
+      const ExecutionResult result = check_sufficient(*executable(small_model(name), within, ampere()));
       CHECK(result.losses == expected.losses);
       CHECK(result.weights == expected.weights);
       CHECK(result.gradients == expected.gradients);

@@ -1,4 +1,5 @@
-// Gradients of whole models, as the walk computes them operation by operation, against central differences of the loss.
+// Gradients of whole models, as the execution computes them operation by operation, against central differences of the
+// loss.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ std::optional<std::size_t> initialised(const Graph& graph, TensorId tensor) {
 
 double loss_of(const Executable& e, std::size_t tensor, std::int64_t element, DType dtype, double delta) {
   PerturbingDevice device(tensor, element, dtype, delta);
-  const WalkResult result = run(device, e.walk(), WalkOptions{});
+  const ExecutionResult result = run(device, e.step, ExecutionOptions{});
   return result.losses.back();
 }
 
@@ -77,9 +78,9 @@ void check_model(const std::string& name, DType precision, double step, double t
   config.optimizer.kind = OptimizerKind::none;
   const auto e = executable(small_model(name), config, ampere());
   HostDevice device;
-  WalkOptions options;
+  ExecutionOptions options;
   options.collects = true;
-  const WalkResult result = run(device, e->walk(), options);
+  const ExecutionResult result = run(device, e->step, options);
   const Schedule& schedule = e->schedule();
   REQUIRE(!schedule.with_gradient.empty());
   std::size_t compared = 0;

@@ -1,14 +1,14 @@
-// Walks of what the models of test_host_walk.cpp do not have: other operations of the zoo, small. With every freed
-// block poisoned, three training steps give bit for bit what they give where nothing is freed.
+// Executions of what the models of test_host_execution.cpp do not have: other operations of the zoo, small. With every
+// freed block poisoned, three training steps give bit for bit what they give where nothing is freed.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "estimator/spec/read.h"
+#include "tests/host_device/executed.h"
 #include "tests/host_device/host_device.h"
 #include "tests/host_device/small_models.h"
-#include "tests/host_device/walked.h"
 
 namespace gpuplan {
 namespace {
@@ -69,9 +69,9 @@ void check_sufficient(Model model, const RunConfig& run, const Gpu& gpu) {
   const auto e = executable(std::move(model), run, gpu);
   CAPTURE(e->step.graph.model);
   std::string missing;
-  for (const std::string& reason : refusals(HostDevice(), e->walk())) missing += reason + "\n";
+  for (const std::string& reason : refusals(HostDevice(), e->step)) missing += reason + "\n";
   REQUIRE(missing == "");
-  const WalkResult kept = walked(*e, true), freed = walked(*e, false);
+  const ExecutionResult kept = executed(*e, true), freed = executed(*e, false);
   REQUIRE(freed.losses.size() == 3);
   for (const double loss : freed.losses) CHECK(std::isfinite(loss));
   if (run.precision == DType::fp32) CHECK(freed.losses[0] != freed.losses[2]);
@@ -96,7 +96,7 @@ TEST_CASE("no model of the zoo has an operation that the host device lacks") {
       RunConfig run = training();
       run.pytorch = version;
       const auto e = executable(small_zoo_model(file.path().stem().string(), {}), run, ampere());
-      for (const std::string& reason : refusals(HostDevice(), e->walk()))
+      for (const std::string& reason : refusals(HostDevice(), e->step))
         missing += file.path().stem().string() + ": " + reason + "\n";
     }
   }

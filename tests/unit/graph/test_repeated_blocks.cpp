@@ -29,10 +29,10 @@ auto fields(const Tensor& t) {
 auto fields(const Op& op) {
   const Cost c = cost(op.what);
   return std::tuple(op.kind, op.what.index(), c.macs, c.elementwise_flops, c.kernels, c.recompute_macs, op.layer,
-                    fields(op.reads), fields(op.writes), op.beside.end - op.beside.begin,
+                    fields(op.reads), fields(op.writes), op.extra.end - op.extra.begin,
                     op.attributes.end - op.attributes.begin);
 }
-auto fields(const Local& l) {
+auto fields(const BackwardValue& l) {
   return std::tuple(l.shape, l.dtype, l.placing, l.view, l.strides, l.alias_of, l.storage_bytes, l.start, l.dim);
 }
 auto fields(const GradientEdge& e) { return std::tuple(e.input, e.value); }
@@ -59,7 +59,7 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 std::vector<double> arguments(const Graph& g, const std::vector<Op>& ops) {
   std::vector<double> all;
   for (const Op& op : ops) {
-    for (const std::int32_t o : g.at(op.beside)) all.push_back(o);
+    for (const std::int32_t o : g.at(op.extra)) all.push_back(o);
     for (std::int32_t i = op.attributes.begin; i < op.attributes.end; ++i)
       all.push_back(g.attributes[static_cast<std::size_t>(i)].value);
   }
@@ -154,7 +154,7 @@ loss: mean
   const BufferId shared = g.tensor(g.parameters[2].tensor).buffer;  // a.fc.weight
   const auto is_shared = [&](TensorId t) { return t >= 0 && g.tensor(t).buffer == shared; };
   const auto given = [&](const Op& op) {
-    return std::ranges::any_of(g.at(op.reads), is_shared) || std::ranges::any_of(g.at(op.beside), is_shared);
+    return std::ranges::any_of(g.at(op.reads), is_shared) || std::ranges::any_of(g.at(op.extra), is_shared);
   };
   bool takes = false;
   for (std::int32_t i = again->ops.begin; i < again->ops.end; ++i)

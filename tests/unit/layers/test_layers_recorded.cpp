@@ -56,7 +56,7 @@ std::vector<std::int64_t> read_events(const std::string& text) {
 }
 
 // The allocations and releases of one step: its outputs, its scratch (schedule.h has the programs), what dies after it.
-void append_step(const Schedule& s, const Step& step, std::vector<std::int64_t>& events) {
+void append_step(const Schedule& s, const ScheduledOp& step, std::vector<std::int64_t>& events) {
   const auto bytes = [&](std::int32_t i) { return s.buffers[static_cast<std::size_t>(i)].bytes; };
   const std::span program(s.scratch.data() + step.scratch.begin,
                           static_cast<std::size_t>(step.scratch.end - step.scratch.begin));
@@ -110,7 +110,7 @@ Traced trace(const std::string& calls, const std::vector<Shape>& inputs, bool tr
   Traced result;
   result.saved_bytes = saved_bytes(graph);
   result.has_nodes = !graph.nodes.empty();
-  for (const Step& step : schedule.steps) {
+  for (const ScheduledOp& step : schedule.ops) {
     if (step.name == "aten::ones_like" || step.name == "backward returns") continue;
     append_step(schedule, step, step.phase == Phase::backward ? result.backward : result.forward);
   }

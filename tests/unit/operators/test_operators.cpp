@@ -43,12 +43,12 @@ Counts counted(std::string_view list) {
 }
 
 struct Signature {
-  Counts reads, beside, writes;
+  Counts reads, extra, writes;
 };
 
 Signature signature_of(Operator op) {
   std::string_view left = row_of(op).operands;
-  Signature s{.reads = {}, .beside = {}, .writes = {0, 1}};  // where nothing is said a result, none in place
+  Signature s{.reads = {}, .extra = {}, .writes = {0, 1}};  // where nothing is said a result, none in place
   if (const std::size_t arrow = left.find("->"); arrow != std::string_view::npos) {
     s.writes = counted(left.substr(arrow + 2));
     left = left.substr(0, arrow);
@@ -56,7 +56,7 @@ Signature signature_of(Operator op) {
   while (left.ends_with(' ')) left.remove_suffix(1);
   const std::size_t semicolon = left.find(';');
   s.reads = counted(left.substr(0, semicolon));
-  if (semicolon != std::string_view::npos) s.beside = counted(left.substr(semicolon + 1));
+  if (semicolon != std::string_view::npos) s.extra = counted(left.substr(semicolon + 1));
   return s;
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("layers give operators as many tensors as their rows say") {
         const Signature s = signature_of(op.kind);
         CHECK(s.reads.holds(op.reads));
         CHECK(s.writes.holds(op.writes));
-        CHECK((op.beside.begin == op.beside.end || s.beside.holds(op.beside)));
+        CHECK((op.extra.begin == op.extra.end || s.extra.holds(op.extra)));
       }
   }
 }

@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "estimator/allocator/placement.h"
+#include "estimator/allocator/loop_replay.h"
 #include "estimator/base/error.h"
 #include "estimator/distributed/rank_step.h"
 #include "estimator/operators/cudnn_query.h"
@@ -64,7 +64,7 @@ RunConfig training(std::int64_t batch) {
 }
 
 // Gives the step's convolution the largest workspace that the bound allows for, where its own was not recorded.
-void enlarge(Schedule& schedule, Step& step, const Gpu& gpu) {
+void enlarge(Schedule& schedule, ScheduledOp& step, const Gpu& gpu) {
   if (!step.unrecorded) return;
   const CudnnConvolution convolution = cudnn_query(std::get<Convolution>(*step.what));
   const auto begin = static_cast<std::int32_t>(schedule.scratch.size());
@@ -153,10 +153,9 @@ TEST_CASE("a step whose unrecorded workspaces are as large as they may be stays 
     const Report report = plan_zoo(name, run, gpu);
     RankStep step = make_step(model, make_catalog(), run, *report.gpu);
     for (const std::size_t every : {7, 3, 1}) {
-      for (Schedule& schedule : step.passes.schedules)
-        for (std::size_t i = 0; i < schedule.steps.size(); i += every)
-          enlarge(schedule, schedule.steps[i], *report.gpu);
-      const Placement placed = place(step);
+      for (Schedule& schedule : step.micro_batches.schedules)
+        for (std::size_t i = 0; i < schedule.ops.size(); i += every) enlarge(schedule, schedule.ops[i], *report.gpu);
+      const LoopReplay placed = replay_step(step);
       CHECK(placed.peak.allocated_bytes <= report.at_most->allocated_bytes);
       CHECK(placed.peak.reserved_bytes <= report.at_most->reserved_bytes);
     }

@@ -83,7 +83,7 @@ struct Example {
                        {Category::optimizer_state, 2'592'000'000, Confidence::exact}};
     gpt2.causes = {
         {.file = "configs/gpt2.yaml", .line = 6, .column = 8, .what = "vars.seq", .from = "1024", .to = "1536"}};
-    gpt2.ways = {{.flags = "--batch 6", .figure = Figure::peak, .value = 11'000'000'000}};
+    gpt2.suggestions = {{.flags = "--batch 6", .figure = Figure::peak, .value = 11'000'000'000}};
   }
 };
 

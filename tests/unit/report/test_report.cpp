@@ -53,7 +53,7 @@ TEST_CASE("ASCII only on request") {
   for (const char c : text) CHECK_LT(static_cast<unsigned char>(c), 0x80);
 }
 
-TEST_CASE("a device that is too small is a clear no, with ways out") {
+TEST_CASE("a device that is too small is a clear no, with suggestions") {
   Report report = example_report();
   report.gpu = example_gpu(512LL << 20);
   CHECK_FALSE(verdict(report).fits);

@@ -7,8 +7,8 @@
 #include "estimator/report/fit_table.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/offers.h"
-#include "estimator/search/pace.h"
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
+#include "estimator/search/throughput.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tests/support/zoo_models.h"
@@ -39,9 +39,9 @@ Instance rented(const std::string& gpu, double count, double usd) {
 }
 
 Fit fit_of(const char* model, const FitQuestion& question, const std::string& gpu, const std::vector<Instance>& rented,
-           std::size_t threads = 2, const PaceOfStep& pace = {}) {
+           std::size_t threads = 2, const ThroughputOf& throughput = {}) {
   const std::vector<Gpu> gpus = {gpu_named(gpu)};
-  return find_fit(zoo_model(model), make_catalog(), question, gpus, rented, threads, pace);
+  return find_fit(zoo_model(model), make_catalog(), question, gpus, rented, threads, throughput);
 }
 
 std::int64_t device_bytes(const char* model, RunConfig run, std::int64_t batch, const Strategy& strategy,
@@ -125,10 +125,10 @@ TEST_CASE("a row rents what costs least a sample, together or apart") {
   list[0].network_gbps = 10;
   // Together a step takes 1 s; apart so many times as long.
   const auto chosen = [&](double slower) {
-    const PaceOfStep pace = [&](const RunConfig&, const Gpu&, const Strategy&, const Topology& t) {
-      return std::optional(StepPace{t.gpus_per_node == 1 ? slower : 1.0, 1.0});
+    const ThroughputOf throughput = [&](const RunConfig&, const Gpu&, const Strategy&, const Topology& t) {
+      return std::optional(StepThroughput{t.gpus_per_node == 1 ? slower : 1.0, 1.0});
     };
-    return fit_of("resnet18", question, "l4", list, 1, pace).rows.front();
+    return fit_of("resnet18", question, "l4", list, 1, throughput).rows.front();
   };
   CHECK_EQ(chosen(1.4).instances, 4);  // 4 * 1.4 < 6
   CHECK_EQ(*chosen(1.4).usd, 4);
@@ -239,12 +239,13 @@ TEST_CASE("what DDP is too large for is asked of FSDP2, unless the question says
 TEST_CASE("an instance's price is shared by all GPUs that it is used with") {
   FitQuestion question = adam({1, 8});
   question.batch = 80;
-  const PaceOfStep pace = [](const RunConfig& run, const Gpu&, const Strategy& strategy, const Topology& topology) {
+  const ThroughputOf throughput = [](const RunConfig& run, const Gpu&, const Strategy& strategy,
+                                     const Topology& topology) {
     CHECK_EQ(run.batch, 80);
     CHECK_EQ(topology.gpus_per_node, 8);
-    return std::optional(strategy.gpus == 1 ? StepPace{1, 1} : StepPace{0.16, 0.125});
+    return std::optional(strategy.gpus == 1 ? StepThroughput{1, 1} : StepThroughput{0.16, 0.125});
   };
-  const Fit fit = fit_of("resnet18", question, "l4", {rented("l4", 8, 7.2)}, 1, pace);
+  const Fit fit = fit_of("resnet18", question, "l4", {rented("l4", 8, 7.2)}, 1, throughput);
   CHECK_EQ(fit.rows[0].idle_gpus(), 7);
   CHECK_EQ(fit.rows[1].idle_gpus(), 0);
   CHECK_EQ(*fit.rows[0].usd, 7.2);
@@ -296,22 +297,22 @@ TEST_CASE("a step of several takes what one does and what nothing hides") {
   several.data = DataParallel::ddp;
   Topology fast;
   fast.within_node = Link{450e9, 0};
-  const auto pace = [&](const Topology& topology) {
+  const auto throughput = [&](const Topology& topology) {
     return pace_of_step(model, make_catalog(), run, gpu, several, topology, HostCopy::pinned);
   };
   run.batch = 32;
   const double alone = step_time(model, make_catalog(), run, gpu)->seconds();
   CHECK_EQ(pace_of_step(model, make_catalog(), run, gpu, {}, {}, HostCopy::pinned)->seconds, alone);
   run.batch = 256;
-  CHECK_GE(pace(fast)->seconds, alone);
+  CHECK_GE(throughput(fast)->seconds, alone);
   // 102 MB of gradients take 1.75 of them through each rank; at 1 MB/s that is 179 s, and the rest nothing beside it.
   Topology slow;
   slow.within_node = Link{1e6, 0};
-  CHECK_EQ(pace(slow)->seconds, doctest::Approx(25'557'032 * 4 * 1.75 / 1e6).epsilon(0.01));
-  CHECK_FALSE(pace({}));  // the link is not known
+  CHECK_EQ(throughput(slow)->seconds, doctest::Approx(25'557'032 * 4 * 1.75 / 1e6).epsilon(0.01));
+  CHECK_FALSE(throughput({}));  // the link is not known
 }
 
-TEST_CASE("several GPUs that are too small have ways out, more GPUs and FSDP2 among them") {
+TEST_CASE("several GPUs that are too small have suggestions, more GPUs and FSDP2 among them") {
   Gpu small = gpu_named("t4");
   small.cuda_total_bytes = std::int64_t{3600} << 20;
   const Model model = zoo_model("gpt2");
@@ -322,9 +323,9 @@ TEST_CASE("several GPUs that are too small have ways out, more GPUs and FSDP2 am
   several.gpus = 2;
   several.data = DataParallel::ddp;
   const Report report = report_of(make_plan(model, make_catalog(), run, &small, several));
-  const std::vector<WayOut> ways = ways_out(model, make_catalog(), report, small, {}, several);
-  const auto fsdp =
-      std::ranges::find_if(ways, [](const WayOut& w) { return w.flags.find("--zero fsdp") != w.flags.npos; });
-  REQUIRE(fsdp != ways.end());
+  const std::vector<Suggestion> suggestions = suggest(model, make_catalog(), report, small, {}, several);
+  const auto fsdp = std::ranges::find_if(
+      suggestions, [](const Suggestion& w) { return w.flags.find("--zero fsdp") != w.flags.npos; });
+  REQUIRE(fsdp != suggestions.end());
   CHECK_LE(fsdp->device_bytes, *small.cuda_total_bytes);
 }

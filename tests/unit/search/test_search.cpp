@@ -261,19 +261,19 @@ TEST_CASE("where times are known, what costs least a sample is chosen") {
   question.run = adam();
   question.batch = 100;
   // 100 samples take 1, 0.4 and 0.39 s: at 1, 2 and 20 USD an hour the L4's cost least.
-  const PaceOfStep pace = [](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
-                             const Topology&) -> std::optional<StepPace> {
+  const ThroughputOf throughput = [](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
+                                     const Topology&) -> std::optional<StepThroughput> {
     CHECK_EQ(run.batch, 100);
     CHECK_EQ(strategy.gpus, 1);
     if (gpu.name == "rtx4090") return std::nullopt;
     const double seconds = gpu.name == "t4" ? 1.0 : gpu.name == "l4" ? 0.4 : 0.39;
-    return StepPace{seconds, seconds};
+    return StepThroughput{seconds, seconds};
   };
   std::vector<Gpu> gpus;
   for (const char* name : {"t4", "l4", "a100-40gb", "rtx4090"}) gpus.push_back(gpu_named(name));
   const std::vector<Instance> instances = {rented("x", "t4", 1), rented("x", "l4", 2), rented("x", "a100-40gb", 20),
                                            rented("x", "rtx4090", 0.5)};
-  const Fit fit = find_fit(zoo_model("resnet18"), make_catalog(), question, gpus, instances, 1, pace);
+  const Fit fit = find_fit(zoo_model("resnet18"), make_catalog(), question, gpus, instances, 1, throughput);
   REQUIRE(fit.chosen.has_value());
   CHECK_EQ(*fit.chosen, 1);
   CHECK_EQ(fit.why, "costs least a sample");

@@ -54,7 +54,7 @@ Model wide(const std::string& classes) {
 
 std::vector<UnalignedSize> sizes_of(const Model& model, const RunConfig& run) {
   const Graph graph = build_graph(model, make_catalog(), run, assumed_gpu());
-  return unaligned_sizes(make_passes(graph, run, assumed_gpu()));
+  return unaligned_sizes(make_micro_batch_schedules(graph, run, assumed_gpu()));
 }
 
 }  // namespace

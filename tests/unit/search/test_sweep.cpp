@@ -245,7 +245,7 @@ TEST_CASE("a fit's JSON holds to its schema") {
   report.fit.chosen = 0;
   report.fit.why = "the cheapest that fits";
   report.fit.rows[0].step_seconds = 0.25;
-  report.ways.push_back({.flags = "--batch 3", .device_bytes = 5, .retries = 0});
+  report.suggestions.push_back({.flags = "--batch 3", .device_bytes = 5, .retries = 0});
   report.question.batch = 64;
   report.question.most_usd = 0.5;
   report.question.kinds = {DataParallel::zero3, DataParallel::fsdp};

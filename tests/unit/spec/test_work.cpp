@@ -5,7 +5,7 @@
 
 #include "estimator/plan/plan.h"
 #include "estimator/search/fit.h"
-#include "estimator/search/ways_out.h"
+#include "estimator/search/suggestions.h"
 #include "estimator/spec/read.h"
 #include "estimator/spec/work.h"
 #include "layers/catalog.h"
@@ -94,7 +94,7 @@ TEST_CASE("no changes are looked for where each of them would take seconds") {
     Report report = plan(model, make_catalog(), run, &gpu);
     report.peak.device_bytes = std::int64_t{1} << 50;  // whatever it takes
     report.within_memory.reset();
-    return ways_out(model, make_catalog(), report, gpu).size();
+    return suggest(model, make_catalog(), report, gpu).size();
   };
   CHECK(ways(1) > 0);
   CHECK(ways(kMostLayersPlanned / kTriesOfSearch / 4 + 1) == 0);

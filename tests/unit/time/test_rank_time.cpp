@@ -193,14 +193,14 @@ TEST_CASE("gradients are reduced beside the last micro-batch's backward alone") 
   const RankStep of_rank = make_step(c.model, make_catalog(), c.run, Case::gpu(), c.strategy, true);
   const auto timed = timed_step(of_rank, {}, HostCopy::none, {});
   REQUIRE(timed);
-  const Schedule& last = of_rank.passes.schedules.back();
-  REQUIRE_EQ(timed->last_micro_batch.size(), last.steps.size());
+  const Schedule& last = of_rank.micro_batches.schedules.back();
+  REQUIRE_EQ(timed->last_micro_batch.size(), last.ops.size());
   double backward = 0;
-  for (std::size_t i = 0; i < last.steps.size(); ++i)
-    if (last.steps[i].phase == Phase::backward) backward += timed->last_micro_batch[i].run;
+  for (std::size_t i = 0; i < last.ops.size(); ++i)
+    if (last.ops[i].phase == Phase::backward) backward += timed->last_micro_batch[i].run;
   CHECK_EQ(backward, doctest::Approx(timed->time.backward_seconds / 4).epsilon(0.05));
   const std::vector<GradientBucket> buckets = gradient_buckets(of_rank.graph, last, c.strategy);
-  CHECK_GE(buckets.back().after_step, static_cast<std::int32_t>(last.steps.size()) - 5);
+  CHECK_GE(buckets.back().after_step, static_cast<std::int32_t>(last.ops.size()) - 5);
   // What the link takes longer than that one backward is waited for, and of the last bucket what the copies of the
   // others out of theirs do not hide.
   const double link = 1.75 * 25'557'032 * 4 / 3e9;
@@ -346,7 +346,7 @@ TEST_CASE("FSDP2 gathers each unit where the one before runs, and reduces it beh
     CHECK_GE(t.bytes, 4 * (9'408 + 128 + 2'049'000));
     CHECK_LE(t.bytes, 4 * 1.01 * (9'408 + 128 + 2'049'000));
   }
-  CHECK_EQ(list[list.size() - 2].step, static_cast<std::int32_t>(schedule.steps.size()));
+  CHECK_EQ(list[list.size() - 2].step, static_cast<std::int32_t>(schedule.ops.size()));
   // On a link that hides behind computing, the two are what is waited for.
   c.topology.within_node = Link{100e9, 0};
   const Report fast = c.planned();

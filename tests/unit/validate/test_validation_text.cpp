@@ -80,7 +80,7 @@ TEST_CASE("the screen where memory ran out") {
   out.predicted.op = "aten::cudnn_batch_norm_backward";
   out.free_bytes = 23 << 20;
   v.ran_out = out;
-  v.ways_out = {{"--batch 1", 20 << 20, 0}, {"--batch 3", 25 << 20, 2}};
+  v.suggestions = {{"--batch 1", 20 << 20, 0}, {"--batch 3", 25 << 20, 2}};
   tests::check_golden("validate_out_of_memory.txt", validation_text(v, 0.01, {}));
   tests::check_against(nlohmann::json::parse(validation_json_schema()),
                        nlohmann::json::parse(validation_json(v, 0.01, "1")), "validate");

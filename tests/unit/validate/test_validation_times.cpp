@@ -45,7 +45,7 @@ TEST_CASE("steps are timed after two of warm-up, first without marks between ope
   // Warm-up is slow; of three steps without marks the second is the median, of three with them the third.
   const std::vector<double> speed{100, 100, 1, 2, 3, 8, 2, 4};
   device.milliseconds_of = [&](int step) { return speed.at(static_cast<std::size_t>(step)); };
-  const StepTimes times = time_steps(device, e->walk(), 3, round_peaks(), nullptr);
+  const StepTimes times = time_steps(device, e->step, 3, round_peaks(), nullptr);
   const auto kernels = static_cast<double>(device.kernels) / 8;
   const double work = kernels + 5 + 3;  // the optimizer and clipping
   CHECK(times.steps_ms == std::vector<double>{work, 2 * work, 3 * work});
@@ -76,7 +76,7 @@ TEST_CASE("steps are timed after two of warm-up, first without marks between ope
 TEST_CASE("a layer's row has its operations' work") {
   const auto e = executable(small_model("mlp"), training(), ampere());
   ClockDevice device;
-  const StepTimes times = time_steps(device, e->walk(), 3, round_peaks(), nullptr);
+  const StepTimes times = time_steps(device, e->step, 3, round_peaks(), nullptr);
   // Linear(6, 8) of a batch of 2. Forward, addmm: 2 x 2 x 6 x 8 FLOP and 16 of the bias; reads x [2, 6], w [6, 8] and
   // b [8], writes [2, 8]. Backward: the weight's gradient by a product of [8, 2] and [2, 6], and the bias's by a sum of
   // 16; the input needs none.
@@ -114,10 +114,10 @@ TEST_CASE("an embedding moves the rows that are looked up, an expanded operand i
     return v;
   };
   calls.operands = {view({1000, 16}, DType::fp32), view({3}, DType::int64), view({3, 16}, DType::fp32)};
-  const KernelCall call{.step = 0, .reads = {0, 2}, .beside = {}, .writes = {2, 3}, .attributes = {}};
+  const KernelCall call{.step = 0, .reads = {0, 2}, .extra = {}, .writes = {2, 3}, .attributes = {}};
   const Primitive lookup =
       Lookup{.indices = 3, .vocabulary = 1000, .features = 16, .backward = false, .dtype = DType::fp32};
-  Step step;
+  ScheduledOp step;
   step.what = &lookup;
   CHECK_EQ(work_of(step, call, calls, false).bytes, 3 * 16 * 4 + 3 * 8 + 3 * 16 * 4);
   const Primitive sum = Elementwise{48, 1};

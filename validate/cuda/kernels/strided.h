@@ -1,4 +1,4 @@
-// Tensors of one shape walked together: dimensions of size 1 dropped, those that follow each other in all of them
+// Tensors of one shape executed together: dimensions of size 1 dropped, those that follow each other in all of them
 // merged, the fastest first. Host code without CUDA.
 #pragma once
 

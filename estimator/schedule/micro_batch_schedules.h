@@ -1,0 +1,20 @@
+// The schedules of a training step, and what their operations are given.
+#pragma once
+
+#include <vector>
+
+#include "estimator/schedule/calls.h"
+#include "estimator/schedule/schedule.h"
+
+namespace gpuplan {
+
+/// One; where there are micro-batches also that of all but the first.
+struct MicroBatchSchedules {
+  std::vector<Schedule> schedules;
+  std::vector<Calls> calls;
+};
+/// `calls`: otherwise MicroBatchSchedules::calls stays empty.
+MicroBatchSchedules make_micro_batch_schedules(const Graph& graph, const RunConfig& run, const Gpu& gpu,
+                                               bool calls = true);
+
+}  // namespace gpuplan

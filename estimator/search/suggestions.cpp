@@ -1,0 +1,164 @@
+#include "estimator/search/suggestions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "estimator/base/error.h"
+#include "estimator/base/integers.h"
+#include "estimator/device/arithmetic.h"
+#include "estimator/plan/plan.h"
+#include "estimator/plan/verdict.h"
+#include "estimator/search/best_pair.h"
+#include "estimator/search/changed_runs.h"
+#include "estimator/search/device_bytes.h"
+#include "estimator/search/gpus_needed.h"
+#include "estimator/spec/work.h"
+
+namespace gpuplan {
+namespace {
+
+// What does not fit.
+struct Case {
+  const Model& model;
+  Catalog catalog;
+  const RunConfig& run;  // of all GPUs together
+  const Gpu& gpu;
+  const Strategy& strategy;
+  // What a batch is a multiple of.
+  std::int64_t parts() const { return run.micro_batches * strategy.gpus; }
+};
+
+// The report of `run`, or nothing when it cannot be run at all.
+std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
+  try {
+    return report_of(make_plan(c.model, c.catalog, run, &c.gpu, c.strategy));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// What `run` needs on the device, or nothing when it cannot be run at all.
+std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
+  try {
+    const std::int64_t reserved = reserved_bytes(c.model, c.catalog, run, c.gpu, c.strategy);
+    return checked_add(reserved, context_bytes(run, c.gpu, c.strategy));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The largest batch, in as many micro-batches, below the run's for which `good` holds; it does for `known_good`, or
+// that is 0. What a step needs grows with the batch, so halving the interval finds it.
+template <typename Good>
+std::int64_t largest_batch(const Case& c, std::int64_t known_good, Good&& good) {
+  RunConfig run = c.run;
+  std::int64_t right = known_good / c.parts(), too_big = run.batch / c.parts();
+  while (too_big - right > 1) {
+    const std::int64_t samples = right + (too_big - right) / 2;
+    run.batch = samples * c.parts();
+    const std::optional<Report> report = try_plan(c, run);
+    (report && good(*report) ? right : too_big) = samples;
+  }
+  return right * c.parts();
+}
+
+Suggestion suggest_batch(const Case& c, std::int64_t batch) {
+  RunConfig run = c.run;
+  run.batch = batch;
+  const Report report = try_plan(c, run).value();
+  return {.flags = "--batch " + std::to_string(batch),
+          .device_bytes = report.peak.device_bytes,
+          .retries = report.within_memory ? report.within_memory->retries : 0};
+}
+
+// The largest batch that fits; where the step does not even run, also the largest that does where that is larger.
+std::vector<Suggestion> smaller_batches(const Case& c, bool runs_now) {
+  const std::int64_t fits = largest_batch(c, 0, [](const Report& r) { return verdict(r).fits; });
+  std::vector<Suggestion> suggestions;
+  if (fits > 0) suggestions.push_back(suggest_batch(c, fits));
+  if (runs_now) return suggestions;
+  const std::int64_t runs = largest_batch(c, fits, [](const Report& r) { return verdict(r).runs; });
+  if (runs > fits) suggestions.push_back(suggest_batch(c, runs));
+  return suggestions;
+}
+
+// The fewest micro-batches that fit. Needs shrink with them down to what a single sample takes.
+std::optional<Suggestion> more_micro_batches(const Case& c, std::int64_t usable_bytes) {
+  RunConfig run = c.run;
+  if (run.mode != Mode::train || run.optimizer_in_backward) return std::nullopt;
+  for (run.micro_batches = 2 * c.run.micro_batches; run.batch % (run.micro_batches * c.strategy.gpus) == 0;
+       run.micro_batches *= 2) {
+    const std::optional<std::int64_t> bytes = needs(c, run);
+    if (bytes && *bytes <= usable_bytes)
+      return Suggestion{.flags = "--micro-batches " + std::to_string(run.micro_batches), .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
+// The one with the least memory, of those that nothing has to be emulated on.
+std::optional<Suggestion> bigger_gpu(const Case& c, std::span<const Gpu> others) {
+  std::vector<Gpu> bigger;
+  for (const Gpu& other : others)
+    if (usable_bytes(other) > usable_bytes(c.gpu) && emulated_arithmetic(c.run, other).empty()) bigger.push_back(other);
+  std::ranges::stable_sort(bigger, {}, [](const Gpu& gpu) { return usable_bytes(gpu); });
+  for (const Gpu& gpu : bigger) {
+    const std::optional<std::int64_t> bytes = needs({c.model, c.catalog, c.run, gpu, c.strategy}, c.run);
+    if (bytes && *bytes <= usable_bytes(gpu)) return Suggestion{.flags = "--gpu " + gpu.name, .device_bytes = *bytes};
+  }
+  return std::nullopt;
+}
+
+// As many GPUs as it takes, each with its share of the batch: under DDP, and under FSDP2 where that takes fewer. Of
+// several the same number may do under FSDP2.
+void add_more_gpus(const Case& c, std::int64_t usable_bytes, std::vector<Suggestion>& suggestions) {
+  if (c.run.mode != Mode::train) return;
+  const auto needed = [&](DataParallel kind) {
+    Strategy strategy = c.strategy;
+    strategy.data = kind;
+    const bool as_many = c.strategy.gpus > 1 && c.strategy.data != kind;
+    if (!as_many) strategy.gpus = 2 * c.strategy.gpus;
+    return gpus_needed(c.model, c.catalog, c.run, strategy, c.gpu, usable_bytes);
+  };
+  const std::optional<GpusNeeded> ddp = needed(DataParallel::ddp), fsdp = needed(DataParallel::fsdp);
+  const auto add = [&](const GpusNeeded& n, const char* kind) {
+    const std::string batch = n.batch != c.run.batch ? " --batch " + std::to_string(n.batch) : "";
+    suggestions.push_back({.flags = "--gpus " + std::to_string(n.gpus) + kind + batch, .device_bytes = n.device_bytes});
+  };
+  if (fsdp && (!ddp || fsdp->gpus < ddp->gpus)) add(*fsdp, " --zero fsdp");
+  if (ddp) add(*ddp, "");
+}
+
+}  // namespace
+
+std::vector<Suggestion> suggest(const Model& model, Catalog catalog, const Report& report, const Gpu& gpu,
+                                std::span<const Gpu> others, const Strategy& strategy) {
+  const Verdict v = verdict(report);
+  if (!v.known || v.fits || !may_search(model, report.run)) return {};
+  RunConfig whole = report.run;
+  whole.batch *= strategy.gpus;
+  const Case c{model, catalog, whole, gpu, strategy};
+  std::vector<Suggestion> fitting = smaller_batches(c, v.runs);
+  const std::int64_t now = report.peak.device_bytes;
+  std::optional<Suggestion> closest;
+  if (const std::optional<Suggestion> micro = more_micro_batches(c, v.usable_bytes)) fitting.push_back(*micro);
+  for (const auto& [flags, run, reach] : changed_runs(c.run, gpu)) {
+    const std::optional<std::int64_t> bytes = needs(c, run);
+    if (!bytes) continue;
+    const Suggestion suggestion{.flags = flags, .device_bytes = *bytes};
+    if (suggestion.device_bytes < (closest ? closest->device_bytes : now)) closest = suggestion;
+    if (suggestion.device_bytes <= v.usable_bytes && reach != Reach::batch) fitting.push_back(suggestion);
+  }
+  add_more_gpus(c, v.usable_bytes, fitting);
+  if (const std::optional<Suggestion> bigger = bigger_gpu(c, others)) fitting.push_back(*bigger);
+  if (std::ranges::any_of(fitting, [&](const Suggestion& suggestion) { return suggestion.fits(v.usable_bytes); }))
+    return fitting;
+  const std::optional<ChangedPair> pair =
+      best_pair(c.run, gpu, strategy.gpus, v.usable_bytes, [&](const RunConfig& run) { return needs(c, run); });
+  if (pair && (!closest || pair->amount < closest->device_bytes))
+    closest = Suggestion{.flags = pair->flags, .device_bytes = pair->amount, .pair = true};
+  if (closest) fitting.insert(fitting.begin(), *closest);
+  return fitting;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,34 @@
+// A figure that is above its limit: the changes of the run that get it under.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "estimator/device/gpu.h"
+#include "estimator/graph/layer.h"
+#include "estimator/plan/report.h"
+#include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
+
+namespace gpuplan {
+
+/// What has to get smaller, as a report has it, and to what.
+struct Ceiling {
+  std::function<std::int64_t(const Report&)> amount;
+  std::int64_t most = 0;
+};
+
+struct SuggestionUnder {
+  std::string flags;
+  std::int64_t amount = 0;  // with them
+};
+
+/// Planned, each of them: the largest batch that is under the ceiling, the fewest micro-batches, and what of
+/// changed_runs() helps, each by itself; where none does the best pair. `gpu`: null for the device that is assumed
+/// without one. Empty where no pair does either.
+std::vector<SuggestionUnder> suggestions_under(const Model& model, Catalog catalog, const RunConfig& run,
+                                               const Gpu* gpu, const Ceiling& ceiling);
+
+}  // namespace gpuplan
