@@ -101,6 +101,7 @@ Datasheet read_datasheet(const YamlNode& map) {
                "derived",
                "notes",
                "source"});
+  require_keys(map, kDatasheet, {"chip", "memory_gib", "memory_type", "bandwidth_gb_s", "teraflops", "year", "source"});
   constexpr int kFirstCuda = 2007, kLastYear = 2100;
   Datasheet sheet;
   sheet.chip = datasheet_text(require(map, kDatasheet, "chip"), "chip");

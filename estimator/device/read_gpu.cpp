@@ -98,6 +98,7 @@ Gpu read_gpu(const Source& source) {
               {"title", "aliases", "datasheet", "architecture", "compute_capability", "sm_count", "max_threads_per_sm",
                "memory_mib", "cuda_total_bytes", "context_bytes", "cuda_name", "l2_cache_bytes", "memory_bus_bits",
                "sm_clock_khz", "memory_clock_khz", "source", "measured"});
+  require_keys(map, kGpu, {"title", "architecture", "compute_capability", "sm_count", "max_threads_per_sm", "source"});
   Gpu gpu;
   gpu.name = stem_of(source.name);
   gpu.title = text_at(map, "title");

@@ -41,9 +41,16 @@ void expect_keys(const YamlNode& map, std::string_view what, std::initializer_li
       refuse_key(*map.children[i], what, keys);
 }
 
+void require_keys(const YamlNode& map, std::string_view what, std::initializer_list<std::string_view> keys) {
+  std::string missing;
+  for (const std::string_view key : keys)
+    if (map.find(key) == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(key) + ":";
+  if (!missing.empty()) throw Error(std::string(what) + " needs " + missing).at(map.mark);
+}
+
 const YamlNode& require(const YamlNode& map, std::string_view what, std::string_view key) {
-  if (const YamlNode* value = map.find(key)) return *value;
-  throw Error(std::string(what) + " needs " + std::string(key) + ":").at(map.mark);
+  require_keys(map, what, {key});
+  return *map.find(key);
 }
 
 std::string read_identifier(const YamlNode& node, std::string_view what) {

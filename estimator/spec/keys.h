@@ -17,6 +17,8 @@ void expect_list(const YamlNode& node, std::string_view what);
 void expect_keys(const YamlNode& map, std::string_view what, std::initializer_list<std::string_view> keys);
 [[noreturn]] void refuse_key(const YamlNode& key, std::string_view what, std::initializer_list<std::string_view> keys);
 
+/// Throws Error that names every one of `keys` that the map has not.
+void require_keys(const YamlNode& map, std::string_view what, std::initializer_list<std::string_view> keys);
 /// The value of `key`. Throws Error when the map has none.
 const YamlNode& require(const YamlNode& map, std::string_view what, std::string_view key);
 

@@ -80,6 +80,9 @@ expect 0 '^  rtx2080ti ' gpus turing
 expect 0 '"cuda_total_bytes": 150109945856' gpus h200 --format json
 expect 2 'no GPU is called "l44" — did you mean "l4' gpus l44
 expect 2 'leave out the name' gpus t4 --live
+expect 0 '^NVIDIA L4 · Ada' gpus configs/gpus/l4.yaml
+sed '/^title/d; /^sm_count/d' configs/gpus/l4.yaml >"$work/gpu.yaml"
+expect 3 'a GPU needs title:, sm_count:' gpus "$work/gpu.yaml"
 export SOURCE_DATE_EPOCH=1795305600  # 2026-11-22: the age of prices
 expect 0 '^  aws +g6.xlarge +1  l4 .* 0.805 ' instances --gpu L4 --provider aws
 expect 0 'prices are older than 90 days' instances

@@ -1,16 +1,18 @@
-// gpuplan gpus [NAME]: the GPUs that are known, one of them, or those of this machine.
+// gpuplan gpus [NAME]: the GPUs that are known, one of them, one of a file, or those of this machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
 #include "estimator/base/excerpt.h"
 #include "estimator/device/find_gpu.h"
+#include "estimator/device/read_gpu.h"
 #include "estimator/report/gpu_list.h"
 #include "estimator/report/live_gpu_list.h"
 #include "tools/commands/commands.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
 #include "tools/options/unknown_gpu.h"
+#include "tools/process/read_source.h"
 #include "validate/live_gpus.h"
 
 namespace gpuplan {
@@ -99,6 +101,10 @@ int run_gpus(const GpusOptions& options) {
   refuse_table_styles(options.output);
   if (options.live && !options.name.empty()) throw Error("--live lists all: leave out the name", ErrorKind::usage);
   if (options.live) return run_live(options);
+  if (is_gpu_file(options.name)) {
+    show({read_gpu(*read_file_source(options.name))}, true, options.output);
+    return 0;
+  }
   const std::vector<Gpu> gpus = sorted(gpu_table());
   if (options.name.empty()) {
     show(gpus, false, options.output);
@@ -119,7 +125,7 @@ int run_gpus(const GpusOptions& options) {
 void add_gpus_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<GpusOptions>();
   CLI::App* const command = app.add_subcommand("gpus", "GPUs: what they hold and compute, with sources");
-  command->add_option("name", options->name, "One of them, a part of names, or an architecture")->type_name("NAME");
+  command->add_option("name", options->name, "A GPU, a part of its name, an architecture, or a file")->type_name("NAME");
   command->add_flag("--live", options->live, "Those of this machine, as nvidia-smi lists them");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_gpus(*options); });
