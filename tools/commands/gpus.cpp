@@ -125,7 +125,8 @@ int run_gpus(const GpusOptions& options) {
 void add_gpus_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<GpusOptions>();
   CLI::App* const command = app.add_subcommand("gpus", "GPUs: what they hold and compute, with sources");
-  command->add_option("name", options->name, "A GPU, a part of its name, an architecture, or a file")->type_name("NAME");
+  command->add_option("name", options->name, "A GPU, a part of its name, an architecture, or a file")
+      ->type_name("NAME");
   command->add_flag("--live", options->live, "Those of this machine, as nvidia-smi lists them");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_gpus(*options); });
