@@ -12,7 +12,6 @@
 #include "estimator/graph/entry_inputs.h"
 #include "estimator/graph/layer_writer.h"
 #include "estimator/graph/parameter_order.h"
-#include "estimator/graph/repeated_blocks.h"
 #include "estimator/spec/work.h"
 
 namespace gpuplan {
@@ -108,7 +107,6 @@ class GraphBuilder {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
     kept_.clear();
     layers_.begin_losses();
-    in_loss_ = true;
     const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, names, false));
     layers_.locals_die(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
@@ -198,7 +196,6 @@ class GraphBuilder {
     const TensorId inactive = entry_given(node, own_path, given.all(), names, frozen);
     inputs_.leave_out(within);
     layers_.drop_runs_since(before);
-    blocks_.forget();
     inputs_.did_not_run({static_cast<TensorId>(before.tensors), static_cast<TensorId>(graph_.tensors.size())});
     kept_.resize(kept);
     returned_.resize(returned);
@@ -233,40 +230,7 @@ class GraphBuilder {
 
   TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                BlockNames&, bool frozen) {
-    const bool in_checkpoint = in_checkpoint_;
-    const bool checkpointed = !in_checkpoint && is_checkpointed(node.checkpoint, path);
-    const BlockCall call{block, path, inputs, frozen, checkpointed, in_checkpoint, node.reentrant};
-    if (repeats_blocks())
-      if (const std::optional<TensorId> repeated = repeat(call)) return *repeated;
-    const RepeatedBlocks::Extent begin = blocks_.extent(layers_.context_dependent());
-    const std::size_t bound = bound_;
-    const TensorId y = run_block(call, node);
-    if (repeats_blocks() && bound_ == bound)  // else it is to be bound for this block's caller, too
-      blocks_.remember(call, begin, layers_.context_dependent(), y,
-                       many_ != nullptr ? std::span<const TensorId>(*many_) : std::span<const TensorId>{});
-    return y;
-  }
-
-  // Adapters and checkpoints are chosen by the paths of modules, and an entry of the other mode is taken back. What
-  // the loss is made of is no module.
-  bool repeats_blocks() const {
-    return !in_loss_ && !model_.lora && run_.checkpoint.kind != CheckpointConfig::Kind::glob && !inputs_.leaves_out();
-  }
-
-  // What it hands on.
-  std::optional<TensorId> repeat(const BlockCall& call) {
-    const RepeatedBlocks::Result* again = blocks_.repeat(call, layers_.context_dependent());
-    if (again == nullptr) return std::nullopt;
-    for (std::int32_t i = again->casts.first; i < again->casts.second; ++i)
-      layers_.know_cast(graph_.autocast_casts[static_cast<std::size_t>(i)]);
-    many_ = nullptr;
-    if (!again->several.empty())
-      many_ = several_.emplace_back(std::make_unique<std::vector<TensorId>>(again->several)).get();
-    return again->first;
-  }
-
-  TensorId run_block(const BlockCall& call, const Node& node) {
-    const auto& [block, path, inputs, frozen, checkpointed, in_checkpoint, reentrant] = call;
+    const bool checkpointed = !in_checkpoint_ && is_checkpointed(node.checkpoint, path);
     const Stored before = stored();
     Checkpoint part;
     if (checkpointed) part = begin_checkpoint(node, inputs);
@@ -300,7 +264,6 @@ class GraphBuilder {
     for (std::size_t i = since; i < returned_.size(); ++i) {
       kept_.push_back(returned_[i].tensor);
       beside_ = returned_[i].tensor;
-      ++bound_;
       if (returned_[i].frames > 1) returned_[left++] = {returned_[i].tensor, returned_[i].frames - 1};
     }
     returned_.resize(left);
@@ -414,11 +377,9 @@ class GraphBuilder {
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
   TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now
-  std::size_t bound_ = 0;    // how often one did
   std::vector<ConstructionOrder> orders_;
-  RepeatedBlocks blocks_{graph_, orders_};
   std::int64_t item_ = kNone;
-  bool in_checkpoint_ = false, in_loss_ = false;
+  bool in_checkpoint_ = false;
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
   const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;

@@ -55,7 +55,6 @@ class EntryInputs {
 
   /// Whether an entry of the other mode is being built. Returns what it was before.
   bool leave_out(bool left_out) { return std::exchange(leaves_out_, left_out); }
-  bool leaves_out() const { return leaves_out_; }
   /// These tensors are of such an entry.
   void did_not_run(Range tensors);
 

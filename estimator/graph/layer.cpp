@@ -182,7 +182,6 @@ void LayerBuilder::initialize(std::span<const std::int64_t> program) {
 
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
 void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
-  ++looks_around_;
   if (before(kMaskedTruncatedNormal)) return;
   for (const ParameterTensor& p : graph_.parameters) {
     if (p.name != weight || graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
@@ -357,15 +356,6 @@ TensorId LayerBuilder::autocast_fp32(TensorId t) {
 void LayerLowering::forget_cast(TensorId weight, TensorId first) {
   if (const auto it = builder_.cast_cache_.find(weight); it != builder_.cast_cache_.end() && it->second >= first)
     builder_.cast_cache_.erase(it);
-}
-
-void LayerLowering::know_cast(TensorId cast) {
-  const auto makes = [&](const Op& op) {
-    return op.writes.begin != op.writes.end &&
-           builder_.graph_.operands[static_cast<std::size_t>(op.writes.begin)] == cast;
-  };
-  const auto op = std::ranges::find_if(builder_.graph_.forward_ops.rbegin(), builder_.graph_.forward_ops.rend(), makes);
-  builder_.cast_cache_.emplace(builder_.graph_.operands[static_cast<std::size_t>(op->reads.begin)], cast);
 }
 
 void LayerLowering::end_autocast() {

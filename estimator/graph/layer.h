@@ -345,7 +345,6 @@ class LayerBuilder {
   const RunConfig& run_;
   const Gpu& gpu_;
   LoweredCall call_;
-  std::size_t looks_around_ = 0;
   std::vector<TensorId> inputs_;
   std::vector<TensorId> outputs_;
   std::vector<Returned> returned_;
@@ -373,10 +372,6 @@ class LayerLowering {
   void end_autocast();
   /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
   void forget_cast(TensorId weight, TensorId first);
-  /// Puts a weight's cast that another one appended to the graph into autocast's cache.
-  void know_cast(TensorId cast);
-  /// How many calls so far went by more than their arguments and inputs.
-  std::size_t context_dependent() const { return builder_.looks_around_; }
 
  private:
   LayerBuilder builder_;

@@ -45,9 +45,6 @@ class LayerWriter {
   Written written() const;
   /// Takes back what was run since then; parameters and buffers stay, constants go.
   void drop_runs_since(const Written& then);
-  /// See LayerLowering.
-  std::size_t context_dependent() const { return lowering_.context_dependent(); }
-  void know_cast(TensorId cast) { lowering_.know_cast(cast); }
   std::vector<LayerBuilder::Returned> take_returned() { return lowering_.take_returned(); }
   /// The caller's frame keeps what it gave to a function until that returns.
   void locals_die(std::span<const TensorId> held);
