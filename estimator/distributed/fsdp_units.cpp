@@ -6,7 +6,6 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/distributed/shard_sizes.h"
-#include "estimator/graph/build.h"
 
 namespace gpuplan {
 namespace {
@@ -22,21 +21,15 @@ std::string common_path(const std::string& a, const std::string& b) {
   return a.substr(0, end);
 }
 
-// A block is what a checkpoint may be: the graph with a checkpoint around each says which layers are in which.
 struct Blocks {
   std::vector<std::string> paths;
   std::vector<char> input_has_gradient;
   std::unordered_map<std::string, std::int32_t> of_layer;  // by the layer's path
 };
 
-Blocks find_blocks(const Model& model, Catalog catalog, RunConfig run, const Gpu& gpu, const std::string& glob) {
-  run.checkpoint = {};
-  run.checkpoint.kind = glob.empty() ? CheckpointConfig::Kind::block : CheckpointConfig::Kind::glob;
-  run.checkpoint.glob = glob;
-  run.offload_saved = false;
-  const Graph graph = build_graph(model, catalog, run, gpu);
+Blocks find_blocks(const Graph& graph) {
   Blocks blocks;
-  for (const Checkpoint& part : graph.checkpoints) {
+  for (const Checkpoint& part : graph.wrapped) {
     const auto block = static_cast<std::int32_t>(blocks.paths.size());
     std::string path;
     for (std::int32_t i = part.ops.begin; i < part.ops.end; ++i) {
@@ -79,9 +72,16 @@ std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const F
   return bytes;
 }
 
-std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                 const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
-  const Blocks blocks = find_blocks(model, catalog, run, gpu, strategy.unit_glob);
+CheckpointConfig wrapped_blocks(const Strategy& strategy) {
+  CheckpointConfig wrapped;
+  wrapped.kind = strategy.unit_glob.empty() ? CheckpointConfig::Kind::block : CheckpointConfig::Kind::glob;
+  wrapped.glob = strategy.unit_glob;
+  return wrapped;
+}
+
+std::vector<FsdpUnit> fsdp_units(Catalog catalog, const Graph& graph, const Schedule& schedule,
+                                 const Strategy& strategy) {
+  const Blocks blocks = find_blocks(graph);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
   std::vector<FsdpUnit> units(1 + blocks.paths.size());

@@ -9,7 +9,7 @@
 #include "estimator/graph/graph.h"
 #include "estimator/graph/layer.h"
 #include "estimator/schedule/schedule.h"
-#include "estimator/spec/model.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
@@ -27,9 +27,12 @@ struct FsdpUnit {
 std::int64_t gathered_bytes(const Graph& graph, const FsdpUnit& unit, std::int64_t ranks);
 std::int64_t reduced_bytes(const Graph& graph, const Schedule& schedule, const FsdpUnit& unit, std::int64_t ranks);
 
-/// The root first, then the units in the order they run. What is wrapped: the blocks of every repeat, or those that
-/// Strategy::unit_glob names. Throws Error, of kind usage, for a glob that no block matches.
-std::vector<FsdpUnit> fsdp_units(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                 const Graph& graph, const Schedule& schedule, const Strategy& strategy);
+/// What is wrapped: the blocks of every repeat, or those that Strategy::unit_glob names. For build_graph().
+CheckpointConfig wrapped_blocks(const Strategy& strategy);
+
+/// The root first, then the units of `graph`, which was built with wrapped_blocks(), in the order they run. Throws
+/// Error, of kind usage, for a glob that no block matches.
+std::vector<FsdpUnit> fsdp_units(Catalog catalog, const Graph& graph, const Schedule& schedule,
+                                 const Strategy& strategy);
 
 }  // namespace gpuplan

@@ -43,11 +43,13 @@ class GraphBuilder {
   using Current = EntryInputs::Current;
 
  public:
-  GraphBuilder(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu)
+  GraphBuilder(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+               const CheckpointConfig* wrapped)
       : model_(model),
         layers_(graph_, catalog, run, gpu, model.lora ? &*model.lora : nullptr),
         inputs_(graph_, run.mode),
-        run_(run) {
+        run_(run),
+        wrapped_(wrapped) {
     graph_.model = model.name;
   }
 
@@ -230,9 +232,12 @@ class GraphBuilder {
 
   TensorId run(const Block& block, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                BlockNames&, bool frozen) {
-    const bool checkpointed = !in_checkpoint_ && is_checkpointed(node.checkpoint, path);
+    const std::int64_t item = std::exchange(item_, kNone);
+    const bool checkpointed = is_checkpointed(node.checkpoint, item, path);
+    const bool wrapped = is_wrapped(node.checkpoint, item, path);
     const Stored before = stored();
-    Checkpoint part;
+    Checkpoint part, unit;
+    if (wrapped) unit = begin_unit(inputs);
     if (checkpointed) part = begin_checkpoint(node, inputs);
     BlockNames names(path, inputs);
     const std::size_t kept_before = kept_.size(), returned_before = returned_.size();
@@ -247,6 +252,7 @@ class GraphBuilder {
     if (checkpointed) returned_.resize(returned_before);  // it computes them again
     return_to_caller(returned_before);
     if (checkpointed) end_checkpoint(part, several != nullptr ? std::span<const TensorId>(*several) : std::span(&y, 1));
+    if (wrapped) end_unit(unit);
     order_construction(path, block.order, block.body, before);
     many_ = several;
     return y;
@@ -271,8 +277,11 @@ class GraphBuilder {
 
   TensorId run(const Repeat& sequence, const Node& node, const std::string& path, std::span<const TensorId> inputs,
                BlockNames& names, bool frozen) {
-    const bool checkpointed = node.checkpoint && !in_checkpoint_ && is_checkpointed(true, path);
-    Checkpoint part;
+    const std::int64_t place = std::exchange(item_, kNone);
+    const bool checkpointed = node.checkpoint && is_checkpointed(true, place, path);
+    const bool wrapped = node.checkpoint && is_wrapped(true, place, path);
+    Checkpoint part, unit;
+    if (wrapped) unit = begin_unit(inputs);
     if (checkpointed) part = begin_checkpoint(node, inputs);
     // Each item is given the result of the one before, and all else that the sequence was given.
     Current x;
@@ -286,21 +295,26 @@ class GraphBuilder {
     }
     if (!sequence.loop) layers_.locals_die(inputs);
     if (checkpointed) end_checkpoint(part, std::span(&x.active, 1));
+    if (wrapped) end_unit(unit);
     return x.active;
   }
 
   // --- checkpoints ------------------------------------------------------------------------------------------------
 
-  // Asked when a block begins: item_ is its place in the sequence that it is an item of, or kNone.
-  bool is_checkpointed(bool written, const std::string& path) {
-    const std::int64_t item = std::exchange(item_, kNone);
-    if (run_.mode != Mode::train) return false;
-    switch (run_.checkpoint.kind) {
+  // Asked when a block begins. `item`: its place in the sequence that it is an item of, or kNone.
+  bool is_checkpointed(bool written, std::int64_t item, const std::string& path) const {
+    return !in_checkpoint_ && run_.mode == Mode::train && is_chosen(run_.checkpoint, written, item, path);
+  }
+  bool is_wrapped(bool written, std::int64_t item, const std::string& path) const {
+    return wrapped_ != nullptr && !in_unit_ && is_chosen(*wrapped_, written, item, path);
+  }
+  static bool is_chosen(const CheckpointConfig& choice, bool written, std::int64_t item, const std::string& path) {
+    switch (choice.kind) {
       case CheckpointConfig::Kind::as_written: return written;
       case CheckpointConfig::Kind::none: return false;
       case CheckpointConfig::Kind::block: return item != kNone;
-      case CheckpointConfig::Kind::every: return item != kNone && item % run_.checkpoint.every == 0;
-      case CheckpointConfig::Kind::glob: return matches_glob(path, run_.checkpoint.glob);
+      case CheckpointConfig::Kind::every: return item != kNone && item % choice.every == 0;
+      case CheckpointConfig::Kind::glob: return matches_glob(path, choice.glob);
     }
     return false;
   }
@@ -315,19 +329,39 @@ class GraphBuilder {
           .at(node.mark)
           .context(node.where)
           .help("use_reentrant=False, which is checkpoint: true, gives them theirs");
+    Checkpoint part = begin_part(inputs);
+    part.reentrant = reentrant;
+    return part;
+  }
+
+  Checkpoint begin_unit(std::span<const TensorId> inputs) {
+    in_unit_ = true;
+    return begin_part(inputs);
+  }
+
+  Checkpoint begin_part(std::span<const TensorId> inputs) {
     return {.ops = {static_cast<std::int32_t>(graph_.forward_ops.size()), 0},
             .nodes = {static_cast<std::int32_t>(graph_.nodes.size()), 0},
             .given = graph_.append_operands(inputs),
-            .reentrant = reentrant,
+            .reentrant = false,
             .returned = {}};
   }
 
   void end_checkpoint(Checkpoint part, std::span<const TensorId> returned) {
     in_checkpoint_ = false;
     if (part.reentrant) part.returned = graph_.append_operands(returned);
+    end_part(part, graph_.checkpoints);
+  }
+
+  void end_unit(const Checkpoint& unit) {
+    in_unit_ = false;
+    end_part(unit, graph_.wrapped);
+  }
+
+  void end_part(Checkpoint part, std::vector<Checkpoint>& parts) const {
     part.ops.end = static_cast<std::int32_t>(graph_.forward_ops.size());
     part.nodes.end = static_cast<std::int32_t>(graph_.nodes.size());
-    if (part.nodes.begin != part.nodes.end) graph_.checkpoints.push_back(part);
+    if (part.nodes.begin != part.nodes.end) parts.push_back(part);
   }
 
   TensorId run(const Residual& residual, const Node& node, const std::string& path, std::span<const TensorId> inputs,
@@ -374,12 +408,13 @@ class GraphBuilder {
   LayerWriter layers_;
   EntryInputs inputs_;
   const RunConfig& run_;
+  const CheckpointConfig* wrapped_;
   std::vector<TensorId> kept_;  // local variables of the functions that run now
   std::vector<LayerBuilder::Returned> returned_;
   TensorId beside_ = kNone;  // among kept_: what a block returned beside its result to the function that runs now
   std::vector<ConstructionOrder> orders_;
   std::int64_t item_ = kNone;
-  bool in_checkpoint_ = false;
+  bool in_checkpoint_ = false, in_unit_ = false;
   const std::vector<TensorId>* many_ = nullptr;       // outputs of the entry just run, when there are several
   const std::vector<TensorId>* last_many_ = nullptr;  // those of the last entry of the body just run
   std::vector<std::unique_ptr<std::vector<TensorId>>> several_;
@@ -387,10 +422,11 @@ class GraphBuilder {
 
 }  // namespace
 
-Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu) {
+Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                  const CheckpointConfig* wrapped) {
   if (planning_work(model, run) > kMostLayersPlanned)
     throw too_much_work(model, std::to_string(run.micro_batches) + " micro-batches go through them");
-  return GraphBuilder(model, catalog, run, gpu).build();
+  return GraphBuilder(model, catalog, run, gpu, wrapped).build();
 }
 
 }  // namespace gpuplan

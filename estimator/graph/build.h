@@ -11,6 +11,8 @@ namespace gpuplan {
 
 /// Throws Error, with the place in the spec, for a layer the catalog does not have, wrong arguments, shapes that do
 /// not fit, a batch below 1 or a size that overflows. Marks in the graph point into model.sources.
-Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu);
+/// `wrapped`: the blocks that Graph::wrapped lists, chosen as checkpoints are.
+Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                  const CheckpointConfig* wrapped = nullptr);
 
 }  // namespace gpuplan

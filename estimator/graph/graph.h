@@ -227,6 +227,7 @@ struct Graph {
   /// model_storage.
   std::vector<TensorId> adapters;
   std::vector<Checkpoint> checkpoints;   // in the order of execution, not nested
+  std::vector<Checkpoint> wrapped;       // what FSDP2 wraps: as checkpoints, and none of them is one
   std::vector<TensorId> autocast_casts;  // what autocast's cache holds until its context ends
   std::vector<TensorId> inputs;          // of the model, then the targets of the loss
   TensorId output = kNone;
