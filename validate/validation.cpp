@@ -75,7 +75,7 @@ MemoryBefore memory_before(Device& device, const DeviceDescription& description,
 // run's.
 std::vector<PhaseRow> planned_phases(const Report& plan, const RankStep& rank, int steps) {
   if (!plan.within_memory || !plan.within_memory->runs) return plan.phases;
-  ArithmeticSegments segments(usable_bytes(plan) - plan.peak.context_bytes);
+  ArithmeticSegments segments(usable_bytes(rank.gpu) - plan.peak.context_bytes);
   CachingAllocator allocator(segments, parse_alloc_conf(rank.run.alloc_conf));
   LoopReplay replay;
   replay_loop(allocator, rank, nullptr, steps, &replay);

@@ -1,5 +1,7 @@
 #include "estimator/distributed/nccl_memory.h"
 
+#include "estimator/base/integers.h"
+
 namespace gpuplan {
 namespace {
 
@@ -18,6 +20,11 @@ std::int64_t nccl_bytes(const Strategy& strategy) {
 std::int64_t most_nccl_bytes(const Strategy& strategy) {
   return most_of_communicator(strategy.ranks()) + most_of_communicator(strategy.tensor) +
          most_of_communicator(strategy.pipeline);
+}
+
+std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
+  if (run.context_bytes) return *run.context_bytes;
+  return checked_add(gpu.context_bytes.value_or(kAssumedContextBytes), nccl_bytes(strategy));
 }
 
 }  // namespace gpuplan

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
+#include "estimator/device/gpu.h"
 #include "estimator/distributed/strategy.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
@@ -22,5 +24,8 @@ constexpr std::int64_t kMostNcclBytes = std::int64_t{2} << 30;
 std::int64_t nccl_bytes(const Strategy& strategy);
 /// The same at most.
 std::int64_t most_nccl_bytes(const Strategy& strategy);
+
+/// CUDA context and libraries: those of --runtime, or of the GPU's file, or assumed, and what NCCL keeps of several.
+std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy = {});
 
 }  // namespace gpuplan

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "estimator/base/integers.h"
+#include "estimator/device/arithmetic.h"
+#include "estimator/distributed/nccl_memory.h"
 #include "estimator/schedule/backward.h"
 #include "estimator/schedule/host_saved.h"
 #include "estimator/schedule/recompute.h"
@@ -227,9 +229,9 @@ void tell_peak(const Plan& p, Report& r) {
   const Gpu& gpu = p.step.gpu;
   auto& peak = r.peak;
   peak.reading = p.replay.peak;
-  peak.context_bytes = r.run.context_bytes.value_or(gpu.context_bytes.value_or(kAssumedContextBytes));
+  peak.context_bytes = context_bytes(r.run, gpu, p.step.strategy);
   // A device's own figure was measured once, on one driver; any other is taken on trust.
-  const bool measured = !r.run.context_bytes && gpu.context_bytes;
+  const bool measured = !r.run.context_bytes && gpu.context_bytes && nccl_bytes(p.step.strategy) == 0;
   peak.context_confidence = measured ? Confidence::modelled : Confidence::assumed;
   peak.device_bytes = checked_add(peak.reading.reserved_bytes, peak.context_bytes);
   peak.phase = p.replay.at.phase;
@@ -277,11 +279,6 @@ std::string where(const RankStep& in, const PeakPlace& at) {
   const Graph& graph = in.graph;
   return step.layer == kNone || graph.layers[index(step.layer)].name.empty() ? std::string(step.name)
                                                                              : graph.layers[index(step.layer)].name;
-}
-
-std::int64_t usable_bytes(const Report& report) {
-  if (!report.gpu || report.run.allocator != AllocatorKind::caching) return 0;
-  return usable_bytes(*report.gpu);
 }
 
 WithinMemory within_memory(const RankStep& step, const LimitedReplay& limited) {

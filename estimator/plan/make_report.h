@@ -14,10 +14,6 @@ decltype(Report::compute) compute_of(const Schedule& schedule, const OptimizerWo
 /// The layer of a peak, or its operation where that belongs to none: peak.layer, or else peak.op of a report.
 std::string where(const RankStep& step, const PeakPlace& at);
 
-/// What cudaMalloc can hand out on the report's GPU where that is known (the driver keeps some of what nvidia-smi
-/// shows), else what nvidia-smi shows; 0 without a GPU, or where other allocators than PyTorch's are planned for.
-std::int64_t usable_bytes(const Report& report);
-
 /// What `limited` is called in a report.
 WithinMemory within_memory(const RankStep& step, const LimitedReplay& limited);
 

@@ -36,23 +36,28 @@ void share_states(Report& report, const StateBytes& states) {
   report.warnings.emplace_back(kDeepSpeedWarning);
 }
 
-// Of several GPUs: what the rank keeps and sends. NCCL's buffers come on top unless --runtime says what is beside the
-// allocator in all.
+// Of several GPUs: what the rank keeps and sends. --runtime says what is beside the allocator in all, NCCL's buffers
+// too.
 void tell_rank(const Plan& plan, const Topology& topology, Report& report) {
   const RankStep& step = plan.step;
   RankShare& rank = report.rank.emplace();
   rank.strategy = step.strategy;
   rank.states = step.states;
   rank.communication = communication(step, topology);
-  if (step.run.context_bytes) return;
-  auto& peak = report.peak;
-  rank.nccl_bytes = nccl_bytes(step.strategy);
-  if (rank.nccl_bytes > 0) peak.context_confidence = Confidence::assumed;
-  peak.context_bytes = checked_add(peak.context_bytes, rank.nccl_bytes);
-  peak.device_bytes = checked_add(peak.device_bytes, rank.nccl_bytes);
+  if (!step.run.context_bytes) rank.nccl_bytes = nccl_bytes(step.strategy);
 }
 
 }  // namespace
+
+void Plan::move_to(const Gpu* gpu) {
+  step.gpu = gpu != nullptr ? *gpu : assumed_gpu();
+  names_gpu = gpu != nullptr;
+}
+
+void Plan::replay_step() {
+  replay = gpuplan::replay_step(step);
+  live_bytes = live_bytes_of(step);
+}
 
 Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu, const Strategy& strategy,
                bool calls) {
@@ -61,9 +66,16 @@ Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const 
   plan.model = &model;
   plan.names_gpu = gpu != nullptr;
   plan.step = make_step(model, catalog, run, gpu != nullptr ? *gpu : assumed_gpu(), strategy, calls);
-  plan.replay = replay_step(plan.step);
-  plan.live_bytes = live_bytes_of(plan.step);
+  plan.replay_step();
   return plan;
+}
+
+std::optional<LimitedReplay> replay_in_gpu(const Plan& plan) {
+  const RankStep& step = plan.step;
+  if (!plan.names_gpu || step.run.allocator != AllocatorKind::caching) return std::nullopt;
+  const std::int64_t usable = usable_bytes(step.gpu), context = context_bytes(step.run, step.gpu, step.strategy);
+  if (usable <= 0 || checked_add(plan.replay.peak.reserved_bytes, context) <= usable) return std::nullopt;
+  return replay_within(std::max<std::int64_t>(usable - context, 0), step);
 }
 
 Report report_of(const Plan& plan, const Topology& topology) {
@@ -78,9 +90,7 @@ Report report_of(const Plan& plan, const Topology& topology) {
     r.at_most = at_most(plan, r);
     r.phases = plan.replay.phases;
     r.timeline = plan.replay.timeline;
-    if (const std::int64_t usable = usable_bytes(r); usable > 0 && r.peak.device_bytes > usable)
-      r.within_memory =
-          within_memory(step, replay_within(std::max<std::int64_t>(usable - r.peak.context_bytes, 0), step));
+    if (const auto limited = replay_in_gpu(plan)) r.within_memory = within_memory(step, *limited);
   }
   r.assumptions = assumptions_of(plan, r);
   if (strategy.data == DataParallel::fsdp) {

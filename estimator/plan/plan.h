@@ -1,6 +1,8 @@
 // The table of contents: one call from a model to the numbers.
 #pragma once
 
+#include <optional>
+
 #include "estimator/allocator/loop_replay.h"
 #include "estimator/device/gpu.h"
 #include "estimator/distributed/rank_step.h"
@@ -22,6 +24,10 @@ struct Plan {
   LiveBytes live_bytes;  // of tensors alone
 
   const Gpu* named_gpu() const { return names_gpu ? &step.gpu : nullptr; }
+  /// The same on another GPU, which reserves alike (search/device_bytes.h); nullptr: on one that nobody named.
+  void move_to(const Gpu* gpu);
+  /// Places what `step` is now.
+  void replay_step();
 };
 
 /// Plans one step, or an inference, of `model`, as `strategy.rank` runs it: none, DDP, DDP with
@@ -31,6 +37,10 @@ struct Plan {
 /// that PyTorch would refuse, with the place in the spec, and as make_step() does.
 Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr,
                const Strategy& strategy = {}, bool calls = false);
+
+/// The plan within what the named GPU can hand out; nothing where it fits, where no size is known, and under other
+/// allocators than PyTorch's.
+std::optional<LimitedReplay> replay_in_gpu(const Plan& plan);
 
 /// The numbers of a plan; `topology`: what connects the ranks.
 Report report_of(const Plan& plan, const Topology& topology = {});

@@ -25,6 +25,12 @@ RankStep lower_at(const Model& model, Catalog catalog, RunConfig run, const Gpu&
 
 }  // namespace
 
+AffineStep::AffineStep(const Model& model, RankStep step, std::int64_t lowest, std::int64_t highest)
+    : plan_(std::make_unique<Plan>()), lowest_(lowest), highest_(highest) {
+  plan_->model = &model;
+  plan_->step = std::move(step);
+}
+
 AffineStep::Found AffineStep::through(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                                       std::int64_t lowest, std::int64_t highest, bool timed) {
   const std::int64_t parts = run.micro_batches;
@@ -39,11 +45,11 @@ AffineStep::Found AffineStep::through(const Model& model, Catalog catalog, const
     if (at_one.others != at_next.others) return {};  // an operation that is on no line
 
     RankStep last = lowered(samples);
-    AffineStep line(lowered(0), run, gpu, lowest, highest);
-    const StepValues own = values_of(*line.step_), at_last = values_of(last);
+    AffineStep line(model, lowered(0), lowest, highest);
+    const StepValues own = values_of(line.plan_->step), at_last = values_of(last);
     if (own.others != at_one.others || own.others != at_last.others || !line.follow(own, at_last)) return {{}, true};
     for (const auto& [n, found] : {std::pair(middle, &at_one), std::pair(middle + 1, &at_next)}) {
-      (void)line.at(lowest + n * parts);
+      line.move_to(n);
       if (!std::ranges::equal(own.sizes, found->sizes, [](const auto* a, const auto* b) { return *a == *b; }))
         return {{}, true};
     }
@@ -55,7 +61,7 @@ AffineStep::Found AffineStep::through(const Model& model, Catalog catalog, const
 
 // Draws the lines from the lowest batch, which the step has now, to the highest. False where one has no whole slope.
 bool AffineStep::follow(const StepValues& own, const StepValues& highest) {
-  const std::int64_t samples = (highest_ - lowest_) / run_.micro_batches;
+  const std::int64_t samples = (highest_ - lowest_) / plan_->step.run.micro_batches;
   for (std::size_t i = 0; i < own.sizes.size(); ++i) {
     const std::int64_t grown = *highest.sizes[i] - *own.sizes[i];
     if (grown % samples != 0) return false;
@@ -64,13 +70,19 @@ bool AffineStep::follow(const StepValues& own, const StepValues& highest) {
   return true;
 }
 
-RankStep* AffineStep::at(std::int64_t batch) {
-  if (batch < lowest_ || batch > highest_ || (batch - lowest_) % run_.micro_batches != 0) return nullptr;
-  const std::int64_t samples = (batch - lowest_) / run_.micro_batches;
+void AffineStep::move_to(std::int64_t samples) {
+  RankStep& step = plan_->step;
+  step.run.batch = lowest_ + samples * step.run.micro_batches;
   for (const Sloped& s : sloped_) *s.size = s.least + s.slope * samples;
-  for (Schedule& schedule : step_->micro_batches.schedules) StepWriter(schedule, run_, gpu_).renew_scratch();
-  step_->run.batch = batch;
-  return step_.get();
+  for (Schedule& schedule : step.micro_batches.schedules) StepWriter(schedule, step.run, step.gpu).renew_scratch();
+}
+
+Plan* AffineStep::at(std::int64_t batch) {
+  const std::int64_t parts = plan_->step.run.micro_batches;
+  if (batch < lowest_ || batch > highest_ || (batch - lowest_) % parts != 0) return nullptr;
+  move_to((batch - lowest_) / parts);
+  plan_->replay_step();
+  return plan_.get();
 }
 
 }  // namespace gpuplan

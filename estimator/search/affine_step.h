@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/plan/plan.h"
 #include "estimator/search/step_values.h"
 
 namespace gpuplan {
@@ -33,24 +34,22 @@ class AffineStep {
   static Found through(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, std::int64_t lowest,
                        std::int64_t highest, bool timed);
 
-  /// The step as make_step() returns it, until the next call; null for a batch outside the range, or one that does not
+  /// The plan as make_plan() returns it, until the next call; null for a batch outside the range, or one that does not
   /// split into the run's micro-batches.
-  RankStep* at(std::int64_t batch);
+  Plan* at(std::int64_t batch);
 
  private:
   struct Sloped {
-    std::int64_t* size;         // in *step_
+    std::int64_t* size;         // in plan_->step
     std::int64_t least, slope;  // at the lowest batch; a sample of a micro-batch
   };
 
-  AffineStep(RankStep step, const RunConfig& run, const Gpu& gpu, std::int64_t lowest, std::int64_t highest)
-      : step_(std::make_unique<RankStep>(std::move(step))), run_(run), gpu_(gpu), lowest_(lowest), highest_(highest) {}
+  AffineStep(const Model& model, RankStep step, std::int64_t lowest, std::int64_t highest);
 
   bool follow(const StepValues& own, const StepValues& highest);
+  void move_to(std::int64_t samples);  // of a micro-batch, beyond the lowest batch
 
-  std::unique_ptr<RankStep> step_;
-  RunConfig run_;
-  Gpu gpu_;
+  std::unique_ptr<Plan> plan_;
   std::int64_t lowest_, highest_;
   std::vector<Sloped> sloped_;
 };

@@ -2,25 +2,20 @@
 
 #include <tuple>
 
-#include "estimator/allocator/loop_replay.h"
 #include "estimator/base/integers.h"
-#include "estimator/device/arithmetic.h"
 #include "estimator/distributed/nccl_memory.h"
-#include "estimator/plan/plan.h"
 
 namespace gpuplan {
 
-std::int64_t reserved_bytes(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                            const Strategy& strategy) {
-  refuse_arithmetic(run, gpu);
-  if (strategy.is_deepspeed())  // by definition only
-    return report_of(make_plan(model, catalog, run, &gpu, strategy)).peak.reading.reserved_bytes;
-  return replay_step(make_step(model, catalog, run, gpu, strategy)).peak.reserved_bytes;
+std::int64_t reserved_bytes(const Plan& plan) {
+  // ZeRO's stages 2 and 3 by their definition only.
+  return plan.step.strategy.is_deepspeed() ? report_of(plan).peak.reading.reserved_bytes
+                                           : plan.replay.peak.reserved_bytes;
 }
 
-std::int64_t context_bytes(const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
-  if (run.context_bytes) return *run.context_bytes;
-  return checked_add(gpu.context_bytes.value_or(kAssumedContextBytes), nccl_bytes(strategy));
+std::int64_t device_bytes(const Plan& plan) {
+  const RankStep& step = plan.step;
+  return checked_add(reserved_bytes(plan), context_bytes(step.run, step.gpu, step.strategy));
 }
 
 bool reserve_alike(const Gpu& a, const Gpu& b) {

@@ -1,72 +1,55 @@
 #include "estimator/search/figures.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
+#include "estimator/distributed/nccl_memory.h"
 #include "estimator/plan/make_report.h"
-#include "estimator/plan/plan.h"
+#include "estimator/plan/verdict.h"
 #include "estimator/plan/warnings.h"
-#include "estimator/search/device_bytes.h"
 #include "estimator/time/rank_time.h"
 #include "estimator/time/step_time.h"
 
 namespace gpuplan {
 
-PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, bool timed)
-    : model_(model), catalog_(catalog), run_(run) {
-  if (on_host(run)) return;
-  own_ = make_step(model, catalog, run, gpu, {}, timed);
-  step_ = &*own_;
-  replay_ = replay_step(*step_);
+SweepFigures sweep_figures(const Report& report) {
+  const Verdict v = verdict(report);
+  SweepFigures f;
+  f.allocated_bytes = report.peak.reading.allocated_bytes;
+  f.reserved_bytes = report.peak.reading.reserved_bytes;
+  f.device_bytes = report.peak.device_bytes;
+  f.usable_bytes = f.limit_bytes = v.known ? v.usable_bytes : 0;
+  f.fits = v.fits;
+  f.runs = v.runs;
+  f.retries = report.within_memory ? report.within_memory->retries : 0;
+  f.phase = report.peak.phase;
+  f.where = report.peak.layer.empty() ? report.peak.op : report.peak.layer;
+  f.step_flops = report.compute.step_flops;
+  return f;
 }
 
-PlannedStep::PlannedStep(const Model& model, Catalog catalog, const RunConfig& run, RankStep& lowered)
-    : model_(model), catalog_(catalog), run_(run) {
-  if (on_host(run)) return;
-  step_ = &lowered;
-  replay_ = replay_step(*step_);
-}
-
-PlannedFigures PlannedStep::figures(const Gpu* named_gpu) const {
-  if (step_ == nullptr) {
-    Report report = plan(model_, catalog_, run_, named_gpu);
+PlannedFigures figures_of(const Plan& plan) {
+  const RankStep& step = plan.step;
+  if (on_host(step.run)) {
+    Report report = report_of(plan);
     return {sweep_figures(report), std::move(report.warnings)};
   }
   SweepFigures f;
-  f.allocated_bytes = replay_.peak.allocated_bytes;
-  f.reserved_bytes = replay_.peak.reserved_bytes;
-  f.device_bytes =
-      checked_add(f.reserved_bytes, context_bytes(run_, named_gpu != nullptr ? *named_gpu : assumed_gpu()));
-  f.phase = replay_.at.phase;
-  f.where = where(*step_, replay_.at);
-  f.step_flops = compute_of(step_->schedule(), step_->optimizer, run_).step_flops;
-  if (named_gpu != nullptr) tell_limit(*named_gpu, f);
-  return {std::move(f), warnings_about(model_, step_->graph, run_, named_gpu)};
-}
-
-// Whether it fits the GPU, and whether it runs there (Verdict, Report::within_memory).
-void PlannedStep::tell_limit(const Gpu& gpu, SweepFigures& f) const {
-  const std::int64_t usable = usable_bytes(gpu);
-  const bool known = gpu.memory_bytes > 0;
-  const bool fits = f.device_bytes <= usable;
-  bool runs = fits;
-  if (!fits && run_.allocator == AllocatorKind::caching && usable > 0) {
-    const std::int64_t room = std::max<std::int64_t>(usable - context_bytes(run_, gpu), 0);
-    const LimitedReplay limited = replay_within(room, *step_);
-    runs = !limited.out_of_memory;
-    f.retries = limited.retries;
+  f.allocated_bytes = plan.replay.peak.allocated_bytes;
+  f.reserved_bytes = plan.replay.peak.reserved_bytes;
+  f.device_bytes = checked_add(f.reserved_bytes, context_bytes(step.run, step.gpu));
+  f.phase = plan.replay.at.phase;
+  f.where = where(step, plan.replay.at);
+  f.step_flops = compute_of(step.schedule(), step.optimizer, step.run).step_flops;
+  if (plan.names_gpu && step.gpu.memory_bytes > 0) {  // Verdict
+    const std::optional<LimitedReplay> limited = replay_in_gpu(plan);
+    f.usable_bytes = f.limit_bytes = usable_bytes(step.gpu);
+    f.fits = f.device_bytes <= f.usable_bytes;
+    f.runs = f.fits || (limited && !limited->out_of_memory);
+    f.retries = limited ? limited->retries : 0;
   }
-  f.usable_bytes = f.limit_bytes = known ? usable : 0;
-  f.fits = !known || fits;
-  f.runs = !known || runs;
-}
-
-std::optional<StepTime> PlannedStep::time(const Gpu& gpu, HostCopy copy) {
-  if (step_ == nullptr) return std::nullopt;
-  step_->gpu = gpu;  // one that reserves alike
-  return step_time(*step_, copy);
+  return {std::move(f), warnings_about(*plan.model, step.graph, step.run, plan.named_gpu())};
 }
 
 PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig& run, const Strategy& strategy,
@@ -87,11 +70,6 @@ PlannedFigures rank_figures(const Model& model, Catalog catalog, const RunConfig
   f.communication_seconds = time->step.communication_seconds;
   f.scaling_efficiency = time->efficiency();
   return planned;
-}
-
-PlannedFigures plan_figures(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu) {
-  if (gpu != nullptr) refuse_arithmetic(run, *gpu);
-  return PlannedStep(model, catalog, run, gpu != nullptr ? *gpu : assumed_gpu()).figures(gpu);
 }
 
 }  // namespace gpuplan

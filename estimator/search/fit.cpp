@@ -7,7 +7,8 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/plan/live_bytes.h"
+#include "estimator/distributed/nccl_memory.h"
+#include "estimator/plan/plan.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/fit_choice.h"
 #include "estimator/search/offers.h"
@@ -28,27 +29,16 @@ class Reservations {
 
   // Of micro-batches of so many samples each, on every GPU; nothing where that cannot be run.
   std::optional<std::int64_t> of(std::int64_t samples) {
-    const auto [at, is_new] = known_.try_emplace(samples);
-    if (is_new && work_.take(strategy_.shares() ? kPlansOfRank : 1)) {
-      try {
-        run_.batch = checked_mul(checked_mul(samples, run_.micro_batches), strategy_.gpus);
-        at->second = reserved();
-      } catch (const Error& error) {
-        if (!refusal_) refusal_ = error;
-      }
-    }
-    return at->second;
+    if (!known_.contains(samples) && !work_.take(strategy_.shares() ? kPlansOfRank : 1)) return std::nullopt;
+    const std::optional<Needs>& needs = planned(samples);
+    return needs ? std::optional(needs->reserved) : std::nullopt;
   }
 
   // Of one GPU: the most samples whose tensors alone, without workspaces and cache, take no more than so many bytes.
   std::int64_t most_by_tensors(std::int64_t bytes, std::int64_t most) {
     const NeedOfBatch tensors = [&](std::int64_t samples) -> std::optional<std::int64_t> {
-      try {
-        run_.batch = checked_mul(samples, run_.micro_batches);
-        return live_bytes_of(make_step(model_, catalog_, run_, gpu_)).peak;
-      } catch (const Error&) {
-        return std::nullopt;
-      }
+      const std::optional<Needs>& needs = planned(samples);
+      return needs ? std::optional(needs->tensors) : std::nullopt;
     };
     return largest_batch(tensors, bytes, most).samples;
   }
@@ -60,7 +50,22 @@ class Reservations {
   }
 
  private:
-  std::int64_t reserved() const { return reserved_bytes(model_, catalog_, run_, gpu_, strategy_); }
+  struct Needs {
+    std::int64_t reserved = 0, tensors = 0;
+  };
+
+  const std::optional<Needs>& planned(std::int64_t samples) {
+    const auto [at, is_new] = known_.try_emplace(samples);
+    if (!is_new) return at->second;
+    try {
+      run_.batch = checked_mul(checked_mul(samples, run_.micro_batches), strategy_.gpus);
+      const Plan plan = make_plan(model_, catalog_, run_, &gpu_, strategy_);
+      at->second = {reserved_bytes(plan), plan.live_bytes.peak};
+    } catch (const Error& error) {
+      if (!refusal_) refusal_ = error;
+    }
+    return at->second;
+  }
 
   const Model& model_;
   Catalog catalog_;
@@ -68,7 +73,7 @@ class Reservations {
   Strategy strategy_;
   const Gpu& gpu_;
   WorkBudget& work_;
-  std::map<std::int64_t, std::optional<std::int64_t>> known_;
+  std::map<std::int64_t, std::optional<Needs>> known_;
   std::optional<Error> refusal_;
 };
 
@@ -162,15 +167,20 @@ class Finder {
     run_on_workers(fit_.rows.size(), threads_, [&](std::size_t i) {
       FitRow& row = fit_.rows[i];
       if (!row.fits || !work_.take()) return;
-      if (row.strategy.gpus == 1 || !row.instance) return time_row(row, throughput);
-      // As many GPUs in other instances may cost less a sample, though their link is slower.
+      RunConfig run = question_.run;
+      run.batch = batch_of(row, question_);
+      const ThroughputOn on = throughput(run, row.gpu, row.strategy);
       FitRow cheapest = row;
-      time_row(cheapest, throughput);
-      for (const Offer& offer : offers_of(rented_.at(row.gpu.name), row.strategy.gpus, question_)) {
+      time_row(cheapest, on);
+      // As many GPUs in other instances may cost less a sample, though their link is slower.
+      std::vector<Offer> offers;
+      if (row.strategy.gpus > 1 && row.instance)
+        offers = offers_of(rented_.at(row.gpu.name), row.strategy.gpus, question_);
+      for (const Offer& offer : offers) {
         FitRow other = row;
         rent(other, offer);
         if (offer.usd >= *row.usd) continue;
-        time_row(other, throughput);
+        time_row(other, on);
         const auto usd = usd_per_million(other, question_), least = usd_per_million(cheapest, question_);
         if (usd && (!least || *usd < *least)) cheapest = std::move(other);
       }
@@ -197,13 +207,11 @@ class Finder {
     row.usd = offer.usd;
   }
 
-  void time_row(FitRow& row, const ThroughputOf& throughput) const {
-    RunConfig run = question_.run;
-    run.batch = batch_of(row, question_);
+  void time_row(FitRow& row, const ThroughputOn& throughput) const {
     std::optional<Offer> offer;
     if (row.instance) offer = Offer{*row.instance, row.instances, *row.usd};
     const Topology topology = topology_of(row.gpu, offer ? &*offer : nullptr, question_);
-    const std::optional<StepThroughput> of_step = throughput(run, row.gpu, row.strategy, topology);
+    const std::optional<StepThroughput> of_step = throughput(topology);
     if (!of_step) return;
     row.step_seconds = of_step->seconds;
     if (row.strategy.gpus > 1 && of_step->seconds > 0) row.efficiency = of_step->alone_seconds / of_step->seconds;

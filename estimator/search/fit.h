@@ -23,9 +23,10 @@ struct StepThroughput {
   double seconds = 0;
   double alone_seconds = 0;  // of a GPU that has nothing to send
 };
-/// Of that run, whose batch is the whole step's, on GPUs that share it; nothing where it is not known.
-using ThroughputOf = std::function<std::optional<StepThroughput>(const RunConfig& run, const Gpu& gpu,
-                                                                 const Strategy& strategy, const Topology& topology)>;
+/// Of a step, on GPUs that are connected so; nothing where it is not known.
+using ThroughputOn = std::function<std::optional<StepThroughput>(const Topology& topology)>;
+/// Of that run, whose batch is the whole step's, on GPUs that share it.
+using ThroughputOf = std::function<ThroughputOn(const RunConfig& run, const Gpu& gpu, const Strategy& strategy)>;
 
 /// What there is to say of some GPUs of a kind. A batch is the whole step's, of all of them: a multiple of the GPUs
 /// times the run's micro-batches. Bytes are those of one GPU.

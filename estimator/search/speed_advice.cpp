@@ -6,8 +6,6 @@
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
 #include "estimator/device/arithmetic.h"
-#include "estimator/distributed/rank_step.h"
-#include "estimator/plan/plan.h"
 #include "estimator/plan/verdict.h"
 #include "estimator/search/aligned_sizes.h"
 #include "estimator/spec/work.h"
@@ -21,9 +19,8 @@ constexpr std::size_t kMostSizes = 3;  // that are tried
 
 class Adviser {
  public:
-  Adviser(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu, HostCopy copy, const StepTime& now,
-          const TimeModel& constants)
-      : model_(model), catalog_(catalog), run_(run), gpu_(gpu), copy_(copy), now_(now), constants_(constants) {}
+  Adviser(const Plan& plan, Catalog catalog, HostCopy copy, const StepTime& now, const TimeModel& constants)
+      : plan_(plan), catalog_(catalog), copy_(copy), now_(now), constants_(constants) {}
 
   std::vector<Advice> advice() {
     precision();
@@ -121,8 +118,7 @@ class Adviser {
   }
 
   void shapes() {
-    const RankStep step = make_step(model_, catalog_, run_, gpu_, {}, true);
-    std::vector<UnalignedSize> sizes = unaligned_sizes(step.micro_batches);
+    std::vector<UnalignedSize> sizes = unaligned_sizes(plan_.step.micro_batches);
     std::erase_if(sizes, [&](const UnalignedSize& s) { return !multiplied_on_tensor_cores(s.dtype); });
     for (std::size_t i = 0; i < std::min(sizes.size(), kMostSizes); ++i) {
       const std::size_t before = found_.size();
@@ -149,10 +145,11 @@ class Adviser {
                kLeastGainOfBatch);
   }
 
-  const Model& model_;
+  const Plan& plan_;
+  const Model& model_ = *plan_.model;
+  const RunConfig& run_ = plan_.step.run;
+  const Gpu& gpu_ = plan_.step.gpu;
   Catalog catalog_;
-  const RunConfig& run_;
-  const Gpu& gpu_;
   HostCopy copy_;
   const StepTime& now_;
   const TimeModel& constants_;
@@ -161,10 +158,10 @@ class Adviser {
 
 }  // namespace
 
-std::vector<Advice> speed_advice(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                 HostCopy copy, const StepTime& now, const TimeModel& constants) {
-  if (!may_search(model, run)) return {};
-  return Adviser(model, catalog, run, gpu, copy, now, constants).advice();
+std::vector<Advice> speed_advice(const Plan& plan, Catalog catalog, HostCopy copy, const StepTime& now,
+                                 const TimeModel& constants) {
+  if (!may_search(*plan.model, plan.step.run)) return {};
+  return Adviser(plan, catalog, copy, now, constants).advice();
 }
 
 }  // namespace gpuplan

@@ -41,8 +41,7 @@ std::optional<Report> try_plan(const Case& c, const RunConfig& run) {
 // What `run` needs on the device, or nothing when it cannot be run at all.
 std::optional<std::int64_t> needs(const Case& c, const RunConfig& run) {
   try {
-    const std::int64_t reserved = reserved_bytes(c.model, c.catalog, run, c.gpu, c.strategy);
-    return checked_add(reserved, context_bytes(run, c.gpu, c.strategy));
+    return device_bytes(make_plan(c.model, c.catalog, run, &c.gpu, c.strategy));
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/plan/report.h"
+#include "estimator/schedule/phase.h"
 
 namespace gpuplan {
 
@@ -28,7 +28,6 @@ struct SweepFigures {
   std::optional<double> scaling_efficiency;     // of so many GPUs' throughput, the share that is left
   bool operator==(const SweepFigures&) const = default;
 };
-SweepFigures sweep_figures(const Report& report);
 
 struct SweepRow {
   std::int64_t point = 0;           // its number in the whole sweep, whatever the shard

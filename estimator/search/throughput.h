@@ -8,9 +8,9 @@
 
 namespace gpuplan {
 
-/// A ThroughputOf of the time model: one rank's step, and what of its communication backward and forward do not hide.
-/// Nothing where the GPU's rates or a link are not known.
-std::optional<StepThroughput> pace_of_step(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                           const Strategy& strategy, const Topology& topology, HostCopy copy);
+/// A ThroughputOf of the time model: one rank's step, lowered once, and what of its communication backward and forward
+/// do not hide. Nothing where the GPU's rates or a link are not known.
+ThroughputOn throughput_of(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
+                           const Strategy& strategy, HostCopy copy);
 
 }  // namespace gpuplan

@@ -115,7 +115,7 @@ void reserve_zoo(benchmark::State& state) {
   const Model model = read_model(zoo("resnet50"), {});
   const RunConfig run = adam(64);
   const Gpu gpu = assumed_gpu();
-  for (auto _ : state) benchmark::DoNotOptimize(reserved_bytes(model, make_catalog(), run, gpu));
+  for (auto _ : state) benchmark::DoNotOptimize(reserved_bytes(make_plan(model, make_catalog(), run, &gpu)));
 }
 BENCHMARK(reserve_zoo)->Unit(benchmark::kMicrosecond);
 
@@ -123,7 +123,7 @@ BENCHMARK(reserve_zoo)->Unit(benchmark::kMicrosecond);
 void figures_zoo(benchmark::State& state) {
   const Model model = read_model(zoo("resnet50"), {});
   const RunConfig run = adam(64);
-  for (auto _ : state) benchmark::DoNotOptimize(plan_figures(model, make_catalog(), run));
+  for (auto _ : state) benchmark::DoNotOptimize(figures_of(make_plan(model, make_catalog(), run)));
 }
 BENCHMARK(figures_zoo)->Unit(benchmark::kMicrosecond);
 

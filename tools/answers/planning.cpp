@@ -99,10 +99,10 @@ void tell_time_of(const Plan& plan, HostCopy copy, Report& report) {
 
 }  // namespace
 
-Report make_report(const Planning& planning, const Strategy& strategy, const Topology& topology) {
+PlannedReport make_planned(const Planning& planning, const Strategy& strategy, const Topology& topology) {
   const Gpu* const gpu = planning.gpu ? &*planning.gpu : nullptr;
   const bool timed = gpu != nullptr && !planning.gpu_is_limit;
-  const Plan plan = make_plan(planning.model, make_catalog(), planning.run, gpu, strategy, timed);
+  Plan plan = make_plan(planning.model, make_catalog(), planning.run, gpu, strategy, timed);
   Report report = report_of(plan, topology);
   report.margin = planning.margin;
   if (timed) tell_time_of(plan, planning.copy, report);
@@ -111,7 +111,11 @@ Report make_report(const Planning& planning, const Strategy& strategy, const Top
         report_of(make_plan(*planning.other_padding, make_catalog(), planning.run, gpu, strategy), topology), report);
   if (planning.gpu_is_limit) report.warnings.emplace_back(kOnlyALimit);
   report.warnings.insert(report.warnings.end(), planning.warnings.begin(), planning.warnings.end());
-  return report;
+  return {std::move(plan), std::move(report)};
+}
+
+Report make_report(const Planning& planning, const Strategy& strategy, const Topology& topology) {
+  return make_planned(planning, strategy, topology).report;
 }
 
 std::vector<Suggestion> suggest(const Planning& planning, const Report& report) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/plan/plan.h"
 #include "estimator/plan/timing.h"
 #include "estimator/report/writers.h"
 #include "tools/options/run_options.h"
@@ -38,7 +39,13 @@ Planning prepare_run(const RunOptions& options);
 /// What to warn of where the file of a model says its weights are of another type than they are planned with, and no
 /// flag says which; else nothing.
 std::vector<std::string> about_stored_type(const std::string& stored_type, const RunOptions& options);
+/// A plan with all that is told of it. The model is that of the Planning, which outlives it.
+struct PlannedReport {
+  Plan plan;
+  Report report;
+};
 /// Of one rank of `strategy`; one GPU by default.
+PlannedReport make_planned(const Planning& planning, const Strategy& strategy = {}, const Topology& topology = {});
 Report make_report(const Planning& planning, const Strategy& strategy = {}, const Topology& topology = {});
 /// Changes to a step that does not fit, each by itself, with what is needed then. Those that fit; when none does, the
 /// closest one.

@@ -8,6 +8,7 @@
 #include "estimator/distributed/rank_share.h"
 #include "estimator/search/device_bytes.h"
 #include "estimator/search/figures.h"
+#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
 #include "tools/answers/planning.h"
 #include "tools/options/commit_model.h"
@@ -171,16 +172,12 @@ PlannedFigures SweepPoints::planned(const PointOptions& options, const RunConfig
     return rank_figures(*group.model->model, make_catalog(), run, *strategy, topology, gpu,
                         timed ? std::optional(copy) : std::nullopt);
   }
-  if (!group.step) {
-    const Gpu& placed_on = gpu == nullptr ? assumed_gpu() : *gpu;
-    if (group.lowered != nullptr)
-      group.step.emplace(*group.model->model, make_catalog(), run, *group.lowered);
-    else
-      group.step.emplace(*group.model->model, make_catalog(), run, placed_on, group.timed);
-  }
-  PlannedFigures planned = group.step->figures(gpu);
-  if (timed)
-    if (const std::optional<StepTime> time = group.step->time(*gpu, copy)) {
+  if (group.plan == nullptr)
+    group.plan = &group.own.emplace(make_plan(*group.model->model, make_catalog(), run, gpu, {}, group.timed));
+  group.plan->move_to(gpu);
+  PlannedFigures planned = gpuplan::figures_of(*group.plan);
+  if (timed && !on_host(run))
+    if (const std::optional<StepTime> time = step_time(group.plan->step, copy)) {
       planned.figures.step_seconds = time->seconds();
       planned.figures.samples_per_second = static_cast<double>(time->samples) / time->seconds();
     }
@@ -205,9 +202,9 @@ SweepFigures SweepPoints::figures_of(std::size_t point, Group& group) {
   return planned.figures;
 }
 
-std::vector<SweepRow> SweepPoints::plan_group(std::span<const std::size_t> points, RankStep* lowered) {
+std::vector<SweepRow> SweepPoints::plan_group(std::span<const std::size_t> points, Plan* known) {
   Group group;
-  group.lowered = lowered;
+  group.plan = known;
   group.timed = std::ranges::any_of(points, [&](std::size_t point) { return has_times(options_of(point).run); });
   std::vector<SweepRow> rows;
   for (const std::size_t point : points) {

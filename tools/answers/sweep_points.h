@@ -59,9 +59,9 @@ class SweepPoints {
 
   // What points share, made for the first of them.
   struct Group {
-    RankStep* lowered = nullptr;  // where it is known already
+    Plan* plan = nullptr;     // where it is known already
+    std::optional<Plan> own;  // where it is not
     const ReadModel* model = nullptr;
-    std::optional<PlannedStep> step;
     bool timed = false;
   };
 
@@ -78,7 +78,7 @@ class SweepPoints {
 
   std::vector<std::string> values_of(std::size_t point) const;
   std::string names_but(std::size_t point, bool batch) const;
-  std::vector<SweepRow> plan_group(std::span<const std::size_t> points, RankStep* lowered);
+  std::vector<SweepRow> plan_group(std::span<const std::size_t> points, Plan* known);
   void plan_between(std::span<const BatchGroup> groups, const TakeRows& take);
   AffineStep::Found line_through(std::span<const BatchGroup> groups);
   PointOptions options_of(std::size_t point) const;

@@ -126,9 +126,8 @@ FitAnswer make_fit_report(const FitOptions& options) {
   report.model = model.name;
   if (!model.sources.empty()) report.file = model.sources.front()->name;
   const HostCopy copy = host_copy(options.run);
-  const ThroughputOf throughput = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
-                                      const Topology& topology) {
-    return pace_of_step(model, make_catalog(), run, gpu, strategy, topology, copy);
+  const ThroughputOf throughput = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
+    return throughput_of(model, make_catalog(), run, gpu, strategy, copy);
   };
   const auto fit_of = [&](const FitQuestion& question) {
     return find_fit(model, make_catalog(), question, gpus, instances, cores(), throughput);

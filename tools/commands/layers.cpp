@@ -81,11 +81,9 @@ int run_layers(LayersOptions options) {
   const TextStyle style = terminal_style(options.output);
   const LayerTableOptions table = layer_table_options(options.output, style.unicode);
   const Planning planning = prepare(options.run);
-  Report report = make_report(planning);
+  auto [plan, report] = make_planned(planning);
   refuse_unknown_time(options, planning, report);
-  if (options.time)
-    report.advice =
-        speed_advice(planning.model, make_catalog(), planning.run, *planning.gpu, planning.copy, *report.time);
+  if (options.time) report.advice = speed_advice(plan, make_catalog(), planning.copy, *report.time);
   const bool clean = show_warnings(report, options.output.quiet, options.run.strict);
   for (const std::string& file : svg_files)
     write_report({.path = file, .force = options.output.force}, roofline_svg(roofline(report), marked(options, table)));

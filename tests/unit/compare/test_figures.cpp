@@ -43,7 +43,7 @@ void check_alike(const Model& model, const RunConfig& run, const Gpu* gpu) {
     o.warnings = report.warnings;
   });
   const Outcome alone = outcome([&](Outcome& o) {
-    PlannedFigures planned = plan_figures(model, make_catalog(), run, gpu);
+    PlannedFigures planned = figures_of(make_plan(model, make_catalog(), run, gpu));
     o.figures = planned.figures;
     o.warnings = planned.warnings;
   });

@@ -8,6 +8,8 @@
 #include "estimator/plan/plan.h"
 #include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
+#include "estimator/search/speed_advice.h"
+#include "estimator/search/throughput.h"
 #include "estimator/time/rank_time.h"
 #include "estimator/time/step_time.h"
 #include "layers/catalog.h"
@@ -86,7 +88,7 @@ TEST_CASE("a plan lowers its model once, with a GPU, its time and its bound, too
   CHECK_EQ(with_time.size(), 1);
 }
 
-TEST_CASE("a rank of several GPUs is lowered once, FSDP2's a second time with its blocks") {
+TEST_CASE("a rank of several GPUs is lowered once") {
   const Model model = counted_model();
   const Gpu gpu = *gpu_called("a100-40gb");
   for (const DataParallel kind : {DataParallel::ddp, DataParallel::zero1, DataParallel::zero3, DataParallel::fsdp}) {
@@ -100,7 +102,7 @@ TEST_CASE("a rank of several GPUs is lowered once, FSDP2's a second time with it
       const Plan planned = make_plan(model, counting_catalog(), training(8), &gpu, strategy, true);
       REQUIRE(rank_time(planned.step, report_of(planned, topology).rank->communication, HostCopy::none));
     });
-    CHECK_EQ(all.size(), kind == DataParallel::fsdp ? 2 : 1);
+    CHECK_EQ(all.size(), 1);
   }
 }
 
@@ -123,14 +125,58 @@ TEST_CASE("a fit lowers each batch once for GPUs that reserve alike") {
   CHECK_EQ(std::set<Lowering>(all.begin(), all.end()).size(), all.size());
 }
 
+TEST_CASE("a fit lowers each GPU's step once more for its time, and no time for each offer") {
+  const Model model = counted_model();
+  FitQuestion question;
+  question.run = training(8);
+  question.batch = 8;
+  question.gpus = {2};
+  const std::vector<Gpu> gpus = {*gpu_called("a100-40gb")};
+  Instance alone;
+  alone.provider = "x";
+  alone.name = "alone";
+  alone.gpu = "a100-40gb";
+  alone.gpu_count = 1;
+  alone.usd = 1;
+  alone.network_gbps = 100;
+  Instance pair = alone;
+  pair.name = "pair";
+  pair.gpu_count = 2;
+  pair.usd = 3;
+  const auto lowered = [&](const ThroughputOf& throughput) {
+    return lowered_by([&] {
+      const Fit fit = find_fit(model, counting_catalog(), question, gpus, std::vector{alone, pair}, 1, throughput);
+      REQUIRE(fit.rows.front().fits);
+    });
+  };
+  const ThroughputOf throughput = [&](const RunConfig& run, const Gpu& gpu, const Strategy& strategy) {
+    return throughput_of(model, counting_catalog(), run, gpu, strategy, HostCopy::none);
+  };
+  CHECK_EQ(lowered(throughput).size(), lowered({}).size() + 1);
+}
+
+TEST_CASE("what would make a step faster is asked of the step that is planned") {
+  const Model model = counted_model();
+  const Gpu gpu = *gpu_called("a100-40gb");
+  RunConfig run = training(8);
+  const Plan planned = make_plan(model, counting_catalog(), run, &gpu, {}, true);
+  const auto now = step_time(planned.step, HostCopy::none);
+  REQUIRE(now);
+  const auto all = lowered_by([&] { (void)speed_advice(planned, counting_catalog(), HostCopy::none, *now); });
+  // TF32, bf16, and the batch twice as large: each is another graph.
+  CHECK_EQ(all.size(), 3);
+}
+
 TEST_CASE("a point of a sweep is lowered once, its time on every GPU that reserves alike with it") {
   const Model model = counted_model();
   const auto all = lowered_by([&] {
-    PlannedStep step(model, counting_catalog(), training(8), *gpu_called("a100-40gb"), true);
+    const Gpu first = *gpu_called("a100-40gb");
+    Plan plan = make_plan(model, counting_catalog(), training(8), &first, {}, true);
     for (const char* name : {"a100-40gb", "a100-80gb"}) {
       const Gpu gpu = *gpu_called(name);
-      (void)step.figures(&gpu);
-      REQUIRE(step.time(gpu, HostCopy::none));
+      plan.move_to(&gpu);
+      (void)figures_of(plan);
+      REQUIRE(step_time(plan.step, HostCopy::none));
     }
   });
   CHECK_EQ(all.size(), 1);

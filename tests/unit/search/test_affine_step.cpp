@@ -41,7 +41,7 @@ void check_at(AffineStep& line, const Model& model, RunConfig run, std::int64_t 
   run.batch = batch;
   RankStep whole = make_step(model, make_catalog(), run, assumed_gpu(), {}, true);
   REQUIRE(line.at(batch) != nullptr);
-  RankStep& on_line = *line.at(batch);
+  RankStep& on_line = line.at(batch)->step;
   const StepValues expected = values_of(whole), found = values_of(on_line);
   CHECK(expected.others == found.others);
   CHECK(std::ranges::equal(expected.sizes, found.sizes, [](const auto* a, const auto* b) { return *a == *b; }));

@@ -125,8 +125,8 @@ TEST_CASE("a row rents what costs least a sample, together or apart") {
   list[0].network_gbps = 10;
   // Together a step takes 1 s; apart so many times as long.
   const auto chosen = [&](double slower) {
-    const ThroughputOf throughput = [&](const RunConfig&, const Gpu&, const Strategy&, const Topology& t) {
-      return std::optional(StepThroughput{t.gpus_per_node == 1 ? slower : 1.0, 1.0});
+    const ThroughputOf throughput = [&](const RunConfig&, const Gpu&, const Strategy&) -> ThroughputOn {
+      return [&](const Topology& t) { return StepThroughput{t.gpus_per_node == 1 ? slower : 1.0, 1.0}; };
     };
     return fit_of("resnet18", question, "l4", list, 1, throughput).rows.front();
   };
@@ -239,11 +239,12 @@ TEST_CASE("what DDP is too large for is asked of FSDP2, unless the question says
 TEST_CASE("an instance's price is shared by all GPUs that it is used with") {
   FitQuestion question = adam({1, 8});
   question.batch = 80;
-  const ThroughputOf throughput = [](const RunConfig& run, const Gpu&, const Strategy& strategy,
-                                     const Topology& topology) {
+  const ThroughputOf throughput = [](const RunConfig& run, const Gpu&, const Strategy& strategy) -> ThroughputOn {
     CHECK_EQ(run.batch, 80);
-    CHECK_EQ(topology.gpus_per_node, 8);
-    return std::optional(strategy.gpus == 1 ? StepThroughput{1, 1} : StepThroughput{0.16, 0.125});
+    return [gpus = strategy.gpus](const Topology& topology) {
+      CHECK_EQ(topology.gpus_per_node, 8);
+      return gpus == 1 ? StepThroughput{1, 1} : StepThroughput{0.16, 0.125};
+    };
   };
   const Fit fit = fit_of("resnet18", question, "l4", {rented("l4", 8, 7.2)}, 1, throughput);
   CHECK_EQ(fit.rows[0].idle_gpus(), 7);
@@ -298,11 +299,11 @@ TEST_CASE("a step of several takes what one does and what nothing hides") {
   Topology fast;
   fast.within_node = Link{450e9, 0};
   const auto throughput = [&](const Topology& topology) {
-    return pace_of_step(model, make_catalog(), run, gpu, several, topology, HostCopy::pinned);
+    return throughput_of(model, make_catalog(), run, gpu, several, HostCopy::pinned)(topology);
   };
   run.batch = 32;
   const double alone = step_time(model, make_catalog(), run, gpu)->seconds();
-  CHECK_EQ(pace_of_step(model, make_catalog(), run, gpu, {}, {}, HostCopy::pinned)->seconds, alone);
+  CHECK_EQ(throughput_of(model, make_catalog(), run, gpu, {}, HostCopy::pinned)({})->seconds, alone);
   run.batch = 256;
   CHECK_GE(throughput(fast)->seconds, alone);
   // 102 MB of gradients take 1.75 of them through each rank; at 1 MB/s that is 179 s, and the rest nothing beside it.

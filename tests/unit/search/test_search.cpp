@@ -156,9 +156,11 @@ TEST_CASE("what a search asks for is what a plan says") {
     for (const std::int64_t parts : {1, 3}) {
       run.micro_batches = parts;
       const Report report = plan_zoo("resnet18", run, gpu);
-      const std::int64_t reserved = reserved_bytes(zoo_model("resnet18"), make_catalog(), run, gpu_named(gpu));
+      const Model model = zoo_model("resnet18");
+      const Gpu named = gpu_named(gpu);
+      const Plan planned = make_plan(model, make_catalog(), run, &named);
       CHECK_EQ(reserved, report.peak.reading.reserved_bytes);
-      CHECK_EQ(reserved + context_bytes(run, gpu_named(gpu)), report.peak.device_bytes);
+      CHECK_EQ(device_bytes(planned), report.peak.device_bytes);
     }
 }
 
@@ -174,8 +176,7 @@ TEST_CASE("a fit finds what planning every batch finds") {
     RunConfig run = question.run;
     std::int64_t largest = 0;
     for (run.batch = 1; run.batch < 64; ++run.batch)
-      if (reserved_bytes(model, make_catalog(), run, small) + context_bytes(run, small) <= *small.cuda_total_bytes)
-        largest = run.batch;
+      if (device_bytes(make_plan(model, make_catalog(), run, &small)) <= *small.cuda_total_bytes) largest = run.batch;
     CHECK_GT(largest, 0);
     CHECK_LT(largest, 63);
     CHECK_EQ(row.largest.samples, largest);
@@ -192,7 +193,7 @@ TEST_CASE("a fit names the batch that planning every batch finds beyond a hole")
   RunConfig run = question.run;
   std::vector<std::int64_t> needs = {0};  // of each batch
   for (run.batch = 1; run.batch <= 110; ++run.batch)
-    needs.push_back(reserved_bytes(model, make_catalog(), run, small) + context_bytes(run, small));
+    needs.push_back(device_bytes(make_plan(model, make_catalog(), run, &small)));
   int holes = 0;
   for (std::int64_t limit = needs[8]; limit < needs[60]; limit += std::int64_t{200} << 20) {
     small.cuda_total_bytes = limit;
@@ -261,13 +262,14 @@ TEST_CASE("where times are known, what costs least a sample is chosen") {
   question.run = adam();
   question.batch = 100;
   // 100 samples take 1, 0.4 and 0.39 s: at 1, 2 and 20 USD an hour the L4's cost least.
-  const ThroughputOf throughput = [](const RunConfig& run, const Gpu& gpu, const Strategy& strategy,
-                                     const Topology&) -> std::optional<StepThroughput> {
+  const ThroughputOf throughput = [](const RunConfig& run, const Gpu& gpu, const Strategy& strategy) -> ThroughputOn {
     CHECK_EQ(run.batch, 100);
     CHECK_EQ(strategy.gpus, 1);
-    if (gpu.name == "rtx4090") return std::nullopt;
-    const double seconds = gpu.name == "t4" ? 1.0 : gpu.name == "l4" ? 0.4 : 0.39;
-    return StepThroughput{seconds, seconds};
+    return [name = gpu.name](const Topology&) -> std::optional<StepThroughput> {
+      if (name == "rtx4090") return std::nullopt;
+      const double seconds = name == "t4" ? 1.0 : name == "l4" ? 0.4 : 0.39;
+      return StepThroughput{seconds, seconds};
+    };
   };
   std::vector<Gpu> gpus;
   for (const char* name : {"t4", "l4", "a100-40gb", "rtx4090"}) gpus.push_back(gpu_named(name));

@@ -35,9 +35,10 @@ RunConfig training(std::int64_t batch) {
 }
 
 std::vector<Advice> advice_on(const Model& model, const RunConfig& run, const Gpu& gpu) {
-  const auto now = step_time(model, make_catalog(), run, gpu, HostCopy::none);
+  const Plan plan = make_plan(model, make_catalog(), run, &gpu, {}, true);
+  const auto now = step_time(plan.step, HostCopy::none);
   REQUIRE(now);
-  return speed_advice(model, make_catalog(), run, gpu, HostCopy::none, *now);
+  return speed_advice(plan, make_catalog(), HostCopy::none, *now);
 }
 
 const Advice* find(const std::vector<Advice>& advice, Advice::Kind kind) {
