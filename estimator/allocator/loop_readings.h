@@ -1,17 +1,33 @@
-// What is told of a training loop: the readings of its phases, its timeline, and where allocated bytes were highest.
+// Where a training loop is, and what is told of it: the readings of its phases, its timeline, and where allocated bytes
+// were highest.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "estimator/allocator/block_allocator.h"
+#include "estimator/allocator/loop_observer.h"
 #include "estimator/allocator/loop_replay.h"
-#include "estimator/allocator/running_loop.h"
 #include "estimator/base/integers.h"
+#include "estimator/distributed/rank_step.h"
+#include "estimator/schedule/phase.h"
 
 namespace gpuplan {
+
+/// What the parts of a running loop share. The loop moves on; they look.
+struct RunningLoop {
+  const RankStep& rank;              // what it runs
+  LoopObserver* observer = nullptr;  // or nobody
+  int training_step = -1;            // -1: while the model and the batch are made
+  Phase phase = Phase::start;
+  std::size_t pass = 0;       // of its passes
+  std::int32_t step = kNone;  // of that schedule; kNone outside of its steps
+
+  const Schedule& schedule() const { return rank.micro_batches.schedules[pass]; }
+};
 
 class LoopReadings {
  public:
