@@ -90,32 +90,30 @@ void lower(LayerBuilder& b) {
   b.output(result);
 }
 
-const LayerDef kAttentionMask{
-    .name = "AttentionMask",
-    .summary = "the mask that Hugging Face's models make of a batch's attention_mask",
-    .math =
-        "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
-        "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"
-        "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
-        "transformers 5 does it, whatever the release of PyTorch.",
-    .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
-                   {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
-                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "AttentionMask()",
-                .input_shapes = {{2, 10, 8}, {2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 1, 10, 10},
-                .derivation = "a boolean for every pair of tokens; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "AttentionMask",
+     .summary = "the mask that Hugging Face's models make of a batch's attention_mask",
+     .math =
+         "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
+         "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"
+         "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
+         "transformers 5 does it, whatever the release of PyTorch.",
+     .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
+                    {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
+                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "AttentionMask()",
+                 .input_shapes = {{2, 10, 8}, {2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 1, 10, 10},
+                 .derivation = "a boolean for every pair of tokens; nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kAttentionMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::attention_mask

@@ -103,72 +103,58 @@ void lower_sum(LayerBuilder& b) {
   b.output(aten::binary(b, aten::Binary::add, b.input(0), b.input(1), b.before(kTransformers5)));
 }
 
-const LayerDef kIds{
-    .name = "BertIds",
-    .summary = "the token types and positions that BERT looks up when it is given none",
-    .math =
-        "tokens [b, s] -> token types [b, s], one row expanded, and positions [1, s]. Buffers: two rows of "
-        "max_positions\nint64.",
-    .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
-    .indices = true,
-    .lower = lower_ids,
-    .example = {.call = "BertIds(512)",
-                .input_shapes = {{8, 128}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 128},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "AddPositions",
+     .summary = "embeddings and position embeddings, added as BERT does",
+     .math = "x + y; in place with PyTorch releases taken to run transformers 4. Saved: nothing.",
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .lower = lower_sum,
+     .example = {.call = "AddPositions()",
+                 .input_shapes = {{8, 128, 64}, {8, 128, 64}},
+                 .output_shape = {8, 128, 64},
+                 .derivation = "nothing is saved"}},
+    {.name = "BertIds",
+     .summary = "the token types and positions that BERT looks up when it is given none",
+     .math = "tokens [b, s] -> token types [b, s], one row expanded, and positions [1, s]. Buffers: two rows of "
+             "max_positions\nint64.",
+     .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
+     .indices = true,
+     .lower = lower_ids,
+     .example = {.call = "BertIds(512)",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {8, 128},
+                 .derivation = "nothing is saved"}},
+    {.name = "PaddingCheck",
+     .summary = "transformers 4's look for padding in the tokens",
+     .math =
+         "Hands on the tokens. With PyTorch releases taken to run transformers 4 it compares the first and last ones.",
+     .indices = true,
+     .lower = lower_padding,
+     .example = {.call = "PaddingCheck()",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {8, 128},
+                 .derivation = "nothing is saved"}},
+    {.name = "BidirectionalMask",
+     .summary = "the mask that Hugging Face's encoders make without padding",
+     .math = "tokens [b, s] -> none with transformers 5: the tokens are handed on; numbers [b, 1, s, s] and the ones "
+             "[b, s] they\nare made of with PyTorch releases taken to run transformers 4; with --attention eager [b, "
+             "1, 1, s].",
+     .parameters = {{"rows", ParameterType::boolean, "False",
+                     "DistilBERT: transformers 4's eager attention is handed the ones"}},
+     .indices = true,
+     .lower = lower_mask,
+     .example = {.call = "BidirectionalMask()",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {8, 128},
+                 .derivation = "no mask is made"}},
 };
-
-const LayerDef kPadding{
-    .name = "PaddingCheck",
-    .summary = "transformers 4's look for padding in the tokens",
-    .math =
-        "Hands on the tokens. With PyTorch releases taken to run transformers 4 it compares the first and last ones.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_padding,
-    .example = {.call = "PaddingCheck()",
-                .input_shapes = {{8, 128}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 128},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kMask{
-    .name = "BidirectionalMask",
-    .summary = "the mask that Hugging Face's encoders make without padding",
-    .math =
-        "tokens [b, s] -> none with transformers 5: the tokens are handed on; numbers [b, 1, s, s] and the ones [b, s] "
-        "they\nare made of with PyTorch releases taken to run transformers 4; with --attention eager [b, 1, 1, s].",
-    .parameters = {{"rows", ParameterType::boolean, "False",
-                    "DistilBERT: transformers 4's eager attention is handed the ones"}},
-    .indices = true,
-    .lower = lower_mask,
-    .example = {.call = "BidirectionalMask()",
-                .input_shapes = {{8, 128}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 128},
-                .derivation = "no mask is made"},
-};
-
-const LayerDef kSum{
-    .name = "AddPositions",
-    .summary = "embeddings and position embeddings, added as BERT does",
-    .math = "x + y; in place with PyTorch releases taken to run transformers 4. Saved: nothing.",
-    .parameters = {},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower_sum,
-    .example = {.call = "AddPositions()",
-                .input_shapes = {{8, 128, 64}, {8, 128, 64}},
-                .output_shape = {8, 128, 64},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kSum, &kIds, &kPadding, &kMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::bert_inputs

@@ -34,7 +34,7 @@ LayerDef comparison(std::string_view name, std::string_view summary, void (*lowe
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     comparison("Eq", "x == number or y, as a boolean mask", lower<Operator::eq>, "Eq(0)"),
     comparison("Ne", "x != number or y, as a boolean mask", lower<Operator::ne>, "Ne(0)"),
     comparison("Lt", "x < number or y, as a boolean mask", lower<Operator::lt>, "Lt(0)"),
@@ -43,10 +43,8 @@ const LayerDef kDefs[] = {
     comparison("Ge", "x >= number or y, as a boolean mask", lower<Operator::ge>, "Ge(0)"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::comparisons

@@ -128,50 +128,43 @@ const std::vector<ParameterDef> kParameters = {
     {"padding_mode", ParameterType::word, "zeros", "zeros only"},
 };
 
-const LayerDef kConv1d{
-    .name = "Conv1d",
-    .summary = "convolution over a sequence",
-    .math =
-        "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
-        "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .max_inputs = 3,
-    .lower = lower_1d,
-    .example = {.call = "Conv1d(16, 32, 5, padding=2)",
-                .input_shapes = {{4, 16, 100}},
-                .output_shape = {4, 32, 100},
-                .parameters = 2'592,
-                .forward_macs = 1'024'000,
-                .backward_macs = 2'048'000,
-                .saved_bytes = 25'600,
-                .derivation = "32*16*5 + 32 parameters; 4*32*100*16*5 multiply-adds; x is 4*16*100*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "Conv1d",
+     .summary = "convolution over a sequence",
+     .math =
+         "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
+         "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
+     .parameters = kParameters,
+     .max_inputs = 3,
+     .lower = lower_1d,
+     .example = {.call = "Conv1d(16, 32, 5, padding=2)",
+                 .input_shapes = {{4, 16, 100}},
+                 .output_shape = {4, 32, 100},
+                 .parameters = 2'592,
+                 .forward_macs = 1'024'000,
+                 .backward_macs = 2'048'000,
+                 .saved_bytes = 25'600,
+                 .derivation = "32*16*5 + 32 parameters; 4*32*100*16*5 multiply-adds; x is 4*16*100*4 bytes"}},
+    {.name = "Conv2d",
+     .summary = "convolution over an image",
+     .math = "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / "
+             "stride) + 1.\nN K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY "
+             "over N, P, Q.\nSaved: x and W, whichever of them is trained (one combined derivative formula).",
+     .parameters = kParameters,
+     .max_inputs = 3,
+     .lower = lower_2d,
+     .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
+                 .input_shapes = {{8, 64, 56, 56}},
+                 .output_shape = {8, 128, 28, 28},
+                 .parameters = 73'728,
+                 .forward_macs = 462'422'016,
+                 .backward_macs = 924'844'032,
+                 .saved_bytes = 6'422'528,
+                 .derivation = "128*64*3*3 parameters; 8*128*28*28*64*9 multiply-adds; x is 8*64*56*56*4 bytes"}},
 };
-
-const LayerDef kConv2d{
-    .name = "Conv2d",
-    .summary = "convolution over an image",
-    .math =
-        "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / "
-        "stride) + 1.\n"
-        "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
-        "Saved: x and W, whichever of them is trained (one combined derivative formula).",
-    .parameters = kParameters,
-    .max_inputs = 3,
-    .lower = lower_2d,
-    .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
-                .input_shapes = {{8, 64, 56, 56}},
-                .output_shape = {8, 128, 28, 28},
-                .parameters = 73'728,
-                .forward_macs = 462'422'016,
-                .backward_macs = 924'844'032,
-                .saved_bytes = 6'422'528,
-                .derivation = "128*64*3*3 parameters; 8*128*28*28*64*9 multiply-adds; x is 8*64*56*56*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kConv1d, &kConv2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::conv

@@ -111,47 +111,42 @@ const std::vector<ParameterDef> kParameters = {
     {"padding_mode", ParameterType::word, "zeros", "zeros only"},
 };
 
-const LayerDef kConvTranspose1d{
-    .name = "ConvTranspose1d",
-    .summary = "transposed convolution over a sequence",
-    .math =
-        "x [N, K, Q], W [K, C/groups, S] -> y [N, C, L]; L = (Q - 1) stride - 2 pad + dilation (S - 1) + "
-        "output_padding + 1.\n"
-        "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .lower = lower_1d,
-    .example = {.call = "ConvTranspose1d(8, 16, 4, stride=2)",
-                .input_shapes = {{4, 8, 50}},
-                .output_shape = {4, 16, 102},
-                .parameters = 528,
-                .forward_macs = 102'400,
-                .backward_macs = 204'800,
-                .saved_bytes = 6'400,
-                .derivation = "8*16*4 + 16 parameters; 4*8*50*16*4 multiply-adds; x is 4*8*50*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "ConvTranspose1d",
+     .summary = "transposed convolution over a sequence",
+     .math = "x [N, K, Q], W [K, C/groups, S] -> y [N, C, L]; L = (Q - 1) stride - 2 pad + dilation (S - 1) + "
+             "output_padding + 1.\nN K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and "
+             "W.",
+     .parameters = kParameters,
+     .lower = lower_1d,
+     .example = {.call = "ConvTranspose1d(8, 16, 4, stride=2)",
+                 .input_shapes = {{4, 8, 50}},
+                 .output_shape = {4, 16, 102},
+                 .parameters = 528,
+                 .forward_macs = 102'400,
+                 .backward_macs = 204'800,
+                 .saved_bytes = 6'400,
+                 .derivation = "8*16*4 + 16 parameters; 4*8*50*16*4 multiply-adds; x is 4*8*50*4 bytes"}},
+    {.name = "ConvTranspose2d",
+     .summary = "transposed convolution over an image",
+     .math =
+         "x [N, K, P, Q], W [K, C/groups, R, S] -> y [N, C, H, W]; H = (P - 1) stride - 2 pad + dilation (R - 1) +\n"
+         "output_padding + 1. N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW. Saved: x and "
+         "W.",
+     .parameters = kParameters,
+     .lower = lower_2d,
+     .example = {.call = "ConvTranspose2d(8, 16, 2, stride=2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 16, 28, 28},
+                 .parameters = 528,
+                 .forward_macs = 401'408,
+                 .backward_macs = 802'816,
+                 .saved_bytes = 25'088,
+                 .derivation = "8*16*2*2 + 16 parameters; 4*8*14*14*16*4 multiply-adds; x is 4*8*14*14*4 bytes"}},
 };
-
-const LayerDef kConvTranspose2d{
-    .name = "ConvTranspose2d",
-    .summary = "transposed convolution over an image",
-    .math =
-        "x [N, K, P, Q], W [K, C/groups, R, S] -> y [N, C, H, W]; H = (P - 1) stride - 2 pad + dilation (R - 1) +\n"
-        "output_padding + 1. N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .lower = lower_2d,
-    .example = {.call = "ConvTranspose2d(8, 16, 2, stride=2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 16, 28, 28},
-                .parameters = 528,
-                .forward_macs = 401'408,
-                .backward_macs = 802'816,
-                .saved_bytes = 25'088,
-                .derivation = "8*16*2*2 + 16 parameters; 4*8*14*14*16*4 multiply-adds; x is 4*8*14*14*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kConvTranspose1d, &kConvTranspose2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::conv_transpose

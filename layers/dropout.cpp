@@ -65,37 +65,32 @@ const std::vector<ParameterDef> kParameters = {
     {"p", ParameterType::real, "0.5", "probability that an element becomes 0"},
     {"inplace", ParameterType::boolean, "False", "writes into its input"}};
 
-const LayerDef kDropout{
-    .name = "Dropout",
-    .summary = "zeroes elements at random in training",
-    .math =
-        "y = x mask / (1 - p). Saved: the mask, 1 byte an element; in place noise of the input's type. p = 0: nothing.",
-    .parameters = kParameters,
-    .lower = lower_dropout,
-    .example = {.call = "Dropout(0.2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 6'272,
-                .derivation = "a bool mask of 4*8*14*14 bytes is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Dropout",
+     .summary = "zeroes elements at random in training",
+     .math = "y = x mask / (1 - p). Saved: the mask, 1 byte an element; in place noise of the input's type. p = 0: "
+             "nothing.",
+     .parameters = kParameters,
+     .lower = lower_dropout,
+     .example = {.call = "Dropout(0.2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 14, 14},
+                 .saved_bytes = 6'272,
+                 .derivation = "a bool mask of 4*8*14*14 bytes is saved"}},
+    {.name = "Dropout2d",
+     .summary = "zeroes whole channels at random in training",
+     .math = "y = x noise, noise [N, C, 1, 1]. Saved: the noise.",
+     .parameters = kParameters,
+     .lower = lower_dropout_2d,
+     .example = {.call = "Dropout2d(0.2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 14, 14},
+                 .saved_bytes = 128,
+                 .derivation = "noise of 4*8*4 bytes is saved"}},
 };
-
-const LayerDef kDropout2d{
-    .name = "Dropout2d",
-    .summary = "zeroes whole channels at random in training",
-    .math = "y = x noise, noise [N, C, 1, 1]. Saved: the noise.",
-    .parameters = kParameters,
-    .lower = lower_dropout_2d,
-    .example = {.call = "Dropout2d(0.2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 128,
-                .derivation = "noise of 4*8*4 bytes is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kDropout, &kDropout2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::dropout

@@ -61,7 +61,6 @@ LayerDef extreme(std::string_view name, std::string_view summary, void (*lower)(
   return {.name = name,
           .summary = summary,
           .math = "Broadcast to each other. Saved: x and y. Backward: of each a half, two masks and the gradient.",
-          .parameters = {},
           .min_inputs = 2,
           .max_inputs = 2,
           .lower = lower,
@@ -76,7 +75,6 @@ LayerDef logical(std::string_view name, std::string_view summary, void (*lower)(
   return {.name = name,
           .summary = summary,
           .math = "Broadcast to each other. One byte an element. No gradient.",
-          .parameters = {},
           .min_inputs = 2,
           .max_inputs = 2,
           .indices = true,
@@ -88,7 +86,7 @@ LayerDef logical(std::string_view name, std::string_view summary, void (*lower)(
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     extreme("Maximum", "the larger of every two elements", lower_maximum, "Maximum()"),
     extreme("Minimum", "the smaller of every two elements", lower_minimum, "Minimum()"),
     logical("LogicalAnd", "where both masks are set", lower_logical<Operator::logical_and>, "LogicalAnd()"),
@@ -96,10 +94,8 @@ const LayerDef kDefs[] = {
     logical("LogicalXor", "where just one of two masks is set", lower_logical<Operator::logical_xor>, "LogicalXor()"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::extremes_of_two

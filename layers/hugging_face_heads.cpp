@@ -47,40 +47,34 @@ void lower_span(LayerBuilder& b) {
   b.outputs({start, end});
 }
 
-const LayerDef kPooled{
-    .name = "PooledLogits",
-    .summary = "of the logits of every token those of the last one that is no padding",
-    .math =
-        "x [b, s, C], tokens [b, s] -> [b, C] as name.0, and the mask [b, s], the positions [s] (both int32) and the\n"
-        "last token of each sample [b] (int64), which forward() names, as name.1 to name.3. Saved: two rows of\n"
-        "indices, int64. Backward: zeros of x, to which the gradient is added by a sort of the indices.",
-    .parameters = {{"padding", ParameterType::real, "0", "the token that pads (pad_token_id); changes no size"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower_pooled,
-    .example = {.call = "PooledLogits()",
-                .input_shapes = {{8, 16, 2}, {8, 16}},
-                .output_shape = {8, 2},
-                .saved_bytes = 128,
-                .derivation = "of 8 samples their number and the position of their last token, 8 bytes each"},
+const LayerDef kLayers[] = {
+    {.name = "PooledLogits",
+     .summary = "of the logits of every token those of the last one that is no padding",
+     .math =
+         "x [b, s, C], tokens [b, s] -> [b, C] as name.0, and the mask [b, s], the positions [s] (both int32) and the\n"
+         "last token of each sample [b] (int64), which forward() names, as name.1 to name.3. Saved: two rows of\n"
+         "indices, int64. Backward: zeros of x, to which the gradient is added by a sort of the indices.",
+     .parameters = {{"padding", ParameterType::real, "0", "the token that pads (pad_token_id); changes no size"}},
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .lower = lower_pooled,
+     .example = {.call = "PooledLogits()",
+                 .input_shapes = {{8, 16, 2}, {8, 16}},
+                 .output_shape = {8, 2},
+                 .saved_bytes = 128,
+                 .derivation = "of 8 samples their number and the position of their last token, 8 bytes each"}},
+    {.name = "SpanLogits",
+     .summary = "the logits of each token's being the start, and the end, of an answer",
+     .math = "x [b, s, 2] -> two copies [b, s], as name.0 and name.1. The output keeps both. Saved: nothing.",
+     .lower = lower_span,
+     .example = {.call = "SpanLogits()",
+                 .input_shapes = {{4, 16, 2}},
+                 .output_shape = {4, 16},
+                 .derivation = "split and copies save nothing"}},
 };
-
-const LayerDef kSpan{
-    .name = "SpanLogits",
-    .summary = "the logits of each token's being the start, and the end, of an answer",
-    .math = "x [b, s, 2] -> two copies [b, s], as name.0 and name.1. The output keeps both. Saved: nothing.",
-    .parameters = {},
-    .lower = lower_span,
-    .example = {.call = "SpanLogits()",
-                .input_shapes = {{4, 16, 2}},
-                .output_shape = {4, 16},
-                .derivation = "split and copies save nothing"},
-};
-
-const LayerDef* const kLayers[] = {&kPooled, &kSpan};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_heads

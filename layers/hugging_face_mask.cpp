@@ -135,49 +135,43 @@ void lower_mask(LayerBuilder& b) {
   b.output(mask);
 }
 
-const LayerDef kPositionIds{
-    .name = "PositionIds",
-    .summary = "the positions of a sequence's tokens, made in every forward",
-    .math = "0 .. tokens - 1 as int64 [1, tokens]. No gradient.",
-    .parameters = {{"tokens", ParameterType::size, "", "length of the sequence"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_positions,
-    .example = {.call = "PositionIds(10)",
-                .input_shapes = {},
-                .output_shape = {1, 10},
-                .derivation = "one row of positions, which every sample shares"},
+const LayerDef kLayers[] = {
+    {.name = "PositionIds",
+     .summary = "the positions of a sequence's tokens, made in every forward",
+     .math = "0 .. tokens - 1 as int64 [1, tokens]. No gradient.",
+     .parameters = {{"tokens", ParameterType::size, "", "length of the sequence"}},
+     .min_inputs = 0,
+     .max_inputs = 0,
+     .lower = lower_positions,
+     .example = {.call = "PositionIds(10)",
+                 .input_shapes = {},
+                 .output_shape = {1, 10},
+                 .derivation = "one row of positions, which every sample shares"}},
+    {.name = "CausalMask",
+     .summary = "the mask that Hugging Face's decoders make of their positions",
+     .math = "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
+             "kernels,\nnumbers of the embeddings' type with --attention eager. Positions of sequences that are not "
+             "packed count up,\nwhich PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on "
+             "the positions.\npacked=True: positions start anew within a sequence. transformers 4 makes its mask in "
+             "both cases.",
+     .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
+                    {"given_positions", ParameterType::boolean, "True",
+                     "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
+                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
+                    {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .indices = true,
+     .lower = lower_mask,
+     .example = {.call = "CausalMask(packed=True)",
+                 .input_shapes = {{2, 10, 8}, {1, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 1, 10, 10},
+                 .derivation = "a boolean for every pair of tokens; nothing is saved"}},
 };
-
-const LayerDef kCausalMask{
-    .name = "CausalMask",
-    .summary = "the mask that Hugging Face's decoders make of their positions",
-    .math =
-        "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
-        "kernels,\n"
-        "numbers of the embeddings' type with --attention eager. Positions of sequences that are not packed count up,\n"
-        "which PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on the positions.\n"
-        "packed=True: positions start anew within a sequence. transformers 4 makes its mask in both cases.",
-    .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
-                   {"given_positions", ParameterType::boolean, "True",
-                    "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
-                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
-                   {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower_mask,
-    .example = {.call = "CausalMask(packed=True)",
-                .input_shapes = {{2, 10, 8}, {1, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 1, 10, 10},
-                .derivation = "a boolean for every pair of tokens; nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kPositionIds, &kCausalMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_mask

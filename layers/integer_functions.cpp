@@ -58,7 +58,7 @@ LayerDef function(std::string_view name, std::string_view summary, std::vector<P
 
 const ParameterDef kOther{"other", ParameterType::real, "", "the number"};
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     function("FloorDivide", "x // number", {kOther}, lower_floor_divide, "FloorDivide(2)"),
     function("Remainder", "x % number", {kOther}, lower_remainder, "Remainder(2)"),
     function("Not", "every bit, or boolean, inverted", {}, lower_not, "Not()"),
@@ -66,10 +66,8 @@ const LayerDef kDefs[] = {
              "RPow(10000)"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::integer_functions

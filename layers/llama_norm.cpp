@@ -50,44 +50,37 @@ void lower_gemma(LayerBuilder& b) {
   b.hold({y});
 }
 
-const LayerDef kLlamaRmsNorm{
-    .name = "LlamaRMSNorm",
-    .summary = "root-mean-square norm over the last dimension, as Hugging Face's Llama, Mistral and Qwen2 write it",
-    .math =
-        "h = x.to(fp32), y = w * (h * rsqrt(mean(h^2) + eps)).to(x.dtype); [..., n] -> [..., n], w [n].\n"
-        "Saved: h (x itself in fp32), the factor a row, and h times it in x's type.",
-    .parameters = {{"hidden_size", ParameterType::size, "", "size of the last dimension, or _"},
-                   {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
-    .lower = lower_llama,
-    .example = {.call = "LlamaRMSNorm(64)",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .parameters = 64,
-                .saved_bytes = 10'320,
-                .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"},
+const LayerDef kLayers[] = {
+    {.name = "LlamaRMSNorm",
+     .summary = "root-mean-square norm over the last dimension, as Hugging Face's Llama, Mistral and Qwen2 write it",
+     .math = "h = x.to(fp32), y = w * (h * rsqrt(mean(h^2) + eps)).to(x.dtype); [..., n] -> [..., n], w [n].\n"
+             "Saved: h (x itself in fp32), the factor a row, and h times it in x's type.",
+     .parameters = {{"hidden_size", ParameterType::size, "", "size of the last dimension, or _"},
+                    {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
+     .lower = lower_llama,
+     .example = {.call = "LlamaRMSNorm(64)",
+                 .input_shapes = {{2, 10, 64}},
+                 .output_shape = {2, 10, 64},
+                 .parameters = 64,
+                 .saved_bytes = 10'320,
+                 .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"}},
+    {.name = "GemmaRMSNorm",
+     .summary = "root-mean-square norm with a scale of 1 + w, as Hugging Face's Gemma writes it",
+     .math = "h = x.to(fp32), y = (h * rsqrt(mean(h^2) + eps) * (1 + w)).to(x.dtype); [..., n] -> [..., n], w [n].\n"
+             "Saved: h (x itself in fp32), the factor a row, h times it and 1 + w, all in fp32.",
+     .parameters = {{"dim", ParameterType::size, "", "size of the last dimension, or _"},
+                    {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
+     .lower = lower_gemma,
+     .example = {.call = "GemmaRMSNorm(64)",
+                 .input_shapes = {{2, 10, 64}},
+                 .output_shape = {2, 10, 64},
+                 .parameters = 64,
+                 .saved_bytes = 10'576,
+                 .derivation = "x and the normalized input, 2*10*64*4 bytes each, the factors, 80, and 1 + w, 64*4"}},
 };
-
-const LayerDef kGemmaRmsNorm{
-    .name = "GemmaRMSNorm",
-    .summary = "root-mean-square norm with a scale of 1 + w, as Hugging Face's Gemma writes it",
-    .math =
-        "h = x.to(fp32), y = (h * rsqrt(mean(h^2) + eps) * (1 + w)).to(x.dtype); [..., n] -> [..., n], w [n].\n"
-        "Saved: h (x itself in fp32), the factor a row, h times it and 1 + w, all in fp32.",
-    .parameters = {{"dim", ParameterType::size, "", "size of the last dimension, or _"},
-                   {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
-    .lower = lower_gemma,
-    .example = {.call = "GemmaRMSNorm(64)",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .parameters = 64,
-                .saved_bytes = 10'576,
-                .derivation = "x and the normalized input, 2*10*64*4 bytes each, the factors, 80, and 1 + w, 64*4"},
-};
-
-const LayerDef* const kLayers[] = {&kLlamaRmsNorm, &kGemmaRmsNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::llama_norm

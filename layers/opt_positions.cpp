@@ -44,41 +44,35 @@ void lower_embedding(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kPositions{
-    .name = "OPTPositionIds",
-    .summary = "the positions that OPT counts in a mask of ones",
-    .math = "tokens [b, s] (for their sizes) -> positions [b, s] int64 and the ones [b, s] they were counted in.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_positions,
-    .example = {.call = "OPTPositionIds()",
-                .input_shapes = {{2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 10},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "OPTPositionIds",
+     .summary = "the positions that OPT counts in a mask of ones",
+     .math = "tokens [b, s] (for their sizes) -> positions [b, s] int64 and the ones [b, s] they were counted in.",
+     .indices = true,
+     .lower = lower_positions,
+     .example = {.call = "OPTPositionIds()",
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 10},
+                 .derivation = "nothing is saved"}},
+    {.name = "OPTLearnedPositionalEmbedding",
+     .summary = "rows of a table of positions that begins with two unused ones",
+     .math = "x [b, s] int64, W [n + 2, D] -> y [b, s, D] = W[x + 2]. Saved: x + 2. Backward: a dense gradient of W.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "n, the longest sequence"},
+                    {"embedding_dim", ParameterType::size, "", "D, size of a row"}},
+     .indices = true,
+     .lower = lower_embedding,
+     .example = {.call = "OPTLearnedPositionalEmbedding(100, 32)",
+                 .input_shapes = {{4, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 10, 32},
+                 .parameters = 3'264,
+                 .saved_bytes = 320,
+                 .derivation = "(100 + 2)*32 parameters; 4*10 indices of 8 bytes are saved"}},
 };
-
-const LayerDef kEmbedding{
-    .name = "OPTLearnedPositionalEmbedding",
-    .summary = "rows of a table of positions that begins with two unused ones",
-    .math = "x [b, s] int64, W [n + 2, D] -> y [b, s, D] = W[x + 2]. Saved: x + 2. Backward: a dense gradient of W.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "n, the longest sequence"},
-                   {"embedding_dim", ParameterType::size, "", "D, size of a row"}},
-    .indices = true,
-    .lower = lower_embedding,
-    .example = {.call = "OPTLearnedPositionalEmbedding(100, 32)",
-                .input_shapes = {{4, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 10, 32},
-                .parameters = 3'264,
-                .saved_bytes = 320,
-                .derivation = "(100 + 2)*32 parameters; 4*10 indices of 8 bytes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kPositions, &kEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::opt_positions

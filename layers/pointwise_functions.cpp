@@ -147,7 +147,7 @@ LayerDef function(std::string_view name, std::string_view summary, std::string_v
                                               : "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     function("Exp", "e^x", "Saves its result.", {kInPlace}, in_fp32<aten::kExp>, "Exp()", 1'024),
     function("Log", "natural logarithm", "Saves its input.", {kInPlace}, in_fp32<kLog>, "Log()", 1'024),
     function("Sqrt", "square root", "Saves its result. Backward: grad / (2 y), of one temporary.", {}, square_root,
@@ -173,11 +173,8 @@ const LayerDef kDefs[] = {
              "Mish()", 1'024),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3],  &kDefs[4],  &kDefs[5], &kDefs[6],
-                                   &kDefs[7], &kDefs[8], &kDefs[9], &kDefs[10], &kDefs[11], &kDefs[12]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::pointwise_functions

@@ -118,51 +118,45 @@ const ParameterDef kStride{"stride", ParameterType::pair, "None", "step between 
 const ParameterDef kPadding{"padding", ParameterType::pair, "0", "padding on each side, at most half the window"};
 const ParameterDef kCeilMode{"ceil_mode", ParameterType::boolean, "False", "rounds the output size up"};
 
-const LayerDef kMaxPool2d{
-    .name = "MaxPool2d",
-    .summary = "maximum of each window",
-    .math =
-        "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
-        "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
-    .parameters = {kKernel,
-                   kStride,
-                   kPadding,
-                   {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
-                   {"return_indices", ParameterType::boolean, "False", "not supported: False"},
-                   kCeilMode},
-    .lower = lower_max,
-    .example = {.call = "MaxPool2d(2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 37'632,
-                .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"},
+const LayerDef kLayers[] = {
+    {.name = "MaxPool2d",
+     .summary = "maximum of each window",
+     .math = "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
+             "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
+     .parameters = {kKernel,
+                    kStride,
+                    kPadding,
+                    {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
+                    {"return_indices", ParameterType::boolean, "False", "not supported: False"},
+                    kCeilMode},
+     .lower = lower_max,
+     .example = {.call = "MaxPool2d(2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 37'632,
+                 .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"}},
+    {.name = "AvgPool2d",
+     .summary = "mean of each window",
+     .math =
+         "x [N, C, H, W] -> y [N, C, P, Q], sizes as MaxPool2d without dilation. Saved: x, though only its sizes are "
+         "read.",
+     .parameters = {kKernel,
+                    kStride,
+                    kPadding,
+                    kCeilMode,
+                    {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
+                    {"divisor_override", ParameterType::integer, "None",
+                     "divides by this instead of the window's size"}},
+     .lower = lower_average,
+     .example = {.call = "AvgPool2d(2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes"}},
 };
-
-const LayerDef kAvgPool2d{
-    .name = "AvgPool2d",
-    .summary = "mean of each window",
-    .math =
-        "x [N, C, H, W] -> y [N, C, P, Q], sizes as MaxPool2d without dilation. Saved: x, though only its sizes are "
-        "read.",
-    .parameters = {kKernel,
-                   kStride,
-                   kPadding,
-                   kCeilMode,
-                   {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
-                   {"divisor_override", ParameterType::integer, "None",
-                    "divides by this instead of the window's size"}},
-    .lower = lower_average,
-    .example = {.call = "AvgPool2d(2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 25'088,
-                .derivation = "x is 4*8*14*14*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kMaxPool2d, &kAvgPool2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::pooling

@@ -156,72 +156,65 @@ void lower_attention(LayerBuilder& b) {
   b.hold({mask});
 }
 
-const LayerDef kBias{
-    .name = "T5PositionBias",
-    .summary = "T5's bias of attention scores: a row of a table for every bucket of distances",
-    .math = "W [buckets, heads] -> W[bucket(key - query)] as [1, heads, tokens, tokens]. Saved: the buckets, int64.",
-    .parameters = {{"num_buckets", ParameterType::size, "", "rows of the table"},
-                   {"num_heads", ParameterType::size, "", "attention heads"},
-                   {"tokens", ParameterType::size, "", "length of the sequence"},
-                   {"bidirectional", ParameterType::boolean, "True", "keys after the query have buckets of their own"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_bias,
-    .example = {.call = "T5PositionBias(32, 8, 10)",
-                .input_shapes = {},
-                .output_shape = {1, 8, 10, 10},
-                .parameters = 256,
-                .saved_bytes = 800,
-                .derivation = "32*8 parameters; 10*10 buckets of 8 bytes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "T5PositionBias",
+     .summary = "T5's bias of attention scores: a row of a table for every bucket of distances",
+     .math = "W [buckets, heads] -> W[bucket(key - query)] as [1, heads, tokens, tokens]. Saved: the buckets, int64.",
+     .parameters = {{"num_buckets", ParameterType::size, "", "rows of the table"},
+                    {"num_heads", ParameterType::size, "", "attention heads"},
+                    {"tokens", ParameterType::size, "", "length of the sequence"},
+                    {"bidirectional", ParameterType::boolean, "True",
+                     "keys after the query have buckets of their own"}},
+     .min_inputs = 0,
+     .max_inputs = 0,
+     .lower = lower_bias,
+     .example = {.call = "T5PositionBias(32, 8, 10)",
+                 .input_shapes = {},
+                 .output_shape = {1, 8, 10, 10},
+                 .parameters = 256,
+                 .saved_bytes = 800,
+                 .derivation = "32*8 parameters; 10*10 buckets of 8 bytes are saved"}},
+    {.name = "ZeroPositionBias",
+     .summary = "the bias of T5's cross attention: zeros",
+     .math = "Zeros [1, heads, queries, keys] of the queries' type. No gradient.",
+     .parameters = {{"num_heads", ParameterType::size, "", "attention heads"},
+                    {"queries", ParameterType::size, "", "tokens of the decoder"},
+                    {"keys", ParameterType::size, "", "tokens of the encoder"}},
+     .min_inputs = 0,
+     .max_inputs = 0,
+     .lower = lower_zeros,
+     .example = {.call = "ZeroPositionBias(4, 16, 32)",
+                 .input_shapes = {},
+                 .output_shape = {1, 4, 16, 32},
+                 .derivation = "nothing is saved"}},
+    {.name = "PositionBiasAttention",
+     .summary = "attention with a bias of its scores, as Hugging Face's T5 calls it",
+     .math =
+         "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
+         "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
+         "CausalMask's, which eager attention adds. A second result is eager attention's weights, else the bias.",
+     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                    {"causal", ParameterType::boolean, "False", "later keys are masked"},
+                    {"frames", ParameterType::integer, "2",
+                     "eager: blocks around its own whose forward names the weights; 0: its second result does"}},
+     .min_inputs = 4,
+     .max_inputs = 5,
+     .indices = true,
+     .lower = lower_attention,
+     .example = {.call = "PositionBiasAttention()",
+                 .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 32}},
+                 .output_shape = {2, 32, 4, 64},
+                 .forward_macs = 1'048'576,
+                 .backward_macs = 2'097'152,
+                 .saved_bytes = 295'952,
+                 .derivation = "forward 2*2*4*32*32*64; backward four such products (the scores computed again are "
+                               "counted apart). q, k, v and the result are "
+                               "2*4*32*64*4 bytes each, the bias 2*4*32*32*4, a number for each of 2*4*32 rows; the "
+                               "dropout's seed and offset, 8 each"}},
 };
-
-const LayerDef kZeros{
-    .name = "ZeroPositionBias",
-    .summary = "the bias of T5's cross attention: zeros",
-    .math = "Zeros [1, heads, queries, keys] of the queries' type. No gradient.",
-    .parameters = {{"num_heads", ParameterType::size, "", "attention heads"},
-                   {"queries", ParameterType::size, "", "tokens of the decoder"},
-                   {"keys", ParameterType::size, "", "tokens of the encoder"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_zeros,
-    .example = {.call = "ZeroPositionBias(4, 16, 32)",
-                .input_shapes = {},
-                .output_shape = {1, 4, 16, 32},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kAttention{
-    .name = "PositionBiasAttention",
-    .summary = "attention with a bias of its scores, as Hugging Face's T5 calls it",
-    .math =
-        "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
-        "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
-        "CausalMask's, which eager attention adds. A second result is eager attention's weights, else the bias.",
-    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
-                   {"causal", ParameterType::boolean, "False", "later keys are masked"},
-                   {"frames", ParameterType::integer, "2",
-                    "eager: blocks around its own whose forward names the weights; 0: its second result does"}},
-    .min_inputs = 4,
-    .max_inputs = 5,
-    .indices = true,
-    .lower = lower_attention,
-    .example = {.call = "PositionBiasAttention()",
-                .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 32}},
-                .output_shape = {2, 32, 4, 64},
-                .forward_macs = 1'048'576,
-                .backward_macs = 2'097'152,
-                .saved_bytes = 295'952,
-                .derivation = "forward 2*2*4*32*32*64; backward four such products (the scores computed again are "
-                              "counted apart). q, k, v and the result are "
-                              "2*4*32*64*4 bytes each, the bias 2*4*32*32*4, a number for each of 2*4*32 rows; the "
-                              "dropout's seed and offset, 8 each"},
-};
-
-const LayerDef* const kLayers[] = {&kBias, &kZeros, &kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::position_bias

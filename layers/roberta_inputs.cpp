@@ -49,26 +49,24 @@ void lower(LayerBuilder& b) {
   b.outputs({make(b, Operator::gather, {rows, positions}, ids, DType::int64, {{Attribute::dim, 1}}), positions});
 }
 
-const LayerDef kIds{
-    .name = "RobertaIds",
-    .summary = "the token types and positions that RoBERTa makes of its tokens",
-    .math =
-        "tokens [b, s] -> token types [b, s] and positions [b, s], int64, without a gradient. Buffers: two rows of\n"
-        "max_positions int64.",
-    .parameters = {{"max_positions", ParameterType::size, "", "rows of the table of positions"}},
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "RobertaIds(514)",
-                .input_shapes = {{8, 128}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 128},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "RobertaIds",
+     .summary = "the token types and positions that RoBERTa makes of its tokens",
+     .math =
+         "tokens [b, s] -> token types [b, s] and positions [b, s], int64, without a gradient. Buffers: two rows of\n"
+         "max_positions int64.",
+     .parameters = {{"max_positions", ParameterType::size, "", "rows of the table of positions"}},
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "RobertaIds(514)",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {8, 128},
+                 .derivation = "nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kIds};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::roberta_inputs

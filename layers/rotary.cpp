@@ -146,49 +146,43 @@ void lower_apply(LayerBuilder& b) {
   b.outputs({q_embed, rotated(b, k, cosine, sine)});
 }
 
-const LayerDef kTables{
-    .name = "LlamaRotaryEmbedding",
-    .summary = "cosine and sine of every position and frequency, the tables of rotary embedding",
-    .math =
-        "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
-        "Saved: nothing; the products that read them save both tables.",
-    .parameters = {{"dim", ParameterType::size, "", "size of a head"},
-                   {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"},
-                   {"scaling", ParameterType::word, "default",
-                    "dynamic or longrope: the positions of a batch decide on the frequencies"}},
-    .indices = true,
-    .lower = lower_tables,
-    .example = {.call = "LlamaRotaryEmbedding(64)",
-                .input_shapes = {{1, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {1, 10, 64},
-                .derivation = "one row of 64 a position; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "LlamaRotaryEmbedding",
+     .summary = "cosine and sine of every position and frequency, the tables of rotary embedding",
+     .math =
+         "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
+         "Saved: nothing; the products that read them save both tables.",
+     .parameters = {{"dim", ParameterType::size, "", "size of a head"},
+                    {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"},
+                    {"scaling", ParameterType::word, "default",
+                     "dynamic or longrope: the positions of a batch decide on the frequencies"}},
+     .indices = true,
+     .lower = lower_tables,
+     .example = {.call = "LlamaRotaryEmbedding(64)",
+                 .input_shapes = {{1, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {1, 10, 64},
+                 .derivation = "one row of 64 a position; nothing is saved"}},
+    {.name = "ApplyRotaryPosEmb",
+     .summary = "turns queries and keys by the angles of their positions",
+     .math = "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as "
+             "name.0 and\nname.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
+     .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
+                    {"partial", ParameterType::boolean, "False",
+                     "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
+     .min_inputs = 4,
+     .max_inputs = 4,
+     .lower = lower_apply,
+     .example = {.call = "ApplyRotaryPosEmb()",
+                 .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},
+                 .output_shape = {2, 4, 10, 64},
+                 .saved_bytes = 71'680,
+                 .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
+                               "turned halves, and the tables, 2*2*10*64*4"}},
 };
-
-const LayerDef kApply{
-    .name = "ApplyRotaryPosEmb",
-    .summary = "turns queries and keys by the angles of their positions",
-    .math =
-        "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as name.0 and\n"
-        "name.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
-    .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
-                   {"partial", ParameterType::boolean, "False",
-                    "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
-    .min_inputs = 4,
-    .max_inputs = 4,
-    .lower = lower_apply,
-    .example = {.call = "ApplyRotaryPosEmb()",
-                .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},
-                .output_shape = {2, 4, 10, 64},
-                .saved_bytes = 71'680,
-                .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
-                              "turned halves, and the tables, 2*2*10*64*4"},
-};
-
-const LayerDef* const kLayers[] = {&kTables, &kApply};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::rotary

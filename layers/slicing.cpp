@@ -49,53 +49,43 @@ void lower_unbind(LayerBuilder& b) {
   b.outputs(aten::unbind(b, b.input(), wrap_dimension(b, "dim", b.integer("dim"), in.rank())));
 }
 
-const LayerDef kSlice{
-    .name = "Slice",
-    .summary = "x[start:end:step] along a dimension",
-    .math =
-        "A view. Backward: zeros of x's size, with the gradient copied into them; so they are of Slice(dim, 0, 0), "
-        "which\n"
-        "is nothing.",
-    .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
-                   {"start", ParameterType::integer, "0", "first position; negative from the end"},
-                   {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
-                   {"step", ParameterType::integer, "1", "every so manyth position"}},
-    .lower = lower_slice,
-    .example = {.call = "Slice(1, 2, -1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 5, 14, 14},
-                .derivation = "positions 2 to 6 of 8; a view"},
+const LayerDef kLayers[] = {
+    {.name = "Slice",
+     .summary = "x[start:end:step] along a dimension",
+     .math =
+         "A view. Backward: zeros of x's size, with the gradient copied into them; so they are of Slice(dim, 0, 0), "
+         "which\nis nothing.",
+     .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
+                    {"start", ParameterType::integer, "0", "first position; negative from the end"},
+                    {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
+                    {"step", ParameterType::integer, "1", "every so manyth position"}},
+     .lower = lower_slice,
+     .example = {.call = "Slice(1, 2, -1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 5, 14, 14},
+                 .derivation = "positions 2 to 6 of 8; a view"}},
+    {.name = "Select",
+     .summary = "one position of a dimension, which goes",
+     .math =
+         "x.select(dim, index), x[:, index] for dim 1. A view. Backward: zeros of x's size, the gradient copied in.",
+     .parameters = {{"dim", ParameterType::integer, "", "dimension that goes"},
+                    {"index", ParameterType::integer, "", "position in it; negative from the end"}},
+     .lower = lower_select,
+     .example =
+         {.call = "Select(1, 0)", .input_shapes = {{8, 197, 768}}, .output_shape = {8, 768}, .derivation = "a view"}},
+    {.name = "Unbind",
+     .summary = "every position of a dimension as a tensor",
+     .math = "x [n, ...] -> n views, as name.0, name.1, ... Backward: one stack of all gradients.",
+     .parameters = {{"dim", ParameterType::integer, "0", "dimension that goes"}},
+     .lower = lower_unbind,
+     .example = {.call = "Unbind(1)",
+                 .input_shapes = {{4, 3, 14, 14}},
+                 .output_shape = {4, 14, 14},
+                 .derivation = "three views"}},
 };
-
-const LayerDef kSelect{
-    .name = "Select",
-    .summary = "one position of a dimension, which goes",
-    .math = "x.select(dim, index), x[:, index] for dim 1. A view. Backward: zeros of x's size, the gradient copied in.",
-    .parameters = {{"dim", ParameterType::integer, "", "dimension that goes"},
-                   {"index", ParameterType::integer, "", "position in it; negative from the end"}},
-    .lower = lower_select,
-    .example = {.call = "Select(1, 0)",
-                .input_shapes = {{8, 197, 768}},
-                .output_shape = {8, 768},
-                .derivation = "a view"},
-};
-
-const LayerDef kUnbind{
-    .name = "Unbind",
-    .summary = "every position of a dimension as a tensor",
-    .math = "x [n, ...] -> n views, as name.0, name.1, ... Backward: one stack of all gradients.",
-    .parameters = {{"dim", ParameterType::integer, "0", "dimension that goes"}},
-    .lower = lower_unbind,
-    .example = {.call = "Unbind(1)",
-                .input_shapes = {{4, 3, 14, 14}},
-                .output_shape = {4, 14, 14},
-                .derivation = "three views"},
-};
-
-const LayerDef* const kLayers[] = {&kSlice, &kSelect, &kUnbind};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::slicing

@@ -21,27 +21,24 @@ void lower(LayerBuilder& b) {
   b.hold({scaled, variance});
 }
 
-const LayerDef kT5LayerNorm{
-    .name = "T5LayerNorm",
-    .summary = "root-mean-square norm over the last dimension, as Hugging Face's T5 writes it",
-    .math =
-        "y = w * (x * rsqrt(mean(x.to(fp32)^2) + eps)).to(w.dtype); [..., n] -> [..., n], w [n].\n"
-        "Saved: x, its copy in fp32 where it is of half precision, the factor a row, and x times it.",
-    .parameters = {{"hidden_size", ParameterType::size, "", "size of the last dimension, or _"},
-                   {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
-    .lower = lower,
-    .example = {.call = "T5LayerNorm(64)",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .parameters = 64,
-                .saved_bytes = 10'320,
-                .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"},
+const LayerDef kLayers[] = {
+    {.name = "T5LayerNorm",
+     .summary = "root-mean-square norm over the last dimension, as Hugging Face's T5 writes it",
+     .math = "y = w * (x * rsqrt(mean(x.to(fp32)^2) + eps)).to(w.dtype); [..., n] -> [..., n], w [n].\n"
+             "Saved: x, its copy in fp32 where it is of half precision, the factor a row, and x times it.",
+     .parameters = {{"hidden_size", ParameterType::size, "", "size of the last dimension, or _"},
+                    {"eps", ParameterType::real, "1e-6", "added to the mean square"}},
+     .lower = lower,
+     .example = {.call = "T5LayerNorm(64)",
+                 .input_shapes = {{2, 10, 64}},
+                 .output_shape = {2, 10, 64},
+                 .parameters = 64,
+                 .saved_bytes = 10'320,
+                 .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"}},
 };
-
-const LayerDef* const kLayers[] = {&kT5LayerNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::t5_norm

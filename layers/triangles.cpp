@@ -45,13 +45,13 @@ LayerDef part(std::string_view name, std::string_view summary, void (*lowering)(
           .call = call, .input_shapes = {{4, 16, 16}}, .output_shape = {4, 16, 16}, .derivation = "nothing is saved"}};
 }
 
-const LayerDef kTriu = part("Triu", "x.triu(diagonal)", lower<kUpper>, "Triu(1)");
-const LayerDef kTril = part("Tril", "x.tril(diagonal)", lower<kLower>, "Tril()");
-
-const LayerDef* const kLayers[] = {&kTriu, &kTril};
+const LayerDef kLayers[] = {
+    part("Triu", "x.triu(diagonal)", lower<kUpper>, "Triu(1)"),
+    part("Tril", "x.tril(diagonal)", lower<kLower>, "Tril()"),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::triangles

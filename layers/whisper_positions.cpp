@@ -52,56 +52,47 @@ void lower_sinusoids(LayerBuilder& b) {
   b.output(b.input());
 }
 
-const LayerDef kSinusoids{
-    .name = "WhisperSinusoids",
-    .summary = "notes that the constructor fills the encoder's positions with sinusoids",
-    .math = "y = x: the same tensor. What they are computed by leaves segments behind, which the steps find cached.",
-    .parameters = {{"length", ParameterType::size, "", "rows of the table"},
-                   {"channels", ParameterType::size, "", "size of a row"}},
-    .lower = lower_sinusoids,
-    .example = {.call = "WhisperSinusoids(1500, 512)",
-                .input_shapes = {{2, 1500, 512}},
-                .output_shape = {2, 1500, 512},
-                .derivation = "nothing happens in a step"},
+const LayerDef kLayers[] = {
+    {.name = "WhisperPositionIds",
+     .summary = "the positions of the decoder's tokens, a row of them for every sample",
+     .math = "tokens [b, s] (for their sizes) -> 0 .. s - 1 as int64 [b, s]. No gradient.",
+     .indices = true,
+     .lower = lower_positions,
+     .example = {.call = "WhisperPositionIds()",
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 10},
+                 .derivation = "nothing is saved"}},
+    {.name = "WhisperPositionalEmbedding",
+     .summary = "rows of a table of positions, by an index",
+     .math =
+         "positions [b, s] int64, W [n, d] -> W[positions] [b, s, d]. Saved: the positions. Backward: index_put with\n"
+         "accumulation into zeros of W's size.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                    {"embedding_dim", ParameterType::size, "", "size of a row"}},
+     .indices = true,
+     .lower = lower_embedding,
+     .example = {.call = "WhisperPositionalEmbedding(448, 32)",
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 10, 32},
+                 .parameters = 14'336,
+                 .saved_bytes = 160,
+                 .derivation = "448*32 parameters; the positions, 2*10*8 bytes"}},
+    {.name = "WhisperSinusoids",
+     .summary = "notes that the constructor fills the encoder's positions with sinusoids",
+     .math = "y = x: the same tensor. What they are computed by leaves segments behind, which the steps find cached.",
+     .parameters = {{"length", ParameterType::size, "", "rows of the table"},
+                    {"channels", ParameterType::size, "", "size of a row"}},
+     .lower = lower_sinusoids,
+     .example = {.call = "WhisperSinusoids(1500, 512)",
+                 .input_shapes = {{2, 1500, 512}},
+                 .output_shape = {2, 1500, 512},
+                 .derivation = "nothing happens in a step"}},
 };
-
-const LayerDef kPositions{
-    .name = "WhisperPositionIds",
-    .summary = "the positions of the decoder's tokens, a row of them for every sample",
-    .math = "tokens [b, s] (for their sizes) -> 0 .. s - 1 as int64 [b, s]. No gradient.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_positions,
-    .example = {.call = "WhisperPositionIds()",
-                .input_shapes = {{2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 10},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kEmbedding{
-    .name = "WhisperPositionalEmbedding",
-    .summary = "rows of a table of positions, by an index",
-    .math =
-        "positions [b, s] int64, W [n, d] -> W[positions] [b, s, d]. Saved: the positions. Backward: index_put with\n"
-        "accumulation into zeros of W's size.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
-                   {"embedding_dim", ParameterType::size, "", "size of a row"}},
-    .indices = true,
-    .lower = lower_embedding,
-    .example = {.call = "WhisperPositionalEmbedding(448, 32)",
-                .input_shapes = {{2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 10, 32},
-                .parameters = 14'336,
-                .saved_bytes = 160,
-                .derivation = "448*32 parameters; the positions, 2*10*8 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kPositions, &kEmbedding, &kSinusoids};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::whisper_positions

@@ -60,7 +60,7 @@ struct LayerDef {
   std::string_view name;
   std::string_view summary;
   std::string_view math;  // formula, shapes, what is saved, and the source of the rule
-  std::vector<ParameterDef> parameters;
+  std::vector<ParameterDef> parameters = {};
   int min_inputs = 1;
   int max_inputs = 1;
   bool loss = false;
