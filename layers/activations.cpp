@@ -41,7 +41,6 @@ LayerDef activation(std::string_view name, std::string_view summary, std::string
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{2, 8, 4, 4}},
-                      .output_shape = {2, 8, 4, 4},
                       .saved_bytes = 1024,
                       .derivation = "one tensor of 2*8*4*4*4 bytes is saved, the input or the result"}};
 }

@@ -41,7 +41,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "Addcmul()",
                  .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 1, 1}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 25'216,
                  .derivation = "a is 4*8*14*14*4 bytes, b 4*8*4"}},
 };

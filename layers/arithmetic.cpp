@@ -39,7 +39,6 @@ LayerDef definition(std::string_view name, std::string_view summary, std::string
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{4, 8, 14, 14}, {4, 8, 1, 1}},
-                      .output_shape = {4, 8, 14, 14},
                       .saved_bytes = saved,
                       .derivation = derivation}};
 }

@@ -18,8 +18,7 @@ const LayerDef kLayers[] = {
      .math = "x itself. No kernel. A training step begins with the tensor of the one before.",
      .indices = true,
      .lower = lower,
-     .example =
-         {.call = "Attribute()", .input_shapes = {{4, 10}}, .output_shape = {4, 10}, .derivation = "nothing is saved"}},
+     .example = {.call = "Attribute()", .input_shapes = {{4, 10}}, .derivation = "nothing is saved"}},
 };
 
 }  // namespace

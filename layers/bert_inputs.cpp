@@ -112,7 +112,6 @@ const LayerDef kLayers[] = {
      .lower = lower_sum,
      .example = {.call = "AddPositions()",
                  .input_shapes = {{8, 128, 64}, {8, 128, 64}},
-                 .output_shape = {8, 128, 64},
                  .derivation = "nothing is saved"}},
     {.name = "BertIds",
      .summary = "the token types and positions that BERT looks up when it is given none",
@@ -124,7 +123,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "BertIds(512)",
                  .input_shapes = {{8, 128}},
                  .input_dtype = DType::int64,
-                 .output_shape = {8, 128},
                  .derivation = "nothing is saved"}},
     {.name = "PaddingCheck",
      .summary = "transformers 4's look for padding in the tokens",
@@ -135,7 +133,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "PaddingCheck()",
                  .input_shapes = {{8, 128}},
                  .input_dtype = DType::int64,
-                 .output_shape = {8, 128},
                  .derivation = "nothing is saved"}},
     {.name = "BidirectionalMask",
      .summary = "the mask that Hugging Face's encoders make without padding",
@@ -149,7 +146,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "BidirectionalMask()",
                  .input_shapes = {{8, 128}},
                  .input_dtype = DType::int64,
-                 .output_shape = {8, 128},
                  .derivation = "no mask is made"}},
 };
 

@@ -28,10 +28,7 @@ const LayerDef kLayers[] = {
      .math = "Hands on its input. With PyTorch releases taken to run transformers 4: n n booleans and a number.",
      .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
      .lower = lower,
-     .example = {.call = "CausalBuffers(1024)",
-                 .input_shapes = {{2, 10, 64}},
-                 .output_shape = {2, 10, 64},
-                 .derivation = "nothing is computed"}},
+     .example = {.call = "CausalBuffers(1024)", .input_shapes = {{2, 10, 64}}, .derivation = "nothing is computed"}},
 };
 
 }  // namespace

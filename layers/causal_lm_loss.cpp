@@ -57,7 +57,6 @@ const LayerDef kLayers[] = {
      .lower = lower_slice,
      .example = {.call = "SliceLogits()",
                  .input_shapes = {{2, 10, 16}},
-                 .output_shape = {2, 10, 16},
                  .derivation = "all positions; nothing is saved"}},
     {.name = "CausalLMLoss",
      .summary = "cross entropy of each token's prediction of the next one, within the model's forward",

@@ -31,7 +31,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "ClampTensor()",
                  .input_shapes = {{2, 8, 4, 4}, {}, {}},
                  .input_dtype = DType::int64,
-                 .output_shape = {2, 8, 4, 4},
                  .derivation = "integers have no gradient: nothing is saved"}},
 };
 

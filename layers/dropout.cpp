@@ -74,7 +74,6 @@ const LayerDef kLayers[] = {
      .lower = lower_dropout,
      .example = {.call = "Dropout(0.2)",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 6'272,
                  .derivation = "a bool mask of 4*8*14*14 bytes is saved"}},
     {.name = "Dropout2d",
@@ -84,7 +83,6 @@ const LayerDef kLayers[] = {
      .lower = lower_dropout_2d,
      .example = {.call = "Dropout2d(0.2)",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 128,
                  .derivation = "noise of 4*8*4 bytes is saved"}},
 };

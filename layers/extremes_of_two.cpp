@@ -66,7 +66,6 @@ LayerDef extreme(std::string_view name, std::string_view summary, void (*lower)(
           .lower = lower,
           .example = {.call = call,
                       .input_shapes = {{4, 8}, {4, 8}},
-                      .output_shape = {4, 8},
                       .saved_bytes = 256,
                       .derivation = "x and y, 4*8*4 bytes each"}};
 }
@@ -82,7 +81,6 @@ LayerDef logical(std::string_view name, std::string_view summary, void (*lower)(
           .example = {.call = call,
                       .input_shapes = {{4, 8}, {4, 8}},
                       .input_dtype = DType::boolean,
-                      .output_shape = {4, 8},
                       .derivation = "nothing is saved"}};
 }
 

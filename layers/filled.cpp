@@ -73,11 +73,8 @@ const LayerDef kLayers[] = {
      .parameters = {{"value", ParameterType::real, "", "the number"}},
      .indices = true,
      .lower = lower_fill,
-     .example = {.call = "Fill(1)",
-                 .input_shapes = {{8, 8}},
-                 .input_dtype = DType::int64,
-                 .output_shape = {8, 8},
-                 .derivation = "nothing is saved"}},
+     .example =
+         {.call = "Fill(1)", .input_shapes = {{8, 8}}, .input_dtype = DType::int64, .derivation = "nothing is saved"}},
 };
 
 }  // namespace

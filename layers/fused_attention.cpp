@@ -72,7 +72,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "FusedAttention()",
                  .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},
-                 .output_shape = {2, 4, 64, 32},
                  .forward_macs = 2'097'152,
                  .backward_macs = 4'194'304,
                  .saved_bytes = 264'192,

@@ -106,8 +106,7 @@ const LayerDef kLayers[] = {
                     {"dtype", ParameterType::word, "None", "type of the sums; None: the input's, int64 of integers"}},
      .indices = true,
      .lower = lower_cumsum,
-     .example =
-         {.call = "Cumsum(1)", .input_shapes = {{4, 100}}, .output_shape = {4, 100}, .derivation = "nothing is saved"}},
+     .example = {.call = "Cumsum(1)", .input_shapes = {{4, 100}}, .derivation = "nothing is saved"}},
 };
 
 }  // namespace

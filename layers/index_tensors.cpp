@@ -65,7 +65,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "ZerosLike()",
                  .input_shapes = {{8, 128}},
                  .input_dtype = DType::int64,
-                 .output_shape = {8, 128},
                  .derivation = "nothing is saved"}},
 };
 

@@ -43,17 +43,15 @@ void lower_rpow(LayerBuilder& b) {
 
 LayerDef function(std::string_view name, std::string_view summary, std::vector<ParameterDef> parameters,
                   void (*lower)(LayerBuilder&), std::string_view call) {
-  return {.name = name,
-          .summary = summary,
-          .math = "One tensor. No gradient.",
-          .parameters = std::move(parameters),
-          .indices = true,
-          .lower = lower,
-          .example = {.call = call,
-                      .input_shapes = {{4, 8, 14}},
-                      .input_dtype = DType::int64,
-                      .output_shape = {4, 8, 14},
-                      .derivation = "nothing is saved"}};
+  return {
+      .name = name,
+      .summary = summary,
+      .math = "One tensor. No gradient.",
+      .parameters = std::move(parameters),
+      .indices = true,
+      .lower = lower,
+      .example = {
+          .call = call, .input_shapes = {{4, 8, 14}}, .input_dtype = DType::int64, .derivation = "nothing is saved"}};
 }
 
 const ParameterDef kOther{"other", ParameterType::real, "", "the number"};

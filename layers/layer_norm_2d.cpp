@@ -30,7 +30,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "LayerNorm2d(96)",
                  .input_shapes = {{2, 96, 14, 14}},
-                 .output_shape = {2, 96, 14, 14},
                  .parameters = 192,
                  .saved_bytes = 153'664,
                  .derivation = "x is 2*96*14*14*4 bytes, two statistics of 2*14*14*4"}},

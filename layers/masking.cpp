@@ -56,7 +56,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "MaskedFill(0)",
                  .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}},
                  .input_dtype = DType::boolean,
-                 .output_shape = {4, 8, 14, 14},
                  .derivation = "booleans have no gradient; a floating-point x saves the mask, 4*8*14*14 bytes"}},
     {.name = "Where",
      .summary = "x where a boolean mask is set, y elsewhere",
@@ -68,7 +67,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "Where()",
                  .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
                  .input_dtype = DType::boolean,
-                 .output_shape = {4, 8, 14, 14},
                  .derivation = "booleans have no gradient; floating-point x or y save the condition, 4*8*14*14 bytes"}},
 };
 

@@ -239,7 +239,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "MixtureOfExperts(32, 64, num_experts=4, top_k=2)",
                  .input_shapes = {{2, 8, 32}},
-                 .output_shape = {2, 8, 32},
                  .parameters = 24'704,
                  .forward_macs = 198'656,
                  .backward_macs = 397'312,

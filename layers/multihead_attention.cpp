@@ -51,7 +51,6 @@ const LayerDef kLayers[] = {
      .example =
          {.call = "MultiheadAttention(64, 4, batch_first=True)",
           .input_shapes = {{2, 16, 64}},
-          .output_shape = {2, 16, 64},
           .parameters = 16'640,
           .forward_macs = 589'824,
           .backward_macs = 1'179'648,

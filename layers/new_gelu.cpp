@@ -30,7 +30,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "NewGELU()",
                  .input_shapes = {{2, 10, 64}},
-                 .output_shape = {2, 10, 64},
                  .saved_bytes = 20'480,
                  .derivation = "four tensors of 2*10*64*4 bytes"}},
 };

@@ -63,7 +63,6 @@ const LayerDef kLayers[] = {
      .lower = lower_clamp,
      .example = {.call = "Clamp(max=4.6)",
                  .input_shapes = {{2, 8, 4, 4}},
-                 .output_shape = {2, 8, 4, 4},
                  .saved_bytes = 1'024,
                  .derivation = "x, 2*8*4*4*4 bytes, is saved"}},
     {.name = "VectorNorm",
@@ -86,7 +85,6 @@ const LayerDef kLayers[] = {
      .lower = lower_normalize,
      .example = {.call = "Normalize(dim=-1)",
                  .input_shapes = {{2, 8, 4, 16}},
-                 .output_shape = {2, 8, 4, 16},
                  .saved_bytes = 4'608,
                  .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"}},
 };

@@ -53,7 +53,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "OPTPositionIds()",
                  .input_shapes = {{2, 10}},
                  .input_dtype = DType::int64,
-                 .output_shape = {2, 10},
                  .derivation = "nothing is saved"}},
     {.name = "OPTLearnedPositionalEmbedding",
      .summary = "rows of a table of positions that begins with two unused ones",

@@ -57,7 +57,6 @@ const LayerDef kLayers[] = {
      .lower = lower_replaced,
      .example = {.call = "ReplacedParameter(30522)",
                  .input_shapes = {{4, 768}},
-                 .output_shape = {4, 768},
                  .derivation = "nothing happens in a step"}},
     {.name = "Buffer",
      .summary = "a registered tensor without a gradient",
@@ -89,10 +88,7 @@ const LayerDef kLayers[] = {
      .summary = "returns its input",
      .math = "y = x: the same tensor.",
      .lower = lower_identity,
-     .example = {.call = "Identity()",
-                 .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
-                 .derivation = "nothing happens"}},
+     .example = {.call = "Identity()", .input_shapes = {{4, 8, 14, 14}}, .derivation = "nothing happens"}},
 };
 
 }  // namespace

@@ -141,7 +141,6 @@ LayerDef function(std::string_view name, std::string_view summary, std::string_v
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{2, 8, 4, 4}},
-                      .output_shape = {2, 8, 4, 4},
                       .saved_bytes = saved,
                       .derivation = saved > 0 ? "one tensor of 2*8*4*4*4 bytes is saved, the input or the result"
                                               : "nothing is saved"}};

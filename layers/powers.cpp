@@ -29,7 +29,6 @@ const LayerDef kLayers[] = {
      .lower = lower_pow,
      .example = {.call = "Pow(2)",
                  .input_shapes = {{2, 8, 4, 4}},
-                 .output_shape = {2, 8, 4, 4},
                  .saved_bytes = 1'024,
                  .derivation = "x is 2*8*4*4*4 bytes"}},
     {.name = "Rsqrt",
@@ -38,7 +37,6 @@ const LayerDef kLayers[] = {
      .lower = lower_rsqrt,
      .example = {.call = "Rsqrt()",
                  .input_shapes = {{2, 8, 4, 4}},
-                 .output_shape = {2, 8, 4, 4},
                  .saved_bytes = 1'024,
                  .derivation = "the result, 2*8*4*4*4 bytes, is saved"}},
     {.name = "Scale",
@@ -47,10 +45,7 @@ const LayerDef kLayers[] = {
      .parameters = {{"factor", ParameterType::real, "", "f"},
                     {"inplace", ParameterType::boolean, "False", "writes into its input"}},
      .lower = lower_scale,
-     .example = {.call = "Scale(0.125)",
-                 .input_shapes = {{2, 8, 4, 4}},
-                 .output_shape = {2, 8, 4, 4},
-                 .derivation = "nothing is saved"}},
+     .example = {.call = "Scale(0.125)", .input_shapes = {{2, 8, 4, 4}}, .derivation = "nothing is saved"}},
 };
 
 }  // namespace

@@ -47,7 +47,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "PReLU(8)",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .parameters = 8,
                  .saved_bytes = 25'088,
                  .derivation = "x is 4*8*14*14*4 bytes; the weight is a parameter"}},

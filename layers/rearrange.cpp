@@ -44,7 +44,6 @@ const LayerDef kLayers[] = {
      .lower = lower_roll,
      .example = {.call = "Roll([-3, -3], [1, 2])",
                  .input_shapes = {{4, 14, 14, 8}},
-                 .output_shape = {4, 14, 14, 8},
                  .derivation = "only sizes are saved"}},
     {.name = "Pad",
      .summary = "adds constant values on the sides of a tensor",

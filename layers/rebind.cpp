@@ -24,10 +24,7 @@ const LayerDef kLayers[] = {
      .max_inputs = 8,
      .indices = true,
      .lower = lower,
-     .example = {.call = "Rebind()",
-                 .input_shapes = {{2, 10, 64}, {2, 10, 64}},
-                 .output_shape = {2, 10, 64},
-                 .derivation = "nothing is computed"}},
+     .example = {.call = "Rebind()", .input_shapes = {{2, 10, 64}, {2, 10, 64}}, .derivation = "nothing is computed"}},
 };
 
 }  // namespace

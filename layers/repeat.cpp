@@ -95,10 +95,7 @@ const LayerDef kLayers[] = {
      .parameters = {{"dims", ParameterType::integers, "", "the dimensions"}},
      .indices = true,
      .lower = lower_flip,
-     .example = {.call = "Flip(-1)",
-                 .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
-                 .derivation = "only sizes are saved"}},
+     .example = {.call = "Flip(-1)", .input_shapes = {{4, 8, 14, 14}}, .derivation = "only sizes are saved"}},
 };
 
 }  // namespace

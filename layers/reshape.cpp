@@ -121,7 +121,6 @@ const LayerDef kLayers[] = {
      .lower = lower_contiguous,
      .example = {.call = "Contiguous()",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .derivation = "the input is contiguous: nothing happens"}},
 };
 

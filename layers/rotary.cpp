@@ -175,7 +175,6 @@ const LayerDef kLayers[] = {
      .lower = lower_apply,
      .example = {.call = "ApplyRotaryPosEmb()",
                  .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},
-                 .output_shape = {2, 4, 10, 64},
                  .saved_bytes = 71'680,
                  .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
                                "turned halves, and the tables, 2*2*10*64*4"}},

@@ -70,7 +70,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "SetPart([2, 1, 14])",
                  .input_shapes = {{4, 8, 14, 10}, {4, 8, 13, 10}},
-                 .output_shape = {4, 8, 14, 10},
                  .derivation = "positions 1 to 13 of dimension 2; nothing is saved"}},
 };
 

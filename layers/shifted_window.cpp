@@ -227,7 +227,6 @@ const LayerDef kLayers[] = {
      .lower = lower_attention,
      .example = {.call = "ShiftedWindowAttention(8, [7, 7], [0, 0], num_heads=2)",
                  .input_shapes = {{2, 14, 14, 8}},
-                 .output_shape = {2, 14, 14, 8},
                  .parameters = 626,
                  .forward_macs = 407'680,
                  .backward_macs = 815'360,

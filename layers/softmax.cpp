@@ -50,7 +50,6 @@ const LayerDef kLayers[] = {
      .lower = lower_softmax,
      .example = {.call = "Softmax(dim=1)",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 25'088,
                  .derivation = "the result, 4*8*14*14*4 bytes, is saved"}},
     {.name = "LogSoftmax",
@@ -60,7 +59,6 @@ const LayerDef kLayers[] = {
      .lower = lower_log_softmax,
      .example = {.call = "LogSoftmax(dim=-1)",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 25'088,
                  .derivation = "the result, 4*8*14*14*4 bytes, is saved"}},
 };

@@ -45,7 +45,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "StochasticDepth(0.2, \"row\")",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .saved_bytes = 16,
                  .derivation = "one fp32 number a sample is saved"}},
 };

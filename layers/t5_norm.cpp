@@ -31,7 +31,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "T5LayerNorm(64)",
                  .input_shapes = {{2, 10, 64}},
-                 .output_shape = {2, 10, 64},
                  .parameters = 64,
                  .saved_bytes = 10'320,
                  .derivation = "x and the normalized input, 2*10*64*4 bytes each, and the factor of 2*10 rows, 80"}},

@@ -154,7 +154,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)",
                  .input_shapes = {{2, 16, 64}},
-                 .output_shape = {2, 16, 64},
                  .parameters = 33'472,
                  .forward_macs = 1'114'112,
                  .backward_macs = 2'228'224,

@@ -28,7 +28,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "TruncNormalInit()",
                  .input_shapes = {{4, 8, 14, 14}},
-                 .output_shape = {4, 8, 14, 14},
                  .derivation = "nothing happens in a step"}},
 };
 

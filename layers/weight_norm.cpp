@@ -48,7 +48,6 @@ const LayerDef kLayers[] = {
      .lower = lower,
      .example = {.call = "WeightNorm()",
                  .input_shapes = {{80, 48}, {80, 1}},
-                 .output_shape = {80, 48},
                  .saved_bytes = 16'000,
                  .derivation = "v is 80*48*4 bytes, g and the norms 80*4 each"}},
 };

@@ -61,7 +61,6 @@ const LayerDef kLayers[] = {
      .example = {.call = "WhisperPositionIds()",
                  .input_shapes = {{2, 10}},
                  .input_dtype = DType::int64,
-                 .output_shape = {2, 10},
                  .derivation = "nothing is saved"}},
     {.name = "WhisperPositionalEmbedding",
      .summary = "rows of a table of positions, by an index",
@@ -87,7 +86,6 @@ const LayerDef kLayers[] = {
      .lower = lower_sinusoids,
      .example = {.call = "WhisperSinusoids(1500, 512)",
                  .input_shapes = {{2, 1500, 512}},
-                 .output_shape = {2, 1500, 512},
                  .derivation = "nothing happens in a step"}},
 };
 

@@ -48,7 +48,8 @@ struct LayerExample {
   std::string_view call;                                // "Linear(784, 512)"
   std::vector<std::vector<std::int64_t>> input_shapes;  // with the batch
   DType input_dtype = DType::fp32;
-  std::vector<std::int64_t> output_shape;
+  // The first input's where none is given; {}: a scalar.
+  std::vector<std::int64_t> output_shape = input_shapes.empty() ? std::vector<std::int64_t>{} : input_shapes.front();
   std::int64_t parameters = 0;
   std::int64_t forward_macs = 0;
   std::int64_t backward_macs = 0;  // of a layer whose input needs a gradient
