@@ -43,12 +43,20 @@ void lower_sinusoids(LayerBuilder& b) {
   if (waves < 2 || b.size("channels") % 2 != 0)
     b.fail("channels", "sinusoids are sines and cosines of two frequencies or more",
            "expected an even number, 4 or more");
-  const std::int64_t index = size_of(DType::int64), table = checked_mul(checked_mul(length, waves), width);
-  constexpr std::int64_t kIndex = -1, kScaled = -2, kScales = -3, kTimes = -4, kAngles = -5, kSin = -6, kCos = -7;
-  constexpr std::int64_t kBoth = -8;
-  b.initialize(std::array{checked_mul(waves, index), checked_mul(waves, width), kIndex, checked_mul(waves, width),
-                          kScaled, checked_mul(length, index), table, kTimes, table, table, checked_mul(table, 2), kCos,
-                          kSin, kScales, kAngles, kBoth});
+  const std::int64_t index_bytes = size_of(DType::int64), table = checked_mul(checked_mul(length, waves), width);
+  ScratchProgram program;
+  ScratchWriter w(program);
+  const std::int64_t index = w.allocate(checked_mul(waves, index_bytes));
+  const std::int64_t scaled = w.allocate(checked_mul(waves, width));
+  w.release(index);
+  const std::int64_t scales = w.allocate(checked_mul(waves, width));
+  w.release(scaled);
+  const std::int64_t times = w.allocate(checked_mul(length, index_bytes));
+  const std::int64_t angles = w.allocate(table);
+  w.release(times);
+  const std::int64_t sine = w.allocate(table), cosine = w.allocate(table), both = w.allocate(checked_mul(table, 2));
+  for (const std::int64_t done : {cosine, sine, scales, angles, both}) w.release(done);
+  b.initialize(program);
   b.output(b.input());
 }
 

@@ -18,6 +18,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/operators/scratch_program.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -252,9 +253,8 @@ class LayerBuilder {
   void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
-  /// What initialising weights allocates and frees once the model's are there: n > 0 allocates n bytes, -n frees the
-  /// n-th of them.
-  void initialize(std::span<const std::int64_t> program);
+  /// What initialising weights allocates and frees once the model's are there.
+  void initialize(const ScratchProgram& program);
   /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built.
   /// From 2.9 on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
   void initialize_truncated(std::string_view layer_type, std::string_view weight);
