@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/aten/formula.h"
 #include "estimator/aten/promote.h"
 #include "estimator/graph/dimensions.h"
 
@@ -178,39 +179,18 @@ TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place,
 
 TensorId pow_number(LayerBuilder& b, TensorId x, double exponent) {
   x = b.autocast_fp32(x);
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements()};
-  const TensorId y = b.emit(Operator::pow, work, {x}, shape, dtype);
-  b.attributes({{Attribute::exponent, exponent}});
-  if (NodeBuilder node = b.node("PowBackward0", y, {x})) {
-    const Operand power = node.run(Operator::pow, work, {x}, shape, dtype);
-    node.attributes({{Attribute::exponent, exponent - 1}});
-    const Operand slope = node.run(Operator::mul, work, {power}, shape, dtype);
-    node.attributes({{Attribute::other, exponent}});
-    const Operand dx = node.run(Operator::mul, work, {node.grad(), slope}, shape, dtype);
-    node.hold({power, slope});
-    node.give(x, dx);
-  }
-  return y;
+  const auto gradient = [&](Operand grad, TensorId, auto run) {
+    const Operand power = run(Operator::pow, {x}, {{Attribute::exponent, exponent - 1}});
+    run(Operator::mul, {grad, run(Operator::mul, {power}, {{Attribute::other, exponent}})});
+  };
+  return function(b, Operator::pow, x, "PowBackward0", gradient, {{Attribute::exponent, exponent}});
 }
 
 TensorId rsqrt(LayerBuilder& b, TensorId x) {
-  x = b.autocast_fp32(x);
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements()};
-  const TensorId y = b.emit(Operator::rsqrt, work, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("RsqrtBackward0", y, {x})) {
-    const Operand cube = node.run(Operator::pow, work, {y}, shape, dtype);
-    node.attributes({{Attribute::exponent, 3}});
-    const Operand half = node.run(Operator::mul, work, {node.grad()}, shape, dtype);
-    node.attributes({{Attribute::other, -0.5}});
-    const Operand dx = node.run(Operator::mul, work, {half, cube}, shape, dtype);
-    node.hold({cube, half});
-    node.give(x, dx);
-  }
-  return y;
+  return function(b, Operator::rsqrt, b.autocast_fp32(x), "RsqrtBackward0", [](Operand grad, TensorId y, auto run) {
+    const Operand cube = run(Operator::pow, {y}, {{Attribute::exponent, 3}});
+    run(Operator::mul, {run(Operator::mul, {grad}, {{Attribute::other, -0.5}}), cube});
+  });
 }
 
 TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean, std::optional<DType> asked) {
