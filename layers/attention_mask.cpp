@@ -14,7 +14,7 @@
 namespace gpuplan::layers::attention_mask {
 namespace {
 
-using aten::make;
+using aten::no_grad;
 
 struct Sizes {
   std::int64_t batch = 1, queries = 1, keys = 1;
@@ -33,7 +33,7 @@ Sizes sizes_of(const LayerBuilder& b) {
 }
 
 TensorId booleans(LayerBuilder& b, TensorId mask) {
-  return b.dtype(mask) == DType::boolean ? mask : make(b, Operator::to, {mask}, b.shape(mask), DType::boolean);
+  return b.dtype(mask) == DType::boolean ? mask : no_grad(b, Operator::to, {mask}, b.shape(mask), DType::boolean);
 }
 
 // fast_all, or all(): a scalar whose value Python reads.
@@ -44,15 +44,15 @@ void look_for_padding(LayerBuilder& b, TensorId mask, bool causal) {
     return;
   }
   const TensorId sum = aten::reduce(b, mask, 3, false, false);
-  b.hold({make(b, Operator::eq, {sum}, {}, DType::boolean, {{Attribute::other, b.elements(mask)}})});
+  b.hold({no_grad(b, Operator::eq, {sum}, {}, DType::boolean, {{Attribute::other, b.elements(mask)}})});
 }
 
 // causal_mask_function or its sliding window, bidirectional_mask_function: q_idx >= 0.
 TensorId pattern(LayerBuilder& b, const aten::Compared& index, const Sizes& n, bool causal, std::int64_t window) {
   const Shape all{1, 1, n.queries, n.keys};
   if (causal) return aten::not_later(b, index, all, window);
-  return make(b, Operator::ge, {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean,
-              {{Attribute::other, 0}});
+  return no_grad(b, Operator::ge, {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean,
+                 {{Attribute::other, 0}});
 }
 
 // and_masks(pattern, padding_mask_function): padding_mask[batch_idx, kv_idx].
@@ -61,13 +61,13 @@ TensorId conditions(LayerBuilder& b, TensorId mask, const Sizes& n, bool causal,
   const TensorId head = aten::arange(b, 1);
   const TensorId query = aten::shifted_arange(b, n.queries);
   const TensorId key = aten::shifted_arange(b, n.keys);
-  const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+  const TensorId ones = no_grad(b, Operator::new_ones, {}, {}, DType::boolean);
   const TensorId allowed = pattern(b, {query, key}, n, causal, window);
-  const TensorId first = make(b, Operator::bit_and, {ones, allowed}, b.shape(allowed), DType::boolean);
+  const TensorId first = no_grad(b, Operator::bit_and, {ones, allowed}, b.shape(allowed), DType::boolean);
   const TensorId rows = b.alias(batch, {n.batch, 1, 1, 1}, contiguous_strides({n.batch, 1, 1, 1}));
   const TensorId columns = b.alias(key, {1, 1, 1, n.keys}, contiguous_strides({1, 1, 1, n.keys}));
   const TensorId seen = aten::looked_up(b, mask, rows, columns, {n.batch, 1, 1, n.keys}, n.batch > 1);
-  const TensorId whole = make(b, Operator::bit_and, {first, seen}, n.whole(), DType::boolean);
+  const TensorId whole = no_grad(b, Operator::bit_and, {first, seen}, n.whole(), DType::boolean);
   b.hold({batch, head, query, key});
   return whole;
 }

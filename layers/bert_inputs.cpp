@@ -15,11 +15,6 @@
 namespace gpuplan::layers::bert_inputs {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 TensorId gather(LayerBuilder& b, TensorId table, TensorId index) {
   const Shape shape = b.shape(index);
   const TensorId y = b.emit(Operator::gather, Copy{shape.elements()}, {table, index}, shape, b.dtype(table));
@@ -48,10 +43,10 @@ TensorId inverted(LayerBuilder& b, TensorId ones, std::int64_t batch, std::int64
   const DType dtype = b.run().precision;
   const Shape square{batch, 1, tokens, tokens};
   const TensorId expanded = aten::unsqueeze(b, aten::unsqueeze(b, ones, 1), 1);
-  const TensorId minus = make(b, Operator::rsub, {expanded}, square, dtype, {{Attribute::other, 1}});
-  const TensorId hidden = make(b, Operator::to, {minus}, square, DType::boolean);
+  const TensorId minus = aten::no_grad(b, Operator::rsub, {expanded}, square, dtype, {{Attribute::other, 1}});
+  const TensorId hidden = aten::no_grad(b, Operator::to, {minus}, square, DType::boolean);
   const TensorId mask =
-      make(b, Operator::masked_fill, {minus, hidden}, square, dtype, {{Attribute::value, lowest(dtype)}});
+      aten::no_grad(b, Operator::masked_fill, {minus, hidden}, square, dtype, {{Attribute::value, lowest(dtype)}});
   return mask;
 }
 
@@ -60,9 +55,9 @@ TensorId extended(LayerBuilder& b, TensorId ones) {
   const DType dtype = b.run().precision;
   const Shape rows{b.shape(ones)[0], 1, 1, b.shape(ones)[1]};
   const TensorId viewed = b.alias(ones, rows, contiguous_strides(rows));
-  const TensorId mask = dtype == DType::fp32 ? viewed : make(b, Operator::to, {viewed}, rows, dtype);
-  const TensorId hidden = make(b, Operator::rsub, {mask}, rows, dtype, {{Attribute::other, 1}});
-  const TensorId numbers = make(b, Operator::mul, {hidden}, rows, dtype, {{Attribute::other, lowest(dtype)}});
+  const TensorId mask = dtype == DType::fp32 ? viewed : aten::no_grad(b, Operator::to, {viewed}, rows, dtype);
+  const TensorId hidden = aten::no_grad(b, Operator::rsub, {mask}, rows, dtype, {{Attribute::other, 1}});
+  const TensorId numbers = aten::no_grad(b, Operator::mul, {hidden}, rows, dtype, {{Attribute::other, lowest(dtype)}});
   b.hold({mask});
   return numbers;
 }
@@ -72,11 +67,12 @@ void look_for_padding(LayerBuilder& b, TensorId ids) {
   const std::int64_t batch = b.shape(ids)[0];
   const auto last = static_cast<double>(b.shape(ids)[1] - 1);
   const TensorId ends =
-      make(b, Operator::from_host, {}, {2}, DType::int64, {{Attribute::value, last}, {Attribute::value, 0}});
-  const TensorId tokens = make(b, Operator::index, {ids, ends}, {batch, 2}, DType::int64, {{Attribute::dim, 1}});
+      aten::no_grad(b, Operator::from_host, {}, {2}, DType::int64, {{Attribute::value, last}, {Attribute::value, 0}});
+  const TensorId tokens =
+      aten::no_grad(b, Operator::index, {ids, ends}, {batch, 2}, DType::int64, {{Attribute::dim, 1}});
   const TensorId padding =
-      make(b, Operator::eq, {tokens}, {batch, 2}, DType::boolean, {{Attribute::other, kPaddingToken}});
-  const TensorId any = make(b, Operator::any, {padding}, {}, DType::boolean);
+      aten::no_grad(b, Operator::eq, {tokens}, {batch, 2}, DType::boolean, {{Attribute::other, kPaddingToken}});
+  const TensorId any = aten::no_grad(b, Operator::any, {padding}, {}, DType::boolean);
   b.hold({tokens, padding, any});
 }
 
@@ -90,10 +86,11 @@ void lower_mask(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   if (!b.before(kTransformers5)) return b.outputs({b.input(), b.input()});
   const std::int64_t batch = b.shape(b.input())[0], tokens = b.shape(b.input())[1];
-  const TensorId ones = make(b, Operator::ones, {}, {batch, tokens}, DType::fp32);
+  const TensorId ones = aten::no_grad(b, Operator::ones, {}, {batch, tokens}, DType::fp32);
   if (b.run().attention == Attention::eager) return b.outputs({b.boolean("rows") ? ones : extended(b, ones), ones});
-  const TensorId same = make(b, Operator::eq, {ones}, {batch, tokens}, DType::boolean, {{Attribute::other, 1}});
-  const TensorId all = make(b, Operator::all, {same}, {}, DType::boolean);
+  const TensorId same =
+      aten::no_grad(b, Operator::eq, {ones}, {batch, tokens}, DType::boolean, {{Attribute::other, 1}});
+  const TensorId all = aten::no_grad(b, Operator::all, {same}, {}, DType::boolean);
   b.hold({same, all});
   b.outputs({inverted(b, ones, batch, tokens), ones});
 }

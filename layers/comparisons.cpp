@@ -11,8 +11,7 @@ void lower(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.given("other") == (b.input_count() == 2)) b.fail("compares its input with a number, or with a second input");
   if (b.given("other"))
-    return b.output(aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean,
-                                  {{Attribute::other, b.real("other")}}));
+    return b.output(aten::no_grad(b, op, {x}, b.shape(x), DType::boolean, {{Attribute::other, b.real("other")}}));
   const TensorId both[] = {x, b.input(1)};
   b.output(aten::no_grad(b, op, both, aten::broadcast(b, b.shape(x), b.shape(both[1])), DType::boolean));
 }

@@ -58,7 +58,7 @@ void lower_span(LayerBuilder& b) {
   const TensorId given[] = {b.target(each, DType::int64), b.target(each, DType::int64)};
   std::vector<TensorId> clamped, losses;
   for (const TensorId positions : given)
-    clamped.push_back(aten::no_grad(b, Operator::clamp, std::span(&positions, 1), each, DType::int64,
+    clamped.push_back(aten::no_grad(b, Operator::clamp, {positions}, each, DType::int64,
                                     {{Attribute::min, 0}, {Attribute::max, ignored}}));
   for (int i = 0; i < 2; ++i)
     losses.push_back(aten::cross_entropy(b, b.input(i), clamped[static_cast<std::size_t>(i)]));

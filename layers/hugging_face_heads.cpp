@@ -13,11 +13,6 @@
 namespace gpuplan::layers::hugging_face_heads {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 // The first result is the pooled logits, the others are names that forward() has until it returns.
 void lower_pooled(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, labels]");
@@ -25,12 +20,12 @@ void lower_pooled(LayerBuilder& b) {
   if (ids.rank() != 2 || ids[0] != logits[0] || ids[1] != logits[1])
     b.fail("expects logits " + to_string(logits) + " of every token, and the tokens, not " + to_string(ids));
   const TensorId same =
-      make(b, Operator::ne, {b.input(1)}, ids, DType::boolean, {{Attribute::other, b.real("padding")}});
-  const TensorId mask = make(b, Operator::to, {same}, ids, DType::int32);
-  const TensorId positions = make(b, Operator::arange, {}, {ids[1]}, DType::int32, {{Attribute::start, 0}});
-  const TensorId marked = make(b, Operator::mul, {positions, mask}, ids, DType::int32);
-  const TensorId last = make(b, Operator::argmax, {marked}, {ids[0]}, DType::int64, {{Attribute::dim, 1}});
-  const TensorId samples = make(b, Operator::arange, {}, {ids[0]}, DType::int64, {{Attribute::start, 0}});
+      aten::no_grad(b, Operator::ne, {b.input(1)}, ids, DType::boolean, {{Attribute::other, b.real("padding")}});
+  const TensorId mask = aten::no_grad(b, Operator::to, {same}, ids, DType::int32);
+  const TensorId positions = aten::no_grad(b, Operator::arange, {}, {ids[1]}, DType::int32, {{Attribute::start, 0}});
+  const TensorId marked = aten::no_grad(b, Operator::mul, {positions, mask}, ids, DType::int32);
+  const TensorId last = aten::no_grad(b, Operator::argmax, {marked}, {ids[0]}, DType::int64, {{Attribute::dim, 1}});
+  const TensorId samples = aten::no_grad(b, Operator::arange, {}, {ids[0]}, DType::int64, {{Attribute::start, 0}});
   const TensorId pooled = aten::index(b, b.input(), std::array{samples, last}, 0);
   b.outputs({pooled, mask, positions, last});
 }

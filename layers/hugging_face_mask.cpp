@@ -20,7 +20,7 @@ using aten::arange;
 using aten::as_column;
 using aten::as_row;
 using aten::Compared;
-using aten::make;
+using aten::no_grad;
 using aten::shifted_arange;
 
 void lower_positions(LayerBuilder& b) {
@@ -44,17 +44,17 @@ TensorId columns(LayerBuilder& b, TensorId t, std::int64_t from, std::int64_t co
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
   if (b.shape(positions)[0] == 1) positions = aten::expand(b, positions, n.each());
   const TensorId first =
-      make(b, Operator::sub, {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {{Attribute::other, 1}});
+      no_grad(b, Operator::sub, {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {{Attribute::other, 1}});
   const TensorId both =
-      make(b, Operator::cat, {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {{Attribute::dim, 1}});
+      no_grad(b, Operator::cat, {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {{Attribute::dim, 1}});
   const TensorId steps =
-      make(b, Operator::sub, {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
-  const TensorId changes = make(b, Operator::ne, {steps}, n.each(), DType::boolean, {{Attribute::other, 1}});
+      no_grad(b, Operator::sub, {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
+  const TensorId changes = no_grad(b, Operator::ne, {steps}, n.each(), DType::boolean, {{Attribute::other, 1}});
   const TensorId numbers = aten::cumsum(b, changes, 1);
   if (!b.before(kTransformers5)) {
     const TensorId last = b.alias(numbers, {n.batch}, b.strides(numbers), n.tokens - 1);
-    const TensorId zero = make(b, Operator::eq, {last}, {n.batch}, DType::boolean, {{Attribute::other, 0}});
-    const TensorId all = make(b, Operator::all, {zero}, {}, DType::boolean);
+    const TensorId zero = no_grad(b, Operator::eq, {last}, {n.batch}, DType::boolean, {{Attribute::other, 0}});
+    const TensorId all = no_grad(b, Operator::all, {zero}, {}, DType::boolean);
     b.hold({zero, all});
   }
   b.hold({first, steps, numbers});
@@ -76,16 +76,16 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
   const Compared index{query, shifted_arange(b, n.tokens)};
   TensorId mask = kNone;
   if (numbers != kNone) {
-    const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+    const TensorId ones = no_grad(b, Operator::new_ones, {}, {}, DType::boolean);
     const Compared sequence = looked_up(b, numbers, n, batch, index);
     const TensorId same =
-        make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
-             n.square(), DType::boolean);
-    const TensorId first = make(b, Operator::bit_and, {ones, same}, n.square(), DType::boolean);
+        no_grad(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
+                n.square(), DType::boolean);
+    const TensorId first = no_grad(b, Operator::bit_and, {ones, same}, n.square(), DType::boolean);
     const Compared position = looked_up(b, positions, n, batch, index);
     const TensorId second = aten::not_later(b, position, n.square(), window);
     b.hold({position.query, position.key});
-    mask = make(b, Operator::bit_and, {first, second}, n.square(), DType::boolean);
+    mask = no_grad(b, Operator::bit_and, {first, second}, n.square(), DType::boolean);
   } else {
     mask = aten::expand(b, aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window), n.square());
   }
@@ -98,15 +98,15 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId key = arange(b, n.tokens);
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
-  const TensorId ones = make(b, Operator::new_ones, {}, {n.tokens}, DType::boolean);
+  const TensorId ones = no_grad(b, Operator::new_ones, {}, {n.tokens}, DType::boolean);
   const Shape square{n.tokens, n.tokens};
   const TensorId causal = aten::not_later(b, {positions, key}, square, window);
-  const TensorId first = make(b, Operator::bit_and, {ones, causal}, square, DType::boolean);
+  const TensorId first = no_grad(b, Operator::bit_and, {ones, causal}, square, DType::boolean);
   const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
   const TensorId same =
-      make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
-           DType::boolean);
-  const TensorId mask = make(b, Operator::bit_and, {first, same}, n.square(), DType::boolean);
+      no_grad(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
+              n.square(), DType::boolean);
+  const TensorId mask = no_grad(b, Operator::bit_and, {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
 }

@@ -19,7 +19,7 @@ TensorId without_gradient(const LayerBuilder& b) {
 
 TensorId elementwise(LayerBuilder& b, Operator op) {
   const TensorId x = without_gradient(b);
-  return aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), b.dtype(x));
+  return aten::no_grad(b, op, {x}, b.shape(x), b.dtype(x));
 }
 
 void lower_floor_divide(LayerBuilder& b) {

@@ -113,7 +113,7 @@ struct Offsets {
 // Where each expert's rows end.
 Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId narrow = b.cast(experts, DType::int32);
-  const TensorId counts = aten::no_grad(b, Operator::histc, std::array{narrow}, {n.experts}, DType::int32,
+  const TensorId counts = aten::no_grad(b, Operator::histc, {narrow}, {n.experts}, DType::int32,
                                         {{Attribute::min, 0}, {Attribute::max, n.experts - 1}});
   const std::int64_t bytes = cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2);
   const OpaqueKernel scan = aten::opaque_kernel({kResultAllocation, bytes}, n.experts);
@@ -185,7 +185,7 @@ TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gat
   const DType dtype = b.dtype(x);
   const TensorId flat = b.alias(routed.experts, {n.pairs()}, contiguous_strides({n.pairs()}));
   const Sorted sorted = sort_pairs(b, flat, n);
-  const TensorId token = aten::no_grad(b, Operator::floor_divide, std::array{sorted.places}, {n.pairs()}, DType::int64,
+  const TensorId token = aten::no_grad(b, Operator::floor_divide, {sorted.places}, {n.pairs()}, DType::int64,
                                        {{Attribute::other, n.top_k}});
   const TensorId rows = rows_at(b, x, token);
   const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);

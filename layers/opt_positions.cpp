@@ -13,19 +13,14 @@ namespace {
 
 constexpr std::int64_t kOffset = 2;
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 void lower_positions(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const Shape shape = b.shape(b.input());
-  const TensorId ones = make(b, Operator::ones, {}, shape, DType::fp32);
+  const TensorId ones = aten::no_grad(b, Operator::ones, {}, shape, DType::fp32);
   const TensorId sums = aten::cumsum(b, ones, 1);
-  const TensorId masked = make(b, Operator::mul, {sums, ones}, shape, DType::fp32);
-  const TensorId numbers = make(b, Operator::sub, {masked}, shape, DType::fp32, {{Attribute::other, 1}});
-  const TensorId positions = make(b, Operator::to, {numbers}, shape, DType::int64);
+  const TensorId masked = aten::no_grad(b, Operator::mul, {sums, ones}, shape, DType::fp32);
+  const TensorId numbers = aten::no_grad(b, Operator::sub, {masked}, shape, DType::fp32, {{Attribute::other, 1}});
+  const TensorId positions = aten::no_grad(b, Operator::to, {numbers}, shape, DType::int64);
   b.hold({sums});  // `position_ids` until it is bound anew
   b.outputs({positions, ones});
 }
@@ -38,7 +33,7 @@ void lower_embedding(LayerBuilder& b) {
   const std::int64_t rows = b.size("num_embeddings") + kOffset;
   const TensorId weight = b.parameter("weight", {rows, b.size("embedding_dim")});
   const TensorId positions =
-      make(b, Operator::add, {b.input()}, b.shape(b.input()), DType::int64, {{Attribute::other, kOffset}});
+      aten::no_grad(b, Operator::add, {b.input()}, b.shape(b.input()), DType::int64, {{Attribute::other, kOffset}});
   const TensorId y = aten::embedding(b, weight, positions);
   b.hold({positions});
   b.output(y);

@@ -20,7 +20,7 @@
 namespace gpuplan::layers::position_bias {
 namespace {
 
-using aten::make;
+using aten::no_grad;
 
 constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which T5's configurations leave as it is
 
@@ -28,15 +28,15 @@ constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which 
 // .to(int64), and at most the last bucket.
 TensorId large_distances(LayerBuilder& b, TensorId distance, double n, double m) {
   const Shape shape = b.shape(distance);
-  TensorId x = make(b, Operator::to, {distance}, shape, DType::fp32);
-  x = make(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, m}});
-  x = make(b, Operator::log, {x}, shape, DType::fp32);
-  x = make(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, std::log(kMaxDistance / m)}});
-  x = make(b, Operator::mul, {x}, shape, DType::fp32, {{Attribute::other, n - m}});
-  x = make(b, Operator::to, {x}, shape, DType::int64);
-  x = make(b, Operator::add, {x}, shape, DType::int64, {{Attribute::other, m}});
-  const TensorId last = make(b, Operator::full_like, {x}, shape, DType::int64, {{Attribute::value, n - 1}});
-  return make(b, Operator::min, {x, last}, shape, DType::int64);
+  TensorId x = no_grad(b, Operator::to, {distance}, shape, DType::fp32);
+  x = no_grad(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, m}});
+  x = no_grad(b, Operator::log, {x}, shape, DType::fp32);
+  x = no_grad(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, std::log(kMaxDistance / m)}});
+  x = no_grad(b, Operator::mul, {x}, shape, DType::fp32, {{Attribute::other, n - m}});
+  x = no_grad(b, Operator::to, {x}, shape, DType::int64);
+  x = no_grad(b, Operator::add, {x}, shape, DType::int64, {{Attribute::other, m}});
+  const TensorId last = no_grad(b, Operator::full_like, {x}, shape, DType::int64, {{Attribute::value, n - 1}});
+  return no_grad(b, Operator::min, {x, last}, shape, DType::int64);
 }
 
 // The number of the bucket of each pair of positions. Encoders tell keys before from keys after.
@@ -46,21 +46,21 @@ TensorId buckets(LayerBuilder& b, TensorId relative, std::int64_t all, bool bidi
   const auto n = static_cast<double>(each), exact = static_cast<double>(each / 2);
   TensorId bucket = kNone, distance = kNone;
   if (bidirectional) {
-    const TensorId after = make(b, Operator::gt, {relative}, shape, DType::boolean, {{Attribute::other, 0}});
-    const TensorId number = make(b, Operator::to, {after}, shape, DType::int64);
-    const TensorId half = make(b, Operator::mul, {number}, shape, DType::int64, {{Attribute::other, n}});
-    bucket = make(b, Operator::add, {half}, shape, DType::int64, {{Attribute::other, 0}});
-    distance = make(b, Operator::abs, {relative}, shape, DType::int64);
+    const TensorId after = no_grad(b, Operator::gt, {relative}, shape, DType::boolean, {{Attribute::other, 0}});
+    const TensorId number = no_grad(b, Operator::to, {after}, shape, DType::int64);
+    const TensorId half = no_grad(b, Operator::mul, {number}, shape, DType::int64, {{Attribute::other, n}});
+    bucket = no_grad(b, Operator::add, {half}, shape, DType::int64, {{Attribute::other, 0}});
+    distance = no_grad(b, Operator::abs, {relative}, shape, DType::int64);
   } else {
-    const TensorId zeros = make(b, Operator::zeros_like, {relative}, shape, DType::int64);
-    const TensorId before = make(b, Operator::min, {relative, zeros}, shape, DType::int64);
-    distance = make(b, Operator::neg, {before}, shape, DType::int64);
+    const TensorId zeros = no_grad(b, Operator::zeros_like, {relative}, shape, DType::int64);
+    const TensorId before = no_grad(b, Operator::min, {relative, zeros}, shape, DType::int64);
+    distance = no_grad(b, Operator::neg, {before}, shape, DType::int64);
   }
-  const TensorId small = make(b, Operator::lt, {distance}, shape, DType::boolean, {{Attribute::other, exact}});
+  const TensorId small = no_grad(b, Operator::lt, {distance}, shape, DType::boolean, {{Attribute::other, exact}});
   const TensorId large = large_distances(b, distance, n, exact);
-  const TensorId chosen = make(b, Operator::where, {small, distance, large}, shape, DType::int64);
+  const TensorId chosen = no_grad(b, Operator::where, {small, distance, large}, shape, DType::int64);
   bucket = bidirectional ? b.emit_in_place(Operator::add_, Elementwise{shape.elements()}, {bucket, chosen})
-                         : make(b, Operator::add, {chosen}, shape, DType::int64, {{Attribute::other, 0}});
+                         : no_grad(b, Operator::add, {chosen}, shape, DType::int64, {{Attribute::other, 0}});
   b.hold({small, distance, large});
   return bucket;
 }
@@ -69,11 +69,11 @@ void lower_bias(LayerBuilder& b) {
   const std::int64_t tokens = b.size("tokens");
   const std::int64_t rows = b.size("num_buckets");
   const TensorId weight = b.parameter("weight", {rows, b.size("num_heads")});
-  const TensorId first = make(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
-  const TensorId query = make(b, Operator::add, {first}, {tokens}, DType::int64, {{Attribute::other, 0}});
-  const TensorId key = make(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
+  const TensorId first = no_grad(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
+  const TensorId query = no_grad(b, Operator::add, {first}, {tokens}, DType::int64, {{Attribute::other, 0}});
+  const TensorId key = no_grad(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
   const TensorId column = aten::unsqueeze(b, query, 1);
-  const TensorId relative = make(b, Operator::sub, {key, column}, {tokens, tokens}, DType::int64);
+  const TensorId relative = no_grad(b, Operator::sub, {key, column}, {tokens, tokens}, DType::int64);
   const TensorId bucket = buckets(b, relative, rows, b.boolean("bidirectional"));
   const TensorId values = aten::embedding(b, weight, bucket);
   b.hold({query, key, relative, bucket});
@@ -106,7 +106,7 @@ TensorId masked(LayerBuilder& b, TensorId mask, TensorId bias) {
 TensorId causal_condition(LayerBuilder& b, std::int64_t queries, std::int64_t keys) {
   const TensorId q = aten::arange(b, queries);
   const TensorId k = aten::arange(b, keys);
-  const TensorId past = make(b, Operator::ge, {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
+  const TensorId past = no_grad(b, Operator::ge, {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
   return b.alias(past, {1, 1, queries, keys}, contiguous_strides({1, 1, queries, keys}));
 }
 

@@ -12,23 +12,19 @@
 namespace gpuplan::layers::roberta_inputs {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 constexpr double kPadding = 1;  // padding_idx
 
 // create_position_ids_from_input_ids: (cumsum(mask).type_as(mask) + 0) * mask, as int64, plus padding_idx.
 TensorId positions_of(LayerBuilder& b, TensorId ids) {
   const Shape shape = b.shape(ids);
-  const TensorId tokens = make(b, Operator::ne, {ids}, shape, DType::boolean, {{Attribute::other, kPadding}});
-  const TensorId mask = make(b, Operator::to, {tokens}, shape, DType::int32);
-  const TensorId counted = make(b, Operator::to, {aten::cumsum(b, mask, 1)}, shape, DType::int32);
-  const TensorId shifted = make(b, Operator::add, {counted}, shape, DType::int32, {{Attribute::other, 0}});
-  const TensorId numbers = make(b, Operator::mul, {shifted, mask}, shape, DType::int32);
-  const TensorId wide = make(b, Operator::to, {numbers}, shape, DType::int64);
-  const TensorId positions = make(b, Operator::add, {wide}, shape, DType::int64, {{Attribute::other, kPadding}});
+  const TensorId tokens = aten::no_grad(b, Operator::ne, {ids}, shape, DType::boolean, {{Attribute::other, kPadding}});
+  const TensorId mask = aten::no_grad(b, Operator::to, {tokens}, shape, DType::int32);
+  const TensorId counted = aten::no_grad(b, Operator::to, {aten::cumsum(b, mask, 1)}, shape, DType::int32);
+  const TensorId shifted = aten::no_grad(b, Operator::add, {counted}, shape, DType::int32, {{Attribute::other, 0}});
+  const TensorId numbers = aten::no_grad(b, Operator::mul, {shifted, mask}, shape, DType::int32);
+  const TensorId wide = aten::no_grad(b, Operator::to, {numbers}, shape, DType::int64);
+  const TensorId positions =
+      aten::no_grad(b, Operator::add, {wide}, shape, DType::int64, {{Attribute::other, kPadding}});
   b.hold({mask, numbers});
   return positions;
 }
@@ -46,7 +42,8 @@ void lower(LayerBuilder& b) {
     return b.outputs({aten::expand(b, row, ids), positions});
   }
   const TensorId rows = aten::expand(b, type_buffer, {ids[0], most});
-  b.outputs({make(b, Operator::gather, {rows, positions}, ids, DType::int64, {{Attribute::dim, 1}}), positions});
+  b.outputs(
+      {aten::no_grad(b, Operator::gather, {rows, positions}, ids, DType::int64, {{Attribute::dim, 1}}), positions});
 }
 
 const LayerDef kLayers[] = {

@@ -29,8 +29,7 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
     result = aten::transpose(b, result, 1, 2);
     held.push_back(as_real);
   } else {
-    result = aten::no_grad(b, Operator::mul, std::array{aten::unsqueeze(b, as_real, 2), inverse_frequency}, out,
-                           DType::fp32);
+    result = aten::no_grad(b, Operator::mul, {aten::unsqueeze(b, as_real, 2), inverse_frequency}, out, DType::fp32);
   }
   held.push_back(result);
   return result;
@@ -49,13 +48,8 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
 
 TensorId table(LayerBuilder& b, Operator function, TensorId angle) {
   const Shape shape = b.shape(angle);
-  const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
-  return aten::no_grad(b, Operator::mul, std::array{values}, shape, DType::fp32, {{Attribute::other, 1}});
-}
-
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
+  const TensorId values = aten::no_grad(b, function, {angle}, shape, DType::fp32);
+  return aten::no_grad(b, Operator::mul, {values}, shape, DType::fp32, {{Attribute::other, 1}});
 }
 
 // dynamic_rope_update (transformers/modeling_rope_utils.py): the largest position decides which frequencies are used.
@@ -66,15 +60,15 @@ void update_frequencies(LayerBuilder& b, TensorId positions, std::int64_t count)
   if (scaling == "default") return;
   if (scaling != "dynamic" && scaling != "longrope")
     b.fail("scaling", "unknown scaling \"" + std::string(scaling) + "\"", "expected default, dynamic or longrope");
-  const TensorId most = make(b, Operator::max, {positions}, {}, DType::int64);
-  const TensorId length = make(b, Operator::add, {most}, {}, DType::int64, {{Attribute::other, 1}});
-  const TensorId longer = make(b, Operator::gt, {length}, {}, DType::boolean);
+  const TensorId most = aten::no_grad(b, Operator::max, {positions}, {}, DType::int64);
+  const TensorId length = aten::no_grad(b, Operator::add, {most}, {}, DType::int64, {{Attribute::other, 1}});
+  const TensorId longer = aten::no_grad(b, Operator::gt, {length}, {}, DType::boolean);
   if (scaling == "dynamic") {
-    const TensorId shorter = make(b, Operator::lt, {length}, {}, DType::boolean);
+    const TensorId shorter = aten::no_grad(b, Operator::lt, {length}, {}, DType::boolean);
     return b.hold({length, shorter});
   }
   const TensorId second = b.constant({count}, DType::fp32);
-  const TensorId chosen = make(b, Operator::where, {longer, second}, {count}, DType::fp32);
+  const TensorId chosen = aten::no_grad(b, Operator::where, {longer, second}, {count}, DType::fp32);
   b.hold({length, chosen});
 }
 

@@ -7,7 +7,6 @@
 // are and the labels. T5Block.forward clamps its states where they are of fp16, to a limit that infinities decide;
 // WhisperEncoderLayer.forward to 64504 (models/whisper/modeling_whisper.py).
 
-#include <array>
 #include <limits>
 
 #include "estimator/aten/clamp.h"
@@ -65,9 +64,9 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
     b.attributes({{Attribute::value, value}});
     return made;
   };
-  const TensorId size = aten::no_grad(b, Operator::abs, std::array{x}, shape, DType::fp16);
+  const TensorId size = aten::no_grad(b, Operator::abs, {x}, shape, DType::fp16);
   const TensorId infinite =
-      aten::no_grad(b, Operator::eq, std::array{size}, shape, DType::boolean, {{Attribute::other, kInfinity}});
+      aten::no_grad(b, Operator::eq, {size}, shape, DType::boolean, {{Attribute::other, kInfinity}});
   const unsigned all = (1U << shape.rank()) - 1;
   const Reduction work{.shape = shape,
                        .reduced = all,
@@ -78,7 +77,7 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
   b.attributes({{Attribute::dims, all}});
   const TensorId lower = number(kLargestHalf - 1000), largest = number(kLargestHalf);
   const TensorId limit = b.emit(Operator::where, one, {any, lower, largest}, Shape{}, DType::fp32);
-  const TensorId least = aten::no_grad(b, Operator::neg, std::array{limit}, Shape{}, DType::fp32);
+  const TensorId least = aten::no_grad(b, Operator::neg, {limit}, Shape{}, DType::fp32);
   const TensorId y = aten::clamp(b, x, least, limit);
   b.hold({x, limit});
   return y;

@@ -12,9 +12,9 @@
 namespace gpuplan::layers::timesteps {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape,
+TensorId make(LayerBuilder& b, Operator op, Operands reads, const Shape& shape,
               std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, DType::fp32, attributes);
+  return aten::no_grad(b, op, reads, shape, DType::fp32, attributes);
 }
 
 constexpr double kMaxPeriod = 10000;

@@ -4,7 +4,6 @@
 // table is not looked up by F.embedding but indexed, weight[position_ids], whose backward is index_put with
 // accumulation. transformers 4.56 indexes one row of positions, which no layer says.
 
-#include <array>
 #include <string>
 
 #include "estimator/aten/embedding.h"
@@ -20,9 +19,8 @@ void lower_positions(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const Shape shape = b.shape(b.input());
   const TensorId first = aten::no_grad(b, Operator::arange, {}, {shape[1]}, DType::int64, {{Attribute::start, 0}});
-  const TensorId shifted =
-      aten::no_grad(b, Operator::add, std::array{first}, {shape[1]}, DType::int64, {{Attribute::other, 0}});
-  b.output(aten::no_grad(b, Operator::repeat, std::array{shifted}, shape, DType::int64));
+  const TensorId shifted = aten::no_grad(b, Operator::add, {first}, {shape[1]}, DType::int64, {{Attribute::other, 0}});
+  b.output(aten::no_grad(b, Operator::repeat, {shifted}, shape, DType::int64));
 }
 
 void lower_embedding(LayerBuilder& b) {

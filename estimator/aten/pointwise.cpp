@@ -258,7 +258,7 @@ TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, 
   return y;
 }
 
-TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+TensorId no_grad(LayerBuilder& b, Operator op, Operands reads, const Shape& shape, DType dtype,
                  std::initializer_list<AttributeValue> attributes) {
   const TensorId y = b.emit(op, Elementwise{shape.elements()}, reads, shape, dtype);
   if (attributes.size() > 0) b.attributes(attributes);

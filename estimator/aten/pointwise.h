@@ -52,7 +52,7 @@ TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.
 TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, bool in_place = false);
 /// A pointwise kernel without a gradient: comparisons, logical operations, integer arithmetic.
-TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+TensorId no_grad(LayerBuilder& b, Operator op, Operands reads, const Shape& shape, DType dtype,
                  std::initializer_list<AttributeValue> attributes = {});
 
 }  // namespace gpuplan::aten
