@@ -10,12 +10,6 @@
 namespace gpuplan::layers::dropout {
 namespace {
 
-double probability(const LayerBuilder& b) {
-  const double p = b.real("p");
-  if (!(p >= 0 && p <= 1)) b.fail("p", "p is a probability", "expected 0 to 1");
-  return p;
-}
-
 // x * noise, in place or not; the noise is what is saved.
 void multiply(LayerBuilder& b, TensorId x, TensorId noise, bool in_place) {
   const Shape shape = b.shape(x);
@@ -45,7 +39,7 @@ TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
 
 void lower_dropout(LayerBuilder& b) {
   const TensorId x = b.input();
-  const double p = probability(b);
+  const double p = aten::probability(b, "p");
   const bool in_place = b.boolean("inplace");
   if (p <= 0 || !b.training()) return b.output(x);
   if (in_place || p >= 1) return multiply(b, x, noise_tensor(b, b.shape(x), p), in_place);
@@ -55,7 +49,7 @@ void lower_dropout(LayerBuilder& b) {
 void lower_dropout_2d(LayerBuilder& b) {
   b.expect_rank(4, "[N, C, H, W]");
   const TensorId x = b.input();
-  const double p = probability(b);
+  const double p = aten::probability(b, "p");
   const bool in_place = b.boolean("inplace");
   if (p <= 0 || !b.training()) return b.output(x);
   multiply(b, x, noise_tensor(b, {b.shape(x)[0], b.shape(x)[1], 1, 1}, p), in_place);

@@ -30,10 +30,8 @@ aten::Recurrent recurrent_of(LayerBuilder& b, Cell cell) {
   s.bidirectional = b.boolean("bidirectional");
   if (s.layers > kMaxLayers)
     b.fail("num_layers", "at most " + std::to_string(kMaxLayers) + " recurrent layers are supported");
-  const double dropout = b.real("dropout");
-  if (!(dropout >= 0 && dropout <= 1)) b.fail("dropout", "dropout is a probability", "expected 0 to 1");
-  s.dropout = dropout > 0;
-  r.dropout = dropout;
+  r.dropout = aten::probability(b, "dropout");
+  s.dropout = r.dropout > 0;
   if (cell != Cell::lstm) return r;
   const std::int64_t projection = b.integer("proj_size");
   if (projection < 0 || projection >= s.hidden)

@@ -36,12 +36,6 @@ struct Weights {
 
 std::int64_t round_to(std::int64_t size, std::int64_t window) { return (size + window - 1) / window * window; }
 
-double probability(const LayerBuilder& b, std::string_view name) {
-  const double p = b.real(name);
-  if (!(p >= 0 && p <= 1)) b.fail(name, std::string(name) + " is a probability", "expected 0 to 1");
-  return p;
-}
-
 Windows windows(LayerBuilder& b) {
   b.expect_rank(4, "[N, H, W, C]");
   const Shape in = b.shape(b.input());
@@ -58,8 +52,8 @@ Windows windows(LayerBuilder& b) {
   s.heads = b.size("num_heads");
   if (s.c % s.heads != 0)
     b.fail("num_heads", std::to_string(s.c) + " channels do not divide into " + std::to_string(s.heads) + " heads");
-  s.attention_dropout = probability(b, "attention_dropout");
-  s.dropout = probability(b, "dropout");
+  s.attention_dropout = aten::probability(b, "attention_dropout");
+  s.dropout = aten::probability(b, "dropout");
   return s;
 }
 

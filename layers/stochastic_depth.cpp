@@ -4,15 +4,14 @@
 // (the input only if the noise wanted a gradient). Mode "batch" has one noise value. With p = 0 or in eval mode the
 // input is returned.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers::stochastic_depth {
 namespace {
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
-  const double p = b.real("p");
-  if (!(p >= 0 && p <= 1)) b.fail("p", "p is a probability", "expected 0 to 1");
+  const double p = aten::probability(b, "p");
   const std::string_view mode = b.word("mode");
   if (mode != "row" && mode != "batch")
     b.fail("mode", "mode is neither 'row' nor 'batch'", "expected 'row' or 'batch'");

@@ -228,6 +228,12 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
   return y;
 }
 
+double probability(const LayerBuilder& b, std::string_view name) {
+  const double p = b.real(name);
+  if (!(p >= 0 && p <= 1)) b.fail(name, std::string(name) + " is a probability", "expected 0 to 1");
+  return p;
+}
+
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training) {
   if (p <= 0 || !training) return x;
   const Shape shape = b.shape(x);

@@ -47,6 +47,8 @@ TensorId rsqrt(LayerBuilder& b, TensorId x);
 /// x.mean(dim, keepdim, dtype=dtype) or x.sum(...) over the dimensions in `mask`.
 TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean,
                 std::optional<DType> dtype = std::nullopt);
+/// The argument, a probability.
+double probability(const LayerBuilder& b, std::string_view name);
 /// F.dropout(x, p, training) with 0 < p < 1 in training, else x itself (p and mode are the caller's to tell).
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.
