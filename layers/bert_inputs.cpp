@@ -1,5 +1,5 @@
-// AddPositions, BertIds, BidirectionalMask, PaddingCheck: what Hugging Face's encoders look up and make before their
-// first layer.
+// AddPositions, BertIds, RobertaIds, BidirectionalMask, PaddingCheck: what Hugging Face's encoders look up and make
+// before their first layer.
 //
 // transformers 5, models/bert/modeling_bert.py, BertEmbeddings.forward: token types are gathered from a buffer of zeros
 // at the positions, one row that every sample shares. Without an attention mask no mask is made.
@@ -7,8 +7,12 @@
 // they are not all ones, as with the recordings' memory of zeros, it is inverted and expanded to [batch, 1, tokens,
 // tokens] numbers (modeling_attn_mask_utils.py, _prepare_4d_attention_mask_for_sdpa). For --attention eager it is
 // numbers [batch, 1, 1, tokens] whatever the values (modeling_utils.py, get_extended_attention_mask).
+//
+// models/roberta/modeling_roberta.py, RobertaEmbeddings: positions start after padding_idx and padding keeps it, so
+// they are counted in each sample, by a cumulative sum of a mask. Token types are BERT's.
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/scan.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 
@@ -22,18 +26,57 @@ TensorId gather(LayerBuilder& b, TensorId table, TensorId index) {
   return y;
 }
 
-void lower_ids(LayerBuilder& b) {
-  const std::int64_t most = b.size("max_positions");
+// The shape of the tokens, as many as the buffers have numbers for.
+Shape tokens_of(const LayerBuilder& b, std::int64_t most) {
   const Shape ids = b.shape(b.input());
   if (ids.rank() != 2 || ids[1] > most)
     b.fail("expects tokens [batch, tokens] of at most " + std::to_string(most) + ", got " + to_string(ids));
-  const Shape row{1, ids[1]};
+  return ids;
+}
+
+TensorId first_of(LayerBuilder& b, TensorId buffer, std::int64_t tokens) {
+  return b.alias(buffer, {1, tokens}, b.strides(buffer));
+}
+
+void lower_ids(LayerBuilder& b) {
+  const std::int64_t most = b.size("max_positions");
+  const Shape ids = tokens_of(b, most);
   const TensorId position_buffer = b.buffer("position_ids", {1, most}, DType::int64, {Initial::count});
   const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
-  const TensorId positions = b.alias(position_buffer, row, contiguous_strides({1, most}));
-  const TensorId types = b.before(kTransformers5) ? b.alias(type_buffer, row, contiguous_strides({1, most}))
-                                                  : gather(b, type_buffer, positions);
+  const TensorId positions = first_of(b, position_buffer, ids[1]);
+  const TensorId types =
+      b.before(kTransformers5) ? first_of(b, type_buffer, ids[1]) : gather(b, type_buffer, positions);
   b.outputs({aten::expand(b, types, ids), positions});
+}
+
+constexpr double kRobertaPadding = 1;  // padding_idx
+
+// create_position_ids_from_input_ids: (cumsum(mask).type_as(mask) + 0) * mask, as int64, plus padding_idx.
+TensorId positions_of(LayerBuilder& b, TensorId ids) {
+  const Shape shape = b.shape(ids);
+  const TensorId tokens =
+      aten::no_grad(b, Operator::ne, {ids}, shape, DType::boolean, {{Attribute::other, kRobertaPadding}});
+  const TensorId mask = aten::no_grad(b, Operator::to, {tokens}, shape, DType::int32);
+  const TensorId counted = aten::no_grad(b, Operator::to, {aten::cumsum(b, mask, 1)}, shape, DType::int32);
+  const TensorId shifted = aten::no_grad(b, Operator::add, {counted}, shape, DType::int32, {{Attribute::other, 0}});
+  const TensorId numbers = aten::no_grad(b, Operator::mul, {shifted, mask}, shape, DType::int32);
+  const TensorId wide = aten::no_grad(b, Operator::to, {numbers}, shape, DType::int64);
+  const TensorId positions =
+      aten::no_grad(b, Operator::add, {wide}, shape, DType::int64, {{Attribute::other, kRobertaPadding}});
+  b.hold({mask, numbers});
+  return positions;
+}
+
+void lower_roberta(LayerBuilder& b) {
+  const std::int64_t most = b.size("max_positions");
+  const Shape ids = tokens_of(b, most);
+  (void)b.buffer("position_ids", {1, most}, DType::int64);
+  const TensorId type_buffer = b.buffer("token_type_ids", {1, most}, DType::int64);
+  const TensorId positions = positions_of(b, b.input());
+  if (b.before(kTransformers5)) return b.outputs({aten::expand(b, first_of(b, type_buffer, ids[1]), ids), positions});
+  const TensorId rows = aten::expand(b, type_buffer, {ids[0], most});
+  b.outputs(
+      {aten::no_grad(b, Operator::gather, {rows, positions}, ids, DType::int64, {{Attribute::dim, 1}}), positions});
 }
 
 constexpr double kPaddingToken = 0;  // BERT's pad_token_id
@@ -144,6 +187,18 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{8, 128}},
                  .input_dtype = DType::int64,
                  .derivation = "no mask is made"}},
+    {.name = "RobertaIds",
+     .summary = "the token types and positions that RoBERTa makes of its tokens",
+     .math =
+         "tokens [b, s] -> token types [b, s] and positions [b, s], int64, without a gradient. Buffers: two rows of\n"
+         "max_positions int64.",
+     .parameters = {{"max_positions", ParameterType::size, "", "rows of the table of positions"}},
+     .indices = true,
+     .lower = lower_roberta,
+     .example = {.call = "RobertaIds(514)",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is saved"}},
 };
 
 }  // namespace
