@@ -25,12 +25,10 @@ TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
   return aten::contiguous(b, aten::slice(b, padded, 1, 1, tokens));
 }
 
-constexpr PyTorchVersion kElidesWholeSlices = 209;
-
 void lower_slice(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, features]");
   TensorId x = b.input();
-  if (b.before(kElidesWholeSlices))
+  if (b.before(aten::kElidesFullSlices))
     for (int dim = 0; dim < 3; ++dim) x = aten::slice(b, x, dim, 0, b.shape(x)[dim]);
   b.output(x);
 }

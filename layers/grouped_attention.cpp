@@ -17,12 +17,8 @@
 namespace gpuplan::layers::grouped_attention {
 namespace {
 
-// x[:, :] of whole dimensions is x itself; older releases made slices of it, whose backward copies. Seen in 2.8 and
-// not in 2.15.
-constexpr PyTorchVersion kElidesFullSlices = 209;
-
 TensorId whole(LayerBuilder& b, TensorId x, int dim) {
-  return b.before(kElidesFullSlices) ? aten::slice(b, x, dim, 0, b.shape(x)[dim]) : x;
+  return b.before(aten::kElidesFullSlices) ? aten::slice(b, x, dim, 0, b.shape(x)[dim]) : x;
 }
 
 // x[:, :, None, :, :].expand(...).reshape(...) of [b, heads, s, d].

@@ -18,8 +18,6 @@
 namespace gpuplan::layers::shifted_window {
 namespace {
 
-constexpr PyTorchVersion kFullSlicesAlias = 209;  // x[:, :n] of all n is a view without a gradient of its own
-
 struct Windows {
   std::int64_t n = 0, h = 0, w = 0, c = 0;  // of the image, padded to whole windows
   std::int64_t rows = 0, columns = 0;       // of a window
@@ -148,7 +146,7 @@ TensorId add_mask(LayerBuilder& b, const Windows& s, TensorId scores, TensorId m
 TensorId unpad(LayerBuilder& b, TensorId x, const Shape& to) {
   const Shape from = b.shape(x);
   for (const int dim : {1, 2})
-    if (b.before(kFullSlicesAlias) || to[dim] != from[dim]) x = aten::slice(b, x, dim, 0, to[dim]);
+    if (b.before(aten::kElidesFullSlices) || to[dim] != from[dim]) x = aten::slice(b, x, dim, 0, to[dim]);
   return aten::contiguous(b, x);
 }
 

@@ -13,8 +13,6 @@
 namespace gpuplan::layers::slicing {
 namespace {
 
-constexpr PyTorchVersion kElidesFullSlices = 209;  // seen in 2.8 and not in 2.15
-
 // As Python's slice: negative positions count from the end, positions beyond it are clamped.
 std::int64_t position(std::int64_t at, std::int64_t size) {
   return std::clamp(at < 0 ? at + size : at, std::int64_t{0}, size);
@@ -30,7 +28,7 @@ void lower_slice(LayerBuilder& b) {
   const bool empty =
       begin == 0 && b.given("end") && b.integer("end") == 0;  // written as such: prefix tokens, none of them
   if (begin >= end && !empty) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
-  if (begin == 0 && end == in[dim] && step == 1 && !b.before(kElidesFullSlices)) return b.output(b.input());
+  if (begin == 0 && end == in[dim] && step == 1 && !b.before(aten::kElidesFullSlices)) return b.output(b.input());
   b.output(aten::slice(b, b.input(), dim, begin, empty ? 0 : (end - begin - 1) / step + 1, step));
 }
 
