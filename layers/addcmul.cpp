@@ -37,7 +37,6 @@ const LayerDef kLayers[] = {
      .math = "y = x + value a b with broadcasting. Saved: a and b.",
      .parameters = {{"value", ParameterType::real, "1", "factor of the product"}},
      .min_inputs = 3,
-     .max_inputs = 3,
      .lower = lower,
      .example = {.call = "Addcmul()",
                  .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 1, 1}},

@@ -102,7 +102,6 @@ const LayerDef kLayers[] = {
                     {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
                     {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
      .min_inputs = 2,
-     .max_inputs = 2,
      .indices = true,
      .lower = lower,
      .example = {.call = "AttentionMask()",

@@ -148,7 +148,6 @@ const LayerDef kLayers[] = {
      .summary = "embeddings and position embeddings, added as BERT does",
      .math = "x + y; in place with PyTorch releases taken to run transformers 4. Saved: nothing.",
      .min_inputs = 2,
-     .max_inputs = 2,
      .lower = lower_sum,
      .example = {.call = "AddPositions()",
                  .input_shapes = {{8, 128, 64}, {8, 128, 64}},

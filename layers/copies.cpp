@@ -49,7 +49,6 @@ const LayerDef kLayers[] = {
      .summary = "tensor.type_as: to the type of another tensor",
      .math = "x in y's type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
      .min_inputs = 2,
-     .max_inputs = 2,
      .indices = true,
      .lower = lower_type_as,
      .example = {.call = "TypeAs()", .input_shapes = {{4, 8, 14, 14}, {4, 8}}, .derivation = "of one type: x itself"}},

@@ -51,7 +51,6 @@ LayerDef made(std::string_view name, std::string_view summary, std::string_view 
           .math = math,
           .parameters = std::move(parameters),
           .min_inputs = 0,
-          .max_inputs = 0,
           .lower = lower,
           .example = {.call = call, .input_shapes = {}, .output_shape = {8, 8}, .derivation = "nothing is saved"}};
 }

@@ -68,7 +68,6 @@ const LayerDef kLayers[] = {
              "scores computed again in backward are recompute_flops. Saved: q, k, v, the result and fp32 log-sum-exps.",
      .parameters = {{"causal", ParameterType::boolean, "True", "masks what comes later; takes no memory"}},
      .min_inputs = 3,
-     .max_inputs = 3,
      .lower = lower,
      .example = {.call = "FusedAttention()",
                  .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},

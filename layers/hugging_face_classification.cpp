@@ -105,7 +105,6 @@ const LayerDef kLayers[] = {
              "softmax(x)[p].\nSaved: for both the log-probabilities, the positions, clamped to 0 to s, and the total "
              "weight.",
      .min_inputs = 2,
-     .max_inputs = 2,
      .loss = true,
      .in_model = true,
      .lower = lower_span,

@@ -51,7 +51,6 @@ const LayerDef kLayers[] = {
          "indices, int64. Backward: zeros of x, to which the gradient is added by a sort of the indices.",
      .parameters = {{"padding", ParameterType::real, "0", "the token that pads (pad_token_id); changes no size"}},
      .min_inputs = 2,
-     .max_inputs = 2,
      .lower = lower_pooled,
      .example = {.call = "PooledLogits()",
                  .input_shapes = {{8, 16, 2}, {8, 16}},

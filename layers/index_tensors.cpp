@@ -41,7 +41,6 @@ const LayerDef kLayers[] = {
                     {"step", ParameterType::real, "1", "from one to the next"},
                     {"dtype", ParameterType::word, "int64", "type of its elements; floating ones follow --precision"}},
      .min_inputs = 0,
-     .max_inputs = 0,
      .lower = lower_arange,
      .example = {.call = "Arange(128)", .input_shapes = {}, .output_shape = {128}, .derivation = "nothing is saved"}},
     {.name = "Linspace",
@@ -53,7 +52,6 @@ const LayerDef kLayers[] = {
                     {"dtype", ParameterType::word, "float32",
                      "type of its elements; floating ones follow --precision"}},
      .min_inputs = 0,
-     .max_inputs = 0,
      .lower = lower_linspace,
      .example =
          {.call = "Linspace(-1, 1, 14)", .input_shapes = {}, .output_shape = {14}, .derivation = "nothing is saved"}},

@@ -113,7 +113,6 @@ const LayerDef kLayers[] = {
                     {"generates", ParameterType::boolean, "True",
                      "False: of an encoder-decoder, whose generation is not planned"}},
      .min_inputs = 2,
-     .max_inputs = 2,
      .lower = lower_cache,
      .example = {.call = "KVCache()",
                  .input_shapes = {{2, 4, 16, 64}, {2, 4, 16, 64}},

@@ -38,7 +38,6 @@ const LayerDef kLayers[] = {
                     {"dropout", ParameterType::real, "0.0", "of what A is given, in training"},
                     {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"}},
      .min_inputs = 2,
-     .max_inputs = 2,
      .adapter = true,
      .lower = lower,
      .example = {.call = "LoraAdapter(8)",

@@ -16,7 +16,6 @@ const LayerDef kLayers[] = {
          "x [..., m, k], y [..., k, n] -> [..., m, n]; leading sizes broadcast. Forward m n k multiply-adds a batch,\n"
          "backward twice that. Saved: each operand the other one's gradient needs, or the copy that was multiplied.",
      .min_inputs = 2,
-     .max_inputs = 2,
      .lower = lower,
      .example = {.call = "MatMul()",
                  .input_shapes = {{2, 4, 10, 64}, {2, 4, 64, 12}},

@@ -165,7 +165,6 @@ const LayerDef kLayers[] = {
                     {"partial", ParameterType::boolean, "False",
                      "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
      .min_inputs = 4,
-     .max_inputs = 4,
      .lower = lower_apply,
      .example = {.call = "ApplyRotaryPosEmb()",
                  .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},

@@ -110,7 +110,6 @@ const LayerDef kLayers[] = {
      .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
                     {"embedding_dim", ParameterType::size, "", "size of a row"}},
      .min_inputs = 0,
-     .max_inputs = 0,
      .lower = lower_shared,
      .example = {.call = "SharedEmbedding(1000, 32)",
                  .input_shapes = {},

@@ -44,7 +44,6 @@ const LayerDef kLayers[] = {
      .parameters = {{"dim", ParameterType::integer, "0",
                      "the dimension that has a norm for each index: the first or last"}},
      .min_inputs = 2,
-     .max_inputs = 2,
      .lower = lower,
      .example = {.call = "WeightNorm()",
                  .input_shapes = {{80, 48}, {80, 1}},

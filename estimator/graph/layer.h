@@ -64,7 +64,7 @@ struct LayerDef {
   std::string_view math;  // formula, shapes, what is saved, and the source of the rule
   std::vector<ParameterDef> parameters = {};
   int min_inputs = 1;
-  int max_inputs = 1;
+  int max_inputs = min_inputs;
   bool loss = false;
   bool in_model = false;  // a loss that the model computes itself, within its forward (Hugging Face)
   bool adapter = false;   // its weights are made after the model: of fp32 where that is of half precision, trained
