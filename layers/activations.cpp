@@ -41,12 +41,11 @@ LayerDef activation(std::string_view name, std::string_view summary, std::string
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{2, 8, 4, 4}},
-                      .output_shape = {2, 8, 4, 4},
                       .saved_bytes = 1024,
                       .derivation = "one tensor of 2*8*4*4*4 bytes is saved, the input or the result"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     activation("ReLU", "max(x, 0)", "y = max(x, 0). Saves its result, in place too: usually the next layer's input.",
                {kInPlace}, with_in_place<aten::kRelu>, "ReLU()"),
     activation("ReLU6", "min(max(x, 0), 6)", "hardtanh on [0, 6]. Saves its input; in place a clone of it.", {kInPlace},
@@ -69,11 +68,8 @@ const LayerDef kDefs[] = {
                with_in_place<aten::kHardsigmoid>, "Hardsigmoid()"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4],
-                                   &kDefs[5], &kDefs[6], &kDefs[7], &kDefs[8], &kDefs[9]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::activations

@@ -69,38 +69,33 @@ void lower_max(LayerBuilder& b) {
   b.output(made[0]);
 }
 
-const LayerDef kAdaptiveMaxPool2d{
-    .name = "AdaptiveMaxPool2d",
-    .summary = "largest element of as many windows as asked for",
-    .math = "x [N, C, H, W] -> y [N, C, P, Q]. Saved: x and the int64 index of each maximum.",
-    .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
-    .lower = lower_max,
-    .example = {.call = "AdaptiveMaxPool2d(7)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 37'632,
-                .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"},
+const LayerDef kLayers[] = {
+    {.name = "AdaptiveAvgPool2d",
+     .summary = "mean over as many windows as asked for",
+     .math =
+         "x [N, C, H, W] -> y [N, C, P, Q]. 1 x 1 is mean(-1, -2) and saves nothing (before 2.0: x); other sizes save "
+         "x.",
+     .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
+     .lower = lower,
+     .example = {.call = "AdaptiveAvgPool2d(7)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes"}},
+    {.name = "AdaptiveMaxPool2d",
+     .summary = "largest element of as many windows as asked for",
+     .math = "x [N, C, H, W] -> y [N, C, P, Q]. Saved: x and the int64 index of each maximum.",
+     .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
+     .lower = lower_max,
+     .example = {.call = "AdaptiveMaxPool2d(7)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 37'632,
+                 .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"}},
 };
-
-const LayerDef kAdaptiveAvgPool2d{
-    .name = "AdaptiveAvgPool2d",
-    .summary = "mean over as many windows as asked for",
-    .math =
-        "x [N, C, H, W] -> y [N, C, P, Q]. 1 x 1 is mean(-1, -2) and saves nothing (before 2.0: x); other sizes save "
-        "x.",
-    .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
-    .lower = lower,
-    .example = {.call = "AdaptiveAvgPool2d(7)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 25'088,
-                .derivation = "x is 4*8*14*14*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kAdaptiveAvgPool2d, &kAdaptiveMaxPool2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::adaptive_pooling

@@ -31,25 +31,21 @@ void lower(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kAddcmul{
-    .name = "Addcmul",
-    .summary = "x + value a b",
-    .math = "y = x + value a b with broadcasting. Saved: a and b.",
-    .parameters = {{"value", ParameterType::real, "1", "factor of the product"}},
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .lower = lower,
-    .example = {.call = "Addcmul()",
-                .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 1, 1}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 25'216,
-                .derivation = "a is 4*8*14*14*4 bytes, b 4*8*4"},
+const LayerDef kLayers[] = {
+    {.name = "Addcmul",
+     .summary = "x + value a b",
+     .math = "y = x + value a b with broadcasting. Saved: a and b.",
+     .parameters = {{"value", ParameterType::real, "1", "factor of the product"}},
+     .min_inputs = 3,
+     .lower = lower,
+     .example = {.call = "Addcmul()",
+                 .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 1, 1}},
+                 .saved_bytes = 25'216,
+                 .derivation = "a is 4*8*14*14*4 bytes, b 4*8*4"}},
 };
-
-const LayerDef* const kLayers[] = {&kAddcmul};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::addcmul

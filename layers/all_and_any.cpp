@@ -33,13 +33,13 @@ LayerDef reduction(std::string_view name, std::string_view summary, void (*lower
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kAll = reduction("All", "whether all elements over dimensions are set", lower<Operator::all>, "All(1)");
-const LayerDef kAny = reduction("Any", "whether an element over dimensions is set", lower<Operator::any>, "Any(1)");
-
-const LayerDef* const kLayers[] = {&kAll, &kAny};
+const LayerDef kLayers[] = {
+    reduction("All", "whether all elements over dimensions are set", lower<Operator::all>, "All(1)"),
+    reduction("Any", "whether an element over dimensions is set", lower<Operator::any>, "Any(1)"),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::all_and_any

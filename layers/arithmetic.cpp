@@ -39,26 +39,23 @@ LayerDef definition(std::string_view name, std::string_view summary, std::string
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{4, 8, 14, 14}, {4, 8, 1, 1}},
-                      .output_shape = {4, 8, 14, 14},
                       .saved_bytes = saved,
                       .derivation = derivation}};
 }
 
-const LayerDef kAdd =
+const LayerDef kLayers[] = {
     definition("Add", "x + y", "z = x + y with broadcasting. Saved: nothing. Both get the incoming gradient itself.",
-               lower<Kind::add>, "Add()", 0, "nothing is saved");
-const LayerDef kSub = definition("Sub", "x - y", "z = x - y with broadcasting. Saved: nothing.", lower<Kind::sub>,
-                                 "Sub()", 0, "nothing is saved");
-const LayerDef kMul =
+               lower<Kind::add>, "Add()", 0, "nothing is saved"),
+    definition("Sub", "x - y", "z = x - y with broadcasting. Saved: nothing.", lower<Kind::sub>, "Sub()", 0,
+               "nothing is saved"),
     definition("Mul", "x * y", "z = x y with broadcasting. Saved: x if y wants a gradient, y if x wants one.",
-               lower<Kind::mul>, "Mul()", 25'216, "x is 4*8*14*14*4 bytes, y 4*8*4");
-const LayerDef kDiv = definition("Div", "x / y", "z = x / y with broadcasting. Saved: y; x too if y wants a gradient.",
-                                 lower<Kind::div>, "Div()", 25'216, "x is 4*8*14*14*4 bytes, y 4*8*4");
-
-const LayerDef* const kLayers[] = {&kAdd, &kSub, &kMul, &kDiv};
+               lower<Kind::mul>, "Mul()", 25'216, "x is 4*8*14*14*4 bytes, y 4*8*4"),
+    definition("Div", "x / y", "z = x / y with broadcasting. Saved: y; x too if y wants a gradient.", lower<Kind::div>,
+               "Div()", 25'216, "x is 4*8*14*14*4 bytes, y 4*8*4"),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::arithmetic

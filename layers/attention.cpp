@@ -43,33 +43,30 @@ void lower(LayerBuilder& b) {
                                                   .grouped = b.boolean("enable_gqa")}));
 }
 
-const LayerDef kAttention{
-    .name = "ScaledDotProductAttention",
-    .summary = "softmax(q k^T / sqrt(d) + mask) v",
-    .math =
-        "q [b, h, l, d], k [b, g, s, d], v [b, g, s, e], mask [.., l, s] or none -> [b, h, l, e].\n"
-        "forward b h l s (d + e) multiply-adds, backward twice that; the scores computed again in backward are\n"
-        "recompute_flops. Saved by the fused kernels: q, k, v, the result, its log-sum-exp; by math the weights, too.",
-    .parameters = {{"dropout_p", ParameterType::real, "0.0", "probability that a weight becomes 0, in training"},
-                   {"is_causal", ParameterType::boolean, "False", "masks what comes later"},
-                   {"enable_gqa", ParameterType::boolean, "False", "several query heads share a key head"}},
-    .min_inputs = 3,
-    .max_inputs = 4,
-    .lower = lower,
-    .example = {.call = "ScaledDotProductAttention(is_causal=True)",
-                .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},
-                .output_shape = {2, 4, 64, 32},
-                .forward_macs = 2'097'152,
-                .backward_macs = 4'194'304,
-                .saved_bytes = 264'208,
-                .derivation = "2*4*64*64*(32 + 32) multiply-adds; q, k, v and the result 2*4*64*32*4 bytes each, the "
-                              "log-sum-exp 2*4*64*4, and two 8-byte numbers of the random state"},
+const LayerDef kLayers[] = {
+    {.name = "ScaledDotProductAttention",
+     .summary = "softmax(q k^T / sqrt(d) + mask) v",
+     .math =
+         "q [b, h, l, d], k [b, g, s, d], v [b, g, s, e], mask [.., l, s] or none -> [b, h, l, e].\n"
+         "forward b h l s (d + e) multiply-adds, backward twice that; the scores computed again in backward are\n"
+         "recompute_flops. Saved by the fused kernels: q, k, v, the result, its log-sum-exp; by math the weights, too.",
+     .parameters = {{"dropout_p", ParameterType::real, "0.0", "probability that a weight becomes 0, in training"},
+                    {"is_causal", ParameterType::boolean, "False", "masks what comes later"},
+                    {"enable_gqa", ParameterType::boolean, "False", "several query heads share a key head"}},
+     .min_inputs = 3,
+     .max_inputs = 4,
+     .lower = lower,
+     .example = {.call = "ScaledDotProductAttention(is_causal=True)",
+                 .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},
+                 .forward_macs = 2'097'152,
+                 .backward_macs = 4'194'304,
+                 .saved_bytes = 264'208,
+                 .derivation = "2*4*64*64*(32 + 32) multiply-adds; q, k, v and the result 2*4*64*32*4 bytes each, the "
+                               "log-sum-exp 2*4*64*4, and two 8-byte numbers of the random state"}},
 };
-
-const LayerDef* const kLayers[] = {&kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::attention

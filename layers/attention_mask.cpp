@@ -14,7 +14,7 @@
 namespace gpuplan::layers::attention_mask {
 namespace {
 
-using aten::make;
+using aten::no_grad;
 
 struct Sizes {
   std::int64_t batch = 1, queries = 1, keys = 1;
@@ -33,7 +33,7 @@ Sizes sizes_of(const LayerBuilder& b) {
 }
 
 TensorId booleans(LayerBuilder& b, TensorId mask) {
-  return b.dtype(mask) == DType::boolean ? mask : make(b, Operator::to, {mask}, b.shape(mask), DType::boolean);
+  return b.dtype(mask) == DType::boolean ? mask : no_grad(b, Operator::to, {mask}, b.shape(mask), DType::boolean);
 }
 
 // fast_all, or all(): a scalar whose value Python reads.
@@ -44,15 +44,15 @@ void look_for_padding(LayerBuilder& b, TensorId mask, bool causal) {
     return;
   }
   const TensorId sum = aten::reduce(b, mask, 3, false, false);
-  b.hold({make(b, Operator::eq, {sum}, {}, DType::boolean, {{Attribute::other, b.elements(mask)}})});
+  b.hold({no_grad(b, Operator::eq, {sum}, {}, DType::boolean, {{Attribute::other, b.elements(mask)}})});
 }
 
 // causal_mask_function or its sliding window, bidirectional_mask_function: q_idx >= 0.
 TensorId pattern(LayerBuilder& b, const aten::Compared& index, const Sizes& n, bool causal, std::int64_t window) {
   const Shape all{1, 1, n.queries, n.keys};
   if (causal) return aten::not_later(b, index, all, window);
-  return make(b, Operator::ge, {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean,
-              {{Attribute::other, 0}});
+  return no_grad(b, Operator::ge, {aten::as_column(b, index.query, all)}, {1, 1, n.queries, 1}, DType::boolean,
+                 {{Attribute::other, 0}});
 }
 
 // and_masks(pattern, padding_mask_function): padding_mask[batch_idx, kv_idx].
@@ -61,13 +61,13 @@ TensorId conditions(LayerBuilder& b, TensorId mask, const Sizes& n, bool causal,
   const TensorId head = aten::arange(b, 1);
   const TensorId query = aten::shifted_arange(b, n.queries);
   const TensorId key = aten::shifted_arange(b, n.keys);
-  const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+  const TensorId ones = no_grad(b, Operator::new_ones, {}, {}, DType::boolean);
   const TensorId allowed = pattern(b, {query, key}, n, causal, window);
-  const TensorId first = make(b, Operator::bit_and, {ones, allowed}, b.shape(allowed), DType::boolean);
+  const TensorId first = no_grad(b, Operator::bit_and, {ones, allowed}, b.shape(allowed), DType::boolean);
   const TensorId rows = b.alias(batch, {n.batch, 1, 1, 1}, contiguous_strides({n.batch, 1, 1, 1}));
   const TensorId columns = b.alias(key, {1, 1, 1, n.keys}, contiguous_strides({1, 1, 1, n.keys}));
   const TensorId seen = aten::looked_up(b, mask, rows, columns, {n.batch, 1, 1, n.keys}, n.batch > 1);
-  const TensorId whole = make(b, Operator::bit_and, {first, seen}, n.whole(), DType::boolean);
+  const TensorId whole = no_grad(b, Operator::bit_and, {first, seen}, n.whole(), DType::boolean);
   b.hold({batch, head, query, key});
   return whole;
 }
@@ -90,32 +90,29 @@ void lower(LayerBuilder& b) {
   b.output(result);
 }
 
-const LayerDef kAttentionMask{
-    .name = "AttentionMask",
-    .summary = "the mask that Hugging Face's models make of a batch's attention_mask",
-    .math =
-        "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
-        "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"
-        "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
-        "transformers 5 does it, whatever the release of PyTorch.",
-    .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
-                   {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
-                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "AttentionMask()",
-                .input_shapes = {{2, 10, 8}, {2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 1, 10, 10},
-                .derivation = "a boolean for every pair of tokens; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "AttentionMask",
+     .summary = "the mask that Hugging Face's models make of a batch's attention_mask",
+     .math =
+         "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
+         "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"
+         "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
+         "transformers 5 does it, whatever the release of PyTorch.",
+     .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
+                    {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
+                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
+     .min_inputs = 2,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "AttentionMask()",
+                 .input_shapes = {{2, 10, 8}, {2, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 1, 10, 10},
+                 .derivation = "a boolean for every pair of tokens; nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kAttentionMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::attention_mask

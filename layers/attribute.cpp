@@ -12,23 +12,17 @@ void lower(LayerBuilder& b) {
   b.output(x);
 }
 
-const LayerDef kAttribute{
-    .name = "Attribute",
-    .summary = "self.last = x: alive until the next step binds it anew",
-    .math = "x itself. No kernel. A training step begins with the tensor of the one before.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "Attribute()",
-                .input_shapes = {{4, 10}},
-                .output_shape = {4, 10},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Attribute",
+     .summary = "self.last = x: alive until the next step binds it anew",
+     .math = "x itself. No kernel. A training step begins with the tensor of the one before.",
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Attribute()", .input_shapes = {{4, 10}}, .derivation = "nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kAttribute};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::attribute

@@ -172,27 +172,25 @@ LayerDef batch_norm(std::string_view name, std::string_view summary, void (*lowe
           .example = example};
 }
 
-const LayerDef kBatchNorm1d = batch_norm("BatchNorm1d", "batch normalisation over [N, C] or [N, C, L]",
-                                         [](LayerBuilder& b) { lower_batch_norm(b, false); },
-                                         {.call = "BatchNorm1d(512)",
-                                          .input_shapes = {{128, 512}},
-                                          .output_shape = {128, 512},
-                                          .parameters = 1024,
-                                          .saved_bytes = 266'240,
-                                          .derivation = "x is 128*512*4 bytes, two statistics of 512*4"});
-const LayerDef kBatchNorm2d = batch_norm("BatchNorm2d", "batch normalisation over [N, C, H, W]",
-                                         [](LayerBuilder& b) { lower_batch_norm(b, true); },
-                                         {.call = "BatchNorm2d(64)",
-                                          .input_shapes = {{8, 64, 56, 56}},
-                                          .output_shape = {8, 64, 56, 56},
-                                          .parameters = 128,
-                                          .saved_bytes = 6'423'040,
-                                          .derivation = "x is 8*64*56*56*4 bytes, two statistics of 64*4"});
-
-const LayerDef* const kLayers[] = {&kBatchNorm1d, &kBatchNorm2d};
+const LayerDef kLayers[] = {
+    batch_norm("BatchNorm1d", "batch normalisation over [N, C] or [N, C, L]",
+               [](LayerBuilder& b) { lower_batch_norm(b, false); },
+               {.call = "BatchNorm1d(512)",
+                .input_shapes = {{128, 512}},
+                .parameters = 1024,
+                .saved_bytes = 266'240,
+                .derivation = "x is 128*512*4 bytes, two statistics of 512*4"}),
+    batch_norm("BatchNorm2d", "batch normalisation over [N, C, H, W]",
+               [](LayerBuilder& b) { lower_batch_norm(b, true); },
+               {.call = "BatchNorm2d(64)",
+                .input_shapes = {{8, 64, 56, 56}},
+                .parameters = 128,
+                .saved_bytes = 6'423'040,
+                .derivation = "x is 8*64*56*56*4 bytes, two statistics of 64*4"}),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::batch_norm

@@ -37,24 +37,22 @@ void lower(LayerBuilder& b) {
   b.output(aten::cat(b, inputs, dim));
 }
 
-const LayerDef kCat{
-    .name = "Cat",
-    .summary = "joins tensors along a dimension",
-    .math = "[..., a, ...], [..., b, ...] -> [..., a + b, ...]: one copy. Nothing is saved; the gradients are views.",
-    .parameters = {{"dim", ParameterType::integer, "0", "dimension along which the inputs follow each other"}},
-    .min_inputs = 1,
-    .max_inputs = std::numeric_limits<int>::max(),
-    .lower = lower,
-    .example = {.call = "Cat(dim=1)",
-                .input_shapes = {{4, 8, 14, 14}, {4, 4, 14, 14}},
-                .output_shape = {4, 12, 14, 14},
-                .derivation = "8 + 4 channels"},
+const LayerDef kLayers[] = {
+    {.name = "Cat",
+     .summary = "joins tensors along a dimension",
+     .math = "[..., a, ...], [..., b, ...] -> [..., a + b, ...]: one copy. Nothing is saved; the gradients are views.",
+     .parameters = {{"dim", ParameterType::integer, "0", "dimension along which the inputs follow each other"}},
+     .min_inputs = 1,
+     .max_inputs = std::numeric_limits<int>::max(),
+     .lower = lower,
+     .example = {.call = "Cat(dim=1)",
+                 .input_shapes = {{4, 8, 14, 14}, {4, 4, 14, 14}},
+                 .output_shape = {4, 12, 14, 14},
+                 .derivation = "8 + 4 channels"}},
 };
-
-const LayerDef* const kLayers[] = {&kCat};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::cat

@@ -22,22 +22,17 @@ void lower(LayerBuilder& b) {
   b.output(b.input());
 }
 
-const LayerDef kCausalBuffers{
-    .name = "CausalBuffers",
-    .summary = "the causal triangle that GPT-2's attention kept before transformers 5",
-    .math = "Hands on its input. With PyTorch releases taken to run transformers 4: n n booleans and a number.",
-    .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
-    .lower = lower,
-    .example = {.call = "CausalBuffers(1024)",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .derivation = "nothing is computed"},
+const LayerDef kLayers[] = {
+    {.name = "CausalBuffers",
+     .summary = "the causal triangle that GPT-2's attention kept before transformers 5",
+     .math = "Hands on its input. With PyTorch releases taken to run transformers 4: n n booleans and a number.",
+     .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
+     .lower = lower,
+     .example = {.call = "CausalBuffers(1024)", .input_shapes = {{2, 10, 64}}, .derivation = "nothing is computed"}},
 };
-
-const LayerDef* const kLayers[] = {&kCausalBuffers};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::causal_buffers

@@ -25,12 +25,10 @@ TensorId shifted(LayerBuilder& b, TensorId labels, TensorId& padded) {
   return aten::contiguous(b, aten::slice(b, padded, 1, 1, tokens));
 }
 
-constexpr PyTorchVersion kElidesWholeSlices = 209;
-
 void lower_slice(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, features]");
   TensorId x = b.input();
-  if (b.before(kElidesWholeSlices))
+  if (b.before(aten::kElidesFullSlices))
     for (int dim = 0; dim < 3; ++dim) x = aten::slice(b, x, dim, 0, b.shape(x)[dim]);
   b.output(x);
 }
@@ -50,39 +48,32 @@ void lower(LayerBuilder& b) {
   b.hold({logits, padded});
 }
 
-const LayerDef kCausalLmLoss{
-    .name = "CausalLMLoss",
-    .summary = "cross entropy of each token's prediction of the next one, within the model's forward",
-    .math =
-        "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[next token], in fp32.\n"
-        "Saved: the log-probabilities in fp32, the shifted labels and the total weight.",
-    .parameters = {},
-    .loss = true,
-    .in_model = true,
-    .lower = lower,
-    .example = {.call = "CausalLMLoss()",
-                .input_shapes = {{2, 10, 16}},
-                .output_shape = {},
-                .saved_bytes = 1'444,
-                .derivation = "2*10 rows: log-probabilities of 16*4 bytes each, labels of 8, and the total weight, 4"},
+const LayerDef kLayers[] = {
+    {.name = "SliceLogits",
+     .summary = "the positions whose logits a Hugging Face language model computes: all of them",
+     .math = "x [b, s, h] -> x. Saved: nothing. In older releases backward copies the gradient three times.",
+     .lower = lower_slice,
+     .example = {.call = "SliceLogits()",
+                 .input_shapes = {{2, 10, 16}},
+                 .derivation = "all positions; nothing is saved"}},
+    {.name = "CausalLMLoss",
+     .summary = "cross entropy of each token's prediction of the next one, within the model's forward",
+     .math =
+         "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[next token], in fp32.\n"
+         "Saved: the log-probabilities in fp32, the shifted labels and the total weight.",
+     .loss = true,
+     .in_model = true,
+     .lower = lower,
+     .example = {.call = "CausalLMLoss()",
+                 .input_shapes = {{2, 10, 16}},
+                 .output_shape = {},
+                 .saved_bytes = 1'444,
+                 .derivation =
+                     "2*10 rows: log-probabilities of 16*4 bytes each, labels of 8, and the total weight, 4"}},
 };
-
-const LayerDef kSliceLogits{
-    .name = "SliceLogits",
-    .summary = "the positions whose logits a Hugging Face language model computes: all of them",
-    .math = "x [b, s, h] -> x. Saved: nothing. In older releases backward copies the gradient three times.",
-    .parameters = {},
-    .lower = lower_slice,
-    .example = {.call = "SliceLogits()",
-                .input_shapes = {{2, 10, 16}},
-                .output_shape = {2, 10, 16},
-                .derivation = "all positions; nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kSliceLogits, &kCausalLmLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::causal_lm_loss

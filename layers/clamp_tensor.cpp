@@ -17,28 +17,25 @@ void lower(LayerBuilder& b) {
   b.output(aten::clamp(b, b.input(0), least ? b.input(1) : kNone, largest));
 }
 
-const LayerDef kClampTensor{
-    .name = "ClampTensor",
-    .summary = "torch.clamp with bounds that are tensors",
-    .math =
-        "y = min(max(x, low), high), of inputs x, low, high. Saved: x and the bounds. Backward: masks of one byte an\n"
-        "element, and one gradient.",
-    .parameters = {{"bound", ParameterType::word, "min", "which one a second input alone is: min or max"}},
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "ClampTensor()",
-                .input_shapes = {{2, 8, 4, 4}, {}, {}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 8, 4, 4},
-                .derivation = "integers have no gradient: nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "ClampTensor",
+     .summary = "torch.clamp with bounds that are tensors",
+     .math =
+         "y = min(max(x, low), high), of inputs x, low, high. Saved: x and the bounds. Backward: masks of one byte an\n"
+         "element, and one gradient.",
+     .parameters = {{"bound", ParameterType::word, "min", "which one a second input alone is: min or max"}},
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "ClampTensor()",
+                 .input_shapes = {{2, 8, 4, 4}, {}, {}},
+                 .input_dtype = DType::int64,
+                 .derivation = "integers have no gradient: nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kClampTensor};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::clamp_tensor

@@ -19,23 +19,21 @@ void lower(LayerBuilder& b) {
   b.output(aten::cat(b, parts, 1));
 }
 
-const LayerDef kClassToken{
-    .name = "ClassToken",
-    .summary = "a learned token in front of the others",
-    .math = "x [N, T, D], token [1, 1, D], named by the entry's path -> [N, T + 1, D]. Saved: nothing.",
-    .parameters = {{"features", ParameterType::size, "", "features of a token, or _"}},
-    .lower = lower,
-    .example = {.call = "ClassToken(768)",
-                .input_shapes = {{4, 196, 768}},
-                .output_shape = {4, 197, 768},
-                .parameters = 768,
-                .derivation = "one token; only sizes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "ClassToken",
+     .summary = "a learned token in front of the others",
+     .math = "x [N, T, D], token [1, 1, D], named by the entry's path -> [N, T + 1, D]. Saved: nothing.",
+     .parameters = {{"features", ParameterType::size, "", "features of a token, or _"}},
+     .lower = lower,
+     .example = {.call = "ClassToken(768)",
+                 .input_shapes = {{4, 196, 768}},
+                 .output_shape = {4, 197, 768},
+                 .parameters = 768,
+                 .derivation = "one token; only sizes are saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kClassToken};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::class_token

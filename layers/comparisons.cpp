@@ -11,8 +11,7 @@ void lower(LayerBuilder& b) {
   const TensorId x = b.input();
   if (b.given("other") == (b.input_count() == 2)) b.fail("compares its input with a number, or with a second input");
   if (b.given("other"))
-    return b.output(aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), DType::boolean,
-                                  {{Attribute::other, b.real("other")}}));
+    return b.output(aten::no_grad(b, op, {x}, b.shape(x), DType::boolean, {{Attribute::other, b.real("other")}}));
   const TensorId both[] = {x, b.input(1)};
   b.output(aten::no_grad(b, op, both, aten::broadcast(b, b.shape(x), b.shape(both[1])), DType::boolean));
 }
@@ -30,11 +29,10 @@ LayerDef comparison(std::string_view name, std::string_view summary, void (*lowe
           .example = {.call = call,
                       .input_shapes = {{4, 8, 14, 14}},
                       .input_dtype = DType::int64,
-                      .output_shape = {4, 8, 14, 14},
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     comparison("Eq", "x == number or y, as a boolean mask", lower<Operator::eq>, "Eq(0)"),
     comparison("Ne", "x != number or y, as a boolean mask", lower<Operator::ne>, "Ne(0)"),
     comparison("Lt", "x < number or y, as a boolean mask", lower<Operator::lt>, "Lt(0)"),
@@ -43,10 +41,8 @@ const LayerDef kDefs[] = {
     comparison("Ge", "x >= number or y, as a boolean mask", lower<Operator::ge>, "Ge(0)"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4], &kDefs[5]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::comparisons

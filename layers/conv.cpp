@@ -8,10 +8,9 @@
 // Convolution.cpp, cuda/DepthwiseConv2d.cu). Conv1d is viewed as 2-D. bf16 below capability 8.0 runs slow_conv2d:
 // im2col and a product a sample (with groups PyTorch loops over them with copies of the slices, which is not modelled).
 
-#include <string>
-
 #include "estimator/aten/convolution.h"
 #include "estimator/aten/weight.h"
+#include "estimator/aten/windows.h"
 
 namespace gpuplan::layers::conv {
 namespace {
@@ -22,7 +21,7 @@ struct Padding {
   bool symmetric = true;
 };
 
-Padding padding_of(LayerBuilder& b, const Pair& kernel, const Pair& stride, const Pair& dilation, bool one_d) {
+Padding padding_of(const LayerBuilder& b, const aten::Filter& f, bool one_d) {
   if (!b.is_word("padding")) {
     const Pair p = one_d ? Pair{0, b.pair("padding").h} : b.pair("padding");
     if (p.h < 0 || p.w < 0) b.fail("padding", "padding is negative", "expected >= 0");
@@ -32,25 +31,9 @@ Padding padding_of(LayerBuilder& b, const Pair& kernel, const Pair& stride, cons
   if (word == "valid") return {};
   if (word != "same")
     b.fail("padding", "padding is neither sizes nor 'same' or 'valid'", "expected 'same', 'valid' or sizes");
-  if (stride.h != 1 || stride.w != 1) b.fail("padding", "padding='same' needs stride 1, as in PyTorch");
-  const Pair total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
+  if (f.stride.h != 1 || f.stride.w != 1) b.fail("padding", "padding='same' needs stride 1, as in PyTorch");
+  const Pair total{f.dilation.h * (f.kernel.h - 1), f.dilation.w * (f.kernel.w - 1)};
   return {total, {total.h / 2, total.w / 2}, total.h % 2 == 0 && total.w % 2 == 0};
-}
-
-std::int64_t output_size(LayerBuilder& b, std::int64_t in, std::int64_t pad, std::int64_t kernel, std::int64_t stride,
-                         std::int64_t dilation) {
-  const std::int64_t reach = dilation * (kernel - 1) + 1;
-  if (in + pad < reach)
-    b.fail("kernel_size", "the kernel reaches over " + std::to_string(reach) + " positions, the padded input has " +
-                              std::to_string(in + pad));
-  return (in + pad - reach) / stride + 1;
-}
-
-// Pair of a 1-D argument: the height is that of a convolution over one row.
-Pair argument(LayerBuilder& b, std::string_view name, bool one_d) {
-  const Pair p = one_d ? Pair{1, b.pair(name).h} : b.pair(name);
-  if (p.h < 1 || p.w < 1) b.fail(name, "\"" + std::string(name) + "\" must be at least 1", "expected >= 1");
-  return p;
 }
 
 TensorId padded(LayerBuilder& b, TensorId x, const Padding& pad) {
@@ -71,41 +54,25 @@ void lower_convolution(LayerBuilder& b, bool one_d) {
   const Shape& in = b.shape(x);
   const std::int64_t c = b.size("in_channels", in[1], "input channels");
   const std::int64_t k = b.size("out_channels");
-  const std::int64_t groups = b.size("groups");
-  if (c % groups != 0 || k % groups != 0)
-    b.fail("groups", "in_channels " + std::to_string(c) + " and out_channels " + std::to_string(k) +
-                         " must both be divisible by groups " + std::to_string(groups));
-  const Pair kernel = argument(b, "kernel_size", one_d);
-  const Pair stride = argument(b, "stride", one_d);
-  const Pair dilation = argument(b, "dilation", one_d);
-  const Padding pad = padding_of(b, kernel, stride, dilation, one_d);
-  const std::int64_t h = one_d ? 1 : in[2];
-  const std::int64_t w = in[-1];
-  const std::int64_t p = one_d ? 1 : output_size(b, h, pad.total.h, kernel.h, stride.h, dilation.h);
-  const std::int64_t q = output_size(b, w, pad.total.w, kernel.w, stride.w, dilation.w);
-
-  Convolution conv{.n = in[0],
-                   .c = c,
-                   .h = h,
-                   .w = w,
-                   .k = k,
-                   .p = p,
-                   .q = q,
-                   .r = kernel.h,
-                   .s = kernel.w,
-                   .stride_h = stride.h,
-                   .stride_w = stride.w,
-                   .pad_h = pad.before.h,
-                   .pad_w = pad.before.w,
-                   .dilation_h = dilation.h,
-                   .dilation_w = dilation.w,
-                   .groups = groups};
-  const Shape out = one_d ? Shape{in[0], k, q} : Shape{in[0], k, p, q};
-  const Shape filter = one_d ? Shape{k, c / groups, kernel.w} : Shape{k, c / groups, kernel.h, kernel.w};
+  aten::Filter filter;
+  filter.groups = aten::groups_of(b, c, k);
+  filter.kernel = aten::pair_at_least(b, "kernel_size", 1, one_d);
+  filter.stride = aten::pair_at_least(b, "stride", 1, one_d);
+  filter.dilation = aten::pair_at_least(b, "dilation", 1, one_d);
+  const Padding pad = padding_of(b, filter, one_d);
+  filter.padding = pad.before;
+  const auto size = [&](std::int64_t padded, std::int64_t kernel, std::int64_t stride, std::int64_t dilation) {
+    return aten::positions(b, "kernel", padded, aten::reach(kernel, dilation), stride);
+  };
+  Shape out = in;
+  out.set(1, k);
+  if (!one_d) out.set(2, size(in[2] + pad.total.h, filter.kernel.h, filter.stride.h, filter.dilation.h));
+  out.set(-1, size(in[-1] + pad.total.w, filter.kernel.w, filter.stride.w, filter.dilation.w));
+  const Convolution conv = aten::convolution_of(ConvolutionPass::forward, in, out, filter);
   aten::ConvolutionOperands of;
   of.input = x;
   const bool own = b.input_count() == 1;
-  of.weight = aten::weight(b, own, "weight", 1, filter);
+  of.weight = aten::weight(b, own, "weight", 1, aten::filter_shape(conv, one_d));
   of.bias = aten::weight(b, own && b.boolean("bias"), "bias", 2, {k});
   of = aten::cached_cast(b, of);
   // padding='same' with an odd total pads the input explicitly first.
@@ -128,50 +95,43 @@ const std::vector<ParameterDef> kParameters = {
     {"padding_mode", ParameterType::word, "zeros", "zeros only"},
 };
 
-const LayerDef kConv1d{
-    .name = "Conv1d",
-    .summary = "convolution over a sequence",
-    .math =
-        "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
-        "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .max_inputs = 3,
-    .lower = lower_1d,
-    .example = {.call = "Conv1d(16, 32, 5, padding=2)",
-                .input_shapes = {{4, 16, 100}},
-                .output_shape = {4, 32, 100},
-                .parameters = 2'592,
-                .forward_macs = 1'024'000,
-                .backward_macs = 2'048'000,
-                .saved_bytes = 25'600,
-                .derivation = "32*16*5 + 32 parameters; 4*32*100*16*5 multiply-adds; x is 4*16*100*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "Conv1d",
+     .summary = "convolution over a sequence",
+     .math =
+         "x [N, C, L], W [K, C/groups, S] -> y [N, K, Q]; Q = floor((L + 2 pad - dilation (S - 1) - 1) / stride) + 1.\n"
+         "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
+     .parameters = kParameters,
+     .max_inputs = 3,
+     .lower = lower_1d,
+     .example = {.call = "Conv1d(16, 32, 5, padding=2)",
+                 .input_shapes = {{4, 16, 100}},
+                 .output_shape = {4, 32, 100},
+                 .parameters = 2'592,
+                 .forward_macs = 1'024'000,
+                 .backward_macs = 2'048'000,
+                 .saved_bytes = 25'600,
+                 .derivation = "32*16*5 + 32 parameters; 4*32*100*16*5 multiply-adds; x is 4*16*100*4 bytes"}},
+    {.name = "Conv2d",
+     .summary = "convolution over an image",
+     .math = "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / "
+             "stride) + 1.\nN K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY "
+             "over N, P, Q.\nSaved: x and W, whichever of them is trained (one combined derivative formula).",
+     .parameters = kParameters,
+     .max_inputs = 3,
+     .lower = lower_2d,
+     .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
+                 .input_shapes = {{8, 64, 56, 56}},
+                 .output_shape = {8, 128, 28, 28},
+                 .parameters = 73'728,
+                 .forward_macs = 462'422'016,
+                 .backward_macs = 924'844'032,
+                 .saved_bytes = 6'422'528,
+                 .derivation = "128*64*3*3 parameters; 8*128*28*28*64*9 multiply-adds; x is 8*64*56*56*4 bytes"}},
 };
-
-const LayerDef kConv2d{
-    .name = "Conv2d",
-    .summary = "convolution over an image",
-    .math =
-        "x [N, C, H, W], W [K, C/groups, R, S] -> y [N, K, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / "
-        "stride) + 1.\n"
-        "N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW; db = sum of dY over N, P, Q.\n"
-        "Saved: x and W, whichever of them is trained (one combined derivative formula).",
-    .parameters = kParameters,
-    .max_inputs = 3,
-    .lower = lower_2d,
-    .example = {.call = "Conv2d(64, 128, 3, stride=2, padding=1, bias=False)",
-                .input_shapes = {{8, 64, 56, 56}},
-                .output_shape = {8, 128, 28, 28},
-                .parameters = 73'728,
-                .forward_macs = 462'422'016,
-                .backward_macs = 924'844'032,
-                .saved_bytes = 6'422'528,
-                .derivation = "128*64*3*3 parameters; 8*128*28*28*64*9 multiply-adds; x is 8*64*56*56*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kConv1d, &kConv2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::conv

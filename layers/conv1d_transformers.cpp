@@ -21,29 +21,26 @@ void lower(LayerBuilder& b) {
   b.output(aten::view(b, aten::addmm(b, bias, aten::view(b, x, {in.elements() / k, k}), weight), out));
 }
 
-const LayerDef kConv1d{
-    .name = "Conv1D",
-    .summary = "y = x W + b, Hugging Face's GPT-2 linear layer",
-    .math =
-        "x [..., k], W [k, n], b [n] -> y [..., n]; costs and saved tensors as Linear's.\n"
-        "Saved: x (if W is trained), W (if x wants a gradient).",
-    .parameters = {{"nf", ParameterType::size, "", "size of the last output dimension"},
-                   {"nx", ParameterType::size, "", "size of the last input dimension, or _"}},
-    .lower = lower,
-    .example = {.call = "Conv1D(2304, 768)",
-                .input_shapes = {{2, 10, 768}},
-                .output_shape = {2, 10, 2304},
-                .parameters = 1'771'776,
-                .forward_macs = 35'389'440,
-                .backward_macs = 70'778'880,
-                .saved_bytes = 61'440,
-                .derivation = "768*2304 + 2304 parameters; 20*768*2304 multiply-adds; x is 2*10*768*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "Conv1D",
+     .summary = "y = x W + b, Hugging Face's GPT-2 linear layer",
+     .math = "x [..., k], W [k, n], b [n] -> y [..., n]; costs and saved tensors as Linear's.\n"
+             "Saved: x (if W is trained), W (if x wants a gradient).",
+     .parameters = {{"nf", ParameterType::size, "", "size of the last output dimension"},
+                    {"nx", ParameterType::size, "", "size of the last input dimension, or _"}},
+     .lower = lower,
+     .example = {.call = "Conv1D(2304, 768)",
+                 .input_shapes = {{2, 10, 768}},
+                 .output_shape = {2, 10, 2304},
+                 .parameters = 1'771'776,
+                 .forward_macs = 35'389'440,
+                 .backward_macs = 70'778'880,
+                 .saved_bytes = 61'440,
+                 .derivation = "768*2304 + 2304 parameters; 20*768*2304 multiply-adds; x is 2*10*768*4 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kConv1d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::conv1d_transformers

@@ -8,44 +8,15 @@
 // gradient.
 
 #include "estimator/aten/convolution.h"
+#include "estimator/aten/windows.h"
 #include "estimator/base/integers.h"
 
 namespace gpuplan::layers::conv_transpose {
 namespace {
 
-// A 1-D layer is a 2-D one over a single row; `row` is what its height has.
-Pair argument(LayerBuilder& b, std::string_view name, bool one_d, std::int64_t row, std::int64_t least) {
-  const Pair p = one_d ? Pair{row, b.pair(name).h} : b.pair(name);
-  if (p.h < least || p.w < least)
-    b.fail(name, "\"" + std::string(name) + "\" must be at least " + std::to_string(least),
-           "expected >= " + std::to_string(least));
-  return p;
-}
-
-struct Geometry {
-  Pair kernel, stride, padding, output_padding, dilation;
-};
-
-Geometry geometry(LayerBuilder& b, bool one_d) {
-  Geometry g;
-  g.kernel = argument(b, "kernel_size", one_d, 1, 1);
-  g.stride = argument(b, "stride", one_d, 1, 1);
-  g.padding = argument(b, "padding", one_d, 0, 0);
-  g.output_padding = argument(b, "output_padding", one_d, 0, 0);
-  g.dilation = argument(b, "dilation", one_d, 1, 1);
-  const auto fits = [](std::int64_t extra, std::int64_t stride, std::int64_t dilation) {
-    return extra < stride || extra < dilation;
-  };
-  if (!fits(g.output_padding.h, g.stride.h, g.dilation.h) || !fits(g.output_padding.w, g.stride.w, g.dilation.w))
-    b.fail("output_padding", "output_padding must be smaller than stride or dilation, as in PyTorch");
-  if (b.word("padding_mode") != "zeros")
-    b.fail("padding_mode", "a transposed convolution pads with zeros only", "expected 'zeros'");
-  return g;
-}
-
 std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, std::int64_t output_padding, std::int64_t dilation) {
-  const std::int64_t size = checked_mul(in - 1, stride) - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
+  const std::int64_t size = checked_mul(in - 1, stride) - 2 * padding + aten::reach(kernel, dilation) + output_padding;
   if (size < 1)
     b.fail("padding",
            "the output would have size " + std::to_string(size) + " for an input of size " + std::to_string(in));
@@ -58,39 +29,28 @@ void lower_transposed(LayerBuilder& b, bool one_d) {
   const Shape in = b.shape(x);
   const std::int64_t k = b.size("in_channels", in[1], "input channels");
   const std::int64_t c = b.size("out_channels");
-  const std::int64_t groups = b.size("groups");
-  if (c % groups != 0 || k % groups != 0)
-    b.fail("groups", "in_channels " + std::to_string(k) + " and out_channels " + std::to_string(c) +
-                         " must both be divisible by groups " + std::to_string(groups));
-  const Geometry g = geometry(b, one_d);
-  const std::int64_t p = one_d ? 1 : in[2];
-  const std::int64_t q = in[-1];
-  const std::int64_t h =
-      one_d ? 1 : output_size(b, p, g.kernel.h, g.stride.h, g.padding.h, g.output_padding.h, g.dilation.h);
-  const std::int64_t w = output_size(b, q, g.kernel.w, g.stride.w, g.padding.w, g.output_padding.w, g.dilation.w);
-
-  Convolution conv{.pass = ConvolutionPass::backward_data,
-                   .n = in[0],
-                   .c = c,
-                   .h = h,
-                   .w = w,
-                   .k = k,
-                   .p = p,
-                   .q = q,
-                   .r = g.kernel.h,
-                   .s = g.kernel.w,
-                   .stride_h = g.stride.h,
-                   .stride_w = g.stride.w,
-                   .pad_h = g.padding.h,
-                   .pad_w = g.padding.w,
-                   .dilation_h = g.dilation.h,
-                   .dilation_w = g.dilation.w,
-                   .groups = groups};
-  const Shape out = one_d ? Shape{in[0], c, w} : Shape{in[0], c, h, w};
+  aten::Filter f;
+  f.groups = aten::groups_of(b, k, c);
+  f.kernel = aten::pair_at_least(b, "kernel_size", 1, one_d);
+  f.stride = aten::pair_at_least(b, "stride", 1, one_d);
+  f.padding = aten::pair_at_least(b, "padding", 0, one_d);
+  const Pair extra = aten::pair_at_least(b, "output_padding", 0, one_d);
+  f.dilation = aten::pair_at_least(b, "dilation", 1, one_d);
+  const auto fits = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
+    return more < stride || more < dilation;
+  };
+  if (!fits(extra.h, f.stride.h, f.dilation.h) || !fits(extra.w, f.stride.w, f.dilation.w))
+    b.fail("output_padding", "output_padding must be smaller than stride or dilation, as in PyTorch");
+  if (b.word("padding_mode") != "zeros")
+    b.fail("padding_mode", "a transposed convolution pads with zeros only", "expected 'zeros'");
+  Shape out = in;
+  out.set(1, c);
+  if (!one_d) out.set(2, output_size(b, in[2], f.kernel.h, f.stride.h, f.padding.h, extra.h, f.dilation.h));
+  out.set(-1, output_size(b, in[-1], f.kernel.w, f.stride.w, f.padding.w, extra.w, f.dilation.w));
+  const Convolution conv = aten::convolution_of(ConvolutionPass::backward_data, out, in, f);
   aten::ConvolutionOperands of;
   of.input = x;
-  of.weight =
-      b.parameter("weight", one_d ? Shape{k, c / groups, g.kernel.w} : Shape{k, c / groups, g.kernel.h, g.kernel.w});
+  of.weight = b.parameter("weight", aten::filter_shape(conv, one_d));
   if (b.boolean("bias")) of.bias = b.parameter("bias", {c});
   b.output(aten::convolution(b, conv, aten::cached_cast(b, of), out));
 }
@@ -111,47 +71,42 @@ const std::vector<ParameterDef> kParameters = {
     {"padding_mode", ParameterType::word, "zeros", "zeros only"},
 };
 
-const LayerDef kConvTranspose1d{
-    .name = "ConvTranspose1d",
-    .summary = "transposed convolution over a sequence",
-    .math =
-        "x [N, K, Q], W [K, C/groups, S] -> y [N, C, L]; L = (Q - 1) stride - 2 pad + dilation (S - 1) + "
-        "output_padding + 1.\n"
-        "N K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .lower = lower_1d,
-    .example = {.call = "ConvTranspose1d(8, 16, 4, stride=2)",
-                .input_shapes = {{4, 8, 50}},
-                .output_shape = {4, 16, 102},
-                .parameters = 528,
-                .forward_macs = 102'400,
-                .backward_macs = 204'800,
-                .saved_bytes = 6'400,
-                .derivation = "8*16*4 + 16 parameters; 4*8*50*16*4 multiply-adds; x is 4*8*50*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "ConvTranspose1d",
+     .summary = "transposed convolution over a sequence",
+     .math = "x [N, K, Q], W [K, C/groups, S] -> y [N, C, L]; L = (Q - 1) stride - 2 pad + dilation (S - 1) + "
+             "output_padding + 1.\nN K Q (C/groups) S multiply-adds forward, the same for dX and for dW. Saved: x and "
+             "W.",
+     .parameters = kParameters,
+     .lower = lower_1d,
+     .example = {.call = "ConvTranspose1d(8, 16, 4, stride=2)",
+                 .input_shapes = {{4, 8, 50}},
+                 .output_shape = {4, 16, 102},
+                 .parameters = 528,
+                 .forward_macs = 102'400,
+                 .backward_macs = 204'800,
+                 .saved_bytes = 6'400,
+                 .derivation = "8*16*4 + 16 parameters; 4*8*50*16*4 multiply-adds; x is 4*8*50*4 bytes"}},
+    {.name = "ConvTranspose2d",
+     .summary = "transposed convolution over an image",
+     .math =
+         "x [N, K, P, Q], W [K, C/groups, R, S] -> y [N, C, H, W]; H = (P - 1) stride - 2 pad + dilation (R - 1) +\n"
+         "output_padding + 1. N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW. Saved: x and "
+         "W.",
+     .parameters = kParameters,
+     .lower = lower_2d,
+     .example = {.call = "ConvTranspose2d(8, 16, 2, stride=2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 16, 28, 28},
+                 .parameters = 528,
+                 .forward_macs = 401'408,
+                 .backward_macs = 802'816,
+                 .saved_bytes = 25'088,
+                 .derivation = "8*16*2*2 + 16 parameters; 4*8*14*14*16*4 multiply-adds; x is 4*8*14*14*4 bytes"}},
 };
-
-const LayerDef kConvTranspose2d{
-    .name = "ConvTranspose2d",
-    .summary = "transposed convolution over an image",
-    .math =
-        "x [N, K, P, Q], W [K, C/groups, R, S] -> y [N, C, H, W]; H = (P - 1) stride - 2 pad + dilation (R - 1) +\n"
-        "output_padding + 1. N K P Q (C/groups) R S multiply-adds forward, the same for dX and for dW. Saved: x and W.",
-    .parameters = kParameters,
-    .lower = lower_2d,
-    .example = {.call = "ConvTranspose2d(8, 16, 2, stride=2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 16, 28, 28},
-                .parameters = 528,
-                .forward_macs = 401'408,
-                .backward_macs = 802'816,
-                .saved_bytes = 25'088,
-                .derivation = "8*16*2*2 + 16 parameters; 4*8*14*14*16*4 multiply-adds; x is 4*8*14*14*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kConvTranspose1d, &kConvTranspose2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::conv_transpose

@@ -28,95 +28,59 @@ void lower_return(LayerBuilder& b) {
   b.outputs(results);
 }
 
-const LayerDef kClone{
-    .name = "Clone",
-    .summary = "tensor.clone",
-    .math = "A copy. Saved: nothing. The gradient passes through.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_clone,
-    .example = {.call = "Clone()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Clone",
+     .summary = "tensor.clone",
+     .math = "A copy. Saved: nothing. The gradient passes through.",
+     .indices = true,
+     .lower = lower_clone,
+     .example = {.call = "Clone()", .input_shapes = {{4, 8, 14, 14}}, .derivation = "nothing is saved"}},
+    {.name = "To",
+     .summary = "tensor.to of a type",
+     .math = "x in this type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
+     .parameters = {{"dtype", ParameterType::word, "", "float32, float16, bfloat16, int64, bool, ..."}},
+     .indices = true,
+     .lower = lower_to,
+     .example = {.call = "To(int32)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is saved"}},
+    {.name = "TypeAs",
+     .summary = "tensor.type_as: to the type of another tensor",
+     .math = "x in y's type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
+     .min_inputs = 2,
+     .indices = true,
+     .lower = lower_type_as,
+     .example = {.call = "TypeAs()", .input_shapes = {{4, 8, 14, 14}, {4, 8}}, .derivation = "of one type: x itself"}},
+    {.name = "AutocastType",
+     .summary = "in autocast's type, what torch.einsum and its like are given",
+     .math = "x itself without autocast, under it a copy in its type. Saved: nothing. The gradient is converted back.\n"
+             "Products convert what they are given themselves; this is for an operation that does more to it before.",
+     .lower = lower_autocast_type,
+     .example = {.call = "AutocastType()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .derivation = "without autocast: x itself"}},
+    {.name = "Detach",
+     .summary = "tensor.detach",
+     .math = "The same storage without a gradient. No kernel.",
+     .indices = true,
+     .lower = lower_detach,
+     .example = {.call = "Detach()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is computed"}},
+    {.name = "Return",
+     .summary = "several results of a block",
+     .math = "Written last: the block's results are name.0, name.1, ... of its entry. No kernel.",
+     .min_inputs = 1,
+     .max_inputs = 1024,
+     .indices = true,
+     .lower = lower_return,
+     .example = {.call = "Return()", .input_shapes = {{4, 8, 14, 14}, {4, 8}}, .derivation = "nothing is computed"}},
 };
-
-const LayerDef kTo{
-    .name = "To",
-    .summary = "tensor.to of a type",
-    .math = "x in this type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
-    .parameters = {{"dtype", ParameterType::word, "", "float32, float16, bfloat16, int64, bool, ..."}},
-    .indices = true,
-    .lower = lower_to,
-    .example = {.call = "To(int32)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kTypeAs{
-    .name = "TypeAs",
-    .summary = "tensor.type_as: to the type of another tensor",
-    .math = "x in y's type: a copy, or x itself where it has it. Saved: nothing. The gradient is converted back.",
-    .parameters = {},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower_type_as,
-    .example = {.call = "TypeAs()",
-                .input_shapes = {{4, 8, 14, 14}, {4, 8}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "of one type: x itself"},
-};
-
-const LayerDef kAutocastType{
-    .name = "AutocastType",
-    .summary = "in autocast's type, what torch.einsum and its like are given",
-    .math =
-        "x itself without autocast, under it a copy in its type. Saved: nothing. The gradient is converted back.\n"
-        "Products convert what they are given themselves; this is for an operation that does more to it before.",
-    .parameters = {},
-    .lower = lower_autocast_type,
-    .example = {.call = "AutocastType()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "without autocast: x itself"},
-};
-
-const LayerDef kDetach{
-    .name = "Detach",
-    .summary = "tensor.detach",
-    .math = "The same storage without a gradient. No kernel.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_detach,
-    .example = {.call = "Detach()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing is computed"},
-};
-
-const LayerDef kReturn{
-    .name = "Return",
-    .summary = "several results of a block",
-    .math = "Written last: the block's results are name.0, name.1, ... of its entry. No kernel.",
-    .parameters = {},
-    .min_inputs = 1,
-    .max_inputs = 1024,
-    .indices = true,
-    .lower = lower_return,
-    .example = {.call = "Return()",
-                .input_shapes = {{4, 8, 14, 14}, {4, 8}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing is computed"},
-};
-
-const LayerDef* const kLayers[] = {&kClone, &kTo, &kTypeAs, &kAutocastType, &kDetach, &kReturn};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::copies

@@ -97,42 +97,35 @@ std::vector<ParameterDef> parameters(bool cross_entropy) {
   return all;
 }
 
-const LayerDef kCrossEntropyLoss{
-    .name = "CrossEntropyLoss",
-    .summary = "log-softmax and negative log-likelihood of the target class",
-    .math =
-        "x [N, C, ...], target [N, ...] int64 -> the mean or sum of -log softmax(x)[target].\n"
-        "Saved: the log-probabilities, the target and the total weight. Backward: two gradients of x's size.",
-    .parameters = parameters(true),
-    .loss = true,
-    .lower = lower_cross_entropy,
-    .example = {.call = "CrossEntropyLoss()",
-                .input_shapes = {{8, 10}},
-                .output_shape = {},
-                .saved_bytes = 324,
-                .derivation = "log-probabilities of 8*10*4 bytes and the total weight, 4; the target is an input"},
+const LayerDef kLayers[] = {
+    {.name = "CrossEntropyLoss",
+     .summary = "log-softmax and negative log-likelihood of the target class",
+     .math = "x [N, C, ...], target [N, ...] int64 -> the mean or sum of -log softmax(x)[target].\n"
+             "Saved: the log-probabilities, the target and the total weight. Backward: two gradients of x's size.",
+     .parameters = parameters(true),
+     .loss = true,
+     .lower = lower_cross_entropy,
+     .example = {.call = "CrossEntropyLoss()",
+                 .input_shapes = {{8, 10}},
+                 .output_shape = {},
+                 .saved_bytes = 324,
+                 .derivation = "log-probabilities of 8*10*4 bytes and the total weight, 4; the target is an input"}},
+    {.name = "NLLLoss",
+     .summary = "negative log-likelihood of the target class",
+     .math = "x [N, C, ...] log-probabilities, target [N, ...] int64 -> the mean or sum of -x[target].\n"
+             "Saved: x, the target and the total weight. Backward: one gradient of x's size.",
+     .parameters = parameters(false),
+     .loss = true,
+     .lower = lower_nll,
+     .example = {.call = "NLLLoss()",
+                 .input_shapes = {{8, 10}},
+                 .output_shape = {},
+                 .saved_bytes = 324,
+                 .derivation = "x is 8*10*4 bytes, the total weight 4; the target is an input"}},
 };
-
-const LayerDef kNllLoss{
-    .name = "NLLLoss",
-    .summary = "negative log-likelihood of the target class",
-    .math =
-        "x [N, C, ...] log-probabilities, target [N, ...] int64 -> the mean or sum of -x[target].\n"
-        "Saved: x, the target and the total weight. Backward: one gradient of x's size.",
-    .parameters = parameters(false),
-    .loss = true,
-    .lower = lower_nll,
-    .example = {.call = "NLLLoss()",
-                .input_shapes = {{8, 10}},
-                .output_shape = {},
-                .saved_bytes = 324,
-                .derivation = "x is 8*10*4 bytes, the total weight 4; the target is an input"},
-};
-
-const LayerDef* const kLayers[] = {&kCrossEntropyLoss, &kNllLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::cross_entropy

@@ -10,12 +10,6 @@
 namespace gpuplan::layers::dropout {
 namespace {
 
-double probability(const LayerBuilder& b) {
-  const double p = b.real("p");
-  if (!(p >= 0 && p <= 1)) b.fail("p", "p is a probability", "expected 0 to 1");
-  return p;
-}
-
 // x * noise, in place or not; the noise is what is saved.
 void multiply(LayerBuilder& b, TensorId x, TensorId noise, bool in_place) {
   const Shape shape = b.shape(x);
@@ -45,7 +39,7 @@ TensorId noise_tensor(LayerBuilder& b, const Shape& shape, double p) {
 
 void lower_dropout(LayerBuilder& b) {
   const TensorId x = b.input();
-  const double p = probability(b);
+  const double p = aten::probability(b, "p");
   const bool in_place = b.boolean("inplace");
   if (p <= 0 || !b.training()) return b.output(x);
   if (in_place || p >= 1) return multiply(b, x, noise_tensor(b, b.shape(x), p), in_place);
@@ -55,7 +49,7 @@ void lower_dropout(LayerBuilder& b) {
 void lower_dropout_2d(LayerBuilder& b) {
   b.expect_rank(4, "[N, C, H, W]");
   const TensorId x = b.input();
-  const double p = probability(b);
+  const double p = aten::probability(b, "p");
   const bool in_place = b.boolean("inplace");
   if (p <= 0 || !b.training()) return b.output(x);
   multiply(b, x, noise_tensor(b, {b.shape(x)[0], b.shape(x)[1], 1, 1}, p), in_place);
@@ -65,37 +59,30 @@ const std::vector<ParameterDef> kParameters = {
     {"p", ParameterType::real, "0.5", "probability that an element becomes 0"},
     {"inplace", ParameterType::boolean, "False", "writes into its input"}};
 
-const LayerDef kDropout{
-    .name = "Dropout",
-    .summary = "zeroes elements at random in training",
-    .math =
-        "y = x mask / (1 - p). Saved: the mask, 1 byte an element; in place noise of the input's type. p = 0: nothing.",
-    .parameters = kParameters,
-    .lower = lower_dropout,
-    .example = {.call = "Dropout(0.2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 6'272,
-                .derivation = "a bool mask of 4*8*14*14 bytes is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Dropout",
+     .summary = "zeroes elements at random in training",
+     .math = "y = x mask / (1 - p). Saved: the mask, 1 byte an element; in place noise of the input's type. p = 0: "
+             "nothing.",
+     .parameters = kParameters,
+     .lower = lower_dropout,
+     .example = {.call = "Dropout(0.2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 6'272,
+                 .derivation = "a bool mask of 4*8*14*14 bytes is saved"}},
+    {.name = "Dropout2d",
+     .summary = "zeroes whole channels at random in training",
+     .math = "y = x noise, noise [N, C, 1, 1]. Saved: the noise.",
+     .parameters = kParameters,
+     .lower = lower_dropout_2d,
+     .example = {.call = "Dropout2d(0.2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 128,
+                 .derivation = "noise of 4*8*4 bytes is saved"}},
 };
-
-const LayerDef kDropout2d{
-    .name = "Dropout2d",
-    .summary = "zeroes whole channels at random in training",
-    .math = "y = x noise, noise [N, C, 1, 1]. Saved: the noise.",
-    .parameters = kParameters,
-    .lower = lower_dropout_2d,
-    .example = {.call = "Dropout2d(0.2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 128,
-                .derivation = "noise of 4*8*4 bytes is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kDropout, &kDropout2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::dropout

@@ -47,53 +47,46 @@ void lower_scaled(LayerBuilder& b) {
                               {Initial::number, std::sqrt(static_cast<double>(b.shape(y)[-1]))})));
 }
 
-const LayerDef kEmbedding{
-    .name = "Embedding",
-    .summary = "rows of a table, looked up by index",
-    .math =
-        "x [...] of integers, W [V, D] -> y [..., D]; no multiply-adds. Backward: a dense [V, D] gradient.\n"
-        "Saved: the indices x.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
-                   {"embedding_dim", ParameterType::size, "", "size of a row"},
-                   {"padding_idx", ParameterType::integer, "None", "row without a gradient; takes no less memory"},
-                   {"max_norm", ParameterType::real, "None", "not supported: None"},
-                   {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
-                   {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
-                   {"sparse", ParameterType::boolean, "False", "not supported: False"}},
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "Embedding(1000, 32)",
-                .input_shapes = {{4, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 10, 32},
-                .parameters = 32'000,
-                .saved_bytes = 320,
-                .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "Embedding",
+     .summary = "rows of a table, looked up by index",
+     .math = "x [...] of integers, W [V, D] -> y [..., D]; no multiply-adds. Backward: a dense [V, D] gradient.\n"
+             "Saved: the indices x.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                    {"embedding_dim", ParameterType::size, "", "size of a row"},
+                    {"padding_idx", ParameterType::integer, "None", "row without a gradient; takes no less memory"},
+                    {"max_norm", ParameterType::real, "None", "not supported: None"},
+                    {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
+                    {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
+                    {"sparse", ParameterType::boolean, "False", "not supported: False"}},
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Embedding(1000, 32)",
+                 .input_shapes = {{4, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 10, 32},
+                 .parameters = 32'000,
+                 .saved_bytes = 320,
+                 .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"}},
+    {.name = "GemmaTextScaledWordEmbedding",
+     .summary = "rows of a table, looked up by index and scaled",
+     .math = "x [...] of integers, W [V, D], s a number in a buffer -> y [..., D] = s W[x].\n"
+             "Saved: the indices x. Backward: the product's gradient, then a dense [V, D] one.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                    {"embedding_dim", ParameterType::size, "", "size of a row"}},
+     .indices = true,
+     .lower = lower_scaled,
+     .example = {.call = "GemmaTextScaledWordEmbedding(1000, 32)",
+                 .input_shapes = {{4, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 10, 32},
+                 .parameters = 32'000,
+                 .saved_bytes = 320,
+                 .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"}},
 };
-
-const LayerDef kScaledEmbedding{
-    .name = "GemmaTextScaledWordEmbedding",
-    .summary = "rows of a table, looked up by index and scaled",
-    .math =
-        "x [...] of integers, W [V, D], s a number in a buffer -> y [..., D] = s W[x].\n"
-        "Saved: the indices x. Backward: the product's gradient, then a dense [V, D] one.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
-                   {"embedding_dim", ParameterType::size, "", "size of a row"}},
-    .indices = true,
-    .lower = lower_scaled,
-    .example = {.call = "GemmaTextScaledWordEmbedding(1000, 32)",
-                .input_shapes = {{4, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 10, 32},
-                .parameters = 32'000,
-                .saved_bytes = 320,
-                .derivation = "1000*32 parameters; 4*10 indices of 8 bytes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kEmbedding, &kScaledEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::embedding

@@ -78,38 +78,36 @@ void lower(LayerBuilder& b) {
   b.output(made[2]);
 }
 
-const LayerDef kEmbeddingBag{
-    .name = "EmbeddingBag",
-    .summary = "sums, means or maxima of rows of a table, a bag of indices each",
-    .math =
-        "x [N, L] of integers, or [indices] with offsets [N]; W [V, D] -> y [N, D]. Backward: a dense [V, D] "
-        "gradient.\n"
-        "Saved: the indices, the offsets, the bag of every index and the bags' sizes; mode=max also [N, D] positions.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
-                   {"embedding_dim", ParameterType::size, "", "size of a row"},
-                   {"max_norm", ParameterType::real, "None", "not supported: None"},
-                   {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
-                   {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
-                   {"mode", ParameterType::word, "mean", "sum, mean or max"},
-                   {"sparse", ParameterType::boolean, "False", "not supported: False"},
-                   {"include_last_offset", ParameterType::boolean, "False", "not supported: False"},
-                   {"padding_idx", ParameterType::integer, "None", "row that counts nothing; takes no less memory"}},
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "EmbeddingBag(1000, 64)",
-                .input_shapes = {{32, 20}},
-                .input_dtype = DType::int64,
-                .output_shape = {32, 64},
-                .parameters = 64'000,
-                .saved_bytes = 10'752,
-                .derivation = "640 indices of 8 bytes and as many bags, 32 offsets and 32 sizes"},
+const LayerDef kLayers[] = {
+    {.name = "EmbeddingBag",
+     .summary = "sums, means or maxima of rows of a table, a bag of indices each",
+     .math =
+         "x [N, L] of integers, or [indices] with offsets [N]; W [V, D] -> y [N, D]. Backward: a dense [V, D] "
+         "gradient.\nSaved: the indices, the offsets, the bag of every index and the bags' sizes; mode=max also [N, "
+         "D] positions.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                    {"embedding_dim", ParameterType::size, "", "size of a row"},
+                    {"max_norm", ParameterType::real, "None", "not supported: None"},
+                    {"norm_type", ParameterType::real, "2.0", "only used with max_norm"},
+                    {"scale_grad_by_freq", ParameterType::boolean, "False", "not supported: False"},
+                    {"mode", ParameterType::word, "mean", "sum, mean or max"},
+                    {"sparse", ParameterType::boolean, "False", "not supported: False"},
+                    {"include_last_offset", ParameterType::boolean, "False", "not supported: False"},
+                    {"padding_idx", ParameterType::integer, "None", "row that counts nothing; takes no less memory"}},
+     .max_inputs = 2,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "EmbeddingBag(1000, 64)",
+                 .input_shapes = {{32, 20}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {32, 64},
+                 .parameters = 64'000,
+                 .saved_bytes = 10'752,
+                 .derivation = "640 indices of 8 bytes and as many bags, 32 offsets and 32 sizes"}},
 };
-
-const LayerDef* const kLayers[] = {&kEmbeddingBag};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::embedding_bag

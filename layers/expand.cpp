@@ -52,56 +52,46 @@ void lower_stack(LayerBuilder& b) {
   b.output(aten::stack(b, parts, wrap_dimension(b, "dim", b.integer("dim"), rank + 1)));
 }
 
-const LayerDef kExpand{
-    .name = "Expand",
-    .summary = "repeats dimensions of size 1, without memory",
-    .math = "x.expand(sizes), the batch's too; -1 keeps a size. A view. Backward: a sum over what was repeated.",
-    .parameters = {{"sizes", ParameterType::integers, "", "every size of the result; -1: as it is; _: the batch",
-                    true}},
-    .lower = lower_expand,
-    .example = {.call = "Expand(-1, 8, -1)",
-                .input_shapes = {{4, 1, 14}},
-                .output_shape = {4, 8, 14},
-                .derivation = "a view"},
+const LayerDef kLayers[] = {
+    {.name = "Expand",
+     .summary = "repeats dimensions of size 1, without memory",
+     .math = "x.expand(sizes), the batch's too; -1 keeps a size. A view. Backward: a sum over what was repeated.",
+     .parameters = {{"sizes", ParameterType::integers, "", "every size of the result; -1: as it is; _: the batch",
+                     true}},
+     .lower = lower_expand,
+     .example = {.call = "Expand(-1, 8, -1)",
+                 .input_shapes = {{4, 1, 14}},
+                 .output_shape = {4, 8, 14},
+                 .derivation = "a view"}},
+    {.name = "Unsqueeze",
+     .summary = "adds a dimension of size 1",
+     .math = "A view of the same elements.",
+     .parameters = {{"dim", ParameterType::integer, "", "where it goes"}},
+     .lower = lower_unsqueeze,
+     .example =
+         {.call = "Unsqueeze(1)", .input_shapes = {{4, 14}}, .output_shape = {4, 1, 14}, .derivation = "a view"}},
+    {.name = "Squeeze",
+     .summary = "drops a dimension of size 1",
+     .math = "A view of the same elements; another size stays.",
+     .parameters = {{"dim", ParameterType::integer, "", "which one"}},
+     .lower = lower_squeeze,
+     .example = {.call = "Squeeze(1)", .input_shapes = {{4, 1, 14}}, .output_shape = {4, 14}, .derivation = "a view"}},
+    {.name = "Stack",
+     .summary = "joins tensors of one shape along a new dimension",
+     .math = "n inputs [...] -> [n, ...]: one copy. Saved: nothing. Backward: views of the gradient.",
+     .parameters = {{"dim", ParameterType::integer, "0", "where the new dimension goes"}},
+     .min_inputs = 1,
+     .max_inputs = 1024,
+     .indices = true,
+     .lower = lower_stack,
+     .example = {.call = "Stack(dim=1)",
+                 .input_shapes = {{4, 14}, {4, 14}, {4, 14}},
+                 .output_shape = {4, 3, 14},
+                 .derivation = "nothing is saved"}},
 };
-
-const LayerDef kUnsqueeze{
-    .name = "Unsqueeze",
-    .summary = "adds a dimension of size 1",
-    .math = "A view of the same elements.",
-    .parameters = {{"dim", ParameterType::integer, "", "where it goes"}},
-    .lower = lower_unsqueeze,
-    .example = {.call = "Unsqueeze(1)", .input_shapes = {{4, 14}}, .output_shape = {4, 1, 14}, .derivation = "a view"},
-};
-
-const LayerDef kSqueeze{
-    .name = "Squeeze",
-    .summary = "drops a dimension of size 1",
-    .math = "A view of the same elements; another size stays.",
-    .parameters = {{"dim", ParameterType::integer, "", "which one"}},
-    .lower = lower_squeeze,
-    .example = {.call = "Squeeze(1)", .input_shapes = {{4, 1, 14}}, .output_shape = {4, 14}, .derivation = "a view"},
-};
-
-const LayerDef kStack{
-    .name = "Stack",
-    .summary = "joins tensors of one shape along a new dimension",
-    .math = "n inputs [...] -> [n, ...]: one copy. Saved: nothing. Backward: views of the gradient.",
-    .parameters = {{"dim", ParameterType::integer, "0", "where the new dimension goes"}},
-    .min_inputs = 1,
-    .max_inputs = 1024,
-    .indices = true,
-    .lower = lower_stack,
-    .example = {.call = "Stack(dim=1)",
-                .input_shapes = {{4, 14}, {4, 14}, {4, 14}},
-                .output_shape = {4, 3, 14},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kExpand, &kUnsqueeze, &kSqueeze, &kStack};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::expand

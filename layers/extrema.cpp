@@ -83,26 +83,23 @@ LayerDef extremum(std::string_view name, std::string_view summary, void (*lower)
                       .derivation = "x of 4*8*14*14*4 bytes and the result of 4*14*14*4"}};
 }
 
-const LayerDef kAMax = extremum("AMax", "the largest element over dimensions", lower_amax, "AMax(dim=1, keepdim=True)");
-const LayerDef kAMin =
-    extremum("AMin", "the smallest element over dimensions", lower_amin, "AMin(dim=1, keepdim=True)");
-const LayerDef kMax{
-    .name = "Max",
-    .summary = "the largest element of a dimension, and its index",
-    .math = "x.max(dim): the values and their int64 indices, as name.0 and name.1. Saved: the indices.",
-    .parameters = {{"dim", ParameterType::integer, "", "the dimension"}, kKeep},
-    .lower = lower_max,
-    .example = {.call = "Max(1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 14, 14},
-                .saved_bytes = 6'272,
-                .derivation = "the indices, 4*14*14*8 bytes"},
+const LayerDef kLayers[] = {
+    extremum("AMax", "the largest element over dimensions", lower_amax, "AMax(dim=1, keepdim=True)"),
+    extremum("AMin", "the smallest element over dimensions", lower_amin, "AMin(dim=1, keepdim=True)"),
+    {.name = "Max",
+     .summary = "the largest element of a dimension, and its index",
+     .math = "x.max(dim): the values and their int64 indices, as name.0 and name.1. Saved: the indices.",
+     .parameters = {{"dim", ParameterType::integer, "", "the dimension"}, kKeep},
+     .lower = lower_max,
+     .example = {.call = "Max(1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 14, 14},
+                 .saved_bytes = 6'272,
+                 .derivation = "the indices, 4*14*14*8 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kAMax, &kAMin, &kMax};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::extrema

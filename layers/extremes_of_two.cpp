@@ -61,13 +61,10 @@ LayerDef extreme(std::string_view name, std::string_view summary, void (*lower)(
   return {.name = name,
           .summary = summary,
           .math = "Broadcast to each other. Saved: x and y. Backward: of each a half, two masks and the gradient.",
-          .parameters = {},
           .min_inputs = 2,
-          .max_inputs = 2,
           .lower = lower,
           .example = {.call = call,
                       .input_shapes = {{4, 8}, {4, 8}},
-                      .output_shape = {4, 8},
                       .saved_bytes = 256,
                       .derivation = "x and y, 4*8*4 bytes each"}};
 }
@@ -76,19 +73,16 @@ LayerDef logical(std::string_view name, std::string_view summary, void (*lower)(
   return {.name = name,
           .summary = summary,
           .math = "Broadcast to each other. One byte an element. No gradient.",
-          .parameters = {},
           .min_inputs = 2,
-          .max_inputs = 2,
           .indices = true,
           .lower = lower,
           .example = {.call = call,
                       .input_shapes = {{4, 8}, {4, 8}},
                       .input_dtype = DType::boolean,
-                      .output_shape = {4, 8},
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     extreme("Maximum", "the larger of every two elements", lower_maximum, "Maximum()"),
     extreme("Minimum", "the smaller of every two elements", lower_minimum, "Minimum()"),
     logical("LogicalAnd", "where both masks are set", lower_logical<Operator::logical_and>, "LogicalAnd()"),
@@ -96,10 +90,8 @@ const LayerDef kDefs[] = {
     logical("LogicalXor", "where just one of two masks is set", lower_logical<Operator::logical_xor>, "LogicalXor()"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::extremes_of_two

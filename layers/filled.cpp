@@ -51,41 +51,33 @@ LayerDef made(std::string_view name, std::string_view summary, std::string_view 
           .math = math,
           .parameters = std::move(parameters),
           .min_inputs = 0,
-          .max_inputs = 0,
           .lower = lower,
           .example = {.call = call, .input_shapes = {}, .output_shape = {8, 8}, .derivation = "nothing is saved"}};
 }
 
-const LayerDef kZeros = made("Zeros", "a new tensor of zeros", "torch.zeros, x.new_zeros. No gradient.",
-                             {kShape, kDType}, lower_zeros, "Zeros(8, 8)");
-const LayerDef kFull =
+const LayerDef kLayers[] = {
+    made("Zeros", "a new tensor of zeros", "torch.zeros, x.new_zeros. No gradient.", {kShape, kDType}, lower_zeros,
+         "Zeros(8, 8)"),
     made("Full", "a new tensor of one value", "torch.full, torch.ones. No gradient.",
-         {kShape, {"value", ParameterType::real, "1", "the value"}, kDType}, lower_full, "Full(8, 8, value=1)");
-const LayerDef kEye = made("Eye", "a new tensor with ones on its diagonal", "torch.eye. No gradient.",
-                           {{"n", ParameterType::size, "", "rows"}, {"m", ParameterType::size, "", "columns"}, kDType},
-                           lower_eye, "Eye(8, 8)");
-const LayerDef kFromHost = made("FromHost", "a tensor that is copied from the host's memory",
-                                "tensor.to(\"cuda\") in the forward: one allocation. No gradient.", {kShape, kDType},
-                                lower_from_host, "FromHost(8, 8)");
-
-const LayerDef kFill{
-    .name = "Fill",
-    .summary = "sets every element to a number, in place",
-    .math = "x.fill_(value). On a view it changes a part: Slice(0, 0, 4), then Fill(1). No gradient.",
-    .parameters = {{"value", ParameterType::real, "", "the number"}},
-    .indices = true,
-    .lower = lower_fill,
-    .example = {.call = "Fill(1)",
-                .input_shapes = {{8, 8}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 8},
-                .derivation = "nothing is saved"},
+         {kShape, {"value", ParameterType::real, "1", "the value"}, kDType}, lower_full, "Full(8, 8, value=1)"),
+    made("Eye", "a new tensor with ones on its diagonal", "torch.eye. No gradient.",
+         {{"n", ParameterType::size, "", "rows"}, {"m", ParameterType::size, "", "columns"}, kDType}, lower_eye,
+         "Eye(8, 8)"),
+    made("FromHost", "a tensor that is copied from the host's memory",
+         "tensor.to(\"cuda\") in the forward: one allocation. No gradient.", {kShape, kDType}, lower_from_host,
+         "FromHost(8, 8)"),
+    {.name = "Fill",
+     .summary = "sets every element to a number, in place",
+     .math = "x.fill_(value). On a view it changes a part: Slice(0, 0, 4), then Fill(1). No gradient.",
+     .parameters = {{"value", ParameterType::real, "", "the number"}},
+     .indices = true,
+     .lower = lower_fill,
+     .example =
+         {.call = "Fill(1)", .input_shapes = {{8, 8}}, .input_dtype = DType::int64, .derivation = "nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kZeros, &kFull, &kEye, &kFromHost, &kFill};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::filled

@@ -61,30 +61,25 @@ void lower(LayerBuilder& b) {
   b.output(out[0]);
 }
 
-const LayerDef kFusedAttention{
-    .name = "FusedAttention",
-    .summary = "attention by a hand-written kernel without scratch",
-    .math =
-        "q, k, v [b, h, l, d] -> softmax(q k^T / sqrt(d)) v. 2 b h l l d multiply-adds, backward twice that; the\n"
-        "scores computed again in backward are recompute_flops. Saved: q, k, v, the result and fp32 log-sum-exps.",
-    .parameters = {{"causal", ParameterType::boolean, "True", "masks what comes later; takes no memory"}},
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .lower = lower,
-    .example = {.call = "FusedAttention()",
-                .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},
-                .output_shape = {2, 4, 64, 32},
-                .forward_macs = 2'097'152,
-                .backward_macs = 4'194'304,
-                .saved_bytes = 264'192,
-                .derivation = "2*2*4*64*64*32 multiply-adds; q, k, v and the result 2*4*64*32*4 bytes each, the "
-                              "log-sum-exp 2*4*64*4"},
+const LayerDef kLayers[] = {
+    {.name = "FusedAttention",
+     .summary = "attention by a hand-written kernel without scratch",
+     .math = "q, k, v [b, h, l, d] -> softmax(q k^T / sqrt(d)) v. 2 b h l l d multiply-adds, backward twice that; the\n"
+             "scores computed again in backward are recompute_flops. Saved: q, k, v, the result and fp32 log-sum-exps.",
+     .parameters = {{"causal", ParameterType::boolean, "True", "masks what comes later; takes no memory"}},
+     .min_inputs = 3,
+     .lower = lower,
+     .example = {.call = "FusedAttention()",
+                 .input_shapes = {{2, 4, 64, 32}, {2, 4, 64, 32}, {2, 4, 64, 32}},
+                 .forward_macs = 2'097'152,
+                 .backward_macs = 4'194'304,
+                 .saved_bytes = 264'192,
+                 .derivation = "2*2*4*64*64*32 multiply-adds; q, k, v and the result 2*4*64*32*4 bytes each, the "
+                               "log-sum-exp 2*4*64*4"}},
 };
-
-const LayerDef* const kLayers[] = {&kFusedAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::fused_attention

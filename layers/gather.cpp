@@ -69,59 +69,46 @@ void lower_cumsum(LayerBuilder& b) {
   b.output(aten::cumsum(b, x, wrap_dimension(b, "dim", b.integer("dim"), b.shape(x).rank()), named_dtype(b)));
 }
 
-const LayerDef kGather{
-    .name = "Gather",
-    .summary = "torch.gather: elements of a dimension by an index of the result's shape",
-    .math =
-        "x and index of the same rank -> y of the index's shape, y[i][j] = x[index[i][j]][j] for dim 0. Saved: the\n"
-        "index. Backward: zeros of x's size, added into in place.",
-    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower_gather,
-    .example = {.call = "Gather(1)",
-                .input_shapes = {{4, 100}, {4, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 10},
-                .derivation = "the shape of the index; integers have no gradient, so nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Gather",
+     .summary = "torch.gather: elements of a dimension by an index of the result's shape",
+     .math =
+         "x and index of the same rank -> y of the index's shape, y[i][j] = x[index[i][j]][j] for dim 0. Saved: the\n"
+         "index. Backward: zeros of x's size, added into in place.",
+     .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
+     .min_inputs = 2,
+     .indices = true,
+     .lower = lower_gather,
+     .example = {.call = "Gather(1)",
+                 .input_shapes = {{4, 100}, {4, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 10},
+                 .derivation = "the shape of the index; integers have no gradient, so nothing is saved"}},
+    {.name = "IndexSelect",
+     .summary = "torch.index_select: positions of a dimension",
+     .math =
+         "x [..., n, ...] and index [k] -> y [..., k, ...]. Saved: the index. Backward: zeros of x's size, added into.",
+     .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
+     .min_inputs = 2,
+     .indices = true,
+     .lower = lower_select,
+     .example = {.call = "IndexSelect(0)",
+                 .input_shapes = {{100, 8}, {10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {10, 8},
+                 .derivation = "10 of 100 positions; integers have no gradient, so nothing is saved"}},
+    {.name = "Cumsum",
+     .summary = "running sums along a dimension",
+     .math = "y[i] = x[0] + ... + x[i], in fp32 under autocast. Saved: nothing. Backward: flip, cumsum, flip.",
+     .parameters = {{"dim", ParameterType::integer, "", "the dimension that is summed along"},
+                    {"dtype", ParameterType::word, "None", "type of the sums; None: the input's, int64 of integers"}},
+     .indices = true,
+     .lower = lower_cumsum,
+     .example = {.call = "Cumsum(1)", .input_shapes = {{4, 100}}, .derivation = "nothing is saved"}},
 };
-
-const LayerDef kIndexSelect{
-    .name = "IndexSelect",
-    .summary = "torch.index_select: positions of a dimension",
-    .math =
-        "x [..., n, ...] and index [k] -> y [..., k, ...]. Saved: the index. Backward: zeros of x's size, added into.",
-    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower_select,
-    .example = {.call = "IndexSelect(0)",
-                .input_shapes = {{100, 8}, {10}},
-                .input_dtype = DType::int64,
-                .output_shape = {10, 8},
-                .derivation = "10 of 100 positions; integers have no gradient, so nothing is saved"},
-};
-
-const LayerDef kCumsum{
-    .name = "Cumsum",
-    .summary = "running sums along a dimension",
-    .math = "y[i] = x[0] + ... + x[i], in fp32 under autocast. Saved: nothing. Backward: flip, cumsum, flip.",
-    .parameters = {{"dim", ParameterType::integer, "", "the dimension that is summed along"},
-                   {"dtype", ParameterType::word, "None", "type of the sums; None: the input's, int64 of integers"}},
-    .indices = true,
-    .lower = lower_cumsum,
-    .example = {.call = "Cumsum(1)",
-                .input_shapes = {{4, 100}},
-                .output_shape = {4, 100},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kGather, &kIndexSelect, &kCumsum};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::gather

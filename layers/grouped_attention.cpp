@@ -17,12 +17,8 @@
 namespace gpuplan::layers::grouped_attention {
 namespace {
 
-// x[:, :] of whole dimensions is x itself; older releases made slices of it, whose backward copies. Seen in 2.8 and
-// not in 2.15.
-constexpr PyTorchVersion kElidesFullSlices = 209;
-
 TensorId whole(LayerBuilder& b, TensorId x, int dim) {
-  return b.before(kElidesFullSlices) ? aten::slice(b, x, dim, 0, b.shape(x)[dim]) : x;
+  return b.before(aten::kElidesFullSlices) ? aten::slice(b, x, dim, 0, b.shape(x)[dim]) : x;
 }
 
 // x[:, :, None, :, :].expand(...).reshape(...) of [b, heads, s, d].
@@ -89,47 +85,41 @@ void lower_attention(LayerBuilder& b) {
   b.hold({k, v});
 }
 
-const LayerDef kRepeat{
-    .name = "RepeatKV",
-    .summary = "every head n_rep times, in a contiguous copy",
-    .math =
-        "x [b, h, s, d] -> [b, h n_rep, s, d]; itself for n_rep = 1. Saved: nothing. Backward: a sum over the copies.",
-    .parameters = {{"n_rep", ParameterType::size, "", "how many query heads share one head of x"}},
-    .lower = lower_repeat,
-    .example = {.call = "RepeatKV(4)",
-                .input_shapes = {{2, 2, 10, 64}},
-                .output_shape = {2, 8, 10, 64},
-                .derivation = "2*4 heads; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "RepeatKV",
+     .summary = "every head n_rep times, in a contiguous copy",
+     .math =
+         "x [b, h, s, d] -> [b, h n_rep, s, d]; itself for n_rep = 1. Saved: nothing. Backward: a sum over the copies.",
+     .parameters = {{"n_rep", ParameterType::size, "", "how many query heads share one head of x"}},
+     .lower = lower_repeat,
+     .example = {.call = "RepeatKV(4)",
+                 .input_shapes = {{2, 2, 10, 64}},
+                 .output_shape = {2, 8, 10, 64},
+                 .derivation = "2*4 heads; nothing is saved"}},
+    {.name = "GroupedQueryAttention",
+     .summary = "attention of many query heads over fewer key and value heads, as Hugging Face's Llama family calls it",
+     .math =
+         "q [b, h, s, d], k and v [b, g, t, d], mask [b, 1, s, t] or none for a causal one -> [b, s, h, d].\n2 b h s "
+         "t d multiply-adds. With a mask keys and values are repeated h / g times; the kernel saves q, k, v, its\n"
+         "result, a number a row and the mask in q's type. With --attention eager the weights are saved instead.",
+     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                    {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"},
+                    {"softcap", ParameterType::real, "None", "eager: scores become softcap tanh(scores / softcap)"}},
+     .min_inputs = 3,
+     .max_inputs = 4,
+     .lower = lower_attention,
+     .example = {.call = "GroupedQueryAttention()",
+                 .input_shapes = {{2, 4, 32, 64}, {2, 2, 32, 64}, {2, 2, 32, 64}},
+                 .output_shape = {2, 32, 4, 64},
+                 .forward_macs = 1'048'576,
+                 .backward_macs = 2'097'152,
+                 .saved_bytes = 197'648,
+                 .derivation = "2*2*4*32*32*64 multiply-adds; q and the result of 2*4*32*64*4 bytes, k and v of half, "
+                               "2*4*32 numbers of 4, and the random seed and offset of 8"}},
 };
-
-const LayerDef kAttention{
-    .name = "GroupedQueryAttention",
-    .summary = "attention of many query heads over fewer key and value heads, as Hugging Face's Llama family calls it",
-    .math =
-        "q [b, h, s, d], k and v [b, g, t, d], mask [b, 1, s, t] or none for a causal one -> [b, s, h, d].\n"
-        "2 b h s t d multiply-adds. With a mask keys and values are repeated h / g times; the kernel saves q, k, v, "
-        "its\n"
-        "result, a number a row and the mask in q's type. With --attention eager the weights are saved instead.",
-    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
-                   {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"},
-                   {"softcap", ParameterType::real, "None", "eager: scores become softcap tanh(scores / softcap)"}},
-    .min_inputs = 3,
-    .max_inputs = 4,
-    .lower = lower_attention,
-    .example = {.call = "GroupedQueryAttention()",
-                .input_shapes = {{2, 4, 32, 64}, {2, 2, 32, 64}, {2, 2, 32, 64}},
-                .output_shape = {2, 32, 4, 64},
-                .forward_macs = 1'048'576,
-                .backward_macs = 2'097'152,
-                .saved_bytes = 197'648,
-                .derivation = "2*2*4*32*32*64 multiply-adds; q and the result of 2*4*32*64*4 bytes, k and v of half, "
-                              "2*4*32 numbers of 4, and the random seed and offset of 8"},
-};
-
-const LayerDef* const kLayers[] = {&kRepeat, &kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::grouped_attention

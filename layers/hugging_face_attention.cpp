@@ -72,38 +72,37 @@ void lower(LayerBuilder& b) {
   b.output(aten::contiguous(b, aten::transpose(b, y, 1, 2)));
 }
 
-const LayerDef kAttention{
-    .name = "HuggingFaceAttention",
-    .summary = "attention as Hugging Face's encoders and GPT-2 call it",
-    .math =
-        "q, k, v [b, h, s, d] -> [b, s, h, d], with a mask as CausalMask makes it as the fourth input. 2 b h s s d\n"
-        "multiply-adds. Saved: q, k, v, the result and a number a row; with --attention eager copies of q, k, v, the\n"
-        "weights before and after dropout and its mask.",
-    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
-                   {"softmax", ParameterType::word, "plain",
-                    "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
-                   {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
-                   {"frames", ParameterType::size, "1", "eager: blocks around its own whose forward names the weights"},
-                   {"transformers4", ParameterType::word, "interface",
-                    "eager, with releases taken to run transformers 4: the class of its own, bert or distilbert"}},
-    .min_inputs = 3,
-    .max_inputs = 4,
-    .lower = lower,
-    .example = {.call = "HuggingFaceAttention()",
-                .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}},
-                .output_shape = {2, 32, 4, 64},
-                .forward_macs = 1'048'576,
-                .backward_macs = 2'097'152,
-                .saved_bytes = 263'184,
-                .derivation =
-                    "two products of 2*4*32*32*64; q, k, v and the result are 2*4*32*64*4 bytes each, a number a row "
-                    "2*4*32*4, the kernel's two random numbers 16"},
+const LayerDef kLayers[] = {
+    {.name = "HuggingFaceAttention",
+     .summary = "attention as Hugging Face's encoders and GPT-2 call it",
+     .math =
+         "q, k, v [b, h, s, d] -> [b, s, h, d], with a mask as CausalMask makes it as the fourth input. 2 b h s s d\n"
+         "multiply-adds. Saved: q, k, v, the result and a number a row; with --attention eager copies of q, k, v, the\n"
+         "weights before and after dropout and its mask.",
+     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                    {"softmax", ParameterType::word, "plain",
+                     "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
+                    {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
+                    {"frames", ParameterType::size, "1",
+                     "eager: blocks around its own whose forward names the weights"},
+                    {"transformers4", ParameterType::word, "interface",
+                     "eager, with releases taken to run transformers 4: the class of its own, bert or distilbert"}},
+     .min_inputs = 3,
+     .max_inputs = 4,
+     .lower = lower,
+     .example = {.call = "HuggingFaceAttention()",
+                 .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}},
+                 .output_shape = {2, 32, 4, 64},
+                 .forward_macs = 1'048'576,
+                 .backward_macs = 2'097'152,
+                 .saved_bytes = 263'184,
+                 .derivation =
+                     "two products of 2*4*32*32*64; q, k, v and the result are 2*4*32*64*4 bytes each, a number a row "
+                     "2*4*32*4, the kernel's two random numbers 16"}},
 };
-
-const LayerDef* const kLayers[] = {&kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_attention

@@ -58,7 +58,7 @@ void lower_span(LayerBuilder& b) {
   const TensorId given[] = {b.target(each, DType::int64), b.target(each, DType::int64)};
   std::vector<TensorId> clamped, losses;
   for (const TensorId positions : given)
-    clamped.push_back(aten::no_grad(b, Operator::clamp, std::span(&positions, 1), each, DType::int64,
+    clamped.push_back(aten::no_grad(b, Operator::clamp, {positions}, each, DType::int64,
                                     {{Attribute::min, 0}, {Attribute::max, ignored}}));
   for (int i = 0; i < 2; ++i)
     losses.push_back(aten::cross_entropy(b, b.input(i), clamped[static_cast<std::size_t>(i)]));
@@ -68,68 +68,55 @@ void lower_span(LayerBuilder& b) {
   b.output(mean);
 }
 
-const LayerDef kLoss{
-    .name = "HuggingFaceClassificationLoss",
-    .summary = "cross entropy of a classifier, within the model's forward",
-    .math =
-        "x [b, C], labels [b] int64 -> the mean of -log softmax(x)[label].\n"
-        "Saved: the log-probabilities, the labels and the total weight. Of other problems MSELoss and\n"
-        "BCEWithLogitsLoss, with labels of x's type and shape: x and the labels are saved.",
-    .parameters = {{"problem_type", ParameterType::word, "single_label_classification",
-                    "or multi_label_classification, or regression, which one label is by itself"}},
-    .loss = true,
-    .in_model = true,
-    .lower = lower,
-    .example = {.call = "HuggingFaceClassificationLoss()",
-                .input_shapes = {{8, 10}},
-                .output_shape = {},
-                .saved_bytes = 324,
-                .derivation = "log-probabilities of 8*10*4 bytes and the total weight, 4; the labels are an input"},
+const LayerDef kLayers[] = {
+    {.name = "HuggingFaceClassificationLoss",
+     .summary = "cross entropy of a classifier, within the model's forward",
+     .math = "x [b, C], labels [b] int64 -> the mean of -log softmax(x)[label].\n"
+             "Saved: the log-probabilities, the labels and the total weight. Of other problems MSELoss and\n"
+             "BCEWithLogitsLoss, with labels of x's type and shape: x and the labels are saved.",
+     .parameters = {{"problem_type", ParameterType::word, "single_label_classification",
+                     "or multi_label_classification, or regression, which one label is by itself"}},
+     .loss = true,
+     .in_model = true,
+     .lower = lower,
+     .example = {.call = "HuggingFaceClassificationLoss()",
+                 .input_shapes = {{8, 10}},
+                 .output_shape = {},
+                 .saved_bytes = 324,
+                 .derivation = "log-probabilities of 8*10*4 bytes and the total weight, 4; the labels are an input"}},
+    {.name = "HuggingFaceTokenLoss",
+     .summary = "cross entropy of every token, within the model's forward",
+     .math = "x [b, s, C], labels [b, s] int64 -> the mean of -log softmax(x)[label].\n"
+             "Saved: the log-probabilities, the labels and the total weight.",
+     .parameters = {{"fp32", ParameterType::boolean, "False", "the logits are copied to fp32 first"}},
+     .loss = true,
+     .in_model = true,
+     .lower = lower_tokens,
+     .example = {.call = "HuggingFaceTokenLoss()",
+                 .input_shapes = {{2, 10, 16}},
+                 .output_shape = {},
+                 .saved_bytes = 1'284,
+                 .derivation =
+                     "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; the labels are "
+                     "an input"}},
+    {.name = "HuggingFaceSpanLoss",
+     .summary = "cross entropy of an answer's start and end, within the model's forward",
+     .math = "start, end [b, s] (SpanLogits), their positions [b] int64 -> half the sum of the means of -log "
+             "softmax(x)[p].\nSaved: for both the log-probabilities, the positions, clamped to 0 to s, and the total "
+             "weight.",
+     .min_inputs = 2,
+     .loss = true,
+     .in_model = true,
+     .lower = lower_span,
+     .example = {.call = "HuggingFaceSpanLoss()",
+                 .input_shapes = {{4, 16}, {4, 16}},
+                 .output_shape = {},
+                 .saved_bytes = 584,
+                 .derivation = "twice: log-probabilities of 4*16*4 bytes, 4 positions of 8, the total weight, 4"}},
 };
-
-const LayerDef kTokenLoss{
-    .name = "HuggingFaceTokenLoss",
-    .summary = "cross entropy of every token, within the model's forward",
-    .math =
-        "x [b, s, C], labels [b, s] int64 -> the mean of -log softmax(x)[label].\n"
-        "Saved: the log-probabilities, the labels and the total weight.",
-    .parameters = {{"fp32", ParameterType::boolean, "False", "the logits are copied to fp32 first"}},
-    .loss = true,
-    .in_model = true,
-    .lower = lower_tokens,
-    .example = {.call = "HuggingFaceTokenLoss()",
-                .input_shapes = {{2, 10, 16}},
-                .output_shape = {},
-                .saved_bytes = 1'284,
-                .derivation =
-                    "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; the labels are "
-                    "an input"},
-};
-
-const LayerDef kSpanLoss{
-    .name = "HuggingFaceSpanLoss",
-    .summary = "cross entropy of an answer's start and end, within the model's forward",
-    .math =
-        "start, end [b, s] (SpanLogits), their positions [b] int64 -> half the sum of the means of -log "
-        "softmax(x)[p].\n"
-        "Saved: for both the log-probabilities, the positions, clamped to 0 to s, and the total weight.",
-    .parameters = {},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .loss = true,
-    .in_model = true,
-    .lower = lower_span,
-    .example = {.call = "HuggingFaceSpanLoss()",
-                .input_shapes = {{4, 16}, {4, 16}},
-                .output_shape = {},
-                .saved_bytes = 584,
-                .derivation = "twice: log-probabilities of 4*16*4 bytes, 4 positions of 8, the total weight, 4"},
-};
-
-const LayerDef* const kLayers[] = {&kLoss, &kTokenLoss, &kSpanLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_classification

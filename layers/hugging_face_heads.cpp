@@ -13,11 +13,6 @@
 namespace gpuplan::layers::hugging_face_heads {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 // The first result is the pooled logits, the others are names that forward() has until it returns.
 void lower_pooled(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, labels]");
@@ -25,12 +20,12 @@ void lower_pooled(LayerBuilder& b) {
   if (ids.rank() != 2 || ids[0] != logits[0] || ids[1] != logits[1])
     b.fail("expects logits " + to_string(logits) + " of every token, and the tokens, not " + to_string(ids));
   const TensorId same =
-      make(b, Operator::ne, {b.input(1)}, ids, DType::boolean, {{Attribute::other, b.real("padding")}});
-  const TensorId mask = make(b, Operator::to, {same}, ids, DType::int32);
-  const TensorId positions = make(b, Operator::arange, {}, {ids[1]}, DType::int32, {{Attribute::start, 0}});
-  const TensorId marked = make(b, Operator::mul, {positions, mask}, ids, DType::int32);
-  const TensorId last = make(b, Operator::argmax, {marked}, {ids[0]}, DType::int64, {{Attribute::dim, 1}});
-  const TensorId samples = make(b, Operator::arange, {}, {ids[0]}, DType::int64, {{Attribute::start, 0}});
+      aten::no_grad(b, Operator::ne, {b.input(1)}, ids, DType::boolean, {{Attribute::other, b.real("padding")}});
+  const TensorId mask = aten::no_grad(b, Operator::to, {same}, ids, DType::int32);
+  const TensorId positions = aten::no_grad(b, Operator::arange, {}, {ids[1]}, DType::int32, {{Attribute::start, 0}});
+  const TensorId marked = aten::no_grad(b, Operator::mul, {positions, mask}, ids, DType::int32);
+  const TensorId last = aten::no_grad(b, Operator::argmax, {marked}, {ids[0]}, DType::int64, {{Attribute::dim, 1}});
+  const TensorId samples = aten::no_grad(b, Operator::arange, {}, {ids[0]}, DType::int64, {{Attribute::start, 0}});
   const TensorId pooled = aten::index(b, b.input(), std::array{samples, last}, 0);
   b.outputs({pooled, mask, positions, last});
 }
@@ -47,40 +42,33 @@ void lower_span(LayerBuilder& b) {
   b.outputs({start, end});
 }
 
-const LayerDef kPooled{
-    .name = "PooledLogits",
-    .summary = "of the logits of every token those of the last one that is no padding",
-    .math =
-        "x [b, s, C], tokens [b, s] -> [b, C] as name.0, and the mask [b, s], the positions [s] (both int32) and the\n"
-        "last token of each sample [b] (int64), which forward() names, as name.1 to name.3. Saved: two rows of\n"
-        "indices, int64. Backward: zeros of x, to which the gradient is added by a sort of the indices.",
-    .parameters = {{"padding", ParameterType::real, "0", "the token that pads (pad_token_id); changes no size"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower_pooled,
-    .example = {.call = "PooledLogits()",
-                .input_shapes = {{8, 16, 2}, {8, 16}},
-                .output_shape = {8, 2},
-                .saved_bytes = 128,
-                .derivation = "of 8 samples their number and the position of their last token, 8 bytes each"},
+const LayerDef kLayers[] = {
+    {.name = "PooledLogits",
+     .summary = "of the logits of every token those of the last one that is no padding",
+     .math =
+         "x [b, s, C], tokens [b, s] -> [b, C] as name.0, and the mask [b, s], the positions [s] (both int32) and the\n"
+         "last token of each sample [b] (int64), which forward() names, as name.1 to name.3. Saved: two rows of\n"
+         "indices, int64. Backward: zeros of x, to which the gradient is added by a sort of the indices.",
+     .parameters = {{"padding", ParameterType::real, "0", "the token that pads (pad_token_id); changes no size"}},
+     .min_inputs = 2,
+     .lower = lower_pooled,
+     .example = {.call = "PooledLogits()",
+                 .input_shapes = {{8, 16, 2}, {8, 16}},
+                 .output_shape = {8, 2},
+                 .saved_bytes = 128,
+                 .derivation = "of 8 samples their number and the position of their last token, 8 bytes each"}},
+    {.name = "SpanLogits",
+     .summary = "the logits of each token's being the start, and the end, of an answer",
+     .math = "x [b, s, 2] -> two copies [b, s], as name.0 and name.1. The output keeps both. Saved: nothing.",
+     .lower = lower_span,
+     .example = {.call = "SpanLogits()",
+                 .input_shapes = {{4, 16, 2}},
+                 .output_shape = {4, 16},
+                 .derivation = "split and copies save nothing"}},
 };
-
-const LayerDef kSpan{
-    .name = "SpanLogits",
-    .summary = "the logits of each token's being the start, and the end, of an answer",
-    .math = "x [b, s, 2] -> two copies [b, s], as name.0 and name.1. The output keeps both. Saved: nothing.",
-    .parameters = {},
-    .lower = lower_span,
-    .example = {.call = "SpanLogits()",
-                .input_shapes = {{4, 16, 2}},
-                .output_shape = {4, 16},
-                .derivation = "split and copies save nothing"},
-};
-
-const LayerDef* const kLayers[] = {&kPooled, &kSpan};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_heads

@@ -20,7 +20,7 @@ using aten::arange;
 using aten::as_column;
 using aten::as_row;
 using aten::Compared;
-using aten::make;
+using aten::no_grad;
 using aten::shifted_arange;
 
 void lower_positions(LayerBuilder& b) {
@@ -44,17 +44,17 @@ TensorId columns(LayerBuilder& b, TensorId t, std::int64_t from, std::int64_t co
 TensorId sequence_numbers(LayerBuilder& b, TensorId positions, const Sizes& n) {
   if (b.shape(positions)[0] == 1) positions = aten::expand(b, positions, n.each());
   const TensorId first =
-      make(b, Operator::sub, {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {{Attribute::other, 1}});
+      no_grad(b, Operator::sub, {columns(b, positions, 0, 1)}, {n.batch, 1}, DType::int64, {{Attribute::other, 1}});
   const TensorId both =
-      make(b, Operator::cat, {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {{Attribute::dim, 1}});
+      no_grad(b, Operator::cat, {first, positions}, {n.batch, n.tokens + 1}, DType::int64, {{Attribute::dim, 1}});
   const TensorId steps =
-      make(b, Operator::sub, {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
-  const TensorId changes = make(b, Operator::ne, {steps}, n.each(), DType::boolean, {{Attribute::other, 1}});
+      no_grad(b, Operator::sub, {columns(b, both, 1, n.tokens), columns(b, both, 0, n.tokens)}, n.each(), DType::int64);
+  const TensorId changes = no_grad(b, Operator::ne, {steps}, n.each(), DType::boolean, {{Attribute::other, 1}});
   const TensorId numbers = aten::cumsum(b, changes, 1);
   if (!b.before(kTransformers5)) {
     const TensorId last = b.alias(numbers, {n.batch}, b.strides(numbers), n.tokens - 1);
-    const TensorId zero = make(b, Operator::eq, {last}, {n.batch}, DType::boolean, {{Attribute::other, 0}});
-    const TensorId all = make(b, Operator::all, {zero}, {}, DType::boolean);
+    const TensorId zero = no_grad(b, Operator::eq, {last}, {n.batch}, DType::boolean, {{Attribute::other, 0}});
+    const TensorId all = no_grad(b, Operator::all, {zero}, {}, DType::boolean);
     b.hold({zero, all});
   }
   b.hold({first, steps, numbers});
@@ -76,16 +76,16 @@ TensorId boolean_mask(LayerBuilder& b, TensorId positions, TensorId numbers, con
   const Compared index{query, shifted_arange(b, n.tokens)};
   TensorId mask = kNone;
   if (numbers != kNone) {
-    const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+    const TensorId ones = no_grad(b, Operator::new_ones, {}, {}, DType::boolean);
     const Compared sequence = looked_up(b, numbers, n, batch, index);
     const TensorId same =
-        make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
-             n.square(), DType::boolean);
-    const TensorId first = make(b, Operator::bit_and, {ones, same}, n.square(), DType::boolean);
+        no_grad(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
+                n.square(), DType::boolean);
+    const TensorId first = no_grad(b, Operator::bit_and, {ones, same}, n.square(), DType::boolean);
     const Compared position = looked_up(b, positions, n, batch, index);
     const TensorId second = aten::not_later(b, position, n.square(), window);
     b.hold({position.query, position.key});
-    mask = make(b, Operator::bit_and, {first, second}, n.square(), DType::boolean);
+    mask = no_grad(b, Operator::bit_and, {first, second}, n.square(), DType::boolean);
   } else {
     mask = aten::expand(b, aten::not_later(b, index, {1, 1, n.tokens, n.tokens}, window), n.square());
   }
@@ -98,15 +98,15 @@ TensorId boolean_mask_of_4(LayerBuilder& b, TensorId positions, TensorId numbers
   const TensorId key = arange(b, n.tokens);
   const TensorId batch = arange(b, n.batch);
   const TensorId head = arange(b, 1);
-  const TensorId ones = make(b, Operator::new_ones, {}, {n.tokens}, DType::boolean);
+  const TensorId ones = no_grad(b, Operator::new_ones, {}, {n.tokens}, DType::boolean);
   const Shape square{n.tokens, n.tokens};
   const TensorId causal = aten::not_later(b, {positions, key}, square, window);
-  const TensorId first = make(b, Operator::bit_and, {ones, causal}, square, DType::boolean);
+  const TensorId first = no_grad(b, Operator::bit_and, {ones, causal}, square, DType::boolean);
   const Compared sequence = looked_up(b, numbers, n, batch, {positions, key});
   const TensorId same =
-      make(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())}, n.square(),
-           DType::boolean);
-  const TensorId mask = make(b, Operator::bit_and, {first, same}, n.square(), DType::boolean);
+      no_grad(b, Operator::eq, {as_column(b, sequence.query, n.square()), as_row(b, sequence.key, n.square())},
+              n.square(), DType::boolean);
+  const TensorId mask = no_grad(b, Operator::bit_and, {first, same}, n.square(), DType::boolean);
   b.hold({key, batch, head});
   return mask;
 }
@@ -135,49 +135,41 @@ void lower_mask(LayerBuilder& b) {
   b.output(mask);
 }
 
-const LayerDef kPositionIds{
-    .name = "PositionIds",
-    .summary = "the positions of a sequence's tokens, made in every forward",
-    .math = "0 .. tokens - 1 as int64 [1, tokens]. No gradient.",
-    .parameters = {{"tokens", ParameterType::size, "", "length of the sequence"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_positions,
-    .example = {.call = "PositionIds(10)",
-                .input_shapes = {},
-                .output_shape = {1, 10},
-                .derivation = "one row of positions, which every sample shares"},
+const LayerDef kLayers[] = {
+    {.name = "PositionIds",
+     .summary = "the positions of a sequence's tokens, made in every forward",
+     .math = "0 .. tokens - 1 as int64 [1, tokens]. No gradient.",
+     .parameters = {{"tokens", ParameterType::size, "", "length of the sequence"}},
+     .min_inputs = 0,
+     .lower = lower_positions,
+     .example = {.call = "PositionIds(10)",
+                 .input_shapes = {},
+                 .output_shape = {1, 10},
+                 .derivation = "one row of positions, which every sample shares"}},
+    {.name = "CausalMask",
+     .summary = "the mask that Hugging Face's decoders make of their positions",
+     .math = "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
+             "kernels,\nnumbers of the embeddings' type with --attention eager. Positions of sequences that are not "
+             "packed count up,\nwhich PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on "
+             "the positions.\npacked=True: positions start anew within a sequence. transformers 4 makes its mask in "
+             "both cases.",
+     .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
+                    {"given_positions", ParameterType::boolean, "True",
+                     "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
+                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
+                    {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
+     .min_inputs = 2,
+     .indices = true,
+     .lower = lower_mask,
+     .example = {.call = "CausalMask(packed=True)",
+                 .input_shapes = {{2, 10, 8}, {1, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {2, 1, 10, 10},
+                 .derivation = "a boolean for every pair of tokens; nothing is saved"}},
 };
-
-const LayerDef kCausalMask{
-    .name = "CausalMask",
-    .summary = "the mask that Hugging Face's decoders make of their positions",
-    .math =
-        "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
-        "kernels,\n"
-        "numbers of the embeddings' type with --attention eager. Positions of sequences that are not packed count up,\n"
-        "which PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on the positions.\n"
-        "packed=True: positions start anew within a sequence. transformers 4 makes its mask in both cases.",
-    .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
-                   {"given_positions", ParameterType::boolean, "True",
-                    "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
-                   {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
-                   {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower_mask,
-    .example = {.call = "CausalMask(packed=True)",
-                .input_shapes = {{2, 10, 8}, {1, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 1, 10, 10},
-                .derivation = "a boolean for every pair of tokens; nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kPositionIds, &kCausalMask};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::hugging_face_mask

@@ -18,28 +18,26 @@ void lower(LayerBuilder& b) {
   b.output(aten::index(b, b.input(), indices, dim));
 }
 
-const LayerDef kIndex{
-    .name = "Index",
-    .summary = "elements by index tensors",
-    .math =
-        "x [n, m], index [...] of int64 -> [..., m]; with dim=1 x[:, index]; further indices are of the dimensions\n"
-        "that follow, x[i, j]. Saved: the indices.",
-    .parameters = {{"dim", ParameterType::integer, "0", "the dimension of the first index"}},
-    .min_inputs = 2,
-    .max_inputs = std::numeric_limits<int>::max(),
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "Index()",
-                .input_shapes = {{169, 4}, {49, 49}},
-                .input_dtype = DType::int64,
-                .output_shape = {49, 49, 4},
-                .derivation = "integers have no gradient, so nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Index",
+     .summary = "elements by index tensors",
+     .math =
+         "x [n, m], index [...] of int64 -> [..., m]; with dim=1 x[:, index]; further indices are of the dimensions\n"
+         "that follow, x[i, j]. Saved: the indices.",
+     .parameters = {{"dim", ParameterType::integer, "0", "the dimension of the first index"}},
+     .min_inputs = 2,
+     .max_inputs = std::numeric_limits<int>::max(),
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Index()",
+                 .input_shapes = {{169, 4}, {49, 49}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {49, 49, 4},
+                 .derivation = "integers have no gradient, so nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kIndex};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::index_rows

@@ -32,55 +32,42 @@ void lower_zeros_like(LayerBuilder& b) {
   b.output(filled(b, Operator::zeros_like, b.shape(b.input()), b.dtype(b.input())));
 }
 
-const LayerDef kArange{
-    .name = "Arange",
-    .summary = "torch.arange: numbers from start to end, without the end",
-    .math = "[ceil((end - start) / step)]. No gradient.",
-    .parameters = {{"end", ParameterType::real, "", "where it ends, not included"},
-                   {"start", ParameterType::real, "0", "the first one"},
-                   {"step", ParameterType::real, "1", "from one to the next"},
-                   {"dtype", ParameterType::word, "int64", "type of its elements; floating ones follow --precision"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_arange,
-    .example = {.call = "Arange(128)", .input_shapes = {}, .output_shape = {128}, .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Arange",
+     .summary = "torch.arange: numbers from start to end, without the end",
+     .math = "[ceil((end - start) / step)]. No gradient.",
+     .parameters = {{"end", ParameterType::real, "", "where it ends, not included"},
+                    {"start", ParameterType::real, "0", "the first one"},
+                    {"step", ParameterType::real, "1", "from one to the next"},
+                    {"dtype", ParameterType::word, "int64", "type of its elements; floating ones follow --precision"}},
+     .min_inputs = 0,
+     .lower = lower_arange,
+     .example = {.call = "Arange(128)", .input_shapes = {}, .output_shape = {128}, .derivation = "nothing is saved"}},
+    {.name = "Linspace",
+     .summary = "torch.linspace: numbers from start to end, evenly spaced",
+     .math = "[steps]. No gradient.",
+     .parameters = {{"start", ParameterType::real, "", "the first one"},
+                    {"end", ParameterType::real, "", "the last one"},
+                    {"steps", ParameterType::size, "", "how many"},
+                    {"dtype", ParameterType::word, "float32",
+                     "type of its elements; floating ones follow --precision"}},
+     .min_inputs = 0,
+     .lower = lower_linspace,
+     .example =
+         {.call = "Linspace(-1, 1, 14)", .input_shapes = {}, .output_shape = {14}, .derivation = "nothing is saved"}},
+    {.name = "ZerosLike",
+     .summary = "torch.zeros_like: zeros of the input's shape and type",
+     .math = "x -> zeros. No gradient.",
+     .indices = true,
+     .lower = lower_zeros_like,
+     .example = {.call = "ZerosLike()",
+                 .input_shapes = {{8, 128}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is saved"}},
 };
-
-const LayerDef kLinspace{
-    .name = "Linspace",
-    .summary = "torch.linspace: numbers from start to end, evenly spaced",
-    .math = "[steps]. No gradient.",
-    .parameters = {{"start", ParameterType::real, "", "the first one"},
-                   {"end", ParameterType::real, "", "the last one"},
-                   {"steps", ParameterType::size, "", "how many"},
-                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_linspace,
-    .example = {.call = "Linspace(-1, 1, 14)",
-                .input_shapes = {},
-                .output_shape = {14},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kZerosLike{
-    .name = "ZerosLike",
-    .summary = "torch.zeros_like: zeros of the input's shape and type",
-    .math = "x -> zeros. No gradient.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_zeros_like,
-    .example = {.call = "ZerosLike()",
-                .input_shapes = {{8, 128}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 128},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kArange, &kLinspace, &kZerosLike};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::index_tensors

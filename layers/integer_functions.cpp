@@ -19,7 +19,7 @@ TensorId without_gradient(const LayerBuilder& b) {
 
 TensorId elementwise(LayerBuilder& b, Operator op) {
   const TensorId x = without_gradient(b);
-  return aten::no_grad(b, op, std::span<const TensorId>(&x, 1), b.shape(x), b.dtype(x));
+  return aten::no_grad(b, op, {x}, b.shape(x), b.dtype(x));
 }
 
 void lower_floor_divide(LayerBuilder& b) {
@@ -43,22 +43,20 @@ void lower_rpow(LayerBuilder& b) {
 
 LayerDef function(std::string_view name, std::string_view summary, std::vector<ParameterDef> parameters,
                   void (*lower)(LayerBuilder&), std::string_view call) {
-  return {.name = name,
-          .summary = summary,
-          .math = "One tensor. No gradient.",
-          .parameters = std::move(parameters),
-          .indices = true,
-          .lower = lower,
-          .example = {.call = call,
-                      .input_shapes = {{4, 8, 14}},
-                      .input_dtype = DType::int64,
-                      .output_shape = {4, 8, 14},
-                      .derivation = "nothing is saved"}};
+  return {
+      .name = name,
+      .summary = summary,
+      .math = "One tensor. No gradient.",
+      .parameters = std::move(parameters),
+      .indices = true,
+      .lower = lower,
+      .example = {
+          .call = call, .input_shapes = {{4, 8, 14}}, .input_dtype = DType::int64, .derivation = "nothing is saved"}};
 }
 
 const ParameterDef kOther{"other", ParameterType::real, "", "the number"};
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     function("FloorDivide", "x // number", {kOther}, lower_floor_divide, "FloorDivide(2)"),
     function("Remainder", "x % number", {kOther}, lower_remainder, "Remainder(2)"),
     function("Not", "every bit, or boolean, inverted", {}, lower_not, "Not()"),
@@ -66,10 +64,8 @@ const LayerDef kDefs[] = {
              "RPow(10000)"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::integer_functions

@@ -100,44 +100,32 @@ void lower_last(LayerBuilder& b) {
   b.output(b.run().generation.part == Part::none ? x : aten::slice(b, x, 1, b.shape(x)[1] - 1, 1));
 }
 
-const LayerDef kCache{
-    .name = "KVCache",
-    .summary = "the keys and values of earlier tokens, in generation",
-    .math =
-        "k, v [b, heads, tokens, size] -> the same of all tokens so far, as name.0 and name.1. With --phase prefill "
-        "or\n"
-        "decode only; otherwise k and v themselves, or with copies=True, which is use_cache=True, copies that the\n"
-        "output keeps. 2 b heads tokens size elements a layer stay between steps.",
-    .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"},
-                   {"windowed", ParameterType::boolean, "False",
-                    "with copies: of a sliding window, whose length the cache has on the device"},
-                   {"generates", ParameterType::boolean, "True",
-                    "False: of an encoder-decoder, whose generation is not planned"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower_cache,
-    .example = {.call = "KVCache()",
-                .input_shapes = {{2, 4, 16, 64}, {2, 4, 16, 64}},
-                .output_shape = {2, 4, 16, 64},
-                .derivation = "no generation: its inputs"},
+const LayerDef kLayers[] = {
+    {.name = "KVCache",
+     .summary = "the keys and values of earlier tokens, in generation",
+     .math =
+         "k, v [b, heads, tokens, size] -> the same of all tokens so far, as name.0 and name.1. With --phase prefill "
+         "or\ndecode only; otherwise k and v themselves, or with copies=True, which is use_cache=True, copies that "
+         "the\noutput keeps. 2 b heads tokens size elements a layer stay between steps.",
+     .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"},
+                    {"windowed", ParameterType::boolean, "False",
+                     "with copies: of a sliding window, whose length the cache has on the device"},
+                    {"generates", ParameterType::boolean, "True",
+                     "False: of an encoder-decoder, whose generation is not planned"}},
+     .min_inputs = 2,
+     .lower = lower_cache,
+     .example = {.call = "KVCache()",
+                 .input_shapes = {{2, 4, 16, 64}, {2, 4, 16, 64}},
+                 .derivation = "no generation: its inputs"}},
+    {.name = "LastToken",
+     .summary = "of all tokens only the last one, in generation",
+     .math = "x [b, tokens, ...] -> x[:, -1:]: a view. With --phase prefill or decode only; otherwise x itself.",
+     .lower = lower_last,
+     .example = {.call = "LastToken()", .input_shapes = {{2, 16, 64}}, .derivation = "no generation: its input"}},
 };
-
-const LayerDef kLast{
-    .name = "LastToken",
-    .summary = "of all tokens only the last one, in generation",
-    .math = "x [b, tokens, ...] -> x[:, -1:]: a view. With --phase prefill or decode only; otherwise x itself.",
-    .parameters = {},
-    .lower = lower_last,
-    .example = {.call = "LastToken()",
-                .input_shapes = {{2, 16, 64}},
-                .output_shape = {2, 16, 64},
-                .derivation = "no generation: its input"},
-};
-
-const LayerDef* const kLayers[] = {&kCache, &kLast};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::kv_cache

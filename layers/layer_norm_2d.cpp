@@ -19,28 +19,24 @@ void lower(LayerBuilder& b) {
   b.output(aten::permute(b, aten::layer_norm(b, rows, 1, weight, bias, b.real("eps")), {0, 3, 1, 2}));
 }
 
-const LayerDef kLayerNorm2d{
-    .name = "LayerNorm2d",
-    .summary = "layer normalisation over the channels of an image",
-    .math =
-        "y = (x - mean) / sqrt(var + eps) * weight + bias over the channels of each pixel; y is channels-last.\n"
-        "Saved: x, and the mean and rstd of each pixel.",
-    .parameters = {{"num_channels", ParameterType::size, "", "channels of the input, or _"},
-                   {"eps", ParameterType::real, "1e-06", "added to the variance"},
-                   {"affine", ParameterType::boolean, "True", "learnable weight and bias [num_channels]"}},
-    .lower = lower,
-    .example = {.call = "LayerNorm2d(96)",
-                .input_shapes = {{2, 96, 14, 14}},
-                .output_shape = {2, 96, 14, 14},
-                .parameters = 192,
-                .saved_bytes = 153'664,
-                .derivation = "x is 2*96*14*14*4 bytes, two statistics of 2*14*14*4"},
+const LayerDef kLayers[] = {
+    {.name = "LayerNorm2d",
+     .summary = "layer normalisation over the channels of an image",
+     .math = "y = (x - mean) / sqrt(var + eps) * weight + bias over the channels of each pixel; y is channels-last.\n"
+             "Saved: x, and the mean and rstd of each pixel.",
+     .parameters = {{"num_channels", ParameterType::size, "", "channels of the input, or _"},
+                    {"eps", ParameterType::real, "1e-06", "added to the variance"},
+                    {"affine", ParameterType::boolean, "True", "learnable weight and bias [num_channels]"}},
+     .lower = lower,
+     .example = {.call = "LayerNorm2d(96)",
+                 .input_shapes = {{2, 96, 14, 14}},
+                 .parameters = 192,
+                 .saved_bytes = 153'664,
+                 .derivation = "x is 2*96*14*14*4 bytes, two statistics of 2*14*14*4"}},
 };
-
-const LayerDef* const kLayers[] = {&kLayerNorm2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::layer_norm_2d

@@ -23,32 +23,29 @@ void lower(LayerBuilder& b) {
   b.output(aten::linear(b, x, weight, bias));
 }
 
-const LayerDef kLinear{
-    .name = "Linear",
-    .summary = "y = x W^T + b over the last dimension",
-    .math =
-        "x [..., k], W [n, k], b [n] -> y [..., n]; m = product of the leading sizes.\n"
-        "forward m n k multiply-adds; backward dX = dY W and dW = dY^T X, m n k each; db = sum of dY over rows.\n"
-        "Saved: x (if W is trained), W (if x wants a gradient).",
-    .parameters = {{"in_features", ParameterType::size, "", "size of the last input dimension, or _"},
-                   {"out_features", ParameterType::size, "", "size of the last output dimension"},
-                   {"bias", ParameterType::boolean, "True", "adds a learnable bias [out_features]"}},
-    .max_inputs = 3,
-    .lower = lower,
-    .example = {.call = "Linear(784, 512)",
-                .input_shapes = {{128, 784}},
-                .output_shape = {128, 512},
-                .parameters = 401'920,
-                .forward_macs = 51'380'224,
-                .backward_macs = 102'760'448,
-                .saved_bytes = 401'408,
-                .derivation = "784*512 + 512 parameters; 128*784*512 multiply-adds; x is 128*784*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "Linear",
+     .summary = "y = x W^T + b over the last dimension",
+     .math = "x [..., k], W [n, k], b [n] -> y [..., n]; m = product of the leading sizes.\n"
+             "forward m n k multiply-adds; backward dX = dY W and dW = dY^T X, m n k each; db = sum of dY over rows.\n"
+             "Saved: x (if W is trained), W (if x wants a gradient).",
+     .parameters = {{"in_features", ParameterType::size, "", "size of the last input dimension, or _"},
+                    {"out_features", ParameterType::size, "", "size of the last output dimension"},
+                    {"bias", ParameterType::boolean, "True", "adds a learnable bias [out_features]"}},
+     .max_inputs = 3,
+     .lower = lower,
+     .example = {.call = "Linear(784, 512)",
+                 .input_shapes = {{128, 784}},
+                 .output_shape = {128, 512},
+                 .parameters = 401'920,
+                 .forward_macs = 51'380'224,
+                 .backward_macs = 102'760'448,
+                 .saved_bytes = 401'408,
+                 .derivation = "784*512 + 512 parameters; 128*784*512 multiply-adds; x is 128*784*4 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kLinear};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::linear

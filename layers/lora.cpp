@@ -28,35 +28,31 @@ void lower(LayerBuilder& b) {
   b.hold({x});
 }
 
-const LayerDef kLora{
-    .name = "LoraAdapter",
-    .summary = "result + (x A^T) B^T * alpha / rank, a low-rank adapter beside a frozen layer",
-    .math =
-        "x [..., k], result [..., n], A [r, k], B [n, r] -> [..., n]; m = product of the leading sizes.\n"
-        "forward m r (k + n) multiply-adds, backward twice that. `lora:` of a model puts one beside each target.\n"
-        "Saved: x after dropout and dropout's mask, x A^T, A (if x wants a gradient), B.",
-    .parameters = {{"rank", ParameterType::size, "", "rows of A and columns of B"},
-                   {"dropout", ParameterType::real, "0.0", "of what A is given, in training"},
-                   {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .adapter = true,
-    .lower = lower,
-    .example = {.call = "LoraAdapter(8)",
-                .input_shapes = {{128, 784}, {128, 512}},
-                .output_shape = {128, 512},
-                .parameters = 10'368,
-                .forward_macs = 1'327'104,
-                .backward_macs = 2'654'208,
-                .saved_bytes = 405'504,
-                .derivation = "8*784 + 512*8 parameters; 128*8*(784 + 512) multiply-adds; x is 128*784*4 bytes and "
-                              "x A^T 128*8*4"},
+const LayerDef kLayers[] = {
+    {.name = "LoraAdapter",
+     .summary = "result + (x A^T) B^T * alpha / rank, a low-rank adapter beside a frozen layer",
+     .math = "x [..., k], result [..., n], A [r, k], B [n, r] -> [..., n]; m = product of the leading sizes.\n"
+             "forward m r (k + n) multiply-adds, backward twice that. `lora:` of a model puts one beside each target.\n"
+             "Saved: x after dropout and dropout's mask, x A^T, A (if x wants a gradient), B.",
+     .parameters = {{"rank", ParameterType::size, "", "rows of A and columns of B"},
+                    {"dropout", ParameterType::real, "0.0", "of what A is given, in training"},
+                    {"alpha", ParameterType::real, "8.0", "times 1 / rank is the scale of the result"}},
+     .min_inputs = 2,
+     .adapter = true,
+     .lower = lower,
+     .example = {.call = "LoraAdapter(8)",
+                 .input_shapes = {{128, 784}, {128, 512}},
+                 .output_shape = {128, 512},
+                 .parameters = 10'368,
+                 .forward_macs = 1'327'104,
+                 .backward_macs = 2'654'208,
+                 .saved_bytes = 405'504,
+                 .derivation = "8*784 + 512*8 parameters; 128*8*(784 + 512) multiply-adds; x is 128*784*4 bytes and "
+                               "x A^T 128*8*4"}},
 };
-
-const LayerDef* const kLayers[] = {&kLora};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::lora

@@ -44,42 +44,32 @@ void lower_where(LayerBuilder& b) {
   b.output(z);
 }
 
-const LayerDef kMaskedFill{
-    .name = "MaskedFill",
-    .summary = "a number where a boolean mask is set",
-    .math = "x [...], mask broadcast to it -> x with `value` where the mask is true. Saved: the mask.",
-    .parameters = {{"value", ParameterType::real, "", "the number, -inf for attention scores"},
-                   {"inplace", ParameterType::boolean, "False", "writes into its first input"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower_masked_fill,
-    .example = {.call = "MaskedFill(0)",
-                .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}},
-                .input_dtype = DType::boolean,
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "booleans have no gradient; a floating-point x saves the mask, 4*8*14*14 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "MaskedFill",
+     .summary = "a number where a boolean mask is set",
+     .math = "x [...], mask broadcast to it -> x with `value` where the mask is true. Saved: the mask.",
+     .parameters = {{"value", ParameterType::real, "", "the number, -inf for attention scores"},
+                    {"inplace", ParameterType::boolean, "False", "writes into its first input"}},
+     .min_inputs = 2,
+     .lower = lower_masked_fill,
+     .example = {.call = "MaskedFill(0)",
+                 .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}},
+                 .input_dtype = DType::boolean,
+                 .derivation = "booleans have no gradient; a floating-point x saves the mask, 4*8*14*14 bytes"}},
+    {.name = "Where",
+     .summary = "x where a boolean mask is set, y elsewhere",
+     .math = "condition, x, y broadcast. Saved: the condition. Backward: a full gradient for each of x and y.",
+     .min_inputs = 3,
+     .indices = true,
+     .lower = lower_where,
+     .example = {.call = "Where()",
+                 .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
+                 .input_dtype = DType::boolean,
+                 .derivation = "booleans have no gradient; floating-point x or y save the condition, 4*8*14*14 bytes"}},
 };
-
-const LayerDef kWhere{
-    .name = "Where",
-    .summary = "x where a boolean mask is set, y elsewhere",
-    .math = "condition, x, y broadcast. Saved: the condition. Backward: a full gradient for each of x and y.",
-    .parameters = {},
-    .min_inputs = 3,
-    .max_inputs = 3,
-    .indices = true,
-    .lower = lower_where,
-    .example = {.call = "Where()",
-                .input_shapes = {{4, 8, 14, 14}, {4, 8, 14, 14}, {4, 8, 14, 14}},
-                .input_dtype = DType::boolean,
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "booleans have no gradient; floating-point x or y save the condition, 4*8*14*14 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kMaskedFill, &kWhere};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::masking

@@ -113,7 +113,7 @@ struct Offsets {
 // Where each expert's rows end.
 Offsets offsets(LayerBuilder& b, TensorId experts, const Sizes& n) {
   const TensorId narrow = b.cast(experts, DType::int32);
-  const TensorId counts = aten::no_grad(b, Operator::histc, std::array{narrow}, {n.experts}, DType::int32,
+  const TensorId counts = aten::no_grad(b, Operator::histc, {narrow}, {n.experts}, DType::int32,
                                         {{Attribute::min, 0}, {Attribute::max, n.experts - 1}});
   const std::int64_t bytes = cub_scan_bytes(n.experts, kCubScanTile, b.run().pytorch, kCubScanState / 2);
   const OpaqueKernel scan = aten::opaque_kernel({kResultAllocation, bytes}, n.experts);
@@ -185,7 +185,7 @@ TensorId experts(LayerBuilder& b, TensorId x, const Routed& routed, TensorId gat
   const DType dtype = b.dtype(x);
   const TensorId flat = b.alias(routed.experts, {n.pairs()}, contiguous_strides({n.pairs()}));
   const Sorted sorted = sort_pairs(b, flat, n);
-  const TensorId token = aten::no_grad(b, Operator::floor_divide, std::array{sorted.places}, {n.pairs()}, DType::int64,
+  const TensorId token = aten::no_grad(b, Operator::floor_divide, {sorted.places}, {n.pairs()}, DType::int64,
                                        {{Attribute::other, n.top_k}});
   const TensorId rows = rows_at(b, x, token);
   const TensorId weights = rows_at(b, aten::view(b, routed.weights, {n.pairs()}), sorted.places);
@@ -224,36 +224,32 @@ void lower(LayerBuilder& b) {
   b.hold({routed.logits, routed.weights, routed.experts});
 }
 
-const LayerDef kMixtureOfExperts{
-    .name = "MixtureOfExperts",
-    .summary = "top_k of several gated MLPs for each token, dropless, as Hugging Face's Mixtral runs them",
-    .math =
-        "x [..., h]: p = softmax(x G^T) in fp32, the top_k experts of each token and their weights w scaled to sum 1;\n"
-        "y = sum of w_e D_e (silu(A_e x) * B_e x) over them. G [E, h], A and B together [E, 2 i, h], D [E, h, i].\n"
-        "With n tokens n E h + 3 n top_k h i multiply-adds. Saved: x, p, the order of the pairs and their weights, "
-        "and\n"
-        "for each pair its row, gate, up, silu, their product, and its result.",
-    .parameters = {{"hidden_size", ParameterType::size, "", "h, size of the last dimension, or _"},
-                   {"intermediate_size", ParameterType::size, "", "i, of one expert"},
-                   {"num_experts", ParameterType::size, "8", "E"},
-                   {"top_k", ParameterType::size, "2", "experts a token"}},
-    .lower = lower,
-    .example = {.call = "MixtureOfExperts(32, 64, num_experts=4, top_k=2)",
-                .input_shapes = {{2, 8, 32}},
-                .output_shape = {2, 8, 32},
-                .parameters = 24'704,
-                .forward_macs = 198'656,
-                .backward_macs = 397'312,
-                .saved_bytes = 44'624,
-                .derivation = "4*32 + 4*128*32 + 4*32*64 parameters; 16 tokens: 16*32*4 + 32*32*192 multiply-adds; "
-                              "saved: x 2048 bytes, router 704, order of the 32 pairs 768 and 16, rows 4096, both "
-                              "projections 16384, silu 8192, their product 8192, results 4096, weights 128"},
+const LayerDef kLayers[] = {
+    {.name = "MixtureOfExperts",
+     .summary = "top_k of several gated MLPs for each token, dropless, as Hugging Face's Mixtral runs them",
+     .math =
+         "x [..., h]: p = softmax(x G^T) in fp32, the top_k experts of each token and their weights w scaled to sum "
+         "1;\ny = sum of w_e D_e (silu(A_e x) * B_e x) over them. G [E, h], A and B together [E, 2 i, h], D [E, h, "
+         "i].\nWith n tokens n E h + 3 n top_k h i multiply-adds. Saved: x, p, the order of the pairs and their "
+         "weights, and\nfor each pair its row, gate, up, silu, their product, and its result.",
+     .parameters = {{"hidden_size", ParameterType::size, "", "h, size of the last dimension, or _"},
+                    {"intermediate_size", ParameterType::size, "", "i, of one expert"},
+                    {"num_experts", ParameterType::size, "8", "E"},
+                    {"top_k", ParameterType::size, "2", "experts a token"}},
+     .lower = lower,
+     .example = {.call = "MixtureOfExperts(32, 64, num_experts=4, top_k=2)",
+                 .input_shapes = {{2, 8, 32}},
+                 .parameters = 24'704,
+                 .forward_macs = 198'656,
+                 .backward_macs = 397'312,
+                 .saved_bytes = 44'624,
+                 .derivation = "4*32 + 4*128*32 + 4*32*64 parameters; 16 tokens: 16*32*4 + 32*32*192 multiply-adds; "
+                               "saved: x 2048 bytes, router 704, order of the 32 pairs 768 and 16, rows 4096, both "
+                               "projections 16384, silu 8192, their product 8192, results 4096, weights 128"}},
 };
-
-const LayerDef* const kLayers[] = {&kMixtureOfExperts};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::mixture_of_experts

@@ -31,40 +31,38 @@ void lower(LayerBuilder& b) {
   b.output(aten::multihead_attention(b, b.input(), mha));
 }
 
-const LayerDef kMultiheadAttention{
-    .name = "MultiheadAttention",
-    .summary = "self attention with several heads",
-    .math =
-        "x [N, T, E] -> [N, T, E]: q, k, v = x W_in^T + b_in, softmax(q k^T / sqrt(E / heads)) v, then W_out, b_out.\n"
-        "4 N T E^2 + 2 N T^2 E multiply-adds. need_weights is the argument of its call.",
-    .parameters = {{"embed_dim", ParameterType::size, "", "features of the input, or _"},
-                   {"num_heads", ParameterType::size, "", "heads"},
-                   {"dropout", ParameterType::real, "0.0", "of the weights, in training"},
-                   {"bias", ParameterType::boolean, "True", "biases of the projections"},
-                   {"add_bias_kv", ParameterType::boolean, "False", "not supported: False"},
-                   {"add_zero_attn", ParameterType::boolean, "False", "not supported: False"},
-                   {"kdim", ParameterType::integer, "None", "not supported: None"},
-                   {"vdim", ParameterType::integer, "None", "not supported: None"},
-                   {"batch_first", ParameterType::boolean, "False", "[N, T, E] instead of [T, N, E]"},
-                   {"need_weights", ParameterType::boolean, "True", "computes the weights' mean, too"}},
-    .lower = lower,
-    .example =
-        {.call = "MultiheadAttention(64, 4, batch_first=True)",
-         .input_shapes = {{2, 16, 64}},
-         .output_shape = {2, 16, 64},
-         .parameters = 16'640,
-         .forward_macs = 589'824,
-         .backward_macs = 1'179'648,
-         .saved_bytes = 57'344,
-         .derivation =
-             "3*64*64 + 192 + 64*64 + 64 parameters; 4*32*64*64 + 2*8*16*16*16 multiply-adds; the input's copy, the "
-             "scaled queries, the weights and the result by rows are 8,192 bytes each, the packed projections 24,576"},
+const LayerDef kLayers[] = {
+    {.name = "MultiheadAttention",
+     .summary = "self attention with several heads",
+     .math =
+         "x [N, T, E] -> [N, T, E]: q, k, v = x W_in^T + b_in, softmax(q k^T / sqrt(E / heads)) v, then W_out, b_out.\n"
+         "4 N T E^2 + 2 N T^2 E multiply-adds. need_weights is the argument of its call.",
+     .parameters = {{"embed_dim", ParameterType::size, "", "features of the input, or _"},
+                    {"num_heads", ParameterType::size, "", "heads"},
+                    {"dropout", ParameterType::real, "0.0", "of the weights, in training"},
+                    {"bias", ParameterType::boolean, "True", "biases of the projections"},
+                    {"add_bias_kv", ParameterType::boolean, "False", "not supported: False"},
+                    {"add_zero_attn", ParameterType::boolean, "False", "not supported: False"},
+                    {"kdim", ParameterType::integer, "None", "not supported: None"},
+                    {"vdim", ParameterType::integer, "None", "not supported: None"},
+                    {"batch_first", ParameterType::boolean, "False", "[N, T, E] instead of [T, N, E]"},
+                    {"need_weights", ParameterType::boolean, "True", "computes the weights' mean, too"}},
+     .lower = lower,
+     .example =
+         {.call = "MultiheadAttention(64, 4, batch_first=True)",
+          .input_shapes = {{2, 16, 64}},
+          .parameters = 16'640,
+          .forward_macs = 589'824,
+          .backward_macs = 1'179'648,
+          .saved_bytes = 57'344,
+          .derivation =
+              "3*64*64 + 192 + 64*64 + 64 parameters; 4*32*64*64 + 2*8*16*16*16 multiply-adds; the input's copy, the "
+              "scaled queries, the weights and the result by rows are 8,192 bytes each, the packed projections "
+              "24,576"}},
 };
-
-const LayerDef* const kLayers[] = {&kMultiheadAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::multihead_attention

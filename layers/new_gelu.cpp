@@ -21,25 +21,21 @@ void lower(LayerBuilder& b) {
   b.output(aten::mul(b, half, factor));
 }
 
-const LayerDef kNewGelu{
-    .name = "NewGELU",
-    .summary = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as GPT-2 writes it",
-    .math =
-        "Eight pointwise operations. Saved: x, 0.5 x, tanh(...) and 1 + tanh(...). GELU(approximate=\"tanh\") is the\n"
-        "same function in one kernel, which saves x alone.",
-    .parameters = {},
-    .lower = lower,
-    .example = {.call = "NewGELU()",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .saved_bytes = 20'480,
-                .derivation = "four tensors of 2*10*64*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "NewGELU",
+     .summary = "0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as GPT-2 writes it",
+     .math =
+         "Eight pointwise operations. Saved: x, 0.5 x, tanh(...) and 1 + tanh(...). GELU(approximate=\"tanh\") is the\n"
+         "same function in one kernel, which saves x alone.",
+     .lower = lower,
+     .example = {.call = "NewGELU()",
+                 .input_shapes = {{2, 10, 64}},
+                 .saved_bytes = 20'480,
+                 .derivation = "four tensors of 2*10*64*4 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kNewGelu};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::new_gelu

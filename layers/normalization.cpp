@@ -82,89 +82,73 @@ const ParameterDef kEps{"eps", ParameterType::real, "1e-05", "added to the varia
 const ParameterDef kElementwiseAffine{"elementwise_affine", ParameterType::boolean, "True",
                                       "learnable weight and bias"};
 
-const LayerDef kLayerNorm{
-    .name = "LayerNorm",
-    .summary = "layer normalisation over the last dimensions",
-    .math =
-        "y = (x - mean) / sqrt(var + eps) * weight + bias over each row. Under autocast in fp32. A weight and a bias "
-        "that the model computes are inputs 1 and 2.\n"
-        "Saved: x, mean and 1 / sqrt(var + eps) of each row in fp32.",
-    .parameters = {kNormalizedShape, kEps, kElementwiseAffine, {"bias", ParameterType::boolean, "True", "with a bias"}},
-    .max_inputs = 3,
-    .lower = lower_layer_norm,
-    .example = {.call = "LayerNorm(768)",
-                .input_shapes = {{8, 197, 768}},
-                .output_shape = {8, 197, 768},
-                .parameters = 1536,
-                .saved_bytes = 4'854'080,
-                .derivation = "x is 8*197*768*4 bytes, two statistics of 8*197*4"},
+const LayerDef kLayers[] = {
+    {.name = "LayerNorm",
+     .summary = "layer normalisation over the last dimensions",
+     .math =
+         "y = (x - mean) / sqrt(var + eps) * weight + bias over each row. Under autocast in fp32. A weight and a bias "
+         "that the model computes are inputs 1 and 2.\n"
+         "Saved: x, mean and 1 / sqrt(var + eps) of each row in fp32.",
+     .parameters =
+         {kNormalizedShape, kEps, kElementwiseAffine, {"bias", ParameterType::boolean, "True", "with a bias"}},
+     .max_inputs = 3,
+     .lower = lower_layer_norm,
+     .example = {.call = "LayerNorm(768)",
+                 .input_shapes = {{8, 197, 768}},
+                 .parameters = 1536,
+                 .saved_bytes = 4'854'080,
+                 .derivation = "x is 8*197*768*4 bytes, two statistics of 8*197*4"}},
+    {.name = "RMSNorm",
+     .summary = "root-mean-square normalisation over the last dimensions",
+     .math =
+         "y = x / sqrt(mean(x^2) + eps) * weight. One kernel from PyTorch 2.10 on; before, pow, mean, rsqrt and two "
+         "products. A weight that the model computes is input 1.\nSaved: x and 1 / sqrt(...) of each row in fp32; "
+         "before 2.10 also x / sqrt(...).",
+     .parameters = {kNormalizedShape,
+                    {"eps", ParameterType::real, "None", "added to the mean; changes no size"},
+                    {"elementwise_affine", ParameterType::boolean, "True", "learnable weight"}},
+     .max_inputs = 2,
+     .lower = lower_rms_norm,
+     .example = {.call = "RMSNorm(768)",
+                 .input_shapes = {{8, 197, 768}},
+                 .parameters = 768,
+                 .saved_bytes = 4'847'776,
+                 .derivation = "x is 8*197*768*4 bytes, one statistic of 8*197*4"}},
+    {.name = "GroupNorm",
+     .summary = "normalisation over groups of channels",
+     .math = "y = (x - mean) / sqrt(var + eps) * weight + bias over each group of a sample. Under autocast in fp32.\n"
+             "A weight and a bias that the model computes are inputs 1 and 2.\n"
+             "Saved: x, mean and 1 / sqrt(var + eps) of each group, in x's type.",
+     .parameters = {{"num_groups", ParameterType::size, "", "groups that the channels divide into"},
+                    {"num_channels", ParameterType::size, "", "channels of the input, or _"},
+                    kEps,
+                    {"affine", ParameterType::boolean, "True", "learnable weight and bias [C]"},
+                    {"bias", ParameterType::boolean, "True", "with a bias, where it is affine"}},
+     .max_inputs = 3,
+     .lower = lower_group_norm,
+     .example = {.call = "GroupNorm(32, 256)",
+                 .input_shapes = {{4, 256, 28, 28}},
+                 .parameters = 512,
+                 .saved_bytes = 3'212'288,
+                 .derivation = "x is 4*256*28*28*4 bytes, two statistics of 4*32*4"}},
+    {.name = "InstanceNorm2d",
+     .summary = "normalisation over each channel of each image",
+     .math = "Batch norm of [1, N C, H, W] with the batch's statistics, in eval too.\n"
+             "Saved: x, two statistics of N C values, the weight repeated N times.",
+     .parameters = {{"num_features", ParameterType::size, "", "channels of the input, or _"},
+                    kEps,
+                    {"momentum", ParameterType::real, "0.1", "of running statistics"},
+                    {"affine", ParameterType::boolean, "False", "learnable weight and bias [C]"},
+                    {"track_running_stats", ParameterType::boolean, "False", "not supported: False"}},
+     .lower = lower_instance_norm,
+     .example = {.call = "InstanceNorm2d(64)",
+                 .input_shapes = {{4, 64, 28, 28}},
+                 .saved_bytes = 804'864,
+                 .derivation = "x is 4*64*28*28*4 bytes, two statistics of 4*64*4"}},
 };
-
-const LayerDef kRmsNorm{
-    .name = "RMSNorm",
-    .summary = "root-mean-square normalisation over the last dimensions",
-    .math =
-        "y = x / sqrt(mean(x^2) + eps) * weight. One kernel from PyTorch 2.10 on; before, pow, mean, rsqrt and two "
-        "products. A weight that the model computes is input 1.\nSaved: x and 1 / sqrt(...) of each row in fp32; "
-        "before 2.10 also x / sqrt(...).",
-    .parameters = {kNormalizedShape,
-                   {"eps", ParameterType::real, "None", "added to the mean; changes no size"},
-                   {"elementwise_affine", ParameterType::boolean, "True", "learnable weight"}},
-    .max_inputs = 2,
-    .lower = lower_rms_norm,
-    .example = {.call = "RMSNorm(768)",
-                .input_shapes = {{8, 197, 768}},
-                .output_shape = {8, 197, 768},
-                .parameters = 768,
-                .saved_bytes = 4'847'776,
-                .derivation = "x is 8*197*768*4 bytes, one statistic of 8*197*4"},
-};
-
-const LayerDef kGroupNorm{
-    .name = "GroupNorm",
-    .summary = "normalisation over groups of channels",
-    .math =
-        "y = (x - mean) / sqrt(var + eps) * weight + bias over each group of a sample. Under autocast in fp32.\n"
-        "A weight and a bias that the model computes are inputs 1 and 2.\n"
-        "Saved: x, mean and 1 / sqrt(var + eps) of each group, in x's type.",
-    .parameters = {{"num_groups", ParameterType::size, "", "groups that the channels divide into"},
-                   {"num_channels", ParameterType::size, "", "channels of the input, or _"},
-                   kEps,
-                   {"affine", ParameterType::boolean, "True", "learnable weight and bias [C]"},
-                   {"bias", ParameterType::boolean, "True", "with a bias, where it is affine"}},
-    .max_inputs = 3,
-    .lower = lower_group_norm,
-    .example = {.call = "GroupNorm(32, 256)",
-                .input_shapes = {{4, 256, 28, 28}},
-                .output_shape = {4, 256, 28, 28},
-                .parameters = 512,
-                .saved_bytes = 3'212'288,
-                .derivation = "x is 4*256*28*28*4 bytes, two statistics of 4*32*4"},
-};
-
-const LayerDef kInstanceNorm2d{
-    .name = "InstanceNorm2d",
-    .summary = "normalisation over each channel of each image",
-    .math =
-        "Batch norm of [1, N C, H, W] with the batch's statistics, in eval too.\n"
-        "Saved: x, two statistics of N C values, the weight repeated N times.",
-    .parameters = {{"num_features", ParameterType::size, "", "channels of the input, or _"},
-                   kEps,
-                   {"momentum", ParameterType::real, "0.1", "of running statistics"},
-                   {"affine", ParameterType::boolean, "False", "learnable weight and bias [C]"},
-                   {"track_running_stats", ParameterType::boolean, "False", "not supported: False"}},
-    .lower = lower_instance_norm,
-    .example = {.call = "InstanceNorm2d(64)",
-                .input_shapes = {{4, 64, 28, 28}},
-                .output_shape = {4, 64, 28, 28},
-                .saved_bytes = 804'864,
-                .derivation = "x is 4*64*28*28*4 bytes, two statistics of 4*64*4"},
-};
-
-const LayerDef* const kLayers[] = {&kLayerNorm, &kRmsNorm, &kGroupNorm, &kInstanceNorm2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::normalization

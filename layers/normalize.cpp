@@ -54,54 +54,43 @@ void lower_normalize(LayerBuilder& b) {
   b.output(aten::binary(b, aten::Binary::div, x, aten::expand(b, norm, in)));
 }
 
-const LayerDef kClamp{
-    .name = "Clamp",
-    .summary = "values between bounds",
-    .math = "y = min(max(x, low), high). Saved: x. Backward: masks of one byte an element, and one gradient.",
-    .parameters = {{"min", ParameterType::real, "None", "least value"},
-                   {"max", ParameterType::real, "None", "largest value"}},
-    .lower = lower_clamp,
-    .example = {.call = "Clamp(max=4.6)",
-                .input_shapes = {{2, 8, 4, 4}},
-                .output_shape = {2, 8, 4, 4},
-                .saved_bytes = 1'024,
-                .derivation = "x, 2*8*4*4*4 bytes, is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Clamp",
+     .summary = "values between bounds",
+     .math = "y = min(max(x, low), high). Saved: x. Backward: masks of one byte an element, and one gradient.",
+     .parameters = {{"min", ParameterType::real, "None", "least value"},
+                    {"max", ParameterType::real, "None", "largest value"}},
+     .lower = lower_clamp,
+     .example = {.call = "Clamp(max=4.6)",
+                 .input_shapes = {{2, 8, 4, 4}},
+                 .saved_bytes = 1'024,
+                 .derivation = "x, 2*8*4*4*4 bytes, is saved"}},
+    {.name = "VectorNorm",
+     .summary = "the root of the sum of squares over dimensions",
+     .math = "y = sqrt(sum of x^2 over dim), under autocast in fp32 of x in its own type. Saved: x and y. Backward: x "
+             "/ y,\na mask of y's size, and one gradient.",
+     .parameters = {{"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
+                    {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}},
+     .lower = lower_vector_norm,
+     .example = {.call = "VectorNorm(dim=[2, 3], keepdim=True)",
+                 .input_shapes = {{2, 8, 4, 16}},
+                 .output_shape = {2, 8, 1, 1},
+                 .saved_bytes = 4'160,
+                 .derivation = "x of 2*8*4*16*4 bytes, and the norms, 2*8*4 bytes"}},
+    {.name = "Normalize",
+     .summary = "x divided by its norm over a dimension",
+     .math = "y = x / max(sqrt(sum of x^2 over dim), eps). Saved: x, the norms and the clamped norms.",
+     .parameters = {{"dim", ParameterType::integer, "1", "dimension that the norm is of"},
+                    {"eps", ParameterType::real, "1e-12", "least norm"}},
+     .lower = lower_normalize,
+     .example = {.call = "Normalize(dim=-1)",
+                 .input_shapes = {{2, 8, 4, 16}},
+                 .saved_bytes = 4'608,
+                 .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"}},
 };
-
-const LayerDef kNormalize{
-    .name = "Normalize",
-    .summary = "x divided by its norm over a dimension",
-    .math = "y = x / max(sqrt(sum of x^2 over dim), eps). Saved: x, the norms and the clamped norms.",
-    .parameters = {{"dim", ParameterType::integer, "1", "dimension that the norm is of"},
-                   {"eps", ParameterType::real, "1e-12", "least norm"}},
-    .lower = lower_normalize,
-    .example = {.call = "Normalize(dim=-1)",
-                .input_shapes = {{2, 8, 4, 16}},
-                .output_shape = {2, 8, 4, 16},
-                .saved_bytes = 4'608,
-                .derivation = "x of 2*8*4*16*4 bytes, and two tensors of 2*8*4*4 bytes"},
-};
-
-const LayerDef kVectorNorm{
-    .name = "VectorNorm",
-    .summary = "the root of the sum of squares over dimensions",
-    .math =
-        "y = sqrt(sum of x^2 over dim), under autocast in fp32 of x in its own type. Saved: x and y. Backward: x / y,\n"
-        "a mask of y's size, and one gradient.",
-    .parameters = {{"dim", ParameterType::integers, "None", "dimension or list of dimensions; None: all"},
-                   {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"}},
-    .lower = lower_vector_norm,
-    .example = {.call = "VectorNorm(dim=[2, 3], keepdim=True)",
-                .input_shapes = {{2, 8, 4, 16}},
-                .output_shape = {2, 8, 1, 1},
-                .saved_bytes = 4'160,
-                .derivation = "x of 2*8*4*16*4 bytes, and the norms, 2*8*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kClamp, &kVectorNorm, &kNormalize};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::normalize

@@ -18,24 +18,22 @@ void lower(LayerBuilder& b) {
   b.attributes({{Attribute::dim, shape.rank() - 1}, {Attribute::value, 1}});
 }
 
-const LayerDef kOneHot{
-    .name = "OneHot",
-    .summary = "F.one_hot: of every class a row of zeros with a one in its place",
-    .math = "x [..] int64 -> [.., num_classes] int64. No gradient.",
-    .parameters = {{"num_classes", ParameterType::size, "", "how many classes there are"}},
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "OneHot(10)",
-                .input_shapes = {{8, 16}},
-                .input_dtype = DType::int64,
-                .output_shape = {8, 16, 10},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "OneHot",
+     .summary = "F.one_hot: of every class a row of zeros with a one in its place",
+     .math = "x [..] int64 -> [.., num_classes] int64. No gradient.",
+     .parameters = {{"num_classes", ParameterType::size, "", "how many classes there are"}},
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "OneHot(10)",
+                 .input_shapes = {{8, 16}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {8, 16, 10},
+                 .derivation = "nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kOneHot};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::one_hot

@@ -13,19 +13,14 @@ namespace {
 
 constexpr std::int64_t kOffset = 2;
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
-
 void lower_positions(LayerBuilder& b) {
   b.expect_rank(2, "[batch, tokens]");
   const Shape shape = b.shape(b.input());
-  const TensorId ones = make(b, Operator::ones, {}, shape, DType::fp32);
+  const TensorId ones = aten::no_grad(b, Operator::ones, {}, shape, DType::fp32);
   const TensorId sums = aten::cumsum(b, ones, 1);
-  const TensorId masked = make(b, Operator::mul, {sums, ones}, shape, DType::fp32);
-  const TensorId numbers = make(b, Operator::sub, {masked}, shape, DType::fp32, {{Attribute::other, 1}});
-  const TensorId positions = make(b, Operator::to, {numbers}, shape, DType::int64);
+  const TensorId masked = aten::no_grad(b, Operator::mul, {sums, ones}, shape, DType::fp32);
+  const TensorId numbers = aten::no_grad(b, Operator::sub, {masked}, shape, DType::fp32, {{Attribute::other, 1}});
+  const TensorId positions = aten::no_grad(b, Operator::to, {numbers}, shape, DType::int64);
   b.hold({sums});  // `position_ids` until it is bound anew
   b.outputs({positions, ones});
 }
@@ -38,47 +33,40 @@ void lower_embedding(LayerBuilder& b) {
   const std::int64_t rows = b.size("num_embeddings") + kOffset;
   const TensorId weight = b.parameter("weight", {rows, b.size("embedding_dim")});
   const TensorId positions =
-      make(b, Operator::add, {b.input()}, b.shape(b.input()), DType::int64, {{Attribute::other, kOffset}});
+      aten::no_grad(b, Operator::add, {b.input()}, b.shape(b.input()), DType::int64, {{Attribute::other, kOffset}});
   const TensorId y = aten::embedding(b, weight, positions);
   b.hold({positions});
   b.output(y);
 }
 
-const LayerDef kPositions{
-    .name = "OPTPositionIds",
-    .summary = "the positions that OPT counts in a mask of ones",
-    .math = "tokens [b, s] (for their sizes) -> positions [b, s] int64 and the ones [b, s] they were counted in.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_positions,
-    .example = {.call = "OPTPositionIds()",
-                .input_shapes = {{2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 10},
-                .derivation = "nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "OPTPositionIds",
+     .summary = "the positions that OPT counts in a mask of ones",
+     .math = "tokens [b, s] (for their sizes) -> positions [b, s] int64 and the ones [b, s] they were counted in.",
+     .indices = true,
+     .lower = lower_positions,
+     .example = {.call = "OPTPositionIds()",
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is saved"}},
+    {.name = "OPTLearnedPositionalEmbedding",
+     .summary = "rows of a table of positions that begins with two unused ones",
+     .math = "x [b, s] int64, W [n + 2, D] -> y [b, s, D] = W[x + 2]. Saved: x + 2. Backward: a dense gradient of W.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "n, the longest sequence"},
+                    {"embedding_dim", ParameterType::size, "", "D, size of a row"}},
+     .indices = true,
+     .lower = lower_embedding,
+     .example = {.call = "OPTLearnedPositionalEmbedding(100, 32)",
+                 .input_shapes = {{4, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 10, 32},
+                 .parameters = 3'264,
+                 .saved_bytes = 320,
+                 .derivation = "(100 + 2)*32 parameters; 4*10 indices of 8 bytes are saved"}},
 };
-
-const LayerDef kEmbedding{
-    .name = "OPTLearnedPositionalEmbedding",
-    .summary = "rows of a table of positions that begins with two unused ones",
-    .math = "x [b, s] int64, W [n + 2, D] -> y [b, s, D] = W[x + 2]. Saved: x + 2. Backward: a dense gradient of W.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "n, the longest sequence"},
-                   {"embedding_dim", ParameterType::size, "", "D, size of a row"}},
-    .indices = true,
-    .lower = lower_embedding,
-    .example = {.call = "OPTLearnedPositionalEmbedding(100, 32)",
-                .input_shapes = {{4, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 10, 32},
-                .parameters = 3'264,
-                .saved_bytes = 320,
-                .derivation = "(100 + 2)*32 parameters; 4*10 indices of 8 bytes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kPositions, &kEmbedding};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::opt_positions

@@ -34,83 +34,62 @@ void lower_identity(LayerBuilder& b) { b.output(b.input()); }
 
 const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, without a batch", true};
 
-const LayerDef kParameter{
-    .name = "Parameter",
-    .summary = "a weight that the model's code reads itself",
-    .math = "W [shape], named by the entry's path. No kernel.",
-    .parameters = {kShape},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_parameter,
-    .example = {.call = "Parameter(1, 197, 768)",
-                .input_shapes = {},
-                .output_shape = {1, 197, 768},
-                .parameters = 151'296,
-                .derivation = "197*768 parameters"},
+const LayerDef kLayers[] = {
+    {.name = "Parameter",
+     .summary = "a weight that the model's code reads itself",
+     .math = "W [shape], named by the entry's path. No kernel.",
+     .parameters = {kShape},
+     .min_inputs = 0,
+     .lower = lower_parameter,
+     .example = {.call = "Parameter(1, 197, 768)",
+                 .input_shapes = {},
+                 .output_shape = {1, 197, 768},
+                 .parameters = 151'296,
+                 .derivation = "197*768 parameters"}},
+    {.name = "ReplacedParameter",
+     .summary = "a weight that the model is built with and that another one replaces",
+     .math = "y = x: the same tensor. The weight is gone once the model is built, and the others lie around the place "
+             "that\nit had. transformers pads the bias of a head with tied weights, which makes a new one "
+             "(modeling_utils.py,\n_adjust_bias).",
+     .parameters = {kShape,
+                    {"tied", ParameterType::boolean, "False", "the other one is tied: the model has it at two places"}},
+     .lower = lower_replaced,
+     .example = {.call = "ReplacedParameter(30522)",
+                 .input_shapes = {{4, 768}},
+                 .derivation = "nothing happens in a step"}},
+    {.name = "Buffer",
+     .summary = "a registered tensor without a gradient",
+     .math = "A tensor of the model that is not trained (mask, position index). No kernel.",
+     .parameters = {kShape,
+                    {"dtype", ParameterType::word, "float32",
+                     "type of its elements; floating ones follow --precision"}},
+     .min_inputs = 0,
+     .lower = lower_buffer,
+     .example = {.call = "Buffer(49, 49, dtype=int64)",
+                 .input_shapes = {},
+                 .output_shape = {49, 49},
+                 .derivation = "nothing is saved"}},
+    {.name = "Constant",
+     .summary = "a tensor that the model's code made once and keeps",
+     .math = "Neither a parameter nor a buffer: made in the first step, alive from then on. No kernel.",
+     .parameters = {kShape,
+                    {"dtype", ParameterType::word, "float32",
+                     "type of its elements; floating ones follow --precision"}},
+     .min_inputs = 0,
+     .lower = lower_constant,
+     .example = {.call = "Constant(196, 196, 3)",
+                 .input_shapes = {},
+                 .output_shape = {196, 196, 3},
+                 .derivation = "nothing is saved"}},
+    {.name = "Identity",
+     .summary = "returns its input",
+     .math = "y = x: the same tensor.",
+     .lower = lower_identity,
+     .example = {.call = "Identity()", .input_shapes = {{4, 8, 14, 14}}, .derivation = "nothing happens"}},
 };
-
-const LayerDef kReplaced{
-    .name = "ReplacedParameter",
-    .summary = "a weight that the model is built with and that another one replaces",
-    .math =
-        "y = x: the same tensor. The weight is gone once the model is built, and the others lie around the place that\n"
-        "it had. transformers pads the bias of a head with tied weights, which makes a new one (modeling_utils.py,\n"
-        "_adjust_bias).",
-    .parameters = {kShape,
-                   {"tied", ParameterType::boolean, "False", "the other one is tied: the model has it at two places"}},
-    .lower = lower_replaced,
-    .example = {.call = "ReplacedParameter(30522)",
-                .input_shapes = {{4, 768}},
-                .output_shape = {4, 768},
-                .derivation = "nothing happens in a step"},
-};
-
-const LayerDef kBuffer{
-    .name = "Buffer",
-    .summary = "a registered tensor without a gradient",
-    .math = "A tensor of the model that is not trained (mask, position index). No kernel.",
-    .parameters = {kShape,
-                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_buffer,
-    .example = {.call = "Buffer(49, 49, dtype=int64)",
-                .input_shapes = {},
-                .output_shape = {49, 49},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kConstant{
-    .name = "Constant",
-    .summary = "a tensor that the model's code made once and keeps",
-    .math = "Neither a parameter nor a buffer: made in the first step, alive from then on. No kernel.",
-    .parameters = {kShape,
-                   {"dtype", ParameterType::word, "float32", "type of its elements; floating ones follow --precision"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_constant,
-    .example = {.call = "Constant(196, 196, 3)",
-                .input_shapes = {},
-                .output_shape = {196, 196, 3},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kIdentity{
-    .name = "Identity",
-    .summary = "returns its input",
-    .math = "y = x: the same tensor.",
-    .parameters = {},
-    .lower = lower_identity,
-    .example = {.call = "Identity()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing happens"},
-};
-
-const LayerDef* const kLayers[] = {&kParameter, &kReplaced, &kBuffer, &kConstant, &kIdentity};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::parameter

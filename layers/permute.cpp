@@ -32,35 +32,30 @@ void lower_permute(LayerBuilder& b) {
   b.output(aten::permute(b, b.input(), order));
 }
 
-const LayerDef kTranspose{
-    .name = "Transpose",
-    .summary = "swaps two dimensions",
-    .math = "A view of the same storage, in general not contiguous.",
-    .parameters = {{"dim0", ParameterType::integer, "", "one of the two dimensions"},
-                   {"dim1", ParameterType::integer, "", "the other one"}},
-    .lower = lower_transpose,
-    .example = {.call = "Transpose(1, 2)",
-                .input_shapes = {{4, 8, 14, 10}},
-                .output_shape = {4, 14, 8, 10},
-                .derivation = "a view"},
+const LayerDef kLayers[] = {
+    {.name = "Transpose",
+     .summary = "swaps two dimensions",
+     .math = "A view of the same storage, in general not contiguous.",
+     .parameters = {{"dim0", ParameterType::integer, "", "one of the two dimensions"},
+                    {"dim1", ParameterType::integer, "", "the other one"}},
+     .lower = lower_transpose,
+     .example = {.call = "Transpose(1, 2)",
+                 .input_shapes = {{4, 8, 14, 10}},
+                 .output_shape = {4, 14, 8, 10},
+                 .derivation = "a view"}},
+    {.name = "Permute",
+     .summary = "puts the dimensions in another order",
+     .math = "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too.",
+     .parameters = {{"dims", ParameterType::integers, "", "every dimension of the input once", true}},
+     .lower = lower_permute,
+     .example = {.call = "Permute(0, 2, 3, 1)",
+                 .input_shapes = {{4, 8, 14, 10}},
+                 .output_shape = {4, 14, 10, 8},
+                 .derivation = "a view"}},
 };
-
-const LayerDef kPermute{
-    .name = "Permute",
-    .summary = "puts the dimensions in another order",
-    .math = "A view of the same storage, in general not contiguous. All dimensions are listed, the batch's too.",
-    .parameters = {{"dims", ParameterType::integers, "", "every dimension of the input once", true}},
-    .lower = lower_permute,
-    .example = {.call = "Permute(0, 2, 3, 1)",
-                .input_shapes = {{4, 8, 14, 10}},
-                .output_shape = {4, 14, 10, 8},
-                .derivation = "a view"},
-};
-
-const LayerDef* const kLayers[] = {&kTranspose, &kPermute};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::permute

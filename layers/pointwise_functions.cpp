@@ -7,6 +7,7 @@
 
 #include <numbers>
 
+#include "estimator/aten/formula.h"
 #include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers::pointwise_functions {
@@ -36,97 +37,49 @@ void softplus(LayerBuilder& b) {
                        {{Attribute::beta, b.real("beta")}, {Attribute::threshold, b.real("threshold")}}));
 }
 
-// A function whose gradient is a product, or a quotient, of the incoming one and a factor that is computed first.
-struct Slope {
-  Operator op;
-  std::string_view node;
-  Operator factor, last;
-  bool of_result = false;  // what is saved: the result, or the input
-};
-
-void with_slope(LayerBuilder& b, TensorId x, const Slope& f) {
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const TensorId y = b.emit(f.op, each, {x}, shape, dtype);
-  if (NodeBuilder node = b.node(f.node, y, {x})) {
-    const Operand factor = node.run(f.factor, each, {f.of_result ? y : x}, shape, dtype);
-    if (f.of_result) node.attributes({{Attribute::other, 2}});
-    node.give(x, node.run(f.last, each, {node.grad(), factor}, shape, dtype));
-    node.hold({factor});
-  }
-  b.output(y);
-}
-
 void square_root(LayerBuilder& b) {
-  with_slope(b, b.input(), {Operator::sqrt, "SqrtBackward0", Operator::mul, Operator::div, true});
+  b.output(aten::function(b, Operator::sqrt, b.input(), "SqrtBackward0", [](Operand grad, TensorId y, auto run) {
+    run(Operator::div, {grad, run(Operator::mul, {y}, {{Attribute::other, 2}})});
+  }));
 }
 void absolute(LayerBuilder& b) {
-  with_slope(b, b.input(), {Operator::abs, "AbsBackward0", Operator::sgn, Operator::mul});
+  const TensorId x = b.input();
+  b.output(aten::function(b, Operator::abs, x, "AbsBackward0", [x](Operand grad, TensorId, auto run) {
+    run(Operator::mul, {grad, run(Operator::sgn, {x})});
+  }));
 }
-void sine(LayerBuilder& b) { with_slope(b, b.input(), {Operator::sin, "SinBackward0", Operator::cos, Operator::mul}); }
-
-// Gradients of two factors: grad * -sin(x), and -grad * y^2.
+void sine(LayerBuilder& b) {
+  const TensorId x = b.input();
+  b.output(aten::function(b, Operator::sin, x, "SinBackward0", [x](Operand grad, TensorId, auto run) {
+    run(Operator::mul, {grad, run(Operator::cos, {x})});
+  }));
+}
 void cosine(LayerBuilder& b) {
   const TensorId x = b.input();
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const TensorId y = b.emit(Operator::cos, each, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("CosBackward0", y, {x})) {
-    const Operand sin = node.run(Operator::sin, each, {x}, shape, dtype);
-    const Operand minus = node.run(Operator::neg, each, {sin}, shape, dtype);
-    node.give(x, node.run(Operator::mul, each, {node.grad(), minus}, shape, dtype));
-    node.hold({sin, minus});
-  }
-  b.output(y);
+  b.output(aten::function(b, Operator::cos, x, "CosBackward0", [x](Operand grad, TensorId, auto run) {
+    run(Operator::mul, {grad, run(Operator::neg, {run(Operator::sin, {x})})});
+  }));
 }
-
 // 2.0 / sqrt(M_PI) * exp(-(self.pow(2))) * grad
 void error_function(LayerBuilder& b) {
   const TensorId x = b.input();
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const TensorId y = b.emit(Operator::erf, each, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("ErfBackward0", y, {x})) {
-    const Operand square = node.run(Operator::pow, each, {x}, shape, dtype);
-    node.attributes({{Attribute::exponent, 2}});
-    const Operand minus = node.run(Operator::neg, each, {square}, shape, dtype);
-    const Operand bell = node.run(Operator::exp, each, {minus}, shape, dtype);
-    const Operand slope = node.run(Operator::mul, each, {bell}, shape, dtype);
-    node.attributes({{Attribute::other, 2 * std::numbers::inv_sqrtpi}});
-    node.give(x, node.run(Operator::mul, each, {slope, node.grad()}, shape, dtype));
-    node.hold({square, minus, bell, slope});
-  }
-  b.output(y);
+  b.output(aten::function(b, Operator::erf, x, "ErfBackward0", [x](Operand grad, TensorId, auto run) {
+    const Operand square = run(Operator::pow, {x}, {{Attribute::exponent, 2}});
+    const Operand bell = run(Operator::exp, {run(Operator::neg, {square})});
+    run(Operator::mul, {run(Operator::mul, {bell}, {{Attribute::other, 2 * std::numbers::inv_sqrtpi}}), grad});
+  }));
 }
-
+// -grad * y^2
 void reciprocal(LayerBuilder& b) {
   const TensorId x = b.autocast_fp32(b.input());
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const TensorId y = b.emit(Operator::reciprocal, each, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("ReciprocalBackward0", y, {x})) {
-    const Operand minus = node.run(Operator::neg, each, {node.grad()}, shape, dtype);
-    const Operand square = node.run(Operator::mul, each, {y, y}, shape, dtype);
-    node.give(x, node.run(Operator::mul, each, {minus, square}, shape, dtype));
-    node.hold({minus, square});
-  }
-  b.output(y);
+  b.output(aten::function(b, Operator::reciprocal, x, "ReciprocalBackward0", [](Operand grad, TensorId y, auto run) {
+    run(Operator::mul, {run(Operator::neg, {grad}), run(Operator::mul, {y, y})});
+  }));
 }
-
 void subtract_from(LayerBuilder& b) {
-  const TensorId x = b.input();
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise each{shape.elements()};
-  const TensorId y = b.emit(Operator::rsub, each, {x}, shape, dtype);
-  b.attributes({{Attribute::other, b.real("other")}});
-  if (NodeBuilder node = b.node("RsubBackward1", y, {x}))
-    node.give(x, node.run(Operator::neg, each, {node.grad()}, shape, dtype));
-  b.output(y);
+  b.output(aten::function(b, Operator::rsub, b.input(), "RsubBackward1",
+                          [](Operand grad, TensorId, auto run) { run(Operator::neg, {grad}); },
+                          {{Attribute::other, b.real("other")}}));
 }
 
 const ParameterDef kInPlace{"inplace", ParameterType::boolean, "False", "writes into its input"};
@@ -141,13 +94,12 @@ LayerDef function(std::string_view name, std::string_view summary, std::string_v
           .lower = lowering,
           .example = {.call = call,
                       .input_shapes = {{2, 8, 4, 4}},
-                      .output_shape = {2, 8, 4, 4},
                       .saved_bytes = saved,
                       .derivation = saved > 0 ? "one tensor of 2*8*4*4*4 bytes is saved, the input or the result"
                                               : "nothing is saved"}};
 }
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     function("Exp", "e^x", "Saves its result.", {kInPlace}, in_fp32<aten::kExp>, "Exp()", 1'024),
     function("Log", "natural logarithm", "Saves its input.", {kInPlace}, in_fp32<kLog>, "Log()", 1'024),
     function("Sqrt", "square root", "Saves its result. Backward: grad / (2 y), of one temporary.", {}, square_root,
@@ -173,11 +125,8 @@ const LayerDef kDefs[] = {
              "Mish()", 1'024),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3],  &kDefs[4],  &kDefs[5], &kDefs[6],
-                                   &kDefs[7], &kDefs[8], &kDefs[9], &kDefs[10], &kDefs[11], &kDefs[12]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::pointwise_functions

@@ -83,7 +83,7 @@ LayerDef loss(std::string_view name, std::string_view summary, std::string_view 
 
 constexpr std::string_view kInputSaved = "x is 4*8*14*14*4 bytes; the target is an input";
 
-const LayerDef kDefs[] = {
+const LayerDef kLayers[] = {
     loss("MSELoss", "mean squared error",
          "(x - t)^2, then mean or sum; the target has x's shape and type. Saved: x and the target.",
          {kSizeAverage, kReduce, kReduction}, lower_fused<aten::kMseLoss>, "MSELoss()", kInputSaved),
@@ -105,10 +105,8 @@ const LayerDef kDefs[] = {
          {kSizeAverage, kReduce, kReduction}, lower_l1, "L1Loss()", "the difference, 4*8*14*14*4 bytes, is saved"),
 };
 
-const LayerDef* const kLayers[] = {&kDefs[0], &kDefs[1], &kDefs[2], &kDefs[3], &kDefs[4]};
-
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::pointwise_losses

@@ -5,7 +5,7 @@
 // suggests. Each backward allocates one gradient, then copies an incoming one that lies in another format
 // (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/windows.h"
 
 namespace gpuplan::layers::pooling {
 namespace {
@@ -20,29 +20,17 @@ struct Windows {
   }
 };
 
-Pair at_least(const LayerBuilder& b, std::string_view name, std::int64_t least) {
-  const Pair p = b.pair(name);
-  if (p.h < least || p.w < least)
-    b.fail(name, "\"" + std::string(name) + "\" must be at least " + std::to_string(least),
-           "expected >= " + std::to_string(least));
-  return p;
-}
-
 // aten/src/ATen/native/Pool.h, pooling_output_shape: with ceil_mode the last window starts inside the input or its
 // left padding.
 std::int64_t output_size(const LayerBuilder& b, std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, std::int64_t dilation, bool ceil_mode) {
-  const std::int64_t reach = dilation * (kernel - 1) + 1;
+  const std::int64_t reach = aten::reach(kernel, dilation);
   if (padding > reach / 2)
     b.fail("padding",
            "padding " + std::to_string(padding) + " is more than half of the window's " + std::to_string(reach) +
                " positions",
            "expected at most " + std::to_string(reach / 2));
-  const std::int64_t free = in + 2 * padding - reach + (ceil_mode ? stride - 1 : 0);
-  if (free < 0)
-    b.fail("kernel_size", "the window reaches over " + std::to_string(reach) + " positions, the padded input has " +
-                              std::to_string(in + 2 * padding));
-  std::int64_t out = free / stride + 1;
+  std::int64_t out = aten::positions(b, "window", in + 2 * padding, reach, stride, ceil_mode);
   if (ceil_mode && (out - 1) * stride >= in + padding) --out;
   return out;
 }
@@ -51,10 +39,10 @@ Windows windows(const LayerBuilder& b, bool dilated) {
   b.expect_rank(4, "[N, C, H, W]");
   const Shape& in = b.shape(b.input());
   Windows w;
-  w.kernel = at_least(b, "kernel_size", 1);
-  w.stride = b.is_none("stride") ? w.kernel : at_least(b, "stride", 1);
-  w.padding = at_least(b, "padding", 0);
-  w.dilation = dilated ? at_least(b, "dilation", 1) : Pair{1, 1};
+  w.kernel = aten::pair_at_least(b, "kernel_size", 1);
+  w.stride = b.is_none("stride") ? w.kernel : aten::pair_at_least(b, "stride", 1);
+  w.padding = aten::pair_at_least(b, "padding", 0);
+  w.dilation = dilated ? aten::pair_at_least(b, "dilation", 1) : Pair{1, 1};
   const bool ceil_mode = b.boolean("ceil_mode");
   w.out = in;
   w.out.set(2, output_size(b, in[2], w.kernel.h, w.stride.h, w.padding.h, w.dilation.h, ceil_mode));
@@ -118,51 +106,45 @@ const ParameterDef kStride{"stride", ParameterType::pair, "None", "step between 
 const ParameterDef kPadding{"padding", ParameterType::pair, "0", "padding on each side, at most half the window"};
 const ParameterDef kCeilMode{"ceil_mode", ParameterType::boolean, "False", "rounds the output size up"};
 
-const LayerDef kMaxPool2d{
-    .name = "MaxPool2d",
-    .summary = "maximum of each window",
-    .math =
-        "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
-        "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
-    .parameters = {kKernel,
-                   kStride,
-                   kPadding,
-                   {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
-                   {"return_indices", ParameterType::boolean, "False", "not supported: False"},
-                   kCeilMode},
-    .lower = lower_max,
-    .example = {.call = "MaxPool2d(2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 37'632,
-                .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"},
+const LayerDef kLayers[] = {
+    {.name = "MaxPool2d",
+     .summary = "maximum of each window",
+     .math = "x [N, C, H, W] -> y [N, C, P, Q]; P = floor((H + 2 pad - dilation (R - 1) - 1) / stride) + 1, or ceil.\n"
+             "Saved: x and the int64 index of each maximum, 8 bytes an output element.",
+     .parameters = {kKernel,
+                    kStride,
+                    kPadding,
+                    {"dilation", ParameterType::pair, "1", "step between the elements of a window"},
+                    {"return_indices", ParameterType::boolean, "False", "not supported: False"},
+                    kCeilMode},
+     .lower = lower_max,
+     .example = {.call = "MaxPool2d(2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 37'632,
+                 .derivation = "x is 4*8*14*14*4 bytes, the indices 4*8*7*7*8"}},
+    {.name = "AvgPool2d",
+     .summary = "mean of each window",
+     .math =
+         "x [N, C, H, W] -> y [N, C, P, Q], sizes as MaxPool2d without dilation. Saved: x, though only its sizes are "
+         "read.",
+     .parameters = {kKernel,
+                    kStride,
+                    kPadding,
+                    kCeilMode,
+                    {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
+                    {"divisor_override", ParameterType::integer, "None",
+                     "divides by this instead of the window's size"}},
+     .lower = lower_average,
+     .example = {.call = "AvgPool2d(2)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 7, 7},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes"}},
 };
-
-const LayerDef kAvgPool2d{
-    .name = "AvgPool2d",
-    .summary = "mean of each window",
-    .math =
-        "x [N, C, H, W] -> y [N, C, P, Q], sizes as MaxPool2d without dilation. Saved: x, though only its sizes are "
-        "read.",
-    .parameters = {kKernel,
-                   kStride,
-                   kPadding,
-                   kCeilMode,
-                   {"count_include_pad", ParameterType::boolean, "True", "counts the padding in the mean"},
-                   {"divisor_override", ParameterType::integer, "None",
-                    "divides by this instead of the window's size"}},
-    .lower = lower_average,
-    .example = {.call = "AvgPool2d(2)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 7, 7},
-                .saved_bytes = 25'088,
-                .derivation = "x is 4*8*14*14*4 bytes"},
-};
-
-const LayerDef* const kLayers[] = {&kMaxPool2d, &kAvgPool2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::pooling

@@ -20,7 +20,7 @@
 namespace gpuplan::layers::position_bias {
 namespace {
 
-using aten::make;
+using aten::no_grad;
 
 constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which T5's configurations leave as it is
 
@@ -28,15 +28,15 @@ constexpr double kMaxDistance = 128;  // relative_attention_max_distance, which 
 // .to(int64), and at most the last bucket.
 TensorId large_distances(LayerBuilder& b, TensorId distance, double n, double m) {
   const Shape shape = b.shape(distance);
-  TensorId x = make(b, Operator::to, {distance}, shape, DType::fp32);
-  x = make(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, m}});
-  x = make(b, Operator::log, {x}, shape, DType::fp32);
-  x = make(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, std::log(kMaxDistance / m)}});
-  x = make(b, Operator::mul, {x}, shape, DType::fp32, {{Attribute::other, n - m}});
-  x = make(b, Operator::to, {x}, shape, DType::int64);
-  x = make(b, Operator::add, {x}, shape, DType::int64, {{Attribute::other, m}});
-  const TensorId last = make(b, Operator::full_like, {x}, shape, DType::int64, {{Attribute::value, n - 1}});
-  return make(b, Operator::min, {x, last}, shape, DType::int64);
+  TensorId x = no_grad(b, Operator::to, {distance}, shape, DType::fp32);
+  x = no_grad(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, m}});
+  x = no_grad(b, Operator::log, {x}, shape, DType::fp32);
+  x = no_grad(b, Operator::div, {x}, shape, DType::fp32, {{Attribute::other, std::log(kMaxDistance / m)}});
+  x = no_grad(b, Operator::mul, {x}, shape, DType::fp32, {{Attribute::other, n - m}});
+  x = no_grad(b, Operator::to, {x}, shape, DType::int64);
+  x = no_grad(b, Operator::add, {x}, shape, DType::int64, {{Attribute::other, m}});
+  const TensorId last = no_grad(b, Operator::full_like, {x}, shape, DType::int64, {{Attribute::value, n - 1}});
+  return no_grad(b, Operator::min, {x, last}, shape, DType::int64);
 }
 
 // The number of the bucket of each pair of positions. Encoders tell keys before from keys after.
@@ -46,21 +46,21 @@ TensorId buckets(LayerBuilder& b, TensorId relative, std::int64_t all, bool bidi
   const auto n = static_cast<double>(each), exact = static_cast<double>(each / 2);
   TensorId bucket = kNone, distance = kNone;
   if (bidirectional) {
-    const TensorId after = make(b, Operator::gt, {relative}, shape, DType::boolean, {{Attribute::other, 0}});
-    const TensorId number = make(b, Operator::to, {after}, shape, DType::int64);
-    const TensorId half = make(b, Operator::mul, {number}, shape, DType::int64, {{Attribute::other, n}});
-    bucket = make(b, Operator::add, {half}, shape, DType::int64, {{Attribute::other, 0}});
-    distance = make(b, Operator::abs, {relative}, shape, DType::int64);
+    const TensorId after = no_grad(b, Operator::gt, {relative}, shape, DType::boolean, {{Attribute::other, 0}});
+    const TensorId number = no_grad(b, Operator::to, {after}, shape, DType::int64);
+    const TensorId half = no_grad(b, Operator::mul, {number}, shape, DType::int64, {{Attribute::other, n}});
+    bucket = no_grad(b, Operator::add, {half}, shape, DType::int64, {{Attribute::other, 0}});
+    distance = no_grad(b, Operator::abs, {relative}, shape, DType::int64);
   } else {
-    const TensorId zeros = make(b, Operator::zeros_like, {relative}, shape, DType::int64);
-    const TensorId before = make(b, Operator::min, {relative, zeros}, shape, DType::int64);
-    distance = make(b, Operator::neg, {before}, shape, DType::int64);
+    const TensorId zeros = no_grad(b, Operator::zeros_like, {relative}, shape, DType::int64);
+    const TensorId before = no_grad(b, Operator::min, {relative, zeros}, shape, DType::int64);
+    distance = no_grad(b, Operator::neg, {before}, shape, DType::int64);
   }
-  const TensorId small = make(b, Operator::lt, {distance}, shape, DType::boolean, {{Attribute::other, exact}});
+  const TensorId small = no_grad(b, Operator::lt, {distance}, shape, DType::boolean, {{Attribute::other, exact}});
   const TensorId large = large_distances(b, distance, n, exact);
-  const TensorId chosen = make(b, Operator::where, {small, distance, large}, shape, DType::int64);
+  const TensorId chosen = no_grad(b, Operator::where, {small, distance, large}, shape, DType::int64);
   bucket = bidirectional ? b.emit_in_place(Operator::add_, Elementwise{shape.elements()}, {bucket, chosen})
-                         : make(b, Operator::add, {chosen}, shape, DType::int64, {{Attribute::other, 0}});
+                         : no_grad(b, Operator::add, {chosen}, shape, DType::int64, {{Attribute::other, 0}});
   b.hold({small, distance, large});
   return bucket;
 }
@@ -69,11 +69,11 @@ void lower_bias(LayerBuilder& b) {
   const std::int64_t tokens = b.size("tokens");
   const std::int64_t rows = b.size("num_buckets");
   const TensorId weight = b.parameter("weight", {rows, b.size("num_heads")});
-  const TensorId first = make(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
-  const TensorId query = make(b, Operator::add, {first}, {tokens}, DType::int64, {{Attribute::other, 0}});
-  const TensorId key = make(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
+  const TensorId first = no_grad(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
+  const TensorId query = no_grad(b, Operator::add, {first}, {tokens}, DType::int64, {{Attribute::other, 0}});
+  const TensorId key = no_grad(b, Operator::arange, {}, {tokens}, DType::int64, {{Attribute::start, 0}});
   const TensorId column = aten::unsqueeze(b, query, 1);
-  const TensorId relative = make(b, Operator::sub, {key, column}, {tokens, tokens}, DType::int64);
+  const TensorId relative = no_grad(b, Operator::sub, {key, column}, {tokens, tokens}, DType::int64);
   const TensorId bucket = buckets(b, relative, rows, b.boolean("bidirectional"));
   const TensorId values = aten::embedding(b, weight, bucket);
   b.hold({query, key, relative, bucket});
@@ -106,7 +106,7 @@ TensorId masked(LayerBuilder& b, TensorId mask, TensorId bias) {
 TensorId causal_condition(LayerBuilder& b, std::int64_t queries, std::int64_t keys) {
   const TensorId q = aten::arange(b, queries);
   const TensorId k = aten::arange(b, keys);
-  const TensorId past = make(b, Operator::ge, {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
+  const TensorId past = no_grad(b, Operator::ge, {aten::unsqueeze(b, q, 1), k}, {queries, keys}, DType::boolean);
   return b.alias(past, {1, 1, queries, keys}, contiguous_strides({1, 1, queries, keys}));
 }
 
@@ -156,72 +156,63 @@ void lower_attention(LayerBuilder& b) {
   b.hold({mask});
 }
 
-const LayerDef kBias{
-    .name = "T5PositionBias",
-    .summary = "T5's bias of attention scores: a row of a table for every bucket of distances",
-    .math = "W [buckets, heads] -> W[bucket(key - query)] as [1, heads, tokens, tokens]. Saved: the buckets, int64.",
-    .parameters = {{"num_buckets", ParameterType::size, "", "rows of the table"},
-                   {"num_heads", ParameterType::size, "", "attention heads"},
-                   {"tokens", ParameterType::size, "", "length of the sequence"},
-                   {"bidirectional", ParameterType::boolean, "True", "keys after the query have buckets of their own"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_bias,
-    .example = {.call = "T5PositionBias(32, 8, 10)",
-                .input_shapes = {},
-                .output_shape = {1, 8, 10, 10},
-                .parameters = 256,
-                .saved_bytes = 800,
-                .derivation = "32*8 parameters; 10*10 buckets of 8 bytes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "T5PositionBias",
+     .summary = "T5's bias of attention scores: a row of a table for every bucket of distances",
+     .math = "W [buckets, heads] -> W[bucket(key - query)] as [1, heads, tokens, tokens]. Saved: the buckets, int64.",
+     .parameters = {{"num_buckets", ParameterType::size, "", "rows of the table"},
+                    {"num_heads", ParameterType::size, "", "attention heads"},
+                    {"tokens", ParameterType::size, "", "length of the sequence"},
+                    {"bidirectional", ParameterType::boolean, "True",
+                     "keys after the query have buckets of their own"}},
+     .min_inputs = 0,
+     .lower = lower_bias,
+     .example = {.call = "T5PositionBias(32, 8, 10)",
+                 .input_shapes = {},
+                 .output_shape = {1, 8, 10, 10},
+                 .parameters = 256,
+                 .saved_bytes = 800,
+                 .derivation = "32*8 parameters; 10*10 buckets of 8 bytes are saved"}},
+    {.name = "ZeroPositionBias",
+     .summary = "the bias of T5's cross attention: zeros",
+     .math = "Zeros [1, heads, queries, keys] of the queries' type. No gradient.",
+     .parameters = {{"num_heads", ParameterType::size, "", "attention heads"},
+                    {"queries", ParameterType::size, "", "tokens of the decoder"},
+                    {"keys", ParameterType::size, "", "tokens of the encoder"}},
+     .min_inputs = 0,
+     .lower = lower_zeros,
+     .example = {.call = "ZeroPositionBias(4, 16, 32)",
+                 .input_shapes = {},
+                 .output_shape = {1, 4, 16, 32},
+                 .derivation = "nothing is saved"}},
+    {.name = "PositionBiasAttention",
+     .summary = "attention with a bias of its scores, as Hugging Face's T5 calls it",
+     .math =
+         "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
+         "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
+         "CausalMask's, which eager attention adds. A second result is eager attention's weights, else the bias.",
+     .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
+                    {"causal", ParameterType::boolean, "False", "later keys are masked"},
+                    {"frames", ParameterType::integer, "2",
+                     "eager: blocks around its own whose forward names the weights; 0: its second result does"}},
+     .min_inputs = 4,
+     .max_inputs = 5,
+     .indices = true,
+     .lower = lower_attention,
+     .example = {.call = "PositionBiasAttention()",
+                 .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 32}},
+                 .output_shape = {2, 32, 4, 64},
+                 .forward_macs = 1'048'576,
+                 .backward_macs = 2'097'152,
+                 .saved_bytes = 295'952,
+                 .derivation = "forward 2*2*4*32*32*64; backward four such products (the scores computed again are "
+                               "counted apart). q, k, v and the result are "
+                               "2*4*32*64*4 bytes each, the bias 2*4*32*32*4, a number for each of 2*4*32 rows; the "
+                               "dropout's seed and offset, 8 each"}},
 };
-
-const LayerDef kZeros{
-    .name = "ZeroPositionBias",
-    .summary = "the bias of T5's cross attention: zeros",
-    .math = "Zeros [1, heads, queries, keys] of the queries' type. No gradient.",
-    .parameters = {{"num_heads", ParameterType::size, "", "attention heads"},
-                   {"queries", ParameterType::size, "", "tokens of the decoder"},
-                   {"keys", ParameterType::size, "", "tokens of the encoder"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_zeros,
-    .example = {.call = "ZeroPositionBias(4, 16, 32)",
-                .input_shapes = {},
-                .output_shape = {1, 4, 16, 32},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kAttention{
-    .name = "PositionBiasAttention",
-    .summary = "attention with a bias of its scores, as Hugging Face's T5 calls it",
-    .math =
-        "q [b, h, s, d], k and v [b, h, t, d], bias [1, h, s, t] -> [b, s, h, d]; softmax(q k^T + bias) v.\n"
-        "2 b h s t d multiply-adds. Saved: q, k, v, the bias copied, the result and a number a row. A fifth input is\n"
-        "CausalMask's, which eager attention adds. A second result is eager attention's weights, else the bias.",
-    .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
-                   {"causal", ParameterType::boolean, "False", "later keys are masked"},
-                   {"frames", ParameterType::integer, "2",
-                    "eager: blocks around its own whose forward names the weights; 0: its second result does"}},
-    .min_inputs = 4,
-    .max_inputs = 5,
-    .indices = true,
-    .lower = lower_attention,
-    .example = {.call = "PositionBiasAttention()",
-                .input_shapes = {{2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 64}, {2, 4, 32, 32}},
-                .output_shape = {2, 32, 4, 64},
-                .forward_macs = 1'048'576,
-                .backward_macs = 2'097'152,
-                .saved_bytes = 295'952,
-                .derivation = "forward 2*2*4*32*32*64; backward four such products (the scores computed again are "
-                              "counted apart). q, k, v and the result are "
-                              "2*4*32*64*4 bytes each, the bias 2*4*32*32*4, a number for each of 2*4*32 rows; the "
-                              "dropout's seed and offset, 8 each"},
-};
-
-const LayerDef* const kLayers[] = {&kBias, &kZeros, &kAttention};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::position_bias

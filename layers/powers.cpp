@@ -21,49 +21,35 @@ void lower_scale(LayerBuilder& b) {
   b.output(aten::binary_number(b, aten::Binary::mul, b.input(), b.real("factor"), b.boolean("inplace")));
 }
 
-const LayerDef kPow{
-    .name = "Pow",
-    .summary = "x to a power",
-    .math = "y = x^e. Saved: x. Backward: x^(e-1), its product with e, and that with the gradient.",
-    .parameters = {{"exponent", ParameterType::real, "", "e, a number other than 0 and 1"}},
-    .lower = lower_pow,
-    .example = {.call = "Pow(2)",
-                .input_shapes = {{2, 8, 4, 4}},
-                .output_shape = {2, 8, 4, 4},
-                .saved_bytes = 1'024,
-                .derivation = "x is 2*8*4*4*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "Pow",
+     .summary = "x to a power",
+     .math = "y = x^e. Saved: x. Backward: x^(e-1), its product with e, and that with the gradient.",
+     .parameters = {{"exponent", ParameterType::real, "", "e, a number other than 0 and 1"}},
+     .lower = lower_pow,
+     .example = {.call = "Pow(2)",
+                 .input_shapes = {{2, 8, 4, 4}},
+                 .saved_bytes = 1'024,
+                 .derivation = "x is 2*8*4*4*4 bytes"}},
+    {.name = "Rsqrt",
+     .summary = "one over the square root",
+     .math = "y = 1 / sqrt(x). Saved: y. Backward: -grad y^3 / 2, of two temporaries.",
+     .lower = lower_rsqrt,
+     .example = {.call = "Rsqrt()",
+                 .input_shapes = {{2, 8, 4, 4}},
+                 .saved_bytes = 1'024,
+                 .derivation = "the result, 2*8*4*4*4 bytes, is saved"}},
+    {.name = "Scale",
+     .summary = "x times a number",
+     .math = "y = f x. Saved: nothing.",
+     .parameters = {{"factor", ParameterType::real, "", "f"},
+                    {"inplace", ParameterType::boolean, "False", "writes into its input"}},
+     .lower = lower_scale,
+     .example = {.call = "Scale(0.125)", .input_shapes = {{2, 8, 4, 4}}, .derivation = "nothing is saved"}},
 };
-
-const LayerDef kRsqrt{
-    .name = "Rsqrt",
-    .summary = "one over the square root",
-    .math = "y = 1 / sqrt(x). Saved: y. Backward: -grad y^3 / 2, of two temporaries.",
-    .parameters = {},
-    .lower = lower_rsqrt,
-    .example = {.call = "Rsqrt()",
-                .input_shapes = {{2, 8, 4, 4}},
-                .output_shape = {2, 8, 4, 4},
-                .saved_bytes = 1'024,
-                .derivation = "the result, 2*8*4*4*4 bytes, is saved"},
-};
-
-const LayerDef kScale{
-    .name = "Scale",
-    .summary = "x times a number",
-    .math = "y = f x. Saved: nothing.",
-    .parameters = {{"factor", ParameterType::real, "", "f"},
-                   {"inplace", ParameterType::boolean, "False", "writes into its input"}},
-    .lower = lower_scale,
-    .example = {.call = "Scale(0.125)",
-                .input_shapes = {{2, 8, 4, 4}},
-                .output_shape = {2, 8, 4, 4},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kPow, &kRsqrt, &kScale};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::powers

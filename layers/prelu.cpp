@@ -37,27 +37,23 @@ void lower(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kPReLU{
-    .name = "PReLU",
-    .summary = "max(x, 0) + weight min(x, 0)",
-    .math =
-        "x [N, C, ...], weight [C] or [1]. Saved: x and the weight. Backward: two gradients of x's size, of which the\n"
-        "weight's is summed.",
-    .parameters = {{"num_parameters", ParameterType::size, "1", "1, or the channels"},
-                   {"init", ParameterType::real, "0.25", "first value of the weight; takes no memory"}},
-    .lower = lower,
-    .example = {.call = "PReLU(8)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .parameters = 8,
-                .saved_bytes = 25'088,
-                .derivation = "x is 4*8*14*14*4 bytes; the weight is a parameter"},
+const LayerDef kLayers[] = {
+    {.name = "PReLU",
+     .summary = "max(x, 0) + weight min(x, 0)",
+     .math = "x [N, C, ...], weight [C] or [1]. Saved: x and the weight. Backward: two gradients of x's size, of "
+             "which the\nweight's is summed.",
+     .parameters = {{"num_parameters", ParameterType::size, "1", "1, or the channels"},
+                    {"init", ParameterType::real, "0.25", "first value of the weight; takes no memory"}},
+     .lower = lower,
+     .example = {.call = "PReLU(8)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .parameters = 8,
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes; the weight is a parameter"}},
 };
-
-const LayerDef* const kLayers[] = {&kPReLU};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::prelu

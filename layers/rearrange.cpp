@@ -35,38 +35,31 @@ void lower_pad(LayerBuilder& b) {
   b.output(aten::constant_pad(b, b.input(), sides, b.real("value")));
 }
 
-const LayerDef kRoll{
-    .name = "Roll",
-    .summary = "rotates a tensor along dimensions",
-    .math = "y[(i + shift) mod n] = x[i]. Saved: nothing. A copy for each dimension, one after the other.",
-    .parameters = {{"shifts", ParameterType::integers, "", "how far, one a dimension"},
-                   {"dims", ParameterType::integers, "", "the dimensions"}},
-    .lower = lower_roll,
-    .example = {.call = "Roll([-3, -3], [1, 2])",
-                .input_shapes = {{4, 14, 14, 8}},
-                .output_shape = {4, 14, 14, 8},
-                .derivation = "only sizes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "Roll",
+     .summary = "rotates a tensor along dimensions",
+     .math = "y[(i + shift) mod n] = x[i]. Saved: nothing. A copy for each dimension, one after the other.",
+     .parameters = {{"shifts", ParameterType::integers, "", "how far, one a dimension"},
+                    {"dims", ParameterType::integers, "", "the dimensions"}},
+     .lower = lower_roll,
+     .example = {.call = "Roll([-3, -3], [1, 2])",
+                 .input_shapes = {{4, 14, 14, 8}},
+                 .derivation = "only sizes are saved"}},
+    {.name = "Pad",
+     .summary = "adds constant values on the sides of a tensor",
+     .math = "y = x with pad[0] and pad[1] values before and after the last dimension, pad[2] and pad[3] those of the "
+             "one before, ...\nSaved: nothing. A copy even where nothing is added.",
+     .parameters = {{"pad", ParameterType::integers, "", "both sides of the last dimension, then of the one before"},
+                    {"value", ParameterType::real, "0.0", "what is added; takes no memory"}},
+     .lower = lower_pad,
+     .example = {.call = "Pad([0, 0, 1, 2])",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 17, 14},
+                 .derivation = "14 + 1 + 2 rows; only sizes are saved"}},
 };
-
-const LayerDef kPad{
-    .name = "Pad",
-    .summary = "adds constant values on the sides of a tensor",
-    .math =
-        "y = x with pad[0] and pad[1] values before and after the last dimension, pad[2] and pad[3] those of the "
-        "one before, ...\nSaved: nothing. A copy even where nothing is added.",
-    .parameters = {{"pad", ParameterType::integers, "", "both sides of the last dimension, then of the one before"},
-                   {"value", ParameterType::real, "0.0", "what is added; takes no memory"}},
-    .lower = lower_pad,
-    .example = {.call = "Pad([0, 0, 1, 2])",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 17, 14},
-                .derivation = "14 + 1 + 2 rows; only sizes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kRoll, &kPad};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::rearrange

@@ -16,25 +16,19 @@ void lower(LayerBuilder& b) {
   b.output(b.input());
 }
 
-const LayerDef kRebind{
-    .name = "Rebind",
-    .summary = "the first input; the others are what its name referred to before",
-    .math = "y = x: the same tensor. The other inputs live until here. No kernel.",
-    .parameters = {},
-    .min_inputs = 2,
-    .max_inputs = 8,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "Rebind()",
-                .input_shapes = {{2, 10, 64}, {2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .derivation = "nothing is computed"},
+const LayerDef kLayers[] = {
+    {.name = "Rebind",
+     .summary = "the first input; the others are what its name referred to before",
+     .math = "y = x: the same tensor. The other inputs live until here. No kernel.",
+     .min_inputs = 2,
+     .max_inputs = 8,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Rebind()", .input_shapes = {{2, 10, 64}, {2, 10, 64}}, .derivation = "nothing is computed"}},
 };
-
-const LayerDef* const kLayers[] = {&kRebind};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::rebind

@@ -30,10 +30,8 @@ aten::Recurrent recurrent_of(LayerBuilder& b, Cell cell) {
   s.bidirectional = b.boolean("bidirectional");
   if (s.layers > kMaxLayers)
     b.fail("num_layers", "at most " + std::to_string(kMaxLayers) + " recurrent layers are supported");
-  const double dropout = b.real("dropout");
-  if (!(dropout >= 0 && dropout <= 1)) b.fail("dropout", "dropout is a probability", "expected 0 to 1");
-  s.dropout = dropout > 0;
-  r.dropout = dropout;
+  r.dropout = aten::probability(b, "dropout");
+  s.dropout = r.dropout > 0;
   if (cell != Cell::lstm) return r;
   const std::int64_t projection = b.integer("proj_size");
   if (projection < 0 || projection >= s.hidden)
@@ -112,74 +110,68 @@ std::vector<ParameterDef> parameters(std::vector<ParameterDef> after_layers, std
   return all;
 }
 
-const LayerDef kLstm{
-    .name = "LSTM",
-    .summary = "long short-term memory over a sequence, by cuDNN",
-    .math =
-        "x [t, b, i] -> y [t, b, d p], the last states [l d, b, p] as name.1 and [l d, b, h] as name.2, with d\n"
-        "directions and l layers; p is proj_size, or h without.\n"
-        "4 h (i + p) multiply-adds a step, layer and direction, and p h with proj_size. Saved: x, the first states, y\n"
-        "and cuDNN's reserve: 5 d t b h values a layer (with proj_size d t b p more), d t b h between layers and 256\n"
-        "bytes. Its size and the workspace's are what cuDNN 9.10 and 9.26 answer without a GPU.",
-    .parameters = parameters({}, {{"proj_size", ParameterType::integer, "0", "size that states are projected to"}}),
-    .lower = lower_lstm,
-    .example = {.call = "LSTM(64, 128, 2)",
-                .input_shapes = {{30, 1, 64}},
-                .output_shape = {30, 1, 128},
-                .parameters = 231'424,
-                .forward_macs = 6'881'280,
-                .backward_macs = 13'762'560,
-                .saved_bytes = 194'304,
-                .derivation = "30*4*128*(64 + 128 + 128 + 128) multiply-adds; x 30*64*4, two states of 2*128*4, y "
-                              "30*128*4, 11 times that and 256"},
+const LayerDef kLayers[] = {
+    {.name = "LSTM",
+     .summary = "long short-term memory over a sequence, by cuDNN",
+     .math =
+         "x [t, b, i] -> y [t, b, d p], the last states [l d, b, p] as name.1 and [l d, b, h] as name.2, with d\n"
+         "directions and l layers; p is proj_size, or h without.\n4 h (i + p) multiply-adds a step, layer and "
+         "direction, and p h with proj_size. Saved: x, the first states, y\nand cuDNN's reserve: 5 d t b h values a "
+         "layer (with proj_size d t b p more), d t b h between layers and 256\nbytes. Its size and the workspace's "
+         "are what cuDNN 9.10 and 9.26 answer without a GPU.",
+     .parameters = parameters({}, {{"proj_size", ParameterType::integer, "0", "size that states are projected to"}}),
+     .lower = lower_lstm,
+     .example = {.call = "LSTM(64, 128, 2)",
+                 .input_shapes = {{30, 1, 64}},
+                 .output_shape = {30, 1, 128},
+                 .parameters = 231'424,
+                 .forward_macs = 6'881'280,
+                 .backward_macs = 13'762'560,
+                 .saved_bytes = 194'304,
+                 .derivation = "30*4*128*(64 + 128 + 128 + 128) multiply-adds; x 30*64*4, two states of 2*128*4, y "
+                               "30*128*4, 11 times that and 256"}},
+    {.name = "GRU",
+     .summary = "gated recurrent unit over a sequence, by cuDNN",
+     .math =
+         "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
+         "3 h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
+         "6 d t b h values a layer, d t b h between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
+         "9.10 and 9.26 answer without a GPU.",
+     .parameters = parameters({}, {}),
+     .lower = lower_gru,
+     .example = {.call = "GRU(64, 128, bidirectional=True)",
+                 .input_shapes = {{30, 1, 64}},
+                 .output_shape = {30, 1, 256},
+                 .parameters = 148'992,
+                 .forward_macs = 4'423'680,
+                 .backward_macs = 8'847'360,
+                 .saved_bytes = 224'000,
+                 .derivation =
+                     "30*2*3*128*(64 + 128) multiply-adds; x 30*64*4, a state of 2*128*4, y 30*256*4, 6 times "
+                     "that and 256"}},
+    {.name = "RNN",
+     .summary = "recurrent layer without gates over a sequence, by cuDNN",
+     .math =
+         "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
+         "h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
+         "d t b h values a layer, as many between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
+         "9.10 and 9.26 answer without a GPU.",
+     .parameters = parameters({{"nonlinearity", ParameterType::word, "tanh", "tanh or relu"}}, {}),
+     .lower = lower_rnn,
+     .example = {.call = "RNN(64, 128)",
+                 .input_shapes = {{30, 1, 64}},
+                 .output_shape = {30, 1, 128},
+                 .parameters = 24'832,
+                 .forward_macs = 737'280,
+                 .backward_macs = 1'474'560,
+                 .saved_bytes = 39'168,
+                 .derivation =
+                     "30*128*(64 + 128) multiply-adds; x 30*64*4, a state of 128*4, y 30*128*4, as much again "
+                     "and 256"}},
 };
-
-const LayerDef kGru{
-    .name = "GRU",
-    .summary = "gated recurrent unit over a sequence, by cuDNN",
-    .math =
-        "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
-        "3 h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
-        "6 d t b h values a layer, d t b h between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
-        "9.10 and 9.26 answer without a GPU.",
-    .parameters = parameters({}, {}),
-    .lower = lower_gru,
-    .example = {.call = "GRU(64, 128, bidirectional=True)",
-                .input_shapes = {{30, 1, 64}},
-                .output_shape = {30, 1, 256},
-                .parameters = 148'992,
-                .forward_macs = 4'423'680,
-                .backward_macs = 8'847'360,
-                .saved_bytes = 224'000,
-                .derivation = "30*2*3*128*(64 + 128) multiply-adds; x 30*64*4, a state of 2*128*4, y 30*256*4, 6 times "
-                              "that and 256"},
-};
-
-const LayerDef kRnn{
-    .name = "RNN",
-    .summary = "recurrent layer without gates over a sequence, by cuDNN",
-    .math =
-        "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
-        "h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
-        "d t b h values a layer, as many between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
-        "9.10 and 9.26 answer without a GPU.",
-    .parameters = parameters({{"nonlinearity", ParameterType::word, "tanh", "tanh or relu"}}, {}),
-    .lower = lower_rnn,
-    .example = {.call = "RNN(64, 128)",
-                .input_shapes = {{30, 1, 64}},
-                .output_shape = {30, 1, 128},
-                .parameters = 24'832,
-                .forward_macs = 737'280,
-                .backward_macs = 1'474'560,
-                .saved_bytes = 39'168,
-                .derivation = "30*128*(64 + 128) multiply-adds; x 30*64*4, a state of 128*4, y 30*128*4, as much again "
-                              "and 256"},
-};
-
-const LayerDef* const kLayers[] = {&kLstm, &kGru, &kRnn};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::recurrent

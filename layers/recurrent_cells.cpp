@@ -152,67 +152,59 @@ const ParameterDef kInputSize{"input_size", ParameterType::size, "", "features o
 const ParameterDef kHiddenSize{"hidden_size", ParameterType::size, "", "features of the state"};
 const ParameterDef kBias{"bias", ParameterType::boolean, "True", "adds bias_ih and bias_hh"};
 
-const LayerDef kLstmCell{
-    .name = "LSTMCell",
-    .summary = "one step of an LSTM: its input and two states to two states",
-    .math = "x [N, I], h and c [N, H] (zeros where not given) -> h', c'. Saved: x, h, c, c', 12 N H numbers of gates.",
-    .parameters = {kInputSize, kHiddenSize, kBias},
-    .max_inputs = 3,
-    .lower = lower_lstm,
-    .example = {.call = "LSTMCell(48, 80)",
-                .input_shapes = {{32, 48}},
-                .output_shape = {32, 80},
-                .parameters = 41'600,
-                .forward_macs = 1'310'720,
-                .backward_macs = 1'802'240,
-                .saved_bytes = 149'504,
-                .derivation = "320*48 + 320*80 weights, 2*320 biases; 32*320*(48 + 80) MACs forward; backward both "
-                              "weights' and x's, 32*320*(48 + 80 + 48), the state being zeros without a gradient; x "
-                              "32*48*4 bytes, h (which is c) and c' 32*80*4 each, three times gates of 32*320*4"},
+const LayerDef kLayers[] = {
+    {.name = "LSTMCell",
+     .summary = "one step of an LSTM: its input and two states to two states",
+     .math = "x [N, I], h and c [N, H] (zeros where not given) -> h', c'. Saved: x, h, c, c', 12 N H numbers of gates.",
+     .parameters = {kInputSize, kHiddenSize, kBias},
+     .max_inputs = 3,
+     .lower = lower_lstm,
+     .example = {.call = "LSTMCell(48, 80)",
+                 .input_shapes = {{32, 48}},
+                 .output_shape = {32, 80},
+                 .parameters = 41'600,
+                 .forward_macs = 1'310'720,
+                 .backward_macs = 1'802'240,
+                 .saved_bytes = 149'504,
+                 .derivation = "320*48 + 320*80 weights, 2*320 biases; 32*320*(48 + 80) MACs forward; backward both "
+                               "weights' and x's, 32*320*(48 + 80 + 48), the state being zeros without a gradient; x "
+                               "32*48*4 bytes, h (which is c) and c' 32*80*4 each, three times gates of 32*320*4"}},
+    {.name = "GRUCell",
+     .summary = "one step of a GRU: its input and a state to a state",
+     .math = "x [N, I], h [N, H] (zeros where not given) -> h'. Saved: x, h, 11 N H numbers of gates.",
+     .parameters = {kInputSize, kHiddenSize, kBias},
+     .max_inputs = 2,
+     .lower = lower_gru,
+     .example = {.call = "GRUCell(48, 80)",
+                 .input_shapes = {{32, 48}},
+                 .output_shape = {32, 80},
+                 .parameters = 31'200,
+                 .forward_macs = 983'040,
+                 .backward_macs = 1'351'680,
+                 .saved_bytes = 129'024,
+                 .derivation = "240*48 + 240*80 weights, 2*240 biases; 32*240*(48 + 80) MACs forward; backward both "
+                               "weights' and x's, 32*240*(48 + 80 + 48); x 32*48*4 bytes, h 32*80*4, twice gates of "
+                               "32*240*4 and a workspace of 32*400*4"}},
+    {.name = "RNNCell",
+     .summary = "one step of a plain recurrence: tanh or relu of two products",
+     .math = "x [N, I], h [N, H] (zeros where not given) -> h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Saved: x, h, h'.",
+     .parameters = {kInputSize, kHiddenSize, kBias, {"nonlinearity", ParameterType::word, "tanh", "tanh or relu"}},
+     .max_inputs = 2,
+     .lower = lower_rnn,
+     .example = {.call = "RNNCell(48, 80)",
+                 .input_shapes = {{32, 48}},
+                 .output_shape = {32, 80},
+                 .parameters = 10'400,
+                 .forward_macs = 327'680,
+                 .backward_macs = 450'560,
+                 .saved_bytes = 26'624,
+                 .derivation =
+                     "80*48 + 80*80 weights, 2*80 biases; 32*80*(48 + 80) MACs forward; backward both weights' "
+                     "and x's, 32*80*(48 + 80 + 48); x 32*48*4 bytes, h and h' 32*80*4 each"}},
 };
-
-const LayerDef kGruCell{
-    .name = "GRUCell",
-    .summary = "one step of a GRU: its input and a state to a state",
-    .math = "x [N, I], h [N, H] (zeros where not given) -> h'. Saved: x, h, 11 N H numbers of gates.",
-    .parameters = {kInputSize, kHiddenSize, kBias},
-    .max_inputs = 2,
-    .lower = lower_gru,
-    .example = {.call = "GRUCell(48, 80)",
-                .input_shapes = {{32, 48}},
-                .output_shape = {32, 80},
-                .parameters = 31'200,
-                .forward_macs = 983'040,
-                .backward_macs = 1'351'680,
-                .saved_bytes = 129'024,
-                .derivation = "240*48 + 240*80 weights, 2*240 biases; 32*240*(48 + 80) MACs forward; backward both "
-                              "weights' and x's, 32*240*(48 + 80 + 48); x 32*48*4 bytes, h 32*80*4, twice gates of "
-                              "32*240*4 and a workspace of 32*400*4"},
-};
-
-const LayerDef kRnnCell{
-    .name = "RNNCell",
-    .summary = "one step of a plain recurrence: tanh or relu of two products",
-    .math = "x [N, I], h [N, H] (zeros where not given) -> h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Saved: x, h, h'.",
-    .parameters = {kInputSize, kHiddenSize, kBias, {"nonlinearity", ParameterType::word, "tanh", "tanh or relu"}},
-    .max_inputs = 2,
-    .lower = lower_rnn,
-    .example = {.call = "RNNCell(48, 80)",
-                .input_shapes = {{32, 48}},
-                .output_shape = {32, 80},
-                .parameters = 10'400,
-                .forward_macs = 327'680,
-                .backward_macs = 450'560,
-                .saved_bytes = 26'624,
-                .derivation =
-                    "80*48 + 80*80 weights, 2*80 biases; 32*80*(48 + 80) MACs forward; backward both weights' "
-                    "and x's, 32*80*(48 + 80 + 48); x 32*48*4 bytes, h and h' 32*80*4 each"},
-};
-
-const LayerDef* const kLayers[] = {&kLstmCell, &kGruCell, &kRnnCell};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::recurrent_cells

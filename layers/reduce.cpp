@@ -35,60 +35,47 @@ const std::vector<ParameterDef> kParameters = {
     {"keepdim", ParameterType::boolean, "False", "keeps the reduced dimensions with size 1"},
     {"dtype", ParameterType::word, "None", "type that it is computed and returned in; None: the input's"}};
 
-const LayerDef kMean{
-    .name = "Mean",
-    .summary = "mean over dimensions",
-    .math = "y = sum of x over dim / their size. Saved: nothing (before 2.0: x, unless all dimensions go).",
-    .parameters = kParameters,
-    .lower = lower_mean,
-    .example = {.call = "Mean(dim=[2, 3])",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8},
-                .derivation = "only sizes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "Mean",
+     .summary = "mean over dimensions",
+     .math = "y = sum of x over dim / their size. Saved: nothing (before 2.0: x, unless all dimensions go).",
+     .parameters = kParameters,
+     .lower = lower_mean,
+     .example = {.call = "Mean(dim=[2, 3])",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8},
+                 .derivation = "only sizes are saved"}},
+    {.name = "Sum",
+     .summary = "sum over dimensions",
+     .math = "y = sum of x over dim, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
+     .parameters = kParameters,
+     .lower = lower_sum,
+     .example = {.call = "Sum(dim=-1, keepdim=True)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 14, 1},
+                 .derivation = "only sizes are saved"}},
+    {.name = "mean",
+     .summary = "the mean of the output, as a loss without a target",
+     .math = "loss = mean of all elements. Saved: nothing. Backward: one full gradient.",
+     .loss = true,
+     .lower = lower_mean_loss,
+     .example = {.call = "mean()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {},
+                 .derivation = "a scalar; only sizes are saved"}},
+    {.name = "sum",
+     .summary = "the sum of the output, as a loss without a target",
+     .math = "loss = sum of all elements, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
+     .loss = true,
+     .lower = lower_sum_loss,
+     .example = {.call = "sum()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {},
+                 .derivation = "a scalar; only sizes are saved"}},
 };
-
-const LayerDef kSum{
-    .name = "Sum",
-    .summary = "sum over dimensions",
-    .math = "y = sum of x over dim, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
-    .parameters = kParameters,
-    .lower = lower_sum,
-    .example = {.call = "Sum(dim=-1, keepdim=True)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 1},
-                .derivation = "only sizes are saved"},
-};
-
-const LayerDef kMeanLoss{
-    .name = "mean",
-    .summary = "the mean of the output, as a loss without a target",
-    .math = "loss = mean of all elements. Saved: nothing. Backward: one full gradient.",
-    .parameters = {},
-    .loss = true,
-    .lower = lower_mean_loss,
-    .example = {.call = "mean()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {},
-                .derivation = "a scalar; only sizes are saved"},
-};
-
-const LayerDef kSumLoss{
-    .name = "sum",
-    .summary = "the sum of the output, as a loss without a target",
-    .math = "loss = sum of all elements, in fp32 under autocast. Saved: nothing. Its gradient is an expanded view.",
-    .parameters = {},
-    .loss = true,
-    .lower = lower_sum_loss,
-    .example = {.call = "sum()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {},
-                .derivation = "a scalar; only sizes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kMean, &kSum, &kMeanLoss, &kSumLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::reduce

@@ -38,23 +38,22 @@ void lower(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kReflectionPad2d{
-    .name = "ReflectionPad2d",
-    .summary = "continues an image by its mirror image",
-    .math = "x [N, C, H, W] -> y [N, C, top + H + bottom, left + W + right]. Saved: x, though only its sizes are read.",
-    .parameters = {{"padding", ParameterType::integers, "", "(left, right, top, bottom), or one number for all"}},
-    .lower = lower,
-    .example = {.call = "ReflectionPad2d([1, 2, 1, 2])",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 17, 17},
-                .saved_bytes = 25'088,
-                .derivation = "x is 4*8*14*14*4 bytes"},
+const LayerDef kLayers[] = {
+    {.name = "ReflectionPad2d",
+     .summary = "continues an image by its mirror image",
+     .math =
+         "x [N, C, H, W] -> y [N, C, top + H + bottom, left + W + right]. Saved: x, though only its sizes are read.",
+     .parameters = {{"padding", ParameterType::integers, "", "(left, right, top, bottom), or one number for all"}},
+     .lower = lower,
+     .example = {.call = "ReflectionPad2d([1, 2, 1, 2])",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 17, 17},
+                 .saved_bytes = 25'088,
+                 .derivation = "x is 4*8*14*14*4 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kReflectionPad2d};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::reflection_pad

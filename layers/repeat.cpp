@@ -75,39 +75,31 @@ void lower_flip(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kRepeat{
-    .name = "Repeat",
-    .summary = "copies of a tensor along its dimensions",
-    .math = "x.repeat(repeats), torch.tile: one copy. Saved: nothing. Backward: a sum over the repetitions.",
-    .parameters = {{"repeats", ParameterType::integers, "",
-                    "how often along every dimension of the result; _: the "
-                    "batch",
-                    true}},
-    .indices = true,
-    .lower = lower_repeat,
-    .example = {.call = "Repeat(1, 1, 4, 4)",
-                .input_shapes = {{2, 8, 7, 7}},
-                .output_shape = {2, 8, 28, 28},
-                .derivation = "only sizes are saved"},
+const LayerDef kLayers[] = {
+    {.name = "Repeat",
+     .summary = "copies of a tensor along its dimensions",
+     .math = "x.repeat(repeats), torch.tile: one copy. Saved: nothing. Backward: a sum over the repetitions.",
+     .parameters = {{"repeats", ParameterType::integers, "",
+                     "how often along every dimension of the result; _: the "
+                     "batch",
+                     true}},
+     .indices = true,
+     .lower = lower_repeat,
+     .example = {.call = "Repeat(1, 1, 4, 4)",
+                 .input_shapes = {{2, 8, 7, 7}},
+                 .output_shape = {2, 8, 28, 28},
+                 .derivation = "only sizes are saved"}},
+    {.name = "Flip",
+     .summary = "reverses dimensions",
+     .math = "x.flip(dims): one copy. Saved: nothing. The gradient is reversed back.",
+     .parameters = {{"dims", ParameterType::integers, "", "the dimensions"}},
+     .indices = true,
+     .lower = lower_flip,
+     .example = {.call = "Flip(-1)", .input_shapes = {{4, 8, 14, 14}}, .derivation = "only sizes are saved"}},
 };
-
-const LayerDef kFlip{
-    .name = "Flip",
-    .summary = "reverses dimensions",
-    .math = "x.flip(dims): one copy. Saved: nothing. The gradient is reversed back.",
-    .parameters = {{"dims", ParameterType::integers, "", "the dimensions"}},
-    .indices = true,
-    .lower = lower_flip,
-    .example = {.call = "Flip(-1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "only sizes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kRepeat, &kFlip};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::repeat

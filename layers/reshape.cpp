@@ -75,73 +75,57 @@ void lower_contiguous(LayerBuilder& b) { b.output(aten::contiguous(b, b.input())
 const std::vector<ParameterDef> kShape = {
     {"shape", ParameterType::integers, "", "all sizes, the batch first; one of them -1: what is left", true}};
 
-const LayerDef kFlatten{
-    .name = "Flatten",
-    .summary = "joins dimensions start_dim to end_dim",
-    .math = "x [N, C, H, W] -> [N, C H W]. A view; a copy where the strides of x allow none.",
-    .parameters = {{"start_dim", ParameterType::integer, "1", "first dimension joined"},
-                   {"end_dim", ParameterType::integer, "-1", "last dimension joined"}},
-    .lower = lower_flatten,
-    .example = {.call = "Flatten()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 1568},
-                .derivation = "8*14*14; a view"},
+const LayerDef kLayers[] = {
+    {.name = "Flatten",
+     .summary = "joins dimensions start_dim to end_dim",
+     .math = "x [N, C, H, W] -> [N, C H W]. A view; a copy where the strides of x allow none.",
+     .parameters = {{"start_dim", ParameterType::integer, "1", "first dimension joined"},
+                    {"end_dim", ParameterType::integer, "-1", "last dimension joined"}},
+     .lower = lower_flatten,
+     .example = {.call = "Flatten()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 1568},
+                 .derivation = "8*14*14; a view"}},
+    {.name = "Unflatten",
+     .summary = "splits one dimension into several",
+     .math = "x [..., n, ...] -> [..., a, b, ...] with a b = n. A view.",
+     .parameters = {{"dim", ParameterType::integer, "", "dimension to split"},
+                    {"unflattened_size", ParameterType::integers, "", "its new sizes; one of them -1: what is left"}},
+     .lower = lower_unflatten,
+     .example = {.call = "Unflatten(1, (2, -1))",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 2, 4, 14, 14},
+                 .derivation = "8 = 2*4; a view"}},
+    {.name = "View",
+     .summary = "tensor.view",
+     .math =
+         "x -> the same elements under the sizes given, the batch first: View(-1, 784). No kernel, nothing is saved.",
+     .parameters = kShape,
+     .lower = lower_view,
+     .example = {.call = "View(-1, 2, 4, 196)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 2, 4, 196},
+                 .derivation = "4*8*14*14 / (2*4*196) = 4; a view"}},
+    {.name = "Reshape",
+     .summary = "tensor.reshape",
+     .math = "As View; a copy where the strides of x allow no view. The sizes start with the batch.",
+     .parameters = kShape,
+     .lower = lower_reshape,
+     .example = {.call = "Reshape(-1, 1568)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 1568},
+                 .derivation = "a view"}},
+    {.name = "Contiguous",
+     .summary = "tensor.contiguous",
+     .math = "A copy when x is not contiguous, else x itself. The gradient passes through.",
+     .lower = lower_contiguous,
+     .example = {.call = "Contiguous()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .derivation = "the input is contiguous: nothing happens"}},
 };
-
-const LayerDef kUnflatten{
-    .name = "Unflatten",
-    .summary = "splits one dimension into several",
-    .math = "x [..., n, ...] -> [..., a, b, ...] with a b = n. A view.",
-    .parameters = {{"dim", ParameterType::integer, "", "dimension to split"},
-                   {"unflattened_size", ParameterType::integers, "", "its new sizes; one of them -1: what is left"}},
-    .lower = lower_unflatten,
-    .example = {.call = "Unflatten(1, (2, -1))",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 2, 4, 14, 14},
-                .derivation = "8 = 2*4; a view"},
-};
-
-const LayerDef kView{
-    .name = "View",
-    .summary = "tensor.view",
-    .math =
-        "x -> the same elements under the sizes given, the batch first: View(-1, 784). No kernel, nothing is saved.",
-    .parameters = kShape,
-    .lower = lower_view,
-    .example = {.call = "View(-1, 2, 4, 196)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 2, 4, 196},
-                .derivation = "4*8*14*14 / (2*4*196) = 4; a view"},
-};
-
-const LayerDef kReshape{
-    .name = "Reshape",
-    .summary = "tensor.reshape",
-    .math = "As View; a copy where the strides of x allow no view. The sizes start with the batch.",
-    .parameters = kShape,
-    .lower = lower_reshape,
-    .example = {.call = "Reshape(-1, 1568)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 1568},
-                .derivation = "a view"},
-};
-
-const LayerDef kContiguous{
-    .name = "Contiguous",
-    .summary = "tensor.contiguous",
-    .math = "A copy when x is not contiguous, else x itself. The gradient passes through.",
-    .parameters = {},
-    .lower = lower_contiguous,
-    .example = {.call = "Contiguous()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "the input is contiguous: nothing happens"},
-};
-
-const LayerDef* const kLayers[] = {&kFlatten, &kUnflatten, &kView, &kReshape, &kContiguous};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::reshape

@@ -29,8 +29,7 @@ TensorId angles(LayerBuilder& b, TensorId positions, TensorId inverse_frequency,
     result = aten::transpose(b, result, 1, 2);
     held.push_back(as_real);
   } else {
-    result = aten::no_grad(b, Operator::mul, std::array{aten::unsqueeze(b, as_real, 2), inverse_frequency}, out,
-                           DType::fp32);
+    result = aten::no_grad(b, Operator::mul, {aten::unsqueeze(b, as_real, 2), inverse_frequency}, out, DType::fp32);
   }
   held.push_back(result);
   return result;
@@ -49,13 +48,8 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
 
 TensorId table(LayerBuilder& b, Operator function, TensorId angle) {
   const Shape shape = b.shape(angle);
-  const TensorId values = aten::no_grad(b, function, std::array{angle}, shape, DType::fp32);
-  return aten::no_grad(b, Operator::mul, std::array{values}, shape, DType::fp32, {{Attribute::other, 1}});
-}
-
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
+  const TensorId values = aten::no_grad(b, function, {angle}, shape, DType::fp32);
+  return aten::no_grad(b, Operator::mul, {values}, shape, DType::fp32, {{Attribute::other, 1}});
 }
 
 // dynamic_rope_update (transformers/modeling_rope_utils.py): the largest position decides which frequencies are used.
@@ -66,15 +60,15 @@ void update_frequencies(LayerBuilder& b, TensorId positions, std::int64_t count)
   if (scaling == "default") return;
   if (scaling != "dynamic" && scaling != "longrope")
     b.fail("scaling", "unknown scaling \"" + std::string(scaling) + "\"", "expected default, dynamic or longrope");
-  const TensorId most = make(b, Operator::max, {positions}, {}, DType::int64);
-  const TensorId length = make(b, Operator::add, {most}, {}, DType::int64, {{Attribute::other, 1}});
-  const TensorId longer = make(b, Operator::gt, {length}, {}, DType::boolean);
+  const TensorId most = aten::no_grad(b, Operator::max, {positions}, {}, DType::int64);
+  const TensorId length = aten::no_grad(b, Operator::add, {most}, {}, DType::int64, {{Attribute::other, 1}});
+  const TensorId longer = aten::no_grad(b, Operator::gt, {length}, {}, DType::boolean);
   if (scaling == "dynamic") {
-    const TensorId shorter = make(b, Operator::lt, {length}, {}, DType::boolean);
+    const TensorId shorter = aten::no_grad(b, Operator::lt, {length}, {}, DType::boolean);
     return b.hold({length, shorter});
   }
   const TensorId second = b.constant({count}, DType::fp32);
-  const TensorId chosen = make(b, Operator::where, {longer, second}, {count}, DType::fp32);
+  const TensorId chosen = aten::no_grad(b, Operator::where, {longer, second}, {count}, DType::fp32);
   b.hold({length, chosen});
 }
 
@@ -146,49 +140,41 @@ void lower_apply(LayerBuilder& b) {
   b.outputs({q_embed, rotated(b, k, cosine, sine)});
 }
 
-const LayerDef kTables{
-    .name = "LlamaRotaryEmbedding",
-    .summary = "cosine and sine of every position and frequency, the tables of rotary embedding",
-    .math =
-        "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
-        "Saved: nothing; the products that read them save both tables.",
-    .parameters = {{"dim", ParameterType::size, "", "size of a head"},
-                   {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"},
-                   {"scaling", ParameterType::word, "default",
-                    "dynamic or longrope: the positions of a batch decide on the frequencies"}},
-    .indices = true,
-    .lower = lower_tables,
-    .example = {.call = "LlamaRotaryEmbedding(64)",
-                .input_shapes = {{1, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {1, 10, 64},
-                .derivation = "one row of 64 a position; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "LlamaRotaryEmbedding",
+     .summary = "cosine and sine of every position and frequency, the tables of rotary embedding",
+     .math =
+         "positions [b, s] -> cos, sin [b, s, dim] as name.0 and name.1, computed in fp32, of the embedding's type.\n"
+         "Saved: nothing; the products that read them save both tables.",
+     .parameters = {{"dim", ParameterType::size, "", "size of a head"},
+                    {"base", ParameterType::real, "10000.0", "of the frequencies (rope_theta); changes no size"},
+                    {"scaling", ParameterType::word, "default",
+                     "dynamic or longrope: the positions of a batch decide on the frequencies"}},
+     .indices = true,
+     .lower = lower_tables,
+     .example = {.call = "LlamaRotaryEmbedding(64)",
+                 .input_shapes = {{1, 10}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {1, 10, 64},
+                 .derivation = "one row of 64 a position; nothing is saved"}},
+    {.name = "ApplyRotaryPosEmb",
+     .summary = "turns queries and keys by the angles of their positions",
+     .math = "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as "
+             "name.0 and\nname.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
+     .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
+                    {"partial", ParameterType::boolean, "False",
+                     "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
+     .min_inputs = 4,
+     .lower = lower_apply,
+     .example = {.call = "ApplyRotaryPosEmb()",
+                 .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},
+                 .saved_bytes = 71'680,
+                 .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
+                               "turned halves, and the tables, 2*2*10*64*4"}},
 };
-
-const LayerDef kApply{
-    .name = "ApplyRotaryPosEmb",
-    .summary = "turns queries and keys by the angles of their positions",
-    .math =
-        "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as name.0 and\n"
-        "name.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
-    .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
-                   {"partial", ParameterType::boolean, "False",
-                    "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
-    .min_inputs = 4,
-    .max_inputs = 4,
-    .lower = lower_apply,
-    .example = {.call = "ApplyRotaryPosEmb()",
-                .input_shapes = {{2, 4, 10, 64}, {2, 2, 10, 64}, {2, 10, 64}, {2, 10, 64}},
-                .output_shape = {2, 4, 10, 64},
-                .saved_bytes = 71'680,
-                .derivation = "where the tables want gradients, too: q and k, 2*6*10*64*4 bytes, as much for their "
-                              "turned halves, and the tables, 2*2*10*64*4"},
-};
-
-const LayerDef* const kLayers[] = {&kTables, &kApply};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::rotary

@@ -67,25 +67,23 @@ LayerDef place(std::string_view name, std::string_view summary, void (*lower)(La
                       .derivation = "nothing is saved"}};
 }
 
-const LayerDef kArgMax = place("ArgMax", "where the largest element of a dimension is", lower_argmax, "ArgMax(1)");
-const LayerDef kArgMin = place("ArgMin", "where the smallest element of a dimension is", lower_argmin, "ArgMin(1)");
-const LayerDef kTopK{
-    .name = "TopK",
-    .summary = "the k largest elements of a dimension, and their indices",
-    .math = "x.topk(k, dim): the values and their int64 indices, as name.0 and name.1. Saved: the indices.",
-    .parameters = {{"k", ParameterType::size, "", "how many"}, {"dim", ParameterType::integer, "-1", "the dimension"}},
-    .lower = lower_top_k,
-    .example = {.call = "TopK(3, dim=1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 3, 14, 14},
-                .saved_bytes = 18'816,
-                .derivation = "the indices, 4*3*14*14*8 bytes"},
+const LayerDef kLayers[] = {
+    place("ArgMax", "where the largest element of a dimension is", lower_argmax, "ArgMax(1)"),
+    place("ArgMin", "where the smallest element of a dimension is", lower_argmin, "ArgMin(1)"),
+    {.name = "TopK",
+     .summary = "the k largest elements of a dimension, and their indices",
+     .math = "x.topk(k, dim): the values and their int64 indices, as name.0 and name.1. Saved: the indices.",
+     .parameters = {{"k", ParameterType::size, "", "how many"}, {"dim", ParameterType::integer, "-1", "the dimension"}},
+     .lower = lower_top_k,
+     .example = {.call = "TopK(3, dim=1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 3, 14, 14},
+                 .saved_bytes = 18'816,
+                 .derivation = "the indices, 4*3*14*14*8 bytes"}},
 };
-
-const LayerDef* const kLayers[] = {&kArgMax, &kArgMin, &kTopK};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::selection

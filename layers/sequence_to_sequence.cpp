@@ -7,7 +7,6 @@
 // are and the labels. T5Block.forward clamps its states where they are of fp16, to a limit that infinities decide;
 // WhisperEncoderLayer.forward to 64504 (models/whisper/modeling_whisper.py).
 
-#include <array>
 #include <limits>
 
 #include "estimator/aten/clamp.h"
@@ -65,9 +64,9 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
     b.attributes({{Attribute::value, value}});
     return made;
   };
-  const TensorId size = aten::no_grad(b, Operator::abs, std::array{x}, shape, DType::fp16);
+  const TensorId size = aten::no_grad(b, Operator::abs, {x}, shape, DType::fp16);
   const TensorId infinite =
-      aten::no_grad(b, Operator::eq, std::array{size}, shape, DType::boolean, {{Attribute::other, kInfinity}});
+      aten::no_grad(b, Operator::eq, {size}, shape, DType::boolean, {{Attribute::other, kInfinity}});
   const unsigned all = (1U << shape.rank()) - 1;
   const Reduction work{.shape = shape,
                        .reduced = all,
@@ -78,7 +77,7 @@ TensorId clamp_to_found(LayerBuilder& b, TensorId x) {
   b.attributes({{Attribute::dims, all}});
   const TensorId lower = number(kLargestHalf - 1000), largest = number(kLargestHalf);
   const TensorId limit = b.emit(Operator::where, one, {any, lower, largest}, Shape{}, DType::fp32);
-  const TensorId least = aten::no_grad(b, Operator::neg, std::array{limit}, Shape{}, DType::fp32);
+  const TensorId least = aten::no_grad(b, Operator::neg, {limit}, Shape{}, DType::fp32);
   const TensorId y = aten::clamp(b, x, least, limit);
   b.hold({x, limit});
   return y;
@@ -104,99 +103,67 @@ void lower_loss(LayerBuilder& b) {
   b.output(aten::cross_entropy(b, logits, aten::view(b, labels, {rows})));
 }
 
-const LayerDef kShared{
-    .name = "SharedEmbedding",
-    .summary = "a table that several layers look up and none owns (tie: its name)",
-    .math = "W [V, D]. No kernel. Each layer tied to it was built with a table of its own, which is let go.",
-    .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
-                   {"embedding_dim", ParameterType::size, "", "size of a row"}},
-    .min_inputs = 0,
-    .max_inputs = 0,
-    .lower = lower_shared,
-    .example = {.call = "SharedEmbedding(1000, 32)",
-                .input_shapes = {},
-                .output_shape = {1000, 32},
-                .parameters = 32'000,
-                .derivation = "1000*32 parameters"},
+const LayerDef kLayers[] = {
+    {.name = "SharedEmbedding",
+     .summary = "a table that several layers look up and none owns (tie: its name)",
+     .math = "W [V, D]. No kernel. Each layer tied to it was built with a table of its own, which is let go.",
+     .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
+                    {"embedding_dim", ParameterType::size, "", "size of a row"}},
+     .min_inputs = 0,
+     .lower = lower_shared,
+     .example = {.call = "SharedEmbedding(1000, 32)",
+                 .input_shapes = {},
+                 .output_shape = {1000, 32},
+                 .parameters = 32'000,
+                 .derivation = "1000*32 parameters"}},
+    {.name = "ShiftRight",
+     .summary = "the decoder's tokens, of the labels",
+     .math =
+         "labels [b, s] -> [b, s] int64: a start token, then all labels but the last. In inference the input is what\n"
+         "the decoder is given.",
+     .indices = true,
+     .lower = lower_shift,
+     .example = {.call = "ShiftRight()",
+                 .input_shapes = {{2, 10}},
+                 .input_dtype = DType::int64,
+                 .derivation = "nothing is saved"}},
+    {.name = "ReturnedState",
+     .summary = "a tensor that the model's output object names beside its result",
+     .math = "y = x: the same tensor, which lives as long as the output does. No kernel.",
+     .lower = lower_returned,
+     .example = {.call = "ReturnedState()", .input_shapes = {{2, 10, 64}}, .derivation = "nothing is computed"}},
+    {.name = "ToParameterType",
+     .summary = "x.to(weight.dtype)",
+     .math = "y = x in the type of the model's weights: x itself, or a copy (under autocast). Saved: nothing.",
+     .lower = lower_to,
+     .example = {.call = "ToParameterType()", .input_shapes = {{2, 10, 64}}, .derivation = "the same tensor in fp32"}},
+    {.name = "ClampOverflow",
+     .summary = "keeps fp16 states below their largest number, as the blocks of T5 and Whisper do",
+     .math = "y = clamp(x, -limit, limit) in fp16; else y = x. Without a limit it is a tensor: 64504 where x has an "
+             "infinity,\nelse 65504. Saved: x, and the limits that are tensors.",
+     .parameters = {{"limit", ParameterType::real, "None", "largest value; None: as infinities in x decide"}},
+     .lower = lower_overflow,
+     .example = {.call = "ClampOverflow()",
+                 .input_shapes = {{2, 10, 64}},
+                 .derivation = "the example is in fp32, and nothing happens"}},
+    {.name = "SequenceToSequenceLoss",
+     .summary = "cross entropy of the model's first input, within the model's forward",
+     .math = "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[label].\n"
+             "Saved: the log-probabilities, the labels and the total weight.",
+     .loss = true,
+     .in_model = true,
+     .lower = lower_loss,
+     .example = {.call = "SequenceToSequenceLoss()",
+                 .input_shapes = {{2, 10, 16}},
+                 .output_shape = {},
+                 .saved_bytes = 1'284,
+                 .derivation =
+                     "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; labels are an "
+                     "input"}},
 };
-
-const LayerDef kShift{
-    .name = "ShiftRight",
-    .summary = "the decoder's tokens, of the labels",
-    .math =
-        "labels [b, s] -> [b, s] int64: a start token, then all labels but the last. In inference the input is what\n"
-        "the decoder is given.",
-    .parameters = {},
-    .indices = true,
-    .lower = lower_shift,
-    .example = {.call = "ShiftRight()",
-                .input_shapes = {{2, 10}},
-                .input_dtype = DType::int64,
-                .output_shape = {2, 10},
-                .derivation = "nothing is saved"},
-};
-
-const LayerDef kReturned{
-    .name = "ReturnedState",
-    .summary = "a tensor that the model's output object names beside its result",
-    .math = "y = x: the same tensor, which lives as long as the output does. No kernel.",
-    .parameters = {},
-    .lower = lower_returned,
-    .example = {.call = "ReturnedState()",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .derivation = "nothing is computed"},
-};
-
-const LayerDef kTo{
-    .name = "ToParameterType",
-    .summary = "x.to(weight.dtype)",
-    .math = "y = x in the type of the model's weights: x itself, or a copy (under autocast). Saved: nothing.",
-    .parameters = {},
-    .lower = lower_to,
-    .example = {.call = "ToParameterType()",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .derivation = "the same tensor in fp32"},
-};
-
-const LayerDef kOverflow{
-    .name = "ClampOverflow",
-    .summary = "keeps fp16 states below their largest number, as the blocks of T5 and Whisper do",
-    .math =
-        "y = clamp(x, -limit, limit) in fp16; else y = x. Without a limit it is a tensor: 64504 where x has an "
-        "infinity,\n"
-        "else 65504. Saved: x, and the limits that are tensors.",
-    .parameters = {{"limit", ParameterType::real, "None", "largest value; None: as infinities in x decide"}},
-    .lower = lower_overflow,
-    .example = {.call = "ClampOverflow()",
-                .input_shapes = {{2, 10, 64}},
-                .output_shape = {2, 10, 64},
-                .derivation = "the example is in fp32, and nothing happens"},
-};
-
-const LayerDef kLoss{
-    .name = "SequenceToSequenceLoss",
-    .summary = "cross entropy of the model's first input, within the model's forward",
-    .math =
-        "x [b, s, V], labels: the model's first input [b, s] -> the mean of -log softmax(x)[label].\n"
-        "Saved: the log-probabilities, the labels and the total weight.",
-    .parameters = {},
-    .loss = true,
-    .in_model = true,
-    .lower = lower_loss,
-    .example = {.call = "SequenceToSequenceLoss()",
-                .input_shapes = {{2, 10, 16}},
-                .output_shape = {},
-                .saved_bytes = 1'284,
-                .derivation = "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; labels are an "
-                              "input"},
-};
-
-const LayerDef* const kLayers[] = {&kShared, &kShift, &kReturned, &kTo, &kOverflow, &kLoss};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::sequence_to_sequence

@@ -55,29 +55,26 @@ void lower(LayerBuilder& b) {
   b.output(aten::change_part(b, change, b.input(), part, b.input(1), 0));
 }
 
-const LayerDef kSetPart{
-    .name = "SetPart",
-    .summary = "writes into a part of a tensor",
-    .math =
-        "x[part] = y, x[part] += y or x[part] -= y; x[part] = value of one input. In place: the result is x.\n"
-        "Saved: nothing. Backward: a copy of the gradient, one of its part, and zeros for a part that was replaced.",
-    .parameters = {{"part", ParameterType::integers, "", "dimension, start and end of each dimension that is cut"},
-                   {"value", ParameterType::real, "None", "a number instead of a second input"},
-                   {"change", ParameterType::word, "copy", "copy, add or sub"}},
-    .min_inputs = 1,
-    .max_inputs = 2,
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "SetPart([2, 1, 14])",
-                .input_shapes = {{4, 8, 14, 10}, {4, 8, 13, 10}},
-                .output_shape = {4, 8, 14, 10},
-                .derivation = "positions 1 to 13 of dimension 2; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "SetPart",
+     .summary = "writes into a part of a tensor",
+     .math =
+         "x[part] = y, x[part] += y or x[part] -= y; x[part] = value of one input. In place: the result is x.\n"
+         "Saved: nothing. Backward: a copy of the gradient, one of its part, and zeros for a part that was replaced.",
+     .parameters = {{"part", ParameterType::integers, "", "dimension, start and end of each dimension that is cut"},
+                    {"value", ParameterType::real, "None", "a number instead of a second input"},
+                    {"change", ParameterType::word, "copy", "copy, add or sub"}},
+     .min_inputs = 1,
+     .max_inputs = 2,
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "SetPart([2, 1, 14])",
+                 .input_shapes = {{4, 8, 14, 10}, {4, 8, 13, 10}},
+                 .derivation = "positions 1 to 13 of dimension 2; nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kSetPart};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::set_part

@@ -18,8 +18,6 @@
 namespace gpuplan::layers::shifted_window {
 namespace {
 
-constexpr PyTorchVersion kFullSlicesAlias = 209;  // x[:, :n] of all n is a view without a gradient of its own
-
 struct Windows {
   std::int64_t n = 0, h = 0, w = 0, c = 0;  // of the image, padded to whole windows
   std::int64_t rows = 0, columns = 0;       // of a window
@@ -35,12 +33,6 @@ struct Weights {
 };
 
 std::int64_t round_to(std::int64_t size, std::int64_t window) { return (size + window - 1) / window * window; }
-
-double probability(const LayerBuilder& b, std::string_view name) {
-  const double p = b.real(name);
-  if (!(p >= 0 && p <= 1)) b.fail(name, std::string(name) + " is a probability", "expected 0 to 1");
-  return p;
-}
 
 Windows windows(LayerBuilder& b) {
   b.expect_rank(4, "[N, H, W, C]");
@@ -58,8 +50,8 @@ Windows windows(LayerBuilder& b) {
   s.heads = b.size("num_heads");
   if (s.c % s.heads != 0)
     b.fail("num_heads", std::to_string(s.c) + " channels do not divide into " + std::to_string(s.heads) + " heads");
-  s.attention_dropout = probability(b, "attention_dropout");
-  s.dropout = probability(b, "dropout");
+  s.attention_dropout = aten::probability(b, "attention_dropout");
+  s.dropout = aten::probability(b, "dropout");
   return s;
 }
 
@@ -154,7 +146,7 @@ TensorId add_mask(LayerBuilder& b, const Windows& s, TensorId scores, TensorId m
 TensorId unpad(LayerBuilder& b, TensorId x, const Shape& to) {
   const Shape from = b.shape(x);
   for (const int dim : {1, 2})
-    if (b.before(kFullSlicesAlias) || to[dim] != from[dim]) x = aten::slice(b, x, dim, 0, to[dim]);
+    if (b.before(aten::kElidesFullSlices) || to[dim] != from[dim]) x = aten::slice(b, x, dim, 0, to[dim]);
   return aten::contiguous(b, x);
 }
 
@@ -211,49 +203,41 @@ void lower_merge(LayerBuilder& b) {
   b.output(aten::cat(b, parts, 3));
 }
 
-const LayerDef kShiftedWindowAttention{
-    .name = "ShiftedWindowAttention",
-    .summary = "attention within the windows of an image, with a bias by relative position",
-    .math =
-        "x [N, H, W, C] in windows of t positions: softmax(q k^T / sqrt(C / heads) + bias) v, then a projection.\n"
-        "Saved: the windows, query, key and value copies, the probabilities and the projection's input.",
-    .parameters = {{"dim", ParameterType::size, "", "channels of the input, or _"},
-                   {"window_size", ParameterType::pair, "", "rows and columns of a window"},
-                   {"shift_size", ParameterType::pair, "", "how far the image is rolled; 0: not"},
-                   {"num_heads", ParameterType::size, "", "heads"},
-                   {"qkv_bias", ParameterType::boolean, "True", "bias of query, key and value"},
-                   {"proj_bias", ParameterType::boolean, "True", "bias of the projection"},
-                   {"attention_dropout", ParameterType::real, "0.0", "of the probabilities"},
-                   {"dropout", ParameterType::real, "0.0", "of the result"}},
-    .lower = lower_attention,
-    .example = {.call = "ShiftedWindowAttention(8, [7, 7], [0, 0], num_heads=2)",
-                .input_shapes = {{2, 14, 14, 8}},
-                .output_shape = {2, 14, 14, 8},
-                .parameters = 626,
-                .forward_macs = 407'680,
-                .backward_macs = 815'360,
-                .saved_bytes = 216'384,
-                .derivation = "(8*24 + 24) + (8*8 + 8) + 169*2 parameters; 392*8*24 + 2*(16*49*49*4) + 392*8*8 "
-                              "multiply-adds; the windows, q, k, v and the projection's input are 12,544 bytes each, "
-                              "the probabilities 16*49*49*4; the index, 19,208, is a buffer"},
+const LayerDef kLayers[] = {
+    {.name = "ShiftedWindowAttention",
+     .summary = "attention within the windows of an image, with a bias by relative position",
+     .math = "x [N, H, W, C] in windows of t positions: softmax(q k^T / sqrt(C / heads) + bias) v, then a projection.\n"
+             "Saved: the windows, query, key and value copies, the probabilities and the projection's input.",
+     .parameters = {{"dim", ParameterType::size, "", "channels of the input, or _"},
+                    {"window_size", ParameterType::pair, "", "rows and columns of a window"},
+                    {"shift_size", ParameterType::pair, "", "how far the image is rolled; 0: not"},
+                    {"num_heads", ParameterType::size, "", "heads"},
+                    {"qkv_bias", ParameterType::boolean, "True", "bias of query, key and value"},
+                    {"proj_bias", ParameterType::boolean, "True", "bias of the projection"},
+                    {"attention_dropout", ParameterType::real, "0.0", "of the probabilities"},
+                    {"dropout", ParameterType::real, "0.0", "of the result"}},
+     .lower = lower_attention,
+     .example = {.call = "ShiftedWindowAttention(8, [7, 7], [0, 0], num_heads=2)",
+                 .input_shapes = {{2, 14, 14, 8}},
+                 .parameters = 626,
+                 .forward_macs = 407'680,
+                 .backward_macs = 815'360,
+                 .saved_bytes = 216'384,
+                 .derivation = "(8*24 + 24) + (8*8 + 8) + 169*2 parameters; 392*8*24 + 2*(16*49*49*4) + 392*8*8 "
+                               "multiply-adds; the windows, q, k, v and the projection's input are 12,544 bytes each, "
+                               "the probabilities 16*49*49*4; the index, 19,208, is a buffer"}},
+    {.name = "PatchMerge",
+     .summary = "every second row and column of an image as channels",
+     .math = "x [N, H, W, C] -> y [N, H/2, W/2, 4 C], odd sizes padded by one. Saved: nothing.",
+     .lower = lower_merge,
+     .example = {.call = "PatchMerge()",
+                 .input_shapes = {{2, 14, 14, 8}},
+                 .output_shape = {2, 7, 7, 32},
+                 .derivation = "only sizes are saved"}},
 };
-
-const LayerDef kPatchMerge{
-    .name = "PatchMerge",
-    .summary = "every second row and column of an image as channels",
-    .math = "x [N, H, W, C] -> y [N, H/2, W/2, 4 C], odd sizes padded by one. Saved: nothing.",
-    .parameters = {},
-    .lower = lower_merge,
-    .example = {.call = "PatchMerge()",
-                .input_shapes = {{2, 14, 14, 8}},
-                .output_shape = {2, 7, 7, 32},
-                .derivation = "only sizes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kShiftedWindowAttention, &kPatchMerge};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::shifted_window

@@ -13,8 +13,6 @@
 namespace gpuplan::layers::slicing {
 namespace {
 
-constexpr PyTorchVersion kElidesFullSlices = 209;  // seen in 2.8 and not in 2.15
-
 // As Python's slice: negative positions count from the end, positions beyond it are clamped.
 std::int64_t position(std::int64_t at, std::int64_t size) {
   return std::clamp(at < 0 ? at + size : at, std::int64_t{0}, size);
@@ -30,7 +28,7 @@ void lower_slice(LayerBuilder& b) {
   const bool empty =
       begin == 0 && b.given("end") && b.integer("end") == 0;  // written as such: prefix tokens, none of them
   if (begin >= end && !empty) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
-  if (begin == 0 && end == in[dim] && step == 1 && !b.before(kElidesFullSlices)) return b.output(b.input());
+  if (begin == 0 && end == in[dim] && step == 1 && !b.before(aten::kElidesFullSlices)) return b.output(b.input());
   b.output(aten::slice(b, b.input(), dim, begin, empty ? 0 : (end - begin - 1) / step + 1, step));
 }
 
@@ -49,53 +47,43 @@ void lower_unbind(LayerBuilder& b) {
   b.outputs(aten::unbind(b, b.input(), wrap_dimension(b, "dim", b.integer("dim"), in.rank())));
 }
 
-const LayerDef kSlice{
-    .name = "Slice",
-    .summary = "x[start:end:step] along a dimension",
-    .math =
-        "A view. Backward: zeros of x's size, with the gradient copied into them; so they are of Slice(dim, 0, 0), "
-        "which\n"
-        "is nothing.",
-    .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
-                   {"start", ParameterType::integer, "0", "first position; negative from the end"},
-                   {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
-                   {"step", ParameterType::integer, "1", "every so manyth position"}},
-    .lower = lower_slice,
-    .example = {.call = "Slice(1, 2, -1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 5, 14, 14},
-                .derivation = "positions 2 to 6 of 8; a view"},
+const LayerDef kLayers[] = {
+    {.name = "Slice",
+     .summary = "x[start:end:step] along a dimension",
+     .math =
+         "A view. Backward: zeros of x's size, with the gradient copied into them; so they are of Slice(dim, 0, 0), "
+         "which\nis nothing.",
+     .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
+                    {"start", ParameterType::integer, "0", "first position; negative from the end"},
+                    {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
+                    {"step", ParameterType::integer, "1", "every so manyth position"}},
+     .lower = lower_slice,
+     .example = {.call = "Slice(1, 2, -1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 5, 14, 14},
+                 .derivation = "positions 2 to 6 of 8; a view"}},
+    {.name = "Select",
+     .summary = "one position of a dimension, which goes",
+     .math =
+         "x.select(dim, index), x[:, index] for dim 1. A view. Backward: zeros of x's size, the gradient copied in.",
+     .parameters = {{"dim", ParameterType::integer, "", "dimension that goes"},
+                    {"index", ParameterType::integer, "", "position in it; negative from the end"}},
+     .lower = lower_select,
+     .example =
+         {.call = "Select(1, 0)", .input_shapes = {{8, 197, 768}}, .output_shape = {8, 768}, .derivation = "a view"}},
+    {.name = "Unbind",
+     .summary = "every position of a dimension as a tensor",
+     .math = "x [n, ...] -> n views, as name.0, name.1, ... Backward: one stack of all gradients.",
+     .parameters = {{"dim", ParameterType::integer, "0", "dimension that goes"}},
+     .lower = lower_unbind,
+     .example = {.call = "Unbind(1)",
+                 .input_shapes = {{4, 3, 14, 14}},
+                 .output_shape = {4, 14, 14},
+                 .derivation = "three views"}},
 };
-
-const LayerDef kSelect{
-    .name = "Select",
-    .summary = "one position of a dimension, which goes",
-    .math = "x.select(dim, index), x[:, index] for dim 1. A view. Backward: zeros of x's size, the gradient copied in.",
-    .parameters = {{"dim", ParameterType::integer, "", "dimension that goes"},
-                   {"index", ParameterType::integer, "", "position in it; negative from the end"}},
-    .lower = lower_select,
-    .example = {.call = "Select(1, 0)",
-                .input_shapes = {{8, 197, 768}},
-                .output_shape = {8, 768},
-                .derivation = "a view"},
-};
-
-const LayerDef kUnbind{
-    .name = "Unbind",
-    .summary = "every position of a dimension as a tensor",
-    .math = "x [n, ...] -> n views, as name.0, name.1, ... Backward: one stack of all gradients.",
-    .parameters = {{"dim", ParameterType::integer, "0", "dimension that goes"}},
-    .lower = lower_unbind,
-    .example = {.call = "Unbind(1)",
-                .input_shapes = {{4, 3, 14, 14}},
-                .output_shape = {4, 14, 14},
-                .derivation = "three views"},
-};
-
-const LayerDef* const kLayers[] = {&kSlice, &kSelect, &kUnbind};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::slicing

@@ -42,36 +42,29 @@ const std::vector<ParameterDef> kParameters = {
     {"dim", ParameterType::integer, "None", "dimension whose elements add up to 1"},
     {"dtype", ParameterType::word, "None", "type that it is computed and returned in; None: the input's"}};
 
-const LayerDef kSoftmax{
-    .name = "Softmax",
-    .summary = "e^x scaled to a sum of 1 over a dimension",
-    .math = "y = e^x / sum e^x. Saved: y. Backward: one gradient, and grad * y while it is computed.",
-    .parameters = kParameters,
-    .lower = lower_softmax,
-    .example = {.call = "Softmax(dim=1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 25'088,
-                .derivation = "the result, 4*8*14*14*4 bytes, is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Softmax",
+     .summary = "e^x scaled to a sum of 1 over a dimension",
+     .math = "y = e^x / sum e^x. Saved: y. Backward: one gradient, and grad * y while it is computed.",
+     .parameters = kParameters,
+     .lower = lower_softmax,
+     .example = {.call = "Softmax(dim=1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 25'088,
+                 .derivation = "the result, 4*8*14*14*4 bytes, is saved"}},
+    {.name = "LogSoftmax",
+     .summary = "logarithm of softmax",
+     .math = "y = x - log sum e^x. Saved: y. Backward: one gradient.",
+     .parameters = kParameters,
+     .lower = lower_log_softmax,
+     .example = {.call = "LogSoftmax(dim=-1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 25'088,
+                 .derivation = "the result, 4*8*14*14*4 bytes, is saved"}},
 };
-
-const LayerDef kLogSoftmax{
-    .name = "LogSoftmax",
-    .summary = "logarithm of softmax",
-    .math = "y = x - log sum e^x. Saved: y. Backward: one gradient.",
-    .parameters = kParameters,
-    .lower = lower_log_softmax,
-    .example = {.call = "LogSoftmax(dim=-1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 25'088,
-                .derivation = "the result, 4*8*14*14*4 bytes, is saved"},
-};
-
-const LayerDef* const kLayers[] = {&kSoftmax, &kLogSoftmax};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::softmax

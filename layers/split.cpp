@@ -51,38 +51,32 @@ void lower_split(LayerBuilder& b) {
 
 const ParameterDef kDim{"dim", ParameterType::integer, "0", "dimension that is split"};
 
-const LayerDef kChunk{
-    .name = "Chunk",
-    .summary = "splits a tensor into equal parts",
-    .math = "x [n, ...] -> parts of ceil(n / chunks), as name.0, name.1, ...; views. Backward: one concatenation.",
-    .parameters = {{"chunks", ParameterType::size, "", "how many parts"}, kDim},
-    .lower = lower_chunk,
-    .example = {.call = "Chunk(2, dim=1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 4, 14, 14},
-                .derivation = "8/2 channels each; views"},
+const LayerDef kLayers[] = {
+    {.name = "Chunk",
+     .summary = "splits a tensor into equal parts",
+     .math = "x [n, ...] -> parts of ceil(n / chunks), as name.0, name.1, ...; views. Backward: one concatenation.",
+     .parameters = {{"chunks", ParameterType::size, "", "how many parts"}, kDim},
+     .lower = lower_chunk,
+     .example = {.call = "Chunk(2, dim=1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 4, 14, 14},
+                 .derivation = "8/2 channels each; views"}},
+    {.name = "Split",
+     .summary = "splits a tensor into parts of given sizes",
+     .math = "x [n, ...] -> parts of that size, or of those sizes, as name.0, name.1, ...; views. Backward: one "
+             "concatenation.",
+     .parameters = {{"split_size_or_sections", ParameterType::integers, "",
+                     "size of the parts, or a list of their sizes"},
+                    kDim},
+     .lower = lower_split,
+     .example = {.call = "Split([2, 6], dim=1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 2, 14, 14},
+                 .derivation = "the first part has 2 channels; views"}},
 };
-
-const LayerDef kSplit{
-    .name = "Split",
-    .summary = "splits a tensor into parts of given sizes",
-    .math =
-        "x [n, ...] -> parts of that size, or of those sizes, as name.0, name.1, ...; views. Backward: one "
-        "concatenation.",
-    .parameters = {{"split_size_or_sections", ParameterType::integers, "",
-                    "size of the parts, or a list of their sizes"},
-                   kDim},
-    .lower = lower_split,
-    .example = {.call = "Split([2, 6], dim=1)",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 2, 14, 14},
-                .derivation = "the first part has 2 channels; views"},
-};
-
-const LayerDef* const kLayers[] = {&kChunk, &kSplit};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::split

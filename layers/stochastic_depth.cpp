@@ -4,15 +4,14 @@
 // (the input only if the noise wanted a gradient). Mode "batch" has one noise value. With p = 0 or in eval mode the
 // input is returned.
 
-#include "estimator/graph/layer.h"
+#include "estimator/aten/pointwise.h"
 
 namespace gpuplan::layers::stochastic_depth {
 namespace {
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
-  const double p = b.real("p");
-  if (!(p >= 0 && p <= 1)) b.fail("p", "p is a probability", "expected 0 to 1");
+  const double p = aten::probability(b, "p");
   const std::string_view mode = b.word("mode");
   if (mode != "row" && mode != "batch")
     b.fail("mode", "mode is neither 'row' nor 'batch'", "expected 'row' or 'batch'");
@@ -36,24 +35,21 @@ void lower(LayerBuilder& b) {
   b.output(y);
 }
 
-const LayerDef kStochasticDepth{
-    .name = "StochasticDepth",
-    .summary = "drops a residual branch at random in training",
-    .math = "y = x noise, noise [N, 1, ...] (row) or [1, 1, ...] (batch). Saved: the noise. p = 0: nothing.",
-    .parameters = {{"p", ParameterType::real, "", "probability that a sample's branch is dropped"},
-                   {"mode", ParameterType::word, "", "row: each sample by itself; batch: all or none"}},
-    .lower = lower,
-    .example = {.call = "StochasticDepth(0.2, \"row\")",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .saved_bytes = 16,
-                .derivation = "one fp32 number a sample is saved"},
+const LayerDef kLayers[] = {
+    {.name = "StochasticDepth",
+     .summary = "drops a residual branch at random in training",
+     .math = "y = x noise, noise [N, 1, ...] (row) or [1, 1, ...] (batch). Saved: the noise. p = 0: nothing.",
+     .parameters = {{"p", ParameterType::real, "", "probability that a sample's branch is dropped"},
+                    {"mode", ParameterType::word, "", "row: each sample by itself; batch: all or none"}},
+     .lower = lower,
+     .example = {.call = "StochasticDepth(0.2, \"row\")",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .saved_bytes = 16,
+                 .derivation = "one fp32 number a sample is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kStochasticDepth};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::stochastic_depth

@@ -12,9 +12,9 @@
 namespace gpuplan::layers::timesteps {
 namespace {
 
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape,
+TensorId make(LayerBuilder& b, Operator op, Operands reads, const Shape& shape,
               std::initializer_list<AttributeValue> attributes = {}) {
-  return aten::no_grad(b, op, std::span(reads.begin(), reads.size()), shape, DType::fp32, attributes);
+  return aten::no_grad(b, op, reads, shape, DType::fp32, attributes);
 }
 
 constexpr double kMaxPeriod = 10000;
@@ -44,24 +44,22 @@ void lower(LayerBuilder& b) {
   b.output(b.cast(flipped, b.run().precision));
 }
 
-const LayerDef kTimesteps{
-    .name = "Timesteps",
-    .summary = "timesteps of diffusion as sines and cosines",
-    .math = "t [N] -> [cos(t w), sin(t w)] [N, num_channels] with w_i = 10000^(-2 i / num_channels). No gradient.",
-    .parameters = {{"num_channels", ParameterType::size, "", "how many sines and cosines together"}},
-    .indices = true,
-    .lower = lower,
-    .example = {.call = "Timesteps(320)",
-                .input_shapes = {{4}},
-                .input_dtype = DType::int64,
-                .output_shape = {4, 320},
-                .derivation = "160 cosines and 160 sines a sample; nothing is saved"},
+const LayerDef kLayers[] = {
+    {.name = "Timesteps",
+     .summary = "timesteps of diffusion as sines and cosines",
+     .math = "t [N] -> [cos(t w), sin(t w)] [N, num_channels] with w_i = 10000^(-2 i / num_channels). No gradient.",
+     .parameters = {{"num_channels", ParameterType::size, "", "how many sines and cosines together"}},
+     .indices = true,
+     .lower = lower,
+     .example = {.call = "Timesteps(320)",
+                 .input_shapes = {{4}},
+                 .input_dtype = DType::int64,
+                 .output_shape = {4, 320},
+                 .derivation = "160 cosines and 160 sines a sample; nothing is saved"}},
 };
-
-const LayerDef* const kLayers[] = {&kTimesteps};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::timesteps

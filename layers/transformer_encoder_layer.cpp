@@ -136,38 +136,36 @@ void lower(LayerBuilder& b) {
   b.output(b.emit(Operator::_transformer_encoder_layer_fwd, all, {x}, b.shape(x), b.dtype(x)));
 }
 
-const LayerDef kTransformerEncoderLayer{
-    .name = "TransformerEncoderLayer",
-    .summary = "self attention and a feed-forward network with normalized sums",
-    .math =
-        "x [N, T, E]: y = LN(x + attention(x)), LN(y + W2 act(W1 y)); with norm_first the norms come first in each "
-        "branch.\nN T (4 E^2 + 2 E F + 2 T E) multiply-adds, F = dim_feedforward. Saved: what its parts save.",
-    .parameters = {{"d_model", ParameterType::size, "", "features of the input, or _"},
-                   {"nhead", ParameterType::size, "", "heads"},
-                   {"dim_feedforward", ParameterType::size, "2048", "features between the two linear maps"},
-                   {"dropout", ParameterType::real, "0.1", "of attention weights, activations and both branches"},
-                   {"activation", ParameterType::word, "relu", "relu or gelu"},
-                   {"layer_norm_eps", ParameterType::real, "1e-5", "takes no memory"},
-                   {"batch_first", ParameterType::boolean, "False", "[N, T, E] instead of [T, N, E]"},
-                   {"norm_first", ParameterType::boolean, "False", "normalizes what goes into a branch"},
-                   {"bias", ParameterType::boolean, "True", "biases of projections and norms"}},
-    .lower = lower,
-    .example = {.call = "TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)",
-                .input_shapes = {{2, 16, 64}},
-                .output_shape = {2, 16, 64},
-                .parameters = 33'472,
-                .forward_macs = 1'114'112,
-                .backward_macs = 2'228'224,
-                .saved_bytes = 91'664,
-                .derivation = "3*64*64 + 192 + 64*64 + 64 + 2*64*128 + 128 + 64 + 4*64 parameters; 32*(4*64*64 + "
-                              "2*64*128 + 2*16*64) multiply-adds; MultiheadAttention's 50,192 bytes, both sums and the "
-                              "first norm 8,192 each, a mean and rstd a row of both norms 512, relu's result 16,384"},
+const LayerDef kLayers[] = {
+    {.name = "TransformerEncoderLayer",
+     .summary = "self attention and a feed-forward network with normalized sums",
+     .math =
+         "x [N, T, E]: y = LN(x + attention(x)), LN(y + W2 act(W1 y)); with norm_first the norms come first in each "
+         "branch.\nN T (4 E^2 + 2 E F + 2 T E) multiply-adds, F = dim_feedforward. Saved: what its parts save.",
+     .parameters = {{"d_model", ParameterType::size, "", "features of the input, or _"},
+                    {"nhead", ParameterType::size, "", "heads"},
+                    {"dim_feedforward", ParameterType::size, "2048", "features between the two linear maps"},
+                    {"dropout", ParameterType::real, "0.1", "of attention weights, activations and both branches"},
+                    {"activation", ParameterType::word, "relu", "relu or gelu"},
+                    {"layer_norm_eps", ParameterType::real, "1e-5", "takes no memory"},
+                    {"batch_first", ParameterType::boolean, "False", "[N, T, E] instead of [T, N, E]"},
+                    {"norm_first", ParameterType::boolean, "False", "normalizes what goes into a branch"},
+                    {"bias", ParameterType::boolean, "True", "biases of projections and norms"}},
+     .lower = lower,
+     .example = {.call = "TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)",
+                 .input_shapes = {{2, 16, 64}},
+                 .parameters = 33'472,
+                 .forward_macs = 1'114'112,
+                 .backward_macs = 2'228'224,
+                 .saved_bytes = 91'664,
+                 .derivation =
+                     "3*64*64 + 192 + 64*64 + 64 + 2*64*128 + 128 + 64 + 4*64 parameters; 32*(4*64*64 + "
+                     "2*64*128 + 2*16*64) multiply-adds; MultiheadAttention's 50,192 bytes, both sums and the "
+                     "first norm 8,192 each, a mean and rstd a row of both norms 512, relu's result 16,384"}},
 };
-
-const LayerDef* const kLayers[] = {&kTransformerEncoderLayer};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::transformer_encoder_layer

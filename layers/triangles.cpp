@@ -34,24 +34,22 @@ void lower(LayerBuilder& b) {
 }
 
 LayerDef part(std::string_view name, std::string_view summary, void (*lowering)(LayerBuilder&), std::string_view call) {
-  return {
-      .name = name,
-      .summary = summary,
-      .math = "x [..., m, n] -> the same shape. Saved: nothing.",
-      .parameters = {{"diagonal", ParameterType::integer, "0", "how far the diagonal is above the main one"}},
-      .indices = true,
-      .lower = lowering,
-      .example = {
-          .call = call, .input_shapes = {{4, 16, 16}}, .output_shape = {4, 16, 16}, .derivation = "nothing is saved"}};
+  return {.name = name,
+          .summary = summary,
+          .math = "x [..., m, n] -> the same shape. Saved: nothing.",
+          .parameters = {{"diagonal", ParameterType::integer, "0", "how far the diagonal is above the main one"}},
+          .indices = true,
+          .lower = lowering,
+          .example = {.call = call, .input_shapes = {{4, 16, 16}}, .derivation = "nothing is saved"}};
 }
 
-const LayerDef kTriu = part("Triu", "x.triu(diagonal)", lower<kUpper>, "Triu(1)");
-const LayerDef kTril = part("Tril", "x.tril(diagonal)", lower<kLower>, "Tril()");
-
-const LayerDef* const kLayers[] = {&kTriu, &kTril};
+const LayerDef kLayers[] = {
+    part("Triu", "x.triu(diagonal)", lower<kUpper>, "Triu(1)"),
+    part("Tril", "x.tril(diagonal)", lower<kLower>, "Tril()"),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::triangles

@@ -18,24 +18,21 @@ void lower(LayerBuilder& b) {
   b.output(b.input());
 }
 
-const LayerDef kTruncNormalInit{
-    .name = "TruncNormalInit",
-    .summary = "notes that the constructor draws weights by nn.init.trunc_normal_",
-    .math =
-        "y = x: the same tensor. Written last. The masks it draws with (from PyTorch 2.9 on) stay cached as segments.",
-    .parameters = {{"linear", ParameterType::boolean, "True", "weights of Linear layers"},
-                   {"conv", ParameterType::boolean, "False", "weights of Conv2d layers"}},
-    .lower = lower,
-    .example = {.call = "TruncNormalInit()",
-                .input_shapes = {{4, 8, 14, 14}},
-                .output_shape = {4, 8, 14, 14},
-                .derivation = "nothing happens in a step"},
+const LayerDef kLayers[] = {
+    {.name = "TruncNormalInit",
+     .summary = "notes that the constructor draws weights by nn.init.trunc_normal_",
+     .math =
+         "y = x: the same tensor. Written last. The masks it draws with (from PyTorch 2.9 on) stay cached as segments.",
+     .parameters = {{"linear", ParameterType::boolean, "True", "weights of Linear layers"},
+                    {"conv", ParameterType::boolean, "False", "weights of Conv2d layers"}},
+     .lower = lower,
+     .example = {.call = "TruncNormalInit()",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .derivation = "nothing happens in a step"}},
 };
-
-const LayerDef* const kLayers[] = {&kTruncNormalInit};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::truncated_normal

@@ -125,16 +125,14 @@ LayerDef definition(std::string_view name, std::string_view call, std::vector<st
           .call = call, .input_shapes = {{4, 8, 14, 14}}, .output_shape = std::move(output), .derivation = derivation}};
 }
 
-const LayerDef kUpsample =
-    definition("Upsample", "Upsample(scale_factor=2)", {4, 8, 28, 28}, "14*2; only sizes are saved");
-const LayerDef kInterpolate =
+const LayerDef kLayers[] = {
+    definition("Upsample", "Upsample(scale_factor=2)", {4, 8, 28, 28}, "14*2; only sizes are saved"),
     definition("Interpolate", "Interpolate(size=[20, 21], mode=\"bilinear\", align_corners=False)", {4, 8, 20, 21},
-               "only sizes are saved");
-
-const LayerDef* const kLayers[] = {&kUpsample, &kInterpolate};
+               "only sizes are saved"),
+};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::upsample

@@ -37,26 +37,22 @@ void lower(LayerBuilder& b) {
   b.output(made[0]);
 }
 
-const LayerDef kWeightNorm{
-    .name = "WeightNorm",
-    .summary = "a weight of its direction and its norms, as torch.nn.utils.weight_norm makes it",
-    .math = "v [...], g of v's size along dim -> w = g v / |v|, of v's shape. Saved: v, g and the norms.",
-    .parameters = {{"dim", ParameterType::integer, "0",
-                    "the dimension that has a norm for each index: the first or last"}},
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .lower = lower,
-    .example = {.call = "WeightNorm()",
-                .input_shapes = {{80, 48}, {80, 1}},
-                .output_shape = {80, 48},
-                .saved_bytes = 16'000,
-                .derivation = "v is 80*48*4 bytes, g and the norms 80*4 each"},
+const LayerDef kLayers[] = {
+    {.name = "WeightNorm",
+     .summary = "a weight of its direction and its norms, as torch.nn.utils.weight_norm makes it",
+     .math = "v [...], g of v's size along dim -> w = g v / |v|, of v's shape. Saved: v, g and the norms.",
+     .parameters = {{"dim", ParameterType::integer, "0",
+                     "the dimension that has a norm for each index: the first or last"}},
+     .min_inputs = 2,
+     .lower = lower,
+     .example = {.call = "WeightNorm()",
+                 .input_shapes = {{80, 48}, {80, 1}},
+                 .saved_bytes = 16'000,
+                 .derivation = "v is 80*48*4 bytes, g and the norms 80*4 each"}},
 };
-
-const LayerDef* const kLayers[] = {&kWeightNorm};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::weight_norm

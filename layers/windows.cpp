@@ -119,53 +119,44 @@ const ParameterDef kDilation{"dilation", ParameterType::pair, "1", "step between
 const ParameterDef kPadding{"padding", ParameterType::pair, "0", "zeros on each side of the image"};
 const ParameterDef kStride{"stride", ParameterType::pair, "1", "step between windows"};
 
-const LayerDef kUnfoldDimension{
-    .name = "UnfoldDimension",
-    .summary = "tensor.unfold: overlapping windows of a dimension",
-    .math =
-        "x [..., n, ...] -> [..., (n - size) / step + 1, ..., size], a view. Backward: zeros of x's size, added into,\n"
-        "and the n positions in int64 for a moment.",
-    .parameters = {{"dimension", ParameterType::integer, "", "the dimension"},
-                   {"size", ParameterType::size, "", "elements of a window"},
-                   {"step", ParameterType::size, "", "elements from one window to the next"}},
-    .lower = lower_unfold_dimension,
-    .example = {.call = "UnfoldDimension(2, 6, 4)",
-                .input_shapes = {{4, 8, 14, 10}},
-                .output_shape = {4, 8, 3, 10, 6},
-                .derivation = "(14 - 6) / 4 + 1 windows; a view"},
+const LayerDef kLayers[] = {
+    {.name = "UnfoldDimension",
+     .summary = "tensor.unfold: overlapping windows of a dimension",
+     .math = "x [..., n, ...] -> [..., (n - size) / step + 1, ..., size], a view. Backward: zeros of x's size, added "
+             "into,\nand the n positions in int64 for a moment.",
+     .parameters = {{"dimension", ParameterType::integer, "", "the dimension"},
+                    {"size", ParameterType::size, "", "elements of a window"},
+                    {"step", ParameterType::size, "", "elements from one window to the next"}},
+     .lower = lower_unfold_dimension,
+     .example = {.call = "UnfoldDimension(2, 6, 4)",
+                 .input_shapes = {{4, 8, 14, 10}},
+                 .output_shape = {4, 8, 3, 10, 6},
+                 .derivation = "(14 - 6) / 4 + 1 windows; a view"}},
+    {.name = "Unfold",
+     .summary = "F.unfold: the windows of an image as columns",
+     .math =
+         "x [N, C, H, W] -> [N, C R S, windows]. Saved: nothing. Beside its result a tensor of x's size for a moment;\n"
+         "the gradient's storage is as large as the result.",
+     .parameters = {kKernel, kDilation, kPadding, kStride},
+     .lower = lower_unfold,
+     .example = {.call = "Unfold(3, padding=1)",
+                 .input_shapes = {{4, 8, 14, 10}},
+                 .output_shape = {4, 72, 140},
+                 .derivation = "8*3*3 rows, 14*10 windows; only sizes are saved"}},
+    {.name = "Fold",
+     .summary = "F.fold: an image of the sums of windows",
+     .math = "x [N, C R S, windows] -> [N, C, H, W], in a storage as large as x. Saved: nothing.",
+     .parameters =
+         {{"output_size", ParameterType::pair, "", "size of the image"}, kKernel, kDilation, kPadding, kStride},
+     .lower = lower_fold,
+     .example = {.call = "Fold([14, 10], 3, padding=1)",
+                 .input_shapes = {{4, 72, 140}},
+                 .output_shape = {4, 8, 14, 10},
+                 .derivation = "72 / (3*3) channels; only sizes are saved"}},
 };
-
-const LayerDef kUnfold{
-    .name = "Unfold",
-    .summary = "F.unfold: the windows of an image as columns",
-    .math =
-        "x [N, C, H, W] -> [N, C R S, windows]. Saved: nothing. Beside its result a tensor of x's size for a moment;\n"
-        "the gradient's storage is as large as the result.",
-    .parameters = {kKernel, kDilation, kPadding, kStride},
-    .lower = lower_unfold,
-    .example = {.call = "Unfold(3, padding=1)",
-                .input_shapes = {{4, 8, 14, 10}},
-                .output_shape = {4, 72, 140},
-                .derivation = "8*3*3 rows, 14*10 windows; only sizes are saved"},
-};
-
-const LayerDef kFold{
-    .name = "Fold",
-    .summary = "F.fold: an image of the sums of windows",
-    .math = "x [N, C R S, windows] -> [N, C, H, W], in a storage as large as x. Saved: nothing.",
-    .parameters =
-        {{"output_size", ParameterType::pair, "", "size of the image"}, kKernel, kDilation, kPadding, kStride},
-    .lower = lower_fold,
-    .example = {.call = "Fold([14, 10], 3, padding=1)",
-                .input_shapes = {{4, 72, 140}},
-                .output_shape = {4, 8, 14, 10},
-                .derivation = "72 / (3*3) channels; only sizes are saved"},
-};
-
-const LayerDef* const kLayers[] = {&kUnfoldDimension, &kUnfold, &kFold};
 
 }  // namespace
 
-std::span<const LayerDef* const> layers() { return kLayers; }
+std::span<const LayerDef> layers() { return kLayers; }
 
 }  // namespace gpuplan::layers::windows

@@ -49,7 +49,7 @@ EagerResult distilbert_attention(LayerBuilder& b, const EagerAttention& a) {
   const TensorId query = binary_number(b, Binary::div, a.query, root_of_size(b, a.query));
   TensorId scores = matmul(b, query, transpose(b, a.key, -2, -1));
   const Shape shape = b.shape(scores), mask = b.shape(a.mask);
-  const TensorId zeros = no_grad(b, Operator::eq, std::span(&a.mask, 1), mask, DType::boolean, {{Attribute::other, 0}});
+  const TensorId zeros = no_grad(b, Operator::eq, {a.mask}, mask, DType::boolean, {{Attribute::other, 0}});
   const TensorId hidden = b.alias(zeros, {mask[0], 1, 1, mask[1]}, contiguous_strides({mask[0], 1, 1, mask[1]}));
   scores = masked_fill(b, scores, expand(b, hidden, shape), lowest(b.dtype(scores)));
   const TensorId weights = dropout(b, softmax(b, scores, -1), a.dropout, b.training());

@@ -1,16 +1,9 @@
 #include "estimator/aten/mask_conditions.h"
 
-#include <span>
-
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
 
 namespace gpuplan::aten {
-
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes) {
-  return no_grad(b, op, std::span(reads.begin(), reads.size()), shape, dtype, attributes);
-}
 
 TensorId arange(LayerBuilder& b, std::int64_t end) {
   const TensorId y = b.emit(Operator::arange, Fill{end}, {}, {end}, DType::int64);
@@ -19,7 +12,7 @@ TensorId arange(LayerBuilder& b, std::int64_t end) {
 }
 
 TensorId shifted_arange(LayerBuilder& b, std::int64_t end) {
-  return make(b, Operator::add, {arange(b, end)}, {end}, DType::int64, {{Attribute::other, 0}});
+  return no_grad(b, Operator::add, {arange(b, end)}, {end}, DType::int64, {{Attribute::other, 0}});
 }
 
 TensorId as_row(LayerBuilder& b, TensorId t, const Shape& to) {
@@ -45,19 +38,19 @@ TensorId looked_up(LayerBuilder& b, TensorId table, TensorId batch_index, Tensor
 
 TensorId not_later(LayerBuilder& b, Compared c, const Shape& shape, std::int64_t window) {
   c = {as_column(b, c.query, shape), as_row(b, c.key, shape)};
-  if (window == 0) return make(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
-  const TensorId ones = make(b, Operator::new_ones, {}, {}, DType::boolean);
+  if (window == 0) return no_grad(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
+  const TensorId ones = no_grad(b, Operator::new_ones, {}, {}, DType::boolean);
   const TensorId first =
-      make(b, Operator::sub, {c.query}, b.shape(c.query), DType::int64, {{Attribute::other, window}});
-  const TensorId within = make(b, Operator::gt, {c.key, first}, shape, DType::boolean);
-  const TensorId all = make(b, Operator::bit_and, {ones, within}, shape, DType::boolean);
-  const TensorId earlier = make(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
-  return make(b, Operator::bit_and, {all, earlier}, shape, DType::boolean);
+      no_grad(b, Operator::sub, {c.query}, b.shape(c.query), DType::int64, {{Attribute::other, window}});
+  const TensorId within = no_grad(b, Operator::gt, {c.key, first}, shape, DType::boolean);
+  const TensorId all = no_grad(b, Operator::bit_and, {ones, within}, shape, DType::boolean);
+  const TensorId earlier = no_grad(b, Operator::le, {c.key, c.query}, shape, DType::boolean);
+  return no_grad(b, Operator::bit_and, {all, earlier}, shape, DType::boolean);
 }
 
 TensorId as_numbers(LayerBuilder& b, TensorId mask, const Shape& shape) {
   const DType dtype = b.run().precision;
-  const TensorId zero = make(b, Operator::zeros, {}, {}, dtype);
+  const TensorId zero = no_grad(b, Operator::zeros, {}, {}, dtype);
   const OutputSpec results[] = {{Shape{}, dtype}, {shape, dtype}};  // torch.where makes a tensor of its number
   const TensorId y = b.emit_many(Operator::where, Elementwise{shape.elements()}, {mask, zero}, results)[1];
   b.attributes({{Attribute::other, lowest(dtype)}});

@@ -2,16 +2,10 @@
 // other, broadcast to [batch, 1, queries, keys]. None has a gradient.
 #pragma once
 
-#include <initializer_list>
-#include <string_view>
-
 #include "estimator/graph/layer.h"
 
 namespace gpuplan::aten {
 
-/// One pointwise kernel.
-TensorId make(LayerBuilder& b, Operator op, std::initializer_list<TensorId> reads, const Shape& shape, DType dtype,
-              std::initializer_list<AttributeValue> attributes = {});
 /// arange(end), int64.
 TensorId arange(LayerBuilder& b, std::int64_t end);
 /// arange(end) + offset.

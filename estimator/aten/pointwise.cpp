@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "estimator/aten/formula.h"
 #include "estimator/aten/promote.h"
 #include "estimator/graph/dimensions.h"
 
@@ -178,39 +179,18 @@ TensorId unary(LayerBuilder& b, TensorId x, const Unary& f, bool in_place,
 
 TensorId pow_number(LayerBuilder& b, TensorId x, double exponent) {
   x = b.autocast_fp32(x);
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements()};
-  const TensorId y = b.emit(Operator::pow, work, {x}, shape, dtype);
-  b.attributes({{Attribute::exponent, exponent}});
-  if (NodeBuilder node = b.node("PowBackward0", y, {x})) {
-    const Operand power = node.run(Operator::pow, work, {x}, shape, dtype);
-    node.attributes({{Attribute::exponent, exponent - 1}});
-    const Operand slope = node.run(Operator::mul, work, {power}, shape, dtype);
-    node.attributes({{Attribute::other, exponent}});
-    const Operand dx = node.run(Operator::mul, work, {node.grad(), slope}, shape, dtype);
-    node.hold({power, slope});
-    node.give(x, dx);
-  }
-  return y;
+  const auto gradient = [&](Operand grad, TensorId, auto run) {
+    const Operand power = run(Operator::pow, {x}, {{Attribute::exponent, exponent - 1}});
+    run(Operator::mul, {grad, run(Operator::mul, {power}, {{Attribute::other, exponent}})});
+  };
+  return function(b, Operator::pow, x, "PowBackward0", gradient, {{Attribute::exponent, exponent}});
 }
 
 TensorId rsqrt(LayerBuilder& b, TensorId x) {
-  x = b.autocast_fp32(x);
-  const Shape shape = b.shape(x);
-  const DType dtype = b.dtype(x);
-  const Elementwise work{shape.elements()};
-  const TensorId y = b.emit(Operator::rsqrt, work, {x}, shape, dtype);
-  if (NodeBuilder node = b.node("RsqrtBackward0", y, {x})) {
-    const Operand cube = node.run(Operator::pow, work, {y}, shape, dtype);
-    node.attributes({{Attribute::exponent, 3}});
-    const Operand half = node.run(Operator::mul, work, {node.grad()}, shape, dtype);
-    node.attributes({{Attribute::other, -0.5}});
-    const Operand dx = node.run(Operator::mul, work, {half, cube}, shape, dtype);
-    node.hold({cube, half});
-    node.give(x, dx);
-  }
-  return y;
+  return function(b, Operator::rsqrt, b.autocast_fp32(x), "RsqrtBackward0", [](Operand grad, TensorId y, auto run) {
+    const Operand cube = run(Operator::pow, {y}, {{Attribute::exponent, 3}});
+    run(Operator::mul, {run(Operator::mul, {grad}, {{Attribute::other, -0.5}}), cube});
+  });
 }
 
 TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean, std::optional<DType> asked) {
@@ -248,6 +228,12 @@ TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean
   return y;
 }
 
+double probability(const LayerBuilder& b, std::string_view name) {
+  const double p = b.real(name);
+  if (!(p >= 0 && p <= 1)) b.fail(name, std::string(name) + " is a probability", "expected 0 to 1");
+  return p;
+}
+
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training) {
   if (p <= 0 || !training) return x;
   const Shape shape = b.shape(x);
@@ -278,7 +264,7 @@ TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, 
   return y;
 }
 
-TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+TensorId no_grad(LayerBuilder& b, Operator op, Operands reads, const Shape& shape, DType dtype,
                  std::initializer_list<AttributeValue> attributes) {
   const TensorId y = b.emit(op, Elementwise{shape.elements()}, reads, shape, dtype);
   if (attributes.size() > 0) b.attributes(attributes);

@@ -47,12 +47,14 @@ TensorId rsqrt(LayerBuilder& b, TensorId x);
 /// x.mean(dim, keepdim, dtype=dtype) or x.sum(...) over the dimensions in `mask`.
 TensorId reduce(LayerBuilder& b, TensorId x, unsigned mask, bool keep, bool mean,
                 std::optional<DType> dtype = std::nullopt);
+/// The argument, a probability.
+double probability(const LayerBuilder& b, std::string_view name);
 /// F.dropout(x, p, training) with 0 < p < 1 in training, else x itself (p and mode are the caller's to tell).
 TensorId dropout(LayerBuilder& b, TensorId x, double p, bool training);
 /// x.masked_fill(mask, number): saves the mask.
 TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, bool in_place = false);
 /// A pointwise kernel without a gradient: comparisons, logical operations, integer arithmetic.
-TensorId no_grad(LayerBuilder& b, Operator op, std::span<const TensorId> reads, const Shape& shape, DType dtype,
+TensorId no_grad(LayerBuilder& b, Operator op, Operands reads, const Shape& shape, DType dtype,
                  std::initializer_list<AttributeValue> attributes = {});
 
 }  // namespace gpuplan::aten

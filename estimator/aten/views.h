@@ -9,6 +9,10 @@
 
 namespace gpuplan::aten {
 
+/// From this release on x[:, :] of a whole dimension is x itself; before, a slice, whose backward copies. Seen in 2.8
+/// and not in 2.15.
+constexpr PyTorchVersion kElidesFullSlices = 209;
+
 /// x.view(shape). Refuses where the strides allow no view.
 TensorId view(LayerBuilder& b, TensorId x, const Shape& shape);
 /// x.reshape(shape): a view, or clone and _unsafe_view (aten/src/ATen/native/TensorShape.cpp). _reshape_alias

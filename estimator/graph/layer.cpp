@@ -7,7 +7,6 @@
 #include "estimator/base/integers.h"
 #include "estimator/graph/weight_format.h"
 #include "estimator/operators/reduction.h"
-#include "estimator/operators/scratch_program.h"
 
 namespace gpuplan {
 namespace {
@@ -176,7 +175,7 @@ void LayerBuilder::require_gradient(TensorId t) {
   graph_.leaves.push_back(t);
 }
 
-void LayerBuilder::initialize(std::span<const std::int64_t> program) {
+void LayerBuilder::initialize(const ScratchProgram& program) {
   ScratchWriter(graph_.initialization, std::ranges::count_if(graph_.initialization, allocates)).append(program);
 }
 

@@ -18,6 +18,7 @@
 
 #include "estimator/device/gpu.h"
 #include "estimator/graph/graph.h"
+#include "estimator/operators/scratch_program.h"
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
@@ -48,7 +49,8 @@ struct LayerExample {
   std::string_view call;                                // "Linear(784, 512)"
   std::vector<std::vector<std::int64_t>> input_shapes;  // with the batch
   DType input_dtype = DType::fp32;
-  std::vector<std::int64_t> output_shape;
+  // The first input's where none is given; {}: a scalar.
+  std::vector<std::int64_t> output_shape = input_shapes.empty() ? std::vector<std::int64_t>{} : input_shapes.front();
   std::int64_t parameters = 0;
   std::int64_t forward_macs = 0;
   std::int64_t backward_macs = 0;  // of a layer whose input needs a gradient
@@ -60,9 +62,9 @@ struct LayerDef {
   std::string_view name;
   std::string_view summary;
   std::string_view math;  // formula, shapes, what is saved, and the source of the rule
-  std::vector<ParameterDef> parameters;
+  std::vector<ParameterDef> parameters = {};
   int min_inputs = 1;
-  int max_inputs = 1;
+  int max_inputs = min_inputs;
   bool loss = false;
   bool in_model = false;  // a loss that the model computes itself, within its forward (Hugging Face)
   bool adapter = false;   // its weights are made after the model: of fp32 where that is of half precision, trained
@@ -251,9 +253,8 @@ class LayerBuilder {
   void constructor_temporary(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor.
   void replace_buffer(TensorId buffer);
-  /// What initialising weights allocates and frees once the model's are there: n > 0 allocates n bytes, -n frees the
-  /// n-th of them.
-  void initialize(std::span<const std::int64_t> program);
+  /// What initialising weights allocates and frees once the model's are there.
+  void initialize(const ScratchProgram& program);
   /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built.
   /// From 2.9 on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
   void initialize_truncated(std::string_view layer_type, std::string_view weight);
