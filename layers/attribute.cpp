@@ -2,13 +2,14 @@
 // the tensor that takes its place.
 
 #include "estimator/graph/layer.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::attribute {
 namespace {
 
 void lower(LayerBuilder& b) {
   const TensorId x = b.input();
-  b.replace_buffer(b.constant(b.shape(x), b.dtype(x)), x);
+  ModelBuilder(b).replace_buffer(ModelBuilder(b).constant(b.shape(x), b.dtype(x)), x);
   b.output(x);
 }
 

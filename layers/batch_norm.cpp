@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "estimator/aten/views.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::batch_norm {
 namespace {
@@ -110,7 +111,7 @@ void lower_batch_norm(LayerBuilder& b, bool two_d) {
     averages[0] = b.buffer("running_mean", {c}, b.run().precision);
     averages[1] = b.buffer("running_var", {c}, b.run().precision, {Initial::number, 1});
     const TensorId batches = b.buffer("num_batches_tracked", {}, DType::int64);
-    if (b.training() && b.before(200)) b.replace_buffer(batches);
+    if (b.training() && b.before(200)) ModelBuilder(b).replace_buffer(batches);
   }
 
   const double eps = b.real("eps");

@@ -7,6 +7,7 @@
 #include "estimator/aten/embedding.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/graph/layer.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::causal_buffers {
 namespace {
@@ -15,7 +16,7 @@ void lower(LayerBuilder& b) {
   const std::int64_t n = b.size("max_positions");
   if (b.shape(b.input()).rank() > 1) aten::expect_learned_positions(b, "max_positions", n, b.shape(b.input())[1]);
   if (b.before(kTransformers5)) {
-    b.constructor_temporary({n, n}, DType::boolean);
+    ModelBuilder(b).constructor_temporary({n, n}, DType::boolean);
     b.buffer("bias", {1, 1, n, n}, DType::boolean);
     b.buffer("masked_bias", {}, b.run().precision);
   }

@@ -13,6 +13,7 @@
 #include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::grouped_attention {
 namespace {
@@ -77,7 +78,7 @@ void lower_attention(LayerBuilder& b) {
                                                              .dropout = p,
                                                              .softmax = aten::EagerSoftmax::fp32,
                                                              .softcap = softcap});
-    b.return_beside(made.weights, 1);  // hidden_states, _ = self.self_attn(...) of the decoder's layer
+    ModelBuilder(b).return_beside(made.weights, 1);  // hidden_states, _ = self.self_attn(...) of the decoder's layer
     b.output(made.output);
   } else {
     b.output(kernel_attention(b, q, k, v, mask, p));

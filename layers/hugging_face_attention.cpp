@@ -13,6 +13,7 @@
 #include "estimator/aten/mask_conditions.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::hugging_face_attention {
 namespace {
@@ -58,8 +59,8 @@ void lower(LayerBuilder& b) {
     const aten::EagerResult made = aten::eager_attention(
         b,
         {.query = q, .key = k, .value = v, .mask = mask, .dropout = p, .softmax = softmax, .computed_by = computed_by});
-    for (const TensorId t : made.named) b.return_beside(t, 0);
-    b.return_beside(made.weights, frames_of_weights(b, computed_by));
+    for (const TensorId t : made.named) ModelBuilder(b).return_beside(t, 0);
+    ModelBuilder(b).return_beside(made.weights, frames_of_weights(b, computed_by));
     return b.output(made.output);
   }
   const TensorId y =

@@ -9,6 +9,7 @@
 #include "estimator/aten/indexing.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::hugging_face_heads {
 namespace {
@@ -38,7 +39,7 @@ void lower_span(LayerBuilder& b) {
       aten::split(b, b.input(), 2, std::array<std::int64_t, 2>{1, 1}, "SplitBackward0");
   const TensorId start = aten::contiguous(b, aten::squeeze(b, columns[0], 2));
   const TensorId end = aten::contiguous(b, aten::squeeze(b, columns[1], 2));
-  b.keep_with_output(end);
+  ModelBuilder(b).keep_with_output(end);
   b.outputs({start, end});
 }
 

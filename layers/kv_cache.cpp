@@ -9,6 +9,7 @@
 
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::kv_cache {
 namespace {
@@ -28,7 +29,7 @@ Shape with_tokens(const Shape& each, std::int64_t tokens) {
 // paged one, touch the rows of the new tokens alone (aten/src/ATen/native/cuda/IndexKernel.cu, index_copy_kernel_impl).
 TensorId in_place(LayerBuilder& b, TensorId x, std::int64_t capacity, std::int64_t read) {
   const Shape each = b.shape(x);
-  const TensorId cache = b.cache(with_tokens(each, capacity), b.dtype(x));
+  const TensorId cache = ModelBuilder(b).cache(with_tokens(each, capacity), b.dtype(x));
   const Strides strides = b.strides(cache);
   const TensorId rows = b.alias(cache, each, strides, (read - each[-2]) * strides[2]);
   b.emit_in_place(Operator::index_copy_, Copy{each.elements()}, {rows, x});
@@ -45,12 +46,12 @@ TensorId cached(LayerBuilder& b, TensorId x) {
   const Shape all = with_tokens(each, tokens);
   if (prefill) {
     const TensorId made = b.emit(Operator::cat, Copy{all.elements()}, {x}, all, b.dtype(x));
-    b.keep_with_output(made);
+    ModelBuilder(b).keep_with_output(made);
     return made;
   }
-  const TensorId before = b.cache(with_tokens(each, tokens - each[-2]), b.dtype(x));
+  const TensorId before = ModelBuilder(b).cache(with_tokens(each, tokens - each[-2]), b.dtype(x));
   const TensorId made = b.emit(Operator::cat, Copy{all.elements()}, {before, x}, all, b.dtype(x));
-  b.replace_buffer(before, made);
+  ModelBuilder(b).replace_buffer(before, made);
   return made;
 }
 
@@ -58,7 +59,7 @@ TensorId cached(LayerBuilder& b, TensorId x) {
 TensorId copied(LayerBuilder& b, TensorId x) {
   const TensorId both[] = {x};
   const TensorId made = aten::cat(b, both, 2);
-  b.keep_with_output(made);
+  ModelBuilder(b).keep_with_output(made);
   return made;
 }
 
@@ -88,7 +89,7 @@ void lower_cache(LayerBuilder& b) {
     b.fail("generation of a model with an encoder is not planned: leave --phase out to plan one forward");
   if (b.run().generation.part == Part::none) {
     if (!b.boolean("copies") || checkpointed(b)) return b.outputs({b.input(0), b.input(1)});
-    if (b.boolean("windowed")) b.keep_with_output(window_length(b));
+    if (b.boolean("windowed")) ModelBuilder(b).keep_with_output(window_length(b));
     return update(b, copied);
   }
   update(b, cached);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "estimator/graph/dtype_argument.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::parameter {
 namespace {
@@ -22,13 +23,13 @@ Shape written_shape(const LayerBuilder& b) {
 void lower_parameter(LayerBuilder& b) { b.output(b.parameter("", written_shape(b))); }
 
 void lower_replaced(LayerBuilder& b) {
-  b.replaced_parameter(written_shape(b), b.boolean("tied"));
+  ModelBuilder(b).replaced_parameter(written_shape(b), b.boolean("tied"));
   b.output(b.input());
 }
 
 void lower_buffer(LayerBuilder& b) { b.output(b.buffer("", written_shape(b), converted_dtype(b))); }
 
-void lower_constant(LayerBuilder& b) { b.output(b.constant(written_shape(b), converted_dtype(b))); }
+void lower_constant(LayerBuilder& b) { b.output(ModelBuilder(b).constant(written_shape(b), converted_dtype(b))); }
 
 void lower_identity(LayerBuilder& b) { b.output(b.input()); }
 

@@ -16,6 +16,7 @@
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/softmax.h"
 #include "estimator/aten/views.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::position_bias {
 namespace {
@@ -134,7 +135,7 @@ void lower_eager(LayerBuilder& b, const Operands& of, double p) {
   weights = aten::dropout(b, aten::softmax(b, weights, -1), p, b.training());
   const TensorId y = aten::contiguous(b, aten::transpose(b, aten::matmul(b, weights, of.v), 1, 2));
   b.hold({weights});
-  if (b.integer("frames") > 0) b.return_beside(weights, static_cast<int>(b.integer("frames")));
+  if (b.integer("frames") > 0) ModelBuilder(b).return_beside(weights, static_cast<int>(b.integer("frames")));
   b.outputs({y, weights});
 }
 

@@ -10,6 +10,7 @@
 
 #include "estimator/aten/pointwise.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::recurrent {
 namespace {
@@ -68,7 +69,7 @@ std::vector<TensorId> weights_of(LayerBuilder& b, const aten::Recurrent& r) {
       }
       if (s.projects()) all.push_back(b.parameter(name[4], {s.projection, s.hidden}));
     }
-  if (aten::flattens(b.run().precision)) b.flatten(all, weight_offsets(r), weight_space_bytes(s));
+  if (aten::flattens(b.run().precision)) ModelBuilder(b).flatten(all, weight_offsets(r), weight_space_bytes(s));
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::rotary {
 namespace {
@@ -42,7 +43,7 @@ TensorId frequencies(LayerBuilder& b, std::int64_t count) {
   const std::int64_t charged = round_up(count, kBlockElements);
   const Initial values{Initial::frequencies, b.real("base")};
   if (!b.before(kTransformers5)) b.buffer("original_inv_freq", {count}, DType::fp32, values);
-  b.constructor_temporary({b.before(kTransformers5) ? checked_mul(2, charged) : charged}, DType::fp32);
+  ModelBuilder(b).constructor_temporary({b.before(kTransformers5) ? checked_mul(2, charged) : charged}, DType::fp32);
   return b.buffer("inv_freq", {count}, DType::fp32, values);
 }
 
@@ -67,7 +68,7 @@ void update_frequencies(LayerBuilder& b, TensorId positions, std::int64_t count)
     const TensorId shorter = aten::no_grad(b, Operator::lt, {length}, {}, DType::boolean);
     return b.hold({length, shorter});
   }
-  const TensorId second = b.constant({count}, DType::fp32);
+  const TensorId second = ModelBuilder(b).constant({count}, DType::fp32);
   const TensorId chosen = aten::no_grad(b, Operator::where, {longer, second}, {count}, DType::fp32);
   b.hold({length, chosen});
 }

@@ -13,6 +13,7 @@
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/aten/views.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::sequence_to_sequence {
 namespace {
@@ -49,7 +50,7 @@ void lower_shift(LayerBuilder& b) {
 }
 
 void lower_returned(LayerBuilder& b) {
-  b.keep_with_output(b.input());
+  ModelBuilder(b).keep_with_output(b.input());
   b.output(b.input());
 }
 
@@ -95,7 +96,7 @@ void lower_loss(LayerBuilder& b) {
   b.expect_rank(3, "[batch, tokens, vocabulary]");
   const Shape shape = b.shape(b.input());
   const std::int64_t rows = shape.elements(0, 2);
-  const TensorId labels = b.model_input(0);
+  const TensorId labels = ModelBuilder(b).input(0);
   if (b.elements(labels) != rows)
     b.fail("expects logits of every token of the model's first input " + to_string(b.shape(labels)) + ", got " +
            to_string(shape));

@@ -4,16 +4,17 @@
 // steps then find in the allocator's cache (torch/nn/init.py, _no_grad_trunc_normal_).
 
 #include "estimator/graph/layer.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::truncated_normal {
 namespace {
 
 void lower(LayerBuilder& b) {
-  if (b.boolean("conv")) b.initialize_truncated("Conv2d", "weight");
+  if (b.boolean("conv")) ModelBuilder(b).initialize_truncated("Conv2d", "weight");
   if (b.boolean("linear")) {
-    b.initialize_truncated("Linear", "weight");
+    ModelBuilder(b).initialize_truncated("Linear", "weight");
     for (const std::string_view weight : {"qkv.weight", "proj.weight"})
-      b.initialize_truncated("ShiftedWindowAttention", weight);
+      ModelBuilder(b).initialize_truncated("ShiftedWindowAttention", weight);
   }
   b.output(b.input());
 }

@@ -11,6 +11,7 @@
 #include "estimator/aten/rearrange.h"
 #include "estimator/aten/views.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::layers::whisper_positions {
 namespace {
@@ -54,7 +55,7 @@ void lower_sinusoids(LayerBuilder& b) {
   w.release(times);
   const std::int64_t sine = w.allocate(table), cosine = w.allocate(table), both = w.allocate(checked_mul(table, 2));
   for (const std::int64_t done : {cosine, sine, scales, angles, both}) w.release(done);
-  b.initialize(program);
+  ModelBuilder(b).initialize(program);
   b.output(b.input());
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "estimator/aten/transformers.h"
+#include "estimator/graph/model_builder.h"
 
 namespace gpuplan::aten {
 namespace {
@@ -10,10 +11,10 @@ namespace {
 // transformers 5, modeling_utils.py, activation_checkpointing_enable, where the model's first input are tokens: a hook
 // calls output.requires_grad_(True) on what get_input_embeddings() returns, so that blocks which are run again have an
 // input that wants a gradient where only adapters are trained.
-bool is_made_to_want_gradient(const LayerBuilder& b, TensorId indices) {
+bool is_made_to_want_gradient(LayerBuilder& b, TensorId indices) {
   const auto kind = b.run().checkpoint.kind;
   const bool asked = kind != CheckpointConfig::Kind::as_written && kind != CheckpointConfig::Kind::none;
-  return asked && b.training() && !b.before(kTransformers5) && b.is_view_of(indices, b.model_input(0));
+  return asked && b.training() && !b.before(kTransformers5) && b.is_view_of(indices, ModelBuilder(b).input(0));
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ TensorId embedding(LayerBuilder& b, TensorId weight, TensorId indices) {
     node.give(weight, node.run(Operator::embedding_dense_backward, lookup, {node.contiguous(node.grad()), index}, table,
                                dtype));
   }
-  if (!b.requires_grad(y) && is_made_to_want_gradient(b, indices)) b.require_gradient(y);
+  if (!b.requires_grad(y) && is_made_to_want_gradient(b, indices)) ModelBuilder(b).require_gradient(y);
   return y;
 }
 

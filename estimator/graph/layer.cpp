@@ -5,8 +5,9 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/integers.h"
+#include "estimator/graph/layer_lowering.h"
+#include "estimator/graph/model_builder.h"
 #include "estimator/graph/weight_format.h"
-#include "estimator/operators/reduction.h"
 
 namespace gpuplan {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 // An exbibyte. No device has it, and sums of a few sizes below it stay within 64 bits.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 60;
 
-constexpr PyTorchVersion kMaskedTruncatedNormal = 209;  // recorded in 2.15, not in 2.8
 // autocast's cached casts require a gradient under no_grad, too; in 2.8 they did not.
 constexpr PyTorchVersion kCachedCastsWithGradient = 209;
 
@@ -58,19 +58,13 @@ TensorId LayerBuilder::tied_parameter(std::string_view name, const Shape& shape)
   return kNone;
 }
 
-void LayerBuilder::replaced_parameter(const Shape& shape, bool tied) {
-  std::vector<Shape>& shapes = graph_.tied_shapes;
-  if (tied && std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
-  graph_.model_storage.push_back(new_tensor(shape, run_.precision, Category::scratch));
-  graph_.tensor(graph_.model_storage.back()).trained = true;
-}
-
 TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   if (call_.tied != kNone)
     if (const TensorId t = tied_parameter(name, shape); t != kNone) {
       // Another kind of module was constructed with a weight of its own, which the shared one then replaced; one of
       // the same kind is the same module, called again.
-      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) replaced_parameter(shape, true);
+      if (graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name)
+        ModelBuilder(*this).replaced_parameter(shape, true);
       return t;
     }
   if (!call_.def->indices && !inputs_.empty() && !is_floating(dtype(inputs_[0])))
@@ -97,29 +91,6 @@ TensorId LayerBuilder::parameter(std::string_view name, const Shape& shape) {
   return t;
 }
 
-void LayerBuilder::flatten(std::span<const TensorId> weights, std::span<const std::int64_t> offsets,
-                           std::int64_t bytes) {
-  const auto buffer_of = [&](TensorId t) { return graph_.tensor(t).buffer; };
-  if (buffer_of(weights.front()) == buffer_of(weights.back())) return;
-  std::int64_t elements = 0;
-  for (const TensorId w : weights) elements = checked_add(elements, shape(w).elements());
-  const TensorId whole = new_tensor({elements}, dtype(weights.front()), Category::parameters);
-  Buffer& storage = graph_.buffers[static_cast<std::size_t>(buffer_of(whole))];
-  storage.bytes = std::max(storage.bytes, bytes);
-  std::vector<TensorId> parts;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const TensorId w = weights[i];
-    parts.push_back(alias(w, shape(w), strides(w)));
-    graph_.buffers[static_cast<std::size_t>(buffer_of(w))].category = Category::scratch;
-    graph_.tensor(parts.back()).trained = true;
-    graph_.tensor(w).buffer = buffer_of(whole);
-    graph_.tensor(w).offset = offsets[i];
-  }
-  std::ranges::copy(parts, graph_.model_storage.end() - static_cast<std::ptrdiff_t>(parts.size()));
-  graph_.model_storage.push_back(whole);
-  graph_.flat_weights.push_back({whole, graph_.append_operands(parts)});
-}
-
 // A module that is called again has its buffers, too.
 TensorId LayerBuilder::tied_buffer(std::string_view name, const Shape& shape) const {
   if (call_.tied == kNone || graph_.layers[static_cast<std::size_t>(call_.tied)].type != call_.def->name) return kNone;
@@ -136,67 +107,6 @@ TensorId LayerBuilder::buffer(std::string_view name, const Shape& shape, DType d
   graph_.model_storage.push_back(t);
   graph_.named_buffers.push_back({t, name, call_.layer});
   return t;
-}
-
-TensorId LayerBuilder::constant(const Shape& shape, DType dtype) {
-  graph_.model_storage.push_back(new_tensor(shape, dtype, Category::activations));
-  return graph_.model_storage.back();
-}
-
-void LayerBuilder::constructor_temporary(const Shape& shape, DType dtype) {
-  graph_.model_storage.push_back(new_tensor(shape, dtype, Category::scratch));
-}
-
-void LayerBuilder::replace_buffer(TensorId t) {
-  const Tensor old = graph_.tensor(t);
-  replace_buffer(t, emit(Operator::add, Elementwise{old.shape.elements()}, {t}, old.shape, old.dtype));
-}
-
-void LayerBuilder::replace_buffer(TensorId old, TensorId by) {
-  Buffer& fresh = graph_.buffers[static_cast<std::size_t>(graph_.tensor(by).buffer)];
-  fresh.category = graph_.buffers[static_cast<std::size_t>(graph_.tensor(old).buffer)].category;
-  graph_.replaced_buffers.emplace_back(graph_.tensor(old).buffer, graph_.tensor(by).buffer);
-}
-
-TensorId LayerBuilder::cache(const Shape& shape, DType dtype) {
-  const TensorId t = new_tensor(shape, dtype, Category::kv_cache);
-  graph_.model_storage.push_back(t);
-  return t;
-}
-
-void LayerBuilder::keep_with_output(TensorId t) {
-  if (run_.generation.part != Generation::Part::none)
-    graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category = Category::kv_cache;
-  graph_.kept_with_output.push_back(t);
-}
-
-void LayerBuilder::require_gradient(TensorId t) {
-  graph_.tensor(t).requires_grad = true;
-  graph_.leaves.push_back(t);
-}
-
-void LayerBuilder::initialize(const ScratchProgram& program) {
-  ScratchWriter(graph_.initialization, std::ranges::count_if(graph_.initialization, allocates)).append(program);
-}
-
-// mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
-void LayerBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
-  if (before(kMaskedTruncatedNormal)) return;
-  for (const ParameterTensor& p : graph_.parameters) {
-    if (p.name != weight || graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
-    const std::int64_t n = elements(p.tensor);
-    ScratchProgram program;
-    ScratchWriter w(program);
-    const std::array masks{w.allocate(n), w.allocate(n), w.allocate(n)};
-    w.release(masks[0]);
-    w.release(masks[1]);
-    w.allocate(1);
-    for (const std::int64_t bytes :
-         reduction_scratch({n}, 1, DType::boolean, DType::boolean, gpu_, ReductionKind::mean))
-      w.allocate(bytes);
-    w.release_all();
-    initialize(program);
-  }
 }
 
 TensorId LayerBuilder::target(const Shape& shape, DType dtype) {

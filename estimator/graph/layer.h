@@ -240,35 +240,9 @@ class LayerBuilder {
   // --- weights
   /// A parameter named "PATH.name", `name` of static lifetime; an empty name is the path itself.
   TensorId parameter(std::string_view name, const Shape& shape);
-  /// A weight that the model is built with, gone once it is: another one takes its place, which it had already where
-  /// that is `tied`.
-  void replaced_parameter(const Shape& shape, bool tied);
   TensorId buffer(std::string_view name, const Shape& shape, DType dtype, Initial initial = {});
-  /// A tensor that the model's code made once and keeps, neither a parameter nor a registered buffer.
-  TensorId constant(const Shape& shape, DType dtype);
-  /// The constructor moves these weights, made last, into one storage of so many bytes, each to its offset in elements;
-  /// nothing where they are in one.
-  void flatten(std::span<const TensorId> weights, std::span<const std::int64_t> offsets, std::int64_t bytes);
-  /// A tensor that the module's constructor makes and drops once its next weight or buffer is there.
-  void constructor_temporary(const Shape& shape, DType dtype);
-  /// A buffer that every step replaces by a new tensor.
-  void replace_buffer(TensorId buffer);
-  /// What initialising weights allocates and frees once the model's are there.
-  void initialize(const ScratchProgram& program);
-  /// nn.init.trunc_normal_ of the weights, by name, of all layers of this type so far, when the model was built.
-  /// From 2.9 on it rejects samples by masks, which take memory for a moment (torch/nn/init.py).
-  void initialize_truncated(std::string_view layer_type, std::string_view weight);
-  void replace_buffer(TensorId buffer, TensorId by);
-  /// Keys or values that stay between the steps of a generation.
-  TensorId cache(const Shape& shape, DType dtype);
-  /// The output object holds this, too.
-  void keep_with_output(TensorId t);
-  /// Input `i` of the model: a causal model's labels are its tokens.
-  TensorId model_input(int i) const { return graph_.inputs[static_cast<std::size_t>(i)]; }
   /// Whether both lie in one storage.
   bool is_view_of(TensorId t, TensorId base) const { return buffer_of(graph_, t) == buffer_of(graph_, base); }
-  /// t.requires_grad_(True) of what no node made: a leaf, which gets a gradient of its own.
-  void require_gradient(TensorId t);
   /// The target of a loss, an input of the step.
   TensorId target(const Shape& shape, DType dtype);
 
@@ -289,13 +263,10 @@ class LayerBuilder {
   }
   /// Holds tensors until here, as the names of a function's variables do.
   void hold(Operands tensors) { emit_many(Operator::locals_die, Marker{}, tensors, {}); }
-  /// What the module's forward returns beside its output: a local variable of it, and of the forward of `frames` blocks
-  /// around its own (`hidden_states, _ = self.self_attn(...)`).
-  struct Returned {
+  struct Returned {  // ModelBuilder::return_beside()
     TensorId tensor;
     int frames;
   };
-  void return_beside(TensorId t, int frames) { returned_.push_back({t, frames}); }
   /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
@@ -323,6 +294,7 @@ class LayerBuilder {
  private:
   friend class NodeBuilder;
   friend class LayerLowering;
+  friend class ModelBuilder;
   struct Bound {
     const Value* value = nullptr;  // null: the default
     SourceMark mark;
@@ -352,30 +324,6 @@ class LayerBuilder {
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   std::unordered_map<LayerId, TensorId> targets_;      // of losses
-};
-
-/// What build_graph does with a builder, and no layer.
-class LayerLowering {
- public:
-  LayerLowering(Graph& graph, const RunConfig& run, const Gpu& gpu) : builder_(graph, run, gpu) {}
-
-  LayerBuilder& builder() { return builder_; }
-  /// Binds the arguments, lowers, and returns the outputs.
-  const std::vector<TensorId>& lower(const LoweredCall& call, std::span<const TensorId> inputs);
-  TensorId new_tensor(const Shape& shape, DType dtype, Category category) {
-    return builder_.new_tensor(shape, dtype, category);
-  }
-  /// A part of the step's batch: its storage is that of the whole batch, its shape a micro-batch's.
-  TensorId new_input(const Shape& shape, DType dtype) { return builder_.new_input(shape, dtype); }
-  /// What return_beside() was given since the last time.
-  std::vector<LayerBuilder::Returned> take_returned() { return std::exchange(builder_.returned_, {}); }
-  /// Autocast's context ends: its cache lets go.
-  void end_autocast();
-  /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
-  void forget_cast(TensorId weight, TensorId first);
-
- private:
-  LayerBuilder builder_;
 };
 
 }  // namespace gpuplan

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "estimator/graph/layer.h"
+#include "estimator/graph/layer_lowering.h"
 #include "estimator/graph/lora_targets.h"
 
 namespace gpuplan {
