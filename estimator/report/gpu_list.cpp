@@ -12,7 +12,7 @@
 namespace gpuplan {
 namespace {
 
-using gpus::Json, gpus::capability, gpus::gpu_json, gpus::joined;
+using gpus::capability, gpus::gpu_json, gpus::joined;
 using enum TextTable::Align;
 
 // fp16 and bf16 run at one rate wherever a GPU has both.

@@ -2,16 +2,14 @@
 
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "estimator/report/json_parts.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e6)); }
 
@@ -122,7 +120,7 @@ std::string several_gpus_json(const Report& report, std::string_view version) {
                       {"nccl_bytes", rank.nccl_bytes},
                       {"communication", std::move(rows)},
                       {"time", scaling_json(report)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace gpuplan
