@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "estimator/base/list_text.h"
+
 namespace gpuplan {
 
 Json document_of(std::string_view schema, std::string_view version) {
@@ -58,11 +60,7 @@ class KeysReader {
   static Json simple(std::string_view text) {
     if (text == "string" || text == "integer" || text == "number" || text == "boolean") return {{"type", text}};
     Json words = Json::array();
-    for (std::size_t from = 0; from < text.size();) {
-      const std::size_t to = std::min(text.find('|', from), text.size());
-      words.push_back(text.substr(from, to - from));
-      from = to + 1;
-    }
+    for (const std::string_view one : split(text, '|')) words.push_back(one);
     return {{"enum", std::move(words)}};
   }
 

@@ -1,3 +1,4 @@
+#include "estimator/plan/run_names.h"
 #include "estimator/report/json_parts.h"
 #include "estimator/report/writers.h"
 
@@ -13,12 +14,12 @@ std::string plan_json_schema() {
   // --gpus.
   constexpr std::string_view kKeys = R"(schema:=gpuplan.plan/1 tool:{name version:string}
     model:{name file:string parameters trainable_parameters buffers layers checkpointed_blocks:integer}
-    run:{mode:train|infer batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
-      loop:plain|function|loss_only pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
-      micro_batches:integer checkpoint:string layout:nchw|nhwc attention:auto|flash|efficient|cudnn|math|eager
-      master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:int8|int4|fp8?
-      generation:{phase:prefill|decode prompt generate:integer cache:dynamic|static|paged}? labels:boolean
-      scratch:full|no-cudnn|none allocator:caching|exact|cudaMalloc alloc_conf:string step:steady|first}
+    run:{mode:$mode batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
+      loop:$loop pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
+      micro_batches:integer checkpoint:string layout:$layout attention:$attention
+      master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights?
+      generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean
+      scratch:$scratch allocator:$allocator alloc_conf:string step:steady|first}
     bytes:{parameters buffers gradients optimizer_state inputs saved_for_backward kv_cache:integer}
     tensor_peak:{bytes:integer phase:$phase op layer:string
       forward_bytes backward_bytes optimizer_bytes after_model_bytes end_of_forward_bytes:integer}
@@ -56,7 +57,16 @@ std::string plan_json_schema() {
       gpus rank batch nccl_bytes:integer})";
   schema.update(schema::object(kKeys, {{"phase", "start|forward|loss|backward|clip|optimizer|end"},
                                        {"confidence", "exact|modelled|assumed"},
-                                       {"bound", "compute|memory|launch"}}));
+                                       {"bound", "compute|memory|launch"},
+                                       {"mode", all_words(Mode{})},
+                                       {"loop", all_words(Loop{})},
+                                       {"layout", all_words(MemoryFormat{})},
+                                       {"attention", all_words(Attention{})},
+                                       {"weights", all_words(WeightFormat{}).substr(1)},
+                                       {"part", all_words(Generation::Part{}).substr(1)},
+                                       {"cache", all_words(Generation::Cache{})},
+                                       {"scratch", all_words(Scratch{})},
+                                       {"allocator", all_words(AllocatorKind{})}}));
   return json_text(schema);
 }
 
