@@ -51,10 +51,7 @@ class FitScreen : public StyledScreen {
   bool any(auto what) const {
     return std::ranges::any_of(rows_, [&](const FitRow& row) { return shown(row) && what(row); });
   }
-  std::string mark(bool good) const {
-    const char* const word = style_.unicode ? (good ? "✔" : "✖") : (good ? "[ok]" : "[no]");
-    return paint(good ? "32" : "31", word);
-  }
+  std::string mark(bool good) const { return paint(good ? "32" : "31", mark_of(good, style_)); }
   bool timed() const {
     return any([](const FitRow& row) { return row.step_seconds.has_value(); });
   }

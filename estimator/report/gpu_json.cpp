@@ -1,14 +1,9 @@
 #include "estimator/report/gpu_json.h"
 
 #include "estimator/base/csv.h"
+#include "estimator/base/list_text.h"
 
 namespace gpuplan::gpus {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
 
 std::string capability(const Gpu& gpu) {
   return std::to_string(gpu.capability_major) + "." + std::to_string(gpu.capability_minor);

@@ -21,7 +21,5 @@ std::string list_csv(std::span<const Json> gpus);
 
 /// "8.0"
 std::string capability(const Gpu& gpu);
-/// With commas.
-std::string joined(const std::vector<std::string>& words);
 
 }  // namespace gpuplan::gpus

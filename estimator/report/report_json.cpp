@@ -3,6 +3,7 @@
 #include "estimator/plan/run_names.h"
 #include "estimator/report/advice_text.h"
 #include "estimator/report/json_parts.h"
+#include "estimator/report/several_gpus_json.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -289,6 +290,7 @@ std::string report_json(const Report& report, std::string_view version) {
   json["assumptions"] = Json::array();
   for (const Assumption& a : report.assumptions) json["assumptions"].push_back({{"id", a.id}, {"text", a.text}});
   json["warnings"] = report.warnings;
+  if (report.rank) json["parallel"] = parallel_json(report);
   return json_text(json);
 }
 

@@ -22,9 +22,9 @@ std::string place(const SweepFigures& f) {
 // "✔ 52 %": of what the GPU has.
 std::string fit_words(const SweepFigures& f, const TextStyle& style) {
   if (f.usable_bytes <= 0) return "";
-  const std::string mark = style.unicode ? (f.fits ? "✔" : "✖") : (f.fits ? "[ok]" : "[no]");
   const std::int64_t percent = f.device_bytes / std::max<std::int64_t>(f.usable_bytes / 100, 1);
-  return mark + " " + format_count(percent) + " %" + (!f.fits && f.runs ? ", runs: " + retries_text(f.retries) : "");
+  return mark_of(f.fits, style) + " " + format_count(percent) + " %" +
+         (!f.fits && f.runs ? ", runs: " + retries_text(f.retries) : "");
 }
 
 TextTable table_of(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
