@@ -30,7 +30,6 @@ class PlanScreen : public StyledScreen {
   std::string next() const;
 
  private:
-  std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string part_label(Category category) const;
   std::string peak_place() const;
   std::string fit_words() const;
@@ -121,16 +120,6 @@ std::string PlanScreen::verdict_block() const {
   else if (w)
     table.row({"Fails", bytes(w->tried_bytes), failing_place(*w)});
   return "\n" + table.text();
-}
-
-// Eighths of a column in Unicode, whole columns in ASCII.
-std::string PlanScreen::bar(std::int64_t per_mille, std::size_t columns) const {
-  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
-  std::string out;
-  for (std::size_t i = 0; i < eighths / 8; ++i) out += style_.unicode ? "█" : "#";
-  if (style_.unicode) out += kEighths[eighths % 8];
-  return out;
 }
 
 std::string PlanScreen::part_label(Category category) const {
