@@ -1,16 +1,8 @@
-#include <nlohmann/json.hpp>
-
+#include "estimator/report/json_parts.h"
 #include "validate/validation.h"
 
 namespace gpuplan {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json place_json(const WithinMemory& m) {
   return {{"wanted_bytes", m.tried_bytes},
@@ -120,9 +112,7 @@ Json times_json(const Validation& v) {
 }  // namespace
 
 std::string validation_json(const Validation& v, double tolerance, std::string_view version) {
-  Json json;
-  json["schema"] = "gpuplan.validate/1";
-  json["tool"] = {{"name", "gpuplan"}, {"version", version}};
+  Json json = document_of("gpuplan.validate/1", version);
   json["model"] = v.plan.model.name;
   json["batch"] = v.plan.run.batch;
   json["device"] = {{"name", v.device.name}, {"versions", v.device.versions}, {"computes", v.computes}};
@@ -140,11 +130,11 @@ std::string validation_json(const Validation& v, double tolerance, std::string_v
   json["peak"] = {{"predicted", v.peak_predicted}, {"measured", v.peak_measured}};
   json["losses"] = v.computes ? Json(v.losses) : Json(nullptr);
   json["values_equal"] = or_null(v.values_equal);
-  json["values_not_compared"] = v.values_not_compared.empty() ? Json(nullptr) : Json(v.values_not_compared);
+  json["values_not_compared"] = text_or_null(v.values_not_compared);
   json["remarks"] = v.remarks;
   json["times"] = times_json(v);
   json["out_of_memory"] = ran_out_json(v);
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace gpuplan

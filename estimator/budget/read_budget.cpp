@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "estimator/base/list_text.h"
 #include "estimator/budget/matrix.h"
 #include "estimator/budget/read_limits.h"
 #include "estimator/spec/keys.h"
@@ -223,11 +224,9 @@ class BudgetReader {
     if (const std::optional<Figure> figure = figure_named(key.text, figures)) return *figure;
     std::vector<std::string> names = names_of(figures);
     names.insert(names.end(), others.begin(), others.end());
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     throw Error("a budget has no limit \"" + key.text + "\"" + did_you_mean(key.text, names))
         .at(key.mark)
-        .help("the limits are " + list);
+        .help("the limits are " + joined(names));
   }
 
   static void read_fits(const YamlNode& node, Check& check) {
@@ -268,8 +267,7 @@ class BudgetReader {
   [[noreturn]] void refuse(const YamlNode& key, std::string_view what, bool whole) const {
     std::vector<std::string> known(kShared.begin(), kShared.end());
     if (whole) known.insert(known.end(), kOfCheck.begin(), kOfCheck.end());
-    std::string list;
-    for (const std::string& word : known) list += (list.empty() ? "" : ", ") + word;
+    std::string list = joined(known);
     for (const auto& [word, first] : run_keys_) {
       list += ", " + word;
       known.push_back(word);

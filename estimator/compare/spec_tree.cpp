@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "estimator/base/dtype.h"
+#include "estimator/base/list_text.h"
 #include "estimator/spec/canonical.h"
 #include "estimator/spec/syntax_text.h"
 
@@ -23,11 +24,7 @@ SpecPart leaf(std::string key, std::string value, const SourceMark& mark, std::s
 
 SpecPart group(std::string key, const SourceMark& mark) { return leaf(std::move(key), "", mark); }
 
-std::string list_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return "[" + text + "]";
-}
+std::string list_text(const std::vector<std::string>& words) { return "[" + joined(words) + "]"; }
 
 // A default as Python writes it, in the words of value_text: "1e-5" is "1e-05" there.
 std::string default_text(std::string_view text) {

@@ -2,44 +2,6 @@
 
 namespace gpuplan {
 
-std::string_view name_of(Mode mode) { return mode == Mode::train ? "train" : "infer"; }
-
-std::string_view name_of(Loop loop) {
-  switch (loop) {
-    case Loop::plain: return "plain";
-    case Loop::function: return "function";
-    case Loop::loss_only: return "loss_only";
-  }
-  return "";
-}
-
-std::string_view name_of(Scratch scratch) {
-  switch (scratch) {
-    case Scratch::full: return "full";
-    case Scratch::no_cudnn: return "no-cudnn";
-    case Scratch::none: return "none";
-  }
-  return "";
-}
-
-std::string_view name_of(AllocatorKind allocator) {
-  switch (allocator) {
-    case AllocatorKind::caching: return "caching";
-    case AllocatorKind::exact: return "exact";
-    case AllocatorKind::cuda_malloc: return "cudaMalloc";
-  }
-  return "";
-}
-
-std::string_view name_of(OptimizerImpl impl) {
-  switch (impl) {
-    case OptimizerImpl::foreach_: return "foreach";
-    case OptimizerImpl::for_loop: return "for-loop";
-    case OptimizerImpl::fused: return "fused";
-  }
-  return "";
-}
-
 std::string_view name_of(const OptimizerConfig& optimizer) {
   switch (optimizer.kind) {
     case OptimizerKind::none: return "none";
@@ -52,48 +14,6 @@ std::string_view name_of(const OptimizerConfig& optimizer) {
     case OptimizerKind::nadam: return "nadam";
     case OptimizerKind::radam: return "radam";
     case OptimizerKind::adamax: return "adamax";
-  }
-  return "";
-}
-
-std::string_view name_of(MemoryFormat layout) { return layout == MemoryFormat::contiguous ? "nchw" : "nhwc"; }
-
-std::string_view name_of(Attention attention) {
-  switch (attention) {
-    case Attention::automatic: return "auto";
-    case Attention::flash: return "flash";
-    case Attention::efficient: return "efficient";
-    case Attention::cudnn: return "cudnn";
-    case Attention::math: return "math";
-    case Attention::eager: return "eager";
-  }
-  return "";
-}
-
-std::string_view name_of(WeightFormat weights) {
-  switch (weights) {
-    case WeightFormat::as_computed: return "";
-    case WeightFormat::int8: return "int8";
-    case WeightFormat::int4: return "int4";
-    case WeightFormat::fp8: return "fp8";
-  }
-  return "";
-}
-
-std::string_view name_of(Generation::Part part) {
-  switch (part) {
-    case Generation::Part::none: return "";
-    case Generation::Part::prefill: return "prefill";
-    case Generation::Part::decode: return "decode";
-  }
-  return "";
-}
-
-std::string_view name_of(Generation::Cache cache) {
-  switch (cache) {
-    case Generation::Cache::dynamic: return "dynamic";
-    case Generation::Cache::fixed: return "static";
-    case Generation::Cache::paged: return "paged";
   }
   return "";
 }

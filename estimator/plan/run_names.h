@@ -5,22 +5,28 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/list_text.h"
 #include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
-std::string_view name_of(Mode mode);                // "train", "infer"
-std::string_view name_of(Loop loop);                // "plain", "function", "loss_only"
-std::string_view name_of(Scratch scratch);          // "full", "no-cudnn", "none"
-std::string_view name_of(AllocatorKind allocator);  // "caching", "exact", "cudaMalloc"
-std::string_view name_of(OptimizerImpl impl);       // "foreach", "for-loop", "fused"
+/// The words of an enum's values in their order, with | between them; a value that no word asks for has none.
+constexpr std::string_view all_words(Mode) { return "train|infer"; }
+constexpr std::string_view all_words(Loop) { return "plain|function|loss_only"; }
+constexpr std::string_view all_words(Scratch) { return "full|no-cudnn|none"; }
+constexpr std::string_view all_words(AllocatorKind) { return "caching|exact|cudaMalloc"; }
+constexpr std::string_view all_words(OptimizerImpl) { return "foreach|for-loop|fused"; }
+constexpr std::string_view all_words(MemoryFormat) { return "nchw|nhwc"; }
+constexpr std::string_view all_words(Attention) { return "auto|flash|efficient|cudnn|math|eager"; }
+constexpr std::string_view all_words(WeightFormat) { return "|int8|int4|fp8"; }
+constexpr std::string_view all_words(Generation::Part) { return "|prefill|decode"; }
+constexpr std::string_view all_words(Generation::Cache) { return "dynamic|static|paged"; }
+template <class Enum>
+auto name_of(Enum value) -> decltype(all_words(value)) {
+  return split(all_words(value), '|')[static_cast<std::size_t>(value)];
+}
 /// "sgd", "momentum", "nesterov", "adam", "amsgrad", ...; "none" without one.
 std::string_view name_of(const OptimizerConfig& optimizer);
-std::string_view name_of(MemoryFormat layout);      // "nchw", "nhwc"
-std::string_view name_of(Attention attention);      // "auto", "flash", "efficient", "cudnn", "math", "eager"
-std::string_view name_of(WeightFormat weights);     // "int8", "int4", "fp8"; "" as computed
-std::string_view name_of(Generation::Part part);    // "prefill", "decode"; "" without one
-std::string_view name_of(Generation::Cache cache);  // "dynamic", "static", "paged"
 /// "as-written", "none", "block", "every=2", or the pattern.
 std::string checkpoint_text(const CheckpointConfig& checkpoint);
 /// What the model is stored in: "fp32", "bf16", ...; "tf32" is fp32 whose products compute in TF32.

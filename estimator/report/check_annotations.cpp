@@ -1,10 +1,10 @@
 // gpuplan check for those who put findings beside lines: GitHub's workflow commands and GitLab's Code Quality report.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "estimator/base/excerpt.h"
 #include "estimator/report/check_findings.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan {
 namespace {
@@ -64,7 +64,7 @@ std::string check_github(const CheckReport& report) {
 
 // docs.gitlab.com/ci/testing/code_quality: the fields of a finding.
 std::string check_gitlab(const CheckReport& report) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const Finding& finding : findings(report))
     list.push_back({{"description", finding.message},
                     {"check_name", "gpuplan/" + finding.rule},
@@ -73,7 +73,7 @@ std::string check_gitlab(const CheckReport& report) {
                     {"location",
                      {{"path", finding.place.path.empty() ? "." : finding.place.path},
                       {"lines", {{"begin", finding.place.line}}}}}});
-  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(list);
 }
 
 }  // namespace gpuplan

@@ -2,15 +2,10 @@
 
 #include "estimator/report/check_keys.h"
 #include "estimator/report/check_report.h"
-#include "estimator/report/schema_parts.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan {
 namespace {
-
-using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::text_or_null,
-    schema::type;
-
-Json number_or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(nullptr); }
 
 std::string place(const SourceMark& mark) {
   return (mark.source != nullptr ? mark.source->name : "") + ":" + std::to_string(mark.line) + ":" +
@@ -19,7 +14,7 @@ std::string place(const SourceMark& mark) {
 
 Json figures_json(const FigureValues& figures) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < kFigureKeys.size(); ++i) json[kFigureKeys[i]] = number_or_null(figures.values[i]);
+  for (std::size_t i = 0; i < kFigureKeys.size(); ++i) json[kFigureKeys[i]] = or_null(figures.values[i]);
   return json;
 }
 
@@ -33,7 +28,7 @@ Json assertion_json(const Assertion& a) {
           {"unit", kUnits[static_cast<std::size_t>(unit_of(a.figure))]},
           {"value", a.value},
           {"limit", a.limit},
-          {"base", number_or_null(a.base)},
+          {"base", or_null(a.base)},
           {"state", name_of(a.state)},
           {"inherited", a.inherited},
           {"at", place(a.mark)},
@@ -65,7 +60,7 @@ Json lines_json(const std::vector<CauseLine>& lines) {
                     {"what", c.what},
                     {"from", text_or_null(c.from)},
                     {"to", text_or_null(c.to)},
-                    {"effect", number_or_null(c.effect)},
+                    {"effect", or_null(c.effect)},
                     {"with_previous", c.with_previous}});
   return list;
 }
@@ -92,7 +87,7 @@ Json result_json(const CheckResult& result) {
             {"parts", parts_json(result.parts)},
             {"base_parts", parts_json(result.base_parts)}}},
           {"causes", lines_json(result.causes)},
-          {"causes_together", number_or_null(result.together)},
+          {"causes_together", or_null(result.together)},
           {"limit_changes", lines_json(result.limit_changes)},
           {"suggestions", suggestions},
           {"message", text_or_null(check.message)},
@@ -103,97 +98,45 @@ Json result_json(const CheckResult& result) {
           {"error", text_or_null(result.error)}};
 }
 
-Json figures_schema(bool may_be_null) {
-  Json properties = Json::object();
-  for (const char* key : kFigureKeys) properties[key] = nullable("integer");
-  return may_be_null ? or_null(object(std::move(properties))) : object(std::move(properties));
-}
-
-Json result_schema() {
-  const Json lines = list_of(object({{"at", type("string")},
-                                     {"what", type("string")},
-                                     {"from", nullable("string")},
-                                     {"to", nullable("string")},
-                                     {"effect", nullable("integer")},
-                                     {"with_previous", type("boolean")}}));
-  const Json parts =
-      list_of(object({{"category", type("string")}, {"bytes", type("integer")}, {"confidence", type("string")}}));
-  return object(
-      {{"name", type("string")},
-       {"model", type("string")},
-       {"at", type("string")},
-       {"run", nullable("string")},
-       {"state", {{"enum", {"ok", "muted", "warn", "fail", "error"}}}},
-       {"headline", type("string")},
-       {"figures", figures_schema(false)},
-       {"base_figures", figures_schema(true)},
-       {"base_note", nullable("string")},
-       {"assertions", list_of(object({{"kind", {{"enum", {"max", "min", "warn", "growth", "fits"}}}},
-                                      {"figure", type("string")},
-                                      {"pattern", nullable("string")},
-                                      {"subject", nullable("string")},
-                                      {"unit", type("string")},
-                                      {"value", type("integer")},
-                                      {"limit", type("integer")},
-                                      {"base", nullable("integer")},
-                                      {"state", type("string")},
-                                      {"inherited", type("boolean")},
-                                      {"at", type("string")},
-                                      {"text", nullable("string")}}))},
-       {"modules",
-        list_of(object({{"pattern", type("string")}, {"path", type("string")}, {"figures", figures_schema(false)}}))},
-       {"peak", object({{"place", nullable("string")}, {"parts", parts}, {"base_parts", parts}})},
-       {"causes", lines},
-       {"causes_together", nullable("integer")},
-       {"limit_changes", lines},
-       {"suggestions",
-        list_of(object({{"flags", type("string")}, {"figure", type("string")}, {"value", type("integer")}}))},
-       {"message", nullable("string")},
-       {"owner", nullable("string")},
-       {"skip_until", nullable("string")},
-       {"reason", nullable("string")},
-       {"price", nullable("string")},
-       {"error", nullable("string")}});
-}
-
 }  // namespace
 
 std::string check_json(const CheckReport& report, std::string_view version) {
   Json checks = Json::array();
   for (const CheckResult& result : report.results) checks.push_back(result_json(result));
-  const bool has_base = !report.base_rule.empty();
-  const Json json = {
-      {"schema", "gpuplan.check/1"},
-      {"tool", {{"name", "gpuplan"}, {"version", version}}},
-      {"file", text_or_null(report.file)},
-      {"base",
-       has_base ? Json({{"commit", text_or_null(report.base_commit)}, {"rule", report.base_rule}}) : Json(nullptr)},
-      {"summary",
-       {{"checks", report.results.size()},
-        {"ok", report.count(State::ok)},
-        {"muted", report.count(State::muted)},
-        {"warned", report.count(State::warn)},
-        {"failed", report.count(State::fail)},
-        {"not_planned", report.count(State::error)}}},
-      {"checks", checks},
-      {"warnings", report.warnings}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  Json json = document_of("gpuplan.check/1", version);
+  json["file"] = text_or_null(report.file);
+  json["base"] = nullptr;
+  if (!report.base_rule.empty())
+    json["base"] = {{"commit", text_or_null(report.base_commit)}, {"rule", report.base_rule}};
+  json["summary"] = {{"checks", report.results.size()},     {"ok", report.count(State::ok)},
+                     {"muted", report.count(State::muted)}, {"warned", report.count(State::warn)},
+                     {"failed", report.count(State::fail)}, {"not_planned", report.count(State::error)}};
+  json["checks"] = std::move(checks);
+  json["warnings"] = report.warnings;
+  return json_text(json);
 }
 
 std::string check_json_schema() {
-  Json properties = {{"schema", {{"const", "gpuplan.check/1"}}},
-                     {"tool", object({{"name", type("string")}, {"version", type("string")}})},
-                     {"file", nullable("string")},
-                     {"base", or_null(object({{"commit", nullable("string")}, {"rule", type("string")}}))},
-                     {"summary", object({{"checks", type("integer")},
-                                         {"ok", type("integer")},
-                                         {"muted", type("integer")},
-                                         {"warned", type("integer")},
-                                         {"failed", type("integer")},
-                                         {"not_planned", type("integer")}})},
-                     {"checks", list_of(result_schema())},
-                     {"warnings", list_of(type("string"))}};
-  return schema::document("gpuplan check --format json", std::move(properties));
+  std::string figures = "{";
+  for (const char* key : kFigureKeys) figures += std::string(key) + " ";
+  figures.back() = ':';
+  figures += "integer?}";
+  constexpr std::string_view kKeys = R"(schema:=gpuplan.check/1 tool:{name version:string}
+    file:string? base:{commit:string? rule:string}?
+    summary:{checks ok muted warned failed not_planned:integer}
+    checks:{name model at:string run:string? state:ok|muted|warn|fail|error headline:string
+      figures:$figures base_figures:$figures? base_note:string?
+      assertions:{kind:max|min|warn|growth|fits figure:string pattern subject:string? unit:string value limit:integer
+        base:integer? state:string inherited:boolean at:string text:string?}[]
+      modules:{pattern path:string figures:$figures}[]
+      peak:{place:string? parts base_parts:{category:string bytes:integer confidence:string}[]}
+      causes:$lines causes_together:integer? limit_changes:$lines
+      suggestions:{flags figure:string value:integer}[]
+      message owner skip_until reason price error:string?}[]
+    warnings:string[])";
+  return schema::document(
+      "gpuplan check --format json", kKeys,
+      {{"figures", figures}, {"lines", "{at what:string from to:string? effect:integer? with_previous:boolean}[]"}});
 }
 
 }  // namespace gpuplan

@@ -1,14 +1,12 @@
 // gpuplan check as SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), for code scanning.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "estimator/report/check_findings.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostResults = 5000;  // that GitHub shows of a file
 
@@ -99,7 +97,7 @@ std::string check_sarif(const CheckReport& report, std::string_view version) {
                                                            {"toolExecutionNotifications", notifications}}})},
                              {"columnKind", "unicodeCodePoints"},
                              {"results", results}}})}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace gpuplan

@@ -45,7 +45,7 @@ std::string CheckScreen::heading() const {
 
 std::string CheckScreen::mark(State state) const {
   switch (state) {
-    case State::ok: return style_.unicode ? "✔" : "[ok]";
+    case State::ok: return mark_of(true, style_);
     case State::muted: return style_.unicode ? "–" : "[--]";
     case State::warn: return style_.unicode ? "!" : "[!!]";
     case State::fail:

@@ -182,21 +182,31 @@ std::int64_t deepspeed(const Counts& c) {
   }
 }
 
+std::int64_t torch(const Counts& c) { return checked_mul(2, c.macs); }
+
+struct Tool {
+  std::string_view name, unit, formula;
+  std::int64_t (*count)(const Counts&);
+};
+
+const Tool& rules_of(CountingTool tool) {
+  static constexpr std::array<Tool, 6> kTools = {
+      {{"fvcore", "flops", "MAC + 2 batch norm + 5 layer norm + adaptive pooling", fvcore},
+       {"ptflops", "MACs", "MAC of modules + bias + norms + activations + pooling; no attention", ptflops},
+       {"thop", "macs", "MAC of modules + 4 norms + average pooling; no attention", thop},
+       {"torchinfo", "mult-adds", "parameters x positions; no attention", torchinfo},
+       {"deepspeed", "flops", "2 MAC + bias + norms + activations + pooling", deepspeed},
+       {"torch", "FLOPs", "2 MAC", torch}}};
+  return kTools[static_cast<std::size_t>(tool)];
+}
+
 bool is_loss(const LayerRow& layer) { return layer.type.ends_with("Loss"); }
 
 }  // namespace
 
-std::string_view name_of(CountingTool tool) {
-  switch (tool) {
-    case CountingTool::fvcore: return "fvcore";
-    case CountingTool::ptflops: return "ptflops";
-    case CountingTool::thop: return "thop";
-    case CountingTool::torchinfo: return "torchinfo";
-    case CountingTool::deepspeed: return "deepspeed";
-    case CountingTool::torch: return "torch";
-  }
-  return "";
-}
+std::string_view name_of(CountingTool tool) { return rules_of(tool).name; }
+std::string_view unit_of(CountingTool tool) { return rules_of(tool).unit; }
+std::string_view formula_of(CountingTool tool) { return rules_of(tool).formula; }
 
 std::optional<CountingTool> counting_tool_from_name(std::string_view name) {
   for (const CountingTool tool : kCountingTools)
@@ -204,42 +214,7 @@ std::optional<CountingTool> counting_tool_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view unit_of(CountingTool tool) {
-  switch (tool) {
-    case CountingTool::fvcore: return "flops";
-    case CountingTool::ptflops: return "MACs";
-    case CountingTool::thop: return "macs";
-    case CountingTool::torchinfo: return "mult-adds";
-    case CountingTool::deepspeed: return "flops";
-    case CountingTool::torch: return "FLOPs";
-  }
-  return "";
-}
-
-std::string_view formula_of(CountingTool tool) {
-  switch (tool) {
-    case CountingTool::fvcore: return "MAC + 2 batch norm + 5 layer norm + adaptive pooling";
-    case CountingTool::ptflops: return "MAC of modules + bias + norms + activations + pooling; no attention";
-    case CountingTool::thop: return "MAC of modules + 4 norms + average pooling; no attention";
-    case CountingTool::torchinfo: return "parameters x positions; no attention";
-    case CountingTool::deepspeed: return "2 MAC + bias + norms + activations + pooling";
-    case CountingTool::torch: return "2 MAC";
-  }
-  return "";
-}
-
-std::int64_t count_as(CountingTool tool, const LayerRow& layer) {
-  const Counts c = counts_of(layer);
-  switch (tool) {
-    case CountingTool::fvcore: return fvcore(c);
-    case CountingTool::ptflops: return ptflops(c);
-    case CountingTool::thop: return thop(c);
-    case CountingTool::torchinfo: return torchinfo(c);
-    case CountingTool::deepspeed: return deepspeed(c);
-    case CountingTool::torch: return checked_mul(2, c.macs);
-  }
-  return 0;
-}
+std::int64_t count_as(CountingTool tool, const LayerRow& layer) { return rules_of(tool).count(counts_of(layer)); }
 
 std::int64_t count_as_per_sample(CountingTool tool, const Report& report) {
   std::int64_t total = 0;

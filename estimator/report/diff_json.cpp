@@ -1,12 +1,9 @@
 #include "estimator/report/diff_report.h"
-#include "estimator/report/schema_parts.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan {
 
 namespace {
-
-using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::text_or_null,
-    schema::type, schema::with;
 
 Json side_json(const DiffSide& side) {
   return {{"name", side.name},
@@ -18,11 +15,10 @@ Json side_json(const DiffSide& side) {
 }
 
 Json change_json(const Change& change) {
-  const std::optional<std::int64_t> tenths = per_mille(change);
   return {{"base", change.base},
           {"now", change.now},
           {"delta", change.delta()},
-          {"delta_per_mille", tenths ? Json(*tenths) : Json(nullptr)}};
+          {"delta_per_mille", or_null(per_mille(change))}};
 }
 
 Json rows_json(const std::vector<Change>& changes) {
@@ -39,8 +35,7 @@ Json totals_json(const DiffReport& report) {
   Json list = Json::array();
   for (const Metric metric : kMetrics) {
     const auto value = [&](const DiffSide& side) {
-      const auto amount = side.figures ? value_of(*side.figures, metric) : std::nullopt;
-      return amount ? Json(*amount) : Json(nullptr);
+      return or_null(side.figures ? value_of(*side.figures, metric) : std::nullopt);
     };
     Json row = {{"metric", name_of(metric)}, {"unit", unit_of(metric)}};
     Json figures = {
@@ -91,67 +86,36 @@ std::string diff_json(const DiffReport& report, std::string_view version) {
   for (const DiffReport::LimitVerdict& v : report.limits)
     limits.push_back({{"limit", v.limit.text}, {"metric", name_of(v.limit.metric)}, {"exceeded", v.exceeded}});
   for (const RunChange& c : report.run_changes) run.push_back({{"name", c.name}, {"base", c.base}, {"now", c.now}});
-  const Json json = {{"schema", "gpuplan.diff/1"},
-                     {"tool", {{"name", "gpuplan"}, {"version", version}}},
-                     {"base", side_json(report.base)},
-                     {"now", side_json(report.now)},
-                     {"differs", report.differs()},
-                     {"totals", totals_json(report)},
-                     {"peak_bytes_by_category", rows_json(d.categories)},
-                     {"peak_bytes_by_module", rows_json(d.modules)},
-                     {"parameters_by_module", rows_json(d.module_parameters)},
-                     {"flops_by_module", rows_json(d.module_flops)},
-                     {"causes", causes_json(report)},
-                     {"peak_bytes_by_cause", effects_json(report)},
-                     {"run_changes", std::move(run)},
-                     {"limits", std::move(limits)},
-                     {"warnings", report.warnings}};
-  // Names of files need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  Json json = document_of("gpuplan.diff/1", version);
+  json["base"] = side_json(report.base);
+  json["now"] = side_json(report.now);
+  json["differs"] = report.differs();
+  json["totals"] = totals_json(report);
+  json["peak_bytes_by_category"] = rows_json(d.categories);
+  json["peak_bytes_by_module"] = rows_json(d.modules);
+  json["parameters_by_module"] = rows_json(d.module_parameters);
+  json["flops_by_module"] = rows_json(d.module_flops);
+  json["causes"] = causes_json(report);
+  json["peak_bytes_by_cause"] = effects_json(report);
+  json["run_changes"] = std::move(run);
+  json["limits"] = std::move(limits);
+  json["warnings"] = report.warnings;
+  return json_text(json);
 }
 
 std::string diff_json_schema() {
-  const Json text = type("string"), optional_text = nullable("string"), integer = type("integer");
-  const Json optional_integer = nullable("integer"), boolean = type("boolean");
-  const Json side = object({{"name", text},
-                            {"commit", optional_text},
-                            {"rule", optional_text},
-                            {"file", optional_text},
-                            {"renamed", boolean},
-                            {"missing", boolean}});
-  const Json change = {{"base", optional_integer},
-                       {"now", optional_integer},
-                       {"delta", optional_integer},
-                       {"delta_per_mille", optional_integer}};
-  const Json rows = list_of(object(with({{"name", text}}, change)));
-  const Json place = or_null(object({{"file", text}, {"line", integer}, {"column", integer}}));
-  const Json causes = or_null(list_of(object({{"kind", {{"enum", {"changed", "added", "removed", "moved"}}}},
-                                              {"what", text},
-                                              {"from", optional_text},
-                                              {"to", optional_text},
-                                              {"at", place},
-                                              {"was_at", place}})));
-  // Causes by their numbers in "causes", from 0, each planned without the others; those of one effect only together.
-  const Json effects = or_null(object(
-      {{"effects", list_of(object({{"causes", list_of(integer)}, {"delta", integer}}))}, {"together", integer}}));
-  const Json metrics = {{"enum", {"peak", "reserved", "device", "params", "flop", "seconds"}}};
-  const Json units = {{"enum", {"bytes", "elements", "FLOP", "nanoseconds"}}};
-  return schema::document("gpuplan.diff/1",
-                          {{"schema", {{"const", "gpuplan.diff/1"}}},
-                           {"tool", object({{"name", text}, {"version", text}})},
-                           {"base", side},
-                           {"now", side},
-                           {"differs", boolean},
-                           {"totals", list_of(object(with({{"metric", metrics}, {"unit", units}}, change)))},
-                           {"peak_bytes_by_category", rows},
-                           {"peak_bytes_by_module", rows},
-                           {"parameters_by_module", rows},
-                           {"flops_by_module", rows},
-                           {"causes", causes},
-                           {"peak_bytes_by_cause", effects},
-                           {"run_changes", list_of(object({{"name", text}, {"base", text}, {"now", text}}))},
-                           {"limits", list_of(object({{"limit", text}, {"metric", metrics}, {"exceeded", boolean}}))},
-                           {"warnings", list_of(text)}});
+  // Of peak_bytes_by_cause: causes by their numbers in "causes", from 0, each planned without the others; those of one
+  // effect only together.
+  constexpr std::string_view kKeys = R"(schema:=gpuplan.diff/1 tool:{name version:string}
+    base now:{name:string commit rule file:string? renamed missing:boolean} differs:boolean
+    totals:{metric:$metric unit:bytes|elements|FLOP|nanoseconds base now delta delta_per_mille:integer?}[]
+    peak_bytes_by_category peak_bytes_by_module parameters_by_module
+      flops_by_module:{name:string base now delta delta_per_mille:integer?}[]
+    causes:{kind:changed|added|removed|moved what:string from to:string?
+      at was_at:{file:string line column:integer}?}[]?
+    peak_bytes_by_cause:{effects:{causes:integer[] delta:integer}[] together:integer}?
+    run_changes:{name base now:string}[] limits:{limit:string metric:$metric exceeded:boolean}[] warnings:string[])";
+  return schema::document("gpuplan.diff/1", kKeys, {{"metric", "peak|reserved|device|params|flop|seconds"}});
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include "estimator/base/csv.h"
 #include "estimator/base/excerpt.h"
 #include "estimator/base/integers.h"
+#include "estimator/base/list_text.h"
 
 namespace gpuplan {
 
@@ -77,9 +78,9 @@ std::string diff_csv(const DiffReport& report) {
   for (const Change& c : report.differences->module_parameters) line("params by module", "elements", c);
   for (const Change& c : report.differences->module_flops) line("flop by module", "FLOP", c);
   for (const CauseRow& row : cause_rows(report)) {
-    std::string name;
-    for (const std::size_t i : row.causes)
-      name += (name.empty() ? "" : "; ") + place_text(report.causes[i]) + " " + cause_text(report.causes[i], true);
+    const std::string name = joined(row.causes, "; ", [&](std::size_t i) {
+      return place_text(report.causes[i]) + " " + cause_text(report.causes[i], true);
+    });
     line("peak by cause", "bytes", {row.rest ? "together" : name, row.effect.base, row.effect.now});
   }
   return out;

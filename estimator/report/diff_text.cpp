@@ -178,8 +178,7 @@ std::string DiffScreen::reasons() const {
 std::string DiffScreen::limits() const {
   std::string out;
   for (const DiffReport::LimitVerdict& v : report_.limits) {
-    const std::string mark = style_.unicode ? (v.exceeded ? "✖ " : "✔ ") : v.exceeded ? "[no] " : "[ok] ";
-    out += "  " + paint(v.exceeded ? "31" : "32", mark + printable_text(v.limit.text)) +
+    out += "  " + paint(v.exceeded ? "31" : "32", mark_of(!v.exceeded, style_) + " " + printable_text(v.limit.text)) +
            (v.exceeded ? " is exceeded: " : ": ") + change_text(v.limit.metric, v.change, style_) + "\n";
   }
   return out.empty() ? "" : "\n" + out;

@@ -1,12 +1,9 @@
 #include "estimator/plan/run_names.h"
 #include "estimator/report/fit_table.h"
-#include "estimator/report/schema_parts.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan {
 namespace {
-
-using schema::Json, schema::list_of, schema::nullable, schema::object, schema::or_null, schema::text_or_null,
-    schema::type;
 
 Json batch_json(const FittingBatch& batch) {
   if (batch.samples == 0) return nullptr;
@@ -30,7 +27,6 @@ Json instance_json(const FitRow& row, Day today) {
 }
 
 Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
-  const auto number = [](const std::optional<double>& n) { return n ? Json(*n) : Json(nullptr); };
   const std::optional<double> epoch = epoch_seconds(row, question);
   const std::optional<double> run = epoch ? std::optional(*epoch * question.epochs) : std::nullopt;
   return {{"gpu", row.gpu.name},
@@ -46,14 +42,14 @@ Json row_json(const FitRow& row, const FitQuestion& question, Day today) {
           {"fits_again", batch_json(row.again)},
           {"power_of_two", batch_json(row.power_of_two)},
           {"instance", instance_json(row, today)},
-          {"step_seconds", number(row.step_seconds)},
-          {"samples_per_second", number(samples_per_second(row, question))},
-          {"scaling_efficiency", number(row.efficiency)},
-          {"usd_per_million_samples", number(usd_per_million(row, question))},
-          {"epoch_seconds", number(epoch)},
-          {"usd_per_epoch", number(usd_for(row, epoch))},
-          {"run_seconds", number(run)},
-          {"usd_per_run", number(usd_for(row, run))},
+          {"step_seconds", or_null(row.step_seconds)},
+          {"samples_per_second", or_null(samples_per_second(row, question))},
+          {"scaling_efficiency", or_null(row.efficiency)},
+          {"usd_per_million_samples", or_null(usd_per_million(row, question))},
+          {"epoch_seconds", or_null(epoch)},
+          {"usd_per_epoch", or_null(usd_for(row, epoch))},
+          {"run_seconds", or_null(run)},
+          {"usd_per_run", or_null(usd_for(row, run))},
           {"pareto", row.pareto}};
 }
 
@@ -76,17 +72,17 @@ Json kinds_json(const FitQuestion& q) {
 }
 
 Json question_json(const FitQuestion& q) {
-  return {{"batch", q.batch ? Json(*q.batch) : Json(nullptr)},
+  return {{"batch", or_null(q.batch)},
           {"gpus", q.gpus.empty() ? Json(nullptr) : Json(q.gpus)},
           {"data_parallel", kinds_json(q)},
-          {"network_gbps", q.network_gbps ? Json(*q.network_gbps) : Json(nullptr)},
+          {"network_gbps", or_null(q.network_gbps)},
           {"most_samples", q.most},
           {"margin", q.margin},
-          {"most_usd_per_hour", q.most_usd ? Json(*q.most_usd) : Json(nullptr)},
+          {"most_usd_per_hour", or_null(q.most_usd)},
           {"spot", q.spot},
           {"providers", q.providers},
           {"region", text_or_null(q.region)},
-          {"samples", q.samples ? Json(*q.samples) : Json(nullptr)},
+          {"samples", or_null(q.samples)},
           {"epochs", q.epochs}};
 }
 
@@ -99,93 +95,39 @@ Json chosen_json(const FitReport& report) {
           {"why", report.fit.why}};
 }
 
-Json row_schema() {
-  const Json batch = or_null(object({{"batch", type("integer")}, {"device_bytes", type("integer")}}));
-  const Json instance = or_null(object({{"provider", type("string")},
-                                        {"name", type("string")},
-                                        {"gpu_count", type("number")},
-                                        {"count", type("integer")},
-                                        {"idle_gpus", type("integer")},
-                                        {"region", nullable("string")},
-                                        {"usd_per_hour", type("number")},
-                                        {"price_date", type("string")},
-                                        {"price_age_days", nullable("integer")},
-                                        {"source", nullable("string")}}));
-  return object({{"gpu", type("string")},
-                 {"title", type("string")},
-                 {"gpus", type("integer")},
-                 {"data_parallel", nullable("string")},
-                 {"usable_bytes", type("integer")},
-                 {"limit_bytes", type("integer")},
-                 {"refused", nullable("string")},
-                 {"asked_device_bytes", nullable("integer")},
-                 {"fits", type("boolean")},
-                 {"largest", batch},
-                 {"fits_again", batch},
-                 {"power_of_two", batch},
-                 {"instance", instance},
-                 {"step_seconds", nullable("number")},
-                 {"samples_per_second", nullable("number")},
-                 {"scaling_efficiency", nullable("number")},
-                 {"usd_per_million_samples", nullable("number")},
-                 {"epoch_seconds", nullable("number")},
-                 {"usd_per_epoch", nullable("number")},
-                 {"run_seconds", nullable("number")},
-                 {"usd_per_run", nullable("number")},
-                 {"pareto", type("boolean")}});
-}
-
 }  // namespace
 
 std::string fit_json(const FitReport& report, std::string_view version, Day today) {
-  Json json = {{"schema", "gpuplan.fit/1"},
-               {"tool", {{"name", "gpuplan"}, {"version", version}}},
-               {"model", {{"name", report.model}, {"file", report.file}}},
-               {"run", run_json(report.question.run)},
-               {"question", question_json(report.question)},
-               {"gpus", Json::array()},
-               {"chosen", chosen_json(report)},
-               {"suggestions", Json::array()},
-               {"warnings", report.warnings}};
+  Json json = document_of("gpuplan.fit/1", version);
+  json["model"] = {{"name", report.model}, {"file", report.file}};
+  json["run"] = run_json(report.question.run);
+  json["question"] = question_json(report.question);
+  json["gpus"] = Json::array();
   for (const FitRow& row : report.fit.rows) json["gpus"].push_back(row_json(row, report.question, today));
+  json["chosen"] = chosen_json(report);
+  json["suggestions"] = Json::array();
   for (const Suggestion& way : report.suggestions)
     json["suggestions"].push_back({{"flags", way.flags}, {"device_bytes", way.device_bytes}, {"retries", way.retries}});
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  json["warnings"] = report.warnings;
+  return json_text(json);
 }
 
 std::string fit_json_schema() {
-  const Json question = object({{"batch", nullable("integer")},
-                                {"gpus", or_null(list_of(type("integer")))},
-                                {"data_parallel", or_null(list_of(type("string")))},
-                                {"network_gbps", nullable("number")},
-                                {"most_samples", type("integer")},
-                                {"margin", type("number")},
-                                {"most_usd_per_hour", nullable("number")},
-                                {"spot", type("boolean")},
-                                {"providers", list_of(type("string"))},
-                                {"region", nullable("string")},
-                                {"samples", nullable("number")},
-                                {"epochs", type("number")}});
-  const Json run = object({{"mode", type("string")},
-                           {"precision", type("string")},
-                           {"amp", nullable("string")},
-                           {"optimizer", nullable("string")},
-                           {"micro_batches", type("integer")},
-                           {"checkpoint", type("string")},
-                           {"pytorch", type("string")}});
-  const Json chosen = or_null(object(
-      {{"gpu", type("string")}, {"batch", type("integer")}, {"arguments", type("string")}, {"why", type("string")}}));
-  const Json way = object({{"flags", type("string")}, {"device_bytes", type("integer")}, {"retries", type("integer")}});
-  return schema::document("gpuplan fit --format json",
-                          {{"schema", {{"const", "gpuplan.fit/1"}}},
-                           {"tool", object({{"name", type("string")}, {"version", type("string")}})},
-                           {"model", object({{"name", type("string")}, {"file", type("string")}})},
-                           {"run", run},
-                           {"question", question},
-                           {"gpus", list_of(row_schema())},
-                           {"chosen", chosen},
-                           {"suggestions", list_of(way)},
-                           {"warnings", list_of(type("string"))}});
+  constexpr std::string_view kKeys = R"(schema:=gpuplan.fit/1 tool:{name version:string}
+    model:{name file:string}
+    run:{mode precision:string amp optimizer:string? micro_batches:integer checkpoint pytorch:string}
+    question:{batch:integer? gpus:integer[]? data_parallel:string[]? network_gbps:number? most_samples:integer
+      margin:number most_usd_per_hour:number? spot:boolean providers:string[] region:string? samples:number?
+      epochs:number}
+    gpus:{gpu title:string gpus:integer data_parallel:string? usable_bytes limit_bytes:integer refused:string?
+      asked_device_bytes:integer? fits:boolean largest fits_again power_of_two:{batch device_bytes:integer}?
+      instance:{provider name:string gpu_count:number count idle_gpus:integer region:string? usd_per_hour:number
+        price_date:string price_age_days:integer? source:string?}?
+      step_seconds samples_per_second scaling_efficiency usd_per_million_samples epoch_seconds usd_per_epoch
+      run_seconds usd_per_run:number? pareto:boolean}[]
+    chosen:{gpu:string batch:integer arguments why:string}?
+    suggestions:{flags:string device_bytes retries:integer}[] warnings:string[])";
+  return schema::document("gpuplan fit --format json", kKeys);
 }
 
 }  // namespace gpuplan

@@ -1,20 +1,9 @@
 #include "estimator/report/gpu_json.h"
 
 #include "estimator/base/csv.h"
+#include "estimator/base/list_text.h"
 
 namespace gpuplan::gpus {
-namespace {
-
-Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
-Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-}  // namespace
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
 
 std::string capability(const Gpu& gpu) {
   return std::to_string(gpu.capability_major) + "." + std::to_string(gpu.capability_minor);
@@ -23,29 +12,29 @@ std::string capability(const Gpu& gpu) {
 Json gpu_json(const Gpu& gpu) {
   const Datasheet sheet = gpu.datasheet.value_or(Datasheet{});
   Json rates = Json::object();
-  for (std::size_t r = 0; r < kRateNames.size(); ++r) rates[std::string(kRateNames[r])] = number(sheet.teraflops[r]);
+  for (std::size_t r = 0; r < kRateNames.size(); ++r) rates[std::string(kRateNames[r])] = or_null(sheet.teraflops[r]);
   return {{"name", gpu.name},
           {"title", gpu.title},
           {"aliases", gpu.aliases},
           {"architecture", gpu.architecture},
-          {"chip", word(sheet.chip)},
+          {"chip", text_or_null(sheet.chip)},
           {"compute_capability", capability(gpu)},
           {"sm_count", gpu.sm_count},
           {"memory_bytes", gpu.memory_assumed ? Json(nullptr) : Json(gpu.memory_bytes)},
-          {"cuda_total_bytes", number(gpu.cuda_total_bytes)},
+          {"cuda_total_bytes", or_null(gpu.cuda_total_bytes)},
           {"usable_bytes", usable_bytes(gpu)},
           {"memory_gib", gpu.datasheet ? Json(sheet.memory_gib) : Json(nullptr)},
-          {"memory_type", word(sheet.memory_type)},
+          {"memory_type", text_or_null(sheet.memory_type)},
           {"bandwidth_gb_s", gpu.datasheet ? Json(sheet.bandwidth_gb_s) : Json(nullptr)},
-          {"l2_mib", number(sheet.l2_mib)},
+          {"l2_mib", or_null(sheet.l2_mib)},
           {"teraflops", rates},
-          {"fp32_accumulate", word(sheet.fp32_accumulate)},
-          {"host_link_gb_s", number(sheet.host_link_gb_s)},
-          {"nvlink_gb_s", number(sheet.nvlink_gb_s)},
-          {"tdp_w", number(sheet.tdp_w)},
+          {"fp32_accumulate", text_or_null(sheet.fp32_accumulate)},
+          {"host_link_gb_s", or_null(sheet.host_link_gb_s)},
+          {"nvlink_gb_s", or_null(sheet.nvlink_gb_s)},
+          {"tdp_w", or_null(sheet.tdp_w)},
           {"year", gpu.datasheet ? Json(sheet.year) : Json(nullptr)},
           {"derived", sheet.derived},
-          {"source", word(sheet.source)}};
+          {"source", text_or_null(sheet.source)}};
 }
 
 Json no_gpu_json() {
@@ -59,9 +48,7 @@ Json no_gpu_json() {
   return json;
 }
 
-std::string list_json(const Json& list) {
-  return Json{{"schema", "gpuplan.gpus/1"}, {"gpus", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string list_json(const Json& list) { return json_text({{"schema", "gpuplan.gpus/1"}, {"gpus", list}}); }
 
 std::string list_csv(std::span<const Json> gpus) {
   std::string out;

@@ -1,16 +1,14 @@
 // A GPU's figures as JSON, from which lists of GPUs are put together. For their writers only.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "estimator/device/gpu.h"
+#include "estimator/report/json_parts.h"
 
 namespace gpuplan::gpus {
-
-using Json = nlohmann::ordered_json;
 
 /// {"name", "title", "aliases", ...}; unknown is null.
 Json gpu_json(const Gpu& gpu);
@@ -23,7 +21,5 @@ std::string list_csv(std::span<const Json> gpus);
 
 /// "8.0"
 std::string capability(const Gpu& gpu);
-/// With commas.
-std::string joined(const std::vector<std::string>& words);
 
 }  // namespace gpuplan::gpus

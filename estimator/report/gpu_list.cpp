@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "estimator/base/list_text.h"
 #include "estimator/device/arithmetic.h"
 #include "estimator/report/gpu_json.h"
 #include "estimator/report/text_table.h"
@@ -12,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-using gpus::Json, gpus::capability, gpus::gpu_json, gpus::joined;
+using gpus::capability, gpus::gpu_json;
 using enum TextTable::Align;
 
 // fp16 and bf16 run at one rate wherever a GPU has both.

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "estimator/base/number_text.h"
+#include "estimator/report/json_parts.h"
 #include "estimator/report/text_table.h"
 
 namespace gpuplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using enum TextTable::Align;
 
 // "8", "0.125"
@@ -27,9 +26,6 @@ TextTable table_of(std::span<const Instance> instances) {
                format_usd(i.usd), format_usd(i.spot_usd), i.region, i.price_date});
   return table;
 }
-
-Json number(const auto& value) { return value ? Json(*value) : Json(nullptr); }
-Json word(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 }  // namespace
 
@@ -81,21 +77,21 @@ std::string instance_list_json(std::span<const Instance> instances, Day today) {
                     {"name", i.name},
                     {"gpu", i.gpu},
                     {"gpu_count", i.gpu_count},
-                    {"vcpus", number(i.vcpus)},
-                    {"host_memory_gib", number(i.host_memory_gib)},
-                    {"local_ssd_gb", number(i.local_ssd_gb)},
-                    {"network_gbps", number(i.network_gbps)},
-                    {"interconnect", word(i.interconnect)},
-                    {"usd_per_hour", number(i.usd)},
-                    {"spot_usd_per_hour", number(i.spot_usd)},
-                    {"region", word(i.region)},
-                    {"price_date", word(i.price_date)},
+                    {"vcpus", or_null(i.vcpus)},
+                    {"host_memory_gib", or_null(i.host_memory_gib)},
+                    {"local_ssd_gb", or_null(i.local_ssd_gb)},
+                    {"network_gbps", or_null(i.network_gbps)},
+                    {"interconnect", text_or_null(i.interconnect)},
+                    {"usd_per_hour", or_null(i.usd)},
+                    {"spot_usd_per_hour", or_null(i.spot_usd)},
+                    {"region", text_or_null(i.region)},
+                    {"price_date", text_or_null(i.price_date)},
                     {"price_age_days", day ? Json(today - *day) : Json(nullptr)},
-                    {"pcie_width", number(i.pcie_width)},
-                    {"notes", word(i.notes)},
-                    {"source", word(i.source)}});
+                    {"pcie_width", or_null(i.pcie_width)},
+                    {"notes", text_or_null(i.notes)},
+                    {"source", text_or_null(i.source)}});
   }
-  return Json{{"schema", "gpuplan.instances/1"}, {"instances", list}}.dump(2) + "\n";
+  return json_text({{"schema", "gpuplan.instances/1"}, {"instances", list}});
 }
 
 }  // namespace gpuplan

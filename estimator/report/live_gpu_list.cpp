@@ -9,7 +9,6 @@
 namespace gpuplan {
 namespace {
 
-using gpus::Json;
 using enum TextTable::Align;
 
 // As nvidia-smi writes a slice.
@@ -38,16 +37,15 @@ TextTable table_of(std::span<const LiveGpuRow> rows) {
 }
 
 Json json_of(const LiveGpuRow& row) {
-  const auto word = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   const auto bytes = [](std::int64_t n) { return n > 0 ? Json(n) : Json(nullptr); };
   Json json = {{"index", row.index},
-               {"slice", row.slice ? Json(*row.slice) : Json(nullptr)},
-               {"uuid", word(row.uuid)},
-               {"driver_name", word(row.name)},
+               {"slice", or_null(row.slice)},
+               {"uuid", text_or_null(row.uuid)},
+               {"driver_name", text_or_null(row.name)},
                {"reported_bytes", bytes(row.total_bytes)},
                {"free_bytes", row.total_bytes > 0 ? Json(row.free_bytes) : Json(nullptr)},
                {"mig", row.sliced},
-               {"argument", word(gpu_argument(row))}};
+               {"argument", text_or_null(gpu_argument(row))}};
   json.update(row.gpu ? gpus::gpu_json(*row.gpu) : gpus::no_gpu_json());
   return json;
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "estimator/base/csv.h"
+#include "estimator/base/list_text.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
@@ -8,9 +9,7 @@ namespace gpuplan {
 namespace {
 
 std::string join_shapes(const std::vector<Shape>& shapes) {
-  std::string out;
-  for (const Shape& shape : shapes) out += (out.empty() ? "" : " ") + format_sizes(shape.sizes(), false);
-  return out;
+  return joined(shapes, " ", [](const Shape& shape) { return format_sizes(shape.sizes(), false); });
 }
 
 // Nanoseconds as seconds: the same text in every locale.

@@ -1,15 +1,14 @@
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "estimator/plan/run_names.h"
 #include "estimator/report/advice_text.h"
+#include "estimator/report/json_parts.h"
+#include "estimator/report/several_gpus_json.h"
 #include "estimator/report/writers.h"
 
 namespace gpuplan {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json sizes_of(const Shape& shape) {
   Json list = Json::array();
@@ -263,7 +262,7 @@ Json advice_json(const std::vector<Advice>& advice) {
 }  // namespace
 
 std::string report_json(const Report& report, std::string_view version) {
-  Json json = {{"schema", "gpuplan.plan/1"}, {"tool", {{"name", "gpuplan"}, {"version", version}}}};
+  Json json = document_of("gpuplan.plan/1", version);
   json["model"] = model_json(report);
   json["run"] = run_json(report);
   json["bytes"] = bytes_json(report);
@@ -291,8 +290,8 @@ std::string report_json(const Report& report, std::string_view version) {
   json["assumptions"] = Json::array();
   for (const Assumption& a : report.assumptions) json["assumptions"].push_back({{"id", a.id}, {"text", a.text}});
   json["warnings"] = report.warnings;
-  // A name may hold bytes that are not UTF-8; JSON cannot, and a report must not fail over them.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (report.rank) json["parallel"] = parallel_json(report);
+  return json_text(json);
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <ranges>
 
 #include "estimator/base/amount.h"
+#include "estimator/base/list_text.h"
 #include "estimator/plan/assumptions.h"
 #include "estimator/plan/run_names.h"
 #include "estimator/report/suggestions_text.h"
@@ -28,7 +30,6 @@ class PlanScreen : public StyledScreen {
   std::string next() const;
 
  private:
-  std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string part_label(Category category) const;
   std::string peak_place() const;
   std::string fit_words() const;
@@ -55,9 +56,8 @@ std::string PlanScreen::headline() const {
 }
 
 std::string PlanScreen::extras() const {
-  std::string out;
-  for (const std::string& words : header_words(report_)) out += (out.empty() ? "  " : dot()) + words;
-  return out.empty() ? "" : out + "\n";
+  const std::string out = joined(header_words(report_), dot());
+  return out.empty() ? "" : "  " + out + "\n";
 }
 
 std::string PlanScreen::peak_place() const {
@@ -72,13 +72,10 @@ std::string PlanScreen::fit_words() const {
   const Verdict v = verdict(report_);
   if (!v.known) return "device memory in all";
   const std::int64_t needs = report_.peak.device_bytes;
-  const std::string mark = style_.unicode ? (v.fits ? "✔" : "✖") : (v.fits ? "[ok]" : "[no]");
-  const std::string device = device_words(*report_.gpu, report_.margin);
   const std::string share =
       v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
-  if (v.fits)
-    return paint("32", mark + " fits") + " " + device + ": " + share + bytes(v.usable_bytes - needs) + " free";
-  return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - v.usable_bytes) + " too much";
+  const std::string device = device_words(*report_.gpu, report_.margin);
+  return StyledScreen::fit_words(v.fits, device, share, v.usable_bytes - needs);
 }
 
 // What may come on top, and whether the GPU has that much where it has the estimate.
@@ -123,16 +120,6 @@ std::string PlanScreen::verdict_block() const {
   else if (w)
     table.row({"Fails", bytes(w->tried_bytes), failing_place(*w)});
   return "\n" + table.text();
-}
-
-// Eighths of a column in Unicode, whole columns in ASCII.
-std::string PlanScreen::bar(std::int64_t per_mille, std::size_t columns) const {
-  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
-  std::string out;
-  for (std::size_t i = 0; i < eighths / 8; ++i) out += style_.unicode ? "█" : "#";
-  if (style_.unicode) out += kEighths[eighths % 8];
-  return out;
 }
 
 std::string PlanScreen::part_label(Category category) const {
@@ -209,9 +196,9 @@ std::string PlanScreen::facts() const {
   if (model.trainable_parameters != model.parameters)
     parameters += dot() + format_count(model.trainable_parameters) + " trainable";
   table.row({"Params", parameters});
-  std::string biggest;
-  for (std::size_t i = 0; i < report_.peak.modules.size() && i < 4; ++i)
-    biggest += (i > 0 ? dot() : "") + report_.peak.modules[i].name + " " + bytes(report_.peak.modules[i].bytes);
+  const std::string biggest = joined(report_.peak.modules | std::views::take(4), dot(), [&](const ModuleBytes& module) {
+    return module.name + " " + bytes(module.bytes);
+  });
   if (!biggest.empty()) table.row({"Biggest", biggest});
   if (!report_.count_as.tool.empty())
     table.row({"Count", report_.count_as.tool + " prints " + format_count(report_.count_as.per_sample) + " " +

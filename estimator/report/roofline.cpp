@@ -4,20 +4,11 @@
 #include <map>
 #include <tuple>
 
+#include "estimator/base/list_text.h"
 #include "estimator/plan/run_names.h"
 
 namespace gpuplan {
 namespace {
-
-std::vector<std::string_view> parts_of(std::string_view path) {
-  std::vector<std::string_view> parts;
-  for (std::size_t from = 0; from <= path.size();) {
-    const std::size_t dot = std::min(path.find('.', from), path.size());
-    parts.push_back(path.substr(from, dot - from));
-    from = dot + 1;
-  }
-  return parts;
-}
 
 // What two parts of a path begin with, then *: "bn1" and "bn2" are "bn*", "bn*" and "bn3" too.
 std::string common_part(std::string_view a, std::string_view b) {
@@ -28,7 +19,7 @@ std::string common_part(std::string_view a, std::string_view b) {
 }
 
 std::string common_name(const std::string& a, const std::string& b) {
-  const std::vector<std::string_view> as = parts_of(a), bs = parts_of(b);
+  const std::vector<std::string_view> as = split(a, '.'), bs = split(b, '.');
   if (as.size() != bs.size()) return a;
   std::string name;
   for (std::size_t i = 0; i < as.size(); ++i) name += (i > 0 ? "." : "") + common_part(as[i], bs[i]);

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "estimator/plan/report.h"
-#include "estimator/report/text_style.h"
+#include "estimator/report/writers.h"
 
 namespace gpuplan {
 
@@ -14,7 +14,9 @@ std::string_view title_of(DataParallel kind);
 
 /// Of a report with a rank: which it is, what it keeps, what a step sends.
 std::string several_gpus_text(const Report& report, const TextStyle& style);
-/// report_json with `parallel` besides.
-std::string several_gpus_json(const Report& report, std::string_view version);
+/// report_json, which has `parallel` then.
+inline std::string several_gpus_json(const Report& report, std::string_view version) {
+  return report_json(report, version);
+}
 
 }  // namespace gpuplan

@@ -1,14 +1,11 @@
 #include <cmath>
 
 #include "estimator/plan/run_names.h"
-#include "estimator/report/schema_parts.h"
+#include "estimator/report/json_parts.h"
 #include "estimator/report/stages_text.h"
 
 namespace gpuplan {
 namespace {
-
-using schema::Json, schema::integers, schema::list_of, schema::nullable, schema::object, schema::one_of,
-    schema::or_null, schema::type, schema::with;
 
 // The same text everywhere.
 double rounded(double value, double unit) { return std::round(value * unit) / unit; }
@@ -46,18 +43,6 @@ Json time_json(const StagesReport& r) {
           {"confidence", r.measured ? "measured" : "modelled"}};
 }
 
-Json time_schema() {
-  Json keys = {{"pace_stage", type("integer")},
-               {"flops_per_second", type("integer")},
-               {"peak_flops_per_second", type("integer")},
-               {"confidence", one_of({"measured", "modelled"})}};
-  for (const char* key : {"step_seconds", "products_seconds", "element_wise_seconds", "head_seconds",
-                          "waiting_for_host_seconds", "communication_seconds", "idle_seconds", "optimizer_seconds",
-                          "samples_per_second", "tokens_per_second", "one_gpu_seconds", "scaling_efficiency"})
-    keys[key] = type("number");
-  return or_null(object(std::move(keys)));
-}
-
 }  // namespace
 
 std::string stages_json(const StagesReport& r, std::string_view version) {
@@ -73,71 +58,54 @@ std::string stages_json(const StagesReport& r, std::string_view version) {
   const Transformer& m = r.transformer;
   const Strategy& s = r.strategy;
   const bool judged = r.gpu && r.gpu->memory_bytes > 0;
-  const Json json = {{"schema", "gpuplan.stages/1"},
-                     {"tool", {{"name", "gpuplan"}, {"version", version}}},
-                     {"model",
-                      {{"name", r.model},
-                       {"file", r.file},
-                       {"layers", m.layers},
-                       {"hidden", m.hidden},
-                       {"heads", m.heads},
-                       {"sequence", m.sequence},
-                       {"padded_vocabulary", m.vocabulary}}},
-                     {"run",
-                      {{"batch", r.run.batch},
-                       {"micro_batches", r.run.micro_batches},
-                       {"precision", name_of(r.run.precision)},
-                       {"optimizer", name_of(r.run.optimizer)},
-                       {"checkpoint", r.recompute == RecomputeMode::full ? "block" : "none"},
-                       {"gpu", r.gpu ? Json(r.gpu->name) : Json(nullptr)}}},
-                     {"parallel",
-                      {{"gpus", s.gpus},
-                       {"tensor", s.tensor},
-                       {"pipeline", s.pipeline},
-                       {"data_ranks", s.ranks()},
-                       {"data", name_of(s.data)}}},
-                     {"peak",
-                      {{"stage", r.fullest()},
-                       {"bytes", r.stages[r.fullest()].bytes()},
-                       {"device_bytes", r.device_bytes()},
-                       {"context_bytes", r.context_bytes},
-                       {"context_confidence", name_of(r.context_confidence)},
-                       {"nccl_bytes", r.nccl_bytes}}},
-                     {"fits", judged ? Json(r.fits()) : Json(nullptr)},
-                     {"stages", std::move(stages)},
-                     {"communication", std::move(sends)},
-                     {"time", time_json(r)},
-                     {"why_no_time", r.no_time.empty() ? Json(nullptr) : Json(r.no_time)},
-                     {"warnings", r.warnings}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  Json json = document_of("gpuplan.stages/1", version);
+  json["model"] = {{"name", r.model},
+                   {"file", r.file},
+                   {"layers", m.layers},
+                   {"hidden", m.hidden},
+                   {"heads", m.heads},
+                   {"sequence", m.sequence},
+                   {"padded_vocabulary", m.vocabulary}};
+  json["run"] = {{"batch", r.run.batch},
+                 {"micro_batches", r.run.micro_batches},
+                 {"precision", name_of(r.run.precision)},
+                 {"optimizer", name_of(r.run.optimizer)},
+                 {"checkpoint", r.recompute == RecomputeMode::full ? "block" : "none"},
+                 {"gpu", r.gpu ? Json(r.gpu->name) : Json(nullptr)}};
+  json["parallel"] = {{"gpus", s.gpus},
+                      {"tensor", s.tensor},
+                      {"pipeline", s.pipeline},
+                      {"data_ranks", s.ranks()},
+                      {"data", name_of(s.data)}};
+  json["peak"] = {{"stage", r.fullest()},
+                  {"bytes", r.stages[r.fullest()].bytes()},
+                  {"device_bytes", r.device_bytes()},
+                  {"context_bytes", r.context_bytes},
+                  {"context_confidence", name_of(r.context_confidence)},
+                  {"nccl_bytes", r.nccl_bytes}};
+  json["fits"] = judged ? Json(r.fits()) : Json(nullptr);
+  json["stages"] = std::move(stages);
+  json["communication"] = std::move(sends);
+  json["time"] = time_json(r);
+  json["why_no_time"] = text_or_null(r.no_time);
+  json["warnings"] = r.warnings;
+  return json_text(json);
 }
 
 std::string stages_json_schema() {
-  const Json text = type("string");
-  const Json row = object(with({{"what", text}, {"collective", text}, {"microseconds", nullable("integer")}},
-                               integers({"stage", "bytes", "sent_bytes"})));
-  return schema::document(
-      "gpuplan plan --tp --pp --format json",
-      {{"schema", {{"const", "gpuplan.stages/1"}}},
-       {"tool", object({{"name", text}, {"version", text}})},
-       {"model", object(with({{"name", text}, {"file", text}},
-                             integers({"layers", "hidden", "heads", "sequence", "padded_vocabulary"})))},
-       {"run", object(with({{"precision", one_of({"fp16", "bf16"})},
-                            {"optimizer", one_of({"adam", "adamw"})},
-                            {"checkpoint", one_of({"block", "none"})},
-                            {"gpu", nullable("string")}},
-                           integers({"batch", "micro_batches"})))},
-       {"parallel",
-        object(with({{"data", one_of({"ddp", "zero1"})}}, integers({"gpus", "tensor", "pipeline", "data_ranks"})))},
-       {"peak", object(with({{"context_confidence", one_of({"exact", "modelled", "assumed"})}},
-                            integers({"stage", "bytes", "device_bytes", "context_bytes", "nccl_bytes"})))},
-       {"fits", nullable("boolean")},
-       {"stages", list_of(object(integers(
-                      {"parameters", "state_bytes", "micro_batches_in_flight", "activation_bytes", "bytes"})))},
-       {"communication", list_of(row)},
-       {"time", time_schema()},
-       {"why_no_time", nullable("string")},
-       {"warnings", list_of(text)}});
+  constexpr std::string_view kKeys = R"(schema:=gpuplan.stages/1 tool:{name version:string}
+    model:{name file:string layers hidden heads sequence padded_vocabulary:integer}
+    run:{precision:fp16|bf16 optimizer:adam|adamw checkpoint:block|none gpu:string? batch micro_batches:integer}
+    parallel:{data:ddp|zero1 gpus tensor pipeline data_ranks:integer}
+    peak:{context_confidence:exact|modelled|assumed stage bytes device_bytes context_bytes nccl_bytes:integer}
+    fits:boolean?
+    stages:{parameters state_bytes micro_batches_in_flight activation_bytes bytes:integer}[]
+    communication:{what collective:string microseconds:integer? stage bytes sent_bytes:integer}[]
+    time:{pace_stage flops_per_second peak_flops_per_second:integer confidence:measured|modelled
+      step_seconds products_seconds element_wise_seconds head_seconds waiting_for_host_seconds communication_seconds
+      idle_seconds optimizer_seconds samples_per_second tokens_per_second one_gpu_seconds scaling_efficiency:number}?
+    why_no_time:string? warnings:string[])";
+  return schema::document("gpuplan plan --tp --pp --format json", kKeys);
 }
 
 }  // namespace gpuplan

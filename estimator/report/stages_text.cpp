@@ -100,14 +100,14 @@ class StagesScreen : public StyledScreen {
   // What the step is made of, without what nobody would see: what is done, and what is waited for.
   std::string parts() const {
     const TransformerTime& t = *r_.time;
-    return joined({{"layers' products", t.products},
+    return shares({{"layers' products", t.products},
                    {"their other kernels", t.element_wise},
                    {"head", t.head},
                    {"optimizer", t.optimizer}}) +
-           joined({{"waiting for the host", t.host}, {"communication", t.sends + t.after}, {"idle stage", t.idle}});
+           shares({{"waiting for the host", t.host}, {"communication", t.sends + t.after}, {"idle stage", t.idle}});
   }
 
-  std::string joined(std::initializer_list<std::pair<const char*, double>> parts) const {
+  std::string shares(std::initializer_list<std::pair<const char*, double>> parts) const {
     const double step = r_.time->step;
     std::string out;
     for (const auto& [name, seconds] : parts)
@@ -128,11 +128,8 @@ class StagesScreen : public StyledScreen {
   std::string fit_words() const {
     if (!r_.gpu || r_.gpu->memory_bytes <= 0) return "device memory in all";
     const std::int64_t usable = usable_bytes(*r_.gpu), needs = r_.device_bytes();
-    const std::string device = device_words(*r_.gpu, r_.margin) + ": ";
-    const std::string mark = style_.unicode ? (r_.fits() ? "✔" : "✖") : (r_.fits() ? "[ok]" : "[no]");
-    if (!r_.fits()) return paint("31", mark + " does not fit") + " " + device + bytes(needs - usable) + " too much";
-    return paint("32", mark + " fits") + " " + device + format_count(needs / std::max<std::int64_t>(usable / 100, 1)) +
-           " %, " + bytes(usable - needs) + " free";
+    const std::string share = format_count(needs / std::max<std::int64_t>(usable / 100, 1)) + " %, ";
+    return StyledScreen::fit_words(r_.fits(), device_words(*r_.gpu, r_.margin), share, usable - needs);
   }
 
   const StagesReport& r_;

@@ -4,7 +4,7 @@
 
 #include "estimator/base/csv.h"
 #include "estimator/base/number_text.h"
-#include "estimator/report/schema_parts.h"
+#include "estimator/report/json_parts.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/time_text.h"
 #include "estimator/report/writers.h"
@@ -12,7 +12,6 @@
 namespace gpuplan {
 namespace {
 
-using schema::Json;
 using enum TextTable::Align;
 
 std::string place(const SweepFigures& f) {
@@ -23,9 +22,9 @@ std::string place(const SweepFigures& f) {
 // "✔ 52 %": of what the GPU has.
 std::string fit_words(const SweepFigures& f, const TextStyle& style) {
   if (f.usable_bytes <= 0) return "";
-  const std::string mark = style.unicode ? (f.fits ? "✔" : "✖") : (f.fits ? "[ok]" : "[no]");
   const std::int64_t percent = f.device_bytes / std::max<std::int64_t>(f.usable_bytes / 100, 1);
-  return mark + " " + format_count(percent) + " %" + (!f.fits && f.runs ? ", runs: " + retries_text(f.retries) : "");
+  return mark_of(f.fits, style) + " " + format_count(percent) + " %" +
+         (!f.fits && f.runs ? ", runs: " + retries_text(f.retries) : "");
 }
 
 TextTable table_of(std::span<const std::string> names, std::span<const SweepRow> rows, const TextStyle& style) {
@@ -97,14 +96,14 @@ Json line_of(std::span<const std::string> names, const SweepRow& r) {
   line["where"] = figure([](const SweepFigures& f) { return f.where; });
   line["step_flops"] = figure([](const SweepFigures& f) { return f.step_flops; });
   const auto known = [&](const auto SweepFigures::*of) {
-    return r.figures && (*r.figures).*of ? Json(*((*r.figures).*of)) : Json(nullptr);
+    return r.figures ? or_null((*r.figures).*of) : Json(nullptr);
   };
   line["step_seconds"] = known(&SweepFigures::step_seconds);
   line["samples_per_second"] = known(&SweepFigures::samples_per_second);
   line["sent_bytes"] = known(&SweepFigures::sent_bytes);
   line["communication_seconds"] = known(&SweepFigures::communication_seconds);
   line["scaling_efficiency"] = known(&SweepFigures::scaling_efficiency);
-  line["error"] = r.error.empty() ? Json(nullptr) : Json(r.error);
+  line["error"] = text_or_null(r.error);
   return line;
 }
 
@@ -125,28 +124,12 @@ std::string sweep_json_lines(std::span<const std::string> names, std::span<const
 }
 
 std::string sweep_json_schema() {
-  using schema::nullable, schema::type;
-  return schema::document("a line of gpuplan sweep --format jsonl",
-                          {{"schema", {{"const", "gpuplan.sweep/1"}}},
-                           {"point", type("integer")},
-                           {"over", {{"type", "object"}, {"additionalProperties", type("string")}}},
-                           {"peak_allocated_bytes", nullable("integer")},
-                           {"peak_reserved_bytes", nullable("integer")},
-                           {"device_bytes", nullable("integer")},
-                           {"usable_bytes", nullable("integer")},
-                           {"limit_bytes", nullable("integer")},
-                           {"fits", nullable("boolean")},
-                           {"runs", nullable("boolean")},
-                           {"retries", nullable("integer")},
-                           {"phase", nullable("string")},
-                           {"where", nullable("string")},
-                           {"step_flops", nullable("integer")},
-                           {"step_seconds", nullable("number")},
-                           {"samples_per_second", nullable("number")},
-                           {"sent_bytes", nullable("integer")},
-                           {"communication_seconds", nullable("number")},
-                           {"scaling_efficiency", nullable("number")},
-                           {"error", nullable("string")}});
+  constexpr std::string_view kKeys = R"(schema:=gpuplan.sweep/1 point:integer
+    over:string{} peak_allocated_bytes peak_reserved_bytes device_bytes usable_bytes limit_bytes:integer?
+    fits runs:boolean? retries:integer? phase where:string? step_flops:integer?
+    step_seconds samples_per_second:number? sent_bytes:integer? communication_seconds scaling_efficiency:number?
+    error:string?)";
+  return schema::document("a line of gpuplan sweep --format jsonl", kKeys);
 }
 
 std::string sweep_csv_heading(std::span<const std::string> names) {

@@ -24,6 +24,11 @@ inline std::string styled_bytes(std::int64_t bytes, const TextStyle& style) {
   return style.exact_bytes ? format_count(bytes) + " B" : format_bytes(bytes, style.units);
 }
 
+/// "✔" or "✖".
+inline std::string mark_of(bool good, const TextStyle& style) {
+  return style.unicode ? (good ? "✔" : "✖") : (good ? "[ok]" : "[no]");
+}
+
 /// What the screens of reports have in common.
 class StyledScreen {
  public:
@@ -35,6 +40,20 @@ class StyledScreen {
   /// `code`: of ANSI's Select Graphic Rendition (ECMA-48 8.3.117): "1" bold, "32" green.
   std::string paint(const char* code, const std::string& text) const {
     return style_.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  }
+  /// Eighths of a column in Unicode, whole columns in ASCII.
+  std::string bar(std::int64_t per_mille, std::size_t columns) const {
+    static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
+    std::string out;
+    for (std::size_t i = 0; i < eighths / 8; ++i) out += style_.unicode ? "█" : "#";
+    return style_.unicode ? out + kEighths[eighths % 8] : out;
+  }
+  /// "✔ fits NVIDIA T4 (15,095 MiB): 9 %, 13.3 GiB free"; below 0 free there is too much.
+  std::string fit_words(bool fits, const std::string& device, const std::string& share, std::int64_t free) const {
+    const std::string mark = mark_of(fits, style_) + (fits ? " fits" : " does not fit");
+    return paint(fits ? "32" : "31", mark) + " " + device + ": " +
+           (fits ? share + bytes(free) + " free" : bytes(-free) + " too much");
   }
 
   const TextStyle& style_;

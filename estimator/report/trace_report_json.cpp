@@ -1,11 +1,9 @@
-#include <nlohmann/json.hpp>
 
+#include "estimator/report/json_parts.h"
 #include "estimator/report/trace_report.h"
 
 namespace gpuplan {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json values_json(const LearnedTrace& trace, std::span<const std::int64_t> values) {
   Json json = Json::object();
@@ -85,7 +83,7 @@ Json phases_json(const TracePlan& plan) {
 
 std::string trace_report_json(const TraceReport& report, std::string_view version) {
   const TracePlan& plan = report.plan;
-  Json json = {{"schema", "gpuplan.plan.learned/1"}, {"tool", {{"name", "gpuplan"}, {"version", version}}}};
+  Json json = document_of("gpuplan.plan.learned/1", version);
   json["model"] = {{"name", report.file}, {"file", report.file}};
   json["learned"] = learned_json(report);
   json["run"] = run_json(report);
@@ -103,7 +101,7 @@ std::string trace_report_json(const TraceReport& report, std::string_view versio
                        {"allocations", plan.allocations},
                        {"inactive_split_bytes", plan.inactive_split_bytes}};
   json["warnings"] = report.warnings;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace gpuplan

@@ -1,6 +1,7 @@
 #include <functional>
 
 #include "estimator/base/excerpt.h"
+#include "estimator/base/list_text.h"
 #include "estimator/report/escape.h"
 #include "estimator/report/text_table.h"
 #include "estimator/report/trace_report.h"
@@ -41,10 +42,7 @@ std::string TraceScreen::headline() const {
 std::string TraceScreen::fit_words() const {
   if (!report_.gpu) return "device memory in all";
   const std::int64_t needs = report_.device_bytes(), usable = report_.usable_bytes;
-  const std::string mark = style_.unicode ? (report_.fits() ? "✔" : "✖") : (report_.fits() ? "[ok]" : "[no]");
-  const std::string device = device_words(*report_.gpu, report_.margin);
-  if (report_.fits()) return paint("32", mark + " fits") + " " + device + ": " + bytes(usable - needs) + " free";
-  return paint("31", mark + " does not fit") + " " + device + ": " + bytes(needs - usable) + " too much";
+  return StyledScreen::fit_words(report_.fits(), device_words(*report_.gpu, report_.margin), "", usable - needs);
 }
 
 std::string TraceScreen::largest_words() const {
@@ -90,8 +88,7 @@ std::string TraceScreen::phases() const {
 std::string TraceScreen::facts() const {
   const LearnedTrace& trace = *report_.trace;
   const TraceCounts counts = counts_of(trace);
-  std::string runs;
-  for (const auto& run : trace.runs) runs += (runs.empty() ? "" : ", ") + values_text(trace.variables, run);
+  const std::string runs = joined(trace.runs, ", ", [&](const auto& run) { return values_text(trace.variables, run); });
   TextTable table({kLeft, kLeft});
   table.row({"Learned", "on " + trace.gpu_title + " at " + runs});
   table.row({"Sizes", format_count(counts.constant) + " constant" + dot() + format_count(counts.functions) +

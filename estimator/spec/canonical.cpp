@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "estimator/base/list_text.h"
 #include "estimator/spec/cursor.h"
 #include "estimator/spec/expression.h"
 
@@ -57,30 +58,20 @@ struct CallValue {
   std::string operator()(double d) const { return to_string(Scalar{d}); }
   std::string operator()(const std::string& text) const { return is_plain_word(text) ? text : call_quoted(text); }
   std::string operator()(const std::vector<Value>& items) const {
-    std::string out = "(";
-    for (std::size_t i = 0; i < items.size(); ++i) out += (i > 0 ? ", " : "") + value_text(items[i]);
-    return out + (items.size() == 1 ? ",)" : ")");
+    return "(" + joined(items, ", ", value_text) + (items.size() == 1 ? ",)" : ")");
   }
 };
 
 // A call as a YAML scalar: plain unless YAML would read it otherwise.
 std::string call_text(const LayerCall& call) {
-  std::string out = call.type + "(";
-  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
-    const Argument& a = call.arguments[i];
-    out += (i > 0 ? ", " : "") + (a.name.empty() ? "" : a.name + "=") + value_text(a.value);
-  }
-  out += ")";
+  const auto argument = [](const Argument& a) { return (a.name.empty() ? "" : a.name + "=") + value_text(a.value); };
+  const std::string out = call.type + "(" + joined(call.arguments, ", ", argument) + ")";
   const bool plain =
       out.find(": ") == std::string::npos && out.find(" #") == std::string::npos && out.find('\n') == std::string::npos;
   return plain ? out : yaml_quoted(out);
 }
 
-std::string names_text(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return "[" + out + "]";
-}
+std::string names_text(const std::vector<std::string>& names) { return "[" + joined(names) + "]"; }
 
 std::string order_text(const EntryOrder& order) {
   if (order.made == order.registered) return names_text(order.made);
@@ -120,11 +111,7 @@ class Writer {
     prefix_ = "- ";  // before the entry's first key
     if (node.named) key(indent, "name: " + module_name(node.name));
     if (node.from.size() == 1) key(indent, "from: " + node.from.front());
-    if (node.from.size() > 1) {
-      std::string names;
-      for (const std::string& name : node.from) names += (names.empty() ? "" : ", ") + name;
-      key(indent, "from: [" + names + "]");
-    }
+    if (node.from.size() > 1) key(indent, "from: " + names_text(node.from));
     if (!node.tie.empty()) key(indent, "tie: " + node.tie);
     if (node.frozen) key(indent, "frozen: true");
     if (node.checkpoint) key(indent, node.reentrant ? "checkpoint: reentrant" : "checkpoint: true");
@@ -179,19 +166,16 @@ class Writer {
 };
 
 std::string input_text(const Input& input) {
-  std::string out = "{shape: [";
-  for (std::size_t i = 0; i < input.shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(input.shape[i]);
-  out += "]";
+  std::string out = "{shape: [" + joined(input.shape, ", ", [](std::int64_t n) { return std::to_string(n); }) + "]";
   if (input.dtype != DType::fp32) out += ", dtype: " + std::string(name_of(input.dtype));
   if (input.requires_grad) out += ", requires_grad: true";
   return out + "}";
 }
 
 std::string lora_text(const Lora& lora) {
-  std::string targets;
-  for (const std::string& target : lora.targets) targets += (targets.empty() ? "" : ", ") + yaml_quoted(target);
   return "{rank: " + std::to_string(lora.rank) + ", alpha: " + to_string(Scalar{lora.alpha}) +
-         ", dropout: " + to_string(Scalar{lora.dropout}) + ", targets: [" + targets + "]}";
+         ", dropout: " + to_string(Scalar{lora.dropout}) + ", targets: [" + joined(lora.targets, ", ", yaml_quoted) +
+         "]}";
 }
 
 }  // namespace

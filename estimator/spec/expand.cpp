@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "estimator/base/list_text.h"
 #include "estimator/spec/cursor.h"
 #include "estimator/spec/expand_vars.h"
 #include "estimator/spec/limits.h"
@@ -195,11 +196,11 @@ class Expander {
 
   // `from` within the model's own list may name several inputs; "input" is then ambiguous.
   std::string from(const std::string& name, const SourceMark& mark, const Namespace& space) const {
-    if (name == "input" && space.frame->path.empty() && spec_.inputs.size() > 1) {
-      std::string list;
-      for (const InputSyntax& input : spec_.inputs) list += (list.empty() ? "" : ", ") + input.name;
-      throw Error("the model has several inputs").at(mark).label("name one of them").help("inputs: " + list);
-    }
+    if (name == "input" && space.frame->path.empty() && spec_.inputs.size() > 1)
+      throw Error("the model has several inputs")
+          .at(mark)
+          .label("name one of them")
+          .help("inputs: " + joined(spec_.inputs, ", ", &InputSyntax::name));
     return names_.resolve_from(name, mark, space);
   }
 

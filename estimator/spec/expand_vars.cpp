@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "estimator/base/integers.h"
+#include "estimator/base/list_text.h"
 
 namespace gpuplan {
 namespace {
@@ -12,11 +13,9 @@ void check_settings(const SpecSyntax& spec, const std::vector<Variable>& setting
   for (const VariableSyntax& var : spec.vars) known.push_back(var.name);
   for (const Variable& setting : settings) {
     if (std::find(known.begin(), known.end(), setting.name) != known.end()) continue;
-    std::string list;
-    for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
     throw Error(spec.name + " has no variable \"" + setting.name + "\"" + did_you_mean(setting.name, known),
                 ErrorKind::usage)
-        .help(list.empty() ? "it has no vars:" : "it has " + list);
+        .help(known.empty() ? "it has no vars:" : "it has " + joined(known));
   }
 }
 

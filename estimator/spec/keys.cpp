@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "estimator/base/list_text.h"
 #include "estimator/spec/cursor.h"
 #include "estimator/spec/limits.h"
 
@@ -30,9 +31,7 @@ void refuse_key(const YamlNode& key, std::string_view what, std::initializer_lis
   const std::vector<std::string> known(keys.begin(), keys.end());
   Error error("unknown key \"" + key.text + "\" in " + std::string(what) + did_you_mean(key.text, known));
   error.at(key.mark);
-  std::string list;
-  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  throw error.help(std::string(what) + " has the keys " + list);
+  throw error.help(std::string(what) + " has the keys " + joined(known));
 }
 
 void expect_keys(const YamlNode& map, std::string_view what, std::initializer_list<std::string_view> keys) {

@@ -1,5 +1,6 @@
 // Syntax back as text, the same for every way to write it.
 #include "estimator/spec/syntax_text.h"
+#include "estimator/base/list_text.h"
 #include "estimator/spec/canonical.h"
 
 namespace gpuplan {
@@ -12,11 +13,9 @@ std::string Expression::text(const Term& term) {
     case Op::negate: return "-" + text(term.operands[0]);
     case Op::logical_not: return "not " + text(term.operands[0]);
     case Op::minimum:
-    case Op::maximum: {
-      std::string list;
-      for (const Term& operand : term.operands) list += (list.empty() ? "" : ", ") + text(operand);
-      return (term.op == Op::minimum ? "min(" : "max(") + list + ")";
-    }
+    case Op::maximum:
+      return (term.op == Op::minimum ? "min(" : "max(") +
+             joined(term.operands, ", ", [](const Term& t) { return text(t); }) + ")";
     default: break;
   }
   // Which parentheses stood there is not kept; all that there could be decide the value as those did.
@@ -41,16 +40,13 @@ std::string text_of(const ValueSyntax& value) {
   if (const Value* constant = std::get_if<Value>(&value.as)) return value_text(*constant);
   if (const Expression* expression = std::get_if<Expression>(&value.as)) return expression->text();
   const auto& items = std::get<std::vector<ValueSyntax>>(value.as);
-  std::string list;
-  for (const ValueSyntax& item : items) list += (list.empty() ? "" : ", ") + text_of(item);
-  return "(" + list + (items.size() == 1 ? ",)" : ")");
+  return "(" + joined(items, ", ", [](const ValueSyntax& item) { return text_of(item); }) +
+         (items.size() == 1 ? ",)" : ")");
 }
 
 std::string text_of(const CallSyntax& call) {
-  std::string list;
-  for (const ArgumentSyntax& argument : call.arguments)
-    list += (list.empty() ? "" : ", ") + (argument.name.empty() ? "" : argument.name + "=") + text_of(argument.value);
-  return call.type + "(" + list + ")";
+  const auto argument = [](const ArgumentSyntax& a) { return (a.name.empty() ? "" : a.name + "=") + text_of(a.value); };
+  return call.type + "(" + joined(call.arguments, ", ", argument) + ")";
 }
 
 }  // namespace gpuplan

@@ -20,10 +20,10 @@ cuda='cuda|cublas|cudnn[._]|nvml|curand'
 forbid "$(include "layers/|validate/|tools/|tests/|configs/|CLI/|fmt/|$cuda")" \
   "estimator/ knows the standard library only" 'estimator/*.h' 'estimator/*.cpp'
 forbid "$(include 'nlohmann/')" "only the writers of report/ know JSON" \
-  'estimator/*' 'layers/*' ':!estimator/report/*.cpp' ':!estimator/report/schema_parts.h' \
-  ':!estimator/report/gpu_json.h' ':!*CMakeLists.txt'
-forbid "$(include 'estimator/report/schema_parts')" "only the writers of report/ know JSON" \
-  '*.h' '*.cpp' ':!estimator/report/*.cpp'
+  'estimator/*' 'layers/*' ':!estimator/report/*.cpp' ':!estimator/report/json_parts.h' \
+  ':!*CMakeLists.txt'
+forbid "$(include 'estimator/report/json_parts')" "only the writers of JSON know it" \
+  '*.h' '*.cpp' ':!estimator/report/*.cpp' ':!estimator/report/*_json.h' ':!validate/*_json.cpp' ':!validate/*_schema.cpp'
 forbid "$(include 'zlib')" "only the trace reader unpacks files" \
   'estimator/*' 'layers/*' ':!estimator/allocator/trace.cpp' ':!*CMakeLists.txt'
 forbid "$(include 'iostream|print>')|std::(cout|cerr|clog)|[^a-z_]f?printf\(|[^a-z_]f?puts\(" \

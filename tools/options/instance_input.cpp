@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
 
 #include "configs/embedded.h"
+#include "estimator/device/read_number.h"
 #include "tools/options/words.h"
 #include "tools/process/read_source.h"
 
@@ -20,11 +20,8 @@ constexpr std::int64_t kSecondsOfDay = 86400;
 
 std::int64_t seconds_now() {
   if (const char* const set = std::getenv("SOURCE_DATE_EPOCH")) {
-    std::int64_t seconds = 0;
-    const std::string_view text = set;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error == std::errc() && end == text.data() + text.size() && seconds >= 0) return seconds;
-    throw Error("SOURCE_DATE_EPOCH is a number of seconds, not \"" + std::string(text) + "\"", ErrorKind::environment);
+    if (const std::optional<std::int64_t> seconds = decimal(set); seconds && *seconds >= 0) return *seconds;
+    throw Error("SOURCE_DATE_EPOCH is a number of seconds, not \"" + std::string(set) + "\"", ErrorKind::environment);
   }
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

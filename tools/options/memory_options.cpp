@@ -14,12 +14,9 @@ DType half_type(const std::string& flag, const std::string& word) {
 void refuse(const std::string& reason) { throw Error(reason, ErrorKind::usage); }
 
 void set_offload(const std::string& text, RunConfig& run) {
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', from), text.size());
-    const bool optimizer =
-        choose<bool>("--offload", text.substr(from, comma - from), {{"optimizer", true}, {"saved", false}});
+  for (const std::string_view part : split(text, ',')) {
+    const bool optimizer = choose<bool>("--offload", std::string(part), {{"optimizer", true}, {"saved", false}});
     (optimizer ? run.offload_optimizer : run.offload_saved) = true;
-    from = comma + 1;
   }
 }
 
@@ -94,9 +91,7 @@ void set_memory_savers(const RunOptions& o, RunConfig& run) {
   run.optimizer_in_backward = o.optimizer_in_backward;
   check_optimizer_in_backward(run);
   if (!o.offload.empty()) set_offload(o.offload, run);
-  run.weights =
-      choice_or<WeightFormat>("--weights", o.weights, WeightFormat::as_computed,
-                              {{"int8", WeightFormat::int8}, {"int4", WeightFormat::int4}, {"fp8", WeightFormat::fp8}});
+  run.weights = word_or("--weights", o.weights, WeightFormat::as_computed);
 }
 
 Generation generation(const RunOptions& o) {
@@ -108,15 +103,11 @@ Generation generation(const RunOptions& o) {
       if (!value.empty()) refuse(std::string(flag) + " belongs to --phase prefill or --phase decode");
     return g;
   }
-  g.part = choose<Generation::Part>("--phase", o.phase,
-                                    {{"prefill", Generation::Part::prefill}, {"decode", Generation::Part::decode}});
+  g.part = word_or("--phase", o.phase, Generation::Part::none);
   if (o.prompt.empty()) refuse("--phase " + o.phase + " needs --prompt N, the number of tokens given");
   g.prompt = whole_number("--prompt", o.prompt, 1, kMany);
   if (!o.generate.empty()) g.generate = whole_number("--generate", o.generate, 1, kMany);
-  g.cache = choice_or<Generation::Cache>("--cache", o.cache, Generation::Cache::dynamic,
-                                         {{"dynamic", Generation::Cache::dynamic},
-                                          {"static", Generation::Cache::fixed},
-                                          {"paged", Generation::Cache::paged}});
+  g.cache = word_or("--cache", o.cache, Generation::Cache::dynamic);
   return g;
 }
 

@@ -1,7 +1,7 @@
 // MODEL and --set: from what was typed to a Model.
-#include <charconv>
 #include <filesystem>
 
+#include "estimator/device/read_number.h"
 #include "estimator/spec/read.h"
 #include "tools/importers/hugging_face.h"
 #include "tools/importers/import.h"
@@ -124,9 +124,9 @@ Variable read_variable(const std::string& text) {
   Variable v;
   v.name = text.substr(0, equals);
   const std::string value = text.substr(equals + 1);
-  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), v.value);
-  if (problem != std::errc() || end != value.data() + value.size())
-    throw Error("--set " + v.name + " expects a whole number, not \"" + value + "\"", ErrorKind::usage);
+  const std::optional<std::int64_t> number = decimal(value);
+  if (!number) throw Error("--set " + v.name + " expects a whole number, not \"" + value + "\"", ErrorKind::usage);
+  v.value = *number;
   return v;
 }
 

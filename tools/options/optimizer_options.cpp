@@ -65,10 +65,8 @@ OptimizerConfig optimizer_config(const RunOptions& o, Mode mode, PyTorchVersion 
   }
   config = choose<OptimizerConfig>("--opt", o.optimizer.empty() ? "sgd" : o.optimizer, optimizers());
   // 1.13 runs the for-loop implementation unless told otherwise; 2.0 made foreach the default on CUDA.
-  const std::string implied = pytorch < 200 ? "for-loop" : "foreach";
-  config.impl = choose<OptimizerImpl>(
-      "--opt-impl", o.optimizer_impl.empty() ? implied : o.optimizer_impl,
-      {{"foreach", OptimizerImpl::foreach_}, {"for-loop", OptimizerImpl::for_loop}, {"fused", OptimizerImpl::fused}});
+  config.impl =
+      word_or("--opt-impl", o.optimizer_impl, pytorch < 200 ? OptimizerImpl::for_loop : OptimizerImpl::foreach_);
   config.weight_decay = flag_with_number("--weight-decay", o.weight_decay);
   return config;
 }

@@ -49,46 +49,33 @@ void refuse_inference_flags(const RunOptions& o) {
 }
 
 Loop loop_of(const RunOptions& o, Mode mode) {
-  // In inference the output is gone before the next forward, unless the plain loop is asked for.
-  const std::string implied = mode == Mode::infer ? "function" : "plain";
   if (mode == Mode::infer && o.loop == "loss_only")
     throw Error("--loop loss_only belongs to training: an inference has no loss", ErrorKind::usage);
-  return choose<Loop>("--loop", o.loop.empty() ? implied : o.loop,
-                      {{"plain", Loop::plain}, {"function", Loop::function}, {"loss_only", Loop::loss_only}});
+  // In inference the output is gone before the next forward, unless the plain loop is asked for.
+  return word_or("--loop", o.loop, mode == Mode::infer ? Loop::function : Loop::plain);
 }
 
 }  // namespace
 
 RunConfig run_config(const RunOptions& o) {
   RunConfig run;
-  run.mode = choice_or<Mode>("--mode", o.mode, Mode::train, {{"train", Mode::train}, {"infer", Mode::infer}});
+  run.mode = word_or("--mode", o.mode, Mode::train);
   run.mode == Mode::infer ? refuse_training_flags(o) : refuse_inference_flags(o);
   if (!o.batch.empty()) run.batch = whole_number("--batch", o.batch, 1, 1'000'000'000);
   set_precision(o, run);
   if (!o.pytorch.empty()) run.pytorch = pytorch_version(o.pytorch);
   run.optimizer = optimizer_config(o, run.mode, run.pytorch);
   run.clip_grad_norm = flag_with_number("--clip-grad-norm", o.clip);
-  run.layout = choice_or<MemoryFormat>("--layout", o.layout, MemoryFormat::contiguous,
-                                       {{"nchw", MemoryFormat::contiguous}, {"nhwc", MemoryFormat::channels_last}});
-  run.attention = choice_or<Attention>("--attention", o.attention, Attention::automatic,
-                                       {{"auto", Attention::automatic},
-                                        {"flash", Attention::flash},
-                                        {"efficient", Attention::efficient},
-                                        {"cudnn", Attention::cudnn},
-                                        {"math", Attention::math},
-                                        {"eager", Attention::eager}});
+  run.layout = word_or("--layout", o.layout, MemoryFormat::contiguous);
+  run.attention = word_or("--attention", o.attention, Attention::automatic);
   set_memory_savers(o, run);
   run.generation = generation(o);
   run.labels = o.labels;
   if (run.labels && run.generation.part != Generation::Part::none)
     throw Error("--labels: a pass of a generation has none", ErrorKind::usage);
   run.loop = loop_of(o, run.mode);
-  run.scratch = choice_or<Scratch>("--scratch", o.scratch, Scratch::full,
-                                   {{"full", Scratch::full}, {"no-cudnn", Scratch::no_cudnn}, {"none", Scratch::none}});
-  run.allocator = choice_or<AllocatorKind>("--allocator", o.allocator, AllocatorKind::caching,
-                                           {{"caching", AllocatorKind::caching},
-                                            {"exact", AllocatorKind::exact},
-                                            {"cudaMalloc", AllocatorKind::cuda_malloc}});
+  run.scratch = word_or("--scratch", o.scratch, Scratch::full);
+  run.allocator = word_or("--allocator", o.allocator, AllocatorKind::caching);
   if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)
     throw Error("--alloc-conf belongs to --allocator caching", ErrorKind::usage);
   run.alloc_conf = o.alloc_conf;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "estimator/spec/run_config.h"
+#include "estimator/plan/run_names.h"
 #include "tools/options/run_options.h"
 #include "tools/options/words.h"
 
@@ -14,6 +14,18 @@ namespace gpuplan {
 template <class T>
 T choice_or(std::string_view flag, const std::string& word, T fallback, const Choices<T>& choices) {
   return word.empty() ? fallback : choose<T>(flag, word, choices);
+}
+
+/// The value that one of the enum's words asks for (run_names.h).
+template <class Enum>
+Enum word_or(std::string_view flag, const std::string& word, Enum fallback) {
+  Choices<Enum> choices;
+  int value = 0;
+  for (const std::string_view name : split(all_words(Enum{}), '|')) {
+    if (!name.empty()) choices.emplace_back(name, static_cast<Enum>(value));
+    ++value;
+  }
+  return choice_or(flag, word, fallback, choices);
 }
 
 /// A bare flag, or a number, of which 0 is off.

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "estimator/base/format.h"
+#include "estimator/base/list_text.h"
+#include "estimator/device/read_number.h"
 #include "tools/options/other_flags.h"
 #include "tools/options/words.h"
 
@@ -98,12 +99,6 @@ Error bad_values(const std::string& text, const std::string& why) {
   return Error("--over " + text + ": " + why, ErrorKind::usage);
 }
 
-std::optional<std::int64_t> integer(std::string_view text) {
-  std::int64_t n = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), n);
-  return problem == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
-}
-
 struct NumberRange {
   std::int64_t from = 0, to = 0, step = 1;
   bool multiplies = false;
@@ -112,16 +107,16 @@ struct NumberRange {
 // "8:512", "8:512:8", "8:512:x2"
 std::optional<NumberRange> read_range(std::string_view text) {
   const std::size_t first = text.find(':'), second = text.find(':', first + 1);
-  const std::optional<std::int64_t> from = integer(text.substr(0, first));
+  const std::optional<std::int64_t> from = decimal(text.substr(0, first));
   const std::optional<std::int64_t> to =
-      integer(text.substr(first + 1, second == text.npos ? second : second - first - 1));
+      decimal(text.substr(first + 1, second == text.npos ? second : second - first - 1));
   if (!from || !to) return std::nullopt;
   NumberRange range{*from, *to};
   if (second == std::string_view::npos) return range;
   std::string_view step = text.substr(second + 1);
   range.multiplies = step.starts_with('x');
   if (range.multiplies) step.remove_prefix(1);
-  const std::optional<std::int64_t> number = integer(step);
+  const std::optional<std::int64_t> number = decimal(step);
   if (!number) return std::nullopt;
   range.step = *number;
   return range;
@@ -177,20 +172,16 @@ SweptFlag read_swept_flag(const std::string& text) {
     flag.name = known->name;
   else if (!is_variable && find_several_gpus_flag(flag.name) == nullptr)
     throw no_such_flag(text, flag.name);
-  const std::string_view list = std::string_view(text).substr(equals + 1);
-  for (std::size_t from = 0; from <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', from), list.size());
-    const std::string_view value = list.substr(from, comma - from);
+  for (const std::string_view value : split(std::string_view(text).substr(equals + 1), ',')) {
     if (value.empty()) throw bad_values(text, "an empty value");
     if (takes_numbers(flag.name) && value.find(':') != std::string_view::npos)
       add_range(text, value, flag.values);
     else
       flag.values.emplace_back(value);
-    from = comma + 1;
   }
   std::vector<std::string> sorted;  // 8 and 08 are the same
   for (const std::string& value : flag.values) {
-    const std::optional<std::int64_t> number = takes_numbers(flag.name) ? integer(value) : std::nullopt;
+    const std::optional<std::int64_t> number = takes_numbers(flag.name) ? decimal(value) : std::nullopt;
     sorted.push_back(number ? std::to_string(*number) : value);
   }
   std::ranges::sort(sorted);
@@ -250,9 +241,9 @@ std::vector<std::string> swept_run_names() {
 
 Shard read_shard(const std::string& text) {
   const std::size_t slash = text.find('/');
-  const std::optional<std::int64_t> number = integer(std::string_view(text).substr(0, slash));
+  const std::optional<std::int64_t> number = decimal(std::string_view(text).substr(0, slash));
   const std::optional<std::int64_t> count =
-      slash == std::string::npos ? std::nullopt : integer(std::string_view(text).substr(slash + 1));
+      slash == std::string::npos ? std::nullopt : decimal(std::string_view(text).substr(slash + 1));
   if (!number || !count || *count < 1)
     throw Error("--shard expects N/COUNT, as in 1/16 for the first of sixteen, not \"" + text + "\"", ErrorKind::usage);
   if (*number < 1 || *number > *count)

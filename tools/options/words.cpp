@@ -1,10 +1,10 @@
 #include "tools/options/words.h"
 
 #include <array>
-#include <charconv>
 
 #include "estimator/base/amount.h"
 #include "estimator/base/format.h"
+#include "estimator/device/read_number.h"
 
 namespace gpuplan {
 
@@ -24,9 +24,7 @@ Error unknown_word(std::string_view flag, std::string_view word, const std::vect
 }
 
 std::int64_t whole_number(std::string_view flag, std::string_view text, std::int64_t least, std::int64_t most) {
-  std::int64_t n = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (problem == std::errc() && end == text.data() + text.size() && n >= least && n <= most) return n;
+  if (const std::optional<std::int64_t> n = decimal(text); n && *n >= least && *n <= most) return *n;
   throw Error(std::string(flag) + " expects a whole number from " + format_count(least) + " to " + format_count(most) +
                   ", not \"" + std::string(text) + "\"",
               ErrorKind::usage);

@@ -1,0 +1,52 @@
+#include "estimator/report/several_gpus_json.h"
+
+#include <cmath>
+
+namespace gpuplan {
+
+namespace {
+
+std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e6)); }
+
+// Null where it is not known. Rounded: the same text everywhere.
+Json scaling_json(const Report& report) {
+  const RankShare& rank = *report.rank;
+  if (!rank.time || rank.time->step.seconds() <= 0) return nullptr;
+  const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
+  const double samples = static_cast<double>(report.run.batch * rank.strategy.ranks());
+  return {{"step_seconds", rounded(rank.time->step.seconds(), 1e9)},
+          {"one_gpu_seconds", rounded(rank.time->alone_seconds, 1e9)},
+          {"samples_per_second", rounded(samples / rank.time->step.seconds(), 1e3)},
+          {"scaling_efficiency", rounded(rank.time->efficiency(), 1e4)},
+          {"copy_seconds", rounded(rank.time->copy_seconds, 1e9)}};
+}
+
+}  // namespace
+
+Json parallel_json(const Report& report) {
+  const RankShare& rank = *report.rank;
+  const Strategy& s = rank.strategy;
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < rank.communication.size(); ++i) {
+    const CommunicationRow& row = rank.communication[i];
+    rows.push_back({{"what", row.what},
+                    {"collective", name_of(row.collective)},
+                    {"bytes", row.bytes},
+                    {"sent_bytes", row.sent_bytes},
+                    {"microseconds", row.seconds ? Json(microseconds(*row.seconds)) : Json(nullptr)},
+                    {"exposed_microseconds", rank.time ? Json(microseconds(rank.time->exposed[i])) : Json(nullptr)}});
+  }
+  return {{"data", name_of(s.data)},
+          {"gpus", s.gpus},
+          {"rank", s.rank},
+          {"batch", report.run.batch * s.ranks()},
+          {"bytes",
+           {{"parameters", rank.states.parameters},
+            {"gradients", rank.states.gradients},
+            {"optimizer_state", rank.states.optimizer_state}}},
+          {"nccl_bytes", rank.nccl_bytes},
+          {"communication", std::move(rows)},
+          {"time", scaling_json(report)}};
+}
+
+}  // namespace gpuplan
