@@ -1,13 +1,8 @@
-#include <nlohmann/json.hpp>
-
+#include "estimator/report/json_parts.h"
 #include "validate/shadow/host/run_report.h"
 
 namespace gpuplan::shadow {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json peak_json(const RankReport& rank) {
   return {{"allocated_bytes", rank.peak.allocated}, {"requested_bytes", rank.peak.requested},
@@ -81,21 +76,20 @@ Json fits_json(const RunReport& report) {
 std::string run_json(const RunReport& report, std::string_view version) {
   const Settings& settings = report.settings;
   const bool imagined = settings.peers == Peers::imagined;
-  Json json = {{"schema", "gpuplan.shadow/1"},
-               {"tool", {{"name", "gpuplan"}, {"version", version}}},
-               {"gpu", report.gpu},
-               {"gpu_title", report.gpu_title},
-               {"capacity_bytes", report.capacity_bytes},
-               {"gpus", settings.devices},
-               {"world", imagined ? Json(settings.world) : Json(nullptr)},
-               {"rank", imagined ? Json(settings.rank) : Json(nullptr)},
-               {"command", report.command},
-               {"exit_code", report.ending.signal != 0 ? 128 + report.ending.signal : report.ending.status},
-               {"gpuplan_exit_code", report.exit_code},
-               {"end", text_or_null(report.end_reason)},
-               {"out_of_memory", out_of_memory_json(report)},
-               {"max_peak_bytes", report.max_peak_bytes ? Json(*report.max_peak_bytes) : Json(nullptr)},
-               {"over_max_peak", report.over_max_peak}};
+  Json json = document_of("gpuplan.shadow/1", version);
+  json["gpu"] = report.gpu;
+  json["gpu_title"] = report.gpu_title;
+  json["capacity_bytes"] = report.capacity_bytes;
+  json["gpus"] = settings.devices;
+  json["world"] = imagined ? Json(settings.world) : Json(nullptr);
+  json["rank"] = imagined ? Json(settings.rank) : Json(nullptr);
+  json["command"] = report.command;
+  json["exit_code"] = report.ending.signal != 0 ? 128 + report.ending.signal : report.ending.status;
+  json["gpuplan_exit_code"] = report.exit_code;
+  json["end"] = text_or_null(report.end_reason);
+  json["out_of_memory"] = out_of_memory_json(report);
+  json["max_peak_bytes"] = or_null(report.max_peak_bytes);
+  json["over_max_peak"] = report.over_max_peak;
   json.update(figures_json(report.ranks.empty() ? RankReport{} : report.ranks[report.fullest]));
   json["fits"] = fits_json(report);
   json["unknown"] = report.unknown;
@@ -106,8 +100,7 @@ std::string run_json(const RunReport& report, std::string_view version) {
   json["versions"] = {{"torch", text_or_null(report.torch)},
                       {"cuda", text_or_null(report.cuda)},
                       {"python", text_or_null(report.python)}};
-  // A command's words and a file's lines need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace gpuplan::shadow

@@ -26,9 +26,8 @@ class RunScreen : public StyledScreen {
 
  private:
   const RankReport& rank() const { return report_.ranks[report_.fullest]; }
-  std::string mark(bool good) const { return style_.unicode ? (good ? "✔ " : "✖ ") : (good ? "[ok] " : "[no] "); }
+  std::string mark(bool good) const { return mark_of(good, style_) + " "; }
   std::string paint(bool good, const std::string& text) const { return StyledScreen::paint(good ? "32" : "31", text); }
-  std::string bar(std::int64_t per_mille, std::size_t columns) const;
   std::string fit_words() const;
   std::string runtime_words() const;
   std::string wrapped(const std::string& label, const std::vector<std::string>& words) const;
@@ -102,15 +101,6 @@ std::string RunScreen::verdict() const {
   table.row({"+ runtime", bytes(r.context_bytes), runtime_words()});
   table.row({"Needs", bytes(r.device_bytes), fit_words()});
   return "\n" + table.text();
-}
-
-// Eighths of a column in Unicode, whole columns in ASCII.
-std::string RunScreen::bar(std::int64_t per_mille, std::size_t columns) const {
-  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<std::size_t>(per_mille) * columns * 8 / 1000;
-  std::string out;
-  for (std::size_t i = 0; i < eighths / 8; ++i) out += style_.unicode ? "█" : "#";
-  return style_.unicode ? out + kEighths[eighths % 8] : out;
 }
 
 std::string RunScreen::alive() const {
