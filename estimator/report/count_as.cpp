@@ -198,12 +198,6 @@ std::string_view name_of(CountingTool tool) {
   return "";
 }
 
-std::optional<CountingTool> counting_tool_from_name(std::string_view name) {
-  for (const CountingTool tool : kCountingTools)
-    if (name_of(tool) == name) return tool;
-  return std::nullopt;
-}
-
 std::string_view unit_of(CountingTool tool) {
   switch (tool) {
     case CountingTool::fvcore: return "flops";
@@ -212,18 +206,6 @@ std::string_view unit_of(CountingTool tool) {
     case CountingTool::torchinfo: return "mult-adds";
     case CountingTool::deepspeed: return "flops";
     case CountingTool::torch: return "FLOPs";
-  }
-  return "";
-}
-
-std::string_view formula_of(CountingTool tool) {
-  switch (tool) {
-    case CountingTool::fvcore: return "MAC + 2 batch norm + 5 layer norm + adaptive pooling";
-    case CountingTool::ptflops: return "MAC of modules + bias + norms + activations + pooling; no attention";
-    case CountingTool::thop: return "MAC of modules + 4 norms + average pooling; no attention";
-    case CountingTool::torchinfo: return "parameters x positions; no attention";
-    case CountingTool::deepspeed: return "2 MAC + bias + norms + activations + pooling";
-    case CountingTool::torch: return "2 MAC";
   }
   return "";
 }

@@ -40,7 +40,7 @@ class PlannedStep {
 
   /// sweep_figures() and the warnings of plan(model, catalog, run, named_gpu). Throws what that does.
   PlannedFigures figures(const Gpu* named_gpu) const;
-  /// step_time(model, catalog, run, gpu, copy).
+  /// step_time() of it on `gpu`.
   std::optional<StepTime> time(const Gpu& gpu, HostCopy copy);
 
  private:
