@@ -242,14 +242,6 @@ bool is_trace_event(std::string_view line) {
 
 const char* name_of(TraceAction action) { return kActionNames[static_cast<std::size_t>(action)]; }
 
-Trace parse_trace(const std::string& name, std::string_view text) {
-  TraceParser parser(name);
-  LineFeeder feeder(parser);
-  feeder.feed(text);
-  feeder.finish();
-  return parser.take();
-}
-
 Trace read_trace(const std::string& name, const ReadBytes& read) {
   TraceParser parser(name);
   LineFeeder feeder(parser);

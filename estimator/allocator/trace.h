@@ -73,9 +73,6 @@ using ReadBytes = std::function<std::size_t(char* to, std::size_t most)>;
 /// what is not allocated, or an allocation where something already is.
 Trace read_trace(const std::string& name, const ReadBytes& read);
 
-/// The same from text.
-Trace parse_trace(const std::string& name, std::string_view text);
-
 /// Whether a line begins as an event does: with an action and a tab.
 bool is_trace_event(std::string_view line);
 

@@ -78,11 +78,4 @@ ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t voc
   return program;
 }
 
-ScratchProgram embedding_backward_scratch(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
-                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch) {
-  ScratchProgram program = embedding_backward_program(indices, vocabulary, features, dtype, gpu, pytorch);
-  std::erase(program, kResultAllocation);
-  return program;
-}
-
 }  // namespace gpuplan

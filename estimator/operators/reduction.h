@@ -37,8 +37,4 @@ ScratchProgram reduction_program(const Shape& shape, unsigned reduced, DType inp
 ScratchProgram embedding_backward_program(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
                                           DType dtype, const Gpu& gpu, PyTorchVersion pytorch, bool bag = false);
 
-/// The same program without its mark, for callers that allocate the zero-filled result first; {} up to 3072 indices.
-ScratchProgram embedding_backward_scratch(std::int64_t indices, std::int64_t vocabulary, std::int64_t features,
-                                          DType dtype, const Gpu& gpu, PyTorchVersion pytorch);
-
 }  // namespace gpuplan

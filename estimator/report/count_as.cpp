@@ -185,18 +185,17 @@ std::int64_t deepspeed(const Counts& c) {
 std::int64_t torch(const Counts& c) { return checked_mul(2, c.macs); }
 
 struct Tool {
-  std::string_view name, unit, formula;
+  std::string_view name, unit;
   std::int64_t (*count)(const Counts&);
 };
 
 const Tool& rules_of(CountingTool tool) {
-  static constexpr std::array<Tool, 6> kTools = {
-      {{"fvcore", "flops", "MAC + 2 batch norm + 5 layer norm + adaptive pooling", fvcore},
-       {"ptflops", "MACs", "MAC of modules + bias + norms + activations + pooling; no attention", ptflops},
-       {"thop", "macs", "MAC of modules + 4 norms + average pooling; no attention", thop},
-       {"torchinfo", "mult-adds", "parameters x positions; no attention", torchinfo},
-       {"deepspeed", "flops", "2 MAC + bias + norms + activations + pooling", deepspeed},
-       {"torch", "FLOPs", "2 MAC", torch}}};
+  static constexpr std::array<Tool, 6> kTools = {{{"fvcore", "flops", fvcore},
+                                                  {"ptflops", "MACs", ptflops},
+                                                  {"thop", "macs", thop},
+                                                  {"torchinfo", "mult-adds", torchinfo},
+                                                  {"deepspeed", "flops", deepspeed},
+                                                  {"torch", "FLOPs", torch}}};
   return kTools[static_cast<std::size_t>(tool)];
 }
 
@@ -206,13 +205,6 @@ bool is_loss(const LayerRow& layer) { return layer.type.ends_with("Loss"); }
 
 std::string_view name_of(CountingTool tool) { return rules_of(tool).name; }
 std::string_view unit_of(CountingTool tool) { return rules_of(tool).unit; }
-std::string_view formula_of(CountingTool tool) { return rules_of(tool).formula; }
-
-std::optional<CountingTool> counting_tool_from_name(std::string_view name) {
-  for (const CountingTool tool : kCountingTools)
-    if (name_of(tool) == name) return tool;
-  return std::nullopt;
-}
 
 std::int64_t count_as(CountingTool tool, const LayerRow& layer) { return rules_of(tool).count(counts_of(layer)); }
 

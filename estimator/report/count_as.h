@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,12 +16,9 @@ enum class CountingTool : std::uint8_t { fvcore, ptflops, thop, torchinfo, deeps
 constexpr CountingTool kCountingTools[] = {CountingTool::fvcore,    CountingTool::ptflops,   CountingTool::thop,
                                            CountingTool::torchinfo, CountingTool::deepspeed, CountingTool::torch};
 std::string_view name_of(CountingTool tool);
-std::optional<CountingTool> counting_tool_from_name(std::string_view name);
 
 /// What the tool calls its number, and what it is: "flops" of fvcore are multiply-adds with charges.
 std::string_view unit_of(CountingTool tool);
-/// What is in the tool's number, in a line.
-std::string_view formula_of(CountingTool tool);
 
 /// The tool's number for one layer's forward in eval mode at the batch of the row.
 /// Whether a model calls a module or a function (F.adaptive_avg_pool2d) is not in a spec; the module is taken.

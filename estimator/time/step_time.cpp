@@ -258,10 +258,4 @@ std::optional<StepTime> step_time(const RankStep& step, HostCopy copy, const Tim
   return timed ? std::optional(std::move(timed->time)) : std::nullopt;
 }
 
-std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                  HostCopy copy, const TimeModel& constants) {
-  if (!why_no_time(run, gpu, copy).empty()) return std::nullopt;
-  return step_time(make_step(model, catalog, run, gpu, {}, true), copy, constants);
-}
-
 }  // namespace gpuplan

@@ -11,7 +11,6 @@
 #include "estimator/distributed/rank_step.h"
 #include "estimator/graph/layer.h"
 #include "estimator/plan/timing.h"
-#include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 #include "estimator/time/time_model.h"
 #include "estimator/time/work.h"
@@ -22,9 +21,6 @@ namespace gpuplan {
 /// billion seconds.
 std::optional<StepTime> step_time(const RankStep& step, HostCopy copy = HostCopy::pinned,
                                   const TimeModel& constants = {});
-/// The same of a step that is lowered for it. Throws as make_step() does.
-std::optional<StepTime> step_time(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
-                                  HostCopy copy = HostCopy::pinned, const TimeModel& constants = {});
 
 /// Why the time of such a step is not known: the GPU's peaks, or the link that pinned memory takes, are not, or tensors
 /// or an optimizer are on the host. Empty where it is.

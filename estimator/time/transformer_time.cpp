@@ -92,26 +92,4 @@ std::optional<TransformerTime> transformer_time(const Transformer& model, const 
   return time;
 }
 
-std::optional<std::int64_t> fastest_micro_batch(const Transformer& model, TransformerRun run, const GpuSpeed& gpu,
-                                                const Topology& topology, double memory_bytes) {
-  constexpr double kStateBytes = 18;
-  std::optional<std::int64_t> fastest;
-  double least = 0;
-  for (const std::int64_t samples : {1, 2, 4, 8, 16}) {
-    if (run.batch % (run.ranks() * samples) != 0) continue;
-    run.micro_batch = samples;
-    bool fits = true;
-    for (const std::int64_t stage : {std::int64_t{0}, run.pipeline - 1})
-      fits = fits && kStateBytes * real(stage_parameters(model, run.tensor, run.pipeline, stage)) +
-                             stage_activation_bytes(model, samples, run.tensor, run.pipeline, stage,
-                                                    run.micro_batches(), run.recompute) <=
-                         memory_bytes;
-    const std::optional<TransformerTime> time = time_of(model, run, gpu, topology);
-    if (!fits || !time || (fastest && time->step >= least)) continue;
-    least = time->step;
-    fastest = samples;
-  }
-  return fastest;
-}
-
 }  // namespace gpuplan

@@ -37,10 +37,4 @@ struct TransformerTime {
 std::optional<TransformerTime> transformer_time(const Transformer& model, const TransformerRun& run,
                                                 const GpuSpeed& gpu, const Topology& topology);
 
-/// The micro-batch of 1, 2, 4, 8 and 16 samples that is fastest, of those whose states (18 bytes a parameter: half
-/// precision parameters, fp32 gradients, Adam with a master copy) and activations fit `memory_bytes` on every stage; as
-/// section 3.4 of the paper chooses it. Nothing where none fits.
-std::optional<std::int64_t> fastest_micro_batch(const Transformer& model, TransformerRun run, const GpuSpeed& gpu,
-                                                const Topology& topology, double memory_bytes);
-
 }  // namespace gpuplan

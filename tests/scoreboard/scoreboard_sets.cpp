@@ -50,7 +50,7 @@ std::vector<ScoreSet> score_sets(const std::string& root) {
                   [=] { return score_imported(root); }});
   sets.push_back({"parallel h200", "one rank of DDP, of ZeRO and of FSDP2", [=] { return score_parallel(root); }});
   sets.push_back({"learned h200", "models learned at small batches, at batch 64", [=] { return score_learned(root); }});
-  sets.push_back({"compared h200", "runs of `tools/python/compare_pytorch.py` under `gpuplan shadow`",
+  sets.push_back({"compared h200", "runs of `tests/recorders/compare_pytorch.py` under `gpuplan shadow`",
                   [=] { return score_reference(root, "tests/shadow/compare_pytorch/h200", "h200"); }});
   for (const std::string& gpu : reference_gpus(root))
     sets.push_back({"reference " + gpu, "runs on a real " + gpu_title(gpu),

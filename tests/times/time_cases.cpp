@@ -12,8 +12,8 @@
 #include "estimator/base/csv.h"
 #include "estimator/device/read_gpu.h"
 #include "estimator/time/operation_time.h"
-#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tests/support/model_time.h"
 #include "tests/support/zoo_models.h"
 
 namespace gpuplan {

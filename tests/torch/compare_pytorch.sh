@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/python/compare_pytorch.py under `gpuplan shadow`: what is predicted equals what PyTorch allocates, and its recordings are
-# those that the scoreboard replays. GPUPLAN names the program; the interpreter is python.bash's.
+# tests/recorders/compare_pytorch.py under `gpuplan shadow`: what is predicted equals what PyTorch allocates, and its
+# recordings are those that the scoreboard replays. GPUPLAN names the program; the interpreter is python.bash's.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 source tests/torch/python.bash
@@ -20,7 +20,7 @@ fail() {
 compare() {
   local code=$1 actual=0
   shift
-  "$gpuplan" shadow --gpu h200 -q -- "$python" tools/python/compare_pytorch.py --gpuplan "$gpuplan" "$@" \
+  "$gpuplan" shadow --gpu h200 -q -- "$python" tests/recorders/compare_pytorch.py --gpuplan "$gpuplan" "$@" \
     >"$work/out" 2>"$work/err" </dev/null || actual=$?
   [ "$actual" -eq "$code" ] || fail "compare_pytorch.py $*: exit $actual, not $code"
 }

@@ -14,11 +14,11 @@ namespace {
 struct Decoder {
   std::string prefix;  // of the class: LlamaForCausalLM
   std::string model;   // whose text is used
-  std::int64_t vocabulary, hidden, inner, layers, heads;
-  std::int64_t kv_heads;  // 0: as many as heads
-  std::int64_t head;      // 0: hidden / heads
-  std::int64_t positions;
-  std::string activation, eps, theta = "10000.0";
+  std::int64_t vocabulary = 0, hidden = 4096, inner = 0, layers = 32, heads = 32;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head = 0;      // 0: hidden / heads
+  std::int64_t positions = 0;
+  std::string activation = "silu", eps = "1e-6", theta = "10000.0";
   bool tied = false;
   bool finds_spans = true;
   void (*windows)(const Config&, std::int64_t layers, SpecText&) = nullptr;  // of some layers
@@ -154,18 +154,8 @@ void bound_gemma2(const Config& config, SpecText& spec) {
 }  // namespace
 
 SpecText llama_spec(const Config& config) {
-  const Decoder decoder{.prefix = "Llama",
-                        .model = "llama2_7b",
-                        .vocabulary = 32000,
-                        .hidden = 4096,
-                        .inner = 11008,
-                        .layers = 32,
-                        .heads = 32,
-                        .kv_heads = 0,
-                        .head = 0,
-                        .positions = 2048,
-                        .activation = "silu",
-                        .eps = "1e-6"};
+  const Decoder decoder{
+      .prefix = "Llama", .model = "llama2_7b", .vocabulary = 32000, .inner = 11008, .positions = 2048};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
   set_attention_bias(config.flag("attention_bias", false), spec);
@@ -181,15 +171,9 @@ SpecText mistral_spec(const Config& config) {
   const Decoder decoder{.prefix = "Mistral",
                         .model = "mistral_7b",
                         .vocabulary = 32000,
-                        .hidden = 4096,
                         .inner = 14336,
-                        .layers = 32,
-                        .heads = 32,
                         .kv_heads = 8,
-                        .head = 0,
                         .positions = 131072,
-                        .activation = "silu",
-                        .eps = "1e-6",
                         .of_span = "model"};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-5)", spec);
@@ -208,14 +192,9 @@ SpecText mixtral_spec(const Config& config) {
   const Decoder decoder{.prefix = "Mixtral",
                         .model = "mixtral_8x7b",
                         .vocabulary = 32000,
-                        .hidden = 4096,
                         .inner = 14336,
-                        .layers = 32,
-                        .heads = 32,
                         .kv_heads = 8,
-                        .head = 0,
                         .positions = 131072,
-                        .activation = "silu",
                         .eps = "1e-5",
                         .theta = "1000000.0",
                         .of_span = "model"};
@@ -244,15 +223,9 @@ SpecText qwen2_spec(const Config& config) {
   const Decoder decoder{.prefix = "Qwen2",
                         .model = "qwen2_5_7b",
                         .vocabulary = 151936,
-                        .hidden = 4096,
                         .inner = 22016,
-                        .layers = 32,
-                        .heads = 32,
                         .kv_heads = 32,
-                        .head = 0,
                         .positions = 32768,
-                        .activation = "silu",
-                        .eps = "1e-6",
                         .windows = set_windows};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
@@ -264,15 +237,10 @@ SpecText qwen3_spec(const Config& config) {
   const Decoder decoder{.prefix = "Qwen3",
                         .model = "qwen3",
                         .vocabulary = 151936,
-                        .hidden = 4096,
                         .inner = 22016,
-                        .layers = 32,
-                        .heads = 32,
                         .kv_heads = 32,
                         .head = 128,
                         .positions = 32768,
-                        .activation = "silu",
-                        .eps = "1e-6",
                         .windows = set_windows};
   SpecText spec = decoder_spec(config, decoder);
   set_eps(config, decoder, "LlamaRMSNorm(_, eps=1e-6)", spec);
@@ -293,7 +261,6 @@ SpecText gemma2_spec(const Config& config) {
                         .head = 256,
                         .positions = 8192,
                         .activation = "gelu_pytorch_tanh",
-                        .eps = "1e-6",
                         .tied = true,
                         .finds_spans = false,
                         .windows = set_gemma2_windows};
@@ -316,7 +283,6 @@ SpecText gemma3_spec(const Config& config) {
                         .head = 256,
                         .positions = 131072,
                         .activation = "gelu_pytorch_tanh",
-                        .eps = "1e-6",
                         .theta = "1000000.0",
                         .tied = true,
                         .finds_spans = false,
@@ -336,12 +302,7 @@ SpecText phi3_spec(const Config& config) {
                         .vocabulary = 32064,
                         .hidden = 3072,
                         .inner = 8192,
-                        .layers = 32,
-                        .heads = 32,
-                        .kv_heads = 0,
-                        .head = 0,
                         .positions = 4096,
-                        .activation = "silu",
                         .eps = "1e-5",
                         .finds_spans = false,
                         .turned = "$rotary"};
@@ -369,7 +330,6 @@ SpecText gemma_spec(const Config& config) {
                         .head = 256,
                         .positions = 8192,
                         .activation = "gelu_pytorch_tanh",
-                        .eps = "1e-6",
                         .tied = true,
                         .finds_spans = false};
   config.refuse("use_bidirectional_attention", "the mask is then another one");

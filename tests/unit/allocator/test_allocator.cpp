@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/allocator/block_checker.h"
 #include "estimator/base/error.h"
+#include "tests/support/block_checker.h"
 
 using namespace gpuplan;
 

@@ -28,6 +28,13 @@ AllocatorSettings settings_of(const std::string& name) {
   return {};
 }
 
+Trace parse_trace(const std::string& name, const std::string& text) {
+  std::istringstream in(text);
+  return read_trace(name, [&](char* to, std::size_t most) {
+    return static_cast<std::size_t>(in.read(to, static_cast<std::streamsize>(most)).gcount());
+  });
+}
+
 std::string error_of(const std::string& text) {
   try {
     parse_trace("t.tsv", text);

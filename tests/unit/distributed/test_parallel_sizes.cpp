@@ -116,24 +116,10 @@ TEST_CASE("FSDP2's and ZeRO's states are those that PyTorch reported") {
 TEST_CASE("1F1B holds as many micro-batches as stages follow") {
   for (const std::int64_t stage : {0, 1, 2, 3}) CHECK(micro_batches_in_flight(stage, 4, 8) == 4 - stage);
   CHECK(micro_batches_in_flight(0, 4, 2) == 2);
-  CHECK(bubble_fraction(4, 8) == doctest::Approx(3.0 / 8));
-  CHECK(bubble_fraction(4, 8, 2) == doctest::Approx(3.0 / 16));
   // Equal stages: m + p - 1 of them one after another.
   CHECK(pipeline_seconds(std::vector<double>{2, 2, 2, 2}, 8) == doctest::Approx(2 * (8 + 3)));
   // One slow stage sets the pace: 1 + 3 + 1, then seven more times 3.
   CHECK(pipeline_seconds(std::vector<double>{1, 3, 1}, 8) == doctest::Approx(5 + 21));
-}
-
-TEST_CASE("layers are split so that the costliest stage is as cheap as can be") {
-  const auto begins = [](const std::vector<Range>& ranges) {
-    std::vector<std::int32_t> at;
-    for (const Range& r : ranges) at.push_back(r.begin);
-    return at;
-  };
-  CHECK(begins(split_layers(std::vector<double>{1, 1, 1, 1}, 2)) == std::vector<std::int32_t>{0, 2});
-  // 4 | 1 1 1 1: both 4; any other cut has 5 or more on one side.
-  CHECK(begins(split_layers(std::vector<double>{4, 1, 1, 1, 1}, 2)) == std::vector<std::int32_t>{0, 1});
-  CHECK_THROWS_AS(split_layers(std::vector<double>{1, 1}, 3), Error);
 }
 
 TEST_CASE("rings move 2 (n - 1) / n of an all-reduce") {

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "estimator/graph/build.h"
-#include "estimator/time/step_time.h"
 #include "tests/support/lower_calls.h"
+#include "tests/support/model_time.h"
 #include "tests/support/test_spec.h"
 
 using namespace gpuplan;

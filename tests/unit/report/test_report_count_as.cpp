@@ -69,8 +69,3 @@ TEST_CASE("per sample: the batch and the loss do not count") {
   CHECK_EQ(count_as_per_sample(CountingTool::fvcore, report), 442368 + 2 * 16384 + 163840);
   CHECK_EQ(count_as_per_sample(CountingTool::torch, report), 2 * (442368 + 163840));
 }
-
-TEST_CASE("tools have names") {
-  for (const CountingTool tool : kCountingTools) CHECK(counting_tool_from_name(name_of(tool)) == tool);
-  CHECK_FALSE(counting_tool_from_name("nvprof").has_value());
-}

@@ -9,8 +9,8 @@
 #include "estimator/search/offers.h"
 #include "estimator/search/suggestions.h"
 #include "estimator/search/throughput.h"
-#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tests/support/model_time.h"
 #include "tests/support/zoo_models.h"
 #include "tools/options/run_options.h"
 

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "estimator/time/operation_time.h"
-#include "estimator/time/step_time.h"
 #include "layers/catalog.h"
+#include "tests/support/model_time.h"
 #include "tests/support/test_spec.h"
 #include "tools/options/run_options.h"
 

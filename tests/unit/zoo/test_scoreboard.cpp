@@ -79,7 +79,7 @@ TEST_CASE("the scoreboard has every set of recordings, each with its runs") {
 
 // Such recordings are sets like the others; this tells where there are none.
 TEST_CASE("runs on a real GPU are recorded" * doctest::skip(reference_gpus(GPUPLAN_SOURCE_DIR).empty()) *
-          doctest::description("tests/reference is empty; tools/python/compare_pytorch.py records there")) {
+          doctest::description("tests/reference is empty; tests/recorders/compare_pytorch.py records there")) {
   CHECK(!reference_gpus(kRoot).empty());
 }
 

@@ -9,36 +9,16 @@ namespace {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::max(1.0, std::abs(b)); }
 
-template <const char* const& call>
-void emit_call(Emission& e) {
-  e.layer(call);
+EmitRule of_one(const char* call) {
+  return [call](Emission& e) { e.layer(call); };
 }
-
-constexpr const char* kRelu = "ReLU()";
-constexpr const char* kSigmoid = "Sigmoid()";
-constexpr const char* kTanh = "Tanh()";
-constexpr const char* kHardswish = "Hardswish()";
-constexpr const char* kSilu = "SiLU()";
-constexpr const char* kNewGelu = "NewGELU()";
-constexpr const char* kNot = "Not()";
-constexpr const char* kRsqrt = "Rsqrt()";
-constexpr const char* kNeg = "Neg()";
-constexpr const char* kReciprocal = "Reciprocal()";
-constexpr const char* kSqrt = "Sqrt()";
-constexpr const char* kExp = "Exp()";
-constexpr const char* kLog = "Log()";
-constexpr const char* kAbs = "Abs()";
-constexpr const char* kSin = "Sin()";
-constexpr const char* kCos = "Cos()";
-constexpr const char* kSoftplus = "Softplus()";
-constexpr const char* kMish = "Mish()";
 
 void emit_gelu(Emission& e) {
   e.layer(e.text("approximate", "none") == "tanh" ? "GELU(approximate='tanh')" : "GELU()");
 }
 void emit_swish(Emission& e) {
   if (e.real("alpha", 1) != 1) e.fail("a slope of " + to_text(e.real("alpha", 1)) + " is not torch.nn's SiLU");
-  e.layer(kSilu);
+  e.layer("SiLU()");
 }
 void emit_leaky_relu(Emission& e) { e.layer("LeakyReLU(" + to_text(static_cast<float>(e.real("alpha", 0.01))) + ")"); }
 void emit_elu(Emission& e) { e.layer("ELU(" + to_text(static_cast<float>(e.real("alpha", 1))) + ")"); }
@@ -94,15 +74,16 @@ void emit_binary(Emission& e, const std::string& layer) {
     return e.give(e.writer().add(e.wish(), layer + "(other=" + to_text(*a) + ")", {e.input(1)}));
   if (a && !grows && layer == "Sub") return e.give(e.writer().add(e.wish(), "RSub(" + to_text(*a) + ")", {e.input(1)}));
   if (a && !grows && layer == "Div") {
-    const std::string inverse = e.writer().add(e.wish() + "_reciprocal", kReciprocal, {e.input(1)});
+    const std::string inverse = e.writer().add(e.wish() + "_reciprocal", "Reciprocal()", {e.input(1)});
     return e.give(*a == 1 ? inverse : e.writer().add(e.wish(), "Scale(" + to_text(*a) + ")", {inverse}));
   }
   e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
 }
 
-void emit_add(Emission& e) { emit_binary(e, "Add"); }
-void emit_sub(Emission& e) { emit_binary(e, "Sub"); }
-void emit_mul(Emission& e) { emit_binary(e, "Mul"); }
+EmitRule binary(const char* layer) {
+  return [layer](Emission& e) { emit_binary(e, layer); };
+}
+
 // A quotient of integers is an integer in ONNX: x // number.
 void emit_div(Emission& e) {
   const std::optional<double> b = e.number(1);
@@ -128,7 +109,7 @@ void emit_bound(Emission& e) {
     return e.give(name);
   }
   if (is_max && *bound == 0 && is_floating(e.in(tensor).type))
-    return e.give(e.writer().add(e.wish(), kRelu, {e.input(tensor)}));
+    return e.give(e.writer().add(e.wish(), "ReLU()", {e.input(tensor)}));
   e.give(e.writer().add(e.wish(), (is_max ? "Clamp(min=" : "Clamp(max=") + to_text(*bound) + ")", {e.input(tensor)}));
 }
 
@@ -144,14 +125,9 @@ void emit_mean(Emission& e) {
   e.give(e.writer().add(e.wish(), "Div(other=" + std::to_string(e.inputs()) + ")", {name}));
 }
 
-template <const char* const& call>
-void emit_of_two(Emission& e) {
-  e.give(e.writer().add(e.wish(), call, {e.input(0), e.input(1)}));
+EmitRule of_two(const char* call) {
+  return [call](Emission& e) { e.give(e.writer().add(e.wish(), call, {e.input(0), e.input(1)})); };
 }
-
-constexpr const char* kAnd = "LogicalAnd()";
-constexpr const char* kOr = "LogicalOr()";
-constexpr const char* kXor = "LogicalXor()";
 
 void emit_pow(Emission& e) {
   const std::optional<double> exponent = e.number(1);
@@ -163,17 +139,13 @@ void emit_pow(Emission& e) {
 }
 
 // A comparison with a number, or of two tensors, as a mask.
-void emit_comparison(Emission& e, const std::string& layer) {
-  const std::optional<double> b = e.shape(0) == e.result().shape ? e.number(1) : std::nullopt;
-  if (!b) return e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
-  e.layer(layer + "(" + to_text(*b) + ")");
+EmitRule comparison(const std::string& layer) {
+  return [layer](Emission& e) {
+    const std::optional<double> b = e.shape(0) == e.result().shape ? e.number(1) : std::nullopt;
+    if (!b) return e.give(e.writer().add(e.wish(), layer + "()", {e.input(0), e.input(1)}));
+    e.layer(layer + "(" + to_text(*b) + ")");
+  };
 }
-void emit_equal(Emission& e) { emit_comparison(e, "Eq"); }
-void emit_not_equal(Emission& e) { emit_comparison(e, "Ne"); }  // fuse.h
-void emit_less(Emission& e) { emit_comparison(e, "Lt"); }
-void emit_less_or_equal(Emission& e) { emit_comparison(e, "Le"); }
-void emit_greater(Emission& e) { emit_comparison(e, "Gt"); }
-void emit_greater_or_equal(Emission& e) { emit_comparison(e, "Ge"); }
 
 // torch's masked_fill is exported with the number first.
 void emit_where(Emission& e) {
@@ -198,16 +170,16 @@ void emit_pass(Emission& e) { e.pass(); }
 }  // namespace
 
 std::vector<NamedEmitRule> pointwise_emitters() {
-  return {{"Relu", emit_call<kRelu>},
-          {"Sigmoid", emit_call<kSigmoid>},
-          {"Tanh", emit_call<kTanh>},
-          {"HardSwish", emit_call<kHardswish>},
-          {"SiLU", emit_call<kSilu>},
+  return {{"Relu", of_one("ReLU()")},
+          {"Sigmoid", of_one("Sigmoid()")},
+          {"Tanh", of_one("Tanh()")},
+          {"HardSwish", of_one("Hardswish()")},
+          {"SiLU", of_one("SiLU()")},
           {"Swish", emit_swish},
-          {"Rsqrt", emit_call<kRsqrt>},
-          {"NewGELU", emit_call<kNewGelu>},
-          {"Neg", emit_call<kNeg>},
-          {"Reciprocal", emit_call<kReciprocal>},
+          {"Rsqrt", of_one("Rsqrt()")},
+          {"NewGELU", of_one("NewGELU()")},
+          {"Neg", of_one("Neg()")},
+          {"Reciprocal", of_one("Reciprocal()")},
           {"Gelu", emit_gelu},
           {"LeakyRelu", emit_leaky_relu},
           {"Elu", emit_elu},
@@ -217,34 +189,34 @@ std::vector<NamedEmitRule> pointwise_emitters() {
           {"StochasticDepth", emit_stochastic_depth},
           {"Softmax", emit_softmax},
           {"LogSoftmax", emit_softmax},
-          {"Add", emit_add},
-          {"Sub", emit_sub},
-          {"Mul", emit_mul},
+          {"Add", binary("Add")},
+          {"Sub", binary("Sub")},
+          {"Mul", binary("Mul")},
           {"Div", emit_div},
           {"Mod", emit_mod},
           {"Max", emit_bound},
           {"Min", emit_bound},
           {"Sum", emit_sum},
           {"Mean", emit_mean},
-          {"And", emit_of_two<kAnd>},
-          {"Or", emit_of_two<kOr>},
-          {"Xor", emit_of_two<kXor>},
+          {"And", of_two("LogicalAnd()")},
+          {"Or", of_two("LogicalOr()")},
+          {"Xor", of_two("LogicalXor()")},
           {"Pow", emit_pow},
-          {"Sqrt", emit_call<kSqrt>},
-          {"Exp", emit_call<kExp>},
-          {"Log", emit_call<kLog>},
-          {"Abs", emit_call<kAbs>},
-          {"Sin", emit_call<kSin>},
-          {"Cos", emit_call<kCos>},
-          {"Softplus", emit_call<kSoftplus>},
-          {"Mish", emit_call<kMish>},
-          {"Less", emit_less},
-          {"LessOrEqual", emit_less_or_equal},
-          {"Greater", emit_greater},
-          {"GreaterOrEqual", emit_greater_or_equal},
-          {"Equal", emit_equal},
-          {"NotEqual", emit_not_equal},
-          {"Not", emit_call<kNot>},
+          {"Sqrt", of_one("Sqrt()")},
+          {"Exp", of_one("Exp()")},
+          {"Log", of_one("Log()")},
+          {"Abs", of_one("Abs()")},
+          {"Sin", of_one("Sin()")},
+          {"Cos", of_one("Cos()")},
+          {"Softplus", of_one("Softplus()")},
+          {"Mish", of_one("Mish()")},
+          {"Less", comparison("Lt")},
+          {"LessOrEqual", comparison("Le")},
+          {"Greater", comparison("Gt")},
+          {"GreaterOrEqual", comparison("Ge")},
+          {"Equal", comparison("Eq")},
+          {"NotEqual", comparison("Ne")},
+          {"Not", of_one("Not()")},
           {"Where", emit_where},
           {"Cast", emit_cast},
           {"CastLike", emit_cast},

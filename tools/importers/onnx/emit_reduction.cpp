@@ -4,21 +4,18 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-void emit_reduce(Emission& e, const std::string& layer) {
-  std::vector<std::int64_t> dims;
-  for (const std::int64_t a : e.numbers("axes", 1))
-    dims.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
-  if (dims.empty() && e.integer("noop_with_empty_axes", 0) != 0) return e.pass();
-  const std::string keep = e.integer("keepdims", 1) != 0 ? "keepdim=True" : "";
-  if (dims.empty()) return e.layer(layer + "(" + keep + ")");
-  e.layer(layer + "(dim=" + list_text(dims) + (keep.empty() ? ")" : ", " + keep + ")"));
+EmitRule reduction(const char* layer) {
+  return [layer](Emission& e) {
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t a : e.numbers("axes", 1))
+      dims.push_back(static_cast<std::int64_t>(e.axis(a, e.shape().size())));
+    if (dims.empty() && e.integer("noop_with_empty_axes", 0) != 0) return e.pass();
+    const std::string keep = e.integer("keepdims", 1) != 0 ? "keepdim=True" : "";
+    const std::string call = std::string(layer) + "(";
+    if (dims.empty()) return e.layer(call + keep + ")");
+    e.layer(call + "dim=" + list_text(dims) + (keep.empty() ? ")" : ", " + keep + ")"));
+  };
 }
-
-void emit_reduce_mean(Emission& e) { emit_reduce(e, "Mean"); }
-void emit_reduce_sum(Emission& e) { emit_reduce(e, "Sum"); }
-void emit_reduce_max(Emission& e) { emit_reduce(e, "AMax"); }
-void emit_reduce_min(Emission& e) { emit_reduce(e, "AMin"); }
-void emit_reduce_l2(Emission& e) { emit_reduce(e, "VectorNorm"); }
 
 // Tensor.max of a dimension (fuse.h): the values, and where they are.
 void emit_max_and_index(Emission& e) {
@@ -56,11 +53,11 @@ void emit_lp_normalization(Emission& e) {
 }  // namespace
 
 std::vector<NamedEmitRule> reduction_emitters() {
-  return {{"ReduceMean", emit_reduce_mean},
-          {"ReduceSum", emit_reduce_sum},
-          {"ReduceMax", emit_reduce_max},
-          {"ReduceMin", emit_reduce_min},
-          {"ReduceL2", emit_reduce_l2},
+  return {{"ReduceMean", reduction("Mean")},
+          {"ReduceSum", reduction("Sum")},
+          {"ReduceMax", reduction("AMax")},
+          {"ReduceMin", reduction("AMin")},
+          {"ReduceL2", reduction("VectorNorm")},
           {"MaxAndIndex", emit_max_and_index},
           {"ArgMax", emit_arg},
           {"ArgMin", emit_arg},

@@ -46,6 +46,16 @@ bool meets_weight(Pattern& p, int value) {
   return users.size() == 1 && is_weight(p, p.beside(users.front(), value));
 }
 
+// A product with a weight behind the result and a sum with one behind that, where they are there, are of the norm.
+void take_scale_and_shift(Pattern& p, int& result, std::vector<int>& inputs) {
+  for (const char* op : {"Mul", "Add"}) {
+    const int node = meets_weight(p, result) ? p.to(result, op) : kNone;
+    if (node == kNone) return;
+    inputs.push_back(p.beside(node, result));
+    result = p.output(node);
+  }
+}
+
 // The mean of squares of what: Add(ReduceMean(x^2), eps) behind a square root.
 struct MeanSquare {
   int of = kNone;
@@ -137,14 +147,7 @@ bool fuse_layer_norm(Pattern& p, int div) {
   }
   int result = p.output(div);
   std::vector<int> inputs = {x};
-  if (const int scaled = meets_weight(p, result) ? p.to(result, "Mul") : kNone; scaled != kNone) {
-    inputs.push_back(p.beside(scaled, result));
-    result = p.output(scaled);
-    if (const int shifted = meets_weight(p, result) ? p.to(result, "Add") : kNone; shifted != kNone) {
-      inputs.push_back(p.beside(shifted, result));
-      result = p.output(shifted);
-    }
-  }
+  take_scale_and_shift(p, result, inputs);
   Node norm = fused_node("LayerNormalization", std::move(inputs), result);
   norm.attributes["axis"] = variance->axis;
   norm.attributes["epsilon"] = variance->eps;
@@ -238,14 +241,7 @@ bool fuse_group_norm(Pattern& p, int norm) {
   if (p.value(x).shape != p.value(result).shape || p.value(x).shape.size() < 3) return false;
   const Extent groups = p.value(p.input(norm, 0)).shape[1];
   std::vector<int> inputs = {x};
-  if (const int scaled = meets_weight(p, result) ? p.to(result, "Mul") : kNone; scaled != kNone) {
-    inputs.push_back(p.beside(scaled, result));
-    result = p.output(scaled);
-    if (const int shifted = meets_weight(p, result) ? p.to(result, "Add") : kNone; shifted != kNone) {
-      inputs.push_back(p.beside(shifted, result));
-      result = p.output(shifted);
-    }
-  }
+  take_scale_and_shift(p, result, inputs);
   Node group = fused_node("GroupNormalization", std::move(inputs), result);
   group.attributes["num_groups"] = groups.at[0];
   group.attributes["epsilon"] = p.view(norm).real("epsilon", 1e-5);

@@ -304,25 +304,4 @@ Extents Inference::for_any_batch(const Extents& of, Extents sizes) const {
   return sizes;
 }
 
-// --- contents -------------------------------------------------------------------------------------------------------
-
-std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places) {
-  if (!from) return std::nullopt;
-  Content out;
-  out.real = from->real;
-  for (const std::size_t p : places) {
-    if (from->real)
-      out.reals.push_back(from->reals[p]);
-    else
-      out.integers.push_back(from->integers[p]);
-  }
-  return out;
-}
-
-std::vector<std::size_t> strides_of(const Extents& shape) {
-  std::vector<std::size_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i].at[0]);
-  return strides;
-}
-
 }  // namespace gpuplan::onnx_import

@@ -62,10 +62,6 @@ std::vector<NamedRule> movement_rules();
 std::vector<NamedRule> reduction_rules();
 std::vector<NamedRule> einsum_rules();
 
-/// The elements of `from` at these places, in this order; nothing where `from` has no content.
-std::optional<Content> pick(const std::optional<Content>& from, const std::vector<std::size_t>& places);
-/// Row-major strides of a shape that does not depend on the batch.
-std::vector<std::size_t> strides_of(const Extents& shape);
 /// The dimensions of a Transpose in their new order.
 std::vector<std::int64_t> transposed_order(const NodeView& n);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/importers/onnx/contents.h"
 #include "tools/importers/onnx/infer.h"
 
 namespace gpuplan::onnx_import {

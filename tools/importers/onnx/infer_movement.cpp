@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tools/importers/onnx/contents.h"
 #include "tools/importers/onnx/infer.h"
 
 namespace gpuplan::onnx_import {

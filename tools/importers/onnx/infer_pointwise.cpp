@@ -2,172 +2,52 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <functional>
 #include <string_view>
 
+#include "tools/importers/onnx/contents.h"
 #include "tools/importers/onnx/infer.h"
 
 namespace gpuplan::onnx_import {
 namespace {
 
-// --- contents -------------------------------------------------------------------------------------------------------
-
-// The place in a tensor of `from` that element `i` of the broadcast shape `to` is read from.
-std::vector<std::size_t> broadcast_places(const Extents& from, const Extents& to) {
-  const std::vector<std::size_t> source = strides_of(from);
-  const std::vector<std::size_t> target = strides_of(to);
-  const auto count = static_cast<std::size_t>(product(to).at[0]);
-  std::vector<std::size_t> places(count, 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::size_t rest = i;
-    for (std::size_t d = 0; d < to.size(); ++d) {
-      const std::size_t at = rest / target[d];
-      rest %= target[d];
-      const std::size_t behind = to.size() - d;
-      if (behind > from.size() || from[from.size() - behind] == Extent(1)) continue;
-      places[i] += at * source[from.size() - behind];
-    }
-  }
-  return places;
-}
-
-std::optional<Content> spread(const Value& v, const Extents& to) {
-  if (!v.content || !is_small(to) || !is_small(v.shape)) return std::nullopt;
-  return pick(v.content, broadcast_places(v.shape, to));
-}
-
-using Integers = std::int64_t (*)(std::int64_t, std::int64_t);
-using Reals = double (*)(double, double);
-
-std::optional<Content> combine(const std::optional<Content>& a, const std::optional<Content>& b, Integers integers,
-                               Reals reals, bool to_real) {
-  if (!a || !b || a->real != b->real) return std::nullopt;
-  Content out;
-  out.real = a->real && to_real;
-  for (std::size_t i = 0; i < a->size(); ++i) {
-    if (!a->real) {
-      if (integers == nullptr) return std::nullopt;
-      out.integers.push_back(each(a->integers[i], b->integers[i], integers));
-      continue;
-    }
-    if (reals == nullptr) return std::nullopt;
-    const Real r = {reals(a->reals[i][0], b->reals[i][0]), reals(a->reals[i][1], b->reals[i][1])};
-    if (to_real)
-      out.reals.push_back(r);
-    else
-      out.integers.emplace_back(static_cast<std::int64_t>(r[0]), static_cast<std::int64_t>(r[1]));
-  }
-  return out;
-}
-
-template <class Apply>
-std::optional<Content> map_reals(const std::optional<Content>& a, Apply apply) {
-  if (!a || !a->real) return std::nullopt;
-  Content out = *a;
-  for (Real& r : out.reals) r = {apply(r[0]), apply(r[1])};
-  return out;
-}
-
-std::int64_t divide(std::int64_t a, std::int64_t b) {
-  if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) throw Error("a division by zero");
-  return a / b;
-}
-
-std::int64_t remainder(std::int64_t a, std::int64_t b) {
-  if (b == 0 || b == -1) return b == 0 ? throw Error("a division by zero") : 0;
-  const std::int64_t r = a % b;
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
-
-std::int64_t power(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 1;
-  if (b < 0 || b > 64) throw Error("an integer to the power " + std::to_string(b));
-  for (std::int64_t i = 0; i < b; ++i) out = checked_mul(out, a);
-  return out;
-}
-
-std::int64_t subtract(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  if (__builtin_sub_overflow(a, b, &out)) throw Error("a difference that does not fit in 64 bits");
-  return out;
-}
-
-// --- rules ----------------------------------------------------------------------------------------------------------
-
-void binary(Inference& n, Integers integers, Reals reals) {
+// A comparison makes a mask of booleans.
+void combination(Inference& n, Integers integers, Reals reals, bool makes_mask) {
   const Value& a = n.in(0);
   const Value& b = n.in(1);
   Extents shape = n.broadcast(a.shape, b.shape);
   std::optional<Content> content;
-  if (a.content && b.content) content = combine(spread(a, shape), spread(b, shape), integers, reals, true);
-  n.out(0, std::move(shape), a.type, std::move(content));
+  if (a.content && b.content) content = combine(spread(a, shape), spread(b, shape), integers, reals, !makes_mask);
+  n.out(0, std::move(shape), makes_mask ? DType::boolean : a.type, std::move(content));
 }
 
-void comparison(Inference& n, Integers integers, Reals reals) {
-  const Value& a = n.in(0);
-  const Value& b = n.in(1);
-  Extents shape = n.broadcast(a.shape, b.shape);
-  std::optional<Content> content;
-  if (a.content && b.content) content = combine(spread(a, shape), spread(b, shape), integers, reals, false);
-  n.out(0, std::move(shape), DType::boolean, std::move(content));
+template <Integers integers, class Real>
+void arithmetic(Inference& n) {
+  combination(
+      n, integers, [](double a, double b) -> double { return Real()(a, b); }, false);
 }
 
-void infer_add(Inference& n) {
-  binary(n, checked_add, [](double a, double b) { return a + b; });
+template <class Compares>
+void infer_comparison(Inference& n) {
+  combination(
+      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return Compares()(a, b); },
+      [](double a, double b) -> double { return Compares()(a, b); }, true);
 }
-void infer_sub(Inference& n) {
-  binary(n, subtract, [](double a, double b) { return a - b; });
+
+template <class Connects>
+void infer_logical(Inference& n) {
+  combination(
+      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return Connects()(a != 0, b != 0); }, nullptr, true);
 }
-void infer_mul(Inference& n) {
-  binary(n, checked_mul, [](double a, double b) { return a * b; });
-}
-void infer_div(Inference& n) {
-  binary(n, divide, [](double a, double b) { return a / b; });
-}
-void infer_mod(Inference& n) { binary(n, remainder, nullptr); }
+
+void infer_mod(Inference& n) { combination(n, remainder, nullptr, false); }
 void infer_pow(Inference& n) {
   const Value& a = n.in(0);
   const Value& b = n.in(1);
   if (a.content && b.content && a.content->real != b.content->real)  // a real to an integer power is not folded
     return n.out(0, n.broadcast(a.shape, b.shape), a.type);
-  binary(n, power, [](double x, double y) { return std::pow(x, y); });
-}
-void infer_less(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a < b; },
-      [](double a, double b) { return a < b ? 1.0 : 0.0; });
-}
-void infer_less_or_equal(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a <= b; },
-      [](double a, double b) { return a <= b ? 1.0 : 0.0; });
-}
-void infer_greater(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a > b; },
-      [](double a, double b) { return a > b ? 1.0 : 0.0; });
-}
-void infer_greater_or_equal(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a >= b; },
-      [](double a, double b) { return a >= b ? 1.0 : 0.0; });
-}
-void infer_equal(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a == b; },
-      [](double a, double b) { return a == b ? 1.0 : 0.0; });
-}
-void infer_and(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a != 0 && b != 0; }, nullptr);
-}
-void infer_or(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return a != 0 || b != 0; }, nullptr);
-}
-void infer_xor(Inference& n) {
-  comparison(
-      n, [](std::int64_t a, std::int64_t b) -> std::int64_t { return (a != 0) != (b != 0); }, nullptr);
+  combination(
+      n, power, [](double x, double y) { return std::pow(x, y); }, false);
 }
 
 // Min, Max, Sum, Mean: of any number of tensors.
@@ -259,33 +139,6 @@ DType cast_type(Inference& n) {
   }
 }
 
-std::int64_t to_integer(double x) {
-  constexpr double kLimit = 9.2e18;
-  return std::isnan(x) ? 0 : static_cast<std::int64_t>(std::clamp(std::trunc(x), -kLimit, kLimit));
-}
-
-std::optional<Content> converted(const std::optional<Content>& c, DType type) {
-  if (!c) return std::nullopt;
-  Content out;
-  out.real = is_floating(type);
-  for (std::size_t i = 0; i < c->size(); ++i) {
-    const bool boolean = type == DType::boolean;
-    if (c->real && out.real)
-      out.reals.push_back(c->reals[i]);
-    else if (c->real && boolean)
-      out.integers.emplace_back(c->reals[i][0] != 0, c->reals[i][1] != 0);
-    else if (c->real)
-      out.integers.emplace_back(to_integer(c->reals[i][0]), to_integer(c->reals[i][1]));
-    else if (out.real)
-      out.reals.push_back({static_cast<double>(c->integers[i].at[0]), static_cast<double>(c->integers[i].at[1])});
-    else if (boolean)
-      out.integers.emplace_back(c->integers[i].at[0] != 0, c->integers[i].at[1] != 0);
-    else
-      out.integers.push_back(c->integers[i]);
-  }
-  return out;
-}
-
 void infer_cast(Inference& n) {
   const DType type = cast_type(n);
   if (is_floating(type) && is_floating(n.in(0).type)) n.view();
@@ -334,62 +187,38 @@ void infer_simplified_norm(Inference& n) {
 void infer_prelu(Inference& n) { n.out(n.broadcast(n.shape(0), n.shape(1))); }
 
 // Operators whose result is shaped as their first input.
-constexpr std::array<std::string_view, 33> kSameShape = {{"Relu",
-                                                          "Sigmoid",
-                                                          "HardSigmoid",
-                                                          "HardSwish",
-                                                          "LeakyRelu",
-                                                          "Elu",
-                                                          "Selu",
-                                                          "Celu",
-                                                          "Gelu",
-                                                          "Erf",
-                                                          "Tanh",
-                                                          "Softplus",
-                                                          "Softsign",
-                                                          "Mish",
-                                                          "Softmax",
-                                                          "LogSoftmax",
-                                                          "Clip",
-                                                          "Abs",
-                                                          "Sign",
-                                                          "Trilu",
-                                                          "CumSum",
-                                                          "ScatterND",
-                                                          "ScatterElements",
-                                                          "InstanceNormalization",
-                                                          "LRN",
-                                                          "GroupNormalization",
-                                                          "LpNormalization",
-                                                          "Hardmax",
-                                                          "Swish",
-                                                          "RMSNormalization",
-                                                          "RandomUniformLike",
-                                                          "RandomNormalLike",
-                                                          "Bernoulli"}};
+constexpr const char* kSameShape[] = {
+    // Of each element by itself.
+    "Relu", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "Erf", "Tanh",
+    "Softplus", "Softsign", "Mish", "Clip", "Abs", "Sign", "Swish",
+    // Of a row, a channel or a region.
+    "Softmax", "LogSoftmax", "Hardmax", "Trilu", "CumSum", "InstanceNormalization", "LRN", "GroupNormalization",
+    "LpNormalization", "RMSNormalization",
+    // Written into, and drawn.
+    "ScatterND", "ScatterElements", "RandomUniformLike", "RandomNormalLike", "Bernoulli"};
 
 }  // namespace
 
 std::vector<NamedRule> pointwise_rules() {
   std::vector<NamedRule> rules = {
-      {"Add", infer_add},
-      {"Sub", infer_sub},
-      {"Mul", infer_mul},
-      {"Div", infer_div},
+      {"Add", arithmetic<checked_add, std::plus<>>},
+      {"Sub", arithmetic<subtract, std::minus<>>},
+      {"Mul", arithmetic<checked_mul, std::multiplies<>>},
+      {"Div", arithmetic<divide, std::divides<>>},
       {"Mod", infer_mod},
       {"Pow", infer_pow},
       {"Min", infer_min},
       {"Max", infer_max},
       {"Sum", infer_sum},
       {"Mean", infer_mean},
-      {"Less", infer_less},
-      {"LessOrEqual", infer_less_or_equal},
-      {"Greater", infer_greater},
-      {"GreaterOrEqual", infer_greater_or_equal},
-      {"Equal", infer_equal},
-      {"And", infer_and},
-      {"Or", infer_or},
-      {"Xor", infer_xor},
+      {"Less", infer_comparison<std::less<>>},
+      {"LessOrEqual", infer_comparison<std::less_equal<>>},
+      {"Greater", infer_comparison<std::greater<>>},
+      {"GreaterOrEqual", infer_comparison<std::greater_equal<>>},
+      {"Equal", infer_comparison<std::equal_to<>>},
+      {"And", infer_logical<std::logical_and<>>},
+      {"Or", infer_logical<std::logical_or<>>},
+      {"Xor", infer_logical<std::not_equal_to<>>},
       {"Not", infer_not},
       {"Neg", infer_neg},
       {"Sqrt", real_function<square_root>},
@@ -412,7 +241,7 @@ std::vector<NamedRule> pointwise_rules() {
       {"PRelu", infer_prelu},
       {"RootMeanSquareNorm", infer_simplified_norm},
   };
-  for (const std::string_view op : kSameShape) rules.push_back({op, same_shape});
+  for (const char* op : kSameShape) rules.push_back({op, same_shape});
   return rules;
 }
 

@@ -1,6 +1,7 @@
 // Operators that keep the elements and change the shape or the order.
 #include <algorithm>
 
+#include "tools/importers/onnx/contents.h"
 #include "tools/importers/onnx/infer.h"
 
 namespace gpuplan::onnx_import {

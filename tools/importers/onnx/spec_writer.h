@@ -1,6 +1,7 @@
 // Writes a graph down as the entries of a spec, one for each operation.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -112,7 +113,7 @@ class Emission : public Inference {
   SpecWriter& writer_;
 };
 
-using EmitRule = void (*)(Emission&);
+using EmitRule = std::function<void(Emission&)>;
 struct NamedEmitRule {
   std::string_view op;
   EmitRule rule;

@@ -69,10 +69,6 @@ int answer_zero(const LibraryHandle* handle, const Parameters* parameters, T* va
   SHADOW_API int name(SHADOW_WORDS) { return solve(a1, #name, a##info, 1); }
 #define SHADOW_SOLVE_MANY(name, info, count) \
   SHADOW_API int name(SHADOW_WORDS) { return solve(a1, #name, a##info, int_in(a##count)); }
-#define SHADOW_SOLVE_SDCZ(routine, info)   \
-  SHADOW_SOLVE(cusolverDnS##routine, info) \
-  SHADOW_SOLVE(cusolverDnD##routine, info) \
-  SHADOW_SOLVE(cusolverDnC##routine, info) SHADOW_SOLVE(cusolverDnZ##routine, info)
 
 #include "validate/shadow/runtime/entry_points/cusolver.inc"
 
@@ -85,10 +81,7 @@ int answer_zero(const LibraryHandle* handle, const Parameters* parameters, T* va
     }                                                           \
     return solve(a1, #name, a19, matrices);                     \
   }
-SHADOW_SOLVE_WITH_NORMS(cusolverDnSgesvdaStridedBatched)
-SHADOW_SOLVE_WITH_NORMS(cusolverDnDgesvdaStridedBatched)
-SHADOW_SOLVE_WITH_NORMS(cusolverDnCgesvdaStridedBatched)
-SHADOW_SOLVE_WITH_NORMS(cusolverDnZgesvdaStridedBatched)
+SHADOW_CDSZ(SHADOW_SOLVE_WITH_NORMS, cusolverDn, gesvdaStridedBatched)
 
 // --- handles -------------------------------------------------------------------------------------------------------
 

@@ -60,16 +60,9 @@ struct Opaque {};
 
 #define SHADOW_SPARSE(name) \
   SHADOW_API int name(Word handle) { return compute(handle, #name); }
-#define SHADOW_SPARSE_SDCZ(routine) \
-  SHADOW_SPARSE(cusparseS##routine) \
-  SHADOW_SPARSE(cusparseD##routine) SHADOW_SPARSE(cusparseC##routine) SHADOW_SPARSE(cusparseZ##routine)
 #define SHADOW_BUFFER_OF(name, size, type) \
   SHADOW_API int name(SHADOW_WORDS) { return answer_no_buffer(a1, pointer_in<type>(a##size), #name); }
 #define SHADOW_BUFFER(name, size) SHADOW_BUFFER_OF(name, size, std::size_t)
-#define SHADOW_BUFFER_SDCZ(routine, size, type)    \
-  SHADOW_BUFFER_OF(cusparseS##routine, size, type) \
-  SHADOW_BUFFER_OF(cusparseD##routine, size, type) \
-  SHADOW_BUFFER_OF(cusparseC##routine, size, type) SHADOW_BUFFER_OF(cusparseZ##routine, size, type)
 
 #include "validate/shadow/runtime/entry_points/cusparse.inc"
 

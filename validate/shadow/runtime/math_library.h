@@ -62,3 +62,10 @@ bool library_property(const char* prefix, const char* get, int type, int* value)
       [[maybe_unused]] ::gpuplan::shadow::Word a19, [[maybe_unused]] ::gpuplan::shadow::Word a20, \
       [[maybe_unused]] ::gpuplan::shadow::Word a21, [[maybe_unused]] ::gpuplan::shadow::Word a22, \
       [[maybe_unused]] ::gpuplan::shadow::Word a23, [[maybe_unused]] ::gpuplan::shadow::Word a24
+
+// An entry point in the types of LAPACK's letters: SHADOW_DS(SHADOW_SOLVE, cusolverDn, orgqr, 10) is
+// SHADOW_SOLVE(cusolverDnDorgqr, 10) and SHADOW_SOLVE(cusolverDnSorgqr, 10).
+#define SHADOW_CZ(define, library, ...) define(library##C##__VA_ARGS__) define(library##Z##__VA_ARGS__)
+#define SHADOW_DS(define, library, ...) define(library##D##__VA_ARGS__) define(library##S##__VA_ARGS__)
+#define SHADOW_CDSZ(define, library, ...) \
+  SHADOW_CZ(define, library, __VA_ARGS__) SHADOW_DS(define, library, __VA_ARGS__)

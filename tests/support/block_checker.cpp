@@ -1,4 +1,4 @@
-#include "estimator/allocator/block_checker.h"
+#include "tests/support/block_checker.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """One training step three times: as gpuplan predicts it, as its executor runs it on this machine's GPU, and in PyTorch.
 
-    python3 tools/python/compare_pytorch.py resnet50 --batch 64 --opt adam [--amp bf16] [--record tests/reference/h200]
+    python3 tests/recorders/compare_pytorch.py resnet50 --batch 64 --opt adam [--amp bf16] [--record tests/reference/h200]
 
 Needs torch with CUDA, and torchvision or transformers for the models that are theirs. Flags are gpuplan's. The exit
 code is 1 where a predicted figure is further from PyTorch's than --tolerance, 4 where something is missing. Under
-`gpuplan shadow --gpu h200 -- python3 tools/python/compare_pytorch.py ...` it runs without a GPU: memory is real, times are not,
-and a recording says so. --record writes the figures as DIR/models.json, a list of runs, and DIR/env.json, what they
-were made with; a run that is there already is replaced. tools/scoreboard replays what tests/reference/ holds.
+`gpuplan shadow --gpu h200 -- python3 tests/recorders/compare_pytorch.py ...` it runs without a GPU: memory is real,
+times are not, and a recording says so. --record writes the figures as DIR/models.json, a list of runs, and
+DIR/env.json, what they were made with; a run that is there already is replaced. tools/scoreboard replays what
+tests/reference/ holds.
 """
 import argparse
 import datetime
@@ -20,7 +21,7 @@ import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHADOW = bool(os.environ.get("GPUPLAN_SHADOW_SESSION"))
 
 IMAGES = "images [b,3,224,224], labels [b]; F.cross_entropy"
@@ -313,7 +314,7 @@ def environment_of(gpu):
             "allocator": torch.cuda.get_allocator_backend(), "python": sys.version.split()[0], "driver": driver,
             "PYTORCH_CUDA_ALLOC_CONF": allocator_settings(),
             "torchvision": version("torchvision"), "transformers": version("transformers"),
-            "command": shlex.join(["tools/python/compare_pytorch.py", *without_folder(sys.argv[1:])]),
+            "command": shlex.join(["tests/recorders/compare_pytorch.py", *without_folder(sys.argv[1:])]),
             "date": datetime.date.today().isoformat()}
 
 
