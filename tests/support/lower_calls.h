@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "estimator/graph/layer.h"
+#include "estimator/graph/layer_lowering.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 
