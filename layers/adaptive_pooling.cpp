@@ -71,7 +71,7 @@ void lower_max(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "AdaptiveAvgPool2d",
-     .summary = "mean over as many windows as asked for",
+     .summary = "mean of each window, for a given output size",
      .math =
          "x [N, C, H, W] -> y [N, C, P, Q]. 1 x 1 is mean(-1, -2) and saves nothing (before 2.0: x); other sizes save "
          "x.",
@@ -83,7 +83,7 @@ const LayerDef kLayers[] = {
                  .saved_bytes = 25'088,
                  .derivation = "x is 4*8*14*14*4 bytes"}},
     {.name = "AdaptiveMaxPool2d",
-     .summary = "largest element of as many windows as asked for",
+     .summary = "largest element of each window, for a given output size",
      .math = "x [N, C, H, W] -> y [N, C, P, Q]. Saved: x and the int64 index of each maximum.",
      .parameters = {{"output_size", ParameterType::pair, "", "size of the output, one number for both"}},
      .lower = lower_max,

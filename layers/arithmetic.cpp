@@ -44,7 +44,8 @@ LayerDef definition(std::string_view name, std::string_view summary, std::string
 }
 
 const LayerDef kLayers[] = {
-    definition("Add", "x + y", "z = x + y with broadcasting. Saved: nothing. Both get the incoming gradient itself.",
+    definition("Add", "x + y",
+               "z = x + y with broadcasting. Saved: nothing. Both inputs get the incoming gradient itself.",
                lower<Kind::add>, "Add()", 0, "nothing is saved"),
     definition("Sub", "x - y", "z = x - y with broadcasting. Saved: nothing.", lower<Kind::sub>, "Sub()", 0,
                "nothing is saved"),

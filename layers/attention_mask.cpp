@@ -92,7 +92,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "AttentionMask",
-     .summary = "the mask that Hugging Face's models make of a batch's attention_mask",
+     .summary = "the mask that Hugging Face models make from a batch's attention_mask",
      .math =
          "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
          "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"

@@ -15,7 +15,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "Attribute",
-     .summary = "self.last = x: alive until the next step binds it anew",
+     .summary = "self.last = x: stays alive until the next step assigns it again",
      .math = "x itself. No kernel. A training step begins with the tensor of the one before.",
      .indices = true,
      .lower = lower,

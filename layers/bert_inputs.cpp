@@ -153,7 +153,7 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{8, 128, 64}, {8, 128, 64}},
                  .derivation = "nothing is saved"}},
     {.name = "BertIds",
-     .summary = "the token types and positions that BERT looks up when it is given none",
+     .summary = "the default token types and positions of BERT, when none are passed",
      .math = "tokens [b, s] -> token types [b, s], one row expanded, and positions [1, s]. Buffers: two rows of "
              "max_positions\nint64.",
      .parameters = {{"max_positions", ParameterType::size, "", "longest sequence"}},
@@ -164,7 +164,7 @@ const LayerDef kLayers[] = {
                  .input_dtype = DType::int64,
                  .derivation = "nothing is saved"}},
     {.name = "PaddingCheck",
-     .summary = "transformers 4's look for padding in the tokens",
+     .summary = "the check for padding that transformers 4 runs on the tokens",
      .math =
          "Hands on the tokens. With PyTorch releases taken to run transformers 4 it compares the first and last ones.",
      .indices = true,

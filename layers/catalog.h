@@ -1,4 +1,4 @@
-// All layers there are. The list is generated from the files of this folder (CMakeLists.txt).
+// The catalog of all layers. CMakeLists.txt generates the list from the files in this folder.
 #pragma once
 
 #include "estimator/graph/layer.h"

@@ -11,7 +11,8 @@ void lower(LayerBuilder& b) {
   const std::string_view bound = b.word("bound");
   if (bound != "min" && bound != "max") b.fail("bound", "expects min or max, got " + std::string(bound));
   const bool both = b.input_count() == 3;
-  if (both && b.given("bound")) b.fail("bound", "two bounds are given: the least, then the largest");
+  if (both && b.given("bound"))
+    b.fail("bound", "bound is for a single tensor; the inputs here are the lower and the upper bound");
   const bool least = both || bound == "min";
   const TensorId largest = both ? b.input(2) : least ? kNone : b.input(1);
   b.output(aten::clamp(b, b.input(0), least ? b.input(1) : kNone, largest));
@@ -23,7 +24,7 @@ const LayerDef kLayers[] = {
      .math =
          "y = min(max(x, low), high), of inputs x, low, high. Saved: x and the bounds. Backward: masks of one byte an\n"
          "element, and one gradient.",
-     .parameters = {{"bound", ParameterType::word, "min", "which one a second input alone is: min or max"}},
+     .parameters = {{"bound", ParameterType::word, "min", "what a single bound is: min or max"}},
      .min_inputs = 2,
      .max_inputs = 3,
      .indices = true,

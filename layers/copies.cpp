@@ -53,7 +53,7 @@ const LayerDef kLayers[] = {
      .lower = lower_type_as,
      .example = {.call = "TypeAs()", .input_shapes = {{4, 8, 14, 14}, {4, 8}}, .derivation = "of one type: x itself"}},
     {.name = "AutocastType",
-     .summary = "in autocast's type, what torch.einsum and its like are given",
+     .summary = "casts to autocast's type, as torch.einsum does with its operands",
      .math = "x itself without autocast, under it a copy in its type. Saved: nothing. The gradient is converted back.\n"
              "Products convert what they are given themselves; this is for an operation that does more to it before.",
      .lower = lower_autocast_type,

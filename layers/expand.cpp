@@ -54,7 +54,7 @@ void lower_stack(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "Expand",
-     .summary = "repeats dimensions of size 1, without memory",
+     .summary = "repeats dimensions of size 1 without copying",
      .math = "x.expand(sizes), the batch's too; -1 keeps a size. A view. Backward: a sum over what was repeated.",
      .parameters = {{"sizes", ParameterType::integers, "", "every size of the result; -1: as it is; _: the batch",
                      true}},

@@ -66,7 +66,7 @@ void lower_attention(LayerBuilder& b) {
   const bool eager = b.run().attention == Attention::eager || b.boolean("eager");
   const double softcap = b.given("softcap") ? b.real("softcap") : 0;
   if (b.given("softcap") && !(softcap > 0)) b.fail("softcap", "the bound is not positive", "expected None or a bound");
-  if (softcap != 0 && !eager) b.fail("softcap", "no SDPA kernel bounds its scores", "expected eager=True beside it");
+  if (softcap != 0 && !eager) b.fail("softcap", "softcap is not supported by SDPA kernels", "needs eager=True, too");
   const std::int64_t times = eager || mask != kNone ? groups(b, q, b.input(1)) : 1;
   const TensorId k = repeat_kv(b, b.input(1), times);
   const TensorId v = repeat_kv(b, b.input(2), times);

@@ -83,7 +83,7 @@ const LayerDef kLayers[] = {
      .parameters = {{"dropout", ParameterType::real, "0.0", "share of attention weights that training sets to zero"},
                     {"softmax", ParameterType::word, "plain",
                      "eager: plain, value (cast to the values' type) or fp32 (computed so, cast to the queries')"},
-                    {"causal", ParameterType::boolean, "True", "what it is where the fourth input is no mask"},
+                    {"causal", ParameterType::boolean, "True", "causal, if there is no mask (fourth input)"},
                     {"frames", ParameterType::size, "1",
                      "eager: blocks around its own whose forward names the weights"},
                     {"transformers4", ParameterType::word, "interface",

@@ -100,7 +100,7 @@ const LayerDef kLayers[] = {
                      "2*10 rows of log-probabilities, 16*4 bytes each, and the total weight, 4; the labels are "
                      "an input"}},
     {.name = "HuggingFaceSpanLoss",
-     .summary = "cross entropy of an answer's start and end, within the model's forward",
+     .summary = "cross entropy of an answer's start and end positions, within the model's forward",
      .math = "start, end [b, s] (SpanLogits), their positions [b] int64 -> half the sum of the means of -log "
              "softmax(x)[p].\nSaved: for both the log-probabilities, the positions, clamped to 0 to s, and the total "
              "weight.",

@@ -45,7 +45,7 @@ void lower_span(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "PooledLogits",
-     .summary = "of the logits of every token those of the last one that is no padding",
+     .summary = "the logits of the last token that is not padding",
      .math =
          "x [b, s, C], tokens [b, s] -> [b, C] as name.0, and the mask [b, s], the positions [s] (both int32) and the\n"
          "last token of each sample [b] (int64), which forward() names, as name.1 to name.3. Saved: two rows of\n"

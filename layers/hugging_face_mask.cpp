@@ -147,7 +147,7 @@ const LayerDef kLayers[] = {
                  .output_shape = {1, 10},
                  .derivation = "one row of positions, which every sample shares"}},
     {.name = "CausalMask",
-     .summary = "the mask that Hugging Face's decoders make of their positions",
+     .summary = "the mask that Hugging Face decoders make from their positions",
      .math = "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
              "kernels,\nnumbers of the embeddings' type with --attention eager. Positions of sequences that are not "
              "packed count up,\nwhich PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on "

@@ -17,8 +17,7 @@ TensorId filled(LayerBuilder& b, Operator op, const Shape& shape, DType dtype) {
 void lower_arange(LayerBuilder& b) {
   const double start = b.real("start"), end = b.real("end"), step = b.real("step");
   const double count = std::ceil((end - start) / step);
-  if (!(count >= 1 && count < 1e15))
-    b.fail("end", "a range from start to end in steps has nothing in it", "expected a start before the end");
+  if (!(count >= 1 && count < 1e15)) b.fail("end", "the range is empty", "expected a start before the end");
   b.output(filled(b, Operator::arange, {static_cast<std::int64_t>(count)}, converted_dtype(b)));
   b.attributes({{Attribute::start, start}});
 }
@@ -34,7 +33,7 @@ void lower_zeros_like(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "Arange",
-     .summary = "torch.arange: numbers from start to end, without the end",
+     .summary = "torch.arange: numbers from start to end, excluding the end",
      .math = "[ceil((end - start) / step)]. No gradient.",
      .parameters = {{"end", ParameterType::real, "", "where it ends, not included"},
                     {"start", ParameterType::real, "0", "the first one"},

@@ -119,7 +119,7 @@ const LayerDef kLayers[] = {
                  .input_shapes = {{2, 4, 16, 64}, {2, 4, 16, 64}},
                  .derivation = "no generation: its inputs"}},
     {.name = "LastToken",
-     .summary = "of all tokens only the last one, in generation",
+     .summary = "in generation, only the last token",
      .math = "x [b, tokens, ...] -> x[:, -1:]: a view. With --phase prefill or decode only; otherwise x itself.",
      .lower = lower_last,
      .example = {.call = "LastToken()", .input_shapes = {{2, 16, 64}}, .derivation = "no generation: its input"}},

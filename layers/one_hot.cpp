@@ -20,7 +20,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "OneHot",
-     .summary = "F.one_hot: of every class a row of zeros with a one in its place",
+     .summary = "F.one_hot: each class as a row of zeros with a one at its index",
      .math = "x [..] int64 -> [.., num_classes] int64. No gradient.",
      .parameters = {{"num_classes", ParameterType::size, "", "how many classes there are"}},
      .indices = true,

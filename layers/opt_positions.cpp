@@ -41,7 +41,7 @@ void lower_embedding(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "OPTPositionIds",
-     .summary = "the positions that OPT counts in a mask of ones",
+     .summary = "the positions that OPT computes as a running sum over a mask of ones",
      .math = "tokens [b, s] (for their sizes) -> positions [b, s] int64 and the ones [b, s] they were counted in.",
      .indices = true,
      .lower = lower_positions,

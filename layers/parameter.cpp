@@ -48,7 +48,7 @@ const LayerDef kLayers[] = {
                  .parameters = 151'296,
                  .derivation = "197*768 parameters"}},
     {.name = "ReplacedParameter",
-     .summary = "a weight that the model is built with and that another one replaces",
+     .summary = "a weight that is created with the model and then replaced by another one",
      .math = "y = x: the same tensor. The weight is gone once the model is built, and the others lie around the place "
              "that\nit had. transformers pads the bias of a head with tied weights, which makes a new one "
              "(modeling_utils.py,\n_adjust_bias).",
@@ -71,7 +71,7 @@ const LayerDef kLayers[] = {
                  .output_shape = {49, 49},
                  .derivation = "nothing is saved"}},
     {.name = "Constant",
-     .summary = "a tensor that the model's code made once and keeps",
+     .summary = "a tensor that the model's code creates once and keeps",
      .math = "Neither a parameter nor a buffer: made in the first step, alive from then on. No kernel.",
      .parameters = {kShape,
                     {"dtype", ParameterType::word, "float32",

@@ -18,7 +18,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "Rebind",
-     .summary = "the first input; the others are what its name referred to before",
+     .summary = "the first input, assigned to a variable that held the other inputs until now",
      .math = "y = x: the same tensor. The other inputs live until here. No kernel.",
      .min_inputs = 2,
      .max_inputs = 8,

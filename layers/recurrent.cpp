@@ -119,7 +119,7 @@ const LayerDef kLayers[] = {
          "directions and l layers; p is proj_size, or h without.\n4 h (i + p) multiply-adds a step, layer and "
          "direction, and p h with proj_size. Saved: x, the first states, y\nand cuDNN's reserve: 5 d t b h values a "
          "layer (with proj_size d t b p more), d t b h between layers and 256\nbytes. Its size and the workspace's "
-         "are what cuDNN 9.10 and 9.26 answer without a GPU.",
+         "are what cuDNN 9.10 and 9.26 report without a GPU.",
      .parameters = parameters({}, {{"proj_size", ParameterType::integer, "0", "size that states are projected to"}}),
      .lower = lower_lstm,
      .example = {.call = "LSTM(64, 128, 2)",
@@ -137,7 +137,7 @@ const LayerDef kLayers[] = {
          "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
          "3 h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
          "6 d t b h values a layer, d t b h between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
-         "9.10 and 9.26 answer without a GPU.",
+         "9.10 and 9.26 report without a GPU.",
      .parameters = parameters({}, {}),
      .lower = lower_gru,
      .example = {.call = "GRU(64, 128, bidirectional=True)",
@@ -156,7 +156,7 @@ const LayerDef kLayers[] = {
          "x [t, b, i] -> y [t, b, d h], the last state [l d, b, h] as name.1, with d directions and l layers.\n"
          "h (i + h) multiply-adds a step, layer and direction. Saved: x, the first state, y and cuDNN's reserve:\n"
          "d t b h values a layer, as many between layers and 256 bytes. Its size and the workspace's are what cuDNN\n"
-         "9.10 and 9.26 answer without a GPU.",
+         "9.10 and 9.26 report without a GPU.",
      .parameters = parameters({{"nonlinearity", ParameterType::word, "tanh", "tanh or relu"}}, {}),
      .lower = lower_rnn,
      .example = {.call = "RNN(64, 128)",

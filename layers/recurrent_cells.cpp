@@ -154,7 +154,7 @@ const ParameterDef kBias{"bias", ParameterType::boolean, "True", "adds bias_ih a
 
 const LayerDef kLayers[] = {
     {.name = "LSTMCell",
-     .summary = "one step of an LSTM: its input and two states to two states",
+     .summary = "one LSTM step, from an input and two states to two states",
      .math = "x [N, I], h and c [N, H] (zeros where not given) -> h', c'. Saved: x, h, c, c', 12 N H numbers of gates.",
      .parameters = {kInputSize, kHiddenSize, kBias},
      .max_inputs = 3,

@@ -40,7 +40,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "ReflectionPad2d",
-     .summary = "continues an image by its mirror image",
+     .summary = "pads an image with its reflection",
      .math =
          "x [N, C, H, W] -> y [N, C, top + H + bottom, left + W + right]. Saved: x, though only its sizes are read.",
      .parameters = {{"padding", ParameterType::integers, "", "(left, right, top, bottom), or one number for all"}},

@@ -159,12 +159,13 @@ const LayerDef kLayers[] = {
                  .output_shape = {1, 10, 64},
                  .derivation = "one row of 64 a position; nothing is saved"}},
     {.name = "ApplyRotaryPosEmb",
-     .summary = "turns queries and keys by the angles of their positions",
+     .summary = "rotates queries and keys by the angles of their positions",
      .math = "q [b, h, s, d], k [b, g, s, d], cos, sin [b, s, d] -> q cos + rotate_half(q) sin, and k alike, as "
              "name.0 and\nname.1, with rotate_half(x) = cat(-x2, x1). Saved: cos and sin.",
-     .parameters = {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
-                    {"partial", ParameterType::boolean, "False",
-                     "only as many of a head's numbers as the tables have, and the rest behind them, as Phi-3 does"}},
+     .parameters =
+         {{"unsqueeze_dim", ParameterType::integer, "1", "the dimension of the heads"},
+          {"partial", ParameterType::boolean, "False",
+           "rotates only as many of a head's elements as the tables have, and appends the rest, as Phi-3 does"}},
      .min_inputs = 4,
      .lower = lower_apply,
      .example = {.call = "ApplyRotaryPosEmb()",

@@ -106,7 +106,7 @@ void lower_loss(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "SharedEmbedding",
-     .summary = "a table that several layers look up and none owns (tie: its name)",
+     .summary = "an embedding table that several layers share and none owns (tie: its name)",
      .math = "W [V, D]. No kernel. Each layer tied to it was built with a table of its own, which is let go.",
      .parameters = {{"num_embeddings", ParameterType::size, "", "rows of the table"},
                     {"embedding_dim", ParameterType::size, "", "size of a row"}},
@@ -118,7 +118,7 @@ const LayerDef kLayers[] = {
                  .parameters = 32'000,
                  .derivation = "1000*32 parameters"}},
     {.name = "ShiftRight",
-     .summary = "the decoder's tokens, of the labels",
+     .summary = "the decoder's input tokens: the labels shifted right",
      .math =
          "labels [b, s] -> [b, s] int64: a start token, then all labels but the last. In inference the input is what\n"
          "the decoder is given.",
@@ -129,7 +129,7 @@ const LayerDef kLayers[] = {
                  .input_dtype = DType::int64,
                  .derivation = "nothing is saved"}},
     {.name = "ReturnedState",
-     .summary = "a tensor that the model's output object names beside its result",
+     .summary = "a tensor that the model's output object also holds, besides the result",
      .math = "y = x: the same tensor, which lives as long as the output does. No kernel.",
      .lower = lower_returned,
      .example = {.call = "ReturnedState()", .input_shapes = {{2, 10, 64}}, .derivation = "nothing is computed"}},

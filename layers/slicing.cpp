@@ -24,10 +24,10 @@ void lower_slice(LayerBuilder& b) {
   const std::int64_t begin = position(b.integer("start"), in[dim]);
   const std::int64_t end = b.is_none("end") ? in[dim] : position(b.integer("end"), in[dim]);
   const std::int64_t step = b.integer("step");
-  if (step < 1) b.fail("step", "a step of " + std::to_string(step) + " leads nowhere", "expected step >= 1");
+  if (step < 1) b.fail("step", "a step of " + std::to_string(step) + " is not supported", "expected step >= 1");
   const bool empty =
       begin == 0 && b.given("end") && b.integer("end") == 0;  // written as such: prefix tokens, none of them
-  if (begin >= end && !empty) b.fail("start", "nothing is left of " + to_string(in), "expected start < end");
+  if (begin >= end && !empty) b.fail("start", "the slice of " + to_string(in) + " is empty", "expected start < end");
   if (begin == 0 && end == in[dim] && step == 1 && !b.before(aten::kElidesFullSlices)) return b.output(b.input());
   b.output(aten::slice(b, b.input(), dim, begin, empty ? 0 : (end - begin - 1) / step + 1, step));
 }
@@ -56,17 +56,17 @@ const LayerDef kLayers[] = {
      .parameters = {{"dim", ParameterType::integer, "", "dimension that is cut"},
                     {"start", ParameterType::integer, "0", "first position; negative from the end"},
                     {"end", ParameterType::integer, "None", "position after the last; None: all that follow"},
-                    {"step", ParameterType::integer, "1", "every so manyth position"}},
+                    {"step", ParameterType::integer, "1", "step between positions"}},
      .lower = lower_slice,
      .example = {.call = "Slice(1, 2, -1)",
                  .input_shapes = {{4, 8, 14, 14}},
                  .output_shape = {4, 5, 14, 14},
                  .derivation = "positions 2 to 6 of 8; a view"}},
     {.name = "Select",
-     .summary = "one position of a dimension, which goes",
+     .summary = "one position of a dimension, which is dropped",
      .math =
          "x.select(dim, index), x[:, index] for dim 1. A view. Backward: zeros of x's size, the gradient copied in.",
-     .parameters = {{"dim", ParameterType::integer, "", "dimension that goes"},
+     .parameters = {{"dim", ParameterType::integer, "", "dimension that is dropped"},
                     {"index", ParameterType::integer, "", "position in it; negative from the end"}},
      .lower = lower_select,
      .example =
@@ -74,7 +74,7 @@ const LayerDef kLayers[] = {
     {.name = "Unbind",
      .summary = "every position of a dimension as a tensor",
      .math = "x [n, ...] -> n views, as name.0, name.1, ... Backward: one stack of all gradients.",
-     .parameters = {{"dim", ParameterType::integer, "0", "dimension that goes"}},
+     .parameters = {{"dim", ParameterType::integer, "0", "dimension that is dropped"}},
      .lower = lower_unbind,
      .example = {.call = "Unbind(1)",
                  .input_shapes = {{4, 3, 14, 14}},

@@ -22,7 +22,8 @@ int dimension(const LayerBuilder& b, int rank) {
 std::optional<DType> result_type(const LayerBuilder& b) {
   const std::optional<DType> dtype = named_dtype(b);
   if (dtype && !is_floating(*dtype))
-    b.fail("dtype", "\"" + std::string(b.word("dtype")) + "\" is no floating type", "expected float32, float16, ...");
+    b.fail("dtype", "\"" + std::string(b.word("dtype")) + "\" is not a floating type",
+           "expected float32, float16, ...");
   return dtype;
 }
 

@@ -36,7 +36,7 @@ void lower_split(LayerBuilder& b) {
   const std::vector<std::int64_t> sizes = b.integers("split_size_or_sections");
   std::int64_t sum = 0;
   for (const std::int64_t size : sizes) {
-    if (size < 1) b.fail("split_size_or_sections", "a part of size " + std::to_string(size), "expected sizes >= 1");
+    if (size < 1) b.fail("split_size_or_sections", "a part has size " + std::to_string(size), "expected sizes >= 1");
     sum = checked_add(sum, size);
   }
   if (sizes.size() == 1 && sum < in[dim])

@@ -39,7 +39,7 @@ void lower(LayerBuilder& b) {
 
 const LayerDef kLayers[] = {
     {.name = "WeightNorm",
-     .summary = "a weight of its direction and its norms, as torch.nn.utils.weight_norm makes it",
+     .summary = "a weight computed from its direction and norms, as torch.nn.utils.weight_norm does",
      .math = "v [...], g of v's size along dim -> w = g v / |v|, of v's shape. Saved: v, g and the norms.",
      .parameters = {{"dim", ParameterType::integer, "0",
                      "the dimension that has a norm for each index: the first or last"}},

@@ -87,7 +87,7 @@ const LayerDef kLayers[] = {
                  .derivation = "448*32 parameters; the positions, 2*10*8 bytes"}},
     {.name = "WhisperSinusoids",
      .summary = "notes that the constructor fills the encoder's positions with sinusoids",
-     .math = "y = x: the same tensor. What they are computed by leaves segments behind, which the steps find cached.",
+     .math = "y = x: the same tensor. Computing them leaves cached segments behind, which the steps reuse.",
      .parameters = {{"length", ParameterType::size, "", "rows of the table"},
                     {"channels", ParameterType::size, "", "size of a row"}},
      .lower = lower_sinusoids,

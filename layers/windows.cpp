@@ -97,7 +97,7 @@ void lower_fold(LayerBuilder& b) {
   const Pair size = b.pair("output_size"), kernel = b.pair("kernel_size");
   const std::int64_t taps = checked_mul(kernel.h, kernel.w);
   if (taps < 1 || in[1] % taps != 0)
-    b.fail("kernel_size", std::to_string(in[1]) + " rows are no multiple of a window's " + std::to_string(taps));
+    b.fail("kernel_size", std::to_string(in[1]) + " rows are not a multiple of a window's " + std::to_string(taps));
   const Columns c = sizes_of(b, {in[0], in[1] / taps, size.h, size.w});
   if (!(c.columns == in)) b.fail("output_size", "folds " + to_string(c.columns) + ", the input is " + to_string(in));
   const std::int64_t held = bytes_of(in, dtype);

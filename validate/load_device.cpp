@@ -22,14 +22,15 @@ std::filesystem::path find_module() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   for (const fs::path& candidate : {folder, folder / "../lib/gpuplan", folder / "../lib64/gpuplan"})
     if (fs::exists(candidate / kModuleFile, ignored)) return candidate / kModuleFile;
-  throw environment(std::string("no ") + kModuleFile + " beside the program: it was built without CUDA")
-      .help("with the CUDA toolkit and cuDNN installed, build again; estimates need neither");
+  throw environment(std::string("no ") + kModuleFile + " next to the program: it was built without CUDA")
+      .help("install the CUDA toolkit and cuDNN and build again; estimates need neither");
 }
 
 template <class Function>
 Function symbol(void* module, const char* name) {
   void* const found = dlsym(module, name);
-  if (found == nullptr) throw environment(std::string(kModuleFile) + " has no " + name + ": it is of another build");
+  if (found == nullptr)
+    throw environment(std::string(kModuleFile) + " has no " + name + ": it comes from a different build");
   return reinterpret_cast<Function>(found);
 }
 
@@ -44,7 +45,7 @@ std::unique_ptr<Device> load_device(int ordinal) {
         .help("it needs the CUDA runtime, cuBLAS and cuDNN libraries where the loader finds them (LD_LIBRARY_PATH)");
   }
   if (symbol<ModuleAbi>(module, kModuleAbiSymbol)() != kModuleAbi)
-    throw environment(path.string() + " is of another build than the program");
+    throw environment(path.string() + " comes from a different build than the program");
   std::array<char, 512> why{};
   Device* const device = symbol<ModuleOpen>(module, kModuleOpenSymbol)(ordinal, why.data(), why.size());
   if (device == nullptr) throw environment(std::string("no GPU to run on: ") + why.data());

@@ -114,7 +114,7 @@ void compare_values(Device& device, const RankStep& rank, const ValidationOption
   const ExecutionResult freed = executed(false, "values");
   const ExecutionResult kept = executed(true, "values, releasing nothing");
   if (freed.within.out_of_memory || kept.within.out_of_memory) {
-    v.values_not_compared = "a run that releases nothing needs more memory than the device has";
+    v.values_not_compared = "a run that frees nothing needs more memory than the device has";
     return;
   }
   const auto finite = [](double x) { return std::isfinite(x); };

@@ -26,39 +26,38 @@ std::string place_of(const WithinMemory& m) {
 std::string ran_out_text(const Validation& v, const TextStyle& style) {
   const RanOut& out = *v.ran_out;
   const auto amounts = [&](const WithinMemory& m) {
-    return bytes_text(m.tried_bytes, style) + " wanted, " + bytes_text(m.allocated_bytes, style) + " allocated, " +
+    return bytes_text(m.tried_bytes, style) + " requested, " + bytes_text(m.allocated_bytes, style) + " allocated, " +
            bytes_text(m.reserved_bytes, style) + " reserved";
   };
-  std::string text = "  " + verdict_mark(false, style) + " memory ran out " + place_of(out.measured) + ": " +
+  std::string text = "  " + verdict_mark(false, style) + " out of memory " + place_of(out.measured) + ": " +
                      amounts(out.measured) + "\n";
-  text += "  predicted for the " + bytes_text(out.free_bytes, style) + " that were free: ";
+  text += "  predicted with the " + bytes_text(out.free_bytes, style) + " that were free: ";
   if (out.same)
     text += "the same\n";
   else if (out.predicted.runs)
-    text += "it runs\n";
+    text += "the step runs\n";
   else
     text += place_of(out.predicted) + ", " + amounts(out.predicted) + "\n";
-  text += "  the step needs " + bytes_text(v.plan.peak.reading.reserved_bytes, style) + " of segments\n";
+  text += "  the step needs " + bytes_text(v.plan.peak.reading.reserved_bytes, style) + " reserved\n";
   TextTable ways({left, right, left});
   for (const Suggestion& way : v.suggestions)
-    ways.row(
-        {"  " + way.flags, bytes_text(way.device_bytes, style),
-         way.retries > 0 ? "with its cache given back to the device " + format_count(way.retries) + " times" : ""});
-  return text + (v.suggestions.empty() ? "" : "  what runs instead\n" + ways.text());
+    ways.row({"  " + way.flags, bytes_text(way.device_bytes, style),
+              way.retries > 0 ? "after the allocator releases its cache " + format_count(way.retries) + " times" : ""});
+  return text + (v.suggestions.empty() ? "" : "  what would run instead\n" + ways.text());
 }
 
 std::string before_text(const Validation& v, const TextStyle& style) {
   const std::optional<std::int64_t> others = v.before.other_bytes();
   std::string text = "context " + bytes_text(v.before.context_bytes, style) + ", libraries " +
                      bytes_text(v.before.library_bytes, style);
-  if (others && *others > 0) text += "; other programs " + bytes_text(*others, style);
-  if (!others && v.before.device_bytes > 0) text += ", and what other programs have";
-  if (v.plan.peak.context_confidence == Confidence::assumed) text += "; predicted is assumed";
+  if (others && *others > 0) text += "; other processes " + bytes_text(*others, style);
+  if (!others && v.before.device_bytes > 0) text += ", and the memory of other processes";
+  if (v.plan.peak.context_confidence == Confidence::assumed) text += "; the prediction is an assumption (--runtime)";
   return text;
 }
 
 std::string row_note(const ValidationRow& r, double tolerance, const TextStyle& style) {
-  if (!r.counts) return "not counted: with that assumption";
+  if (!r.counts) return "not checked: includes that assumption";
   return verdict_mark(std::abs(r.error()) <= tolerance, style);
 }
 
@@ -95,8 +94,8 @@ std::string values_text(const Validation& v, const TextStyle& style) {
     text += (i == 0 ? "  losses  " : "  ") + significant_text(v.losses[i], 6);
   if (!v.losses.empty()) text += "\n";
   if (v.values_equal)
-    text += "  " + verdict_mark(*v.values_equal, style) + " losses, gradients and weights are " +
-            (*v.values_equal ? "bit for bit" : "not") + " those of a run that releases nothing\n";
+    text += "  " + verdict_mark(*v.values_equal, style) + " losses, gradients and weights " +
+            (*v.values_equal ? "are bit for bit equal to" : "differ from") + " those of a run that frees nothing\n";
   if (!v.values_not_compared.empty())
     text += "  " + verdict_mark(false, style) + " values were not compared: " + v.values_not_compared + "\n";
   return text;
@@ -120,7 +119,7 @@ std::string validation_text(const Validation& v, double tolerance, const TextSty
   out += memory_table(v, tolerance, style);
   for (const std::string& remark : v.remarks) out += "  note: " + remark + "\n";
   if (style.verbose) out += phase_table(v, style) + "\n";
-  if (!v.computes) return out + "  values and times need a GPU: kernels did nothing here\n";
+  if (!v.computes) return out + "  values and times need a real GPU: kernels do nothing on a simulated one\n";
   out += values_text(v, style);
   if (v.times) out += times_text(*v.times, v.plan.run.batch, style) + times_table(*v.times, table, style);
   return out;

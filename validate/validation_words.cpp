@@ -61,9 +61,9 @@ std::string times_text(const StepTimes& times, std::int64_t batch, const TextSty
                      three_digits(step.most) + " in " + std::to_string(times.steps_ms.size()) +
                      (style.unicode ? " steps · " : " steps - ") +
                      format_count(std::llround(static_cast<double>(batch) / step.median * 1000)) + " samples/s\n";
-  if (!times.peaks.known()) return text + "  roofline  not known: this GPU's clocks are not\n";
+  if (!times.peaks.known()) return text + "  roofline  not known, since this GPU's clocks are not known\n";
   return text + "  roofline  " + share_text(times.least_ms / step.median) + ": " + three_digits(times.least_ms) +
-         " ms is the least that this GPU can take, by its peak FLOP/s and bytes/s; no prediction of time is made yet\n";
+         " ms is the least that this GPU could take at its peak FLOP/s and bytes/s\n";
 }
 
 std::string times_table(const StepTimes& times, const TimesTable& table, const TextStyle&) {
@@ -80,7 +80,7 @@ std::string times_table(const StepTimes& times, const TimesTable& table, const T
               r.least_ms > 0 ? share_text(r.roofline()) : ""});
   std::string out = "\n" + text.text();
   if (shown < rows.size()) out += "  [" + std::to_string(rows.size() - shown) + " more rows: -n 0]\n";
-  return out + "  with a mark behind every operation a step took " + three_digits(marked) + " ms\n";
+  return out + "  with an event recorded after every operation, a step took " + three_digits(marked) + " ms\n";
 }
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// PyTorch's caching allocator, rule for rule, over any source of segments: arithmetic when planning,
-// cudaMalloc when validating. Rules from c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h;
+// PyTorch's caching allocator, rule for rule, on top of any source of segments: fake addresses when planning,
+// cudaMalloc when validating. Rules: c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h;
 // private pools of CUDA graphs and record_stream are not modelled. All sizes are bytes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What an allocator takes for a request, at least and at most, wherever its block lies. Bytes.
+// The least and the most bytes that an allocator may charge for a request, independent of its address.
 #pragma once
 
 #include <bit>

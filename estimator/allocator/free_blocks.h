@@ -1,11 +1,10 @@
 // The free blocks of one pool and stream in order of size and then of address, the order in which PyTorch's
 // best fit looks at them (BlockComparatorSize in c10/cuda/CUDACachingAllocator.cpp).
 //
-// Bins by size, a bitmap of those that hold something, and in each bin a list through the blocks
-// themselves, in order. Below 2 MiB a bin is one size; above, a 128th of a power of two. A training step has
-// some tens of free blocks and most bins hold a few, so that every operation is a handful of loads: a sweep takes 0.6
-// of what it does with one sorted array of all (tests/bench/RESULTS.md). A list that turns out to be long becomes a
-// std::set.
+// Blocks are binned by size. A bitmap has the bins in use, and each bin is an intrusive sorted list. Below 2 MiB a bin
+// is one size; above, 1/128 of a power of two. A training step has some tens of free blocks, and most bins hold a few,
+// so every operation is a handful of loads: a sweep takes 0.6 of the time that it takes with one sorted array
+// (tests/bench/RESULTS.md). A list that grows long becomes a std::set.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Who follows a training loop on a device: told of every block, kernel and phase in the order in which they happen.
+// LoopObserver: the callbacks that a training loop makes for every block, kernel and phase, in order. Executors
+// implement them to run the loop on a device.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,11 @@ class LoopObserver {
   virtual void allocated(std::uint64_t address, std::int64_t bytes) = 0;
   /// Before it goes back to the allocator.
   virtual void releasing(std::uint64_t address, std::int64_t bytes) = 0;
-  /// The buffer lies there from now on; 0 where it has no bytes.
+  /// The buffer is at this address from now on; 0 if it has no bytes.
   virtual void placed(BufferId buffer, std::uint64_t address) = 0;
-  /// Parameters, buffers and the first batch are there.
+  /// Parameters, buffers and the first batch have been allocated.
   virtual void model_is_made() = 0;
-  /// A pass begins: forward, loss and backward of this micro-batch, counted from 0; also where there is only one.
+  /// Forward, loss and backward of micro-batch `number` begin. Called for a single micro-batch, too.
   virtual void micro_batch(std::int64_t number) = 0;
   /// A step with a kernel: its results and its scratch are allocated.
   virtual void run(std::size_t pass, std::int32_t step, std::span<const PlacedScratch> scratch) = 0;
@@ -36,8 +37,8 @@ class LoopObserver {
   virtual void state(std::uint64_t address, std::int64_t bytes) = 0;
   /// Any other tensor that a part of the optimizer makes; `slot` as in its program.
   virtual void optimizer_tensor(OptimizerPart part, std::int32_t slot, std::uint64_t address) = 0;
-  /// The fp32 copy of a gradient in half precision, which goes next, is there: of the next member of
-  /// Schedule::with_gradient in half precision.
+  /// The fp32 copy of a half-precision gradient has been allocated; the half-precision one is freed next. Called in the
+  /// order of the half-precision members of Schedule::with_gradient.
   virtual void fp32_gradient(std::uint64_t address) = 0;
   /// A part of the optimizer has everything that it computes with, before its last tensors go. parameter: which member
   /// of Schedule::with_gradient is stepped in backward; kNone: all of them.

@@ -1,4 +1,4 @@
-// What a training loop runs beside the operations of its schedules: the optimizer's programs and the collectives'.
+// The allocations of optimizers and collectives, which a training loop runs in addition to its schedules.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class OptimizerPrograms {
 
   void run(const OptimizerProgram& program, OptimizerPart part, std::int32_t parameter = kNone) {
     readings_.count_kernels(program.kernels);
-    // What the program computes is done when all that it makes is there, and what is still to be freed then.
+    // The computation is complete after the last allocation; only frees follow.
     std::size_t ready = loop_.observer == nullptr ? 0 : program.events.size();
     while (ready > 0 && program.events[ready - 1].kind == OptimizerEvent::Kind::free) --ready;
     for (std::size_t i = 0; i <= program.events.size(); ++i) {

@@ -1,5 +1,5 @@
-// Where a training loop is, and what is told of it: the readings of its phases, its timeline, and where allocated bytes
-// were highest.
+// The current position of a training loop, and its memory readings: per phase, over time, and at the peak of allocated
+// bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace gpuplan {
 
-/// What the parts of a running loop share. The loop moves on; they look.
+/// Shared by the parts of a running loop. Only the loop changes it.
 struct RunningLoop {
   const RankStep& rank;              // what it runs
   LoopObserver* observer = nullptr;  // or nobody
   int training_step = -1;            // -1: while the model and the batch are made
   Phase phase = Phase::start;
-  std::size_t pass = 0;       // of its passes
+  std::size_t pass = 0;       // index of the micro-batch schedule
   std::int32_t step = kNone;  // of that schedule; kNone outside of its steps
 
   const Schedule& schedule() const { return rank.micro_batches.schedules[pass]; }
@@ -37,7 +37,7 @@ class LoopReadings {
     result_.charged_bytes.assign(last.buffers.size(), 0);
   }
 
-  /// `records`: its phases are told; `reports`: so are its peak and its timeline.
+  /// `records`: readings are taken for its phases; `reports`: also for its peak and its timeline.
   void begin_training_step(bool records, bool reports, bool steady) {
     records_ = records;
     reports_ = reports;
@@ -67,7 +67,8 @@ class LoopReadings {
     if (reports_) result_.timeline.push_back({loop_.phase, allocator_.allocated_bytes(), step_peak_});
   }
 
-  /// A phase has ended. Of the phases of a step's passes the last ones are told, the others `silent`.
+  /// A phase has ended. With several micro-batches only the phases of the last one are recorded; the others are
+  /// `silent`.
   void record(Phase phase, bool silent) {
     if (!records_) return;
     PhaseRow row;

@@ -29,8 +29,8 @@ struct LoopReplay {
   std::int64_t segments = 0, inactive_split_bytes = 0, allocations = 0;
 };
 
-/// What becomes of the run on a device with `bytes` for segments: an allocator without room gives its cache back to the
-/// device and asks again before it raises torch.OutOfMemoryError.
+/// The outcome on a device with `bytes` for segments: when memory runs out, the allocator releases its cache to the
+/// device and retries before it raises torch.OutOfMemoryError.
 struct LimitedReplay {
   std::int64_t retries = 0;    // caches given back, from construction to the end of the third step
   bool out_of_memory = false;  // then what follows says of which allocation

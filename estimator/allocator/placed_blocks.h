@@ -15,7 +15,7 @@
 
 namespace gpuplan {
 
-/// Thrown where the allocator has no room, to where the loop began.
+/// Thrown when the allocator is out of memory; caught where the loop was started.
 struct NoRoom {};
 
 class PlacedBlocks {

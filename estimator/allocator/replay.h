@@ -1,5 +1,5 @@
-// Replays a recorded trace through the caching allocator: what the same program takes under other settings,
-// and whether the allocator places everything where PyTorch did.
+// Replays a recorded trace through the caching allocator: how much memory the program needs under other settings, and
+// whether every block gets the address that it had in PyTorch.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct ReplayReport {
 };
 
 /// Replays every allocation and every completed free, on one stream. With `check` it also compares each
-/// segment and place with the recorded one and stops at the first difference; that makes sense under the
+/// segment and offset with the recorded one and stops at the first difference; that makes sense under the
 /// settings of the recording only.
 ReplayReport replay(const Trace& trace, const AllocatorSettings& settings, bool check);
 

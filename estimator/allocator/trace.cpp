@@ -59,7 +59,7 @@ class TraceParser {
     const std::size_t second = first == line.npos ? first : line.find('\t', first + 1);
     if (second == line.npos) fail(0, line.size(), "an event is ACTION, SEGMENT+OFFSET and BYTES with tabs between");
     const std::size_t plus = line.substr(0, second).find('+', first + 1);
-    if (plus == line.npos) fail(first + 1, second - first - 1, "a place is written SEGMENT+OFFSET");
+    if (plus == line.npos) fail(first + 1, second - first - 1, "expected SEGMENT+OFFSET");
 
     TraceEvent event;
     event.line = line_number_;

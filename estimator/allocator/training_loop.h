@@ -1,6 +1,6 @@
-// The training loop of a plan, event by event: model construction and some steps, each of forward, loss, backward,
-// clip and optimizer, under an allocator. The last of three or more steps is steady: reserved memory has settled.
-// Estimating runs it over segments that are only arithmetic, validating over a device's.
+// The training loop of a plan, event by event: model construction, then steps of forward, loss, backward, clipping and
+// optimizer, through an allocator. From the third step on it is in steady state: reserved memory no longer grows. When
+// planning, segments are fake addresses; when validating, they are memory of a device.
 #pragma once
 
 #include "estimator/allocator/block_allocator.h"

@@ -1,4 +1,4 @@
-// Kernels whose every allocation is known where they are emitted.
+// Opaque kernels: operations described only by their list of allocations.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// torch's functions that move elements: rolling, padding, gathering rows.
+// torch functions that copy elements to other positions: roll, pad, gathering of rows.
 #pragma once
 
 #include <span>

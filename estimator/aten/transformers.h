@@ -1,5 +1,6 @@
-// Which transformers is taken to run with a PyTorch release. The recordings have transformers 4.56 with PyTorch 2.8 and
-// 5.23 with 2.15; the change is assumed to lie where transformers 5.0 appeared.
+// The transformers release that is assumed for a PyTorch release. The recordings used transformers 4.56 with
+// PyTorch 2.8 and 5.23 with 2.15; the switch is assumed to be at the PyTorch release that was current when
+// transformers 5.0 appeared.
 #pragma once
 
 #include "estimator/spec/run_config.h"

@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-// Reads one field after another. An own reader, since each field carries its place, which libcsv does not tell.
+// Reads one field after another. Not libcsv, because each field must have its position.
 class CsvReader {
  public:
   // Excel writes a byte order mark before UTF-8.
@@ -112,7 +112,7 @@ CsvTable::CsvTable(const Source& source) {
   columns_ = reader.row();
   for (std::size_t i = 0; i < columns_.size(); ++i)
     if (index_of(columns_[i].text) != i)
-      throw Error("the column \"" + columns_[i].text + "\" is there twice").at(columns_[i].mark);
+      throw Error("the column \"" + columns_[i].text + "\" appears twice").at(columns_[i].mark);
   while (!reader.at_end()) {
     std::vector<CsvField> row = reader.row();
     if (row.size() == 1 && row.front().text.empty()) continue;  // an empty line

@@ -16,4 +16,10 @@ std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   return r;
 }
 
+std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) product = checked_mul(product, factor);
+  return product;
+}
+
 }  // namespace gpuplan

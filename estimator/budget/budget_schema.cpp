@@ -74,7 +74,7 @@ std::string budget_json_schema(const RunKeys& run_keys) {
   "additionalProperties": false,
   "properties": {
     "gpuplan": {"const": 1, "description": "Format version."},
-    "defaults": {"type": "object", "description": "What every check says unless it says otherwise.", "additionalProperties": false, "properties": {
+    "defaults": {"type": "object", "description": "Defaults for all checks.", "additionalProperties": false, "properties": {
       )json" + shared_keys(run_keys) +
                     R"json(
     }},
@@ -86,14 +86,14 @@ std::string budget_json_schema(const RunKeys& run_keys) {
       "budget": {"type": "object", "minProperties": 1, "additionalProperties": false, "properties": {
         )json" + figures(figures_of_step(), "_limit") +
                     R"json(,
-        "fits": {"description": "GPUs that the step has to fit on.", "anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
+        "fits": {"description": "GPUs that the step must fit.", "anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
         "modules": {"type": "object", "description": "Limits for each module that a pattern matches: * within a name, ** across them.", "additionalProperties": {"type": "object", "minProperties": 1, "additionalProperties": false, "properties": {)json" +
                     figures(figures_of_module(), "_limit") + R"json(}}}
       }},
       "message": {"type": "string", "description": "Printed when the check fails."},
       "owner": {"type": "string"},
       "skip_until": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "The last day on which a broken limit does not count."},
-      "reason": {"type": "string", "description": "Of skip_until."},
+      "reason": {"type": "string", "description": "Why the check is skipped until then."},
       )json" + shared_keys(run_keys) +
                     R"json(
     }}}

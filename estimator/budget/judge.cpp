@@ -79,8 +79,10 @@ class Judge {
     if (value) return *value;
     Error error("the " + std::string(name_of(figure)) + " of " + check_.name + " is not known");
     error.at(mark);
-    if (figure == Figure::step_time) error.help("a time is of a GPU whose rates are known: gpu: a100 in the check");
-    if (figure == Figure::cost) error.help("a cost is of a GPU with a price: gpu: l4, and gpuplan instances --gpu l4");
+    if (figure == Figure::step_time) error.help("a time needs a GPU with known peaks: add gpu: a100 to the check");
+    if (figure == Figure::cost)
+      error.help(
+          "a cost needs a GPU with a known price: add gpu: l4 to the check; gpuplan instances --gpu l4 lists prices");
     throw error;
   }
 

@@ -49,7 +49,7 @@ class BudgetReader {
     }
     const YamlNode& checks = require(root, "gpuplan.yaml", "checks");
     expect_list(checks, "checks");
-    if (checks.children.empty()) throw Error("no check is listed").at(checks.mark).label("an empty gate is not green");
+    if (checks.children.empty()) throw Error("no check is listed").at(checks.mark).label("expected at least one check");
     Budget budget;
     for (const YamlNode* check : checks.children) add_check(*check, defaults, budget);
     return budget;
@@ -72,7 +72,7 @@ class BudgetReader {
           .at(check.mark)
           .label("budget: {peak: 8 GiB}, or growth:");
     if (check.skip_until && check.reason.find_first_not_of(' ') == std::string::npos)
-      throw Error("a mute says why: reason: \"...\"").at(check.skip_mark).label("until then, and why?");
+      throw Error("skip_until needs a reason: \"...\"").at(check.skip_mark).label("why until then?");
     if (!check.skip_until && !check.reason.empty())
       throw Error("reason: belongs to skip_until:, which is not given").at(reason_mark_);
     check.family = check.name;
@@ -82,8 +82,8 @@ class BudgetReader {
       if (!fresh)
         throw Error("two checks are called " + one.name)
             .at(one.mark)
-            .label("the first stands on line " + std::to_string(first->second))
-            .help("give one of them a name: of its own");
+            .label("the first is on line " + std::to_string(first->second))
+            .help("give one of them another name:");
       budget.checks.push_back(std::move(one));
       if (budget.checks.size() > kMostChecks)
         throw Error("more than " + std::to_string(kMostChecks) + " checks").at(node.mark);
@@ -178,7 +178,7 @@ class BudgetReader {
       check.skip_until = day_of(text_of(value, "skip_until"));
       check.skip_mark = value.mark;
       if (!check.skip_until)
-        throw Error("skip_until is a day such as 2026-12-31, not " + describe(value)).at(value.mark);
+        throw Error("skip_until must be a day such as 2026-12-31, not " + describe(value)).at(value.mark);
     } else {
       return false;
     }
@@ -187,12 +187,12 @@ class BudgetReader {
 
   void read_matrix(const YamlNode& node) {
     expect_map(node, "a matrix");
-    if (node.children.empty()) throw Error("a matrix of nothing").at(node.mark).label("such as {batch: [8, 16]}");
+    if (node.children.empty()) throw Error("an empty matrix").at(node.mark).label("such as {batch: [8, 16]}");
     for (std::size_t i = 0; i < node.children.size(); i += 2) {
       const YamlNode &key = *node.children[i], &values = *node.children[i + 1];
       if (!is_run_key(key.text) && !key.text.starts_with(kVariable)) refuse(key, "a matrix", false);
       expect_list(values, "a matrix's " + key.text);
-      if (values.children.empty()) throw Error("a matrix of no " + key.text + " makes no check").at(values.mark);
+      if (values.children.empty()) throw Error("the matrix lists no values for " + key.text).at(values.mark);
       MatrixAxis axis;
       for (const MatrixAxis& other : axes_)
         if (other[0].key == first_name(key.text))
@@ -200,7 +200,7 @@ class BudgetReader {
       for (const YamlNode* value : values.children) {
         axis.push_back(setting(key, *value));
         for (std::size_t k = 0; k + 1 < axis.size(); ++k)
-          if (axis[k].text == axis.back().text) throw Error(axis.back().text + " is there twice").at(value->mark);
+          if (axis[k].text == axis.back().text) throw Error(axis.back().text + " appears twice").at(value->mark);
       }
       axes_.push_back(std::move(axis));
     }
@@ -233,7 +233,7 @@ class BudgetReader {
     const auto add = [&](const YamlNode& gpu) {
       const std::string& text = text_of(gpu, "a GPU");
       for (const FitsOn& other : check.fits)
-        if (other.gpu == text) throw Error(text + " is there twice").at(gpu.mark);
+        if (other.gpu == text) throw Error(text + " appears twice").at(gpu.mark);
       check.fits.push_back({.gpu = text, .mark = gpu.mark});
     };
     if (node.kind == YamlNode::Kind::scalar) return add(node);

@@ -40,7 +40,7 @@ Limit read_limit(const YamlNode& node, Unit unit, const std::string& what) {
     throw Error(what + " is an amount such as " + std::string(example_of(unit)) + ", not " + describe(node))
         .at(node.mark)
         .help("the units: " + unit_names(unit));
-  if (*amount <= 0) throw Error(what + " of nothing").at(node.mark).label("expected more than 0");
+  if (*amount <= 0) throw Error(what + " must be above 0").at(node.mark).label("expected more than 0");
   return {.amount = *amount, .text = text, .mark = node.mark};
 }
 
@@ -50,7 +50,8 @@ Limit read_warning(const YamlNode& node, const Threshold& threshold, const std::
   if (!text.ends_with('%')) return read_limit(node, unit_of(threshold.figure), what);
   const std::int64_t share = read_percent(node, what, false);
   if (!threshold.max) throw Error("a share of max:, which is not given").at(node.mark);
-  if (share > kWhole) throw Error("a warning above the limit never comes").at(node.mark).label("expected at most 100%");
+  if (share > kWhole)
+    throw Error("a warning level above the limit never triggers").at(node.mark).label("expected at most 100%");
   return {.amount = share_of(threshold.max->amount, share), .text = text, .mark = node.mark};
 }
 
@@ -97,7 +98,7 @@ Growth read_figure_growth(const YamlNode& node, Figure figure) {
 
 const std::string& text_of(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
-    throw Error(std::string(what) + " is a text, not " + describe(node)).at(node.mark);
+    throw Error(std::string(what) + " must be text, not " + describe(node)).at(node.mark);
   return node.text;
 }
 
@@ -107,7 +108,7 @@ std::int64_t read_percent(const YamlNode& node, std::string_view what, bool bare
   if (!hundredths && bare) hundredths = amount_of(node, kBarePercent);
   constexpr std::int64_t kMost = 1'000'000 * kWhole;
   if (!hundredths || *hundredths > kMost || (text == "0" && !bare))
-    throw Error(std::string(what) + " is a percentage such as 5%, not " + describe(node)).at(node.mark);
+    throw Error(std::string(what) + " must be a percentage such as 5%, not " + describe(node)).at(node.mark);
   return *hundredths;
 }
 
@@ -116,7 +117,7 @@ Level read_level(const YamlNode& node, std::string_view what) {
   if (text == "off") return Level::off;
   if (text == "warn") return Level::warn;
   if (text == "error") return Level::error;
-  throw Error(std::string(what) + " is error, warn or off, not " + describe(node) +
+  throw Error(std::string(what) + " must be error, warn or off, not " + describe(node) +
               did_you_mean(text, {"error", "warn", "off"}))
       .at(node.mark);
 }
@@ -152,7 +153,7 @@ std::vector<Growth> read_growth(const YamlNode& node) {
     const YamlNode& key = *node.children[i];
     const std::optional<Figure> figure = figure_named(key.text, figures_of_step());
     if (!figure)
-      throw Error("growth of \"" + key.text + "\", which is no figure" +
+      throw Error("growth of \"" + key.text + "\", which is not a figure" +
                   did_you_mean(key.text, names_of(figures_of_step())))
           .at(key.mark);
     list.push_back(read_figure_growth(*node.children[i + 1], *figure));

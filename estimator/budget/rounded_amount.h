@@ -1,4 +1,4 @@
-// Limits as they are written for a figure.
+// Rounds a figure to the amount that is written as its limit.
 #pragma once
 
 #include <cstdint>

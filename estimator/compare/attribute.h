@@ -1,4 +1,4 @@
-// How much of a difference each of several changes makes, each planned by itself.
+// Attributes a difference to its causes, each planned on its own.
 #pragma once
 
 #include <cstddef>

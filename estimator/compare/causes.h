@@ -1,4 +1,4 @@
-// What of a model is written otherwise than it was: the lines behind a difference.
+// The lines of a spec that changed: the causes of a difference.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Models between two others: the base with some of the edits that made the other one, and not the rest.
+// Models between two versions: the base with some of the edits that lead to the other version.
 #pragma once
 
 #include <cstddef>

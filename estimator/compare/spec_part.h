@@ -1,4 +1,4 @@
-// What a spec says at one place, and what is in that: the nodes of the trees that specs are compared by.
+// A node of the trees by which specs are compared: one part of a spec, with its parts.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
-// A spec as a tree of what it says, each part with its place: what two specs are compared by. Comments, spacing, the
-// form of a call, defaults that are written out, blocks that nothing calls and the order of keys that means nothing
-// leave no trace in it.
+// A spec as a tree of its parts with their positions, for comparing two specs. It does not depend on comments, spacing,
+// the form of a call, explicit defaults, unused blocks or an irrelevant order of keys.
 #pragma once
 
 #include <vector>

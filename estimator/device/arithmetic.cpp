@@ -78,7 +78,7 @@ bool computes(const Gpu& gpu, Arithmetic type) {
 std::string arithmetic_of(const Gpu& gpu) {
   const Architecture& a = architecture_of(gpu);
   if (a.tensor == 0) return listed(a.cores) + ", without tensor cores";
-  return listed(a.tensor) + " on tensor cores, " + listed(a.cores & ~a.tensor) + " beside them";
+  return listed(a.tensor) + " on tensor cores, " + listed(a.cores & ~a.tensor) + " on CUDA cores";
 }
 
 void refuse_arithmetic(const RunConfig& run, const Gpu& gpu) {
@@ -88,10 +88,10 @@ void refuse_arithmetic(const RunConfig& run, const Gpu& gpu) {
         .help("it computes " + arithmetic_of(gpu));
   };
   if (run.weights == WeightFormat::fp8 && !computes(gpu, fp8))
-    throw refused("has no fp8 arithmetic: PyTorch multiplies fp8 from 8.9 on");
+    throw refused("has no native fp8: PyTorch multiplies in fp8 from compute capability 8.9 on");
   constexpr PyTorchVersion kCountsEmulation = 203;  // pytorch/pytorch#115924
   if (run.autocast == DType::bf16 && !computes(gpu, bf16) && run.pytorch < kCountsEmulation)
-    throw refused("has no bf16 arithmetic: torch.autocast refuses bf16 there before PyTorch 2.3");
+    throw refused("has no native bf16: torch.autocast refuses bf16 on it before PyTorch 2.3");
 }
 
 std::vector<std::string> emulated_arithmetic(const RunConfig& run, const Gpu& gpu) {
@@ -100,10 +100,10 @@ std::vector<std::string> emulated_arithmetic(const RunConfig& run, const Gpu& gp
     warnings.push_back(gpu.title + " " + what + "; it computes " + arithmetic_of(gpu));
   };
   if (uses_bf16(run) && !computes(gpu, bf16))
-    warn("has no bf16 arithmetic: PyTorch emulates bf16 in fp32, without tensor cores");
-  if (uses_fp16(run) && !computes(gpu, fp16)) warn("has no fast fp16 arithmetic: PyTorch computes fp16 in fp32");
-  if (run.tf32 && !on_tensor_cores(gpu, tf32)) warn("has no tf32 arithmetic: PyTorch computes the products in fp32");
-  if (run.weights == WeightFormat::int8 && !computes(gpu, int8)) warn("has no int8 arithmetic");
+    warn("has no native bf16: PyTorch emulates bf16 in fp32, without tensor cores");
+  if (uses_fp16(run) && !computes(gpu, fp16)) warn("has no fast native fp16: PyTorch computes fp16 in fp32");
+  if (run.tf32 && !on_tensor_cores(gpu, tf32)) warn("has no native tf32: PyTorch computes the matrix products in fp32");
+  if (run.weights == WeightFormat::int8 && !computes(gpu, int8)) warn("has no native int8");
   return warnings;
 }
 

@@ -1,4 +1,4 @@
-// What each architecture computes with, and what PyTorch makes of a type that it does not have.
+// The number types that each architecture supports natively, and what PyTorch does with types that it does not.
 //
 // Tensor cores: CUTLASS's pages on functionality (7.0 to 9.0) and on Blackwell's (10.0 and later), and NVIDIA's
 // whitepapers. CUDA cores: "Throughput of Native Arithmetic Instructions" in the CUDA C++ Programming Guide.

@@ -1,5 +1,5 @@
-// What is published of a GPU: peaks, links, memory. Of one device as CUDA sees it, not of a board. What is not known is
-// absent. Source: each file of configs/gpus names its own.
+// Published figures of a GPU: peaks, links, memory; per CUDA device, not per board. Unknown figures are absent. Each
+// file in configs/gpus cites its sources.
 #pragma once
 
 #include <array>

@@ -15,7 +15,7 @@ Gpu assumed_gpu() {
   g.name = "a100-class";
   g.title = "an A100-class GPU";
   g.architecture = "Ampere";
-  g.source = "design: the device assumed when none is named";
+  g.source = "the device that is assumed when no GPU is named";
   return g;
 }
 

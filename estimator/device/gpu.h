@@ -1,5 +1,5 @@
-// What an estimate needs to know of a GPU: kernel choices and workspaces depend on it. Read from
-// configs/gpus/*.yaml; unknown is absent, never a guess.
+// The properties of a GPU on which kernel choices and workspaces depend. Read from configs/gpus/*.yaml; unknown
+// properties are absent, never guessed.
 #pragma once
 
 #include <cstdint>

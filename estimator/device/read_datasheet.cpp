@@ -14,7 +14,7 @@ constexpr std::string_view kDatasheet = "a datasheet";
 
 std::string datasheet_text(const YamlNode& node, std::string_view key) {
   if (node.kind != YamlNode::Kind::scalar || node.text.empty())
-    throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
+    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
   return node.text;
 }
 

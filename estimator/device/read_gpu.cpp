@@ -20,7 +20,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 std::string text_at(const YamlNode& map, std::string_view key) {
   const YamlNode& node = require(map, kGpu, key);
   if (node.kind != YamlNode::Kind::scalar || node.text.empty()) {
-    throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
+    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
   }
   return node.text;
 }
@@ -52,7 +52,7 @@ void read_compute_capability(const YamlNode& map, Gpu& gpu) {
   const auto major = decimal(text.substr(0, dot));
   const auto minor = dot == std::string_view::npos ? std::nullopt : decimal(text.substr(dot + 1));
   if (!major || !minor || *major < 1 || *major > 99 || *minor < 0 || *minor > 9) {
-    throw Error("compute_capability is MAJOR.MINOR, not " + describe(node)).at(node.mark).label("such as 9.0");
+    throw Error("compute_capability must be MAJOR.MINOR, not " + describe(node)).at(node.mark).label("such as 9.0");
   }
   gpu.capability_major = static_cast<int>(*major);
   gpu.capability_minor = static_cast<int>(*minor);
@@ -65,7 +65,7 @@ std::vector<std::string> aliases_of(const YamlNode& map) {
   expect_list(*list, "aliases");
   for (const YamlNode* const item : list->children) {
     if (item->kind != YamlNode::Kind::scalar) {
-      throw Error("an alias is a name, not " + describe(*item)).at(item->mark);
+      throw Error("an alias must be a name, not " + describe(*item)).at(item->mark);
     }
     aliases.push_back(item->text);
   }

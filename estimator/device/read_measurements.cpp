@@ -17,7 +17,7 @@ constexpr std::int64_t kMost = std::int64_t{1} << 50;  // of any size, and 13 da
 std::string checked_text(const YamlNode& map, std::string_view key) {
   const YamlNode& node = require(map, "measured", key);
   if (node.kind != YamlNode::Kind::scalar || node.text.empty())
-    throw Error(std::string(key) + " is text, not " + describe(node)).at(node.mark);
+    throw Error(std::string(key) + " must be text, not " + describe(node)).at(node.mark);
   return node.text;
 }
 
@@ -26,7 +26,7 @@ std::string date_of(const YamlNode& map) {
   std::string text = checked_text(map, "date");
   if (!day_of(text)) {
     const YamlNode& node = *map.find("date");
-    throw Error("date is YYYY-MM-DD, not " + describe(node)).at(node.mark).label("such as 2026-11-21");
+    throw Error("date must be YYYY-MM-DD, not " + describe(node)).at(node.mark).label("such as 2026-11-21");
   }
   return text;
 }
@@ -54,7 +54,7 @@ void read_rows(const YamlNode& list, std::string_view table, const std::array<st
     std::array<std::int64_t, columns - 1> sizes{};
     for (std::size_t i = 0; i + 1 < columns; ++i) sizes[i] = row[i];
     if (sizes <= before)
-      throw Error(sizes == before ? "these sizes are there twice" : "the rows are not sorted by their sizes")
+      throw Error(sizes == before ? "these sizes appear twice" : "the rows are not sorted by their sizes")
           .at(item->mark);
     before = sizes;
     add(row);

@@ -15,7 +15,7 @@ std::optional<std::int64_t> decimal(std::string_view text) {
 std::int64_t whole_number_of(const YamlNode& node, std::string_view what, std::int64_t least, std::int64_t largest) {
   const auto value = node.kind == YamlNode::Kind::scalar && !node.quoted ? decimal(node.text) : std::nullopt;
   if (!value || *value < least || *value > largest) {
-    throw Error(std::string(what) + " is a whole number, not " + describe(node))
+    throw Error(std::string(what) + " must be a whole number, not " + describe(node))
         .at(node.mark)
         .label("expected " + std::to_string(least) + " to " + std::to_string(largest));
   }
@@ -29,7 +29,7 @@ double positive_number_of(const YamlNode& node, std::string_view what) {
   const bool plain = node.kind == YamlNode::Kind::scalar && !node.quoted;
   const auto [rest, error] = std::from_chars(node.text.data(), end, value);
   if (!plain || error != std::errc{} || rest != end || !(value > 0 && value <= kLargest))
-    throw Error(std::string(what) + " is a number above 0, not " + describe(node)).at(node.mark);
+    throw Error(std::string(what) + " must be a number above 0, not " + describe(node)).at(node.mark);
   return value;
 }
 

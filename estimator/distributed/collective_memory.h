@@ -1,5 +1,5 @@
-// What the collectives of data parallelism allocate and free beside the operations of a step: buckets, gathered
-// parameters, buffers of reductions. estimator/distributed/ writes it, the training loop runs it.
+// Memory of data parallelism's collectives: buckets, gathered parameters and reduction buffers, which are allocated in
+// addition to the operations of a step. estimator/distributed/ creates it, the training loop runs it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How long collectives take on links: NCCL's rings. Bytes are those of the whole tensor, before it is cut or after it
-// is put together; seconds are of one call, all ranks beginning together.
+// Time of collectives on a link, by NCCL's ring algorithm. Bytes are those of the whole tensor, before a reduce-scatter
+// or after an all-gather; seconds are for one call that all ranks start together.
 #pragma once
 
 #include <cstdint>

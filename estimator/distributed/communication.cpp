@@ -97,7 +97,7 @@ std::vector<CommunicationRow> communication(const Graph& graph, const Schedule& 
     case DataParallel::zero1: {
       add("buffers", Collective::broadcast, buffers);
       add(kGradientsRow, Collective::all_reduce, gradients);
-      if (strategy.find_unused_parameters) add("which are used", Collective::all_reduce, unused_map_bytes(graph));
+      if (strategy.find_unused_parameters) add("used-parameter map", Collective::all_reduce, unused_map_bytes(graph));
       if (strategy.data == DataParallel::zero1) add("parameters", Collective::broadcast, gradients);
       break;
     }

@@ -1,4 +1,4 @@
-// What NCCL keeps on each rank beside PyTorch's allocator: buffers of every channel to every neighbour.
+// Memory of NCCL on each rank, outside PyTorch's allocator: buffers for every channel to every neighbour.
 #pragma once
 
 #include <cstdint>

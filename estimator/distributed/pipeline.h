@@ -1,4 +1,4 @@
-// Pipeline parallelism: how many micro-batches are alive, how long a step takes. Schedules as in
+// Pipeline parallelism: micro-batches in flight, and the time of a step. Schedules as in
 // arXiv:2104.04473, section 2.2.
 #pragma once
 

@@ -24,9 +24,10 @@ RunConfig run_of_rank(const RunConfig& run, const Strategy& strategy) {
   const std::int64_t ranks = strategy.ranks();
   if (run.mode == Mode::infer) refuse("several GPUs are planned for training", "leave out --mode infer");
   if (run.batch % ranks != 0)
-    refuse("a batch of " + std::to_string(run.batch) + " is not shared by " + std::to_string(ranks) +
-               " ranks in equal parts",
-           "--batch is the whole step's; " + std::to_string((run.batch / ranks + 1) * ranks) + " is the next one");
+    refuse("a batch of " + std::to_string(run.batch) + " cannot be divided equally among " + std::to_string(ranks) +
+               " ranks",
+           "--batch counts all samples of the step; the next possible one is " +
+               std::to_string((run.batch / ranks + 1) * ranks));
   const bool fsdp = strategy.data == DataParallel::fsdp;
   if (run.micro_batches > 1 && (fsdp || strategy.gradient_as_bucket_view))
     refuse("micro-batches are planned with DDP and without --bucket-view only", "leave out --micro-batches");

@@ -1,4 +1,4 @@
-// What of a step is one rank's: its part of the batch, and what its optimizer steps.
+// One rank's share of a step: its part of the batch, and the parameters that its optimizer updates.
 #pragma once
 
 #include "estimator/distributed/strategy.h"

@@ -1,4 +1,4 @@
-// What one rank runs in a step, before anything of it is placed in memory. One GPU is a strategy of one rank.
+// What one rank runs in a step, before its allocations are replayed. A single GPU is a strategy with one rank.
 #pragma once
 
 #include <optional>

@@ -19,7 +19,7 @@ void refuse(const std::string& message, const char* help) {
 
 void need_multiple(const char* what, std::int64_t n, const char* of, std::int64_t divisor) {
   if (n % divisor != 0)
-    refuse(std::string(what) + " " + std::to_string(n) + " is no multiple of " + of + " " + std::to_string(divisor),
+    refuse(std::string(what) + " " + std::to_string(n) + " is not a multiple of " + of + " " + std::to_string(divisor),
            "Megatron-LM shares in equal parts");
 }
 
@@ -36,11 +36,11 @@ Transformer transformer_of(const Model& model, std::int64_t parameters, const St
   Transformer t{variable("layers"), variable("hidden"), variable("heads"), variable("seq"), variable("vocabulary")};
   const std::int64_t expected = parameters_of(t);
   if (std::abs(expected - parameters) > parameters / 100)
-    refuse("--tp and --pp are planned for GPTs, and " + model.name + " has " + std::to_string(parameters) +
-               " parameters where a GPT has " + std::to_string(expected),
-           "the formulas are of GPT-2's layers: biases, an MLP of 4 x hidden without a gate, learned positions, words "
-           "that "
-           "the head shares; zoo:gpt2 is one");
+    refuse(
+        "--tp and --pp are planned for GPTs, and " + model.name + " has " + std::to_string(parameters) +
+            " parameters where a GPT has " + std::to_string(expected),
+        "the formulas are for GPT-2's layers: biases, an ungated MLP of 4 x hidden, learned positions, and a head that "
+        "shares the word embeddings; zoo:gpt2 is one");
   t.vocabulary = round_up(t.vocabulary, checked_mul(128, strategy.tensor));
   return t;
 }

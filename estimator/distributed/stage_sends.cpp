@@ -83,7 +83,7 @@ std::vector<CommunicationRow> micro_batch_sends(const Transformer& m, const Tran
   rows.add("TP activations", Collective::all_reduce, checked_mul(reduces, activations), run.tensor, 1);
   if (run.pipeline > 1) {
     rows.add_neighbours(activations / run.tensor, stage, run.pipeline, run.tensor * run.ranks());
-    rows.add("PP parts", Collective::all_gather, exchanged, run.tensor, 1);
+    rows.add("PP activations", Collective::all_gather, exchanged, run.tensor, 1);
   }
   return rows.finish();
 }

@@ -17,8 +17,8 @@ namespace gpuplan {
 ///   and twice where it is run again; the first stage's once more for the words, the last one's for the gradient of
 ///   the head's input. What the loss adds up, three numbers a token, is left out.
 /// - "PP activations": to each neighbour b s h of a micro-batch, activations or gradients, of which each of those ranks
-///   sends a part, and "PP parts", which the receiver's ranks do with them. Over the network where the two
-///   stages lie in different nodes, of which those GPUs that cross share what the node has.
+///   sends a part, and a second row "PP activations", the all-gather among the receiver's ranks. It uses the network if
+///   the two stages are in different nodes; the GPUs of a node that communicate with another one share its bandwidth.
 std::vector<CommunicationRow> micro_batch_sends(const Transformer& model, const TransformerRun& run, std::int64_t stage,
                                                 const Topology& topology);
 

@@ -1,5 +1,5 @@
-// When a step of data parallelism sends what: the calls of its collectives between the operations of a schedule, and
-// what the GPU copies for them. estimator/time/rank_time.h runs it against a clock.
+// The collectives of a data-parallel step: between which operations of the schedule each is called, and what the GPU
+// copies for it. estimator/time/rank_time.h simulates their timing.
 #pragma once
 
 #include <cstdint>

@@ -76,8 +76,7 @@ class GraphBuilder {
     if (run_.generation.part == Generation::Part::none) return;
     const auto caches = [](const Buffer& b) { return b.category == Category::kv_cache; };
     if (std::ranges::any_of(graph_.buffers, caches)) return;
-    throw Error("--phase: the model keeps no keys and values of earlier tokens, since it has no KVCache layer",
-                ErrorKind::usage)
+    throw Error("--phase: the model has no KV cache, since it has no KVCache layer", ErrorKind::usage)
         .help("leave --phase out to plan one forward of all its tokens; gpuplan explain KVCache");
   }
 
@@ -86,9 +85,11 @@ class GraphBuilder {
     const bool trains = run_.mode == Mode::train;
     const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
     if (run_.labels && !in_model)
-      throw Error("--labels: the model computes no loss itself, so its forward is given none", ErrorKind::usage)
+      throw Error("--labels: the model's forward does not compute a loss, so it takes no labels", ErrorKind::usage)
           .at(model_.loss.mark)
-          .help("a loop that computes the loss of the output takes what the loss's own operations take besides");
+          .help(
+              "a training loop that computes the loss outside the model also needs the memory of the loss's "
+              "operations");
     if ((trains || run_.labels) && in_model) {
       if (last_many_ != nullptr)
         layers_.add_loss(model_.loss, *last_many_);
@@ -143,10 +144,10 @@ class GraphBuilder {
       throw Error("the batch must be at least 1, got " + std::to_string(run_.batch), ErrorKind::usage);
     if (run_.micro_batches < 1 || run_.batch % run_.micro_batches != 0)
       throw Error("a batch of " + std::to_string(run_.batch) + " does not split into " +
-                      std::to_string(run_.micro_batches) + " micro-batches of one size",
+                      std::to_string(run_.micro_batches) + " micro-batches of equal size",
                   ErrorKind::usage);
     if (run_.weights != WeightFormat::as_computed && run_.mode != Mode::infer)
-      throw Error("weights in int8, int4 or fp8 are for inference: nothing trains them", ErrorKind::usage);
+      throw Error("weights in int8, int4 or fp8 cannot be trained: they are for inference", ErrorKind::usage);
     for (const Input& in : model_.inputs) {
       Shape shape{run_.batch / run_.micro_batches};
       for (const std::int64_t s : in.shape) shape.push_back(s);
@@ -325,7 +326,7 @@ class GraphBuilder {
     const bool reentrant = node.reentrant && node.checkpoint;
     if (reentrant && std::ranges::none_of(inputs, [&](TensorId t) { return graph_.tensor(t).requires_grad; }))
       throw Error(
-          "nothing that this checkpoint is given wants a gradient, and with use_reentrant=True its weights get none")
+          "no input of this checkpoint requires a gradient, and with use_reentrant=True its weights then get none")
           .at(node.mark)
           .context(node.where)
           .help("use_reentrant=False, which is checkpoint: true, gives them theirs");
@@ -425,7 +426,7 @@ class GraphBuilder {
 Graph build_graph(const Model& model, Catalog catalog, const RunConfig& run, const Gpu& gpu,
                   const CheckpointConfig* wrapped) {
   if (planning_work(model, run) > kMostLayersPlanned)
-    throw too_much_work(model, std::to_string(run.micro_batches) + " micro-batches go through them");
+    throw too_much_work(model, std::to_string(run.micro_batches) + " micro-batches run each of them");
   return GraphBuilder(model, catalog, run, gpu, wrapped).build();
 }
 

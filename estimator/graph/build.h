@@ -1,4 +1,5 @@
-// Model -> Graph: walks the expanded spec as Python would run it, each layer lowering itself with the shapes it sees.
+// Model -> Graph: runs the expanded spec in the order in which Python would, and lowers each layer for its input
+// shapes.
 #pragma once
 
 #include "estimator/device/gpu.h"

@@ -66,7 +66,7 @@ TensorId EntryInputs::ran(TensorId t, const Node& node, std::size_t i, Branch br
       branch == Branch::inactive || leaves_out_ || after == not_run_.begin() || t >= std::prev(after)->end;
   if (t != kNone && runs) return t;
   const bool trains = mode_ == Mode::train;
-  throw Error("the entry \"" + node.from[i] + "\" runs in " + (trains ? "inference" : "training") + " only")
+  throw Error("the entry \"" + node.from[i] + "\" runs only in " + (trains ? "inference" : "training"))
       .at(i < node.from_marks.size() ? node.from_marks[i] : node.mark)
       .help(trains ? "write when: infer here, too" : "write when: train here, too")
       .context(node.where);

@@ -1,4 +1,4 @@
-// What the entries of a block are given: the tensors that `from:` names, or what the entry before them returned.
+// The inputs of a block's entries: the tensors that `from:` names, or else the output of the previous entry.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A model as PyTorch would run it once: tensors, the forward operations in order, and for every autograd node
-// what its backward runs. Shapes are inferred while building. Indices everywhere: a graph is a few flat
-// vectors, so that it is built, scheduled and dropped in microseconds.
+// One forward and backward of a model, as PyTorch would run it: tensors, forward operations in order, and autograd
+// nodes with the operations of their backward. Shapes are inferred while it is built. A graph is a few flat vectors
+// that refer to each other by index, so it can be built, scheduled and freed in microseconds.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using NodeId = std::int32_t;
 using LayerId = std::int32_t;
 constexpr std::int32_t kNone = -1;
 
-/// What memory is for; the rows of every breakdown.
+/// The purpose of a buffer: the rows of every memory breakdown.
 enum class Category : std::uint8_t {
   parameters,
   buffers,
@@ -57,7 +57,7 @@ struct Tensor {
   std::int64_t offset = 0;        // elements between the beginning of the storage and the first one
   bool contiguous = true;         // strides are row-major
   bool trained = false;           // a parameter whose requires_grad is set, also where no gradient is computed
-  bool of_trained = false;        // that, autocast's cached cast of it, or a view of these
+  bool of_trained = false;        // a trained parameter, autocast's cached cast of one, or a view of either
   NodeId producer = kNone;        // the autograd node whose output it is; kNone for leaves
   std::int32_t output_index = 0;  // which output
   TensorId replaced_by = kNone;   // the same Python object after an in-place operation
@@ -79,7 +79,7 @@ struct Op {
   LayerId layer = kNone;
   Range reads;   // of Graph::operands
   Range writes;  // of Graph::operands: what it allocates, in order; in-place results are only read
-  // For who executes it. They change no byte.
+  // Used only when the operation is executed; these do not affect memory.
   Range extra = {};  // of Graph::operands: arguments that are alive anyway, weights and statistics; kAbsent: not given
   Range attributes = {};  // of Graph::attributes: arguments that are no tensors
 };
@@ -94,7 +94,7 @@ enum class Placing : std::uint8_t {
   given       // BackwardValue::strides
 };
 
-/// How a value of a node is made of another one.
+/// How a value of a node is derived from another one.
 enum class ViewKind : std::uint8_t {
   none,              // a result of its own
   same,              // another tensor object of the same shape
@@ -108,7 +108,7 @@ enum class ViewKind : std::uint8_t {
   to_contiguous,     // itself where its strides do not suggest channels-last, else a copy
   to_channels_last,  // itself where they do, else a copy
 };
-/// These run the operation that writes them only where the value's strides ask for it.
+/// Views that become copies if the value's strides require it.
 constexpr bool may_copy(ViewKind kind) { return kind >= ViewKind::reshape; }
 
 /// A value inside an autograd node's backward. The first ones are the incoming gradients, one an output.
@@ -118,8 +118,8 @@ struct BackwardValue {
   Placing placing = Placing::contiguous;
   ViewKind view = ViewKind::none;
   std::int32_t strides = kNone;    // of Graph::strides: Placing::given; the dimension order of ViewKind::permute
-  std::int32_t alias_of = kNone;   // the local that it views or copies
-  std::int64_t storage_bytes = 0;  // where that is larger than the shape says
+  std::int32_t alias_of = kNone;   // the value that it views or copies
+  std::int64_t storage_bytes = 0;  // if the storage is larger than the shape requires
   std::int64_t start = 0;          // ViewKind::narrow: the first position of dimension `dim`; same: the first element
   std::int32_t dim = 0;
   std::int64_t bytes() const { return std::max(storage_bytes, shape.elements() * size_of(dtype)); }

@@ -287,7 +287,10 @@ const std::vector<TensorId>& LayerLowering::lower(const LoweredCall& call, std::
                                               : "at most ") +
                   std::to_string(bound) + (bound == 1 ? " input" : " inputs") + ", got " + std::to_string(count));
   }
+  // The two that a new layer's author forgets.
+  if (call.def->lower == nullptr) builder_.fail("has no .lower in its LayerDef");
   call.def->lower(builder_);
+  if (builder_.outputs_.empty()) builder_.fail("sets no result: its lower() does not call b.output()");
   return builder_.outputs_;
 }
 

@@ -1,5 +1,5 @@
-// What a layer of the catalog is, and the builder it lowers itself with. A layer is one file: its math, its
-// parameters (torch.nn's names, order and defaults), `lower`, and a worked example.
+// A layer of the catalog (LayerDef), and the LayerBuilder that its `lower` function uses. A layer is one file: its
+// math, its parameters (with torch.nn's names, order and defaults), `lower`, and a worked example.
 #pragma once
 
 #include <array>
@@ -78,8 +78,7 @@ using Catalog = std::span<const LayerDef* const>;
 /// nullptr when there is none.
 const LayerDef* find_layer(Catalog catalog, std::string_view name);
 
-/// An argument of several values: a vector, an array or a span of them, or a list in braces. Not to be kept: what it
-/// looks at is the caller's.
+/// A non-owning list of operands, made from a vector, an array, a span or a braced list. Do not store it.
 template <class Value>
 class Several : public std::span<const Value> {
  public:
@@ -103,8 +102,8 @@ struct OutputSpec {
   std::int64_t bytes = 0;  // of its storage, where that is larger than the shape says
 };
 
-/// The backward of one forward operation, written down while lowering, before the next node is begun. Values are
-/// Operands: a forward tensor or a value of this node. Reading a forward tensor is what saves it.
+/// Records the backward of one forward operation during lowering; must be finished before the next node is begun.
+/// Operands are forward tensors or values of this node. Reading a forward tensor saves it for backward.
 class NodeBuilder {
  public:
   /// False: no gradient flows here, nothing is recorded and nothing is saved.
@@ -261,7 +260,7 @@ class LayerBuilder {
   void attributes(std::initializer_list<AttributeValue> values) {
     attributes(std::span(values.begin(), values.size()));
   }
-  /// Holds tensors until here, as the names of a function's variables do.
+  /// Keeps tensors alive until here, as local variables of a function do.
   void hold(Operands tensors) { emit_many(Operator::locals_die, Marker{}, tensors, {}); }
   struct Returned {  // ModelBuilder::return_beside()
     TensorId tensor;
@@ -287,7 +286,7 @@ class LayerBuilder {
     return node(name, Operands{output}, inputs);
   }
 
-  /// What the layer hands on; several for Chunk and Split.
+  /// The outputs of the layer; several for Chunk and Split.
   void output(TensorId t) { outputs_ = {t}; }
   void outputs(std::vector<TensorId> ts) { outputs_ = std::move(ts); }
 

@@ -1,4 +1,4 @@
-// What build_graph does with the builder that layers write to.
+// The part of LayerBuilder's interface that only build_graph uses, not layers.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ class LayerLowering {
   TensorId new_input(const Shape& shape, DType dtype) { return builder_.new_input(shape, dtype); }
   /// What return_beside() was given since the last time.
   std::vector<LayerBuilder::Returned> take_returned() { return std::exchange(builder_.returned_, {}); }
-  /// Autocast's context ends: its cache lets go.
+  /// Ends autocast's context and clears its weight cache.
   void end_autocast();
   /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.
   void forget_cast(TensorId weight, TensorId first);

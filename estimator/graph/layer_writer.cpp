@@ -90,7 +90,7 @@ void LayerWriter::end_losses(TensorId loss, const SourceMark& mark) {
   among_losses_ = false;
   const Tensor& value = graph_.tensor(loss);
   if (value.shape.rank() != 0 || !is_floating(value.dtype))
-    throw Error("the loss is one floating-point number, not " + to_string(value.shape) + " of " +
+    throw Error("the loss must be one floating-point number, not " + to_string(value.shape) + " of " +
                 std::string(name_of(value.dtype)))
         .at(mark)
         .help("the last entry of loss: is what backward begins with: Mean() or Sum() makes one number of many");

@@ -16,8 +16,7 @@ class ModelBuilder {
   explicit ModelBuilder(LayerBuilder& builder) : b_(builder) {}
 
   // --- construction
-  /// A weight that the model is built with, gone once it is: another one takes its place, which it had already where
-  /// that is `tied`.
+  /// A weight that exists only while the model is built: another one replaces it, which existed before if it is `tied`.
   void replaced_parameter(const Shape& shape, bool tied);
   /// The constructor moves these weights, made last, into one storage of so many bytes, each to its offset in elements;
   /// nothing where they are in one.
@@ -46,8 +45,8 @@ class ModelBuilder {
   void keep_with_output(TensorId t);
   /// t.requires_grad_(True) of what no node made: a leaf, which gets a gradient of its own.
   void require_gradient(TensorId t);
-  /// What the module's forward returns beside its output: a local variable of it, and of the forward of `frames` blocks
-  /// around its own (`hidden_states, _ = self.self_attn(...)`).
+  /// A second result of the module's forward. It stays alive as a local variable of this forward and of the forwards of
+  /// the `frames` blocks around it (`hidden_states, _ = self.self_attn(...)`).
   void return_beside(TensorId t, int frames) { b_.returned_.push_back({t, frames}); }
 
  private:

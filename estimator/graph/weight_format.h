@@ -1,4 +1,4 @@
-// How weights are stored in a type that nothing is computed in (--weights), to plan the size of an inference.
+// Quantized storage formats of weights (--weights): their size in inference.
 #pragma once
 
 #include <cstdint>

@@ -220,10 +220,10 @@ CatalogFormat recognise_catalog(const CsvTable& table) {
   if (skypilot.empty()) return CatalogFormat::skypilot;
   if (gpuhunt.empty()) return CatalogFormat::gpuhunt;
   if (table.has("on_demand_usd_per_hour"))
-    throw Error("these are instances already, as gpuplan instances import writes them")
+    throw Error("this file was written by gpuplan instances import already")
         .at(table.columns().front().mark)
         .help("gpuplan instances --prices FILE and gpuplan fit --prices FILE take them");
-  throw Error("this is neither a catalog of SkyPilot's nor one of gpuhunt's")
+  throw Error("this is neither a SkyPilot nor a gpuhunt catalog")
       .at(table.columns().front().mark)
       .help("SkyPilot's would have the columns " + skypilot + " too, gpuhunt's " + gpuhunt);
 }

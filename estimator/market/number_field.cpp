@@ -13,7 +13,7 @@ std::optional<double> number_field(const CsvField& field, std::string_view what)
   const auto [rest, error] = std::from_chars(field.text.data(), end, value);
   if (error != std::errc() || rest != end || !std::isfinite(value))
     throw Error(std::string(what) + " is a number, not \"" + field.text + "\"").at(field.mark);
-  if (value > kMost) throw Error(std::string(what) + " is 1e12 at most, not " + field.text).at(field.mark);
+  if (value > kMost) throw Error(std::string(what) + " must be 1e12 at most, not " + field.text).at(field.mark);
   if (value <= 0)
     throw Error(std::string(what) + " is above 0").at(field.mark).label("leave it empty where it is not known");
   return value;

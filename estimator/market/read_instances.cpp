@@ -139,7 +139,7 @@ std::vector<Instance> read_instances(const Source& source, std::span<const Gpu> 
   for (std::size_t row = 0; row < table.rows(); ++row) {
     Instance i = instance_of(table, row, gpus);
     if (!seen.emplace(i.provider, i.name, i.region).second)
-      throw Error(i.provider + " " + i.name + " is there twice" + (i.region.empty() ? "" : " in " + i.region))
+      throw Error(i.provider + " " + i.name + " appears twice" + (i.region.empty() ? "" : " in " + i.region))
           .at(table.at(row, "instance_type").mark);
     instances.push_back(std::move(i));
   }

@@ -1,4 +1,4 @@
-// Sizes that attention kernels ask for beside their results; used by attention.cpp only.
+// Extra allocations of attention kernels besides their results; used by attention.cpp only.
 #pragma once
 
 #include <cstdint>

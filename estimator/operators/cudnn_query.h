@@ -1,4 +1,4 @@
-// Convolutions and recurrent layers of a graph as the questions that PyTorch puts to cuDNN.
+// The queries that PyTorch makes to cuDNN for the convolutions and recurrent layers of a graph.
 #pragma once
 
 #include "estimator/operators/cudnn_workspace.h"

@@ -124,20 +124,15 @@ std::optional<std::string_view> recorded_codes(const CudnnConvolution& conv, std
   return shape ? codes_at(*shape, conv.pass, setup) : std::nullopt;
 }
 
-std::int64_t product(std::initializer_list<std::int64_t> factors) {
-  std::int64_t result = 1;
-  for (const std::int64_t factor : factors) result = checked_mul(result, factor);
-  return result;
-}
-
 std::int64_t form_bytes(const CudnnConvolution& v, const Form& form) {
   const std::int64_t step = !form.padded ? 1 : v.dtype == DType::fp32 ? 4 : 8;
   const std::int64_t width = size_of(v.dtype), c = round_up(v.c, step), k = round_up(v.k, step);
   const std::int64_t filters = form.filters + form.partial_filters * (size_of(DType::fp32) / width);
   std::int64_t bytes = form.rest_bytes;
-  if (form.inputs > 0) bytes = checked_add(bytes, product({form.inputs, v.n, c, v.h, v.w, width}));
-  if (form.outputs > 0) bytes = checked_add(bytes, product({form.outputs, v.n, k, v.p, v.q, width}));
-  if (filters > 0) bytes = checked_add(bytes, product({filters, k, round_up(v.c / v.groups, step), v.r, v.s, width}));
+  if (form.inputs > 0) bytes = checked_add(bytes, checked_product({form.inputs, v.n, c, v.h, v.w, width}));
+  if (form.outputs > 0) bytes = checked_add(bytes, checked_product({form.outputs, v.n, k, v.p, v.q, width}));
+  if (filters > 0)
+    bytes = checked_add(bytes, checked_product({filters, k, round_up(v.c / v.groups, step), v.r, v.s, width}));
   return bytes;
 }
 
@@ -156,9 +151,9 @@ bool is_recorded_batch(std::int64_t n) {
 
 std::int64_t ceiling_bytes(const CudnnConvolution& v, std::size_t setup) {
   const std::int64_t width = size_of(v.dtype);
-  std::int64_t tensors = product({v.k, v.c / v.groups, v.r, v.s, width});
-  tensors = checked_add(tensors, product({v.n, v.c, v.h, v.w, width}));
-  tensors = checked_add(tensors, product({v.n, v.k, v.p, v.q, width}));
+  std::int64_t tensors = checked_product({v.k, v.c / v.groups, v.r, v.s, width});
+  tensors = checked_add(tensors, checked_product({v.n, v.c, v.h, v.w, width}));
+  tensors = checked_add(tensors, checked_product({v.n, v.k, v.p, v.q, width}));
   std::size_t size = cudnn_ceiling::kFrom.size() - 1;
   while (cudnn_ceiling::kFrom[size] > tensors) --size;
   const auto family = static_cast<std::size_t>(cudnn_rule::family_of(v));
@@ -197,7 +192,7 @@ bool cudnn_is_faster(const CudnnConvolution& v) {
 
 bool runs_native_depthwise(const CudnnConvolution& v, const Gpu& gpu) {
   const bool depthwise = v.groups > 1 && v.groups == v.c && v.k % v.c == 0;
-  if (!depthwise || product({v.n, v.c, v.h, v.w}) >= kInt32Elements) return false;
+  if (!depthwise || checked_product({v.n, v.c, v.h, v.w}) >= kInt32Elements) return false;
   if (v.dtype == DType::fp64) return true;
   if (v.channels_last) return false;
   const bool for_cudnn = gpu.capability_major >= 7 && v.dtype == DType::fp16 && v.c >= 32 && v.dilation_h == 1 &&

@@ -1,5 +1,5 @@
-// cuDNN's convolution workspaces: a recorded table, and a rule for what the table does not hold, tagged
-// `modelled`. The only file that knows them.
+// cuDNN's convolution workspaces: a table of recordings, and a rule (confidence `modelled`) for convolutions that are
+// not in the table. All other code asks this header.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// The closed set of operators that operations of a graph are, and the arguments of theirs that are no tensors. A row of
-// operators.inc is all there is to say of one; who runs them has a function for each row of its family, or does not
+// The closed set of operators that a graph's operations use, and their non-tensor arguments. Each operator is declared
+// by one row of operators.inc; code that runs operators must have a function for every row of a family, or it does not
 // compile.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// An argument that is no tensor, by its name. One that there is for each of several dimensions is given as often.
+/// Name of a non-tensor argument. An argument with one value per dimension is given once per dimension.
 enum class Attribute : std::uint8_t {
   // clang-format off
   other, self, value, exponent, min, max, min_val, max_val, negative_slope, alpha, is_result, approximate, beta,

@@ -9,12 +9,6 @@
 namespace gpuplan {
 namespace {
 
-std::int64_t product(std::initializer_list<std::int64_t> factors) {
-  std::int64_t n = 1;
-  for (const std::int64_t f : factors) n = checked_mul(n, f);
-  return n;
-}
-
 // Arithmetic operations an element, batch norm: training computes mean, variance, normalise, scale, shift;
 // eval folds to one multiply-add (facts/flop_conventions: BN 5 and 2). Backward: two sums and the update.
 constexpr int kBatchNormTraining = 5, kBatchNormEval = 2, kBatchNormBackward = 8;
@@ -22,7 +16,7 @@ constexpr int kSoftmax = 5, kSoftmaxBackward = 3;  // max, subtract, exp, sum, d
 
 struct CostOf {
   Cost operator()(const Gemm& g) const {
-    return {product({g.batch, g.m, g.n, g.k}), g.bias_epilogue ? product({g.batch, g.m, g.n}) : 0, 1};
+    return {checked_product({g.batch, g.m, g.n, g.k}), g.bias_epilogue ? checked_product({g.batch, g.m, g.n}) : 0, 1};
   }
   Cost operator()(const Convolution& c) const { return {macs(c), 0, 1}; }
   Cost operator()(const Elementwise& e) const { return {0, checked_mul(e.elements, e.flops), 1}; }
@@ -34,13 +28,15 @@ struct CostOf {
             1};
   }
   Cost operator()(const LayerNorm& l) const {
-    return {0, checked_mul(product({l.rows, l.columns}), l.backward ? kBatchNormBackward : kBatchNormTraining),
+    return {0, checked_mul(checked_product({l.rows, l.columns}), l.backward ? kBatchNormBackward : kBatchNormTraining),
             l.backward && l.weights > 0 ? 2 : 1};
   }
   // Moments, then the coefficients of each channel, then one multiply-add; backward: the sums, coefficients, dX and dW.
   Cost operator()(const GroupNorm& g) const {
-    return {0, checked_mul(product({g.n, g.channels, g.area}), g.backward ? kBatchNormBackward : kBatchNormTraining),
-            g.backward ? 4 : 3};
+    return {
+        0,
+        checked_mul(checked_product({g.n, g.channels, g.area}), g.backward ? kBatchNormBackward : kBatchNormTraining),
+        g.backward ? 4 : 3};
   }
   Cost operator()(const Reduction& r) const { return {0, r.shape.elements(), 1}; }
   Cost operator()(const Pooling& p) const { return {0, checked_mul(p.windows, p.taps), 1}; }
@@ -49,7 +45,7 @@ struct CostOf {
   }
   Cost operator()(const NllLoss& n) const { return {0, n.elements, 1}; }
   Cost operator()(const Loss& l) const { return {0, checked_mul(l.elements, l.flops), 2}; }
-  Cost operator()(const Lookup& l) const { return {0, l.backward ? product({l.indices, l.features}) : 0, 1}; }
+  Cost operator()(const Lookup& l) const { return {0, l.backward ? checked_product({l.indices, l.features}) : 0, 1}; }
   Cost operator()(const OpaqueKernel& s) const { return {s.macs, s.elementwise_flops, 1, s.recompute_macs}; }
   Cost operator()(const Recurrence& r) const { return {r.macs, 0, 1}; }
   Cost operator()(const DropoutStates&) const { return {}; }  // its kernels run once, not a step
@@ -61,7 +57,7 @@ struct CostOf {
 
 }  // namespace
 
-std::int64_t macs(const Convolution& c) { return product({c.n, c.k, c.p, c.q, c.c / c.groups, c.r, c.s}); }
+std::int64_t macs(const Convolution& c) { return checked_product({c.n, c.k, c.p, c.q, c.c / c.groups, c.r, c.s}); }
 
 Cost cost(const Primitive& op) { return std::visit(CostOf{}, op); }
 

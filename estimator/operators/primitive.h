@@ -1,5 +1,5 @@
-// The closed set of kernel-level operations. Layers are lowered to these; cost, scratch and (later) kernel
-// launches are visits of this variant, so a new alternative makes the compiler list every place to complete.
+// The closed set of kernel-level operations that layers are lowered to. Cost, scratch and kernel launches are visitors
+// of this variant, so that the compiler reports every visitor that a new alternative needs.
 #pragma once
 
 #include <array>

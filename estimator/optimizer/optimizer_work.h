@@ -1,4 +1,5 @@
-// What optimizer.step() and its companions do in the steps of a training loop, as RunConfig asks for it.
+// What optimizer.step(), gradient clipping and the GradScaler do in each step of a training loop, according to
+// RunConfig.
 #pragma once
 
 #include <vector>

@@ -48,7 +48,8 @@ class Collector {
 
   void loss(const Model& model) const {
     if (run_.mode == Mode::train && assumes_loss(model))
-      add("loss", "the spec has no \"loss:\": CrossEntropyLoss() of the model's output", "CrossEntropyLoss assumed");
+      add("loss", "the spec has no \"loss:\", so CrossEntropyLoss() of the model's output is assumed",
+          "CrossEntropyLoss assumed");
   }
 
   void device() const {
@@ -56,16 +57,16 @@ class Collector {
       add("gpu", std::string("no GPU is named") + (report_.gpu ? " but a limit" : "") +
                      ": kernel choices and workspaces are those of an A100-class device");
     if (report_.gpu && report_.gpu->memory_assumed)
-      add("gpu_memory",
-          "the memory of " + report_.gpu->title + " is that on its box less 7 %, and less 3 % for the driver");
+      add("gpu_memory", "the memory of " + report_.gpu->title +
+                            " is assumed to be its nominal size less 7 %, and less 3 % for the driver");
     if (report_.gpu && report_.gpu->memory_bytes > 0)
-      add("alone", "nothing else takes memory of the GPU, such as a display (--margin keeps some free)");
+      add("alone", "nothing else, such as a display, uses the GPU's memory (--margin keeps some free)");
   }
 
   void search(const Model& model) const {
     if (report_.gpu && !may_search(model, run_))
-      add("search", "changes that would make it fit or run faster were not searched for: " +
-                        format_count(planning_work(model, run_)) + " layers are too many to plan repeatedly");
+      add("search", "suggestions were not searched for: " + format_count(planning_work(model, run_)) +
+                        " layers are too many to plan repeatedly");
   }
 
   void runtime(const Strategy& strategy) const {
@@ -74,10 +75,10 @@ class Collector {
                                : gpu_.context_bytes ? "as measured on one such GPU"
                                                     : "assumed (--runtime says otherwise)";
     add("context",
-        "CUDA's context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
+        "the CUDA context and libraries take " + format_bytes(report_.peak.context_bytes - nccl) + ", " + whence);
     if (nccl > 0) add("nccl", "NCCL's buffers take " + format_bytes(nccl) + ", as measured on A100s");
     if (strategy.is_deepspeed())
-      add("deepspeed", "ZeRO's stages 2 and 3 are planned by their definition, without DeepSpeed's own buffers");
+      add("deepspeed", "ZeRO stages 2 and 3 are planned by definition, without DeepSpeed's own buffers");
   }
 
   // aten/src/ATen/native/Convolution.cpp, select_conv_backend: Slow2d, SlowTranspose2d, and overridable groups of them.
@@ -87,8 +88,8 @@ class Collector {
     };
     if (std::ranges::any_of(passes, [&](const Schedule& s) { return std::ranges::any_of(s.ops, slow); }))
       add("slow_convolutions",
-          "before Ampere PyTorch runs bf16 convolutions without cuDNN, one sample at a time: workspaces and column "
-          "buffers of transposed and grouped ones, and some of the backward's, are not planned (fp16's all are)",
+          "before Ampere PyTorch runs bf16 convolutions without cuDNN, one sample at a time: the im2col buffers and "
+          "workspaces of transposed and grouped convolutions, and some in backward, are not planned",
           "bf16 convolutions without cuDNN");
   }
 
@@ -117,10 +118,10 @@ class Collector {
     if (run_.weights != WeightFormat::as_computed)
       add("weights", "weights stored in " + std::string(name_of(run_.weights)) + " take what their format says");
     if (run_.generation.part != Generation::Part::none)
-      add("generation", "the last step of the generation stands for all of it");
+      add("generation", "only the last step of the generation is planned");
     if (std::ranges::find(kRecorded, run_.pytorch) == std::end(kRecorded))
-      add("pytorch",
-          "no run of PyTorch " + version_text(run_.pytorch) + " was recorded: its rules are read from its code");
+      add("pytorch", "nothing was recorded with PyTorch " + version_text(run_.pytorch) +
+                         ": its rules are taken from its source code");
   }
 
  private:

@@ -1,4 +1,4 @@
-// What a plan takes on trust, in one place: every output that says it asks here.
+// The assumptions of a plan. All outputs get their text from here.
 #pragma once
 
 #include <string>

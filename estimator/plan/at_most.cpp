@@ -29,9 +29,9 @@ AtMost::Term workspace_term(const WorkspaceMargin& w) {
           .reserved_bytes = w.reserved_bytes,
           .device_bytes = w.reserved_bytes,
           .what = "cuDNN workspaces",
-          .source = "cuDNN's workspaces of " + format_count(w.convolutions) +
-                    " convolutions were not recorded on such a GPU at this batch; the largest may take what "
-                    "recordings of their kind take at most, in segments of its own"};
+          .source = "the cuDNN workspaces of " + format_count(w.convolutions) +
+                    " convolutions were not recorded on such a GPU at this batch; the largest may take as much "
+                    "as the largest recorded one of its kind, in segments of its own"};
 }
 
 bool asks_cudnn(const ScheduledOp& step) {
@@ -42,12 +42,13 @@ bool asks_cudnn(const ScheduledOp& step) {
 // aten/src/ATen/native/cudnn/Conv_v8.cpp, try_configs: cuDNN's configurations are tried in turn until one runs, each
 // with its workspace, and only the one that ran was recorded.
 AtMost::Term attempts_term(const RankStep& step) {
-  AtMost::Term term{.id = "cudnn_attempts",
-                    .what = "cuDNN attempts",
-                    .source =
-                        "PyTorch tries cuDNN's configurations with a workspace each until one runs; after one that "
-                        "did not a block may lie elsewhere and keep a rest of 1 MiB, the most that PyTorch's "
-                        "allocator does not split off (kSmallSize), of a segment of 2 MiB more"};
+  AtMost::Term term{
+      .id = "cudnn_attempts",
+      .what = "cuDNN attempts",
+      .source =
+          "PyTorch tries cuDNN's configurations, each with its workspace, until one runs; a failed attempt may move a "
+          "later block to another segment, which adds up to 2 MiB reserved and a remainder of up to 1 MiB that "
+          "PyTorch's allocator does not split off (kSmallSize)"};
   if (step.run.scratch != Scratch::full || step.run.allocator != AllocatorKind::caching) return term;
   if (std::ranges::none_of(step.schedule().ops, asks_cudnn)) return term;
   term.allocated_bytes = kSmallBytes;
@@ -67,11 +68,13 @@ AtMost::Term tables_term(const RankStep& step) {
     sum = checked_add(sum, bytes > kSmallBytes ? charges.segment(bytes) : charges.least(bytes));
   }
   const std::int64_t bytes = step.run.allocator == AllocatorKind::caching ? large + charges.small_segments(small) : 0;
-  return {.id = "tables",
-          .reserved_bytes = bytes,
-          .device_bytes = bytes,
-          .what = "tables",
-          .source = "a Buffer may be made with the model, as planned, or in its first forward, in segments of its own"};
+  return {
+      .id = "tables",
+      .reserved_bytes = bytes,
+      .device_bytes = bytes,
+      .what = "tables",
+      .source =
+          "a Buffer may be created with the model, as planned, or in the first forward pass, in segments of its own"};
 }
 
 AtMost::Term slow_convolutions_term(const RankStep& step) {
@@ -82,14 +85,15 @@ AtMost::Term slow_convolutions_term(const RankStep& step) {
         if (at.what != nullptr && runs_without_cudnn(*at.what, step.gpu))
           most = std::max(most, most_slow_convolution_bytes(std::get<Convolution>(*at.what), step.gpu));
   const std::int64_t segment = step.run.allocator == AllocatorKind::caching ? Charges(step.run).segment(most) : most;
-  return {.id = "slow_convolutions",
-          .allocated_bytes = most,
-          .reserved_bytes = most == 0 ? 0 : segment,
-          .device_bytes = most == 0 ? 0 : segment,
-          .what = "slow convolutions",
-          .source =
-              "bf16 is convolved without cuDNN here: the largest convolution may take columns, copies of its operands "
-              "and cuBLAS's workspace besides (aten/src/ATen/native/cuda/ConvolutionMM2d.cu)"};
+  return {
+      .id = "slow_convolutions",
+      .allocated_bytes = most,
+      .reserved_bytes = most == 0 ? 0 : segment,
+      .device_bytes = most == 0 ? 0 : segment,
+      .what = "slow convolutions",
+      .source =
+          "bf16 convolutions run without cuDNN on this GPU: the largest may also need an im2col buffer, copies of its "
+          "operands and cuBLAS's workspace (aten/src/ATen/native/cuda/ConvolutionMM2d.cu)"};
 }
 
 AtMost::Term context_term() {
@@ -135,7 +139,7 @@ void allow_for_padding(const Report& other, Report& report) {
        .reserved_bytes = more(other.at_most->reserved_bytes, bound.reserved_bytes),
        .device_bytes = more(other.at_most->device_bytes, bound.device_bytes),
        .what = "padding",
-       .source = "whether a batch has padding decides whether attention gets a mask; the other case is planned, too"},
+       .source = "attention gets a mask only if the batch has padding; the other case is planned, too"},
       bound);
 }
 

@@ -1,5 +1,5 @@
-// The peak of pure tensor semantics: every tensor rounded up to 512 bytes, no scratch, no allocator. This is what
-// an observer of PyTorch's tensors sees.
+// Live bytes of tensors alone: each rounded up to 512 bytes, without scratch and without an allocator. This is what one
+// would see by observing PyTorch's tensors.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the stages of a plan computed -> Report: totals, sums by layer and module, names of places.
+// Plan -> Report: totals, sums by layer and module, and names of positions in the step.
 #pragma once
 
 #include <string>

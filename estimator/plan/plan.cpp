@@ -72,7 +72,8 @@ Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const 
 
 std::optional<LimitedReplay> replay_in_gpu(const Plan& plan) {
   const RankStep& step = plan.step;
-  if (!plan.names_gpu || step.run.allocator != AllocatorKind::caching) return std::nullopt;
+  if (!plan.names_gpu || step.gpu.memory_bytes <= 0) return std::nullopt;
+  if (step.run.allocator != AllocatorKind::caching) return std::nullopt;
   const std::int64_t usable = usable_bytes(step.gpu), context = context_bytes(step.run, step.gpu, step.strategy);
   if (usable <= 0 || checked_add(plan.replay.peak.reserved_bytes, context) <= usable) return std::nullopt;
   return replay_within(std::max<std::int64_t>(usable - context, 0), step);

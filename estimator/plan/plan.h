@@ -1,4 +1,4 @@
-// The table of contents: one call from a model to the numbers.
+// The entry point: make_plan() plans a model, report_of() turns the plan into figures.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace gpuplan {
 
-/// What one rank runs and what that takes. A job is the plans of the ranks that differ.
+/// The plan of one rank: what it runs, and the memory that it needs. A job is one plan for each rank that differs.
 struct Plan {
   const Model* model = nullptr;  // outlives the plan
   bool names_gpu = false;        // else step.gpu is an A100-class device that is assumed
@@ -30,11 +30,12 @@ struct Plan {
   void replay_step();
 };
 
-/// Plans one step, or an inference, of `model`, as `strategy.rank` runs it: none, DDP, DDP with
-/// ZeroRedundancyOptimizer and FSDP2 allocation by allocation; ZeRO-2 and 3 have their states by definition beside all
-/// else of one GPU's peak. `run.batch` is the whole step's, of all ranks. `gpu` == nullptr: an A100-class device is
-/// assumed, and said in the warnings. `calls`: a time will be asked for, or a device. Throws Error for a model or run
-/// that PyTorch would refuse, with the place in the spec, and as make_step() does.
+/// Plans one training step or inference of `model`, as `strategy.rank` runs it. A single GPU, DDP, DDP with
+/// ZeroRedundancyOptimizer and FSDP2 are replayed allocation by allocation; for ZeRO-2 and 3, the states that a rank
+/// holds by definition are combined with the rest of a single GPU's peak. `run.batch` counts the samples of all ranks.
+/// `gpu` == nullptr: an A100-class device is assumed, which the warnings say. `calls`: also records operands, for step
+/// times and for execution. Throws Error, with the position in the spec, for a model or run that PyTorch would refuse,
+/// and whatever make_step() throws.
 Plan make_plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr,
                const Strategy& strategy = {}, bool calls = false);
 
@@ -48,9 +49,10 @@ Report report_of(const Plan& plan, const Topology& topology = {});
 /// report_of(make_plan(...)), of one GPU.
 Report plan(const Model& model, Catalog catalog, const RunConfig& run, const Gpu* gpu = nullptr);
 
-/// Whoever shows ZeRO-2's or 3's bytes says so, too.
+/// To be shown with every figure of ZeRO-2 or 3.
 constexpr const char* kDeepSpeedWarning =
-    "ZeRO's stages 2 and 3 are planned by their definition: buffers of DeepSpeed and PyTorch's cache come on top, "
-    "and in stage 3 the parameters that it keeps gathered";
+    "ZeRO stages 2 and 3 are planned by definition: DeepSpeed's buffers and PyTorch's cache come on top, and in stage "
+    "3 "
+    "the parameters that DeepSpeed keeps gathered";
 
 }  // namespace gpuplan

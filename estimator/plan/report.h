@@ -1,5 +1,5 @@
-// The numbers of a plan, as values: what every output format prints. The JSON contract (gpuplan.plan/1) is these
-// structs field by field.
+// The figures of a plan, which every output format prints. The JSON schema gpuplan.plan/1 mirrors these structs field
+// by field.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace gpuplan {
 
-/// How sure a figure is: equal to PyTorch's by rule, computed by a model with a stated error, or taken on trust.
+/// How certain a figure is: exact by PyTorch's rules, computed by a model with a stated error, or assumed.
 enum class Confidence : std::uint8_t { exact, modelled, assumed };
 std::string_view name_of(Confidence confidence);
 
@@ -51,7 +51,7 @@ struct LayerRow {
   std::int64_t work_flops = 0, work_bytes = 0;
 };
 
-/// What a step cannot exceed, given what is not known: the estimate and a term for each unknown.
+/// Upper bound of a step: the estimate plus one term for each unknown.
 struct AtMost {
   struct Term {
     std::string_view
@@ -69,8 +69,8 @@ struct ModuleBytes {  // alive at the peak, by top-level part of the path
   std::int64_t bytes = 0;
 };
 
-/// What becomes of a step that needs more than the device has: PyTorch gives its cache back and asks again, and raises
-/// torch.OutOfMemoryError where that is not enough.
+/// The outcome of a step that needs more memory than the device has: PyTorch's allocator releases its cache and
+/// retries, and raises torch.OutOfMemoryError if that is not enough.
 struct WithinMemory {
   bool runs = false;
   std::int64_t retries = 0;  // caches given back up to the end of the third step (num_alloc_retries)
@@ -126,7 +126,7 @@ struct Report {
     std::string op, layer;
     std::int64_t forward_bytes = 0, backward_bytes = 0, optimizer_bytes = 0, after_model_bytes = 0,
                  end_of_forward_bytes = 0;
-    // beyond the contract, for tests against traces: levels at phase borders
+    // not in the JSON, for tests against traces: live bytes at the ends of phases
     std::int64_t start_bytes = 0, forward_end_bytes = 0, backward_end_bytes = 0, end_bytes = 0, loss_peak_bytes = 0;
   } tensor_peak;  // tensors only, each rounded up to 512 B
   struct {

@@ -11,7 +11,7 @@ namespace gpuplan {
 enum class Bound : std::uint8_t { compute, memory, launch };
 std::string_view name_of(Bound bound);
 
-/// What a step of a schedule takes: the host to call it, the GPU to run it; seconds.
+/// Seconds of a scheduled operation: for the host to call it, and for the GPU to run it.
 struct StepWork {
   double call = 0, run = 0;
 };
@@ -40,10 +40,10 @@ struct Roof {
 };
 
 struct StepTime {
-  // These sum up to seconds(). What overlaps counts where the GPU waits for it.
+  // These sum to seconds(). Overlapped work counts only as far as the GPU waits for it.
   double copy_seconds = 0, forward_seconds = 0, loss_seconds = 0, backward_seconds = 0, clip_seconds = 0,
          optimizer_seconds = 0;
-  double communication_seconds = 0;  // of one GPU of several, where nothing hides it
+  double communication_seconds = 0;  // exposed communication, with several GPUs
   double seconds() const {
     return copy_seconds + forward_seconds + loss_seconds + backward_seconds + clip_seconds + optimizer_seconds +
            communication_seconds;

@@ -1,4 +1,4 @@
-// Whether a step fits the device that it is planned for.
+// The verdict: whether a step fits the device that it is planned for.
 #pragma once
 
 #include <cstdint>

@@ -54,13 +54,15 @@ std::vector<std::string> about_recurrent_layers(const Graph& graph, const RunCon
     return recurrent(l) && graph.tensors[index(graph.at(l.inputs).front())].dtype == DType::bf16;
   };
   if (std::ranges::none_of(graph.layers, recurrent)) return warnings;
-  warnings.emplace_back(run.pytorch >= 200
-                            ? "modelled: cuDNN's reserve and workspace of recurrent layers are what cuDNN 9 answers "
-                              "without a GPU"
-                            : "assumed: cuDNN 8's reserve and workspace of recurrent layers are those of cuDNN 9");
+  warnings.emplace_back(
+      run.pytorch >= 200
+          ? "modelled: reserve space and workspace of recurrent layers are the sizes that cuDNN 9 reports "
+            "without a GPU"
+          : "assumed: cuDNN 8 needs the same reserve space and workspace for recurrent layers as cuDNN 9");
   if (run.pytorch < aten::kBfloat16ByCudnn && std::ranges::any_of(graph.layers, in_bf16))
     warnings.emplace_back(
-        "PyTorch before 2.10 runs recurrent layers in bf16 step by step: they are planned as cuDNN's all the same");
+        "PyTorch before 2.10 runs bf16 recurrent layers step by step, without cuDNN: they are planned as cuDNN layers "
+        "anyway");
   return warnings;
 }
 
@@ -79,8 +81,8 @@ std::vector<std::string> warnings_about(const Model& model, const Graph& graph, 
   if (named_gpu != nullptr)
     for (std::string& warning : emulated_arithmetic(run, *named_gpu)) warnings.push_back(std::move(warning));
   if (named_gpu != nullptr && named_gpu->memory_assumed)
-    warnings.push_back("no reading of the memory of " + named_gpu->title +
-                       " is published: 93 % of what is written on its box is assumed, less 3 % that the driver keeps");
+    warnings.push_back("no published reading of the memory of " + named_gpu->title +
+                       " is known: 93 % of its nominal size is assumed, less 3 % that the driver keeps");
   for (std::string& warning : about_recurrent_layers(graph, run)) warnings.push_back(std::move(warning));
   if (named_gpu == nullptr)
     warnings.emplace_back("no --gpu given: kernel choices and workspaces are those of an A100-class device");

@@ -1,4 +1,4 @@
-// What a person should know of a plan that is right and still may not be what was meant.
+// Warnings about plans that are correct but may not be what the user intended.
 #pragma once
 
 #include <string>

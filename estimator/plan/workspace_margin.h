@@ -1,4 +1,4 @@
-// By how much a step may exceed its replay where cuDNN's workspaces were not recorded.
+// How much memory a step may need beyond its replay because some cuDNN workspaces were not recorded.
 #pragma once
 
 #include <cstdint>

@@ -35,9 +35,9 @@ std::string_view name_of(Advice::Kind kind) {
 }
 
 std::string advice_text(const Report& report, const TextStyle& style) {
-  if (report.advice->empty()) return "  no other precision, layout, size or batch was found to be faster\n";
-  const std::string now = report.time ? " (now " + format_seconds(report.time->seconds()) + " a step)" : "";
-  return "  faster by itself, planned and timed as changed" + now + "\n" + table_of(report, style).text("    ");
+  if (report.advice->empty()) return "  no change of precision, layout, sizes or batch was found to be faster\n";
+  const std::string now = report.time ? ", now " + format_seconds(report.time->seconds()) + " per step" : "";
+  return "  each of these changes alone is faster" + now + "\n" + table_of(report, style).text("    ");
 }
 
 std::string advice_md(const Report& report) {

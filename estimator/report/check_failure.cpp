@@ -28,9 +28,9 @@ std::string limit_label(const Assertion& a) {
   switch (a.kind) {
     case Assertion::Kind::max: return "the limit";
     case Assertion::Kind::min: return "the floor";
-    case Assertion::Kind::warn: return "warns from here on";
-    case Assertion::Kind::growth: return "the growth that is allowed";
-    case Assertion::Kind::fits: return "has to fit here";
+    case Assertion::Kind::warn: return "the warning level";
+    case Assertion::Kind::growth: return "the allowed growth";
+    case Assertion::Kind::fits: return "must fit this GPU";
   }
   return "";
 }
@@ -44,8 +44,8 @@ std::string change_words(const CauseLine& cause, const TextStyle& style) {
 
 // "+4.07 GiB": what a line does by itself.
 std::string effect_text(const CauseLine& cause, Figure figure, const TextStyle& style) {
-  if (cause.with_previous) return "with it";
-  return cause.effect ? format_growth(figure, *cause.effect, 0, style) : "not alone";
+  if (cause.with_previous) return "with the one above";
+  return cause.effect ? format_growth(figure, *cause.effect, 0, style) : "not separable";
 }
 
 std::string causes_text(const CheckResult& result, const TextStyle& style) {
@@ -120,7 +120,7 @@ std::string notes_text(const CheckResult& result, const CheckReport& report) {
   if (!result.check.owner.empty()) out += "  owner: " + printable_text(result.check.owner) + "\n";
   const auto raisable = [](const Assertion& a) { return a.state == State::fail && can_be_raised(a); };
   if (!report.file.empty() && std::ranges::any_of(result.assertions, raisable))
-    out += "  accept on purpose: gpuplan check " + shell_word(printable_text(result.check.name)) + " --update\n";
+    out += "  to accept it: gpuplan check " + shell_word(printable_text(result.check.name)) + " --update\n";
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What gpuplan check says, and the writers of it. Every writer escapes what comes from files: names may hold markup.
+// The report of `gpuplan check`, and its writers. Each writer escapes text from files, since names may contain markup.
 #pragma once
 
 #include <map>

@@ -90,8 +90,8 @@ std::string CheckScreen::remarks(const CheckResult& result) const {
   if (result.state == State::muted)
     add("muted until " + date_text(*result.check.skip_until) + ": " + printable_text(result.check.reason));
   else if (result.check.skip_until && report_.today > *result.check.skip_until)
-    add("its mute ended on " + date_text(*result.check.skip_until));
-  if (a != nullptr && a->inherited && a->state != State::fail) add("as at the base");
+    add("was muted until " + date_text(*result.check.skip_until));
+  if (a != nullptr && a->inherited && a->state != State::fail) add("same as the base");
   return out;
 }
 

@@ -99,7 +99,7 @@ std::string format_growth(Figure figure, std::int64_t value, std::int64_t base, 
 }
 
 std::string sentence(const Assertion& a, Units units) {
-  const std::string inherited = a.inherited ? ", as at the base" : "";
+  const std::string inherited = a.inherited ? ", as in the base" : "";
   switch (a.kind) {
     case Assertion::Kind::max: return over(a, a.pattern.empty() ? "budget" : "module's budget", units) + inherited;
     case Assertion::Kind::warn: return over(a, "warning level", units);
@@ -108,12 +108,12 @@ std::string sentence(const Assertion& a, Units units) {
              format_amount(a.figure, a.limit - a.value, units) + " under the floor of " + a.text + inherited;
     case Assertion::Kind::fits:
       return "needs " + format_bytes(a.value, units) + ", " + format_bytes(a.value - a.limit, units) + " more than " +
-             a.subject + " has for it (" + format_bytes(a.limit, units) + ")" + inherited;
+             a.subject + " has (" + format_bytes(a.limit, units) + ")" + inherited;
     case Assertion::Kind::growth: {
       TextStyle style;
       style.units = units;
       return std::string(name_of(a.figure)) + " grew by " + format_growth(a.figure, a.value, *a.base, style).substr(1) +
-             " to " + format_amount(a.figure, a.value, units) + ", allowed to grow to " +
+             " to " + format_amount(a.figure, a.value, units) + ", the limit is " +
              format_amount(a.figure, a.limit, units);
     }
   }
@@ -126,7 +126,7 @@ std::string headline(const CheckResult& result) {
   if (a == nullptr) return "no limit applies";
   if (a->state != State::ok) return sentence(*a);
   if (a->kind == Assertion::Kind::growth)
-    return std::string(name_of(a->figure)) + " " + format_amount(a->figure, a->value) + ", within its growth";
+    return std::string(name_of(a->figure)) + " " + format_amount(a->figure, a->value) + ", within its growth limit";
   return std::string(name_of(a->figure)) + " " + format_amount(a->figure, a->value) + " of " +
          format_amount(a->figure, a->limit);
 }

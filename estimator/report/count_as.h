@@ -1,7 +1,7 @@
-// What other counters of FLOPs print for a model, from the rows of its layers. Each tool's number is the multiply-adds
-// plus small charges for some element-wise work; the coefficients were fitted to fvcore 3378afe, ptflops d612c75
-// (0.7.5), thop 43c064a (0.1.1), torchinfo 5c4164f, DeepSpeed 38327e0 and torch.utils.flop_counter, and reproduce what
-// they print to the unit (tests/unit/report/test_report_count_as.cpp).
+// The FLOP counts that other tools print for a model, computed from its layer rows. Each tool's number is the
+// multiply-adds plus small charges for some element-wise work; the coefficients were fitted to fvcore 3378afe, ptflops
+// d612c75 (0.7.5), thop 43c064a (0.1.1), torchinfo 5c4164f, DeepSpeed 38327e0 and torch.utils.flop_counter, and
+// reproduce what they print to the unit (tests/unit/report/test_report_count_as.cpp).
 #pragma once
 
 #include <cstdint>

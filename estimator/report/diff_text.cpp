@@ -143,13 +143,13 @@ std::string DiffScreen::effects() const {
     const bool others = i + 1 == list.size() && list.size() < rows.size();
     if (others || rows[i].rest) {
       table.row({amount, percent, others ? list[i].name : "together", others ? "-v shows all" : ""});
-      amount = "not alone";
+      amount = "not separable";
       percent = "";
     }
     if (others) continue;
     for (const std::size_t k : rows[i].causes) {
       table.row({amount, percent, cause_place(report_.causes[k]), cause_text(report_.causes[k], style_.unicode)});
-      amount = rows[i].rest ? "not alone" : "with it";
+      amount = rows[i].rest ? "not separable" : "with the one above";
       percent = "";
     }
   }
@@ -169,7 +169,7 @@ std::string DiffScreen::reasons() const {
   std::string out = table.text();
   if (most < all) out += "  and " + std::to_string(all - most) + " more: -v shows all\n";
   if (report_.causes_known && report_.causes.empty() && report_.run_changes.empty() && report_.differences)
-    out += std::string("  ") + (same() ? "no difference: " : "") + "the models are the same once resolved\n";
+    out += std::string("  ") + (same() ? "no difference: " : "") + "the models are the same once expanded\n";
   else if (same())
     out.insert(0, "  no difference in any figure\n");
   return effects() + (out.empty() ? "" : "\n" + out);

@@ -68,7 +68,7 @@ class FitScreen : public StyledScreen {
     return question_.run.generation.part == Generation::Part::decode ? "tokens" : "samples";
   }
   std::string margin_words() const {
-    return question_.margin > 0 ? " beside the margin of " + number_text(100 * question_.margin) + " %" : "";
+    return question_.margin > 0 ? " less a margin of " + number_text(100 * question_.margin) + " %" : "";
   }
   std::vector<std::string> heading() const;
   std::vector<std::vector<std::string>> lines() const;
@@ -90,7 +90,7 @@ std::string FitScreen::headline() const {
   if (run.mode == Mode::train) out += dot() + std::string(name_of(run.optimizer));
   out += dot() + "PyTorch " + version_text(run.pytorch);
   for (const std::string& words : extra_words(run)) out += dot() + words;
-  if (report_.one_is_not_enough) out += "\n  one GPU is not enough: these share the batch in equal parts";
+  if (report_.one_is_not_enough) out += "\n  one GPU is not enough: several share the batch equally";
   return out + "\n\n";
 }
 
@@ -100,7 +100,7 @@ std::vector<std::string> FitScreen::heading() const {
   if (question_.batch) words.push_back("batch " + format_count(*question_.batch));
   words.insert(words.end(), {"largest batch", "needs", "power of two", "needs"});
   if (any([](const FitRow& row) { return row.usd.has_value(); }))
-    words.insert(words.end(), {"USD/h", "instance", "price of"});
+    words.insert(words.end(), {"USD/h", "instance", "price date"});
   if (timed()) words.push_back(things() + "/s");
   if (timed() && shared()) words.emplace_back("scaling");
   if (timed()) words.push_back("USD/1M " + things());
@@ -169,7 +169,7 @@ std::vector<std::vector<std::string>> FitScreen::lines() const {
     std::vector<std::string> row = cells(rows_[i]);
     row.resize(lines[0].size() - 1);
     row.push_back(report_.fit.chosen == i ? mark(true) + " " + report_.fit.why
-                  : is_faster(rows_[i])   ? "faster for more money"
+                  : is_faster(rows_[i])   ? "faster, at a higher price"
                                           : "");
     lines.push_back(std::move(row));
   }
@@ -190,7 +190,7 @@ std::size_t width_of(const std::vector<std::vector<std::string>>& lines) {
 
 // On a terminal that is too narrow: what people can do without first, until the rest fits. A pipe gets all.
 void drop_columns(std::vector<std::vector<std::string>>& lines, int columns) {
-  for (const char* name : {"power of two", "price of", "usable MiB", "USD/epoch", "needs", "instance", "scaling"}) {
+  for (const char* name : {"power of two", "price date", "usable MiB", "USD/epoch", "needs", "instance", "scaling"}) {
     if (width_of(lines) <= static_cast<std::size_t>(columns)) return;
     const auto at = std::ranges::find(lines[0], name);
     if (at == lines[0].end()) continue;
@@ -209,7 +209,8 @@ TextTable FitScreen::table() const {
   const std::vector<std::string>& names = all[0];
   std::vector<TextTable::Align> columns(names.size(), right);
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (i == 0 || names[i] == "shared by" || names[i] == "instance" || names[i] == "price of" || i + 1 == names.size())
+    if (i == 0 || names[i] == "shared by" || names[i] == "instance" || names[i] == "price date" ||
+        i + 1 == names.size())
       columns[i] = left;
   TextTable table(columns);
   for (std::vector<std::string>& line : all) table.row(std::move(line));
@@ -243,7 +244,7 @@ std::string FitScreen::fits_again() const {
   for (const FitRow& row : rows_)
     if (shown(row) && row.again.samples > 0)
       list += (list.empty() ? "" : ", ") + format_count(row.again.samples) + " on " + gpu_cell(row);
-  return list.empty() ? "" : "  larger batches that fit again, though not all below them: " + list + "\n";
+  return list.empty() ? "" : "  larger batches that also fit, although some below them do not: " + list + "\n";
 }
 
 // What is not timed is no choice beside what is.
@@ -251,7 +252,9 @@ std::string FitScreen::untimed() const {
   std::string list;
   for (const FitRow& row : rows_)
     if (timed() && shown(row) && row.fits && !row.step_seconds) list += (list.empty() ? "" : ", ") + gpu_cell(row);
-  return list.empty() ? "" : "  no time, so not compared: " + list + " (a rate or a link is not known)\n";
+  return list.empty()
+             ? ""
+             : "  not compared, since their step time is not known: " + list + " (no published peak or link)\n";
 }
 
 // GPUs that nothing rented puts together.
@@ -264,8 +267,8 @@ std::string FitScreen::not_rented() const {
   return list.empty() || (any_priced && question_.gpus.empty())
              ? ""
              : "  no price: " + list +
-                   ": nothing asked about has so many; GPUs sold one by one are combined where their\n" +
-                   "  network is known, or --network says it\n";
+                   ": no matching instance has that many; GPUs sold singly are combined where their network is\n" +
+                   "  known or given with --network\n";
 }
 
 // What a figure of `needs` is, and what it may be.
@@ -279,8 +282,8 @@ std::string FitScreen::limit() const {
     context = bytes;
   }
   const bool any_nccl = !question_.run.context_bytes && any([](const FitRow& row) { return row.strategy.gpus > 1; });
-  const std::string several = any_nccl ? " + NCCL's buffers where several share, " + bytes(kNcclBytesOfTwo) +
-                                             " of two and " + bytes(kNcclBytesOfMore) + " of more"
+  const std::string several = any_nccl ? " + NCCL's buffers where GPUs share a step (" + bytes(kNcclBytesOfTwo) +
+                                             " for two, " + bytes(kNcclBytesOfMore) + " for more)"
                                        : std::string();
   const char* const at_most = style_.unicode ? " ≤ usable" : " <= usable";
   std::string out = "  needs = reserved + " + (context && alike ? bytes(*context) + " of" : std::string("its")) +
@@ -296,13 +299,14 @@ std::string FitScreen::prices(Day today) const {
   if (instances.empty()) return "";
   const bool idle = any([](const FitRow& row) { return row.idle_gpus() > 0; });
   const bool apart = any([](const FitRow& row) { return row.instances > 1; });
-  return std::string("  USD for an hour of whole instances, Linux, ") + (question_.spot ? "spot" : "on demand") +
+  return std::string("  USD/h: for the whole instance, Linux, ") + (question_.spot ? "spot" : "on demand") +
          (timed() ? "; times are modelled" : "") + "\n" +
-         (idle ? std::string("  idle GPUs are paid for, too") +
+         (idle ? std::string("  prices include idle GPUs") +
                      (question_.gpus.empty() ? "\n" : ": --gpus any has rows that use them\n")
                : "") +
-         (apart ? "  what several instances send goes over the network that they are sold with, or --network's\n"
-                : "") +
+         (apart
+              ? "  instances communicate over the network that is published for them, or the one given with --network\n"
+              : "") +
          note() + stale_prices_text(instances, today);
 }
 
@@ -317,7 +321,7 @@ std::string FitScreen::no_fit() const {
   if (report_.fit.chosen) return "";
   if (std::ranges::any_of(rows_, &FitRow::fits))
     return "  " + mark(false) + " it fits, but " +
-           (report_.not_rented.empty() ? "none of these is rented for what is asked" : report_.not_rented) + "\n";
+           (report_.not_rented.empty() ? "no instance with these GPUs matches the flags" : report_.not_rented) + "\n";
   std::string out;
   if (report_.closest) {
     const FitRow& row = rows_[*report_.closest];
@@ -325,7 +329,7 @@ std::string FitScreen::no_fit() const {
     const std::int64_t batch = question_.batch.value_or(row.largest.least);
     out += "  " + mark(false) + " batch " + format_count(batch) + " needs " + bytes(needs) + ", " +
            bytes(needs - row.limit_bytes) + " more than " + row.gpu.title + " has" + margin_words() +
-           (row.strategy.gpus > 1 ? ", on each of " + format_count(row.strategy.gpus) : "") + "\n";
+           (row.strategy.gpus > 1 ? ", on each of " + format_count(row.strategy.gpus) + " GPUs" : "") + "\n";
   }
   return out + suggestions_text(report_.suggestions, report_.closest ? rows_[*report_.closest].limit_bytes : 0, style_);
 }

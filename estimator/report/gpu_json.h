@@ -1,4 +1,4 @@
-// A GPU's figures as JSON, from which lists of GPUs are put together. For their writers only.
+// A GPU's figures as JSON, for the writers of GPU lists.
 #pragma once
 
 #include <span>

@@ -76,8 +76,8 @@ void rate_rows(const Datasheet& sheet, TextTable& table) {
 }
 
 std::string memory_note(const Gpu& gpu) {
-  if (gpu.cuda_total_bytes) return "as cudaMalloc can hand out";
-  if (gpu.memory_assumed) return "assumed: 93 % of the label, less 3 %; no reading is published";
+  if (gpu.cuda_total_bytes) return "available to cudaMalloc";
+  if (gpu.memory_assumed) return "assumed: 93 % of the nominal size, less 3 %; no reading is published";
   return "assumed: nvidia-smi's " + format_count(gpu.memory_bytes >> 20) + " MiB less 3 %, 763 MiB at most";
 }
 
@@ -94,7 +94,7 @@ std::string gpu_list_text(std::span<const Gpu> gpus, const TextStyle& style) {
   const bool assumed = std::ranges::any_of(gpus, &Gpu::memory_assumed);
   return list_table(gpus, style.unicode ? "–" : "-").text() +
          "  fp32 to fp8: dense peaks in TFLOP/s, accumulated in fp32; NVLink: GB/s in both directions\n" +
-         (assumed ? "  ~: no reading is published; taken from the label on the box\n" : "");
+         (assumed ? "  ~: no reading is published; derived from the nominal size\n" : "");
 }
 
 std::string gpu_text(const Gpu& gpu, const TextStyle& style) {
@@ -106,11 +106,12 @@ std::string gpu_text(const Gpu& gpu, const TextStyle& style) {
   table.row({"memory", format_count(usable_bytes(gpu) >> 20), "MiB, " + memory_note(gpu)});
   if (gpu.datasheet) {
     const Datasheet& sheet = *gpu.datasheet;
-    table.row({"", format_rate(sheet.memory_gib), "GB on the box, " + sheet.memory_type});
+    table.row({"", format_rate(sheet.memory_gib), "GB nominal, " + sheet.memory_type});
     table.row({"bandwidth", format_rate(sheet.bandwidth_gb_s), "GB/s"});
     if (sheet.l2_mib) table.row({"L2 cache", format_rate(*sheet.l2_mib), "MiB"});
     rate_rows(sheet, table);
-    if (sheet.host_link_gb_s) table.row({"host link", format_rate(*sheet.host_link_gb_s), "GB/s a direction, at most"});
+    if (sheet.host_link_gb_s)
+      table.row({"host link", format_rate(*sheet.host_link_gb_s), "GB/s per direction, at most"});
     if (sheet.nvlink_gb_s) table.row({"NVLink", format_rate(*sheet.nvlink_gb_s), "GB/s in both directions"});
     if (sheet.tdp_w) table.row({"power", format_rate(*sheet.tdp_w), "W"});
     table.row({"year", std::to_string(sheet.year), ""});
@@ -119,9 +120,9 @@ std::string gpu_text(const Gpu& gpu, const TextStyle& style) {
   out += wrapped("computes " + arithmetic_of(gpu), "  ", 118);
   if (!gpu.datasheet) return out + wrapped("source: " + gpu.source, "  ", 118);
   if (gpu.datasheet->fp32_accumulate == "half")
-    out += "  products of 16 bits that are accumulated in fp32 run at half the rate\n";
+    out += "  16-bit matrix products with fp32 accumulation run at half the rate\n";
   if (gpu.datasheet->fp32_accumulate == "disputed")
-    out += "  sources disagree whether products that are accumulated in fp32 run at half the rate\n";
+    out += "  sources disagree on whether matrix products with fp32 accumulation run at half the rate\n";
   if (!gpu.datasheet->notes.empty()) out += wrapped("note: " + gpu.datasheet->notes, "  ", 118);
   return out + wrapped("source: " + gpu.source, "  ", 118) + wrapped("figures: " + gpu.datasheet->source, "  ", 118);
 }

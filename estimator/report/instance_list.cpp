@@ -20,7 +20,7 @@ std::string memory_text(const Instance& i) { return i.host_memory_gib ? number_t
 
 TextTable table_of(std::span<const Instance> instances) {
   TextTable table({left, left, right, left, right, right, right, right, left, left});
-  table.row({"provider", "instance", "GPUs", "", "vCPUs", "GiB", "USD/h", "spot", "region", "price of"});
+  table.row({"provider", "instance", "GPUs", "", "vCPUs", "GiB", "USD/h", "spot", "region", "price date"});
   for (const Instance& i : instances)
     table.row({i.provider, i.name, count_text(i.gpu_count), i.gpu, i.vcpus ? number_text(*i.vcpus) : "", memory_text(i),
                format_usd(i.usd), format_usd(i.spot_usd), i.region, i.price_date});
@@ -55,7 +55,7 @@ std::string stale_prices_text(std::span<const Instance> instances, Day today) {
   }
   const std::string early = ahead == 0 ? ""
                                        : "  " + std::to_string(ahead) + " of " + std::to_string(prices) +
-                                             " prices are of days that are still to come: see \"price of\"\n";
+                                             " prices are dated in the future: see \"price date\"\n";
   if (old == 0) return early;
   return early + "  " + std::to_string(old) + " of " + std::to_string(prices) + " prices are older than " +
          std::to_string(kStalePriceDays) + " days, the oldest " + std::to_string(today - oldest) +
@@ -63,7 +63,7 @@ std::string stale_prices_text(std::span<const Instance> instances, Day today) {
 }
 
 std::string instance_list_text(std::span<const Instance> instances, Day today) {
-  return table_of(instances).text() + "  USD for an hour of the whole instance, Linux, on demand; empty: not found\n" +
+  return table_of(instances).text() + "  USD/h: for the whole instance, Linux, on demand; empty: not known\n" +
          stale_prices_text(instances, today);
 }
 

@@ -1,5 +1,5 @@
-// What all JSON writers share: values, the text of a document, and the JSON Schema of one. For the writers only: beside
-// gpu_json.h no other header knows JSON.
+// Building blocks of the JSON writers: values, the text of a document, and its JSON Schema. Only for the writers: this
+// and gpu_json.h are the only headers that know JSON.
 #pragma once
 
 #include <initializer_list>

@@ -21,8 +21,8 @@ std::string advice(const LiveGpuRow& row) {
     return "--gpu " + (argument.find(' ') == std::string::npos ? argument : '"' + argument + '"');
   if (row.slices > 0) return "one of its slices";
   if (row.sliced) return "the size of your MIG slice (nvidia-smi -L), as in --gpu \"9728 MiB\"";
-  if (row.name.empty()) return "nothing: the driver does not say what it is";
-  if (row.slice) return "nothing: the driver does not say how large it is";
+  if (row.name.empty()) return "not known: the driver reports no name";
+  if (row.slice) return "not known: the driver reports no size";
   return "not known: gpuplan calibrate -o gpu.yaml";
 }
 

@@ -8,7 +8,8 @@ std::string plan_json_schema() {
   Json schema = {{"$schema", schema::kDialect},
                  {"$id", "gpuplan.plan/1"},
                  {"title", "gpuplan plan --format json"},
-                 {"description", "Fields are added, never renamed. Counts are integers with the unit in the key."}};
+                 {"description",
+                  "Fields may be added, but are never renamed. Counts are integers; their unit is part of the key."}};
   // `time` without a named GPU has the first two only, null, and `why_not` where one was named and its time is not
   // known; a layer's is null then. The last three are there when asked for: with --count-as, `layers --time` and
   // --gpus.

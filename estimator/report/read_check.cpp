@@ -48,7 +48,7 @@ SavedChecks read_saved_checks(const Source& source) {
       saved.by_name.emplace(check.at("name").get<std::string>(), read_saved_check(check));
     return saved;
   } catch (const std::exception&) {
-    throw Error(source.name + " is nothing that gpuplan check --format json wrote")
+    throw Error(source.name + " was not written by gpuplan check --format json")
         .help("gpuplan check -o base.json writes one; a commit is named as in --base origin/main");
   }
 }

@@ -99,7 +99,7 @@ Figures plan_figures(const FiguresReader& reader) {
   if (const ParsedJson& seconds = reader.at("/time/step_seconds"); seconds.is_number()) {
     constexpr double kLongest = 1e9;
     const double s = seconds.get<double>();
-    if (!(s >= 0 && s <= kLongest)) throw reader.refuse("time.step_seconds is no time of a step");
+    if (!(s >= 0 && s <= kLongest)) throw reader.refuse("time.step_seconds is not a valid step time");
     f.step_nanoseconds = static_cast<std::int64_t>(std::llround(s * 1e9));
   }
   f.categories = reader.amounts("/peak/parts", "category", "bytes");
@@ -157,7 +157,7 @@ SavedFigures read_figures(const Source& source) {
     saved.figures = shadow_figures(reader);
   else
     throw reader
-        .refuse(saved.schema.empty() ? "it has no schema of gpuplan's"
+        .refuse(saved.schema.empty() ? "it names no schema of gpuplan"
                                      : "its schema is " + saved.schema + ", which has no figures of one step")
         .help(
             "save a plan with gpuplan plan MODEL --format json, or a run with gpuplan shadow -o FILE.json -- COMMAND");

@@ -72,8 +72,8 @@ std::string validate_command(const RentJob& job, const std::string& model) {
 // What the script is given, and how to find it out again.
 std::string train_words(const RentJob& job) {
   const std::int64_t all = job.nodes * job.processes;
-  return "# " + std::to_string(all) + (all == 1 ? " process" : " processes, one a GPU") + ", " +
-         std::to_string(job.samples) + " samples for each. What each takes:\n#   gpuplan " + one_line(job.plan) + "\n";
+  return "# " + std::to_string(all) + (all == 1 ? " process" : " processes, one per GPU") + ", " +
+         std::to_string(job.samples) + " samples for each. Memory of each:\n#   gpuplan " + one_line(job.plan) + "\n";
 }
 
 std::string train_example(const RentJob& job) { return "train.py --batch-size " + std::to_string(job.samples); }
@@ -185,7 +185,7 @@ std::string slurm_training(const RentJob& job) {
       "# Written by gpuplan fit --emit slurm for GPUs of the kind " +
       one_line(job.gpu) + ".\n" + train_words(job) + "# From your script's folder: TRAIN='" + train_example(job) +
       "' sbatch THIS-FILE. Your cluster may call that GPU\n"
-      "# otherwise (sinfo -o \"%G\"), and want a partition, an account or another time too.\n"
+      "# differently (sinfo -o \"%G\"), and may need a partition, an account or another time limit.\n"
       "#SBATCH --job-name=" +
       job_name(job) + "\n#SBATCH --nodes=" + std::to_string(job.nodes) +
       "\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=" + gres(job.gpu, job.processes) +

@@ -1,6 +1,6 @@
-// A job for engines that rent or queue GPUs: SkyPilot's task and Slurm's script. On one GPU it measures what a plan
-// predicts; the source tree is what it builds, so that it is launched from there. On several it runs the user's own
-// script with torchrun, which the environment names: TRAIN, as "train.py --batch-size 16".
+// Jobs for SkyPilot and Slurm. A job for one GPU validates the plan; it builds gpuplan, so it must be launched from the
+// source tree. A job for several GPUs runs the user's own script with torchrun: the environment variable TRAIN, such as
+// "train.py --batch-size 16".
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ std::string PlanScreen::peak_place() const {
 
 std::string PlanScreen::fit_words() const {
   const Verdict v = verdict(report_);
-  if (!v.known) return "device memory in all";
+  if (!v.known) return "total device memory";
   const std::int64_t needs = report_.peak.device_bytes;
   const std::string share =
       v.usable_bytes > 0 ? format_count(needs / std::max<std::int64_t>(v.usable_bytes / 100, 1)) + " %, " : "";
@@ -86,16 +86,16 @@ std::string PlanScreen::at_most_words() const {
       out += (out.empty() ? "" : ", ") + bytes(t.device_bytes) + (out.empty() ? " more of " : " of ") + t.what;
   const Verdict v = verdict(report_);
   const std::int64_t too_much = report_.at_most->device_bytes - v.usable_bytes;
-  if (v.known && v.fits && too_much > 0) out += ": may not fit by " + bytes(too_much);
+  if (v.known && v.fits && too_much > 0) out += ": may exceed it by " + bytes(too_much);
   return out;
 }
 
 // Where torch.OutOfMemoryError is raised.
 std::string PlanScreen::failing_place(const WithinMemory& w) const {
-  std::string place = "wanted while the model is made";
+  std::string place = "requested while the model is built";
   if (w.step > 0) {
     const bool training = report_.run.mode == Mode::train;
-    place = "wanted " +
+    place = "requested " +
             (training ? "in step " + format_count(w.step) + ", " + std::string(name_of(w.phase)) : "in forward");
     if (const std::string& of = w.layer.empty() ? w.op : w.layer; !of.empty()) place += " of " + of;
   }
@@ -116,7 +116,8 @@ std::string PlanScreen::verdict_block() const {
   if (report_.at_most && report_.at_most->device_bytes != peak.device_bytes)
     table.row({"At most", bytes(report_.at_most->device_bytes), at_most_words()});
   if (const std::optional<WithinMemory>& w = report_.within_memory; w && w->runs)
-    table.row({"Runs", "", "by giving the cache back: " + retries_text(w->retries) + " in three steps"});
+    table.row(
+        {"Runs", "", "only because the allocator releases its cache: " + retries_text(w->retries) + " in three steps"});
   else if (w)
     table.row({"Fails", bytes(w->tried_bytes), failing_place(*w)});
   return "\n" + table.text();
@@ -183,7 +184,7 @@ std::string PlanScreen::facts() const {
   for (const auto& [word, text] : time_rows(report_, dot())) table.row({word, text});
   const auto& model = report_.model;
   if (c.recompute_flops > 0)
-    table.row({"Again",
+    table.row({"Recompute",
                format_flops(c.recompute_flops) +
                    (model.checkpointed_blocks > 0 ? " recomputed in backward" + std::string(dot()) +
                                                         format_count(model.checkpointed_blocks) + " checkpointed blocks"
@@ -191,7 +192,7 @@ std::string PlanScreen::facts() const {
   if (report_.offload_bytes_to_host > 0 || report_.offload_bytes_from_host > 0)
     table.row({"Offload", bytes(report_.offload_bytes_to_host) + " to the host" + dot() +
                               bytes(report_.offload_bytes_from_host) + " back"});
-  if (report_.bytes.kv_cache > 0) table.row({"KV cache", bytes(report_.bytes.kv_cache) + " of keys and values"});
+  if (report_.bytes.kv_cache > 0) table.row({"KV cache", bytes(report_.bytes.kv_cache)});
   std::string parameters = format_count(model.parameters) + dot() + bytes(report_.bytes.parameters);
   if (model.trainable_parameters != model.parameters)
     parameters += dot() + format_count(model.trainable_parameters) + " trainable";
@@ -201,7 +202,7 @@ std::string PlanScreen::facts() const {
   });
   if (!biggest.empty()) table.row({"Biggest", biggest});
   if (!report_.count_as.tool.empty())
-    table.row({"Count", report_.count_as.tool + " prints " + format_count(report_.count_as.per_sample) + " " +
+    table.row({"Count", report_.count_as.tool + " would print " + format_count(report_.count_as.per_sample) + " " +
                             report_.count_as.unit + " for one sample"});
   return "\n" + table.text();
 }
@@ -224,8 +225,8 @@ std::string PlanScreen::next() const {
   if (!style_.interactive) return "";
   const std::string& file = report_.model.file;
   TextTable table({kLeft, kLeft, kLeft});
-  table.row({"next", "gpuplan layers " + file + " --sort mem", "which module costs what"});
-  if (!report_.gpu) table.row({"", "gpuplan " + file + " --gpu NAME", "whether it fits a device"});
+  table.row({"next", "gpuplan layers " + file + " --sort mem", "memory and FLOPs of each module"});
+  if (!report_.gpu) table.row({"", "gpuplan " + file + " --gpu NAME", "whether it fits a GPU"});
   if (report_.time && report_.time->communication_seconds == 0)
     table.row({"", "gpuplan layers " + file + " --gpu " + report_.gpu->name + " --time", "what would make it faster"});
   table.row({"", "gpuplan " + file + " --format json", "every number"});

@@ -88,10 +88,10 @@ class Drawing {
     out += kStyle;
     out += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
     out += text(kFrameLeft, 34, "title", shortened("Roofline of " + r_.model, 90));
-    out += text(kFrameLeft, 56, "soft",
-                shortened(r_.run + " on " + r_.gpu + ". A point is what a layer does in a step, " +
-                              "larger the more time it takes.",
-                          130));
+    out += text(
+        kFrameLeft, 56, "soft",
+        shortened(r_.run + " on " + r_.gpu + ". Each point is a layer in one step; " + "its size grows with its time.",
+                  130));
     return out + grid() + roofs() + points() + legend() + "</svg>\n";
   }
 
@@ -121,7 +121,7 @@ class Drawing {
       out += text(kFrameLeft - 8, at + 4, "soft end", rate_of_decade(y_.first + d));
     }
     return out + text(kFrameLeft + kWidth / 2, kFrameTop + kHeight + 42, "middle",
-                      "arithmetic intensity, FLOP a byte of the GPU's memory");
+                      "arithmetic intensity, FLOP/byte of GPU memory");
   }
 
   // From where the slope enters the plot to its right end.
@@ -183,7 +183,7 @@ class Drawing {
       out +=
           "<circle class=\"point\" cx=\"" + number(at_x) + "\" cy=\"" + number(at_y) + "\" r=\"" + number(r) +
           "\" fill=\"" + std::string(colour(p.type)) + "\"><title>" +
-          xml_text(words(p) + ", " + std::string(p.type) + ": " + format_figure(p.intensity) + " FLOP a byte, " +
+          xml_text(words(p) + ", " + std::string(p.type) + ": " + format_figure(p.intensity) + " FLOP/byte, " +
                    format_flops_per_second(p.flops_per_second) + ", " + format_tenths(p.per_mille) + " % of the time") +
           "</title></circle>\n";
     }

@@ -166,7 +166,7 @@ class Plot : public StyledScreen {
   std::string legend() const {
     using enum TextTable::Align;
     TextTable table({left, left, left, right, right, right, right});
-    table.row({"", "layer", "type", "FLOP/byte", "a second", "of its roof", "% of time"});
+    table.row({"", "layer", "type", "FLOP/byte", "FLOP/s", "of roof", "% of time"});
     for (std::size_t i = 0; i < marked_; ++i) {
       const RooflinePoint& p = r_.points[i];
       const std::string times = p.layers > 1 ? (style_.unicode ? " × " : " x ") + format_count(p.layers) : "";
@@ -192,8 +192,8 @@ class Plot : public StyledScreen {
   std::string above_roof() const {
     const auto is_above = [&](const RooflinePoint& p) { return p.flops_per_second > r_.roof(p.intensity); };
     if (std::ranges::none_of(r_.points, is_above)) return "";
-    return "  above 100 %: Winograd's algorithm multiplies less than a 3" + std::string(style_.unicode ? "×" : "x") +
-           "3 convolution is counted with\n";
+    return "  above 100 %: Winograd convolution needs fewer multiplications than a 3" +
+           std::string(style_.unicode ? "×" : "x") + "3 convolution is counted with\n";
   }
 
   const Roofline& r_;

@@ -18,11 +18,12 @@ class GpusScreen : public StyledScreen {
     const Strategy& s = rank_.strategy;
     std::string out = "  " + paint("1", std::string(title_of(s.data))) + dot() + "rank " + format_count(s.rank) +
                       " of " + format_count(s.ranks()) + dot() + "batch " + format_count(report_.run.batch) +
-                      " each, " + format_count(report_.run.batch * s.ranks()) + " in all\n";
-    out += "  keeps    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
+                      " each, " + format_count(report_.run.batch * s.ranks()) + " in total\n";
+    out += "  holds    " + bytes(rank_.states.parameters) + " of parameters" + dot() + bytes(rank_.states.gradients) +
            " of gradients" + dot() + bytes(rank_.states.optimizer_state) + " of optimizer state\n";
     if (rank_.nccl_bytes > 0)
-      out += "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers in the runtime above, assumed (--runtime)\n";
+      out +=
+          "  NCCL     " + bytes(rank_.nccl_bytes) + " of buffers, included in the runtime above, assumed (--runtime)\n";
     return out + scales() + sends();
   }
 
@@ -33,17 +34,17 @@ class GpusScreen : public StyledScreen {
     const RankTime& time = *rank_.time;
     const double samples = static_cast<double>(report_.run.batch * rank_.strategy.ranks());
     return "  scales   " + format_figure(samples / time.step.seconds()) +
-           (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " on all" + dot() +
-           format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() +
-           "alone with its batch a GPU takes " + format_seconds(time.alone_seconds) +
-           (time.efficiency() > 1 ? ", stepping the whole optimizer" : "") + "\n";
+           (report_.run.generation.part == Generation::Part::decode ? " tokens/s" : " samples/s") + " in total" +
+           dot() + format_figure(100 * time.efficiency()) + " % scaling efficiency" + dot() + "one GPU alone takes " +
+           format_seconds(time.alone_seconds) + " for the same batch per GPU" +
+           (time.efficiency() > 1 ? " and the whole optimizer step" : "") + "\n";
   }
 
   std::string sends() const {
     if (rank_.communication.empty()) return "";
     TextTable table({kLeft, kLeft, kRight, kRight, kRight});
-    std::vector<std::string> heads = {"a step sends", "", "a rank", "on the link"};
-    if (rank_.time) heads.emplace_back("waited for");
+    std::vector<std::string> heads = {"communication", "", "sent by a rank", "on the link"};
+    if (rank_.time) heads.emplace_back("exposed");
     table.row(heads);
     double all = 0;
     bool known = true;
@@ -58,11 +59,12 @@ class GpusScreen : public StyledScreen {
       table.row(cells);
     }
     if (rank_.time && rank_.time->copy_seconds > 0)
-      table.row({"copies into buffers and back", "", "", "", format_seconds(rank_.time->copy_seconds)});
-    std::vector<std::string> sum = {"in all, one after another", "", "", format_seconds(all)};
+      table.row({"copies to and from buckets", "", "", "", format_seconds(rank_.time->copy_seconds)});
+    std::vector<std::string> sum = {"total", "", "", format_seconds(all)};
     if (rank_.time) sum.push_back(format_seconds(rank_.time->step.communication_seconds));
     if (known) table.row(sum);
-    return "\n" + table.text() + (known ? "" : "  the link is not known: --gpu, and --network beyond a node\n");
+    return "\n" + table.text() +
+           (known ? "" : "  the link is not known: give --gpu, and --network for more than one node\n");
   }
 
   const Report& report_;

@@ -30,7 +30,8 @@ class StagesScreen : public StyledScreen {
     // 1F1B (arXiv:2104.04473, section 2.2): of stages of equal length, pipeline - 1 of its parts + pipeline - 1 slots
     // of time are a bubble. Where the time is known it says more.
     if (s.pipeline > 1 && !r_.time)
-      out += ", idle " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts + s.pipeline - 1)) + " % of the time";
+      out += ", pipeline bubble " + format_tenths(in_tenths((s.pipeline - 1) * 100, parts + s.pipeline - 1)) +
+             " % of the time";
     return out + "\n\n";
   }
 
@@ -38,8 +39,8 @@ class StagesScreen : public StyledScreen {
     const std::size_t fullest = r_.fullest();
     TextTable table({kLeft, kRight, kLeft});
     table.row({"Peak", bytes(r_.stages[fullest].bytes()),
-               "of a rank of stage " + format_count(static_cast<std::int64_t>(fullest)) +
-                   (r_.stages.size() > 1 ? ", which takes most" : "")});
+               "per rank of stage " + format_count(static_cast<std::int64_t>(fullest)) +
+                   (r_.stages.size() > 1 ? ", the largest" : "")});
     table.row({"+ runtime", bytes(r_.context_bytes),
                runtime() + ", " + std::string(name_of(r_.context_confidence)) + " (--runtime)"});
     table.row({"Needs", bytes(r_.device_bytes()), fit_words()});
@@ -53,13 +54,14 @@ class StagesScreen : public StyledScreen {
 
   std::string table() const {
     TextTable table({kRight, kRight, kRight, kRight, kRight, kRight});
-    table.row({"stage", "parameters", "states", "in flight", "activations", "in all"});
+    table.row({"stage", "parameters", "model states", "in flight", "activations", "total"});
     for (std::size_t i = 0; i < r_.stages.size(); ++i) {
       const StageRow& row = r_.stages[i];
       table.row({format_count(static_cast<std::int64_t>(i)), format_count(row.parameters), bytes(row.state_bytes),
                  format_count(row.in_flight), bytes(row.activation_bytes), bytes(row.bytes())});
     }
-    return "\n" + table.text() + "  of one rank, by Megatron-LM's formulas; what PyTorch caches comes on top\n";
+    return "\n" + table.text() +
+           "  per rank, by Megatron-LM's formulas; in flight: micro-batches; PyTorch's cache is not included\n";
   }
 
   std::string time() const {
@@ -67,23 +69,24 @@ class StagesScreen : public StyledScreen {
     if (!r_.time) return "";
     const TransformerTime& t = *r_.time;
     const auto batch = static_cast<double>(r_.run.batch);
-    std::string out = "\n  Time     " + format_seconds(t.step) + " per step" + (r_.fits() ? "" : ", if it fitted") +
+    std::string out = "\n  Time     " + format_seconds(t.step) + " per step" + (r_.fits() ? "" : ", if it fit") +
                       dot() + format_figure(batch / t.step) + " samples/s" + dot() +
                       format_figure(batch * static_cast<double>(r_.transformer.sequence) / t.step) +
-                      " tokens/s on all" + dot() + (r_.measured ? "from this GPU's measurements" : "modelled") + "\n";
+                      " tokens/s in total" + dot() + (r_.measured ? "from measurements of this GPU" : "modelled") +
+                      "\n";
     out += parts();
     const double flops = training_flops(r_.transformer, r_.run.batch, RecomputeMode::none) / t.step /
                          static_cast<double>(r_.strategy.gpus);
-    out += "           " + format_flops_per_second(flops) + " a GPU, " + format_figure(100 * flops / r_.peak_flops) +
+    out += "           " + format_flops_per_second(flops) + " per GPU, " + format_figure(100 * flops / r_.peak_flops) +
            " % MFU (peak " + format_flops_per_second(r_.peak_flops) + ")\n";
     return out + "  Scales   " + format_figure(100 * t.efficiency()) + " % scaling efficiency" + dot() +
-           "one GPU with room for everything takes " + format_seconds(t.alone_seconds) + "\n";
+           "one GPU with enough memory would take " + format_seconds(t.alone_seconds) + "\n";
   }
 
   std::string sends() const {
     if (r_.with_micro_batches.empty() && r_.after_backward.empty()) return "";
     TextTable table({kLeft, kLeft, kRight, kRight});
-    table.row({"a step sends", "", "a rank", "waited for"});
+    table.row({"communication", "", "sent by a rank", "exposed"});
     bool known = true;
     for (const auto* rows : {&r_.with_micro_batches, &r_.after_backward})
       for (const CommunicationRow& row : *rows) {
@@ -91,20 +94,22 @@ class StagesScreen : public StyledScreen {
         table.row({std::string(row.what), std::string(name_of(row.collective)), bytes(row.sent_bytes),
                    row.seconds ? format_seconds(*row.seconds) : "not known"});
       }
-    if (known && r_.time) table.row({"in all", "", "", format_seconds(r_.time->sends + r_.time->after)});
+    if (known && r_.time) table.row({"total", "", "", format_seconds(r_.time->sends + r_.time->after)});
     return "\n" + table.text() + whose() +
-           (known ? "" : "  the link is not known: --gpu, and --network beyond a node\n");
+           (known ? "" : "  the link is not known: give --gpu, and --network for more than one node\n");
   }
 
  private:
-  // What the step is made of, without what nobody would see: what is done, and what is waited for.
+  // Where the time of a step goes: work, then waiting. Shares below 0.05 % are left out.
   std::string parts() const {
     const TransformerTime& t = *r_.time;
-    return shares({{"layers' products", t.products},
-                   {"their other kernels", t.element_wise},
+    return shares({{"layers' GEMMs", t.products},
+                   {"layers' other kernels", t.element_wise},
                    {"head", t.head},
                    {"optimizer", t.optimizer}}) +
-           shares({{"waiting for the host", t.host}, {"communication", t.sends + t.after}, {"idle stage", t.idle}});
+           shares({{"launch overhead", t.host},
+                   {"exposed communication", t.sends + t.after},
+                   {"pipeline bubble", t.idle}});
   }
 
   std::string shares(std::initializer_list<std::pair<const char*, double>> parts) const {
@@ -120,13 +125,13 @@ class StagesScreen : public StyledScreen {
   std::string whose() const {
     if (r_.strategy.pipeline == 1) return "";
     const std::string stage = "stage " + format_count(r_.sending_stage);
-    const std::string pace = r_.time ? ", which sets the pace" : "";
-    return "  of " + stage + pace +
-           (r_.after_backward.empty() ? "" : "; gradients and parameters of stage 0, whose backward ends last") + "\n";
+    const std::string slowest = r_.time ? ", the slowest" : "";
+    return "  of " + stage + slowest +
+           (r_.after_backward.empty() ? "" : "; gradients and parameters: of stage 0, whose backward ends last") + "\n";
   }
 
   std::string fit_words() const {
-    if (!r_.gpu || r_.gpu->memory_bytes <= 0) return "device memory in all";
+    if (!r_.gpu || r_.gpu->memory_bytes <= 0) return "total device memory";
     const std::int64_t usable = usable_bytes(*r_.gpu), needs = r_.device_bytes();
     const std::string share = format_count(needs / std::max<std::int64_t>(usable / 100, 1)) + " %, ";
     return StyledScreen::fit_words(r_.fits(), device_words(*r_.gpu, r_.margin), share, usable - needs);

@@ -21,12 +21,12 @@ std::string suggestions_text(std::span<const Suggestion> suggestions, std::int64
   std::string out;
   if (!std::ranges::all_of(suggestions, runs))
     out += std::string("\n  ") +
-           (!helps ? "no change, and no two together, fit; the closest"
-            : pair ? "no single change fits; these two together do"
-                   : "any one of these fits") +
+           (!helps ? "no change or pair of changes makes it fit; the closest"
+            : pair ? "no single change makes it fit; these two together do"
+                   : "any one of these changes makes it fit") +
            "\n" + changes.text("    ");
   if (std::ranges::any_of(suggestions, runs))
-    out += "\n  does not fit, but runs by giving the cache back\n" + running.text("    ");
+    out += "\n  does not fit, but runs after the allocator releases its cache\n" + running.text("    ");
   return out;
 }
 

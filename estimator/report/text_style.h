@@ -1,4 +1,4 @@
-// How text looks at the place that it goes to.
+// Text style: what the output device can show, and how much detail is wanted.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-/// What the place that text goes to can show, and how much is wanted.
+/// What the output device can show, and how much detail is wanted.
 struct TextStyle {
   bool color = false;
   bool unicode = true;
@@ -53,7 +53,7 @@ class StyledScreen {
   std::string fit_words(bool fits, const std::string& device, const std::string& share, std::int64_t free) const {
     const std::string mark = mark_of(fits, style_) + (fits ? " fits" : " does not fit");
     return paint(fits ? "32" : "31", mark) + " " + device + ": " +
-           (fits ? share + bytes(free) + " free" : bytes(-free) + " too much");
+           (fits ? share + bytes(free) + " free" : bytes(-free) + " over");
   }
 
   const TextStyle& style_;

@@ -31,14 +31,14 @@ std::string bound_words(const StepTime& time) {
   const auto percent = [&](double part) { return std::to_string(std::llround(100 * part / seconds)) + " % "; };
   const double most = std::max({time.compute_seconds, time.memory_seconds, time.waiting_seconds});
   if (time.communication_seconds > std::max(most, time.copy_seconds))
-    return percent(time.communication_seconds) + "waiting for other GPUs";
+    return percent(time.communication_seconds) + "communication-bound";
   if (time.copy_seconds > most) return percent(time.copy_seconds) + "copying the batch";
   switch (time.bound) {
-    case Bound::compute: return percent(time.compute_seconds) + "in arithmetic";
-    case Bound::memory: return percent(time.memory_seconds) + "in the GPU's memory";
+    case Bound::compute: return percent(time.compute_seconds) + "compute-bound";
+    case Bound::memory: return percent(time.memory_seconds) + "memory-bound";
     case Bound::launch: break;
   }
-  return percent(time.waiting_seconds) + "waiting for the host to launch";
+  return percent(time.waiting_seconds) + "launch-bound";
 }
 
 }  // namespace
@@ -81,12 +81,12 @@ std::vector<std::array<std::string, 2>> time_rows(const Report& report, const st
   const std::string per = report.run.mode == Mode::train ? " per step" : decodes ? " per token" : " per batch";
   const auto rate = [&](std::int64_t amount) { return format_figure(static_cast<double>(amount) / t.seconds()); };
   const Verdict fit = verdict(report);
-  std::string line = format_seconds(t.seconds()) + per + (fit.known && !fit.fits ? ", if it fitted" : "");
-  const std::string each = t.communication_seconds > 0 ? " a GPU" : "";
+  std::string line = format_seconds(t.seconds()) + per + (fit.known && !fit.fits ? ", if it fit" : "");
+  const std::string each = t.communication_seconds > 0 ? " per GPU" : "";
   line += dot + rate(t.samples) + (decodes ? " tokens/s" : " samples/s");
   if (t.tokens > 0 && !decodes) line += dot + rate(t.tokens) + " tokens/s";
   line += each;
-  line += dot + bound_words(t) + dot + (t.measured ? "from this GPU's measurements" : "modelled");
+  line += dot + bound_words(t) + dot + (t.measured ? "from measurements of this GPU" : "modelled");
   const std::pair<const char*, double> parts[] = {{"copy", t.copy_seconds},
                                                   {"forward", t.forward_seconds},
                                                   {"loss", t.loss_seconds},

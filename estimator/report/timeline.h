@@ -1,4 +1,4 @@
-// The level of memory over a step as one line of text.
+// Memory use over a step, as one line of text.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ std::string TraceScreen::headline() const {
 }
 
 std::string TraceScreen::fit_words() const {
-  if (!report_.gpu) return "device memory in all";
+  if (!report_.gpu) return "total device memory";
   const std::int64_t needs = report_.device_bytes(), usable = report_.usable_bytes;
   return StyledScreen::fit_words(report_.fits(), device_words(*report_.gpu, report_.margin), "", usable - needs);
 }
@@ -61,10 +61,10 @@ std::string TraceScreen::verdict() const {
   table.row({"+ runtime", bytes(report_.context_bytes), "CUDA context and libraries, assumed (--runtime)"});
   table.row({"Needs", bytes(report_.device_bytes()), fit_words()});
   if (report_.within && !report_.within->out_of_memory)
-    table.row({"Runs", "", "by giving the cache back: " + retries_text(report_.within->retries)});
+    table.row({"Runs", "", "only because the allocator releases its cache: " + retries_text(report_.within->retries)});
   else if (report_.within)
     table.row({"Fails", bytes(report_.within->out_of_memory->reading.tried_bytes),
-               "wanted in " + moment_text(report_.within->out_of_memory->place) + ", " +
+               "requested in " + moment_text(report_.within->out_of_memory->place) + ", " +
                    bytes(report_.within->out_of_memory->reading.allocated_bytes) + " allocated"});
   if (report_.largest) table.row({"Largest", "", largest_words()});
   return "\n" + table.text();
@@ -92,9 +92,9 @@ std::string TraceScreen::facts() const {
   TextTable table({kLeft, kLeft});
   table.row({"Learned", "on " + trace.gpu_title + " at " + runs});
   table.row({"Sizes", format_count(counts.constant) + " constant" + dot() + format_count(counts.functions) +
-                          " functions, checked" + dot() + format_count(counts.workspaces) + " of cuDNN, by rule" +
-                          dot() + format_count(counts.unchecked) + " unchecked" + dot() + format_count(counts.points) +
-                          " recorded only"});
+                          " functions, verified" + dot() + format_count(counts.workspaces) +
+                          " cuDNN workspaces, by rule" + dot() + format_count(counts.unchecked) +
+                          " functions, unverified" + dot() + format_count(counts.points) + " interpolated"});
   const TracePlan& plan = report_.plan;
   table.row({"Allocator", format_count(plan.segments) + " segments" + dot() + format_count(plan.allocations) +
                               " allocations" + dot() + bytes(plan.inactive_split_bytes) + " in split remainders"});

@@ -1,4 +1,4 @@
-// autograd's engine over a Graph: which node runs when, what flows between them, where gradients meet.
+// autograd's engine on a Graph: the order of the nodes, and how gradients are passed on and accumulated.
 #pragma once
 
 #include "estimator/graph/graph.h"

@@ -1,5 +1,5 @@
-// What each step of a schedule is given, for who executes it: its operands with their storage, shape and strides, and
-// its arguments that are no tensors. Recorded on request only; planning does without.
+// The arguments of each operation of a schedule, for executors: operands with storage, shape and strides, and
+// non-tensor arguments. Recorded only on request, since planning does not need them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A gradient between two autograd nodes: its storage, and how it lies there.
+// A gradient passed between two autograd nodes: its storage and its layout.
 #pragma once
 
 #include "estimator/graph/graph.h"

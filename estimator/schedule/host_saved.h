@@ -1,6 +1,6 @@
-// torch.autograd.graph.save_on_cpu: what autograd saves, weights included, is copied to the host when it is saved, and
-// each node that unpacks it gets a copy of its own on the device. Checkpointed parts are left out:
-// torch.utils.checkpoint's own hooks are the inner ones there.
+// torch.autograd.graph.save_on_cpu: tensors saved for backward, including weights, are copied to the host, and each
+// node that unpacks one gets its own copy on the device. Checkpointed parts are not offloaded: torch.utils.checkpoint's
+// own hooks are the inner ones there.
 #pragma once
 
 #include <cstdint>

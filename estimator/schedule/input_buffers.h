@@ -1,4 +1,4 @@
-// Where the gradients of one backward meet: in the input buffers of autograd's nodes, and at the leaves
+// Gradient accumulation of one backward: in the input buffers of autograd's nodes, and at the leaves
 // (torch/csrc/autograd/input_buffer.cpp, functions/accumulate_grad.h).
 #pragma once
 

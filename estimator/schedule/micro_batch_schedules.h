@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// One; where there are micro-batches also that of all but the first.
+/// One schedule; with micro-batches, the schedule of the first and that of all others.
 struct MicroBatchSchedules {
   std::vector<Schedule> schedules;
   std::vector<Calls> calls;

@@ -1,4 +1,4 @@
-// The values of one autograd node while its backward runs: where each lies, and which are only views of others.
+// The values of one autograd node while its backward runs: their storage, and which are views of others.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Graph -> Schedule: the ordered operations of one step as PyTorch eager runs them, with what each one allocates and
-// reads. Forward as recorded; backward as autograd's engine does it: nodes in reverse order of creation (highest
-// sequence number first, torch/csrc/autograd/engine.cpp), gradients of several consumers accumulated in the input
-// buffers (input_buffer.cpp), each parameter's gradient accumulated right after the node that produced it.
+// Graph -> Schedule: the operations of one step in the order in which PyTorch eager runs them, with what each one reads
+// and allocates. Forward as in the graph; backward as autograd's engine runs it: nodes in reverse order of creation
+// (highest sequence number first, torch/csrc/autograd/engine.cpp), gradients of several consumers accumulated in the
+// input buffers (input_buffer.cpp), each parameter's gradient accumulated right after the node that produced it.
 #pragma once
 
 #include <cstdint>

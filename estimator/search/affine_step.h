@@ -1,10 +1,10 @@
-// Steps of one model at many batches without lowering it for each: nearly every size of a step is a straight line in
-// the batch, and what is not can be told.
+// Steps of one model at many batches without lowering the model for each: nearly every size of a step is affine in the
+// batch, and the exceptions can be detected.
 //
 // A step is lowered whole at the two ends of a range of batches and at two neighbours in the middle. Where the four
 // consist of the same operations, and every size that differs lies on one line with a whole slope, a batch between them
 // is the same step with those sizes set. What a kernel allocates while it runs (a workspace, a reduction's staging) is
-// no line and is asked for again. Four steps are enough, since all else that lowering does with the batch
+// not affine and is computed anew. Four steps are enough, since all else that lowering does with the batch
 // - is a comparison with a limit (32-bit indices, a batch of 1), whose answer changes once over the range; or
 // - is a division, which the neighbours do not agree on unless it is exact everywhere; or
 // - is worked out by rules that round and choose: attention's and recurrent layers' operations, which must be the same

@@ -77,7 +77,7 @@ std::string size_change(const Model& model, std::int64_t size, std::int64_t othe
   const auto is_it = [&](const Variable& v) { return v.value == size; };
   const auto found = std::ranges::find_if(model.vars, is_it);
   if (std::ranges::count_if(model.vars, is_it) == 1) return "--set " + found->name + "=" + std::to_string(other);
-  return std::to_string(other) + " in the place of " + std::to_string(size);
+  return std::to_string(other) + " instead of " + std::to_string(size);
 }
 
 }  // namespace gpuplan

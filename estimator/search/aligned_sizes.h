@@ -1,4 +1,4 @@
-// Sizes of a model that products on tensor cores would rather have larger.
+// Sizes of a model that would run faster on tensor cores if they were padded.
 #pragma once
 
 #include <cstdint>

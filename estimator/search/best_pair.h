@@ -1,4 +1,4 @@
-// Two changes of a run that get it under a limit together, where none does by itself.
+// A pair of changes that together bring a run below a limit, when no single change does.
 #pragma once
 
 #include <cstdint>

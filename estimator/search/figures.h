@@ -1,4 +1,4 @@
-// Of a plan what a search or a sweep of thousands asks for.
+// The figures of a plan that searches and sweeps need for thousands of plans.
 #pragma once
 
 #include <optional>

@@ -197,7 +197,7 @@ class Finder {
 
  private:
   Error too_much() const {
-    return too_much_work(model_, "each GPU and batch that is tried is a plan of all of them")
+    return too_much_work(model_, "each GPU and batch that is tried plans all of them")
         .help("--on names fewer GPUs; gpuplan plan plans one batch");
   }
 
@@ -288,8 +288,8 @@ void refuse_unshared(const FitQuestion& question, const Finder& finder) {
   if (question.gpus.empty() || std::ranges::any_of(question.gpus, [&](auto n) { return finder.shares_batch(n); }))
     return;
   const std::int64_t parts = checked_mul(question.run.micro_batches, question.gpus.front());
-  throw Error("a batch of " + std::to_string(*question.batch) + " is not shared by " +
-                  std::to_string(question.gpus.front()) + " GPUs in equal parts",
+  throw Error("a batch of " + std::to_string(*question.batch) + " cannot be divided equally among " +
+                  std::to_string(question.gpus.front()) + " GPUs",
               ErrorKind::usage)
       .help("--batch is the whole step's; " + std::to_string(round_up(*question.batch, parts)) + " is the next one");
 }

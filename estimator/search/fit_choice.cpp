@@ -37,7 +37,7 @@ void choose_row(Fit& fit, const FitQuestion& question) {
   if (!fit.chosen) return;
   const FitRow& row = fit.rows[*fit.chosen];
   fit.why = fit.rows.size() == 1             ? "fits"
-            : usd_per_million(row, question) ? "costs least a sample"
+            : usd_per_million(row, question) ? "lowest cost per sample"
             : row.usd                        ? "the cheapest that fits"
                                              : "the smallest that fits";
 }

@@ -63,7 +63,7 @@ class Adviser {
     if (!run_.tf32 && on_tensor_cores(gpu_, Arithmetic::tf32)) {
       changed.tf32 = true;
       try_change(model_, changed,
-                 {Advice::Kind::precision, "--precision tf32", "matrix products in fp32 leave the tensor cores idle"});
+                 {Advice::Kind::precision, "--precision tf32", "fp32 matrix products do not use the tensor cores"});
       changed.tf32 = false;
     }
     // bf16 needs no GradScaler; fp16 is what GPUs without it have.
@@ -78,7 +78,7 @@ class Adviser {
       changed.precision = type;
     try_change(model_, changed,
                {Advice::Kind::precision, (training ? "--amp " : "--precision ") + word,
-                "tensor cores are faster in " + word + ", and half as much is moved"});
+                "tensor cores are faster in " + word + ", and half as many bytes are moved"});
   }
 
   // bf16 before Ampere.
@@ -127,7 +127,7 @@ class Adviser {
         if (larger == size) continue;
         try_change(with_size(model_, size, larger), run_,
                    {Advice::Kind::shape, size_change(model_, size, larger),
-                    "rows of " + std::to_string(size) + " elements are no multiple of 16 bytes"});
+                    "rows of " + std::to_string(size) + " elements are not a multiple of 16 bytes"});
       }
       // Of the two the better one.
       if (found_.size() == before + 2)
@@ -139,8 +139,9 @@ class Adviser {
     if (now_.bound == Bound::compute) return;
     RunConfig changed = run_;
     changed.batch = checked_mul(run_.batch, 2);
-    const std::string reason = now_.bound == Bound::launch ? "kernels are shorter than the host takes to launch them"
-                                                           : "the step waits for the GPU's memory";
+    const std::string reason = now_.bound == Bound::launch
+                                   ? "launching kernels takes the host longer than running them takes the GPU"
+                                   : "the step is memory-bound";
     try_change(model_, changed, {Advice::Kind::batch, "--batch " + std::to_string(changed.batch), reason},
                kLeastGainOfBatch);
   }

@@ -1,4 +1,4 @@
-// What would make a step faster on a GPU with tensor cores: precision, layout of images, sizes, the batch.
+// Advice that makes a step faster on a GPU with tensor cores: precision, memory format, sizes, the batch.
 #pragma once
 
 #include <vector>

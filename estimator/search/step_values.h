@@ -1,4 +1,4 @@
-// Every number of a step, taken apart: what a straight line through several batches is drawn of.
+// All numbers of a step as a flat list, from which affine_step.h interpolates between batches.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A step that does not fit: the changes to make it fit, each by itself.
+// Suggestions: changes that would make a step fit, each on its own.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace gpuplan {
 
-/// A way to make a step that does not fit, fit: flags to add, and what is needed then.
+/// A change that makes a step fit: the flags to add, and the memory that is needed then.
 struct Suggestion {
   std::string flags;
   std::int64_t device_bytes = 0;
-  std::int64_t retries = 0;  // > 0: it does not fit, but runs, PyTorch giving its cache back so often in three steps
-  bool pair = false;         // two changes, as none fits by itself
+  std::int64_t retries = 0;  // > 0: it does not fit, but runs with so many allocator retries in three steps
+  bool pair = false;         // two changes, because none makes it fit on its own
   /// On a device with so much memory, or on the larger one that it names.
   bool fits(std::int64_t usable) const { return flags.starts_with("--gpu ") || device_bytes <= usable; }
 };

@@ -1,4 +1,4 @@
-// A figure that is above its limit: the changes of the run that get it under.
+// Suggestions for a figure that exceeds its limit: changes of the run that bring it below.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How long the step of a fit takes, on one GPU and on several.
+// Step time and throughput for `gpuplan fit`, on one GPU or several.
 #pragma once
 
 #include <optional>

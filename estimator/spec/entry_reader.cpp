@@ -75,7 +75,7 @@ EntrySyntax EntryReader::entry(const YamlNode& node) const {
           .at(out.checkpoint->mark())
           .label(layer ? "not to a single layer" : "not to a residual or parallel; give it to a block around it");
   } else {
-    throw Error("an entry of a list of layers is a call or a map, not " + describe(node)).at(node.mark);
+    throw Error("an entry of a list of layers must be a call or a map, not " + describe(node)).at(node.mark);
   }
   return out;
 }
@@ -99,7 +99,7 @@ void EntryReader::attributes(const YamlNode& map, EntrySyntax& entry) const {
                !(sequence && key.text == "loop")) {
       if (value != nullptr && value->kind == YamlNode::Kind::scalar && value->in_flow) read_call(*value, names_);
       if (contains(kBlockKeys, key.text))
-        throw Error("\"" + key.text + "\" without a block").at(key.mark).label("belongs beside block:");
+        throw Error("\"" + key.text + "\" without a block").at(key.mark).label("belongs next to block:");
       refuse_entry_key(key);
     }
   }
@@ -182,7 +182,9 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
   } else if (key.text == "when") {
     once(entry.when.has_value());
     if (value.kind != YamlNode::Kind::scalar || (value.text != "train" && value.text != "infer"))
-      throw Error("when is train or infer, not " + describe(value)).at(value.mark).label("expected train or infer");
+      throw Error("when must be train or infer, not " + describe(value))
+          .at(value.mark)
+          .label("expected train or infer");
     entry.when = value.text == "train" ? Mode::train : Mode::infer;
   } else {
     once(entry.checkpoint.has_value());

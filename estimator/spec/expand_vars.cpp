@@ -28,7 +28,7 @@ std::vector<Scalar> evaluate_vars(const SpecSyntax& spec, const std::vector<Vari
   for (const VariableSyntax& var : spec.vars) {
     Scalar value = var.value.value({{}, values});
     if (std::holds_alternative<double>(value))
-      throw Error("the variable " + var.name + " is an integer or boolean, not " + to_string(value))
+      throw Error("the variable " + var.name + " must be an integer or boolean, not " + to_string(value))
           .at(var.value.mark())
           .help("a block's params may be real numbers");
     for (const Variable& setting : settings) {

@@ -31,7 +31,7 @@ const YamlNode& merge(const YamlNode& base, const YamlNode& over, YamlArena& are
 
 std::shared_ptr<const Source> open_base(const YamlNode& name, const Source& from, const SpecOptions& options) {
   if (name.kind != YamlNode::Kind::scalar || name.text.empty())
-    throw Error("extends is the name of a file, not " + describe(name)).at(name.mark);
+    throw Error("extends must be the name of a file, not " + describe(name)).at(name.mark);
   if (!options.open) throw Error("extends cannot be used here: there is no folder to look in").at(name.mark);
   try {
     std::shared_ptr<const Source> base = options.open(name.text, from.name);

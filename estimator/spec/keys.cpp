@@ -19,12 +19,12 @@ void expect_name_length(const YamlNode& node) {
 
 void expect_map(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::map)
-    throw Error(std::string(what) + " is a map, not " + describe(node)).at(node.mark).label("expected key: value");
+    throw Error(std::string(what) + " must be a map, not " + describe(node)).at(node.mark).label("expected key: value");
 }
 
 void expect_list(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::list)
-    throw Error(std::string(what) + " is a list, not " + describe(node)).at(node.mark).label("expected a list");
+    throw Error(std::string(what) + " must be a list, not " + describe(node)).at(node.mark).label("expected a list");
 }
 
 void refuse_key(const YamlNode& key, std::string_view what, std::initializer_list<std::string_view> keys) {
@@ -54,7 +54,7 @@ const YamlNode& require(const YamlNode& map, std::string_view what, std::string_
 
 std::string read_identifier(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
-    throw Error(std::string(what) + " is a name, not " + describe(node)).at(node.mark);
+    throw Error(std::string(what) + " must be a name, not " + describe(node)).at(node.mark);
   expect_name_length(node);
   if (!is_identifier(node.text))
     throw Error(std::string(what) + " is a name, not " + describe(node))
@@ -74,7 +74,8 @@ bool is_module_name(std::string_view text) {
 }
 
 std::string read_module_name(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::scalar) throw Error("a layer's name is text, not " + describe(node)).at(node.mark);
+  if (node.kind != YamlNode::Kind::scalar)
+    throw Error("a layer's name must be text, not " + describe(node)).at(node.mark);
   expect_name_length(node);
   if (!is_module_name(node.text)) {
     Error error(describe(node) + " cannot be a layer's name");

@@ -12,7 +12,7 @@ namespace {
 // A module's name or the end of its path, where * and ? stand for characters of it.
 std::string read_target(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::scalar)
-    throw Error("a target of lora is a module's name, not " + describe(node)).at(node.mark);
+    throw Error("a target of lora must be a module's name, not " + describe(node)).at(node.mark);
   const auto belongs = [](char c) { return is_word(c) || c == '.' || c == '*' || c == '?'; };
   if (node.text.empty() || node.text.size() > kMaxNameBytes || !std::ranges::all_of(node.text, belongs))
     throw Error(describe(node) + " cannot be a module's name")
@@ -25,7 +25,7 @@ double real(const Quantity& quantity, const Scope& scope, std::string_view what)
   const Scalar value = quantity.value(scope);
   if (const auto* d = std::get_if<double>(&value)) return *d;
   if (const auto* i = std::get_if<std::int64_t>(&value)) return static_cast<double>(*i);
-  throw Error(std::string(what) + " is a number, not " + to_string(value)).at(quantity.mark());
+  throw Error(std::string(what) + " must be a number, not " + to_string(value)).at(quantity.mark());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Who may be called what, and what a name in `from:` and `tie:` means.
+// Rules for names in a spec, and how names in `from:` and `tie:` are resolved.
 //
 // A frame is one call of a block (or the model itself); `from` reaches within its frame only, as a
 // Python function sees its own locals. Within a frame, named residuals, parallels, branches and

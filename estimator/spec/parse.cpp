@@ -238,7 +238,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
     if (name->kind != YamlNode::Kind::scalar || name->text.empty())
-      throw Error("name is text, not " + describe(*name)).at(name->mark);
+      throw Error("name must be text, not " + describe(*name)).at(name->mark);
     if (name->text.size() > kMaxNameBytes)
       throw Error("a name of more than " + std::to_string(kMaxNameBytes) + " characters").at(name->mark);
     if (std::ranges::any_of(name->text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))

@@ -10,7 +10,7 @@ Error wrong_kind(const std::string& what, const std::string& expected, const Sca
 }
 
 [[noreturn]] void refuse(const YamlNode& node, const std::string& what) {
-  Error error(what + " is a number, true, false or an expression, not " + describe(node));
+  Error error(what + " must be a number, true, false or an expression, not " + describe(node));
   error.at(node.mark);
   if (node.kind == YamlNode::Kind::scalar && !node.quoted && looks_boolean(node.text))
     error.label("not a boolean: write true or false");

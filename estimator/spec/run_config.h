@@ -1,5 +1,5 @@
-// What is run: everything about a step that is not in the model. Plain values with the defaults of the
-// command line.
+// RunConfig: everything about a step that is not part of the model. Plain values, with the defaults of the command
+// line.
 #pragma once
 
 #include <cstdint>

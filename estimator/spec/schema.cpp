@@ -12,12 +12,12 @@ constexpr std::string_view kHead = R"json({
   "required": ["layers"],
   "additionalProperties": false,
   "properties": {
-    "gpuplan": {"const": 1, "description": "Format version; it has to be here or in what this extends."},
+    "gpuplan": {"const": 1, "description": "Format version; required here or in the spec that this one extends."},
     "name": {"type": "string"},
     "extends": {"type": "string", "description": "A spec that this one changes: maps merge key by key, lists are replaced."},
     "vars": {
       "type": "object",
-      "description": "Integers and booleans, used as $name or ${expression}; --set name=value replaces them.",
+      "description": "Integers and booleans, used as $name or ${expression}; --set name=value overrides them.",
       "propertyNames": {"$ref": "#/$defs/identifier"},
       "additionalProperties": {"$ref": "#/$defs/quantity"}
     },
@@ -45,7 +45,7 @@ constexpr std::string_view kHead = R"json({
     "layers": {"$ref": "#/$defs/list", "minItems": 1},
     "order": {"$ref": "#/$defs/order"},
     "lora": {
-      "description": "peft's LoraConfig: everything is frozen but two matrices of this rank beside each target's weight.",
+      "description": "peft's LoraConfig: everything is frozen except two matrices of this rank per target.",
       "type": "object",
       "required": ["targets"],
       "additionalProperties": false,
@@ -114,17 +114,17 @@ constexpr std::string_view kModifierSchema = R"json(
         "name": {"$ref": "#/$defs/module_name"},
         "if": {"$ref": "#/$defs/flag"},
         "from": {
-          "description": "What it is given: earlier entries of the block by name, or input.",
+          "description": "Inputs of the entry: names of earlier entries of the block, or input.",
           "anyOf": [{"$ref": "#/$defs/module_name"}, {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/module_name"}}]
         },
         "tie": {"$ref": "#/$defs/module_name", "description": "Shares the weights of that layer."},
         "frozen": {"$ref": "#/$defs/flag", "description": "No gradient, no optimizer state."},
         "checkpoint": {
-          "description": "Activations computed again in the backward pass; reentrant: with use_reentrant=True.",
+          "description": "Activation checkpointing: recomputed in backward; reentrant: use_reentrant=True.",
           "anyOf": [{"$ref": "#/$defs/flag"}, {"const": "reentrant"}]
         },
         "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."},
-        "when": {"enum": ["train", "infer"], "description": "Runs in this mode only; its weights are there in both."})json";
+        "when": {"enum": ["train", "infer"], "description": "Runs in this mode only; its weights exist in both."})json";
 
 constexpr std::string_view kNamedTail = R"json(
       },
@@ -140,7 +140,7 @@ constexpr std::string_view kStructureTail = R"json(,
         "op": {"$ref": "#/$defs/type"},
         "block": {"$ref": "#/$defs/identifier", "description": "One of blocks:, called with `with`."},
         "order": {"$ref": "#/$defs/order"},
-        "repeat": {"$ref": "#/$defs/size", "description": "That many, in an nn.Sequential."},
+        "repeat": {"$ref": "#/$defs/size", "description": "Number of copies, in an nn.Sequential."},
         "loop": {"$ref": "#/$defs/flag", "description": "A for loop over an nn.ModuleList, not an nn.Sequential."},
         "with": {"$ref": "#/$defs/quantities"},
         "first": {"$ref": "#/$defs/quantities", "description": "Replaces `with` in the first of the repeats."},

@@ -1,4 +1,4 @@
-// How much there is to plan of a model, and how much one command plans. Counted, not timed: the same input has the same
+// Limits on the planning work of a command, in layers. Counted rather than timed, so that the same input gives the same
 // answer on every machine.
 #pragma once
 

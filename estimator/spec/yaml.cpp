@@ -175,7 +175,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     if (expects_key()) {
       if (node.kind != YamlNode::Kind::scalar) {
-        Error error("a key is a name, not " + describe(node));
+        Error error("a key must be a name, not " + describe(node));
         error.help("is a bracket or brace not closed?");
         throw error.at(node.mark);
       }
@@ -281,7 +281,7 @@ const YamlNode& parse_yaml(const Source& source, YamlArena& arena, const Documen
   if (root == nullptr || root->kind == YamlNode::Kind::null)
     throw Error(source.name + " is empty").help(std::string(words.help));
   if (root->kind != YamlNode::Kind::map)
-    throw Error(std::string(words.name) + " is a map, not " + describe(*root))
+    throw Error(std::string(words.name) + " must be a map, not " + describe(*root))
         .at(root->mark)
         .help(std::string(words.help));
   return *root;

@@ -1,4 +1,4 @@
-// What is checked of a file's bytes before YAML sees them.
+// Checks of a file's bytes before they are parsed as YAML.
 #pragma once
 
 #include "estimator/base/error.h"

@@ -1,4 +1,4 @@
-// What a GPU and its host do with the operations of a transformer, by whoever models or measured it.
+// Interface for the speed of a GPU and its host on the operations of a transformer, modelled or measured.
 #pragma once
 
 #include <functional>

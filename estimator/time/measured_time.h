@@ -1,6 +1,6 @@
-// What a GPU's own measurements (`gpuplan calibrate`, Gpu::measured) say beside the time model. A product takes what
-// the model says times what the nearest measured ones took beside what it says of them; without measurements all of
-// these are the model's.
+// Corrects the time model by a GPU's own measurements (`gpuplan calibrate`, Gpu::measured). The modelled time of a
+// matrix product is multiplied by the ratio of measured to modelled time of the nearest measured products; without
+// measurements the modelled time is used.
 #pragma once
 
 #include "estimator/time/operation_time.h"
@@ -12,9 +12,9 @@ namespace gpuplan {
 double measured_share(const Gemm& gemm, bool tf32, const Processor& processor);
 double measured_share(const Convolution& convolution, const Processor& processor);
 
-/// Bytes a second that an operation moves which moves so many.
+/// Achieved bytes per second of an operation that moves `bytes`.
 double achieved_bandwidth(std::int64_t bytes, const Processor& processor);
-/// From one kernel to the next beside what they do.
+/// Overhead between two consecutive kernels.
 double kernel_seconds(const Processor& processor);
 /// From the host's memory, bytes a second; 0: from pinned memory, where no link is known.
 double host_bandwidth(std::int64_t bytes, bool pinned, const Processor& processor);

@@ -1,5 +1,5 @@
-// How long one operation of a step keeps a GPU busy: the slower of its arithmetic and its traffic, and its kernels'
-// launches. By the GPU's own measurements where `gpuplan calibrate` took some, else by the time model.
+// GPU time of one operation: the longer of its computation and its memory traffic, plus kernel overhead. Uses the GPU's
+// own measurements (`gpuplan calibrate`) if there are any, else the time model.
 #pragma once
 
 #include <array>

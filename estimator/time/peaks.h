@@ -1,5 +1,5 @@
-// The least time that a GPU can take for an operation: as if it computed and moved memory at its highest rates, at its
-// highest clocks, and both at the same time. No operation reaches it, and launches cost nothing in it.
+// Roofline time: the least time that a GPU could take for an operation if it computed and moved memory at its peak
+// rates and highest clocks, both at the same time. Real operations are slower; launches are not included.
 //
 // Multiply-adds a clock and SM: tensor cores by NVIDIA's whitepapers (V100, T4, A100, GA102, H100, Blackwell), CUDA
 // cores by "Throughput of Native Arithmetic Instructions" in the CUDA C++ Programming Guide. GeForce cards accumulate

@@ -1,6 +1,6 @@
-// How long a matrix product takes by tile and wave quantisation: the library takes the tile, and the split of the
-// contracted dimension, that is done first; the multiprocessors compute one block each at a time, so a last wave that
-// fills few of them costs as much as a full one. See NVIDIA's "Matrix Multiplication Background User's Guide".
+// Time of a matrix product by tile and wave quantization. The library is assumed to choose the fastest tile and split
+// of the contracted dimension. Each multiprocessor computes one block at a time, so a last wave that fills few of them
+// takes as long as a full one. See NVIDIA's "Matrix Multiplication Background User's Guide".
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The host's calls and the GPU's stream.
+// Simulates the host's calls and the GPU's stream.
 #pragma once
 
 #include <algorithm>

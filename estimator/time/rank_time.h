@@ -1,4 +1,4 @@
-// How long a step takes on one of several GPUs: its own work, and what it sends where nothing hides that.
+// Step time on one of several GPUs: its own work plus exposed communication.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ struct Exposed {
   double copy_seconds = 0;
 };
 
-/// Of each row what is not hidden. Those of transfers: what the micro-batch takes longer by waiting for them. Others:
-/// what the phase that they run beside does not hide; rows beside the same phase share its time in their order, for
-/// they share the link; their copies take the GPU as long as their kernels run. Every row's seconds must be known.
+/// The exposed seconds of each row. For transfers: how much longer the micro-batch takes by waiting for them. For other
+/// rows: what does not overlap with their phase; rows of one phase share its time in order, because they share the
+/// link; their copies occupy the GPU while their kernels run. All rows must have known seconds.
 ///
 /// The link does one collective after another, in the order of the host's calls: they are of one communicator, whose
 /// operations NCCL keeps in order (its user guide, "CUDA Stream Semantics").

@@ -229,17 +229,17 @@ StepUpdate step_update(const Graph& graph, const Schedule& schedule, const Optim
 }
 
 std::string why_no_time(const RunConfig& run, const Gpu& gpu, HostCopy copy) {
-  if (run.offload_optimizer || run.offload_saved) return "what waits on the host is not timed";
+  if (run.offload_optimizer || run.offload_saved) return "offloading is not timed";
   const bool int8 = run.weights == WeightFormat::int8;
   if ((int8 || run.weights == WeightFormat::fp8) && !stored_rate(run.weights, gpu))
-    return std::string("the GPU's data have no rate of tensor cores in ") + (int8 ? "int8" : "fp8");
+    return std::string("the GPU file has no tensor core peak for ") + (int8 ? "int8" : "fp8");
   const Peaks peaks = rated_peaks(gpu);
-  if (peaks.plain <= 0) return "the GPU's data have no rate of fp32";
-  if (peaks.bytes <= 0) return "the GPU's data have no bandwidth of its memory";
+  if (peaks.plain <= 0) return "the GPU file has no fp32 peak";
+  if (peaks.bytes <= 0) return "the GPU file has no memory bandwidth (bandwidth_gb_s)";
   const bool pinned = copy == HostCopy::pinned || copy == HostCopy::overlapped;
   const TimeModel model;
   if (pinned && host_bandwidth(1, true, make_processor(gpu, model)) <= 0)
-    return "the GPU's data have no link to the host; --host-copy none leaves it out";
+    return "the GPU file has no host link (host_link_gb_s); --host-copy none leaves the copy out";
   return "";
 }
 

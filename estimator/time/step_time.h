@@ -1,6 +1,6 @@
-// How long a step takes, PyTorch eager: the host calls one operation after another and the GPU runs their kernels in
-// that order, each when it was launched and the one before is done. Where kernels are shorter than the calls the GPU
-// waits, and the host decides.
+// Time of a step in PyTorch eager mode: the host launches one kernel after another, and the GPU runs them in that
+// order, each as soon as it has been launched and the previous one is finished. If kernels are shorter than the host's
+// calls, the GPU waits and the step is launch-bound.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What each operation of a step, and the optimizer, have to compute and to move at least.
+// The least FLOPs and bytes that each operation of a step, and the optimizer, must compute and move.
 #pragma once
 
 #include <string_view>

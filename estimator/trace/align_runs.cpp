@@ -78,7 +78,7 @@ void Aligner::refuse_other_sections() const {
     const auto where = [&](const auto& sections) {
       return at < sections.size() ? "goes on with " + section_name(sections[at]) : "ends";
     };
-    throw Error("the runs take other steps: where " + runs_[0].name + " " + where(first) + ", " + run.name + " " +
+    throw Error("the runs take different steps: where " + runs_[0].name + " " + where(first) + ", " + run.name + " " +
                 where(run.sections))
         .help("--steps N ends every run after the same number of optimizer steps");
   }

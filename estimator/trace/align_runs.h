@@ -1,4 +1,4 @@
-// Recorded runs -> one list of events, of which each run has all or some.
+// Aligns recorded runs into one list of events; each event belongs to all runs or to some of them.
 #pragma once
 
 #include <span>

@@ -5,32 +5,32 @@
 namespace gpuplan {
 
 std::string_view trace_form() {
-  return R"(A trace of gpuplan shadow --learn: text, a line an event.
+  return R"(A trace written by gpuplan shadow --learn: a text file, one event per line.
 
-  gpuplan-trace: 1                        the first line; the number is that of this form
+  gpuplan-trace: 1                        the first line, with the version of this format
   command: python train.py --batch-size {batch}
   gpu: h200 9.0 NVIDIA H200               name, compute capability, title
   torch: 2.15.0
   alloc_conf: expandable_segments:True    may be left out
   context: 536870912                      bytes of the CUDA context and libraries
   run: batch=4 requested=R allocated=A reserved=V
-                                          the peaks that PyTorch reported; one line a run
+                                          the peaks that PyTorch reported; one line per run
   outside: 0                              device memory outside PyTorch's allocator
   = 0 build                               a section: step and phase
   + conv2d.1 3211264*batch resnet.py:92 forward
                                           an allocation: name, requested bytes, the script's line and function
   - relu.1 conv2d.1                       frees, in this order
   +@1,3 empty.2 [4096,0,9216] train.py:9 main
-                                          only runs 1 and 3 have it; recorded sizes of the runs, as no function fits
+                                          only runs 1 and 3 have it; the recorded sizes, since no function fits them
   + bmm.1 4*batch*seq^2? stream=1 model.py:7 f
-                                          ?: nothing checks this function; another stream
+                                          ?: no additional run verifies this function; stream: not the default stream
   + cudnn.1 forward:fp32:nchw:1*batch,64,...:[1,2,3] f.py:1 g
-                                          cuDNN's workspace for that convolution, and what the runs had
+                                          cuDNN's workspace for that convolution, and its sizes in the runs
   !                                       torch.cuda.empty_cache()
   = 3 as 2                                every line of step 2 again
-  end 6402                                how many events there are in all; the last line
+  end 6402                                the number of events; the last line
 
-A size is a sum of products of whole numbers, variables and their squares, as 3*batch*seq^2+4*seq-512, or such a sum
+A size is a sum of products of integers, variables and their squares, such as 3*batch*seq^2+4*seq-512, or such a sum
 in parentheses, divided by a whole number and rounded up. A line that begins with # is a comment.
 )";
 }

@@ -1,5 +1,5 @@
-// What is learned from a script's runs at several values: one list of allocator events with every size a function of
-// the variables. A text file (learned_text.cpp has its grammar), replayed by replay_trace.h.
+// A trace learned from a script's runs at several values: one list of allocator events, with every size a function of
+// the variables. It is a text file (trace_form() in learned_text.cpp describes it), which plan_trace.h replays.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// What two lists have in common, in order.
+// Aligns two lists in order, by the likeness of their elements.
 #pragma once
 
 #include <cstddef>

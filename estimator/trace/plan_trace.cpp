@@ -168,28 +168,28 @@ void add_notes(const LearnedTrace& trace, TracePlan& plan) {
   for (std::size_t v = 0; v < trace.variables.size(); ++v) {
     const TraceVariable& variable = trace.variables[v];
     if (plan.values[v] < variable.values.front() || plan.values[v] > variable.values.back())
-      plan.notes.push_back(variable.name + " " + std::to_string(plan.values[v]) + " lies outside what was recorded, " +
+      plan.notes.push_back(variable.name + " " + std::to_string(plan.values[v]) + " is outside the recorded range, " +
                            range_text(trace, v));
   }
   if (plan.estimated_allocations > 0)
     plan.notes.push_back(std::to_string(plan.estimated_allocations) + " of " + std::to_string(plan.allocations) +
                          " allocations fit no function of " + trace.variables[0].name +
-                         ": their sizes are drawn from the recorded ones, the largest at " +
+                         ": their sizes are interpolated between the recorded ones, the largest at " +
                          std::to_string(plan.estimated_bytes) + " B");
   const TraceCounts counts = counts_of(trace);
   if (counts.unchecked > 0 && !plan.recorded)
     plan.notes.push_back(std::to_string(counts.unchecked) + " of " + std::to_string(plan.allocations) +
-                         " allocations have a size that no further value checks");
+                         " allocations have a size function that no additional value verifies");
   if (counts.only_some_runs > 0 && !plan.recorded)
     plan.notes.push_back(std::to_string(counts.only_some_runs) +
-                         " events happen at some values only: those of the nearest run, " +
-                         values_text(trace.variables, trace.runs[plan.nearest]) + ", are taken");
+                         " events happen at some values only: those of the nearest recorded run, " +
+                         values_text(trace.variables, trace.runs[plan.nearest]) + ", are used");
   const auto is_rounded = [&](const LearnedSize& size) {
     const auto* const function = std::get_if<SizeFunction>(&size.value);
     return function != nullptr && !is_whole_at(*function, plan.values);
   };
   if (std::ranges::any_of(trace.sizes, is_rounded))
-    plan.notes.push_back("some sizes are no whole number at " + values_text(trace.variables, plan.values) +
+    plan.notes.push_back("some sizes are not whole numbers at " + values_text(trace.variables, plan.values) +
                          " and are rounded up: the recorded values have a common divisor");
 }
 

@@ -144,7 +144,7 @@ void TraceReader::run(std::string_view rest) {
   const std::size_t variables = fields.size() - 3;
   if (fields[variables].first != "requested" || fields[variables + 1].first != "allocated" ||
       fields[variables + 2].first != "reserved")
-    fail("expects requested, allocated and reserved behind the variables");
+    fail("expects requested, allocated and reserved after the variables");
   if (trace_.runs.empty())
     for (std::size_t v = 0; v < variables; ++v) trace_.variables.push_back({std::string(fields[v].first), {}});
   if (trace_.variables.size() != variables) fail("expects every run to have the same variables");
@@ -188,7 +188,7 @@ void TraceReader::end() {
   if (events != static_cast<std::int64_t>(events_))
     fail("has " + std::to_string(events_) + " events, and its end says " + std::to_string(events));
   for (++at_; at_ < lines_.size(); ++at_)
-    if (!lines_[at_].empty()) fail("goes on behind its end");
+    if (!lines_[at_].empty()) fail("continues after its end");
 }
 
 // "2 forward", or "3 as 2"
@@ -237,7 +237,7 @@ void TraceReader::event(std::string_view line) {
   const std::string_view mark = take_until(rest, ' ');
   if (!mark.empty()) {
     const std::optional<RunSet> some = mark.starts_with('@') ? parse_runs(mark.substr(1), trace_) : std::nullopt;
-    if (!some) fail("expects runs behind @, from 1 to " + std::to_string(trace_.runs.size()));
+    if (!some) fail("expects runs after @, from 1 to " + std::to_string(trace_.runs.size()));
     runs = *some;
   }
   switch (line.front()) {

@@ -35,7 +35,7 @@ class RunReader {
     if (kind == "m" && count == 3) return enter(static_cast<int>(integer(fields[1], INT32_MAX)), fields[2]);
     if (kind == "e" && count == 1) return push({.kind = EventKind::empty_cache});
     if (kind == "end" && count == 5) return end(fields);
-    fail("is no event");
+    fail("is not an event");
   }
 
   RecordedRun finish() {
@@ -96,7 +96,8 @@ class RunReader {
                  .allocated_bytes = integer(fields[2]),
                  .reserved_bytes = integer(fields[1])};
     if (integer(fields[4]) > 0)
-      throw Error(run_.name + ": PyTorch's allocator emptied its cache for want of memory, which a trace does not show")
+      throw Error(run_.name +
+                  ": PyTorch's allocator ran out of memory and released its cache, which a trace cannot represent")
           .help("learn on a GPU with more memory, such as --gpu h200, or at smaller values");
     ended_ = true;
   }

@@ -1,4 +1,4 @@
-// cuDNN's workspaces in a trace: what they take is no function of the batch, but known of the convolution.
+// cuDNN's workspaces in a trace: their size is not a function of the batch, but it is known for the convolution.
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@ namespace {
 constexpr const char* kExplained =
     "# Written by gpuplan shadow --learn. + allocates: name, requested bytes, the script's line; - frees; ! empties "
     "the\n"
-    "# cache. @1,3: only these runs have it. [..]: the runs' own sizes, which no function fits. ?: nothing checks it.\n"
+    "# cache. @1,3: only these runs have it. [..]: the recorded sizes, which no function fits. ?: not verified.\n"
     "# forward:fp32:nchw:..: cuDNN's workspace for a convolution of n,c,h,w,k,r,s,p,q, strides, paddings,\n"
-    "# dilations and groups, by gpuplan's rule elsewhere than at the runs, whose own sizes stand behind it.\n";
+    "# dilations and groups: gpuplan's rule gives it, except at the recorded values, whose sizes follow.\n";
 
 // A tensor is called by the word of its allocation and the lowest number that no living one of that word has, so that
 // steps that do the same have the same lines.

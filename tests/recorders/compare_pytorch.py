@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One training step three times: as gpuplan predicts it, as its executor runs it on this machine's GPU, and in PyTorch.
+"""Compares one training step as predicted by gpuplan, as run by gpuplan's executor on this machine's GPU, and as run by PyTorch.
 
     python3 tests/recorders/compare_pytorch.py resnet50 --batch 64 --opt adam [--amp bf16] [--record tests/reference/h200]
 
@@ -53,7 +53,7 @@ class Missing(Exception):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
                                      epilog="models: " + ", ".join([*MODELS, *ALIASES]))
-    parser.add_argument("model", metavar="MODEL", help="of the zoo, with or without zoo:")
+    parser.add_argument("model", metavar="MODEL", help="a built-in model, with or without zoo:")
     parser.add_argument("-b", "--batch", type=positive, default=1, metavar="N")
     parser.add_argument("--opt", default="sgd", choices=OPTIMIZERS)
     parser.add_argument("--opt-impl", default="foreach", choices=("foreach", "for-loop", "fused"))
@@ -61,12 +61,12 @@ def arguments():
     parser.add_argument("--amp", choices=("fp16", "bf16"))
     parser.add_argument("--layout", default="nchw", choices=("nchw", "nhwc"))
     parser.add_argument("--loop", default="plain", choices=("plain", "function", "loss_only"))
-    parser.add_argument("--seq", type=positive, metavar="N", help="tokens of a sequence")
+    parser.add_argument("--seq", type=positive, metavar="N", help="sequence length in tokens")
     parser.add_argument("--micro-batches", type=positive, default=1, metavar="N")
     parser.add_argument("--checkpoint", choices=("block",))
-    parser.add_argument("--steps", type=positive, default=10, metavar="N", help="timed, after three others")
-    parser.add_argument("--gpu", help="what gpuplan calls this GPU (by its name)")
-    parser.add_argument("--tolerance", type=share, default=0.01, metavar="SHARE", help="as 1%% or 0.01")
+    parser.add_argument("--steps", type=positive, default=10, metavar="N", help="steps to time, after three warm-up steps")
+    parser.add_argument("--gpu", help="gpuplan's name for this GPU (found by the name that CUDA reports)")
+    parser.add_argument("--tolerance", type=share, default=0.01, metavar="SHARE", help="largest relative error, such as 1%% or 0.01")
     parser.add_argument("--gpuplan", default=str(ROOT / "build/gpuplan"), metavar="PATH")
     parser.add_argument("--record", type=pathlib.Path, metavar="DIR")
     a = parser.parse_args()
@@ -92,7 +92,7 @@ def positive(text):
 def share(text):
     value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError("%s is no share" % text)
+        raise argparse.ArgumentTypeError("%s is not a share such as 1%% or 0.01" % text)
     return value
 
 

@@ -186,6 +186,7 @@ def cases():
     functions = {
         "Exp()": torch.exp, "Log()": torch.log, "Sqrt()": torch.sqrt, "Abs()": torch.abs, "Neg()": torch.neg,
         "Reciprocal()": torch.reciprocal, "RSub(1)": lambda x: 1 - x, "Sin()": torch.sin, "Cos()": torch.cos, "Erf()": torch.erf, "LogSigmoid()": NN.functional.logsigmoid,
+        "Softsign()": NN.functional.softsign,
         "Sigmoid(inplace=True)": torch.sigmoid_, "Tanh(inplace=True)": torch.tanh_,
         "Softplus()": NN.functional.softplus, "Mish()": NN.functional.mish, "Clamp(max=4.6)": lambda x: x.clamp(max=4.6),
         "Clamp(min=0.1)": lambda x: x.clamp(min=0.1), "Clamp(min=0, max=1)": lambda x: x.clamp(0, 1),

@@ -9,7 +9,7 @@ build_module
 for gpu in t4 a100-40gb h200; do
   expect 0 'accepted [0-9]+ operations' "$gpuplan" shadow --gpu "$gpu" -q -- "$gpuplan" calibrate --dry-run
 done
-expect 4 'kernels do nothing here: times need a GPU' \
+expect 4 'this GPU is simulated, so there are no times to measure' \
   "$gpuplan" shadow --gpu t4 -q -- "$gpuplan" calibrate --quick -o "$work/gpu.yaml"
 [ ! -e "$work/gpu.yaml" ] || fail "a file was written under the shadow runtime"
 expect 2 'expects a whole number|--seconds' "$gpuplan" calibrate --seconds 0

@@ -86,7 +86,7 @@ rm -rf "$work/elsewhere"
 # Names and patterns.
 expect 0 '1 check: 1 ok' net
 expect 0 '2 checks: 2 ok' 'm*' net
-expect 3 'no check is called "nett" — did you mean "net"' nett
+expect 3 'no such check: "nett" — did you mean "net"' nett
 expect 3 'limits of one model: gpuplan check configs/mlp.yaml --max-peak' configs/mlp.yaml
 
 # Over the budget, and why: the line of the one layer that changed.
@@ -137,7 +137,7 @@ git checkout -q configs
 sed -i 's/peak: 2 GiB/peak: 1 GiB/' gpuplan.yaml && commit smaller
 expect 1 '✖  net' --base HEAD
 sed -i 's/optimizer: adam/optimizer: adam\n  inherited: warn/' gpuplan.yaml
-expect 0 '!  net .*as at the base' --base HEAD
+expect 0 '!  net .*same as the base' --base HEAD
 sed -i 's/fc100: Linear(_, 1024)/fc100: Linear(_, 1100)/' configs/net.yaml
 expect 1 '✖  net' --base HEAD
 git checkout -q . && git reset -q --hard HEAD~1
@@ -170,12 +170,12 @@ sed -i 's/peak: 900 GiB/peak: {max: 2 GiB, level: off}/' gpuplan.yaml
 expect 0 '✔  net .*peak level was not there' --base main
 git checkout -q gpuplan.yaml && sed -i '/name: mlp/,/peak: 1 GiB/d' gpuplan.yaml
 "$gpuplan" check --base main >"$work/out" 2>&1 || fail "a check less: $(cat "$work/out")"
-grep -q 'the check mlp of the base is not there any more' "$work/out" || fail "a check goes without a word"
+grep -q 'the base has a check mlp, which no longer exists' "$work/out" || fail "a check goes without a word"
 git checkout -q gpuplan.yaml
 
 # On the branch itself nothing is inherited; a moved gpuplan.yaml keeps its base.
 sed -i 's/peak: 2 GiB/peak: 1 MiB/; s/optimizer: adam/optimizer: adam\n  inherited: warn/' gpuplan.yaml && commit small
-expect 1 'which is HEAD: nothing is inherited' --base auto
+expect 1 'which is HEAD: no failure counts as inherited' --base auto
 git reset -q --hard HEAD~1
 mkdir sub && git mv gpuplan.yaml sub/ && sed -i 's|configs/|../configs/|' sub/gpuplan.yaml
 (cd sub && expect 0 '✔  net .*±0' --base main)
@@ -192,8 +192,8 @@ echo 'checks: [' >>gpuplan.yaml && commit broken
 git checkout -q HEAD~1 gpuplan.yaml
 expect 3 "the base's gpuplan.yaml cannot be read: [0-9a-f]+:gpuplan.yaml:" --base HEAD
 expect 0 '2 ok' --base HEAD --allow-broken-base
-grep -q "cannot be read .*nothing is measured against it" "$work/err" || fail "a broken base is not told"
-expect 2 'is about a base' --allow-broken-base
+grep -q "cannot be read .*growth is not checked" "$work/err" || fail "a broken base is not told"
+expect 2 'needs a base' --allow-broken-base
 git reset -q --hard HEAD~1
 
 # Objects that are damaged are not taken for commits or files that are not there: exit 4 and what git says.
@@ -261,7 +261,7 @@ git checkout -q .
 # What --fail-on takes for a no; a comment that says nothing new is empty.
 sed -i 's/peak: 2 GiB/peak: 1 MiB/' gpuplan.yaml
 expect 0 '1 failed' --fail-on none
-expect 2 'measured against a base' --fail-on growth
+expect 2 'needs a base' --fail-on growth
 expect 1 '1 failed' --fail-on warn
 git checkout -q . && sed -i 's/512/576/' configs/mlp.yaml
 expect 1 '1 warned' --base HEAD --fail-on warn
@@ -274,7 +274,7 @@ expect 0 '1 warned' --base HEAD --quiet-if-unchanged -o "md:$work/comment"
 git checkout -q .
 expect 0 '2 ok' --base HEAD --quiet-if-unchanged -o "md:$work/comment"
 [ ! -s "$work/comment" ] || fail "nothing has changed, and it is told"
-expect 2 'about a base' --quiet-if-unchanged
+expect 2 'needs a base' --quiet-if-unchanged
 
 # Where a finding belongs: the line that cannot be read, the file behind a link.
 sed -i 's/fc7: Linear(/fc7: Linaer(/' configs/net.yaml
@@ -284,7 +284,7 @@ sed -i 's/fc60: Linear(_, 1024)/fc60: Linear(_, 16384)/' real/net.yaml
 expect 1 '^::error file=real/net.yaml,line=65,' --base HEAD --format github
 git reset -q --hard HEAD~1
 printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: 8, budget: {fits: [t4, T4]}}\n' >twice.yaml
-expect 3 'there twice' --config twice.yaml
+expect 3 'is listed twice' --config twice.yaml
 rm twice.yaml
 
 # A file that git does not have, a submodule, and what Git LFS keeps.
@@ -302,9 +302,9 @@ rm -rf "$work/other" part && git reset -q --hard HEAD~1
 large=$(sha256sum <configs/mlp.yaml | cut -d' ' -f1)
 cp configs/mlp.yaml "$work/mlp"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 1\n' "$large" >configs/mlp.yaml
-expect 4 'is a pointer of Git LFS' mlp
+expect 4 'is a Git LFS pointer' mlp
 commit pointer && cp "$work/mlp" configs/mlp.yaml
-expect 4 'kept by Git LFS, and this clone lacks its content' --base HEAD mlp
+expect 4 'stored in Git LFS, and this clone lacks its content' --base HEAD mlp
 mkdir -p ".git/lfs/objects/${large:0:2}/${large:2:2}"
 cp "$work/mlp" ".git/lfs/objects/${large:0:2}/${large:2:2}/$large"
 expect 0 '✔  mlp .*±0' --base HEAD mlp
@@ -327,32 +327,32 @@ git reset -q --hard HEAD~1
 # Mutes end.
 sed -i 's/    budget: {peak: 1 GiB}/    budget: {peak: 1 KiB}\n    skip_until: 2026-11-22\n    reason: "moving, see #1"/' gpuplan.yaml
 expect 0 'muted until 2026-11-22: moving, see #1'
-SOURCE_DATE_EPOCH=1795392000 expect 1 '✖  mlp .*its mute ended on 2026-11-22'
+SOURCE_DATE_EPOCH=1795392000 expect 1 '✖  mlp .*was muted until 2026-11-22'
 git checkout -q gpuplan.yaml
 
 printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: 8, growth: 5%%}\n' >growth_only.yaml
 # Wrong input: exit 3, wrong flags: exit 2.
-expect 2 'is measured against a base' configs/mlp.yaml --max-peak 1GiB --max-growth 5%
+expect 2 'needs a base' configs/mlp.yaml --max-peak 1GiB --max-growth 5%
 expect 2 'belongs to a check of the command line' --batch 8
-expect 3 'no check ran' --config growth_only.yaml
-expect 2 'a budget is there, which would be lost' -o json:gpuplan.yaml
+expect 3 'nothing was checked' --config growth_only.yaml
+expect 2 'would overwrite a budget' -o json:gpuplan.yaml
 expect 2 'would overwrite' -o json:gpuplan.yaml --force
-expect 2 'prints the edit only' --update --exit-zero
+expect 2 'only prints the edit' --update --exit-zero
 expect 0 '1 ok' "$PWD/configs/mlp.yaml" -b 8 --max-peak 1GiB
-expect 2 "option|may not|no commit|cannot be" --base=--output=/tmp/x
+expect 2 "is not a commit" --base=--output=/tmp/x
 expect 2 'no commit|nearest|did you mean|is not' --base no-such-branch
 expect 2 'an amount such as' configs/mlp.yaml --max-peak lots
 expect 1 'peak .* over the budget of 1MiB' configs/mlp.yaml -b 64 --max-peak 1MiB
 expect 0 '1 check: 1 ok' configs/mlp.yaml -b 64 --max-peak 1GiB --fits t4,l4
-expect 2 'leaves commits out' --base '^main'
+expect 2 'excludes commits' --base '^main'
 printf 'gpuplan: 1\nchecks:\n  - {model: ../outside.yaml, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
 cp configs/mlp.yaml ../outside.yaml
-expect 3 'the model lies outside of'
+expect 3 'the model is outside'
 ln -s loop2 loop1 && ln -s loop1 loop2 && ln -s ../../outside.yaml configs/link.yaml
 sed -i 's|../outside.yaml|loop1|' gpuplan.yaml
 expect 3 'a loop of symbolic links'
 sed -i 's|loop1|configs/link.yaml|' gpuplan.yaml
-expect 3 'the model lies outside of'
+expect 3 'the model is outside'
 sed -i 's|configs/link.yaml|/etc/hostname|' gpuplan.yaml
 expect 3 'a path from gpuplan.yaml'
 # Nothing outside is read or quoted: not by extends:, not for a GPU, not by a link in a folder.
@@ -362,7 +362,7 @@ mkdir configs/folder && ln -s ../../../secret.yaml configs/folder/config.json
 for check in 'model: configs/extending.yaml, ' 'model: configs/folder, ' \
   'model: configs/mlp.yaml, gpu: ../secret.yaml, ' "model: configs/mlp.yaml, gpu: $work/secret.yaml, "; do
   printf 'gpuplan: 1\nchecks:\n  - {%sbatch: 8, budget: {peak: 1 GiB}}\n' "$check" >gpuplan.yaml
-  expect 3 'lies outside of'
+  expect 3 'is outside'
   absent 'a secret'
 done
 printf 'gpuplan: 1\nchecks:\n  - {model: configs/mlp.yaml, batch: no, budget: {peak: 1 GiB}}\n' >gpuplan.yaml
@@ -376,7 +376,7 @@ mkdir "$work/bare" && cd "$work/bare"
 cp "$root/configs/models/mlp.yaml" .
 "$gpuplan" init --budget mlp.yaml -b 64 --opt adam -o gpuplan.yaml >"$work/out" 2>&1 || fail "init: $(cat "$work/out")"
 expect 0 '1 check: 1 ok'
-expect 4 'this is no git repository' --base auto
+expect 4 'this is not a git repository' --base auto
 
 # Recordings: a learned trace, a saved plan. They have figures and no layers.
 new_repository
@@ -395,9 +395,9 @@ sed -i 's/batch: 64/batch: 80/; s/100 GiB/1 GiB/; s/budget: {peak: 1 GiB, params
 expect 1 '✖  learned .*\(\+[0-9.]+ %\)' --base HEAD
 grep -qE '✖  saved +954 MiB' "$work/out" || fail "the saved plan's growth passes: $(grep saved "$work/out")"
 sed -i 's/peak: 1 GiB, params/modules: {"*": {saved: 1 GiB}}, params/' gpuplan.yaml
-expect 3 'is a recording: it has no modules' saved
+expect 3 'is a recording, which has no modules' saved
 sed -i 's/batch: 80/optimizer: adam/' gpuplan.yaml
-expect 3 'a trace is of one run as it was' learned
+expect 3 'a trace records one fixed run' learned
 git checkout -q .
 
 # Every format at once, the same bytes when run again.

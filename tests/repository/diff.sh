@@ -75,7 +75,7 @@ expect 0 '^  params +9,610 +→ +19,210 +\+9,600 +\+99.9 %$' -- configs/mlp.yaml
 expect 0 '^  cause  configs/mlp.yaml:2  vars.width: 128 → 256$' -- configs/mlp.yaml
 expect 0 '^configs/mlp.yaml · train · batch 8 · fp32 · adam' main -- configs/mlp.yaml -b 8 --opt adam
 expect 0 '^  step time ' main -- configs/mlp.yaml -b 8 --gpu h100
-expect 0 '^  no difference: the models are the same once resolved$' main -- configs/mlp.yaml --set width=128
+expect 0 '^  no difference: the models are the same once expanded$' main -- configs/mlp.yaml --set width=128
 sed 's/Dropout(0.5)/Dropout(0.4)/' "$source/configs/models/mlp.yaml" >"$work/other.yaml"
 expect 0 '^  no difference in any figure$' "$source/configs/models/mlp.yaml" "$work/other.yaml" -b 8
 expect 0 '^  change  .*other.yaml:11  layers.3.p: 0.5 .default. → 0.4$' "$source/configs/models/mlp.yaml" "$work/other.yaml" -b 8
@@ -97,7 +97,7 @@ expect 0 '✔ params \+9600: ' -- configs/mlp.yaml --fail-on 'params +9600'
 expect 1 '✖ params \+9599 ' -- configs/mlp.yaml --fail-on 'peak +900%' --fail-on 'params +9599'
 expect 1 '✖ reserved \+0%|✔ reserved' -- configs/mlp.yaml --fail-on 'params +1' --fail-on 'reserved +0%'
 expect 2 'did you mean "peak"' -- configs/mlp.yaml --fail-on 'peek +5%'
-expect 2 'stands behind a \+' -- configs/mlp.yaml --fail-on 'peak 5%'
+expect 2 'must begin with \+' -- configs/mlp.yaml --fail-on 'peak 5%'
 expect 2 'known for a GPU: --gpu' -- configs/mlp.yaml --fail-on 'seconds +5%'
 
 expect 1 'params' --strict -- configs/mlp.yaml # no --gpu
@@ -214,13 +214,13 @@ GITHUB_REF=refs/pull/7/merge expect 0 "^base ${second:0:7} \(first parent" -- co
 cd "$work/repository"
 git checkout --quiet topic
 expect 2 'nothing to compare'
-expect 2 'no model behind --' main --
-expect 2 'main is a commit, and no model is named' main
+expect 2 'no model after --' main --
+expect 2 'main is a commit, and no model is given' main
 expect 2 'did you mean "main"' mian -- configs/mlp.yaml
-expect 2 'one word too many: "c"' a b c -- configs/mlp.yaml
-expect 2 'one model stands behind --' main -- configs/mlp.yaml configs/derived.yaml
+expect 2 'unexpected argument: "c"' a b c -- configs/mlp.yaml
+expect 2 'only one model may follow --' main -- configs/mlp.yaml configs/derived.yaml
 expect 2 'unknown flag --upload-pack' --upload-pack=x -- configs/mlp.yaml
-expect 2 'is in no commit' main -- zoo:resnet18
+expect 2 'no commit contains it' main -- zoo:resnet18
 expect 0 '^base zoo:resnet18 → zoo:resnet34$' zoo:resnet18 zoo:resnet34
 ln -s loop.yaml configs/loop.yaml
 commit loop
@@ -229,7 +229,7 @@ cd "$work"
 mkdir plain
 write_model plain/a.yaml 8
 write_model plain/b.yaml 16
-expect 4 'in no git repository' main -- plain/a.yaml
+expect 4 'not in a git repository' main -- plain/a.yaml
 expect 0 '^  cause  plain/b.yaml:2  vars.width: 8 → 16$' plain/a.yaml plain/b.yaml
 git init --quiet empty
 write_model empty/a.yaml 8

@@ -68,7 +68,7 @@ reads 'gpuplan: 1' tests/huggingface/gpt2.json init @
 reads '^  Needs .* fits NVIDIA T4' $gpu plan $model -b 2 --gpu @
 reads 'peak allocated' $history replay @
 zcat $history >"$work/history.tsv"
-reads 'every placement is as recorded' "$work/history.tsv" replay --check @
+reads 'all addresses match the recording' "$work/history.tsv" replay --check @
 reads 'g6.xlarge' "$work/prices.csv" instances --prices @
 reads 'l4' "$work/prices.csv" fit $model --on l4 --prices @
 reads 'g6.xlarge' "$work/vms.csv" instances import @ --provider aws --date 2026-11-20
@@ -80,8 +80,8 @@ done
 mkfifo "$work/silent"
 expect 3 'safetensors are read from a file' import --check "$work/silent" $model
 expect 2 'a job cannot read standard input' fit - --on t4 --emit sky <$model
-expect 2 'reads the model again for each value' sweep "$work/silent" --over seq=1,2
-expect 2 'standard input is read once only' diff - -
+expect 2 'reads the model once per value' sweep "$work/silent" --over seq=1,2
+expect 2 'standard input can be read only once' diff - -
 rm "$work/silent"
 
 # Writing. Each command with its file as @; NAME is what it is called.
@@ -256,7 +256,7 @@ for word in 'mine.yaml a model' 'mine.trace a trace' 'mine.tsv.gz a trace' 'gpup
     esac
     cp "$file" "${target#json:}"
     with "$target" "${words[@]}"
-    expect 2 "${word#* } is there, which would be lost" "${command[@]}"
+    expect 2 "would overwrite ${word#* }$" "${command[@]}"
     cmp -s "$file" "${target#json:}" || fail "$line: ${word#* } is lost"
     rm "${target#json:}"
   done

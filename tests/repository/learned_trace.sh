@@ -26,29 +26,29 @@ expect() {
 expect 0 'learned · batch=64 · NVIDIA H200' plan $trace --batch 64 --gpu h200
 expect 0 '^  Peak +[0-9.]+ [GM]iB  in step' $trace --batch 64
 expect 0 'batch=12 ' $trace
-expect 0 'lies outside what was recorded, 4 to 12' plan $trace --batch 64
+expect 0 'batch 64 is outside the recorded range, 4 to 12' plan $trace --batch 64
 expect 0 '"schema": "gpuplan.plan.learned/1"' plan $trace --batch 64 --format json
 expect 0 '^3,"backward",' plan $trace --batch 8 --format csv -q
 expect 0 '^\| step ' plan $trace --batch 8 --format md -q
 expect 0 '^  Largest +batch [1-9]' plan $trace --gpu t4
 expect 1 '✖ does not fit' plan $trace --batch 64 --gpu '4 GiB'
-expect 1 '^  Fails .* wanted in' plan $trace --batch 64 --gpu '4 GiB'
-expect 1 'a warning is an error' plan $trace --batch 64 --strict
+expect 1 '^  Fails .* requested in' plan $trace --batch 64 --gpu '4 GiB'
+expect 1 'warnings are treated as errors' plan $trace --batch 64 --strict
 expect 0 'reserved' plan $trace --batch 64 --alloc-conf expandable_segments:True --runtime 0
 expect 0 'batch=9' plan $trace --set batch=9
 
 # A recording has one answer to these.
-expect 2 '^error: --opt: a trace is of one run as it was, recorded with PyTorch .* by: python' plan $trace --opt sgd
+expect 2 '^error: --opt: a trace records one fixed run, with PyTorch .* by: python' plan $trace --opt sgd
 expect 2 'record again with another command' plan $trace --precision bf16
 expect 2 '^error: --checkpoint' plan $trace --checkpoint block
-expect 2 '^error: --canonical: a trace has allocations and no layers' plan $trace --canonical
-expect 2 '^error: --seq: the trace was recorded with varying batch only' plan $trace --seq 128
+expect 2 '^error: --canonical: a trace has allocations, but no layers' plan $trace --canonical
+expect 2 '^error: --seq: the trace varies only batch$' plan $trace --seq 128
 expect 2 'set twice' plan $trace --batch 8 --set batch=9
 expect 2 '--batch expects a whole number' plan $trace --batch 0
 expect 3 'batch=1000000000000: ' plan $trace --batch 1000000000000
-expect 2 'it has allocations and no layers' layers $trace
-expect 2 'it has allocations and no layers' validate $trace
-expect 2 'it has allocations and no layers' explain $trace
+expect 2 'it has allocations, but no layers' layers $trace
+expect 2 'it has allocations, but no layers' validate $trace
+expect 2 'it has allocations, but no layers' explain $trace
 
 # Damaged files.
 head -c 20000 $trace >"$work/cut.trace"
@@ -64,13 +64,13 @@ expect 3 'begins with "gpuplan-trace: 1"' plan "$work/later.trace"
 if [ -e "$(dirname "$gpuplan")/shadow/libgpuplan_shadow.so" ]; then
   learn=(shadow --gpu t4 --learn "$work/t.trace")
   expect 2 'needs to know what varies' "${learn[@]}" -- true
-  expect 2 '--vary belongs to --learn' shadow --gpu t4 --vary batch=4,8,12 -- true '{batch}'
-  expect 2 'needs three values' "${learn[@]}" --vary batch=4,8 -- true '{batch}'
-  expect 2 '8 is there twice' "${learn[@]}" --vary batch=8,4,8 -- true '{batch}'
+  expect 2 '--vary needs --learn FILE' shadow --gpu t4 --vary batch=4,8,12 -- true '{batch}'
+  expect 2 'needs at least three values' "${learn[@]}" --vary batch=4,8 -- true '{batch}'
+  expect 2 '8 appears twice' "${learn[@]}" --vary batch=8,4,8 -- true '{batch}'
   expect 2 'expects a whole number' "${learn[@]}" --vary batch=0,4,8 -- true '{batch}'
   expect 2 'expects a whole number' "${learn[@]}" --vary batch=four,4,8 -- true '{batch}'
   expect 2 'expects NAME=VALUE' "${learn[@]}" --vary 4,8,12 -- true '{batch}'
-  expect 2 'the command does not say \{batch\}' "${learn[@]}" --vary batch=4,8,12 -- true 8
+  expect 2 'the command does not contain \{batch\}' "${learn[@]}" --vary batch=4,8,12 -- true 8
   expect 2 'given twice' "${learn[@]}" --vary n=4,8,12 --vary n=1,2,3 -- true '{n}'
   expect 2 'at most two' "${learn[@]}" --vary a=4,8,12 --vary b=1,2,3 --vary c=1,2,3 -- true '{a}{b}{c}'
   expect 2 '--gpus and --learn' "${learn[@]}" --gpus 2 --vary n=4,8,12 -- true '{n}'
@@ -81,7 +81,7 @@ if [ -e "$(dirname "$gpuplan")/shadow/libgpuplan_shadow.so" ]; then
 cuda = ctypes.CDLL(None)
 cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(4096))
 sys.exit(7)" {n}'
-  expect 4 'n=4: the command used no memory of the GPU' "${learn[@]}" --vary n=4,8,12 -- true '{n}'
+  expect 4 'n=4: the command used no GPU memory' "${learn[@]}" --vary n=4,8,12 -- true '{n}'
   [ ! -e "$work/t.trace" ] || { echo "FAIL  a trace was written of nothing"; status=1; }
 fi
 exit $status

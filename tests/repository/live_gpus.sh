@@ -46,7 +46,7 @@ done <<'PATTERNS'
 ^ *0 +Tesla T4 +15,360 +14,336 +--gpu t4$
 ^ *1 +NVIDIA A100-SXM4-40GB +15,360 .* your MIG slice
 ^ *2 +NVIDIA GH200 480GB +- +- +--gpu gh200$
-^ *3 +\? +- +- +nothing: 
+^ *3 +\? +- +- +not known: 
 ^ *4 +Quadro  \[31mP600 +15,360 +14,336 +not known: 
 PATTERNS
 "$compiler" -DSLICES -shared -fPIC -o "$work/libnvidia-ml.so.1" "$work/nvml.c"
@@ -56,7 +56,7 @@ while read -r format pattern; do
 done <<'PATTERNS'
 table ^ *1 +NVIDIA A100-SXM4-40GB +15,360 .* one of its slices$
 table ^ *1:0 +NVIDIA A100-SXM4-40GB MIG 1g.5gb +4,864 +4,800 +--gpu "4864 MiB"$
-table ^ *1:4 +NVIDIA A100-SXM4-40GB MIG 3g.20gb +- +- +nothing: 
+table ^ *1:4 +NVIDIA A100-SXM4-40GB MIG 3g.20gb +- +- +not known: 
 csv ^0,,GPU-1,Tesla T4,16106127360,15032385536,false,t4,t4,
 csv ^1,,GPU-2,NVIDIA A100-SXM4-40GB,16106127360,15032385536,true,,,
 csv ^1,0,GPU-6,NVIDIA A100-SXM4-40GB MIG 1g.5gb,5100273664,5033164800,false,4864 MiB,,

@@ -45,7 +45,7 @@ PYTHON
 gib=1073741824
 
 # The command's own words, streams and exit code.
-expect 0 'used no memory of the GPU' --gpu t4 -- sh -c 'echo out; echo err >&2'
+expect 0 'used no GPU memory' --gpu t4 -- sh -c 'echo out; echo err >&2'
 printed out "a shell"
 grep -qx err "$work/err" || fail "standard error of the command is lost"
 expect 3 'ended with exit code 3' --gpu t4 -- sh -c 'exit 3'
@@ -68,15 +68,15 @@ expect 126 'cannot be executed' -- /
 # The command line: 2.
 expect 2 'no command to run' --gpu t4
 expect 2 'help: for example: gpuplan shadow --gpu h100 -- python train.py' --gpu t4 --
-expect 2 'stands behind --, and "python"' --gpu t4 python train.py
+expect 2 'must come after --, but "python"' --gpu t4 python train.py
 expect 2 'unknown flag --epochs' --gpu t4 python --epochs 3
 expect 2 'did you mean "--until-stable"' --until-stabel -- true
-expect 2 'no GPU is called "h20".*did you mean "h200"' --gpu h20 -- true
+expect 2 'unknown GPU "h20".*did you mean "h200"' --gpu h20 -- true
 expect 2 'whole number from 1 to 64' --gpus 0 -- true
 expect 2 'whole number from 1' --world 0 -- true
 expect 2 '--rank expects a whole number from 0 to 7' --world 8 --rank 8 -- true
-expect 2 '--rank belongs to --world' --rank 1 -- true
-expect 2 'give one of the two' --gpus 2 --world 8 -- true
+expect 2 '--rank needs --world' --rank 1 -- true
+expect 2 'give only one of them' --gpus 2 --world 8 -- true
 expect 2 '--steps and --until-stable' --steps 3 --until-stable -- true
 expect 2 'whole number' --steps 0 -- true
 expect 2 '--capacity expects a size above 0' --capacity 0 -- true
@@ -84,19 +84,19 @@ expect 2 '--capacity expects a size above 0' --capacity '0 GiB' -- true
 expect 2 '--max-peak expects a size' --max-peak 20 -- true
 expect 2 '--scratch expects full or no-cudnn' --scratch none -- true
 expect 2 '--events expects prompt or late' --events lag -- true
-expect 2 'no format ends like that' -o report.pdf -- true
+expect 2 'unknown file extension' -o report.pdf -- true
 expect 4 'cannot be written there' --snapshot "$work/no/such/folder.pickle" -- true
 expect 4 'cannot be written there' --launches "$work" -- true
 expect 4 'cannot be written there' -o "$work/no/such/report.json" -- echo ran
 expect 4 'cannot be written there' -o "json:$work" -- echo ran
 printed '' "a command whose report has no place"
-expect 4 'used no memory' -o "json:/dev/full" -- true # the report comes first
+expect 4 'used no GPU memory' -o "json:/dev/full" -- true # the report comes first
 TMPDIR=$work/absent expect 4 'cannot run it' --gpu t4 -- true
 
 # A program that uses CUDA.
 expect 0 'Needs .*GiB .* fits NVIDIA T4' --gpu t4 -- python3 "$work/cuda.py" $gib $gib
 expect 0 '^  Peak +2.00 GiB  of device memory . 2 allocations' --gpu t4 -- python3 "$work/cuda.py" $gib $gib
-expect 7 'out of memory on NVIDIA T4: wanted 20.0 GiB' --gpu t4 -- python3 "$work/cuda.py" $((20 * gib))
+expect 7 'out of memory on NVIDIA T4: requested 20.0 GiB' --gpu t4 -- python3 "$work/cuda.py" $((20 * gib))
 expect 0 '^  Peak +20.0 GiB' --gpu h200 -- python3 "$work/cuda.py" $((20 * gib))
 expect 7 'out of memory' --gpu h200 --capacity '20 GiB' -- python3 "$work/cuda.py" $((20 * gib))
 expect 0 '^  Peak +20.0 GiB' --gpu h200 --capacity '20 GiB' --runtime '0 B' -- python3 "$work/cuda.py" $((20 * gib))

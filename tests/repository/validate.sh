@@ -57,7 +57,7 @@ done < <(cases)
 code=0
 shadow t4 "$gpuplan" validate zoo:resnet50 --batch 512 --opt adam || code=$?
 [ "$code" -eq 1 ] || fail "a batch too large for a T4: exit $code, not 1"
-grep -q 'memory ran out in step 1, forward of layer1\.1\.bn3' "$work/out" || fail "it says where memory ran out"
+grep -q 'out of memory in step 1, forward of layer1\.1\.bn3' "$work/out" || fail "it says where memory ran out"
 grep -q 'that were free: the same' "$work/out" || fail "the plan says the same"
 shadow t4 "$events" zoo:resnet50 --batch 512 --opt adam || fail "the events until memory ran out"
 grep -q 'until memory ran out' "$work/out" || fail "memory ran out"

@@ -16,23 +16,23 @@ for model in resnet18 gpt2; do
   expect 0 'peak allocated .* 0 % ' shadow h200 "zoo:$model" --batch 4 --opt adam --tolerance 0
 done
 expect 0 'whole process \(NVML\)' shadow t4 zoo:resnet18 --batch 4
-expect 0 'values and times need a GPU' shadow t4 zoo:resnet18 --batch 4 --values --by op
+expect 0 'values and times need a real GPU' shadow t4 zoo:resnet18 --batch 4 --values --by op
 expect 0 '"holds": true' shadow t4 zoo:resnet18 --batch 4 --format json
 expect 0 '^  forward ' shadow t4 zoo:resnet18 --batch 4 -v
 
 # Memory runs out where the plan says; a smaller batch is named.
-expect 1 'ran out in step 1, forward of [a-z0-9.]+ \(aten::' shadow t4 zoo:resnet50 --batch 512 -o "$work/too_big.json"
-grep -qE '^  predicted for the .* free: the same$' "$work/out" || fail "the plan says where"
+expect 1 'out of memory in step 1, forward of [a-z0-9.]+ \(aten::' shadow t4 zoo:resnet50 --batch 512 -o "$work/too_big.json"
+grep -qE '^  predicted with the .* free: the same$' "$work/out" || fail "the plan says where"
 grep -qE '^    --batch [0-9]+ ' "$work/out" || fail "the largest batch that fits"
 grep -q '"same": true' "$work/too_big.json" || fail "the file says so too"
 
 # What cannot be asked for.
 expect 2 '--by expects layer, op or class' "$gpuplan" validate zoo:resnet18 --by name
-expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 --format csv
-expect 2 'validate writes text or JSON' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
+expect 2 'validate can write text or JSON only' "$gpuplan" validate zoo:resnet18 --format csv
+expect 2 'validate can write text or JSON only' "$gpuplan" validate zoo:resnet18 -o "csv:$work/v"
 expect 4 'cannot be written there' "$gpuplan" validate zoo:resnet18 -o "$work/none/v.json"
-expect 2 '--steps is' "$gpuplan" validate zoo:resnet18 --steps 2
-expect 2 '--tolerance is' "$gpuplan" validate zoo:resnet18 --tolerance nan
+expect 2 '--steps expects 3 to 1000000' "$gpuplan" validate zoo:resnet18 --steps 2
+expect 2 '--tolerance expects a share' "$gpuplan" validate zoo:resnet18 --tolerance nan
 
 # Ctrl-C: the device is closed and nothing is written. A shell's background jobs ignore SIGINT; python's do not.
 python3 - "$gpuplan" "$work/interrupted.json" >"$work/out" 2>"$work/err" <<'EOF' || fail "Ctrl-C"

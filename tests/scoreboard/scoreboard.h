@@ -82,8 +82,8 @@ Scored score_parallel(const std::string& root);
 /// tests/learned: models learned at small batches, planned at batch 64.
 Scored score_learned(const std::string& root);
 
-/// A folder of recordings in the form that tests/recorders/compare_pytorch.py writes: env.json and models.json. `gpu` is
-/// its name in configs/gpus.
+/// A folder of recordings in the form that tests/recorders/compare_pytorch.py writes: env.json and models.json. `gpu`
+/// is its name in configs/gpus.
 Scored score_reference(const std::string& root, const std::string& folder, const std::string& gpu);
 /// The folders under tests/reference, each named after its GPU, sorted; empty while nothing was recorded on one.
 std::vector<std::string> reference_gpus(const std::string& root);

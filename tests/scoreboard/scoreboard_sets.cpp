@@ -38,7 +38,7 @@ std::string exported_title(const std::string& set) {
 std::vector<ScoreSet> score_sets(const std::string& root) {
   std::vector<ScoreSet> sets{
       {"oracle 1.13", "PyTorch 1.13 on a CPU: its tensors, layer by layer", [=] { return score_oracle(root, 113); }},
-      {"oracle 2.x", "PyTorch 2.x on a CPU: saved bytes, levels between phases",
+      {"oracle 2.x", "PyTorch 2.x on a CPU: saved bytes, live bytes between phases",
        [=] { return score_oracle(root, kNewestPyTorch); }}};
   for (const std::string& set : shadow_sets(root))
     sets.push_back({"shadow " + set, shadow_title(set), [=] { return score_shadow(root, set); }});

@@ -36,8 +36,8 @@ void read_saved(const Source& source, OpenSide& open) {
   open.side.figures = std::move(saved.figures);
   if (saved.version != kVersion)
     open.warning = source.name + " was written by gpuplan " +
-                   (saved.version.empty() ? "of no version" : saved.version) + ", and this is " +
-                   std::string(kVersion) + ": a difference may be that of their rules";
+                   (saved.version.empty() ? "of unknown version" : saved.version) + ", and this is " +
+                   std::string(kVersion) + ": differences may come from the program, not the model";
 }
 
 OpenSide saved_side(const NamedFile& input) {
@@ -84,9 +84,9 @@ class GitSides {
  public:
   GitSides(const DiffWords& words, const std::string& model, const RunOptions& run)
       : words_(words), model_(file_of(model)), run_(run) {
-    if (model_.empty()) throw Error("the model behind -- has no name", ErrorKind::usage).help(kExample);
+    if (model_.empty()) throw Error("the model after -- is empty", ErrorKind::usage).help(kExample);
     if (model_ == "-" || model_.starts_with("zoo:"))
-      throw Error(model_ + " is in no commit", ErrorKind::usage).help(kExample);
+      throw Error(model_ + " is not a file, so no commit contains it", ErrorKind::usage).help(kExample);
   }
 
   OpenSides open() {
@@ -115,8 +115,8 @@ class GitSides {
   const fs::path& repository() {
     if (!repository_) repository_ = git::repository_of(model_);
     if (repository_) return *repository_;
-    throw Error(model_ + " is in no git repository", ErrorKind::environment)
-        .help("two files are compared anywhere: gpuplan diff OLD NEW");
+    throw Error(model_ + " is not in a git repository", ErrorKind::environment)
+        .help("without git, compare two files: gpuplan diff OLD NEW");
   }
 
   static DiffSide commit_side(const std::string& commit, const std::string& name) {
@@ -190,8 +190,8 @@ void refuse_commits(const std::vector<std::string>& words) {
     if (exists(word) || word == "-" || word.starts_with("zoo:")) continue;
     const std::optional<fs::path> repository = git::repository_of(".");
     if (repository && !word.starts_with('-') && git::commit_called(*repository, word))
-      throw Error(word + " is a commit, and no model is named", ErrorKind::usage)
-          .help("the model stands behind --: gpuplan diff " + word + " -- model.yaml");
+      throw Error(word + " is a commit, and no model is given", ErrorKind::usage)
+          .help("the model goes after --: gpuplan diff " + word + " -- model.yaml");
   }
 }
 
@@ -199,7 +199,7 @@ void refuse_commits(const std::vector<std::string>& words) {
 
 OpenSides open_sides(const DiffWords& words, const RunOptions& run) {
   if (words.sides.size() > 2)
-    throw Error("one word too many: \"" + words.sides[2] + "\"", ErrorKind::usage).help(kExample);
+    throw Error("unexpected argument: \"" + words.sides[2] + "\"", ErrorKind::usage).help(kExample);
   if (words.model) return GitSides(words, *words.model, run).open();
   if (words.sides.empty()) throw Error("nothing to compare", ErrorKind::usage).help(kExample);
   refuse_commits(words.sides);
@@ -210,8 +210,9 @@ OpenSides open_sides(const DiffWords& words, const RunOptions& run) {
     const DiffWords with_base{{}, words.sides[0], words.merge_base};
     return GitSides(with_base, words.sides[0], run).open();
   }
-  if (words.merge_base) throw Error("--merge-base is about commits, and files are compared", ErrorKind::usage);
-  if (words.sides[0] == "-" && words.sides[1] == "-") throw Error("standard input is read once only", ErrorKind::usage);
+  if (words.merge_base) throw Error("--merge-base needs commits, but files are compared", ErrorKind::usage);
+  if (words.sides[0] == "-" && words.sides[1] == "-")
+    throw Error("standard input can be read only once", ErrorKind::usage);
   return {file_side(words.sides[0], run), file_side(words.sides[1], run)};
 }
 

@@ -23,8 +23,8 @@ bool would_lose(const std::string& file, const std::string& text) {
 void write_draft(const std::string& file, const std::string& text, bool replace) {
   if (file.empty() || file == "-") return write_stdout(text);
   if (!replace && would_lose(file, text))
-    throw Error(file + " is there already, with another text", ErrorKind::usage)
-        .help("--force replaces it; -o names another file");
+    throw Error(file + " already exists with different contents", ErrorKind::usage)
+        .help("replace it with --force, or choose another file with -o");
   write_file(file, text);
 }
 

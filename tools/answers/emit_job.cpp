@@ -75,10 +75,10 @@ void share(const FitAnswer& answer, FitRow chosen, Engine engine, RentJob& job) 
   const std::int64_t most = answer.report.question.strategy.gpus_per_node;  // of a cluster's node
   job.nodes = chosen.instance ? chosen.instances : ceil_div(gpus, most);
   if (gpus % job.nodes != 0)
-    throw Error("--emit: " + std::to_string(gpus) + " GPUs are not shared by " + std::to_string(job.nodes) +
-                    " instances in equal parts, as torchrun has them",
+    throw Error("--emit: " + std::to_string(gpus) + " GPUs cannot be divided equally among " +
+                    std::to_string(job.nodes) + " instances, as torchrun requires",
                 ErrorKind::usage)
-        .help("take other --gpus");
+        .help("choose another number with --gpus");
   job.processes = gpus / job.nodes;
   job.samples = batch_of(chosen, answer.report.question) / gpus;
   job.instances = instances_to_share(answer, chosen);
@@ -150,8 +150,8 @@ int emit_job(const FitAnswer& answer, const FitOptions& options, Engine engine, 
     job.instances = instances_to_try(answer, chosen);
   if (engine == Engine::sky && job.instances.empty())
     throw Error(job.nodes > 1 ? "--emit sky: SkyPilot does not join instances of this cloud"
-                              : "--emit sky: SkyPilot rents no instance of what fits here")
-        .help("take other --provider, --region or --on; gpuplan instances lists what is known");
+                              : "--emit sky: SkyPilot offers no instance that fits")
+        .help("choose another --provider, --region or --on; gpuplan instances lists all instances");
   const std::string text = engine == Engine::sky ? sky_task(job) : slurm_script(job);
   for (const std::string& file : files) write_report({.path = file, .force = options.output.force}, text);
   if (files.empty()) write_stdout(text);

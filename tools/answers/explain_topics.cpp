@@ -5,82 +5,83 @@ namespace gpuplan {
 namespace {
 
 constexpr ExplainTopic kTopics[] = {
-    {"allocator", "allocated, reserved, and why they differ",
+    {"allocator", "allocated and reserved memory, and why they differ",
      R"(allocated and reserved
 
-  PyTorch asks CUDA for segments and cuts them into blocks (c10/cuda/CUDACachingAllocator.cpp):
-    every request is rounded up to 512 B;
+  PyTorch gets segments from CUDA and cuts them into blocks (c10/cuda/CUDACachingAllocator.cpp):
+    every request is rounded up to a multiple of 512 B;
     requests up to 1 MiB come from segments of 2 MiB, larger ones below 10 MiB from segments of 20 MiB,
-    the rest from a segment of their own, rounded up to 2 MiB;
-    the smallest free block that is large enough is taken, and split when enough is left over.
-  allocated is what blocks in use charge, reserved is all segments. Freed blocks stay reserved, so reserved
-  settles after two or three steps and is what nvidia-smi shows, together with the CUDA context.
-  --alloc-conf takes what PYTORCH_ALLOC_CONF takes; --allocator exact has no rounding and no cache.
+    and all others from a segment of their own, rounded up to a multiple of 2 MiB;
+    the smallest free block that is large enough is used, and split if enough is left over.
+  allocated is the size of all blocks in use, reserved the size of all segments. Freed blocks stay reserved, so
+  reserved stops growing after two or three steps; with the CUDA context it is what nvidia-smi shows.
+  --alloc-conf takes what PYTORCH_ALLOC_CONF takes; --allocator exact neither rounds nor caches.
 )"},
     {"categories", "the rows of the breakdown",
      R"(what is alive at the peak
 
   parameters            weights and biases
   buffers               running statistics and other state without a gradient
-  gradients             of parameters; gone at the start of the next step, zero_grad(set_to_none=True)
-  optimizer             state that the optimizer keeps: nothing for plain SGD, two tensors a parameter for Adam
+  gradients             gradients of parameters, freed by zero_grad(set_to_none=True) when the next step begins
+  optimizer state       nothing for plain SGD, two tensors per parameter for Adam
   inputs                the batch and its targets
-  activations           results of the forward that autograd saved or a Python frame still names
-  activation gradients  gradients on their way back
-  scratch               workspaces of cuDNN and cuBLAS, buffers of reductions, temporaries of kernels
+  activations           results of the forward that autograd saved or that a Python variable still refers to
+  activation gradients  gradients of activations, during backward
+  scratch               cuDNN and cuBLAS workspaces, reduction buffers and other temporaries of kernels
+  KV cache              keys and values of earlier tokens, in generation
 )"},
-    {"confidence", "exact, modelled, assumed",
-     R"(how sure a figure is
+    {"confidence", "exact, modelled, assumed: how certain a figure is",
+     R"(confidence
 
-  exact     follows from PyTorch's rules, and tests compare it with PyTorch byte for byte
+  exact     follows from PyTorch's rules; tests compare it with PyTorch byte for byte
   modelled  computed by a model with a stated error, such as cuDNN's choice of workspaces
-  assumed   taken on trust, such as the size of a CUDA context that was not measured
-  All three hold under what the plan takes on trust: the headline has what decides most (the GPU; tokens packed or not,
-  a batch with padding or without, --set packed=0|1 and padded=0|1), JSON lists everything under "assumptions".
+  assumed   not checked, such as the size of a CUDA context that was not measured
+  All three hold under the plan's assumptions. The headline has those that matter most: the GPU, tokens packed or not
+  (--set packed=0|1), a batch with padding or without (--set padded=0|1). JSON lists all of them under "assumptions".
 )"},
-    {"fits", "what fits, what only runs, and batches that fit again",
-     R"(what fits
+    {"fits", "when a step fits, when it only runs, and larger batches that fit again",
+     R"(when a step fits
 
-  A step fits a GPU that has as much memory as it needs: what PyTorch's allocator reserves, its cache included, and the
-  CUDA context. plan, fit, sweep, layers, check and replay mean the same by it.
-  A step that needs a little more may run all the same: PyTorch's allocator gives its cache back to the device and asks
-  again. It does not fit, and the exit code is 1, since giving the cache back waits for the GPU and takes time that is
-  not modelled, and since the step fails as soon as anything else takes memory, an evaluation for one. plan says that
-  it runs, and how often the cache is given back in three steps.
+  A step fits a GPU that has as much memory as the step needs: what PyTorch's allocator reserves, including its cache,
+  and the CUDA context. All commands use this definition.
+  A step that needs slightly more may still run: PyTorch's allocator releases its cache to the device and retries.
+  It does not fit, and the exit code is 1, because releasing the cache waits for the GPU, which takes time that is not
+  modelled, and because the step fails as soon as anything else, such as an evaluation, takes memory. plan says that
+  the step runs, and how many retries it takes in three steps.
   A larger batch may fit where a smaller one does not: cuDNN chooses another workspace, and the allocator fills gaps.
-  The largest batch of fit is the one before the first that does not fit. Of the next 128 batches (16 where several GPUs
-  share a step) it names the largest that fits again.
+  The largest batch that fit reports is the last before the first one that does not fit. Of the next 128 batches (16
+  where several GPUs share a step) fit also reports the largest that fits again.
 )"},
-    {"at-most", "the upper bound of a plan, and what it adds",
+    {"at-most", "the upper bound of a plan, and its terms",
      R"(at most
 
-  The estimate is what PyTorch takes by its rules. The bound is what it cannot exceed, given what is not known: the
-  estimate and one term for each unknown. With nothing unknown it is the estimate. JSON has it as at_most, with the
-  source of each term.
-    cudnn_workspaces  convolutions whose workspace was not recorded: another size, a batch between two powers of two, a
-                      GPU that stands for a recorded one. The largest of them takes the largest share of its input,
-                      output and filter that recordings of its kind, size and GPU have, in segments of its own;
-                      between two recorded batches what the forms of both come to; on another GPU the most of H200,
-                      A100, RTX 4090 and T4
-    cudnn_attempts    of any convolution that cuDNN runs: PyTorch tries its configurations until one runs, and a block may
-                      lie elsewhere after one that did not: 1 MiB allocated, a segment of 2 MiB
-    slow_convolutions bf16 before Ampere, which PyTorch convolves without cuDNN: columns of one sample twice, copies of the
-                      operands and gradients, and cuBLAS's workspace, of the largest such convolution
-    tables            Buffer() entries of a spec, planned as made with the model: a model may make them in its first
-                      forward, in segments of their own
-    context           the CUDA context and libraries, unless --runtime or the GPU's file has them: 943 MiB, all of
-                      PyTorch's modules loaded, the highest published reading since 2.0
-    nccl              of several GPUs, NCCL's buffers: 2 GiB a communicator, the highest reading
-    padding           a spec with the variable padded, unless --set padded=0|1 says which: the plan of the other case,
-                      if it is larger. It is planned for that, which takes as long as the plan itself
-  Not in it: what other processes hold, torch.backends.cudnn.benchmark=True, and what a script allocates beside the step.
+  At most is an upper bound: the estimate plus one term for each thing that is not known. If nothing is unknown, it is
+  the estimate. JSON has it as at_most, with the source of each term.
+    cudnn_workspaces  convolutions whose workspace was not recorded: another size, a batch between two powers of two, or
+                      another GPU. The largest of them gets, in segments of its own, the largest share of its input,
+                      output and filter bytes that a recording of its kind, size and GPU has; between two recorded
+                      batches, the larger of what both would need; on a GPU without recordings, the largest of what
+                      H200, A100, RTX 4090 and T4 would need
+    cudnn_attempts    PyTorch tries cuDNN configurations until one runs. A failed attempt may move a later block, which
+                      adds up to 1 MiB allocated and a segment of 2 MiB
+    slow_convolutions bf16 before Ampere, which PyTorch convolves without cuDNN: two im2col buffers of one sample,
+                      copies of operands and gradients, and cuBLAS's workspace, for the largest such convolution
+    tables            Buffer() entries of a spec are planned as created with the model; the model may create them in its
+                      first forward instead, in segments of their own
+    context           the CUDA context and libraries, unless --runtime or the GPU's file gives their size: 943 MiB, the
+                      highest published reading since PyTorch 2.0, with all modules loaded
+    nccl              NCCL's buffers, with several GPUs: 2 GiB per communicator, the highest reading
+    padding           a spec with the variable padded, unless --set padded=0|1 is given: the difference to the other
+                      case, if that needs more. Both are planned, which doubles the time of a plan
+  Not included: memory of other processes, torch.backends.cudnn.benchmark=True, and what a script allocates outside the
+  step.
 )"},
     {"flops", "what is counted, and how other tools count",
      R"(FLOPs
 
-  1 MAC = 2 FLOP. Convolutions, linear layers and attention products count; bias, norms, activations and pooling
-  are a bucket of their own (elementwise_flops). The backward is counted per operation: the weights' gradient
-  and the input's, which the first layer does not need.
+  1 MAC = 2 FLOP. Convolutions, linear layers and the matrix products of attention count; bias, norms, activations and
+  pooling are counted separately (elementwise_flops). Backward is counted per operation: the gradient of the weights,
+  and the gradient of the input, which the first layer does not need.
   --count-as prints what another tool prints for one sample in eval mode:
     fvcore     MAC + 2 batch norm + 5 layer norm + adaptive pooling's input
     ptflops    MAC of modules with biases + norms + ReLU, ReLU6, GELU + pooling; no attention
@@ -89,86 +90,88 @@ constexpr ExplainTopic kTopics[] = {
     deepspeed  2 MAC + bias + norms + activations + pooling
     torch      2 MAC (torch.utils.flop_counter)
 )"},
-    {"precision", "types, autocast, and what a GPU makes of them",
+    {"precision", "types, autocast, and what GPUs support",
      R"(precision
 
   --precision fp32|fp64|fp16|bf16   the whole model and its floating-point inputs
-  --precision tf32                  fp32 whose matrix products compute in TF32; no byte changes
-  --amp fp16|bf16                   torch.autocast: the model stays in fp32, products and convolutions run in the half
-                                    type, layer norm, softmax and losses in fp32. A weight's cast is kept until the
-                                    forward ends and saved for backward. fp16 comes with GradScaler
-  --master fp32                     half-precision weights, of which the optimizer keeps and steps fp32 copies
-  --weights int8|int4|fp8           an inference whose weights are stored so
-  bf16 and tf32 need compute capability 8.0 (A100), fp8 needs 8.9 (RTX 4090, L4, H100). Where a type is emulated the plan
-  comes with a warning, which --strict turns into exit 1; where PyTorch refuses it, into an error.
+  --precision tf32                  fp32 with matrix products in TF32; takes as much memory as fp32
+  --amp fp16|bf16                   torch.autocast: the weights stay in fp32; matrix products and convolutions run in
+                                    the half type; layer norm, softmax and losses in fp32. The cast of a weight is
+                                    cached until the forward ends, and saved for backward. fp16 adds a GradScaler
+  --master fp32                     half-precision weights, of which the optimizer keeps and updates fp32 copies
+  --weights int8|int4|fp8           storage format of the weights, for inference
+  bf16 and tf32 need compute capability 8.0 (A100), fp8 needs 8.9 (RTX 4090, L4, H100). Where PyTorch emulates a type,
+  the plan prints a warning (with --strict the exit code is 1); where PyTorch refuses it, the plan is an error.
 )"},
     {"saving", "checkpointing, micro-batches, offloading, and what they cost",
-     R"(to take less memory
+     R"(saving memory
 
-  --micro-batches N           the batch in N parts whose gradients add up; activations are those of one part
-  --checkpoint block          each block of a repeat keeps only what it was given and runs again in backward
-                              (torch.utils.checkpoint, use_reentrant=False); every=N: each Nth; GLOB: those whose path
-                              matches, as in "transformer.h.*"; none: none, also where the model says checkpoint: true
-                              (or checkpoint: reentrant, use_reentrant=True, which only a model can say).
-                              What runs again is a row of its own, and recompute_flops in JSON
-  --optimizer-in-backward     each parameter is stepped, and its gradient freed, as soon as that is there
-  --offload optimizer|saved   optimizer state and step, or the tensors saved for backward, on the host; the bytes that
-                              cross the link are a row
-  --layout nhwc               model and images .to(memory_format=torch.channels_last), with the copies it causes
+  --micro-batches N           splits the batch into N parts and accumulates their gradients; only one part's activations
+                              are alive at a time
+  --checkpoint block          activation checkpointing (torch.utils.checkpoint, use_reentrant=False): each block of a
+                              repeat keeps only its inputs and runs again in backward. every=N: every Nth block; GLOB:
+                              blocks whose path matches, such as "transformer.h.*"; none: no block, even where the model
+                              has checkpoint: true (or checkpoint: reentrant, which is use_reentrant=True). The
+                              recomputed FLOPs are a row of their own, and recompute_flops in JSON
+  --optimizer-in-backward     steps each parameter, and frees its gradient, as soon as the gradient is ready
+  --offload optimizer|saved   keeps the optimizer's state and step, or the tensors saved for backward, on the host; a
+                              row has the bytes that are transferred
+  --layout nhwc               model and images .to(memory_format=torch.channels_last), with the copies that this causes
   --attention NAME            flash, efficient, cudnn or math instead of PyTorch's choice; eager: the model's own code,
-                              which keeps the scores
+                              which keeps the attention scores
 )"},
-    {"generation", "prefill, decode, and the cache of keys and values",
+    {"generation", "prefill, decode, and the KV cache",
      R"(generating text (--mode infer, a model with a variable seq)
 
-  --phase prefill --prompt N                the pass over the prompt, which fills the cache
-  --phase decode --prompt N --generate M    the pass of one token a sample at the last of M tokens, the longest context
-  --cache dynamic                           keys and values grow by concatenation: old and new are alive at once
-  --cache static                            allocated for prompt + generate tokens beforehand
-  --cache paged                             in blocks of 16 tokens, as vLLM keeps them
+  --phase prefill --prompt N                the pass over the prompt, which fills the KV cache
+  --phase decode --prompt N --generate M    the pass that generates the last of M tokens, with the longest context
+  --cache dynamic                           the KV cache grows by concatenation: old and new tensors are alive at once
+  --cache static                            the KV cache is allocated in advance, for prompt + generate tokens
+  --cache paged                             the KV cache consists of blocks of 16 tokens, as in vLLM
 )"},
     {"time", "how long a step takes, and what it waits for",
      R"(time
 
-  The host calls one operation after another, and the GPU runs their kernels in that order: each when it was launched
-  and the one before is done.
-    compute  matrix products and convolutions take the tile, and the split of the contracted dimension, that is done
-             first; the multiprocessors compute one block each at a time, so a last wave that fills few of them costs as
-             much as a full one. Tensor cores where the GPU has them for the type; convolutions in fp32 use TF32.
-             On tensor cores a convolution of images in NCHW converts them to channels last and back (--layout nhwc
-             does not), and a product whose factors' rows are no multiples of 16 bytes (8 numbers of a half type, 4 of
-             fp32) waits for its loads
-    memory   every tensor that an operation reads or writes, once, at 75 % of the memory's peak
-    launch   where kernels are shorter than the host's calls, the GPU waits for the host
-  copy is the batch's way to the GPU: --host-copy pinned (pin_memory=True and non_blocking=True), pageable
-  (tensor.to("cuda")), overlapped (while the step before runs), none.
-  communication, of one GPU of --gpus N, is what it sends and nothing hides: DDP's buckets go while backward runs, the
-  last one after it; FSDP2 gathers ahead and reduces behind, but for the root; what the optimizer sends is waited for.
-  Copies of gradients and parameters into the collectives' buffers and back are in it.
-  layers --time tries what would make the step faster: precision, layout, sizes, the batch, each planned and timed as
-  changed. layers --roofline has each layer beside what its FLOP a byte allow.
-  MFU is the model's FLOPs a second, without what is computed again, over the peak of the type that most of them have.
-  gpuplan calibrate measures a GPU; a plan for its file takes those measurements first.
+  A step takes as long as the GPU needs to run its kernels one after another. Each kernel starts when the host has
+  launched it and the previous one has finished; it is bound by one of:
+    compute  matrix products and convolutions, timed by tile and wave quantization: the fastest tile and split of the
+             contracted dimension is used, and a last wave that fills few multiprocessors takes as long as a full one.
+             Tensor cores are used where the GPU has them for the type; fp32 convolutions use TF32. On tensor cores, a
+             convolution of NCHW images converts them to channels-last and back (--layout nhwc avoids it), and a matrix
+             product whose operands have rows that are not multiples of 16 bytes (8 half-precision numbers, 4 fp32
+             numbers) is slowed down by its loads
+    memory   every tensor that an operation reads or writes counts once, at 75 % of the peak memory bandwidth
+    launch   kernels that are shorter than the host's calls: the GPU waits for the host
+  copy is the transfer of the batch to the GPU: --host-copy pinned (pin_memory=True and non_blocking=True), pageable
+  (tensor.to("cuda")), overlapped (during the previous step), none.
+  communication is exposed communication with --gpus N: DDP's buckets overlap with backward, except for the last; FSDP2
+  prefetches parameters and reduces gradients during backward, except for the root; what the optimizer sends is fully
+  exposed. Copies of gradients and parameters to and from communication buffers are included.
+  layers --time tries changes that may make the step faster (precision, layout, sizes, the batch), and plans and times
+  each one. layers --roofline compares each layer with the rate that its arithmetic intensity allows.
+  MFU is the model's FLOPs per second, without recomputation, divided by the peak of the type that most FLOPs use.
+  gpuplan calibrate measures a GPU; a plan with the file that it writes uses these measurements.
 )"},
-    {"loop", "when the output and the loss are let go",
+    {"loop", "how the training loop is written, and when it frees output and loss",
      R"(the training loop
 
   plain      for x, y in data: out = model(x); loss = criterion(out, y); loss.backward(); optimizer.step()
-             out and loss live until they are bound again, so the last output is alive in the next forward
-  function   the step is a function: its names go when it returns
-  loss_only  loss = criterion(model(x), y): the output goes once the loss is computed
-  In --mode infer the output is gone before the next forward unless --loop plain is given.
+             out and loss live until they are assigned again, so the old output is still alive in the next forward
+  function   the step is a function: its local variables are freed when it returns
+  loss_only  loss = criterion(model(x), y): the output is freed once the loss is computed
+  With --mode infer the output is freed before the next forward, unless --loop plain is given.
 )"},
     {"files", "what is read and written, and how",
      R"(files
 
-  Where a file is read, a pipe may stand: gpuplan plan <(python3 tools/python/gpuplan ...), and - for standard input.
-  A pipe is read once. One that sends nothing for 10 minutes is given up: exit code 4.
-  What -o and the like write is written beside its place, synced and renamed: a full disk, ulimit -f or a signal
-  leaves the old file. Pipes and devices are written through, and so are /dev/stdout, /dev/fd/N and the targets of
-  symbolic links. A file that cannot be renamed, as a container's mount of one file, is written in place.
-  A model, a budget, a trace or a script is not replaced: exit code 2, unless --force is given. import and init
-  also keep a file that has been edited.
+  Wherever a file is read, a pipe works, too: gpuplan plan <(python3 tools/python/gpuplan ...); - is standard input.
+  A pipe can be read only once. If nothing arrives for 10 minutes, gpuplan gives up with exit code 4.
+  -o replaces a file atomically: it writes a temporary file next to it, syncs and renames it, so that a full disk,
+  ulimit -f or a signal leaves the old file intact. Pipes and devices, /dev/stdout and /dev/fd/N are written directly.
+  Of a symbolic link the target is replaced. A file that cannot be renamed, such as a single-file mount in a container,
+  is overwritten in place.
+  -o never replaces a model, a budget, a trace or a script (exit code 2) unless --force is given. import and init do
+  not replace a file that has been edited, either.
 )"},
 };
 

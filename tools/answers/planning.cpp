@@ -30,7 +30,7 @@ HostCopy host_copy(const RunOptions& options) {
 Margin take_margin(const RunOptions& options, std::optional<Gpu>& gpu) {
   if (options.margin.empty()) return {};
   const std::int64_t hundredths = percentage("--margin", options.margin);
-  if (!gpu) throw Error("--margin is a part of a GPU's memory", ErrorKind::usage).help("--gpu names a GPU, or a size");
+  if (!gpu) throw Error("--margin needs a GPU", ErrorKind::usage).help("name a GPU or a size with --gpu");
   const Margin margin{hundredths, usable_bytes(*gpu)};
   gpu->cuda_total_bytes = margin.usable_bytes - share_of(margin.usable_bytes, hundredths);
   return margin;
@@ -81,7 +81,7 @@ std::vector<std::string> about_stored_type(const std::string& stored_type, const
 
 namespace {
 
-const char* const kNoLink = "the link between the GPUs is not: --gpu, and --network beyond a node";
+const char* const kNoLink = "the link between the GPUs is not known; give --gpu, and --network for more than one node";
 
 void tell_time_of(const Plan& plan, HostCopy copy, Report& report) {
   report.no_time = why_no_time(plan.step.run, plan.step.gpu, copy);
@@ -128,7 +128,7 @@ bool show_warnings(const std::vector<std::string>& warnings, bool quiet, bool st
   if (!quiet || strict)
     for (const std::string& warning : warnings) write_stderr("warning: " + warning + "\n");
   if (!strict || warnings.empty()) return true;
-  write_stderr("error: --strict: a warning is an error\n");
+  write_stderr("error: --strict: warnings are treated as errors\n");
   return false;
 }
 

@@ -26,7 +26,7 @@ struct Planning {
 
 /// What a --gpu that is a size is warned of.
 constexpr const char* kOnlyALimit =
-    "--gpu is only a limit: kernel choices and workspaces are those of an A100-class device";
+    "--gpu is only a memory limit: kernel choices and workspaces are those of an A100-class GPU";
 
 /// --host-copy.
 HostCopy host_copy(const RunOptions& options);

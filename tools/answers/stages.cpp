@@ -34,18 +34,19 @@ void refuse_unknown_to_formulas(const RunOptions& o, const RunConfig& run) {
   if (run.mode == Mode::infer) throw refused("--mode infer", "stages are planned for training");
   const std::string_view optimizer = name_of(run.optimizer);
   if (!o.optimizer.empty() && optimizer != "adam" && optimizer != "adamw")
-    throw refused("--opt " + o.optimizer, "the states are Adam's").help("--opt adam or adamw, or leave it out");
+    throw refused("--opt " + o.optimizer, "Megatron-LM's formulas assume Adam")
+        .help("--opt adam or adamw, or leave it out");
   if (!o.precision.empty() && run.precision != DType::fp16 && run.precision != DType::bf16)
-    throw refused("--precision " + o.precision, "Megatron-LM's weights are of half precision, with fp32 master copies")
+    throw refused("--precision " + o.precision, "Megatron-LM keeps half-precision weights with fp32 master copies")
         .help("--precision bf16 or fp16, or leave it out");
   using Kind = CheckpointConfig::Kind;
   if (run.checkpoint.kind == Kind::every || run.checkpoint.kind == Kind::glob)
-    throw refused("--checkpoint " + o.checkpoint, "all layers are recomputed or none")
+    throw refused("--checkpoint " + o.checkpoint, "either all layers are recomputed or none")
         .help("--checkpoint block or none");
   for (const std::string& word : run_words(o)) {
     const std::string flag = word.substr(0, word.find('='));
     if (flag.starts_with("--") && std::ranges::find(kKnown, flag) == kKnown.end())
-      throw refused(flag, "Megatron-LM's formulas do not know it").help("leave it out");
+      throw refused(flag, "Megatron-LM's formulas do not cover it").help("leave it out");
   }
 }
 
@@ -56,7 +57,8 @@ void refuse_unprinted(const SeveralGpusOptions& several, const OutputOptions& ou
     if (given) throw refused(flag, "stages have no buckets").help("leave it out");
   if (!several.rank.empty()) throw refused("--rank", "every stage is printed").help("leave it out");
   if (!output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty())
-    throw refused("a layer table", "a stage has rows of its own").help("leave --depth, -n, --sort and --columns out");
+    throw refused("a layer table", "stages have a table of their own")
+        .help("leave out --depth, -n, --sort and --columns");
   std::vector<OutputFile> wanted = files_of(output);
   wanted.push_back({format_of(output), ""});
   for (const OutputFile& file : wanted)
@@ -107,7 +109,8 @@ void tell_time(const Topology& topology, bool timed, StagesReport& report) {
   const std::optional<GpuSpeed> speed = gpu_speed(*report.gpu, report.run.precision, constants);
   if (!speed) return;
   report.time = transformer_time(report.transformer, run, *speed, topology);
-  if (!report.time) report.no_time = "the link between the GPUs is not: --gpu, and --network beyond a node";
+  if (!report.time)
+    report.no_time = "the link between the GPUs is not known; give --gpu, and --network for more than one node";
   if (!report.time || !(report.time->step < kLongest)) return report.time.reset();
   report.peak_flops = speed->peak_flops;
   report.measured = report.gpu->measured.has_value();

@@ -33,11 +33,13 @@ void SweepPoints::refuse_given_flags() {
     const std::string& name = flags_[i].name;
     const std::string* const several = several_gpus_flag(base_.several, name);
     if (const std::string given = several != nullptr ? *several : flag_value(base_.run, name); !given.empty())
-      throw Error("--over " + name + " and a " + name + " of " + given + " contradict each other", ErrorKind::usage);
+      throw Error("--over " + name + " contradicts the given " + name + " " + given, ErrorKind::usage);
     for (std::size_t k = 0; k < i; ++k)
       if (flags_[k].name == name) throw Error("--over " + name + " is given twice", ErrorKind::usage);
     if (changes_model(name) && is_stream(base_.run.model))
-      throw Error("--over " + name + " reads the model again for each value: put it into a file", ErrorKind::usage);
+      throw Error("--over " + name +
+                      " reads the model once per value, which standard input cannot provide: put the model into a file",
+                  ErrorKind::usage);
   }
 }
 

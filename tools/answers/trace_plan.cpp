@@ -41,9 +41,9 @@ void refuse_recorded_flags(const RunOptions& o, const LearnedTrace& trace) {
                                                 {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
     if (given)
-      throw Error(std::string(name) + ": a trace is of one run as it was, recorded with PyTorch " + trace.torch +
-                      " by: " + trace.command,
-                  ErrorKind::usage)
+      throw Error(
+          std::string(name) + ": a trace records one fixed run, with PyTorch " + trace.torch + " by: " + trace.command,
+          ErrorKind::usage)
           .help("record again with another command: gpuplan shadow --learn FILE --vary ... -- COMMAND");
 }
 
@@ -66,7 +66,7 @@ void refuse_other_variables(const RunOptions& o, const LearnedTrace& trace) {
   for (const TraceVariable& variable : trace.variables) names.push_back(variable.name);
   const auto refuse = [&](const std::string& flag, const std::string& name) {
     if (std::ranges::find(names, name) == names.end())
-      throw Error(flag + ": the trace was recorded with varying " + either(names) + " only", ErrorKind::usage)
+      throw Error(flag + ": the trace varies only " + either(names), ErrorKind::usage)
           .help("record again: gpuplan shadow --learn FILE --vary " + name + "=... -- COMMAND");
   };
   if (!o.batch.empty()) refuse("--batch", "batch");
@@ -126,8 +126,8 @@ void plan_on_gpu(TraceReport& report, const AllocatorSettings& settings) {
                    std::max<std::int64_t>(report.usable_bytes - report.context_bytes - report.plan.outside_bytes, 0));
   report.largest = largest_that_fits(report, settings);
   if (gpu.name != report.trace->gpu)
-    report.warnings.push_back("the sizes of workspaces are those of " + report.trace->gpu_title +
-                              ", which the script was recorded on");
+    report.warnings.push_back("workspaces have the sizes that they have on " + report.trace->gpu_title +
+                              ", on which the script was recorded");
 }
 
 std::string render(const TraceReport& report, Format format, const TextStyle& style) {
@@ -142,7 +142,7 @@ std::string render(const TraceReport& report, Format format, const TextStyle& st
 
 void refuse_layer_flags(const OutputOptions& o) {
   if (!o.depth.empty() || !o.rows.empty() || !o.sort.empty() || !o.columns.empty())
-    throw Error("--depth, --rows, --sort and --columns are of layers, and a trace has none", ErrorKind::usage);
+    throw Error("--depth, --rows, --sort and --columns need layers, and a trace has none", ErrorKind::usage);
 }
 
 }  // namespace
@@ -183,7 +183,7 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   if (!output.quiet || run.strict)
     for (const std::string& warning : report.warnings) write_stderr("warning: " + warning + "\n");
   const bool clean = !run.strict || report.warnings.empty();
-  if (!clean) write_stderr("error: --strict: a warning is an error\n");
+  if (!clean) write_stderr("error: --strict: warnings are treated as errors\n");
   for (const OutputFile& file : files) write_report(file, render(report, file.format, file_style(output)));
   write_stdout(render(report, format, style));
   return clean && report.fits() ? 0 : 1;

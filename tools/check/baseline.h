@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "estimator/budget/judge.h"
 #include "estimator/compare/causes.h"
 #include "estimator/report/check_report.h"
@@ -37,5 +38,10 @@ struct Baseline {
 
 /// Of a file that `gpuplan check --format json` wrote; `version` is this program's. Throws Error: it is no such file.
 Baseline saved_baseline(const std::string& path, std::string_view version);
+
+/// The words of an Error in one line, with its place.
+std::string one_line(const Error& error);
+/// "WHAT: 3f2c1ab:configs/gpt2.yaml:3: ...", of the kind of `why`, and how to go on without.
+Error broken_base(const std::string& what, const Error& why);
 
 }  // namespace gpuplan

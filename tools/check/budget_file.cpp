@@ -28,12 +28,12 @@ std::optional<fs::path> find_budget(const fs::path& start, const std::optional<f
   for (fs::path folder = start;; folder = folder.parent_path()) {
     const fs::path yaml = folder / "gpuplan.yaml", yml = folder / "gpuplan.yml";
     if (is_file(yaml) && is_file(yml))
-      throw Error(folder.string() + " has a gpuplan.yaml and a gpuplan.yml: which one is meant?").help("--config FILE");
+      throw Error(folder.string() + " has both a gpuplan.yaml and a gpuplan.yml").help("choose one with --config FILE");
     for (const fs::path& file : {yaml, yml}) {
       if (!is_file(file)) continue;
-      if (top && !lies_within(file, *top)) throw Error(file.string() + " is a link out of the repository");
+      if (top && !lies_within(file, *top)) throw Error(file.string() + " is a link to a file outside the repository");
       std::error_code ignored;
-      if (!fs::is_regular_file(file, ignored)) throw Error(file.string() + " is no regular file");
+      if (!fs::is_regular_file(file, ignored)) throw Error(file.string() + " is not a regular file");
       return file;
     }
     if (folder == folder.root_path() || (top && folder == *top)) return std::nullopt;
@@ -48,7 +48,7 @@ bool lies_within(const fs::path& file, const fs::path& folder) {
 
 void refuse_outside(const fs::path& file, const fs::path& folder) {
   if (!lies_within(file, folder))
-    throw Error("\"" + file.lexically_normal().string() + "\" lies outside of " + folder.string());
+    throw Error("\"" + file.lexically_normal().string() + "\" is outside " + folder.string());
 }
 
 void refuse_foreign_model(const Check& check, const fs::path& top) {
@@ -56,8 +56,8 @@ void refuse_foreign_model(const Check& check, const fs::path& top) {
   if (check.model.starts_with("zoo:")) return;
   const fs::path model(check.model);
   if (model.is_absolute())
-    throw refusal("a check's model is a path from gpuplan.yaml's folder, not " + check.model, check)
-        .label("another machine has no such folder");
+    throw refusal("a check's model must be a path from gpuplan.yaml's folder, not " + check.model, check)
+        .label("an absolute path does not work on other machines");
   std::error_code error;
   const fs::path real = fs::canonical(model, error);
   if (error == std::errc::too_many_symbolic_link_levels)
@@ -65,15 +65,15 @@ void refuse_foreign_model(const Check& check, const fs::path& top) {
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
     Error none = refusal("no such file: " + check.model, check);
     for (const std::string& name : zoo_names())
-      if (model.stem() == name) none.help("a model of the zoo is written zoo:" + name);
+      if (model.stem() == name) none.help("built-in models are written zoo:NAME: zoo:" + name);
     throw none;
   }
   if (error) throw refusal("cannot read " + check.model + ": " + error.message(), check);
   if (!fs::is_regular_file(real, error) && !fs::is_directory(real, error))
-    throw refusal(check.model + " is no regular file", check);
+    throw refusal(check.model + " is not a regular file", check);
   // A folder is read by a file in it, which may be a link.
   if (!is_within(real, top) || !lies_within(model_file(check.model), top))
-    throw refusal("the model lies outside of " + top.string(), check).label("a path within the repository");
+    throw refusal("the model is outside " + top.string(), check).label("expected a path within the repository");
 }
 
 }  // namespace gpuplan

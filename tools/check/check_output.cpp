@@ -38,8 +38,8 @@ CheckFile file_of(const std::string& text) {
   if (name == "metrics.txt") return {.format = CheckFormat::openmetrics, .path = text};  // as GitLab's pages call it
   for (const auto& [ending, format] : endings())
     if (name.ends_with(ending) && name.size() > ending.size()) return {.format = format, .path = text};
-  throw Error("-o " + text + ": no format ends like that", ErrorKind::usage)
-      .help("endings are .json, .md, .txt, .xml (JUnit), .sarif and .prom; or name the format: -o junit:" + text);
+  throw Error("-o " + text + ": unknown file extension", ErrorKind::usage)
+      .help("known are .json, .md, .txt, .xml (JUnit), .sarif and .prom; or give the format: -o junit:" + text);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ std::vector<CheckFile> check_files(const OutputOptions& options) {
     refuse_standard_output(text);
     files.push_back(file_of(text));
     files.back().force = options.force;
-    if (files.back().path.empty()) throw Error("-o " + text + ": no file is named", ErrorKind::usage);
+    if (files.back().path.empty()) throw Error("-o " + text + ": the file name is missing", ErrorKind::usage);
   }
   return files;
 }

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "estimator/budget/read_budget.h"
-#include "tools/check/broken_base.h"
 #include "tools/check/recorded.h"
 #include "tools/check/settings.h"
 #include "tools/git/commit.h"
@@ -118,6 +117,16 @@ class CommitChecks {
 
 }  // namespace
 
+std::string one_line(const Error& error) {
+  return error.line() == 0 ? error.message()
+                           : error.file() + ":" + std::to_string(error.line()) + ": " + error.message();
+}
+
+Error broken_base(const std::string& what, const Error& why) {
+  return Error(what + ": " + one_line(why), why.kind())
+      .help("--allow-broken-base skips what cannot be read in the base");
+}
+
 Baseline git_baseline(const std::filesystem::path& repository, const std::string& file, const Budget& now,
                       const std::string& wanted, const git::Environment& environment, bool may_be_broken) {
   const git::Base base = git::find_base(repository, wanted, environment);
@@ -128,14 +137,14 @@ Baseline git_baseline(const std::filesystem::path& repository, const std::string
   baseline.commit = base.commit;
   baseline.rule = base.rule;
   baseline.is_head = wanted == "auto" && base.commit == git::head_commit(repository);
-  if (baseline.is_head) baseline.rule += ", which is HEAD: nothing is inherited";
+  if (baseline.is_head) baseline.rule += ", which is HEAD: no failure counts as inherited";
   baseline.may_be_broken = may_be_broken;
   try {
     checks->read(file);
   } catch (const Error& error) {
     if (!may_be_broken) throw broken_base("the base's gpuplan.yaml cannot be read", error);
     baseline.warnings.push_back("the base's gpuplan.yaml cannot be read (" + one_line(error) +
-                                "): nothing is measured against it");
+                                "): growth is not checked");
   }
   baseline.names = checks->names();
   baseline.find = [checks](const Check& head) { return checks->find(head); };

@@ -50,7 +50,7 @@ std::string margin_line(const RunOptions& run, const LimitOptions& limits) {
   if (run.margin.empty()) return "";
   (void)percentage("--margin", run.margin);
   if (limits.fits.empty())
-    throw Error("--margin is about a GPU that the step has to fit", ErrorKind::usage).help("--fits t4,l4 names some");
+    throw Error("--margin needs GPUs that the step must fit", ErrorKind::usage).help("for example --fits t4,l4");
   return "    margin: " + quoted(run.margin) + "\n";
 }
 

@@ -6,12 +6,12 @@
 #include "estimator/plan/plan.h"
 #include "estimator/plan/run_names.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/device_bytes.h"
 #include "estimator/search/fit.h"
 #include "estimator/search/suggestions_under.h"
 #include "estimator/spec/read.h"
 #include "layers/catalog.h"
 #include "tools/answers/planning.h"
-#include "tools/check/broken_base.h"
 #include "tools/check/budget_file.h"
 #include "tools/check/cause_lines.h"
 #include "tools/check/changes.h"
@@ -62,7 +62,7 @@ decltype(SpecOptions::open) within(const std::filesystem::path& top, decltype(Sp
 
 // What an assertion is about, in another plan. A cost is the price of the same GPU: not planned.
 std::int64_t figure_of(const Assertion& a, const Planning& planning, const Gpu* fits) {
-  if (fits != nullptr) return plan(planning.model, make_catalog(), planning.run, fits).peak.device_bytes;
+  if (fits != nullptr) return device_bytes(make_plan(planning.model, make_catalog(), planning.run, fits));
   const Report report = make_report(planning);
   FigureValues figures = figure_values(report);
   if (!a.pattern.empty()) {
@@ -124,7 +124,8 @@ CheckResult CheckPlanner::run(const Check& check) {
 
 // A recording has figures, and no model that could be planned otherwise. It is of one run: defaults are not about it.
 CheckSide CheckPlanner::recorded_head(const Check& check) {
-  if (!check.modules.empty()) throw Error(check.model + " is a recording: it has no modules").at(check.modules[0].mark);
+  if (!check.modules.empty())
+    throw Error(check.model + " is a recording, which has no modules").at(check.modules[0].mark);
   Check own = check;
   std::erase_if(own.settings, [](const Setting& s) { return s.by_default; });
   CheckSide side;
@@ -142,7 +143,7 @@ void CheckPlanner::note_unknown_figures(const Check& check, const CheckSide& bas
   for (const Growth& g : check.growth)
     if (!base.measured.figures[g.figure])
       result.warnings.push_back(check.name + ": the base has no " + std::string(name_of(g.figure)) +
-                                ", so that its growth is not known");
+                                ", so its growth is not known");
 }
 
 // All of it but the model.
@@ -225,14 +226,14 @@ std::optional<CheckSide> CheckPlanner::base_side(const Check& check, CheckResult
     if (!base_->may_be_broken && error.kind() == ErrorKind::environment) throw;
     if (!base_->may_be_broken) throw broken_base("the base cannot be planned", error).at(check.model_mark);
     result.base_note = "the base cannot be planned: " + one_line(error);
-    result.warnings.push_back(check.name + ": " + result.base_note + "; nothing is measured against it");
+    result.warnings.push_back(check.name + ": " + result.base_note + "; its growth is not checked");
     return std::nullopt;
   }
 }
 
 std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const CheckSide& head, const CheckSide* base) {
-  const auto device_bytes = [](const CheckSide& side, const Gpu& gpu) -> std::optional<std::int64_t> {
-    if (side.planned) return plan(side.planning.model, make_catalog(), side.planning.run, &gpu).peak.device_bytes;
+  const auto bytes_on = [](const CheckSide& side, const Gpu& gpu) -> std::optional<std::int64_t> {
+    if (side.planned) return device_bytes(make_plan(side.planning.model, make_catalog(), side.planning.run, &gpu));
     const auto saved = side.fits.find(gpu.title);
     return saved != side.fits.end() ? std::optional(saved->second) : side.measured.figures[Figure::device];
   };
@@ -240,13 +241,13 @@ std::vector<FitsFigures> CheckPlanner::plan_fits(const Check& check, const Check
   for (const FitsOn& on : check.fits) {
     const Gpu gpu = gpu_at(on);
     for (const FitsFigures& other : fits)
-      if (other.title == gpu.title) throw Error(gpu.title + " is there twice").at(on.mark).label("by another name");
+      if (other.title == gpu.title) throw Error(gpu.title + " is listed twice").at(on.mark).label("under another name");
     try {
       fits.push_back({.title = gpu.title,
-                      .device_bytes = device_bytes(head, gpu).value_or(0),
+                      .device_bytes = bytes_on(head, gpu).value_or(0),
                       .usable_bytes = usable_bytes(gpu),
                       .mark = on.mark,
-                      .base_bytes = base != nullptr ? device_bytes(*base, gpu) : std::nullopt});
+                      .base_bytes = base != nullptr ? bytes_on(*base, gpu) : std::nullopt});
     } catch (const Error& error) {
       throw Error(error).at(on.mark);
     }

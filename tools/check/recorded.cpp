@@ -13,7 +13,7 @@ void refuse_flags(const Source& source, const RunOptions& run) {
   RunOptions flags = run;
   flags.model.clear();
   if (const std::vector<Setting> given = settings_of(flags); !given.empty())
-    throw Error(given.front().key + ": " + source.name + " is of one run as it was").help("leave it out of the check");
+    throw Error(given.front().key + ": " + source.name + " records one fixed run").help("leave it out of the check");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ Baseline saved_baseline(const std::string& path, std::string_view version) {
   for (const auto& [name, check] : saved->by_name) baseline.names.push_back(name);
   if (saved->version != version)
     baseline.warnings.push_back(path + " was written by gpuplan " + saved->version + ", this is " +
-                                std::string(version) + ": what differs may be the program and not the model");
+                                std::string(version) + ": differences may come from the program, not the model");
   baseline.find = [saved](const Check& head) {
     BaseCheck base;
     const auto at = saved->by_name.find(head.name);
@@ -21,7 +21,7 @@ Baseline saved_baseline(const std::string& path, std::string_view version) {
     }
     const SavedCheck& check = at->second;
     if (!check.figures[Figure::peak]) {
-      base.note = "the base has no figures of it";
+      base.note = "the base has no figures for it";
       return base;
     }
     Measured& measured = base.measured.emplace();

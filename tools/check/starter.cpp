@@ -63,12 +63,13 @@ std::string defaults_of(const RunOptions& run) {
 std::string starter_budget(const std::vector<std::string>& models, const std::filesystem::path& folder,
                            const RunOptions& run, std::int64_t headroom) {
   std::string text =
-      "# Limits on what a step takes, for `gpuplan check`. `gpuplan schema budget` prints what there is.\ngpuplan: 1\n"
+      "# Limits on the memory and compute of a step, for `gpuplan check`; all keys: `gpuplan schema budget`.\ngpuplan: "
+      "1\n"
       "defaults:\n" +
       defaults_of(run) +
       "  # Against a base (--base auto) a peak may grow by 5 % or by 256 MiB, whichever is more.\n"
       "  growth: {peak: {fail: {percent: 5, bytes: 256 MiB}, warn: {percent: 1}}}\n"
-      "  inherited: warn  # what the base breaks as much already is not this change's doing\nchecks:\n";
+      "  inherited: warn  # a limit that the base breaks just as much only warns\nchecks:\n";
   std::map<std::string, int> names;
   for (const std::string& model : models) {
     RunOptions options = run;

@@ -26,7 +26,7 @@ std::optional<fs::path> repository_if_any(const fs::path& folder, bool needed) {
 
 Error no_budget(const CheckOptions& options) {
   const std::string& word = options.run.model;
-  Error error("there is no gpuplan.yaml here or in a folder above");
+  Error error("there is no gpuplan.yaml in this folder or one above it");
   if (!word.empty() && exists(word))
     return error.help("limits of one model: gpuplan check " + word + " --max-peak 8GiB");
   return error.help(
@@ -37,16 +37,15 @@ Error no_budget(const CheckOptions& options) {
 
 Subject one_off(const CheckOptions& options) {
   if (!options.names.empty())
-    throw Error("limits of the command line are for one model, not also for \"" + options.names.front() + "\"",
+    throw Error("limits on the command line are for one model, so \"" + options.names.front() + "\" is one too many",
                 ErrorKind::usage);
   if (options.run.model.empty())
-    throw Error("no model is named", ErrorKind::usage).help("gpuplan check FILE --max-peak 8GiB");
+    throw Error("no model given", ErrorKind::usage).help("gpuplan check FILE --max-peak 8GiB");
   if (options.update || !options.config.empty())
-    throw Error(std::string(options.update ? "--update" : "--config") + " is about gpuplan.yaml: leave out --max-...",
+    throw Error(std::string(options.update ? "--update" : "--config") + " needs gpuplan.yaml: leave out --max-...",
                 ErrorKind::usage);
   if (!options.limits.max_growth.empty() && options.base.empty())
-    throw Error("--max-growth is measured against a base: give --base too", ErrorKind::usage)
-        .help("--base auto, or a commit");
+    throw Error("--max-growth needs a base: give --base, too", ErrorKind::usage).help("--base auto, or a commit");
   Subject subject;
   subject.budget = one_off_budget(options.run, options.limits);
   subject.folder = fs::current_path();
@@ -68,7 +67,7 @@ Subject from_file(const CheckOptions& options) {
   Subject subject;
   std::error_code gone;
   const fs::path here = fs::current_path(gone);
-  if (gone) throw Error("the current folder is not there any more", ErrorKind::environment);
+  if (gone) throw Error("the current folder no longer exists", ErrorKind::environment);
   subject.repository = repository_if_any(options.config.empty() ? here : fs::absolute(options.config).parent_path(),
                                          !options.base.empty());
   const std::optional<fs::path> found =

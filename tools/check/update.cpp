@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "estimator/budget/read_budget.h"
 #include "estimator/budget/rounded_amount.h"
+#include "tools/check/settings.h"
+#include "tools/files/write_file.h"
 
 namespace gpuplan {
 namespace {
@@ -36,11 +39,25 @@ std::map<std::pair<int, int>, Raise> raises_of(const std::vector<CheckResult>& r
       Raise& raise = at->second;
       const bool floor = a.value < a.limit;
       if (!fresh && floor != raise.floor)
-        throw Error("one limit stands for an upper and a lower one").at(a.mark).label("write it twice");
+        throw Error("this limit is both an upper and a lower one").at(a.mark).label("write it as two limits");
       if (fresh || (floor ? a.value < raise.value : a.value > raise.value)) raise = {&a, a.value, floor};
     }
   }
   return raises;
+}
+
+// Limits may be tied to each other by anchors: none may be broken by what mends another.
+void refuse_broken_update(const std::string& text, const CheckReport& report) {
+  const Budget after = read_budget(std::make_shared<Source>(Source{.name = report.file, .text = text}), run_keys());
+  for (const CheckResult& result : report.results) {
+    const auto same = std::ranges::find(after.checks, result.check.name, &Check::name);
+    if (same == after.checks.end() || result.state == State::error) continue;
+    for (const Assertion& a : judge(*same, result.measured, nullptr, {}))
+      if (a.state == State::fail && can_be_raised(a) && result.state != State::muted)
+        throw Error("--update would break " + same->name + ": " + sentence(a))
+            .at(a.mark)
+            .help("a YAML anchor ties two limits together: write both out");
+  }
 }
 
 }  // namespace
@@ -59,7 +76,7 @@ BudgetUpdate update_limits(const Source& source, const std::vector<CheckResult>&
     const auto length = static_cast<std::size_t>(a.mark.length);
     const std::string_view there = std::string_view(source.text).substr(at, length);
     if (there.find(a.text) == std::string_view::npos)
-      throw Error("a limit over several lines cannot be edited").at(a.mark).label("write it on one line");
+      throw Error("a limit that spans several lines cannot be updated").at(a.mark).label("write it on one line");
     update.text.replace(at, length, now);
   }
   const Source now{.name = source.name, .text = update.text};
@@ -74,6 +91,23 @@ BudgetUpdate update_limits(const Source& source, const std::vector<CheckResult>&
     if (result.state == State::error || fails) ++update.left;
   }
   return update;
+}
+
+FileUpdate update_file(const CheckReport& report, const std::filesystem::path& folder, const Source& source) {
+  const BudgetUpdate update = update_limits(source, report.results);
+  FileUpdate done{.text = "", .left = update.left};
+  for (const LimitEdit& edit : update.edits)
+    done.text += report.file + ":" + std::to_string(edit.line) + "\n  - " + edit.before + "\n  + " + edit.after + "\n";
+  if (!update.edits.empty()) {
+    refuse_broken_update(update.text, report);
+    write_file((folder / report.file).string(), update.text);
+  }
+  const std::size_t n = update.edits.size();
+  done.text += n == 0 ? "no limit to change\n" : std::to_string(n) + (n == 1 ? " line changed\n" : " lines changed\n");
+  if (update.left > 0)
+    done.text += std::to_string(update.left) + (update.left == 1 ? " check fails" : " checks fail") +
+                 " for reasons that --update cannot fix: growth, a GPU, or a model that cannot be planned\n";
+  return done;
 }
 
 }  // namespace gpuplan

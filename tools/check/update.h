@@ -1,6 +1,7 @@
 // gpuplan check --update: limits that were broken, rewritten where they stand.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,14 @@ struct BudgetUpdate {
 /// Upper and lower limits that failed become what was found, rounded to three digits in the unit that they are written
 /// in, away from the limit. `source`: of gpuplan.yaml, which the limits' marks point into.
 BudgetUpdate update_limits(const Source& source, const std::vector<CheckResult>& results);
+
+struct FileUpdate {
+  std::string text;  // the lines that were edited, before and after, and what is left
+  int left = 0;      // checks that still fail
+};
+
+/// Edits report.file in `folder`, whose text is `source`: as a whole or not at all. Throws Error: an edit would break
+/// another limit; environment where the file cannot be written.
+FileUpdate update_file(const CheckReport& report, const std::filesystem::path& folder, const Source& source);
 
 }  // namespace gpuplan

@@ -10,7 +10,7 @@ namespace gpuplan {
 FailOn read_fail_on(const std::string& word) {
   if (word.find_first_of("+ ") != std::string::npos)
     throw Error("--fail-on expects error, warn, growth or none, not \"" + word + "\"", ErrorKind::usage)
-        .help("how much a figure may grow is written as growth: in gpuplan.yaml, or --max-growth 5% of one model");
+        .help("allowed growth is set by growth: in gpuplan.yaml, or by --max-growth 5% for one model");
   return choose<FailOn>(
       "--fail-on", word,
       {{"error", FailOn::error}, {"warn", FailOn::warn}, {"growth", FailOn::growth}, {"none", FailOn::none}});
@@ -38,7 +38,7 @@ void refuse_empty_gate(const CheckReport& report, bool with_base) {
   const bool judged = std::ranges::any_of(
       report.results, [](const CheckResult& r) { return !r.assertions.empty() || r.state == State::error; });
   if (judged || with_base) return;
-  throw Error("no check ran: there are limits on growth only, which --base measures").help("gpuplan check --base auto");
+  throw Error("nothing was checked: all limits are on growth, which needs --base").help("gpuplan check --base auto");
 }
 
 bool is_unchanged(const CheckReport& report) {

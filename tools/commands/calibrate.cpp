@@ -45,10 +45,10 @@ int run_calibrate(const CalibrateOptions& options) {
   if (!options.seconds.empty())
     how.budget_seconds = static_cast<double>(whole_number("--seconds", options.seconds, 1, 86'400));
   if (options.dry && !options.file.empty())
-    throw Error("--dry-run writes nothing: leave out -o, or --dry-run", ErrorKind::usage);
+    throw Error("--dry-run writes no file: leave out -o or --dry-run", ErrorKind::usage);
   const std::unique_ptr<Device> device = load_device(0);
   if (device_is_a_shadow() && !options.dry)
-    throw Error("kernels do nothing here: times need a GPU", ErrorKind::environment)
+    throw Error("this GPU is simulated, so there are no times to measure", ErrorKind::environment)
         .help("--dry-run runs every operation once and measures nothing");
   const OutputFile file{.path = options.file == "-" ? "" : options.file, .force = options.force};
   if (!file.path.empty()) refuse_unwritable({file});
@@ -87,14 +87,16 @@ int run_calibrate(const CalibrateOptions& options) {
 
 void add_calibrate_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<CalibrateOptions>();
-  CLI::App* const command = app.add_subcommand("calibrate", "Measures this machine's GPU into a file that --gpu reads");
-  command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
-  command->add_flag("--force", options->force, "Replaces a model, a budget, a trace or a script too");
-  command->add_option("--seconds", options->seconds, "Of the GPU's time at most (120; 15 with --quick)")
+  CLI::App* const command =
+      app.add_subcommand("calibrate", "Measures this machine's GPU and writes a GPU file for --gpu");
+  command->add_option("-o,--output", options->file, "File to write (standard output)")->type_name("FILE");
+  command->add_flag("--force", options->force,
+                    "Replaces the file even if it is a model, a budget, a trace or a script");
+  command->add_option("--seconds", options->seconds, "Limit on the GPU time used (120; 15 with --quick)")
       ->type_name("N");
-  command->add_flag("--quick", options->quick, "Fewer sizes");
+  command->add_flag("--quick", options->quick, "Measures fewer sizes");
   command->add_flag("--dry-run", options->dry, "Runs each operation once and measures nothing");
-  command->add_flag("--ascii", options->ascii, "Nothing but ASCII");
+  command->add_flag("--ascii", options->ascii, "Prints ASCII only");
   command->callback([options, &exit_code] { exit_code = run_calibrate(*options); });
 }
 

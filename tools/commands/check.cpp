@@ -13,7 +13,7 @@
 #include "tools/check/git_baseline.h"
 #include "tools/check/plan_check.h"
 #include "tools/check/subject.h"
-#include "tools/check/update_file.h"
+#include "tools/check/update.h"
 #include "tools/check/verdict.h"
 #include "tools/commands/commands.h"
 #include "tools/git/repository.h"
@@ -50,9 +50,9 @@ std::vector<const Check*> chosen(const Budget& budget, std::vector<std::string> 
     if (used[i]) continue;
     std::vector<std::string> known;
     for (const Check& check : budget.checks) known.push_back(check.name);
-    Error none("no check is called \"" + names[i] + "\"" + did_you_mean(names[i], known));
+    Error none("no such check: \"" + names[i] + "\"" + did_you_mean(names[i], known));
     throw exists(names[i]) ? none.help("limits of one model: gpuplan check " + names[i] + " --max-peak 8GiB")
-                           : none.help("* stands for a part of a name");
+                           : none.help("* matches any part of a name");
   }
   return checks;
 }
@@ -61,8 +61,8 @@ std::optional<Baseline> baseline_of(const CheckOptions& options, const Subject& 
   if (options.base.empty()) return std::nullopt;
   if (options.base.ends_with(".json")) return saved_baseline(options.base, kVersion);
   if (!subject.repository)
-    throw Error("--base " + options.base + ": this is no git repository", ErrorKind::environment)
-        .help("a file of gpuplan check -o base.json may be the base too");
+    throw Error("--base " + options.base + ": this is not a git repository", ErrorKind::environment)
+        .help("without git, use a file written by gpuplan check -o base.json as the base");
   return git_baseline(*subject.repository, subject.file, subject.budget, options.base, environment,
                       options.allow_broken_base);
 }
@@ -130,7 +130,7 @@ void refuse_clashing_files(const std::vector<CheckFile>& files, const Subject& s
   for (const CheckFile& file : files) {
     const std::string path = fs::path(file.path).lexically_normal().string();
     if (std::ranges::find(taken, path) != taken.end())
-      throw Error("-o " + path + " would overwrite what is there for another purpose", ErrorKind::usage);
+      throw Error("-o " + path + " would overwrite the checked file or another -o", ErrorKind::usage);
     taken.push_back(path);
   }
 }
@@ -140,7 +140,7 @@ void name_checks_that_are_gone(const Baseline& base, const Budget& now, CheckRep
   for (const std::string& name : base.names)
     if (std::ranges::find(now.checks, name, &Check::name) == now.checks.end()) {
       report.gone.push_back(name);
-      report.warnings.push_back("the check " + name + " of the base is not there any more");
+      report.warnings.push_back("the base has a check " + name + ", which no longer exists");
     }
 }
 
@@ -157,8 +157,7 @@ FailOn fail_on_of(const CheckOptions& options) {
     return options.exit_zero ? FailOn::none : options.run.strict ? FailOn::warn : FailOn::error;
   const FailOn fail_on = read_fail_on(options.fail_on);
   if (fail_on == FailOn::growth && options.base.empty())
-    throw Error("--fail-on growth is measured against a base: give --base too", ErrorKind::usage)
-        .help("--base auto, or a commit");
+    throw Error("--fail-on growth needs a base: give --base, too", ErrorKind::usage).help("--base auto, or a commit");
   if (options.exit_zero && fail_on != FailOn::none)
     throw Error("--exit-zero and --fail-on " + options.fail_on + " contradict each other", ErrorKind::usage);
   return options.run.strict && fail_on == FailOn::error ? FailOn::warn : fail_on;
@@ -178,11 +177,11 @@ int run_check(CheckOptions options) {
   refuse_unwritable(paths);
   const FailOn fail_on = fail_on_of(options);
   if (options.update && (!files.empty() || !options.output.format.empty() || fail_on != FailOn::error))
-    throw Error("--update prints the edit only: leave out --format, -o, --fail-on and --exit-zero", ErrorKind::usage);
+    throw Error("--update only prints the edit: leave out --format, -o, --fail-on and --exit-zero", ErrorKind::usage);
   if (options.quiet_if_unchanged && options.base.empty())
-    throw Error("--quiet-if-unchanged is about a base: give --base too", ErrorKind::usage).help("--base auto");
+    throw Error("--quiet-if-unchanged needs a base: give --base, too", ErrorKind::usage).help("--base auto");
   if (options.allow_broken_base && options.base.empty())
-    throw Error("--allow-broken-base is about a base: give --base too", ErrorKind::usage).help("--base auto");
+    throw Error("--allow-broken-base needs a base: give --base, too", ErrorKind::usage).help("--base auto");
   if (options.base.ends_with(".json")) options.base = fs::absolute(options.base).string();
   if (options.no_base && !options.base.empty())
     throw Error("--base and --no-base contradict each other", ErrorKind::usage);
@@ -217,44 +216,47 @@ int run_check(CheckOptions options) {
 
 void add_limits(CLI::App& command, LimitOptions& limits) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
-    command.add_option(names, value, text)->type_name(type)->group("Limits, of one model and without gpuplan.yaml");
+    command.add_option(names, value, text)->type_name(type)->group("Limits for one model, without gpuplan.yaml");
   };
-  add("--max-peak", limits.max_peak, "SIZE", "Of allocated memory: --max-peak 8GiB");
-  add("--max-reserved", limits.max_reserved, "SIZE", "Of memory that PyTorch reserves");
-  add("--max-device", limits.max_device, "SIZE", "Of device memory in all");
-  add("--max-params", limits.max_params, "N", "Of parameters: --max-params 26M");
-  add("--max-flop", limits.max_flop, "FLOP", "Of a step: --max-flop 2TFLOP");
-  add("--max-time", limits.max_time, "TIME", "Of a step on --gpu: --max-time 120ms");
-  add("--max-cost", limits.max_cost, "PRICE", "Of a million samples on --gpu: --max-cost '0.5 USD/Msample'");
-  add("--max-growth", limits.max_growth, "PERCENT|SIZE", "Of the peak against --base: --max-growth 5%");
-  command.add_option("--fits", limits.fits, "GPUs that the step has to fit on")
+  add("--max-peak", limits.max_peak, "SIZE", "Limit on peak allocated memory, such as 8GiB");
+  add("--max-reserved", limits.max_reserved, "SIZE", "Limit on the memory that PyTorch reserves");
+  add("--max-device", limits.max_device, "SIZE", "Limit on total device memory");
+  add("--max-params", limits.max_params, "N", "Limit on the number of parameters, such as 26M");
+  add("--max-flop", limits.max_flop, "FLOP", "Limit on the FLOPs of a step, such as 2TFLOP");
+  add("--max-time", limits.max_time, "TIME", "Limit on the time of a step on --gpu, such as 120ms");
+  add("--max-cost", limits.max_cost, "PRICE",
+      "Limit on the price of a million samples on --gpu, such as '0.5 USD/Msample'");
+  add("--max-growth", limits.max_growth, "PERCENT|SIZE", "Limit on the growth of the peak since --base, such as 5%");
+  command.add_option("--fits", limits.fits, "GPUs that the step must fit")
       ->type_name("GPU,...")
       ->delimiter(',')
-      ->group("Limits, of one model and without gpuplan.yaml");
+      ->group("Limits for one model, without gpuplan.yaml");
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<CheckOptions>();
-  CLI::App* const command = app.add_subcommand("check", "Whether the budgets of gpuplan.yaml are met; exit 1 when not");
+  CLI::App* const command =
+      app.add_subcommand("check", "Checks the budgets in gpuplan.yaml; exit code 1 if one is broken");
   add_run_options(*command, options->run);
   add_margin_option(*command, options->run);
-  command->get_option("model")->description("Names of checks, * for a part of one; with --max-... a model");
-  command->add_option("names", options->names, "More of them")->type_name("NAME");
-  command->add_option("--base,--baseline", options->base, "What growth is measured against (nothing)")
+  command->get_option("model")->description("Checks to run, by name or glob (all); with --max-..., a model");
+  command->add_option("names", options->names, "More checks")->type_name("NAME");
+  command->add_option("--base,--baseline", options->base, "Commit or report to measure growth against (none)")
       ->type_name("auto|REF|FILE.json");
-  command->add_flag("--no-base", options->no_base, "Absolute limits only, as without --base");
+  command->add_flag("--no-base", options->no_base, "Checks absolute limits only, as without --base");
   command->add_flag("--allow-broken-base", options->allow_broken_base,
-                    "Measures no growth against what the base has and cannot be read, rather than fail");
-  command->add_option("--config", options->config, "The budget file (gpuplan.yaml, here or in a folder above)")
+                    "Skips growth limits where the base cannot be read, instead of failing");
+  command->add_option("--config", options->config, "Budget file (gpuplan.yaml, in this folder or one above)")
       ->type_name("FILE");
-  command->add_flag("--update", options->update, "Raises the limits that are broken, and shows the edit");
-  command->add_option("--fail-on", options->fail_on, "What makes exit code 1: a broken limit (error), also warnings")
+  command->add_flag("--update", options->update, "Changes broken limits to today's figures, and shows the edit");
+  command->add_option("--fail-on", options->fail_on, "What makes the exit code 1 (error: a broken limit)")
       ->type_name("error|warn|growth|none");
-  command->add_flag("--exit-zero", options->exit_zero, "Exit 0 also where a budget is broken: --fail-on none");
+  command->add_flag("--exit-zero", options->exit_zero,
+                    "Exits with 0 even if a budget is broken; same as --fail-on none");
   command->add_flag("--quiet-if-unchanged", options->quiet_if_unchanged,
-                    "Leaves Markdown files empty where all is as at the base");
+                    "Writes empty Markdown files if nothing changed since the base");
   add_limits(*command, options->limits);
   add_output_options(*command, options->output);
   command->get_option("--format")->type_name("table|json|md|github|gitlab|junit|sarif|openmetrics");

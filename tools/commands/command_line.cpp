@@ -1,10 +1,9 @@
-// From the words of a command line to a subcommand, and from what went wrong to a sentence.
+// Parses the command line, runs the subcommand, and words the errors of the command line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 
 #include "tools/commands/commands.h"
-#include "tools/commands/replay.h"
 #include "tools/options/other_flags.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
@@ -15,14 +14,14 @@ namespace gpuplan {
 namespace {
 
 constexpr const char* kShortHelp =
-    "gpuplan MODEL [flags]: the memory and the FLOPs of a PyTorch step, without a GPU\n"
+    "gpuplan MODEL [flags]: predicts the GPU memory, FLOPs and time of a PyTorch step, without a GPU\n"
     "\n"
-    "  gpuplan resnet50.yaml --batch 64 --opt adam       peak, and what is alive there\n"
-    "  gpuplan zoo:resnet50 --batch 64 --gpu t4          whether it fits; exit 1 when not\n"
-    "  gpuplan layers resnet50.yaml --sort mem           which module costs what\n"
-    "  gpuplan check --base auto                         whether the budgets of gpuplan.yaml are met\n"
+    "  gpuplan resnet50.yaml --batch 64 --opt adam       peak memory, and what is alive at the peak\n"
+    "  gpuplan zoo:resnet50 --batch 64 --gpu t4          whether the step fits; exit code 1 if not\n"
+    "  gpuplan layers resnet50.yaml --sort mem           memory and FLOPs of each module\n"
+    "  gpuplan check --base auto                         whether the budgets in gpuplan.yaml are met\n"
     "\n"
-    "all flags: gpuplan plan --help; the other commands: gpuplan --help\n";
+    "all flags: gpuplan plan --help; all commands: gpuplan --help\n";
 
 // "gpuplan plna resnet50.yaml": a word that is nearly a command, and no file.
 void refuse_misspelt_command(const std::string& word, const std::vector<std::string>& names) {
@@ -31,7 +30,7 @@ void refuse_misspelt_command(const std::string& word, const std::vector<std::str
   if (near.empty()) return;
   const std::vector<std::string> zoo = zoo_names();
   if (std::find(zoo.begin(), zoo.end(), word) != zoo.end()) return;
-  throw Error("no command and no file is called \"" + word + "\"" + did_you_mean(word, names), ErrorKind::usage);
+  throw Error("no such command or file: \"" + word + "\"" + did_you_mean(word, names), ErrorKind::usage);
 }
 
 // A variable that a script left unset must not plan something else, and in `--batch --opt adam` the batch is missing,
@@ -63,7 +62,7 @@ void refuse_empty_items(const CLI::App& app, const std::vector<std::string>& arg
     if (equals == std::string::npos && i + 1 == arguments.size()) continue;
     const std::string items = equals == std::string::npos ? arguments[i + 1] : word.substr(equals + 1);
     if (items.starts_with(',') || items.ends_with(',') || items.find(",,") != std::string::npos)
-      throw Error(flag + " has an empty name in \"" + items + "\"", ErrorKind::usage);
+      throw Error(flag + " has an empty item in \"" + items + "\"", ErrorKind::usage);
   }
 }
 
@@ -71,8 +70,8 @@ void refuse_empty_items(const CLI::App& app, const std::vector<std::string>& arg
 std::vector<std::string> with_help_flag(std::vector<std::string> arguments, const std::vector<std::string>& names) {
   arguments.erase(arguments.begin());
   if (!arguments.empty() && std::find(names.begin(), names.end(), arguments[0]) == names.end())
-    throw Error("no command is called \"" + arguments[0] + "\"" + did_you_mean(arguments[0], names), ErrorKind::usage)
-        .help("the commands: gpuplan --help");
+    throw Error("no such command: \"" + arguments[0] + "\"" + did_you_mean(arguments[0], names), ErrorKind::usage)
+        .help("for all commands: gpuplan --help");
   arguments.push_back("--help");
   return arguments;
 }
@@ -156,11 +155,11 @@ std::optional<std::string> take_model(std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes == arguments.end()) return std::nullopt;
   if (dashes + 1 == arguments.end())
-    throw Error("no model behind --", ErrorKind::usage).help("for example: gpuplan diff main -- model.yaml -b 8");
+    throw Error("no model after --", ErrorKind::usage).help("for example: gpuplan diff main -- model.yaml -b 8");
   std::string model = *(dashes + 1);
   const auto more = dashes + 2;
   if (more != arguments.end() && !more->starts_with("-"))
-    throw Error("one word too many: \"" + *more + "\"", ErrorKind::usage).help("one model stands behind --");
+    throw Error("unexpected argument: \"" + *more + "\"", ErrorKind::usage).help("only one model may follow --");
   arguments.erase(dashes, dashes + 2);
   return model;
 }
@@ -179,8 +178,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
 }
 
 Error too_many(const std::string& word, const CLI::App& command) {
-  return Error("one word too many: \"" + word + "\"", ErrorKind::usage)
-      .help("usage: gpuplan " + command.get_name() + " --help");
+  return Error("unexpected argument: \"" + word + "\"", ErrorKind::usage)
+      .help("for usage: gpuplan " + command.get_name() + " --help");
 }
 
 // Whether the command has what another tool's flag is called here; all that plan are told what no flag is for.
@@ -213,8 +212,8 @@ Error unexpected_word(const std::string& written, const CLI::App& command) {
   if (flag.starts_with("-") && flag != "-")
     return Error("unknown flag " + flag + did_you_mean(flag, flags_of(command)), ErrorKind::usage)
         .help(command.get_name() == "shadow"
-                  ? "a command's own flags stand behind --: gpuplan shadow -- python train.py"
-                  : "the flags: gpuplan " + command.get_name() + " --help");
+                  ? "flags of the command itself go after --: gpuplan shadow -- python train.py"
+                  : "for all flags: gpuplan " + command.get_name() + " --help");
   return too_many(written, command);
 }
 
@@ -241,7 +240,7 @@ Error usage_error(const CLI::ParseError& problem, const CLI::App& app) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&problem) != nullptr ||
       dynamic_cast<const CLI::ValidationError*>(&problem) != nullptr)
     return wrong_count(problem.what(), command);
-  return Error(problem.what(), ErrorKind::usage).help("the flags: gpuplan " + command.get_name() + " --help");
+  return Error(problem.what(), ErrorKind::usage).help("for all flags: gpuplan " + command.get_name() + " --help");
 }
 
 }  // namespace
@@ -259,10 +258,11 @@ int run_command_line(std::vector<std::string> arguments) {
     return 0;
   }
   CLI::App app(
-      "Predicts the memory and the FLOPs of a PyTorch step, without a GPU. gpuplan MODEL is gpuplan plan MODEL.",
+      "Predicts the GPU memory, FLOPs and time of a PyTorch step, without a GPU. gpuplan MODEL is short for gpuplan "
+      "plan MODEL.",
       "gpuplan");
   app.require_subcommand(0, 1);
-  app.set_help_flag("--help", "Prints this page");
+  app.set_help_flag("--help", "Prints this help");
   bool version = false;
   app.add_flag("--version", version, "Prints the version");
   const std::vector<Command> commands = all_commands(std::move(model), std::move(words));

@@ -1,5 +1,5 @@
-// The subcommands. Each adds itself to the program and sets the exit code when it runs: 0 done or yes, 1 the answer is
-// no.
+// The subcommands. Each registers itself with the program, and sets the exit code when it runs: 0 success, 1 the answer
+// is no.
 #pragma once
 
 #include <optional>
@@ -11,6 +11,8 @@ class App;
 }
 
 namespace gpuplan {
+
+struct Trace;
 
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_layers_command(CLI::App& app, int& exit_code);
@@ -24,6 +26,7 @@ void add_instances_command(CLI::App& app, int& exit_code);
 void add_explain_command(CLI::App& app, int& exit_code);
 void add_import_command(CLI::App& app, int& exit_code);
 void add_init_command(CLI::App& app, int& exit_code);
+void add_replay_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 /// `words`: what stands behind the first --, the command to run as it is.
 void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> words);
@@ -36,8 +39,11 @@ void add_completion_command(CLI::App& app, int& exit_code);
 
 /// Of plan's help and fit's.
 inline constexpr const char* kWhatFits =
-    "A step that runs only by giving PyTorch's cache back to the GPU does not fit: that takes time in every step, and\n"
-    "the step fails as soon as anything else takes memory. gpuplan explain fits says more.";
+    "A step that runs only by giving PyTorch's cache back to the GPU does not fit: freeing the cache costs time in\n"
+    "every step, and the step fails as soon as anything else takes memory. See gpuplan explain fits.";
+
+/// A trace of allocator events, as replay takes it: a file, a pipe or "-". Throws Error.
+Trace open_trace(const std::string& name);
 
 /// "gpuplan 0.1.0"
 std::string version_line();

@@ -141,7 +141,7 @@ std::string fish(const CLI::App& app) {
 
 void add_completion_command(CLI::App& app, int& exit_code) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* const command = app.add_subcommand("completion", "A completion script for your shell");
+  CLI::App* const command = app.add_subcommand("completion", "Prints a completion script for your shell");
   command->add_option("shell", *shell, "Which shell")->type_name("bash|zsh|fish");
   command->callback([shell, &app, &exit_code] {
     if (shell->empty()) throw Error("completion expects bash, zsh or fish", ErrorKind::usage);

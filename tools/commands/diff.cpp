@@ -29,7 +29,7 @@ struct DiffOptions {
 };
 
 constexpr const char* kDiffHelp =
-    "With a model behind --, A and B are commits, or saved plans; without one they are files.\n"
+    "With a model after --, A and B are commits or saved plans; without one they are files.\n"
     "\n"
     "  gpuplan diff origin/main -- configs/gpt2.yaml -b 8 --opt adam    a commit with the working tree\n"
     "  gpuplan diff v1.0 v2.0 -- configs/gpt2.yaml                      two commits\n"
@@ -37,11 +37,10 @@ constexpr const char* kDiffHelp =
     "  gpuplan diff old.yaml new.yaml -b 8                              two files\n"
     "  gpuplan diff old.json new.json                                   two plans, or recorded runs, that were saved\n"
     "\n"
-    "Exit code: 0, whether anything differs or not. With --exit-code 1 where a figure does, with --fail-on 1 where "
-    "one\n"
-    "has grown by more than that: peak, reserved, device, params, flop or seconds by a percentage of the base, or by "
-    "an\n"
-    "amount (\"peak +5%\", \"device +512MiB\", \"params +1M\", \"flop +0.5 TFLOP\", \"seconds +2ms\").";
+    "The exit code is 0 whether or not anything differs. With --exit-code it is 1 if a figure differs; with --fail-on\n"
+    "it is 1 if a figure (peak, reserved, device, params, flop, seconds) grew by more than a percentage of the base "
+    "or\n"
+    "an amount: \"peak +5%\", \"device +512MiB\", \"params +1M\", \"flop +0.5 TFLOP\", \"seconds +2ms\".";
 
 // Both sides are planned as the flags say.
 void plan_side(OpenSide& open, const Planning& run, std::vector<std::string>& warnings) {
@@ -138,19 +137,22 @@ int run_diff(const DiffOptions& options) {
 void add_diff_command(CLI::App& app, int& exit_code, std::optional<std::string> model) {
   const auto options = std::make_shared<DiffOptions>();
   options->words.model = std::move(model);
-  CLI::App* const command = app.add_subcommand("diff", "What a change costs, and which lines of the model it is");
+  CLI::App* const command =
+      app.add_subcommand("diff", "Shows what a change to a model costs, and which lines cause it");
   add_run_options(*command, options->run);
   command->remove_option(command->get_option("model"));  // it stands behind --
   std::vector<const CLI::Option*> run_flags;
   for (const CLI::Option* option : command->get_options())
     if (!option->check_lname("help")) run_flags.push_back(option);
-  command->add_option("sides", options->words.sides, "The base, and what it is compared with: commits, or files")
+  command->add_option("sides", options->words.sides, "The base and what to compare with it: commits or files")
       ->type_name("A B");
   const char* const group = "Comparison";
-  command->add_flag("--merge-base", options->words.merge_base, "The base is the merge base of HEAD and A")
+  command->add_flag("--merge-base", options->words.merge_base, "Uses the merge base of HEAD and A as the base")
       ->group(group);
-  command->add_flag("--exit-code", options->exit_code, "1 where a figure differs")->group(group);
-  command->add_option("--fail-on", options->fail_on, "1 where a figure has grown by more: \"peak +5%\"; repeatable")
+  command->add_flag("--exit-code", options->exit_code, "Exits with 1 if any figure differs")->group(group);
+  command
+      ->add_option("--fail-on", options->fail_on,
+                   "Exits with 1 if a figure grew by more, such as \"peak +5%\"; repeatable")
       ->type_name("LIMIT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

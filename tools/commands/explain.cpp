@@ -71,7 +71,7 @@ std::string example_text(const LayerExample& example) {
   table.row({"parameters", format_count(example.parameters)});
   table.row({"forward", format_count(example.forward_macs) + " MAC"});
   table.row({"backward", format_count(example.backward_macs) + " MAC"});
-  table.row({"saved", format_count(example.saved_bytes) + " B beside parameters, the layer's inputs included"});
+  table.row({"saved", format_count(example.saved_bytes) + " B, including the layer's inputs, excluding parameters"});
   return "\n  " + std::string(example.call) + (inputs.empty() ? "" : " on " + inputs) + "\n" + table.text("    ") +
          (example.derivation.empty() ? "" : indented(example.derivation));
 }
@@ -90,10 +90,10 @@ std::string layer_text(const LayerDef& layer) {
 
 std::string topics_text() {
   TextTable table({kLeft, kLeft});
-  table.row({"layers", "every layer that a model can use"});
-  table.row({"NAME", "one layer: its math, parameters and a worked example, as in: gpuplan explain Conv2d"});
-  table.row({"zoo", "the models in the binary"});
-  table.row({"gpus", "the names that --gpu takes, and what these GPUs compute with"});
+  table.row({"layers", "all layers that a model can use"});
+  table.row({"NAME", "one layer: its math, parameters and a worked example, such as gpuplan explain Conv2d"});
+  table.row({"zoo", "the built-in models"});
+  table.row({"gpus", "the GPUs that --gpu takes, and the types that they compute in"});
   table.row({"optimizers", "the names that --opt takes"});
   for (const ExplainTopic& topic : explain_topics()) table.row({std::string(topic.name), std::string(topic.summary)});
   return table.text();
@@ -112,16 +112,17 @@ std::string explain(const std::string& topic) {
   std::vector<std::string> words = {"layers", "zoo", "gpus", "optimizers"};
   for (const ExplainTopic& known : explain_topics()) words.emplace_back(known.name);
   for (const LayerDef* layer : make_catalog()) words.emplace_back(layer->name);
-  throw Error("nothing is known about \"" + topic + "\"" + did_you_mean(topic, words), ErrorKind::usage)
-      .help("the topics: gpuplan explain");
+  throw Error("no topic or layer is called \"" + topic + "\"" + did_you_mean(topic, words), ErrorKind::usage)
+      .help("for all topics: gpuplan explain");
 }
 
 }  // namespace
 
 void add_explain_command(CLI::App& app, int& exit_code) {
   const auto topic = std::make_shared<std::string>();
-  CLI::App* const command = app.add_subcommand("explain", "What a layer computes and saves; how the estimate works");
-  command->add_option("topic", *topic, "A layer, or layers, zoo, gpus, precision, ...")->type_name("TOPIC");
+  CLI::App* const command = app.add_subcommand("explain", "Explains a layer, or how the estimate works");
+  command->add_option("topic", *topic, "A layer or a topic, such as Conv2d or precision (lists the topics)")
+      ->type_name("TOPIC");
   command->callback([topic, &exit_code] {
     write_stdout(explain(*topic));
     exit_code = 0;

@@ -106,8 +106,8 @@ void refuse_samples_of_sizes(const FitQuestion& question, const FitOptions& opti
   if (!options.run.gpu.empty()) names.push_back(options.run.gpu);
   const auto is_size = [](const std::string& name) { return size_in_bytes(name).has_value(); };
   if (question.samples && !names.empty() && std::ranges::all_of(names, is_size))
-    throw Error("--samples asks how long a run takes, which is not known of " + names.front(), ErrorKind::usage)
-        .help("name a GPU: gpuplan gpus lists them");
+    throw Error("--samples needs step times, and they are not known for " + names.front(), ErrorKind::usage)
+        .help("name a known GPU: gpuplan gpus lists them");
 }
 
 FitAnswer make_fit_report(const FitOptions& options) {
@@ -181,7 +181,8 @@ int run_fit(FitOptions options) {
 
 void add_fit_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FitOptions>();
-  CLI::App* const command = app.add_subcommand("fit", "The largest batch of each GPU, its price, and which to take");
+  CLI::App* const command =
+      app.add_subcommand("fit", "Finds the largest batch that fits each GPU, its price, and the best choice");
   add_fit_options(*command, *options);
   command->footer(kWhatFits);
   command->callback([options, &exit_code] {

@@ -99,7 +99,8 @@ int run_live(const GpusOptions& options) {
 
 int run_gpus(const GpusOptions& options) {
   refuse_table_styles(options.output);
-  if (options.live && !options.name.empty()) throw Error("--live lists all: leave out the name", ErrorKind::usage);
+  if (options.live && !options.name.empty())
+    throw Error("--live lists all GPUs of this machine: leave out the name", ErrorKind::usage);
   if (options.live) return run_live(options);
   if (is_gpu_file(options.name)) {
     show({read_gpu(*read_file_source(options.name))}, true, options.output);
@@ -124,10 +125,10 @@ int run_gpus(const GpusOptions& options) {
 
 void add_gpus_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<GpusOptions>();
-  CLI::App* const command = app.add_subcommand("gpus", "GPUs: what they hold and compute, with sources");
-  command->add_option("name", options->name, "A GPU, a part of its name, an architecture, or a file")
+  CLI::App* const command = app.add_subcommand("gpus", "Lists GPUs: memory, peak rates, sources");
+  command->add_option("name", options->name, "A GPU, part of a name, an architecture, or a GPU file (all)")
       ->type_name("NAME");
-  command->add_flag("--live", options->live, "Those of this machine, as nvidia-smi lists them");
+  command->add_flag("--live", options->live, "Lists the GPUs of this machine, as nvidia-smi does");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_gpus(*options); });
 }

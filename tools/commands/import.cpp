@@ -33,7 +33,7 @@ std::vector<Variable> variables(const ImportOptions& options) {
 std::string model_beside(const std::string& weights) {
   const std::filesystem::path config = std::filesystem::path(weights).parent_path() / "config.json";
   if (!exists(config.string()))
-    throw Error("--check expects a model, and there is no config.json beside " + weights, ErrorKind::usage)
+    throw Error("--check needs a model, and there is no config.json next to " + weights, ErrorKind::usage)
         .help("gpuplan import --check model.safetensors config.json");
   return config.string();
 }
@@ -53,7 +53,7 @@ int run_check(const ImportOptions& options) {
 int run_import(const ImportOptions& options) {
   if (!options.weights.empty()) return run_check(options);
   if (options.source.empty())
-    throw Error("nothing to import is named", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
+    throw Error("no file to import is given", ErrorKind::usage).help("gpuplan import config.json -o model.yaml");
   refuse_learned_trace({options.source, nullptr});
   if (!options.file.empty() && options.file != "-")
     refuse_unwritable({{.path = options.file, .force = true}});  // write_draft() looks at its text
@@ -62,7 +62,7 @@ int run_import(const ImportOptions& options) {
   const std::string& spec = source->text;
   if (!set.empty())
     throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
-        .help("a variable of a spec is set where it is planned");
+        .help("variables of the spec are set when it is planned: gpuplan plan --set NAME=VALUE");
   (void)read_model(source, {.set = {}, .open = open_extended});  // what is handed on can be read
   write_draft(options.file, spec, options.force);
   return 0;
@@ -72,15 +72,14 @@ int run_import(const ImportOptions& options) {
 
 void add_import_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ImportOptions>();
-  CLI::App* const command = app.add_subcommand("import", "A model that is not written in YAML, as a spec");
-  command->add_option("source", options->source, "A config.json of Hugging Face's, or an ONNX file")->type_name("SRC");
-  command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
-  command->add_flag("--force", options->force, "Replace a file that has another text");
-  command->add_option("--set", options->set, "A size that the file leaves open, of an ONNX file")
-      ->type_name("NAME=VALUE");
+  CLI::App* const command = app.add_subcommand("import", "Converts a config.json or an ONNX file to a model spec");
+  command->add_option("source", options->source, "A Hugging Face config.json, or an ONNX file")->type_name("SRC");
+  command->add_option("-o,--output", options->file, "File to write (standard output)")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replaces a file with different contents");
+  command->add_option("--set", options->set, "Value of a dynamic dimension of an ONNX file")->type_name("NAME=VALUE");
   command
       ->add_option("--check", options->weights,
-                   "Whether these safetensors, or this index of them, are the model's parameters; exit 1 when not")
+                   "Compares a safetensors file or index with the model's parameters; exit code 1 if they differ")
       ->type_name("FILE");
   command->callback([options, &exit_code] { exit_code = run_import(*options); });
 }

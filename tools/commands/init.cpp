@@ -20,20 +20,20 @@ namespace gpuplan {
 namespace {
 
 constexpr const char* kStarter =
-    R"(# A model for gpuplan. Each line of layers: is a constructor call of torch.nn, named or not: positions, keywords and
-# defaults are PyTorch's, and it may be pasted from print(model). `gpuplan explain layers` lists what there is.
+    R"(# A model for gpuplan. Each line of layers: is a torch.nn constructor call, with or without a name. Arguments and
+# defaults are PyTorch's, so calls can be pasted from print(model). `gpuplan explain layers` lists all layers.
 gpuplan: 1
 name: classifier
 vars:
   classes: 10  # gpuplan model.yaml --set classes=100
-input: {shape: [3, 32, 32]}  # of one sample; --batch says how many
+input: {shape: [3, 32, 32]}  # of one sample; --batch is the number of samples
 blocks:
-  Residual:  # what stands several times in a model
+  Residual:  # a part that is used several times
     params: {c: required}
     layers:
       - residual:  # the body's result plus its input
           body:
-            - conv: Conv2d(_, $c, 3, padding=1, bias=False)  # _ is the size that the layer before gives
+            - conv: Conv2d(_, $c, 3, padding=1, bias=False)  # _ is inferred from the previous layer
             - bn: BatchNorm2d(_)
       - ReLU(inplace=True)
 layers:
@@ -42,7 +42,7 @@ layers:
   - pool: AdaptiveAvgPool2d(1)
   - Flatten()
   - fc: Linear(_, $classes)
-loss: CrossEntropyLoss()  # of class numbers; `gpuplan explain layers` has the others
+loss: CrossEntropyLoss()  # targets are class indices; `gpuplan explain layers` lists other losses
 )";
 
 struct InitOptions {
@@ -68,8 +68,8 @@ std::string budget_text(const InitOptions& options) {
     throw Error("no model is named", ErrorKind::usage).help("gpuplan init --budget MODEL... -o gpuplan.yaml");
   models.insert(models.begin(), options.run.model);
   if (!options.force && !options.file.empty() && exists(options.file))
-    throw Error(options.file + " is there already", ErrorKind::usage)
-        .help("gpuplan check --update raises its limits; --force replaces it");
+    throw Error(options.file + " already exists", ErrorKind::usage)
+        .help("update its limits with gpuplan check --update, or replace it with --force");
   const std::filesystem::path file = std::filesystem::absolute(options.file.empty() ? "gpuplan.yaml" : options.file);
   return starter_budget(models, file.parent_path().lexically_normal(), options.run, headroom_of(options.headroom));
 }
@@ -79,8 +79,8 @@ void refuse_budget_flags(const InitOptions& options) {
   flags.model.clear();
   const std::vector<Setting> given = settings_of(flags);
   const std::string flag = !given.empty() ? "--" + given.front().key : !options.headroom.empty() ? "--headroom" : "";
-  if (!flag.empty()) throw Error(flag + " belongs to --budget: a spec does not say how it is run", ErrorKind::usage);
-  if (!options.more.empty()) throw Error("one word too many: \"" + options.more.front() + "\"", ErrorKind::usage);
+  if (!flag.empty()) throw Error(flag + " needs --budget: a spec does not say how the model is run", ErrorKind::usage);
+  if (!options.more.empty()) throw Error("unexpected argument: \"" + options.more.front() + "\"", ErrorKind::usage);
 }
 
 // Behind the comment that the model begins with: how it is planned, and how it is changed.
@@ -99,8 +99,8 @@ void refuse_extending(const std::string& model, const std::string& file, const S
   if (SpecText(source.text).extends().empty()) return;
   const auto folder = [](const std::string& path) { return fs::absolute(path).lexically_normal().parent_path(); };
   if (file.empty() || folder(file) == folder(model)) return;
-  throw Error(model + " extends another file, which is found from its own folder only")
-      .help("gpuplan plan --canonical " + model + " writes the two as one");
+  throw Error(model + " extends another file by a path relative to its own folder")
+      .help("gpuplan plan --canonical " + model + " prints both as one spec");
 }
 
 // A model of the zoo that extends another one is written out, so that its file stands alone.
@@ -128,14 +128,16 @@ int run_init(const InitOptions& options) {
 
 void add_init_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<InitOptions>();
-  CLI::App* const command = app.add_subcommand("init", "A commented spec to go on from, or with --budget limits");
+  CLI::App* const command =
+      app.add_subcommand("init", "Writes a model spec to start from, or with --budget a gpuplan.yaml");
   add_run_options(*command, options->run);
-  command->get_option("model")->description("What to begin with: zoo:NAME, or a file that import takes");
-  command->add_option("more", options->more, "With --budget: more models")->type_name("MODEL");
-  command->add_flag("--budget", options->budget, "A gpuplan.yaml with today's figures and headroom as limits");
-  command->add_option("--headroom", options->headroom, "Above today's peak (25%)")->type_name("PERCENT");
-  command->add_option("-o,--output", options->file, "The file; standard output otherwise")->type_name("FILE");
-  command->add_flag("--force", options->force, "Replace a file that has another text");
+  command->get_option("model")->description("What to start from: zoo:NAME, or a file that import takes");
+  command->add_option("more", options->more, "More models, with --budget")->type_name("MODEL");
+  command->add_flag("--budget", options->budget,
+                    "Writes a gpuplan.yaml whose limits are today's figures plus headroom");
+  command->add_option("--headroom", options->headroom, "Headroom above today's peak (25%)")->type_name("PERCENT");
+  command->add_option("-o,--output", options->file, "File to write (standard output)")->type_name("FILE");
+  command->add_flag("--force", options->force, "Replaces a file with different contents");
   command->callback([options, &exit_code] { exit_code = run_init(*options); });
 }
 

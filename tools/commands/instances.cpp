@@ -89,7 +89,7 @@ int run_instances(const InstancesOptions& options) {
   const std::vector<Instance> list = selected(options);
   for (const OutputFile& file : files_of(options.output)) write_report(file, render(list, file.format));
   if (list.empty() && format == Format::table) {
-    write_stdout("no instance is like that; gpuplan instances lists all\n");
+    write_stdout("no instance matches; gpuplan instances lists all\n");
     return 1;
   }
   write_stdout(render(list, format));
@@ -105,7 +105,7 @@ std::string date_of(const CatalogOptions& options) {
 void tell_what_was_left_out(const ImportedCatalog& catalog, const std::string& date) {
   write_stderr(std::to_string(catalog.instances.size()) + " instances, prices of " + date + "\n");
   if (catalog.without_gpu > 0)
-    write_stderr("left out " + std::to_string(catalog.without_gpu) + " rows without a GPU of NVIDIA's\n");
+    write_stderr("left out " + std::to_string(catalog.without_gpu) + " rows without an NVIDIA GPU\n");
   if (catalog.without_price > 0)
     write_stderr("left out " + std::to_string(catalog.without_price) + " rows without a price\n");
   if (catalog.other_prices > 0)
@@ -113,8 +113,7 @@ void tell_what_was_left_out(const ImportedCatalog& catalog, const std::string& d
                  std::to_string(catalog.other_prices) + (catalog.other_prices == 1 ? " row" : " rows") +
                  ", the first of " + catalog.with_other_prices + "\n");
   for (const auto& [name, rows] : catalog.unknown_gpus)
-    write_stderr("left out " + std::to_string(rows) + " rows of \"" + name +
-                 "\", which no GPU of the table is called\n");
+    write_stderr("left out " + std::to_string(rows) + " rows of \"" + name + "\", an unknown GPU\n");
 }
 
 // They stand in every row.
@@ -129,13 +128,13 @@ int run_catalog(const CatalogOptions& options) {
   refuse_control_characters("--region", options.region);
   const bool names_provider = CsvTable(*source).has("provider");
   if (options.provider.empty() && !names_provider)
-    throw Error("the catalog does not say whose it is", ErrorKind::usage).help("--provider aws");
+    throw Error("the catalog does not name its cloud", ErrorKind::usage).help("name it, for example --provider aws");
   const std::string date = date_of(options);
   const ImportedCatalog catalog =
       import_catalog(*source, {.provider = options.provider, .region = options.region, .date = date}, gpu_table());
   tell_what_was_left_out(catalog, date);
   if (catalog.instances.empty()) {
-    write_stderr("nothing is left to write\n");
+    write_stderr("no rows are left to write\n");
     return 1;
   }
   const std::string text = instances_csv(catalog.instances);
@@ -148,13 +147,16 @@ int run_catalog(const CatalogOptions& options) {
 
 void add_catalog_command(CLI::App& instances, int& exit_code) {
   const auto options = std::make_shared<CatalogOptions>();
-  CLI::App* const command = instances.add_subcommand("import", "A catalog of SkyPilot's or gpuhunt's, for --prices");
+  CLI::App* const command =
+      instances.add_subcommand("import", "Converts a SkyPilot or gpuhunt catalog to a file for --prices");
   command->add_option("file", options->source, "The CSV file, or - for standard input")->required()->type_name("FILE");
-  command->add_option("-o,--output", options->file, "The file to write; standard output otherwise")->type_name("FILE");
-  command->add_flag("--force", options->force, "Replaces a model, a budget, a trace or a script too");
-  command->add_option("--provider", options->provider, "Whose it is, where it does not say")->type_name("NAME");
-  command->add_option("--region", options->region, "Only this one")->type_name("NAME");
-  command->add_option("--date", options->date, "Of the prices (when the file was written)")->type_name("YYYY-MM-DD");
+  command->add_option("-o,--output", options->file, "File to write (standard output)")->type_name("FILE");
+  command->add_flag("--force", options->force,
+                    "Replaces the file even if it is a model, a budget, a trace or a script");
+  command->add_option("--provider", options->provider, "The cloud, if the catalog does not name it")->type_name("NAME");
+  command->add_option("--region", options->region, "Only this region")->type_name("NAME");
+  command->add_option("--date", options->date, "Date of the prices (the file's modification date)")
+      ->type_name("YYYY-MM-DD");
   command->callback([options, &exit_code] { exit_code = run_catalog(*options); });
 }
 
@@ -162,18 +164,20 @@ void add_catalog_command(CLI::App& instances, int& exit_code) {
 
 void add_instances_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<InstancesOptions>();
-  CLI::App* const command = app.add_subcommand("instances", "What clouds rent, with prices and their days");
+  CLI::App* const command = app.add_subcommand("instances", "Lists cloud instances and their prices");
   command->require_subcommand(0, 1);
-  command->add_option("--gpu", options->gpus, "With this GPU; several with commas")->delimiter(',')->type_name("NAME");
-  command->add_option("--provider", options->providers, "Of this cloud; several with commas")
+  command->add_option("--gpu", options->gpus, "Only instances with these GPUs, comma-separated")
       ->delimiter(',')
       ->type_name("NAME");
-  command->add_option("--region", options->region, "In this region")->type_name("NAME");
-  command->add_option("--count", options->count, "With so many GPUs")->type_name("N");
-  command->add_flag("--spot", options->spot, "With a spot price, and sorted by it");
-  command->add_option("--sort", options->sort, "Cheapest first, by GPU, or by name (price)")
+  command->add_option("--provider", options->providers, "Only these clouds, comma-separated")
+      ->delimiter(',')
+      ->type_name("NAME");
+  command->add_option("--region", options->region, "Only this region")->type_name("NAME");
+  command->add_option("--count", options->count, "Only instances with N GPUs")->type_name("N");
+  command->add_flag("--spot", options->spot, "Only instances with a spot price, sorted by it");
+  command->add_option("--sort", options->sort, "Order: by price, by price per GPU, or by name (price)")
       ->type_name("price|gpu-price|name");
-  command->add_option("--prices", options->prices, "Instances of this file, as import writes it")->type_name("FILE");
+  command->add_option("--prices", options->prices, "Uses this file, written by instances import")->type_name("FILE");
   add_output_options(*command, options->output);
   add_catalog_command(*command, exit_code);
   command->callback([options, command, &exit_code] {

@@ -56,9 +56,9 @@ void refuse_unknown_time(const LayersOptions& options, const Planning& planning,
                                                            : "";
   if (flag.empty() || report.time) return;
   if (!planning.gpu || planning.gpu_is_limit)
-    throw Error(flag + ": how long a step takes is known for a named GPU with published peaks", ErrorKind::usage)
+    throw Error(flag + ": step times need a named GPU with published peaks", ErrorKind::usage)
         .help("name one with --gpu; gpuplan gpus lists them");
-  throw Error(flag + ": how long a step takes on " + planning.gpu->title + " is not known: " + report.no_time,
+  throw Error(flag + ": the step time on " + planning.gpu->title + " is not known: " + report.no_time,
               ErrorKind::usage);
 }
 
@@ -67,7 +67,7 @@ std::vector<std::string> drawings(LayersOptions& options) {
   std::vector<std::string> files;
   std::ranges::copy_if(options.output.files, std::back_inserter(files), ends_in_svg);
   if (!files.empty() && !options.roofline)
-    throw Error("-o " + files.front() + ": a drawing is what --roofline makes", ErrorKind::usage)
+    throw Error("-o " + files.front() + ": SVG files need --roofline", ErrorKind::usage)
         .help("gpuplan layers MODEL --gpu NAME --roofline -o " + files.front());
   std::erase_if(options.output.files, ends_in_svg);
   for (const std::string& file : files) refuse_to_replace("-o", file, options.output.force);
@@ -91,7 +91,7 @@ int run_layers(LayersOptions options) {
     write_report(file, render(report, file.format, file_style(options.output), options));
   write_stdout(render(report, format, style, options));
   if (style.interactive && !options.roofline && format == Format::table)
-    write_stdout("  -n 0 shows every row, --depth 0 every level; for scripts: --format csv|json|md\n");
+    write_stdout("  -n 0 shows all rows, --depth 0 all levels; scripts can use --format csv|json|md\n");
   return clean ? 0 : 1;
 }
 
@@ -99,16 +99,16 @@ int run_layers(LayersOptions options) {
 
 void add_layers_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<LayersOptions>();
-  CLI::App* const command = app.add_subcommand("layers", "Which module costs what");
+  CLI::App* const command = app.add_subcommand("layers", "Breaks a step down by module: memory, FLOPs, time");
   add_run_options(*command, options->run);
   add_margin_option(*command, options->run);
   add_layer_options(*command, options->output);
-  command
-      ->add_flag("--time", options->time, "Each layer's time, what it waits for, and what would make the step faster")
+  command->add_flag("--time", options->time, "Time of each module, what bounds it, and what would make the step faster")
       ->group("Layer table");
   command
-      ->add_flag("--roofline", options->roofline,
-                 "Arithmetic intensity and rate of each layer beside what the GPU can do; -o FILE.svg draws it")
+      ->add_flag(
+          "--roofline", options->roofline,
+          "Roofline: arithmetic intensity and FLOP/s of each layer against the GPU's peaks; -o FILE.svg draws it")
       ->group("Layer table");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] { exit_code = run_layers(*options); });

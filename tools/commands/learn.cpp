@@ -28,7 +28,7 @@ TraceVariable variable_of(const std::string& text) {
   if (equals == std::string::npos || !is_variable_name(variable.name))
     throw bad_vary(text, "expects NAME=VALUE,VALUE,VALUE");
   if (const std::string& name = variable.name; name == "requested" || name == "allocated" || name == "reserved")
-    throw bad_vary(text, "a trace's runs have a figure of that name");
+    throw bad_vary(text, "that name is reserved in traces");
   for (std::size_t at = equals; at != std::string::npos;) {
     const std::size_t next = text.find(',', at + 1);
     const std::string value = text.substr(at + 1, next == std::string::npos ? next : next - at - 1);
@@ -37,10 +37,9 @@ TraceVariable variable_of(const std::string& text) {
   }
   std::ranges::sort(variable.values);
   if (const auto twice = std::ranges::adjacent_find(variable.values); twice != variable.values.end())
-    throw bad_vary(text, std::to_string(*twice) + " is there twice");
+    throw bad_vary(text, std::to_string(*twice) + " appears twice");
   if (variable.values.size() < 3)
-    throw bad_vary(text,
-                   "needs three values or more: two determine a size that grows with it, and the others check it");
+    throw bad_vary(text, "needs at least three values: two determine a linear size, the others verify it");
   return variable;
 }
 
@@ -51,10 +50,9 @@ void refuse_other_flags(const ShadowOptions& o) {
       {"-o", !o.output.files.empty()},     {"--until-stable", o.until_stable}};
   for (const auto& [name, given] : flags)
     if (given)
-      throw Error(std::string(name) +
-                      " and --learn: a trace is of one process on one GPU, and its report is made by "
-                      "gpuplan plan",
-                  ErrorKind::usage);
+      throw Error(
+          std::string(name) + " and --learn: a trace records one process on one GPU, and gpuplan plan reports on it",
+          ErrorKind::usage);
 }
 
 std::string with_values(std::string word, const std::vector<TraceVariable>& variables,
@@ -73,13 +71,13 @@ const shadow::ProcessRecord& recorded_process(const std::string& name, const sha
   for (const shadow::ProcessRecord& process : session.processes) {
     if (process.used.empty()) continue;
     if (found != nullptr)
-      throw Error(name + ": several processes use the GPU, and a trace is of one", ErrorKind::environment);
+      throw Error(name + ": several processes use the GPU, and a trace records only one", ErrorKind::environment);
     found = &process;
   }
-  if (found == nullptr) throw Error(name + ": the command used no memory of the GPU", ErrorKind::environment);
+  if (found == nullptr) throw Error(name + ": the command used no GPU memory", ErrorKind::environment);
   if (found->allocations.empty())
     throw Error(name + ": nothing was recorded of PyTorch's allocator", ErrorKind::environment)
-        .help("--learn needs PyTorch, whose Python is not started with -I, -E or -S, and an end that it comes to");
+        .help("--learn needs PyTorch, a Python started without -I, -E and -S, and a script that ends normally");
   return *found;
 }
 
@@ -129,17 +127,18 @@ void say_what_is_known(const ShadowOptions& options, const LearnedTrace& trace) 
   std::string names = trace.variables[0].name;
   if (trace.variables.size() > 1) names += " and " + trace.variables[1].name;
   say(options, share(counts.constant, counts.allocations) + " allocations always have the same size, " +
-                   format_count(counts.functions) + " a function of " + names + " that a run left out confirms");
+                   format_count(counts.functions) + " are a function of " + names + ", verified by a held-out run");
   if (counts.workspaces > 0)
     say(options, share(counts.workspaces, counts.allocations) +
-                     " are cuDNN's workspaces, for which gpuplan has a rule that agrees with what was recorded");
+                     " are cuDNN workspaces for which gpuplan's rule matches the recording");
   if (counts.unchecked > 0)
     say(options, share(counts.unchecked, counts.allocations) +
-                     " have a function that nothing checks: one more value in --vary would");
+                     " have an unverified function: one more value in --vary would verify it");
   if (counts.points > 0)
     say(options, share(counts.points, counts.allocations) + " fit no function: their recorded sizes are kept");
   if (counts.only_some_runs > 0)
-    say(options, format_count(counts.only_some_runs) + " events happen at some values only, and are marked so");
+    say(options,
+        format_count(counts.only_some_runs) + " events happen at some values only, and are marked in the trace");
   const AllocatorSettings settings = parse_alloc_conf(trace.alloc_conf);
   for (std::size_t r = 0; r < trace.runs.size(); ++r) {
     const Readings planned = plan_trace(trace, trace.runs[r], settings).peak, recorded = trace.peaks[r];
@@ -176,19 +175,21 @@ std::vector<TraceVariable> learned_variables(const ShadowOptions& options) {
   if (options.vary.empty())
     throw Error("--learn needs to know what varies", ErrorKind::usage).help("for example: --vary batch=4,8,12");
   if (options.vary.size() > kMaxTraceVariables)
-    throw Error("--vary is given " + std::to_string(options.vary.size()) + " times: at most two variables are learned",
-                ErrorKind::usage);
+    throw Error(
+        "--vary is given " + std::to_string(options.vary.size()) + " times: at most two variables can be learned",
+        ErrorKind::usage);
   std::vector<TraceVariable> variables;
   for (const std::string& text : options.vary) {
     variables.push_back(variable_of(text));
     const std::string mark = "{" + variables.back().name + "}";
     const auto has_mark = [&](const std::string& word) { return word.find(mark) != std::string::npos; };
     if (std::ranges::none_of(options.command, has_mark))
-      throw Error("the command does not say " + mark + ", which --vary is to replace", ErrorKind::usage)
+      throw Error("the command does not contain " + mark + ", which --vary replaces", ErrorKind::usage)
           .help("for example: --vary batch=4,8,12 -- python train.py --batch-size {batch}");
   }
   if (variables.size() == 2 && variables[0].name == variables[1].name)
-    throw Error("--vary " + variables[0].name + " is given twice: all its values stand behind one", ErrorKind::usage);
+    throw Error("--vary " + variables[0].name + " is given twice: list all of its values in one --vary",
+                ErrorKind::usage);
   return variables;
 }
 
@@ -219,7 +220,7 @@ int learn(const ShadowOptions& options, const ShadowRun& run,
   say_what_is_known(options, trace);
   const std::string text = write_learned_trace(trace);
   write_file(options.learn, text);
-  say(options, options.learn + " is written, " + format_bytes(static_cast<std::int64_t>(text.size())) +
+  say(options, "wrote " + options.learn + ", " + format_bytes(static_cast<std::int64_t>(text.size())) +
                    ": gpuplan plan " + options.learn + " --" + trace.variables[0].name + " ...");
   return 0;
 }

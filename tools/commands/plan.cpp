@@ -61,7 +61,7 @@ std::string render(const Report& report, Format format, const TextStyle& style, 
 void refuse_model_flags(const PlanOptions& options) {
   if (options.canonical || !options.count_as.empty())
     throw Error(
-        std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations and no layers",
+        std::string(options.canonical ? "--canonical" : "--count-as") + ": a trace has allocations, but no layers",
         ErrorKind::usage);
 }
 
@@ -84,7 +84,7 @@ int run_plan(PlanOptions options) {
     write_stdout(canonical_yaml(planning.model));
     return 0;
   }
-  if (strategy && tool) throw Error("--count-as counts the step of one GPU", ErrorKind::usage).help("leave --gpus out");
+  if (strategy && tool) throw Error("--count-as is for one GPU", ErrorKind::usage).help("leave out --gpus");
   if (strategy && strategy->tensor * strategy->pipeline > 1)
     return print_stages(planning, *strategy, options.run, options.several, options.output);
   Report report = make_report(planning, strategy.value_or(Strategy{}), topology_of(options.several, planning.gpu));
@@ -105,11 +105,13 @@ int run_plan(PlanOptions options) {
 
 void add_plan_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* const command = app.add_subcommand("plan", "Memory and FLOPs of a step, its peak, and whether it fits");
+  CLI::App* const command =
+      app.add_subcommand("plan", "Predicts the memory, FLOPs and time of a step, and whether it fits");
   add_run_options(*command, options->run);
   add_margin_option(*command, options->run);
-  command->add_flag("--canonical", options->canonical, "Prints the model with everything expanded, and stops");
-  command->add_option("--count-as", options->count_as, "Also counts FLOPs as that tool does")
+  command->add_flag("--canonical", options->canonical,
+                    "Prints the model with all blocks and variables expanded, and exits");
+  command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
   add_several_gpus_options(*command, options->several);
   add_layer_options(*command, options->output);

@@ -10,7 +10,7 @@
 
 #include "estimator/base/error.h"
 #include "estimator/base/format.h"
-#include "tools/commands/replay.h"
+#include "tools/commands/commands.h"
 #include "tools/files/read_input.h"
 
 namespace gpuplan {
@@ -49,12 +49,12 @@ int run_replay(const ReplayOptions& options) {
   const ReplayReport report = replay(trace, settings, options.check);
   if (report.difference) {
     const ReplayDifference& d = *report.difference;
-    std::cout << trace.name << ":" << trace.events[d.event].line << ": placed differently\n  recorded  " << d.expected
+    std::cout << trace.name << ":" << trace.events[d.event].line << ": a different address\n  recorded  " << d.expected
               << "\n  replayed  " << d.actual << '\n';
     return 1;
   }
   print_report(report);
-  if (options.check) std::cout << "every placement is as recorded\n";
+  if (options.check) std::cout << "all addresses match the recording\n";
   return 0;
 }
 
@@ -67,11 +67,12 @@ Trace open_trace(const std::string& name) {
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ReplayOptions>();
-  CLI::App* const command = app.add_subcommand("replay", "Replay a recorded allocator trace under other settings");
+  CLI::App* const command = app.add_subcommand("replay", "Replays a recorded allocator trace under other settings");
   command->add_option("TRACE", options->trace, "Trace of allocator events, .tsv or .tsv.gz; - for standard input")
       ->required();
   command->add_option("--alloc-conf", options->alloc_conf, "Settings, written as in PYTORCH_ALLOC_CONF");
-  command->add_flag("--check", options->check, "Compare every placement with the recorded one; exit 1 on a difference");
+  command->add_flag("--check", options->check,
+                    "Compares every address with the recorded one; exit code 1 if one differs");
   command->callback([options, &exit_code] { exit_code = run_replay(*options); });
 }
 

@@ -36,8 +36,8 @@ std::vector<std::string> layer_names() {
 void add_schema_command(CLI::App& app, int& exit_code) {
   const auto of = std::make_shared<std::string>("model");
   CLI::App* const command =
-      app.add_subcommand("schema", "JSON Schema of model files or of a command's JSON, or a trace's form");
-  command->add_option("of", *of, "Of what (model)")
+      app.add_subcommand("schema", "Prints the JSON Schema of a file or of a command's JSON, or a trace's format");
+  command->add_option("of", *of, "Which format (model)")
       ->type_name("model|budget|plan|stages|check|diff|fit|sweep|shadow|validate|trace");
   command->callback([of, &exit_code] {
     const auto schema =

@@ -21,12 +21,11 @@
 #include "tools/options/shadow_options.h"
 #include "tools/process/environment.h"
 #include "tools/process/version.h"
+#include "validate/shadow/host/directories.h"
 #include "validate/shadow/host/guard.h"
 #include "validate/shadow/host/inspect_program.h"
 #include "validate/shadow/host/launch.h"
-#include "validate/shadow/host/places.h"
 #include "validate/shadow/host/progress.h"
-#include "validate/shadow/host/session_directory.h"
 
 namespace gpuplan {
 namespace {
@@ -36,7 +35,7 @@ namespace fs = std::filesystem;
 constexpr int kNotFound = 127, kNotExecutable = 126;  // as env, nohup, timeout and every shell say it
 
 constexpr const char* kShadowHelp =
-    "Runs a command under a CUDA runtime with no GPU behind it, and reports the memory that the GPU would have used.\n"
+    "Runs a command on a simulated CUDA runtime, and reports how much GPU memory it would have used.\n"
     "\n"
     "  gpuplan shadow --gpu h100 -- python train.py --epochs 1\n"
     "  gpuplan shadow --gpu t4 --until-stable --max-peak 12GiB -o report.json -- python train.py\n"
@@ -44,21 +43,20 @@ constexpr const char* kShadowHelp =
     "  gpuplan shadow --gpu h100 --world 1024 -- python train.py\n"
     "  gpuplan shadow --learn model.trace --vary batch=4,8,12 -- python train.py --batch-size {batch}\n"
     "\n"
-    "The command's own output is left alone. The report follows it: a table on standard error, so that standard "
-    "output\n"
-    "is the command's; with --format json, csv or md on standard output. -o writes files, whatever the command "
-    "prints.\n"
+    "The command's own output is passed through unchanged. The report follows it, as a table on standard error; with\n"
+    "--format json, csv or md it is on standard output. -o writes the report to files.\n"
     "\n"
-    "Exit code: the command's own (128 + N after signal N). Where that is 0: 1 when it ran out of memory, also where\n"
-    "it caught the error, or is over --max-peak. 2: this command line. 4: the environment, such as a torch without\n"
-    "CUDA. 126 and 127: the command cannot be run, or does not exist.";
+    "The exit code is the command's own (128 + N after signal N). If that is 0, it is 1 if the command ran out of\n"
+    "memory, even if it caught the error, or exceeded --max-peak. 2: invalid command line. 4: a problem with the\n"
+    "environment, such as a torch without CUDA. 126, 127: the command cannot be executed, or does not exist.";
 
 void say(const std::string& text) { write_stderr("gpuplan shadow: " + text + "\n"); }
 
 void refuse_words(const ShadowOptions& options) {
   const auto example = [](const std::string& words) { return "for example: gpuplan shadow --gpu h100 -- " + words; };
   if (!options.stray_words.empty())
-    throw Error("the command stands behind --, and \"" + options.stray_words[0] + "\" before it", ErrorKind::usage)
+    throw Error("the command must come after --, but \"" + options.stray_words[0] + "\" comes before it",
+                ErrorKind::usage)
         .help(example(options.stray_words[0] + " ..."));
   if (options.command.empty() || options.command[0].empty())
     throw Error("no command to run", ErrorKind::usage).help(example("python train.py"));
@@ -242,7 +240,8 @@ int run_shadow(const ShadowOptions& options) {
 void add_shadow_command(CLI::App& app, int& exit_code, std::vector<std::string> words) {
   const auto options = std::make_shared<ShadowOptions>();
   options->command = std::move(words);
-  CLI::App* const command = app.add_subcommand("shadow", "Run any command as if it had a GPU: the memory it would use");
+  CLI::App* const command =
+      app.add_subcommand("shadow", "Runs any command as if it had a GPU, and reports the memory it would use");
   add_shadow_options(*command, *options);
   command->footer(kShadowHelp);
   command->callback([options, &exit_code] { exit_code = run_shadow(*options); });

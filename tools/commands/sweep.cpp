@@ -57,7 +57,7 @@ class Sweep {
     stride_ = shard.count;
     count_ = points.count() > first_ ? (points.count() - first_ - 1) / stride_ + 1 : 0;
     if (count_ > kMostPoints)
-      throw Error("these are " + format_count(static_cast<std::int64_t>(count_)) + " plans, more than " +
+      throw Error("this sweep has " + format_count(static_cast<std::int64_t>(count_)) + " points, more than " +
                       format_count(static_cast<std::int64_t>(kMostPoints)) + " at once",
                   ErrorKind::usage)
           .help("--shard 1/" + std::to_string(count_ / kMostPoints + 1) + " plans a part of them");
@@ -191,7 +191,7 @@ int run_sweep(SweepOptions options) {
   refuse_learned_trace({options.run.model, options.run.piped});
   take_lists(options);
   if (options.over.empty())
-    throw Error("nothing is swept", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
+    throw Error("no flag to sweep", ErrorKind::usage).help("--over batch=8:512:x2, or --over precision=fp32,amp-bf16");
   std::vector<SweptFlag> flags;
   for (const std::string& text : options.over) flags.push_back(read_swept_flag(text));
   SweepPoints points(options.run, std::move(flags), options.several);
@@ -202,15 +202,16 @@ int run_sweep(SweepOptions options) {
 
 void add_sweep_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<SweepOptions>();
-  CLI::App* const command = app.add_subcommand("sweep", "A plan for every combination of flags' values");
+  CLI::App* const command = app.add_subcommand("sweep", "Plans every combination of the given flag values");
   add_run_options(*command, options->run);
   add_margin_option(*command, options->run);
-  command->add_option("--over", options->over, "Values of a flag, or of a variable as set.NAME; repeatable")
+  command->add_option("--over", options->over, "Values of a flag, or of a model variable (set.NAME); repeatable")
       ->type_name("NAME=A,B,...|FROM:TO[:STEP|:xFACTOR]")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--shard", options->shard, "Only this part of the points, as in 1/16")->type_name("N/COUNT");
-  command->add_option("-j,--jobs", options->jobs, "Threads (one a core)")->type_name("N");
+  command->add_option("--shard", options->shard, "Plans only this share of the points, such as 1/16")
+      ->type_name("N/COUNT");
+  command->add_option("-j,--jobs", options->jobs, "Threads (one per core)")->type_name("N");
   add_data_parallel_options(*command, options->several, true);
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] {

@@ -1,7 +1,10 @@
 // gpuplan validate MODEL: runs the plan's training loop on this machine's GPU and prints measured beside predicted.
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <memory>
 
 #include "estimator/base/error.h"
@@ -11,7 +14,6 @@
 #include "tools/commands/commands.h"
 #include "tools/options/output_options.h"
 #include "tools/options/words.h"
-#include "tools/process/interrupt.h"
 #include "tools/process/progress_line.h"
 #include "tools/process/version.h"
 #include "validate/calibration/calibration.h"
@@ -20,6 +22,38 @@
 
 namespace gpuplan {
 namespace {
+
+constexpr int kInterruptedExitCode = 130;  // 128 and SIGINT's number, as shells have it
+
+struct Interrupted {};
+
+// What a signal handler may write to is global by its nature.
+volatile std::sig_atomic_t interrupted = 0;
+
+extern "C" void note_interrupt(int) { interrupted = 1; }
+
+// While it lives the first Ctrl-C only makes check() throw; the second one ends the process as ever. One at a time.
+class Interrupt {
+ public:
+  Interrupt() {
+    interrupted = 0;
+    struct sigaction action {};
+    action.sa_handler = note_interrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interrupt() { sigaction(SIGINT, &before_, nullptr); }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  // Throws Interrupted once Ctrl-C was pressed.
+  void check() const {
+    if (interrupted != 0) throw Interrupted{};
+  }
+
+ private:
+  struct sigaction before_ {};
+};
 
 struct ValidateOptions {
   RunOptions run;
@@ -34,7 +68,7 @@ double tolerance_of(const std::string& written) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc{} || end != digits.data() + digits.size() || !(value >= 0 && value <= 100))
-    throw Error("--tolerance is \"" + written + "\", expected a share as 1% or 0.01", ErrorKind::usage);
+    throw Error("--tolerance expects a share such as 1% or 0.01, not \"" + written + "\"", ErrorKind::usage);
   return percent ? value / 100 : value;
 }
 
@@ -42,7 +76,7 @@ int steps_of(const std::string& written) {
   int value = 0;
   const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), value);
   if (error != std::errc{} || end != written.data() + written.size() || value < 3 || value > 1'000'000)
-    throw Error("--steps is \"" + written + "\", expected 3 to 1000000: the third step is the first settled one",
+    throw Error("--steps expects 3 to 1000000, not \"" + written + "\": the third step is the first in steady state",
                 ErrorKind::usage);
   return value;
 }
@@ -61,14 +95,14 @@ std::string render(const Validation& validation, double tolerance, Format format
   switch (format) {
     case Format::json: return validation_json(validation, tolerance, kVersion);
     case Format::table: return validation_text(validation, tolerance, style, table);
-    default: throw Error("validate writes text or JSON", ErrorKind::usage);
+    default: throw Error("validate can write text or JSON only", ErrorKind::usage);
   }
 }
 
 void refuse_other_formats(Format format, const std::vector<OutputFile>& files) {
   const auto written = [](Format f) { return f == Format::json || f == Format::table; };
   if (!written(format) || !std::ranges::all_of(files, written, &OutputFile::format))
-    throw Error("validate writes text or JSON", ErrorKind::usage);
+    throw Error("validate can write text or JSON only", ErrorKind::usage);
 }
 
 // Searched with the memory that this device has and what is in use of it, whatever the catalog says.
@@ -128,15 +162,16 @@ int run_validate(const ValidateOptions& options) {
 void add_validate_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ValidateOptions>();
   CLI::App* const command =
-      app.add_subcommand("validate", "Runs the plan on this machine's GPU, measured beside predicted");
+      app.add_subcommand("validate", "Runs a plan on this machine's GPU and compares measured with predicted");
   add_run_options(*command, options->run);
   command->add_option("--steps", options->steps, "Training steps to run (5)")->type_name("N");
-  command->add_option("--tolerance", options->tolerance, "Exit code 1 where an error is larger (1%)")
+  command->add_option("--tolerance", options->tolerance, "Largest relative error; exit code 1 beyond it (1%)")
       ->type_name("SHARE");
   command->add_flag("--values", options->values,
-                    "Also compares losses, gradients and weights with those of a run that releases no memory");
-  command->add_option("--by", options->by, "Also the times, slowest first")->type_name("layer|op|class");
-  command->add_option("-n,--rows", options->rows, "Rows of them; 0: all (20)")->type_name("N");
+                    "Also checks that losses, gradients and weights equal those of a run that frees no memory");
+  command->add_option("--by", options->by, "Also prints times, slowest first, by layer, operation or class")
+      ->type_name("layer|op|class");
+  command->add_option("-n,--rows", options->rows, "Rows of the time table; 0: all (20)")->type_name("N");
   add_output_options(*command, options->output);
   command->callback([options, &exit_code] {
     try {

@@ -61,7 +61,7 @@ void InputReader::wait() const {
       throw Error("nothing came from " + called_ + " for " +
                       std::to_string(std::chrono::ceil<std::chrono::seconds>(silence_).count()) + " s",
                   ErrorKind::environment)
-          .help("what takes longer can write a file, which is then named here");
+          .help("if the producer takes longer, let it write a file and name that file here");
   }
 }
 

@@ -39,7 +39,7 @@ class InputReader {
 
 struct SizeLimit {
   std::size_t bytes;
-  const char* why;  // behind the size: "which no model is"
+  const char* why;  // printed after the size: "the limit for a model or GPU file"
 };
 
 /// Throws Error.

@@ -52,7 +52,8 @@ std::optional<Base> parent_of_merge(const fs::path& repository, const std::strin
     throw Error("the base is not in this shallow clone: " + short_id(parents[0]) +
                     ", the first parent of the pull-request merge " + short_id(head),
                 ErrorKind::environment)
-        .help("fetch one commit more: on GitHub actions/checkout with fetch-depth: 2, on GitLab GIT_DEPTH: 2 or more");
+        .help(
+            "fetch one more commit: on GitHub, actions/checkout with fetch-depth: 2; on GitLab, GIT_DEPTH: 2 or more");
   return Base{parents[0], "first parent of the pull-request merge"};
 }
 

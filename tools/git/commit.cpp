@@ -18,12 +18,12 @@ void refuse_impossible(const std::string& name) {
   if (name.empty()) throw Error("a commit needs a name", ErrorKind::usage);
   // It would be an option of git's. No branch or tag may be called so: git-check-ref-format(1).
   if (name.front() == '-')
-    throw Error("\"" + name + "\" is no commit: the name of one does not start with -", ErrorKind::usage);
+    throw Error("\"" + name + "\" is not a commit: a commit's name does not start with -", ErrorKind::usage);
   // gitrevisions(7): all that is not reachable from it.
   if (name.front() == '^')
-    throw Error("\"" + name + "\" is no commit: ^ in front leaves commits out", ErrorKind::usage);
+    throw Error("\"" + name + "\" is not a commit: a leading ^ excludes commits", ErrorKind::usage);
   if (std::ranges::any_of(name, control))
-    throw Error("\"" + name + "\" is no commit: the name of one has no control characters", ErrorKind::usage);
+    throw Error("\"" + name + "\" is not a commit: a commit's name has no control characters", ErrorKind::usage);
 }
 
 std::vector<std::string> names_of_commits(const fs::path& repository) {

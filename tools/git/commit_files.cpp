@@ -4,9 +4,8 @@
 #include <fstream>
 
 #include "tools/git/commit.h"
-#include "tools/git/lfs.h"
-#include "tools/git/renames.h"
 #include "tools/git/repository.h"
+#include "tools/git/run.h"
 
 namespace gpuplan::git {
 
@@ -16,7 +15,56 @@ namespace {
 
 constexpr std::uintmax_t kMaxTextBytes = std::uintmax_t{4} << 20;  // as of files that are read from disk
 
+// The SHA-256 that a pointer of Git LFS names, in hexadecimal digits; nothing of any other text.
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md: the version first, the other keys by their names.
+std::optional<std::string> lfs_pointer(std::string_view text) {
+  constexpr std::string_view kVersion = "version https://git-lfs.github.com/spec/v1\n", kKey = "\noid sha256:";
+  constexpr std::size_t kDigits = 64, kMostBytes = 1024;
+  if (!text.starts_with(kVersion) || text.size() > kMostBytes) return std::nullopt;
+  const std::size_t at = text.find(kKey);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string digits(text.substr(at + kKey.size(), kDigits));
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (digits.size() != kDigits || !std::ranges::all_of(digits, is_digit)) return std::nullopt;
+  return digits;
+}
+
+// Where this clone has the content, which need not be there.
+fs::path lfs_content(const fs::path& repository, const std::string& sha256) {
+  const Result result = run(repository, {"rev-parse", "--git-common-dir"});
+  if (result.status != 0) throw failure(result);
+  return repository / result.line() / "lfs" / "objects" / sha256.substr(0, 2) / sha256.substr(2, 2) / sha256;
+}
+
 }  // namespace
+
+std::map<std::string, std::string> renames_since(const fs::path& repository, const std::string& base,
+                                                 const std::string& commit) {
+  // The similarity and the limit are git's defaults, named so that no one's configuration changes what is found.
+  std::vector<std::string> arguments = {"diff",
+                                        "--no-ext-diff",
+                                        "--no-textconv",
+                                        "--ignore-submodules=all",
+                                        "--name-status",
+                                        "--diff-filter=R",
+                                        "-z",
+                                        "--find-renames=50%",
+                                        "-l1000",
+                                        base};
+  if (!commit.empty()) arguments.push_back(commit);
+  arguments.emplace_back("--");
+  const Result result = run(repository, arguments);
+  if (result.status != 0) throw failure(result);
+  std::vector<std::string> fields;  // "R100", the name before, the name now, and so on
+  for (std::size_t from = 0; from < result.output.size();) {
+    const std::size_t end = std::min(result.output.find('\0', from), result.output.size());
+    fields.push_back(result.output.substr(from, end - from));
+    from = end + 1;
+  }
+  std::map<std::string, std::string> before;
+  for (std::size_t i = 0; i + 2 < fields.size(); i += 3) before[fields[i + 2]] = fields[i + 1];
+  return before;
+}
 
 CommitFiles::CommitFiles(fs::path repository, std::string commit, std::string compared_with)
     : repository_(std::move(repository)),
@@ -41,7 +89,7 @@ void CommitFiles::read_lfs_content(const std::string& sha256, File& file) const 
   std::error_code error;
   const std::uintmax_t size = fs::file_size(content, error);
   if (!stream || error)
-    throw Error(file.source->name + " is kept by Git LFS, and this clone lacks its content", ErrorKind::environment)
+    throw Error(file.source->name + " is stored in Git LFS, and this clone lacks its content", ErrorKind::environment)
         .help("git lfs fetch origin " + commit_);
   std::string text(static_cast<std::size_t>(std::min<std::uintmax_t>(size, kMaxTextBytes)), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -66,7 +114,7 @@ std::shared_ptr<const Source> CommitFiles::open(std::string_view name, std::stri
                                : (fs::path(relative_to).parent_path() / fs::path(name)).generic_string();
   if (const auto file = read(path)) {
     if (file->whole.empty()) return file->source;
-    throw Error(path + " is larger than 4 MiB, which no text of a model is");
+    throw Error(path + " is larger than 4 MiB, the limit for a model in text form");
   }
   throw Error("there is no " + path + " in " + short_id(commit_));
 }

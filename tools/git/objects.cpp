@@ -1,8 +1,14 @@
 #include "tools/git/objects.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <deque>
 #include <limits>
+#include <system_error>
 
 #include "estimator/base/error.h"
 #include "tools/git/commit.h"
@@ -43,11 +49,36 @@ std::string in_hexadecimal(std::string_view bytes) {
   return text;
 }
 
+Error cannot_write(int problem) {
+  return Error("cannot write a temporary file: " + std::generic_category().message(problem), ErrorKind::environment)
+      .help("TMPDIR names another folder for them");
+}
+
 Error leads_out(const std::string& path) {
-  return Error(path + " leads out of the repository").help("another commit has only what its repository has");
+  return Error(path + " leads out of the repository").help("a commit contains only files of its own repository");
 }
 
 }  // namespace
+
+Spool::Spool() {
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "gpuplan-XXXXXX").string();
+  file_ = ::mkstemp(name.data());
+  if (file_ < 0) throw cannot_write(errno);
+  ::unlink(name.c_str());
+  ::fcntl(file_, F_SETFD, FD_CLOEXEC);
+}
+
+Spool::~Spool() { ::close(file_); }
+
+void Spool::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(file_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw cannot_write(errno);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
 
 Objects::Objects(std::filesystem::path repository) : repository_(std::move(repository)) {}
 
@@ -70,8 +101,8 @@ std::optional<std::string> Objects::object(const std::string& name, std::size_t 
   const bool is_large = size > limit;
   if (is_large && (large == nullptr || size > kMaxLargeBytes)) {
     git_.reset();  // rather than reading all of it
-    throw Error(large == nullptr ? "it is larger than 4 MiB, which no text of a model is"
-                                 : "it is larger than 2 GiB, which no model is");
+    throw Error(large == nullptr ? "it is larger than 4 MiB, the limit for a model in text form"
+                                 : "it is larger than 2 GiB, the limit for a model");
   }
   std::string text = git_->read(is_large ? limit : size);
   if (is_large) {
@@ -97,8 +128,8 @@ void Objects::spool(std::string& start, std::size_t rest, Spool& into) {
 std::string Objects::require_object(const std::string& name, std::size_t limit, std::shared_ptr<Spool>* large) {
   if (std::optional<std::string> text = object(name, limit, large)) return std::move(*text);
   if (const Result result = run(repository_, {"cat-file", "-t", name}); met_damage(result)) throw failure(result);
-  throw Error("git has no object " + name + ": the clone leaves out what it has not needed yet", ErrorKind::environment)
-      .help("clone without --filter, or read it once: git cat-file -e " + name);
+  throw Error("git has no object " + name + ": this is a partial clone", ErrorKind::environment)
+      .help("clone without --filter, or fetch the object: git cat-file -e " + name);
 }
 
 // A tree is "<mode> <name>\0<id>" again and again, the id in as many bytes as half its hexadecimal digits.

@@ -14,7 +14,7 @@ namespace {
 fs::path folder_of(fs::path path) {
   std::error_code ignored;
   path = fs::absolute(path, ignored).lexically_normal();
-  if (path.empty()) throw Error("the current folder is not there any more", ErrorKind::environment);
+  if (path.empty()) throw Error("the current folder no longer exists", ErrorKind::environment);
   while (!fs::is_directory(path, ignored) && path.has_relative_path()) path = path.parent_path();
   return path;
 }
@@ -36,8 +36,8 @@ std::string path_in_repository(const fs::path& repository, const fs::path& path)
       fs::weakly_canonical(whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path());
   const fs::path relative = (folder / name).lexically_relative(fs::weakly_canonical(repository));
   if (relative.empty() || *relative.begin() == "..")
-    throw Error(path.string() + " lies outside of the repository " + repository.string())
-        .help("another commit has only what its repository has");
+    throw Error(path.string() + " is outside the repository " + repository.string())
+        .help("a commit contains only files of its own repository");
   return relative.generic_string();
 }
 

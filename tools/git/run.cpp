@@ -47,7 +47,7 @@ std::unique_ptr<Child> start(const std::filesystem::path& folder, const std::vec
   } catch (const std::system_error& problem) {
     if (problem.code().value() == ENOENT)
       throw Error("git is not installed, or not in PATH", ErrorKind::environment)
-          .help("what another commit holds is read with git");
+          .help("gpuplan reads the files of other commits with git");
     throw Error("cannot run git: " + problem.code().message(), ErrorKind::environment);
   }
 }

@@ -51,7 +51,7 @@ Error Config::wrong(std::string_view key, const std::string& message) const {
 
 const JsonValue& Config::require(std::string_view key, JsonValue::Kind kind) const {
   const JsonValue* const value = find(key);
-  if (value == nullptr) throw wrong(key, quoted(key) + " is missing").help("it says how large the model is");
+  if (value == nullptr) throw wrong(key, quoted(key) + " is missing").help("it determines the size of the model");
   if (value->kind != kind)
     throw wrong(key,
                 quoted(key) + " is " + std::string(describe(kind)) + ", not " + std::string(describe(value->kind)));
@@ -64,7 +64,7 @@ std::int64_t Config::whole(std::string_view key, std::int64_t least) const {
   std::int64_t size = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), size);
   if (problem == std::errc::invalid_argument || end != text.data() + text.size())
-    throw wrong(key, quoted(key) + " is a whole number, not " + text);
+    throw wrong(key, quoted(key) + " must be a whole number, not " + text);
   if (problem != std::errc() || size < least || size > kMost)
     throw wrong(key, quoted(key) + " is out of range")
         .label("expected " + std::to_string(least) + " to " + std::to_string(kMost));

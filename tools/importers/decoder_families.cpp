@@ -106,7 +106,7 @@ SpecText opt_spec(const Config& config) {
   for (const char* key : {"enable_bias", "layer_norm_elementwise_affine"})
     if (!config.flag(key, true)) throw config.wrong(key, "\"" + std::string(key) + "\": false is not modelled");
   config.refuse("_remove_final_layer_norm", "the last norm is then missing");
-  config.refuse("layerdrop", "training then leaves out layers by chance");
+  config.refuse("layerdrop", "training then drops layers at random");
   SpecText spec = template_text("opt_125m");
   begin(config, architecture, keys, s, spec);
   const std::int64_t positions = config.size("max_position_embeddings", 2048);

@@ -48,7 +48,9 @@ std::string samples_loss(const Config& config) {
   const std::string problem =
       config.word("problem_type", config.labels() == 1 ? "regression" : "single_label_classification");
   if (problem == "single_label_classification" && config.labels() == 1)
-    throw config.wrong("problem_type", "one label is no choice: transformers refuses it with num_labels 1");
+    throw config.wrong(
+        "problem_type",
+        "single-label classification needs at least two labels: transformers refuses it with num_labels 1");
   if (problem == "single_label_classification") return "HuggingFaceClassificationLoss()";
   if (problem != "multi_label_classification" && problem != "regression")
     throw config.wrong("problem_type", "unknown problem \"" + problem + "\"")

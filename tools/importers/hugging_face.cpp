@@ -55,9 +55,9 @@ const Family& family_of(const Config& config) {
     if (type.starts_with(name))
       throw config
           .wrong("model_type", "the family \"" + type + "\" is not modelled: its layers are not those of " + name)
-          .help("the families that are known: " + known + "; others are exported by tools/python/gpuplan");
+          .help("known families: " + known + "; export others with tools/python/gpuplan");
   throw config.wrong("model_type", "unknown family \"" + type + "\"" + did_you_mean(type, names))
-      .help("the families that are known: " + known + "; others are exported by tools/python/gpuplan");
+      .help("known families: " + known + "; export others with tools/python/gpuplan");
 }
 
 // "gptq in 4 bits"
@@ -84,12 +84,12 @@ void refuse_quantization(const Config& config) {
   if (quantization == nullptr) return;
   if (quantization->kind != JsonValue::Kind::object)
     throw config.wrong("quantization_config",
-                       "\"quantization_config\" is an object, not " + std::string(describe(quantization->kind)));
+                       "\"quantization_config\" must be an object, not " + std::string(describe(quantization->kind)));
   if (quantization->members.empty()) return;
   throw config.wrong("quantization_config", quantization_of(*quantization) + " weights are not supported yet")
       .help(
-          "without this key the model is planned as it was before, and --mode infer --weights int8, int4 or fp8 plans "
-          "weights that are stored so");
+          "without this key the model is planned unquantized; --mode infer --weights int8, int4 or fp8 plans quantized "
+          "weights");
 }
 
 // What no family has.
@@ -144,7 +144,7 @@ std::string activation_call(const Config& config, std::string_view key, std::str
   std::string known;
   for (const std::string& w : words) known += (known.empty() ? "" : ", ") + w;
   throw config.wrong(key, "the activation \"" + word + "\" is not modelled" + did_you_mean(word, words))
-      .help("those that are: " + known);
+      .help("known are: " + known);
 }
 
 void expect_architecture(const Config& config, const std::string& architecture, const std::vector<std::string>& known) {

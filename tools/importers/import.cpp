@@ -64,38 +64,39 @@ FileKind recognise(std::string_view start, std::string_view name) {
 std::string_view describe(FileKind kind) {
   switch (kind) {
     case FileKind::spec: return "a spec";
-    case FileKind::hugging_face: return "a configuration of Hugging Face's";
-    case FileKind::safetensors_index: return "an index of safetensors";
-    case FileKind::safetensors: return "a file of safetensors";
+    case FileKind::hugging_face: return "a Hugging Face config.json";
+    case FileKind::safetensors_index: return "a safetensors index";
+    case FileKind::safetensors: return "a safetensors file";
     case FileKind::onnx: return "an ONNX model";
     case FileKind::zip: return "a zip archive, as torch.save and torch.export write";
-    case FileKind::pickle: return "a pickle of Python's";
+    case FileKind::pickle: return "a Python pickle";
     case FileKind::gguf: return "a GGUF file";
     case FileKind::hdf5: return "an HDF5 file";
-    case FileKind::tensorflow: return "a graph of TensorFlow's";
-    case FileKind::tflite: return "a model of TensorFlow Lite's";
-    case FileKind::tensorrt: return "an engine of TensorRT's";
+    case FileKind::tensorflow: return "a TensorFlow graph";
+    case FileKind::tflite: return "a TensorFlow Lite model";
+    case FileKind::tensorrt: return "a TensorRT engine";
     case FileKind::python: return "a Python script";
-    case FileKind::lfs_pointer: return "a pointer of Git LFS";
+    case FileKind::lfs_pointer: return "a Git LFS pointer";
   }
   return "";
 }
 
 Error not_a_model(const std::string& name, FileKind kind) {
   if (kind == FileKind::lfs_pointer)
-    return Error(name + " is a pointer of Git LFS: the file itself has not been fetched", ErrorKind::environment)
+    return Error(name + " is a Git LFS pointer: the file itself has not been fetched", ErrorKind::environment)
         .help("git lfs pull; on GitHub actions/checkout with lfs: true");
   const std::string is = name + " is " + std::string(describe(kind));
   switch (kind) {
     case FileKind::tensorflow:
-      return Error(is + ", which is not read")
+      return Error(is + ", which gpuplan cannot read")
           .help(
-              "as ONNX it is: python -m tf2onnx.convert --saved-model FOLDER (or --graphdef FILE) --output model.onnx");
+              "convert it to ONNX: python -m tf2onnx.convert --saved-model FOLDER (or --graphdef FILE) --output "
+              "model.onnx");
     case FileKind::tflite:
-      return Error(is + ", which is not read")
-          .help("as ONNX it is: python -m tf2onnx.convert --tflite FILE --output model.onnx");
+      return Error(is + ", which gpuplan cannot read")
+          .help("convert it to ONNX: python -m tf2onnx.convert --tflite FILE --output model.onnx");
     case FileKind::tensorrt:
-      return Error(is + ", compiled for one GPU").help("name the ONNX file that it was built of");
+      return Error(is + ", compiled for one GPU").help("use the ONNX file that it was built from");
     case FileKind::python:
       return Error(is + ", not a model")
           .help(
@@ -104,18 +105,19 @@ Error not_a_model(const std::string& name, FileKind kind) {
               name);
     default: break;
   }
-  Error error(is + ": it has weights, and not what is computed with them");
+  Error error(is + ", which has weights but no model");
   switch (kind) {
     case FileKind::safetensors:
     case FileKind::safetensors_index:
     case FileKind::gguf:
-      return error.help("name the config.json beside it, or write the model in YAML: gpuplan explain layers");
+      return error.help("use the config.json next to it, or describe the model in YAML: gpuplan explain layers");
     case FileKind::hdf5:
-      return error.help("as ONNX a Keras model is read: python -m tf2onnx.convert --keras FILE --output model.onnx");
+      return error.help("convert a Keras model to ONNX: python -m tf2onnx.convert --keras FILE --output model.onnx");
     default:
       return error.help(
-          "tools/python/gpuplan writes the spec of a PyTorch model, torch.onnx.export a file that can be named; of "
-          "Hugging Face's weights name the config.json beside them");
+          "export the model with tools/python/gpuplan or torch.onnx.export; for Hugging Face weights, use the "
+          "config.json "
+          "next to them");
   }
 }
 

@@ -60,9 +60,9 @@ class Parser {
       const std::size_t start = at_;
       member.key = string();
       member.mark.length = static_cast<int>(std::min<std::size_t>(at_ - start, 1000));
-      if (!keys.insert(member.key).second) throw Error("the key \"" + member.key + "\" stands twice").at(member.mark);
+      if (!keys.insert(member.key).second) throw Error("the key \"" + member.key + "\" appears twice").at(member.mark);
       space();
-      if (peek() != ':') throw unexpected("':' behind the key");
+      if (peek() != ':') throw unexpected("':' after the key");
       ++at_;
       member.value = value(depth + 1);
       v.members.push_back(std::move(member));
@@ -111,7 +111,7 @@ class Parser {
     if (whole == 0 || (zero && whole > 1)) throw unexpected("a number");
     if (peek() == '.') {
       ++at_;
-      if (digits() == 0) throw unexpected("digits behind the point");
+      if (digits() == 0) throw unexpected("digits after the decimal point");
     }
     if (peek() == 'e' || peek() == 'E') {
       ++at_;

@@ -16,8 +16,8 @@ std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Var
 #else
 std::shared_ptr<const Source> onnx_spec(const std::string& path, std::vector<Variable>&, const std::string& called) {
   throw Error((called.empty() ? path : called) +
-                  " is an ONNX model, which this gpuplan was built without: apt install libonnx-dev libprotobuf-dev "
-                  "protobuf-compiler, and build it anew",
+                  " is an ONNX model, and this gpuplan was built without ONNX: apt install libonnx-dev libprotobuf-dev "
+                  "protobuf-compiler, and build it again",
               ErrorKind::environment);
 }
 #endif

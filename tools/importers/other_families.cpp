@@ -113,9 +113,9 @@ SpecText t5_spec(const Config& config) {
   spec.set_comment(architecture + " of " + config.file() + ": " + std::to_string(layers) + " and " +
                    std::to_string(decoder_layers) + " layers of " + std::to_string(heads) +
                    " heads, one table for both stacks" + (tied ? " and the head" : "") +
-                   ".\nThe decoder's tokens are made of the labels, in " +
-                   "inference the same input is its tokens. The first layer of a\nstack computes the bias of " +
-                   "positions that all use, so it is written within the stack.\n");
+                   ".\nIn training the decoder's tokens are made from the labels; in " +
+                   "inference that input is the tokens. The first layer of a\nstack computes the position " +
+                   "bias that all of its layers use, so it is written out.\n");
   spec.set_name("t5");
   spec.set("seq", 512, "tokens of the encoder");
   spec.set("target", 128, "tokens of the decoder");
@@ -212,8 +212,8 @@ SpecText whisper_spec(const Config& config) {
   const Head head =
       head_of(config, architecture, "Whisper", "ForConditionalGeneration", {Head::language_model, Head::none});
   for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
-    config.refuse(key, "training then leaves out layers by chance");
-  config.refuse("apply_spec_augment", "training then masks parts of its input by chance");
+    config.refuse(key, "training then drops layers at random");
+  config.refuse("apply_spec_augment", "training then masks parts of its input at random");
   if (!config.flag("tie_word_embeddings", true) && head != Head::none)
     throw config.wrong("tie_word_embeddings", "a head with weights of its own is not modelled");
   const std::int64_t hidden = config.size("d_model", 384);

@@ -33,7 +33,7 @@ std::string scaling_of(const JsonValue& rope, bool is_phi3) {
 void expect_plain(const JsonValue& rope) {
   for (const char* kind : {"full_attention", "sliding_attention"})
     if (const JsonValue* const own = value_in(rope, kind); own != nullptr && !scaling_of(*own, false).empty())
-      throw Error("positions that a batch decides on are not modelled for a kind of layers").at(own->mark);
+      throw Error("positions that depend on the batch are not modelled for individual layer types").at(own->mark);
 }
 
 std::string number_in(const JsonValue& rope, std::string_view key, const std::string& otherwise) {
@@ -54,7 +54,8 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
     const JsonValue* const rope = config.find(key);
     if (rope == nullptr) continue;
     if (rope->kind != JsonValue::Kind::object)
-      throw config.wrong(key, "\"" + std::string(key) + "\" is an object, not " + std::string(describe(rope->kind)));
+      throw config.wrong(key,
+                         "\"" + std::string(key) + "\" must be an object, not " + std::string(describe(rope->kind)));
     scaling = scaling_of(*rope, config.word("model_type", "") == "phi3");
     expect_plain(*rope);
     theta = number_in(*rope, "rope_theta", theta);
@@ -69,7 +70,7 @@ void set_rotary(const Config& config, const Rotary& otherwise, SpecText& spec) {
   if (otherwise.dimension == "$rotary")
     spec.set("rotary", turned, "of a head's numbers, partial_rotary_factor " + part);
   else if (turned != otherwise.head)
-    throw config.wrong("partial_rotary_factor", "heads of this family are turned whole");
+    throw config.wrong("partial_rotary_factor", "this family rotates whole heads");
   std::string more;
   if (std::strtod(theta.c_str(), nullptr) != 10000.0) more = ", base=" + theta;
   if (!scaling.empty()) more += ", scaling=" + scaling;

@@ -95,7 +95,7 @@ void check_extents(std::vector<Extent>& extents, std::uint64_t data_bytes) {
     if (extent.begin < end)
       throw Error("the tensor \"" + extent.tensor->key + "\" overlaps another one").at(extent.tensor->mark);
     if (extent.begin > end)
-      throw Error("bytes that are no tensor's stand before \"" + extent.tensor->key + "\"").at(extent.tensor->mark);
+      throw Error("bytes that belong to no tensor precede \"" + extent.tensor->key + "\"").at(extent.tensor->mark);
     end = extent.end;
   }
   if (static_cast<std::uint64_t>(end) > data_bytes)
@@ -103,18 +103,18 @@ void check_extents(std::vector<Extent>& extents, std::uint64_t data_bytes) {
                 std::to_string(data_bytes) + " are there");
   if (static_cast<std::uint64_t>(end) < data_bytes)
     throw Error(std::to_string(data_bytes - static_cast<std::uint64_t>(end)) +
-                " bytes behind the tensors are no one's");
+                " bytes after the tensors belong to no tensor");
 }
 
 StoredTensors read_one(const std::string& path) {
   const std::string length = read_start(path, kLengthBytes);
-  if (length.size() < kLengthBytes) throw Error(path + " is no file of safetensors: it has less than 8 bytes");
+  if (length.size() < kLengthBytes) throw Error(path + " is not a safetensors file: it has fewer than 8 bytes");
   std::error_code ignored;
   const std::uint64_t file_bytes = fs::file_size(path, ignored);
   std::uint64_t header_bytes = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) header_bytes = header_bytes << 8 | static_cast<unsigned char>(length[i]);
   if (header_bytes > file_bytes - kLengthBytes)
-    throw Error(path + " is no file of safetensors, or cut short: its header claims " + std::to_string(header_bytes) +
+    throw Error(path + " is not a safetensors file, or truncated: its header claims " + std::to_string(header_bytes) +
                 " bytes, and " + std::to_string(file_bytes - kLengthBytes) + " follow");
   if (header_bytes > kMostHeaderBytes)
     throw Error(path + ": a header of " + std::to_string(header_bytes) + " bytes is larger than 16 MiB");
@@ -156,7 +156,7 @@ StoredTensors read_index(const std::string& path) {
   for (const JsonMember& entry : map->members) {
     const std::string& name = entry.value.text;
     if (entry.value.kind != JsonValue::Kind::string || name.empty() || name.find('/') != std::string::npos)
-      throw Error("expected the name of a file beside the index").at(entry.value.mark);
+      throw Error("expected the name of a file next to the index").at(entry.value.mark);
     const StoredTensor* const tensor = shards.find(entry);
     stored.tensors.push_back(tensor != nullptr ? *tensor : StoredTensor{.name = entry.key, .dtype = "", .shape = {}});
   }
@@ -170,7 +170,7 @@ StoredTensors read_index(const std::string& path) {
 StoredTensors parse_safetensors_header(const Source& header, std::uint64_t data_bytes) {
   const JsonValue document = parse_json(header);
   if (document.kind != JsonValue::Kind::object)
-    throw Error("a header is an object, not " + std::string(describe(document.kind))).at(document.mark);
+    throw Error("a header must be an object, not " + std::string(describe(document.kind))).at(document.mark);
   StoredTensors stored;
   std::vector<Extent> extents;
   for (const JsonMember& entry : document.members) {

@@ -13,7 +13,9 @@ namespace {
 std::vector<std::int64_t> numbers_of_gpus(const std::vector<std::string>& words) {
   std::vector<std::int64_t> numbers;
   for (const std::string& word : words) {
-    if (word == "any") throw Error("--gpus any stands alone: it is every number that instances have", ErrorKind::usage);
+    if (word == "any")
+      throw Error("--gpus any cannot be combined with numbers: it means every count that instances have",
+                  ErrorKind::usage);
     numbers.push_back(whole_number("--gpus", word, 1, kMostGpus));
     if (std::ranges::count(numbers, numbers.back()) > 1) throw Error("--gpus has " + word + " twice", ErrorKind::usage);
   }
@@ -28,7 +30,8 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
                                                         {"--find-unused-parameters", options.find_unused}};
   for (const auto& [flag, given] : about_several)
     if (given && options.gpus.empty())
-      throw Error(std::string(flag) + " is about several GPUs", ErrorKind::usage).help("--gpus 1,2,4,8, or --gpus any");
+      throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage)
+          .help("for example --gpus 1,2,4,8, or --gpus any");
   if (options.gpus == std::vector<std::string>{"any"})
     question.gpus.clear();
   else if (!options.gpus.empty())
@@ -45,7 +48,7 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
   question.strategy.find_unused_parameters = options.find_unused;
   const bool shards =
       question.kinds.empty() || std::ranges::find(question.kinds, DataParallel::fsdp) != question.kinds.end();
-  if (!options.wrap.empty() && !shards) throw Error("--wrap is FSDP2's", ErrorKind::usage).help("--zero fsdp");
+  if (!options.wrap.empty() && !shards) throw Error("--wrap needs FSDP2", ErrorKind::usage).help("--zero fsdp");
   if (!options.network.empty()) question.network_gbps = amount("--network", options.network, 1e6);
 }
 
@@ -54,8 +57,8 @@ void read_several_gpus(const FitOptions& options, FitQuestion& question) {
 void add_fit_options(CLI::App& command, FitOptions& options) {
   add_run_options(command, options.run);
   add_margin_option(command, options.run);
-  const char* const question = "What is asked";
-  command.add_option("--on", options.on, "Of these GPUs, with commas (all)")
+  const char* const question = "Search";
+  command.add_option("--on", options.on, "GPUs to consider, comma-separated (all)")
       ->delimiter(',')
       ->type_name("GPU")
       ->group(question);
@@ -63,38 +66,38 @@ void add_fit_options(CLI::App& command, FitOptions& options) {
     command.add_option(names, value, text)->type_name(type)->group(question);
   };
   command
-      .add_option(
-          "--gpus", options.gpus,
-          "So many of a kind share a step, with commas; any: as many as instances have; 1 is DDP with one process")
+      .add_option("--gpus", options.gpus,
+                  "GPUs of one kind that share a step, comma-separated; any: every count that instances have; 1: DDP, "
+                  "one process")
       ->delimiter(',')
       ->type_name("N|any")
       ->group(question);
-  command.add_option("--zero", options.zero, "How they do; else DDP, and FSDP2 where that does not fit")
+  command.add_option("--zero", options.zero, "How they share it, comma-separated (ddp; fsdp where ddp does not fit)")
       ->delimiter(',')
       ->type_name("ddp|1|2|3|fsdp")
       ->group(question);
-  command.add_flag("--find-unused-parameters", options.find_unused, "DDP's, for parameters that get no gradient")
-      ->group(question);
-  add("--wrap", options.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
-  add("--network", options.network, "GBPS", "Of an instance, Gbit/s in one direction; else as it is said to have");
   command
-      .add_option("--max-batch", options.max_batch,
-                  "The largest batch of each, which is the default; with N none above")
+      .add_flag("--find-unused-parameters", options.find_unused,
+                "DDP's find_unused_parameters, for parameters that get no gradient")
+      ->group(question);
+  add("--wrap", options.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
+  add("--network", options.network, "GBPS", "Network bandwidth of an instance: Gbit/s in one direction (as published)");
+  command.add_option("--max-batch", options.max_batch, "Finds the largest batch of each GPU (the default), up to N")
       ->expected(0, 1)
       ->type_name("[N]")
       ->group(question);
-  command.add_option("--provider", options.providers, "Rented from this cloud; several with commas")
+  command.add_option("--provider", options.providers, "Only instances of these clouds, comma-separated")
       ->delimiter(',')
       ->type_name("NAME")
       ->group(question);
-  add("--region", options.region, "NAME", "Rented in this region");
-  command.add_flag("--spot", options.spot, "At the price of preemptible instances")->group(question);
-  add("--budget", options.budget, "AMOUNT", "An hour of the instance costs no more, as in 5usd/h");
-  add("--samples", options.samples, "N", "Of an epoch, as in 1.28M: how long it takes and what it costs");
-  add("--epochs", options.epochs, "N", "Of the run");
-  add("--prices", options.prices, "FILE", "Instances of this file, as gpuplan instances import writes it");
+  add("--region", options.region, "NAME", "Only instances in this region");
+  command.add_flag("--spot", options.spot, "Uses prices of preemptible instances")->group(question);
+  add("--budget", options.budget, "AMOUNT", "Largest price of an instance, such as 5usd/h");
+  add("--samples", options.samples, "N", "Samples per epoch, such as 1.28M: adds an epoch's time and cost");
+  add("--epochs", options.epochs, "N", "Epochs of the run, with --samples (1)");
+  add("--prices", options.prices, "FILE", "Uses this file, written by gpuplan instances import");
   add("--emit", options.emit, "sky|slurm",
-      "Prints a job that validates the chosen one, or of several GPUs runs your script: SkyPilot's task, or sbatch's");
+      "Prints a SkyPilot task or an sbatch script: it validates the chosen GPU, or runs your script on several");
   add_output_options(command, options.output);
 }
 
@@ -110,7 +113,7 @@ std::string without_spaces(std::string name) {
 
 std::vector<Gpu> gpus_of(const FitOptions& options) {
   if (!options.on.empty() && !options.run.gpu.empty())
-    throw Error("--on and --gpu both say on what: take one of them", ErrorKind::usage);
+    throw Error("--on and --gpu both name GPUs: give only one of them", ErrorKind::usage);
   std::vector<std::string> names = options.on;
   if (!options.run.gpu.empty()) names.push_back(options.run.gpu);
   if (names.empty()) return gpu_table();
@@ -123,7 +126,7 @@ std::vector<Gpu> gpus_of(const FitOptions& options) {
     if (std::ranges::count_if(gpus, same) > 1)
       throw Error("--on names " + gpus.back().name + " twice", ErrorKind::usage);
     if (usable_bytes(gpus.back()) <= 0)
-      throw Error("how much memory " + gpus.back().title + " has is not known: its file says no memory_bytes");
+      throw Error("how much memory " + gpus.back().title + " has is not known: its file has no memory_mib");
   }
   return gpus;
 }
@@ -134,7 +137,7 @@ FitQuestion question_of(const FitOptions& options) {
   if (run.batch.empty()) run.batch = run.micro_batches;  // the smallest that splits into them
   question.run = run_config(run);
   if (question.run.allocator != AllocatorKind::caching)
-    throw Error("--allocator: what fits is asked of PyTorch's caching allocator", ErrorKind::usage);
+    throw Error("--allocator: fit always uses PyTorch's caching allocator", ErrorKind::usage);
   if (!options.run.batch.empty()) question.batch = question.run.batch;
   if (!options.max_batch.empty()) question.most = whole_number("--max-batch", options.max_batch, 1, question.most);
   if (question.batch && *question.batch > question.most)
@@ -144,12 +147,13 @@ FitQuestion question_of(const FitOptions& options) {
   if (!options.budget.empty()) question.most_usd = usd_per_hour("--budget", options.budget);
   if (!options.samples.empty()) question.samples = whole_amount("--samples", options.samples, 1e12);
   if (question.samples && question.run.generation.part != Generation::Part::none)
-    throw Error("--samples: a step of a generation makes a token of each sample, not samples", ErrorKind::usage)
+    throw Error("--samples: a generation step produces one token per sample, so there are no samples per second",
+                ErrorKind::usage)
         .help("leave --phase out, or --samples");
   if (!options.run.margin.empty())
     question.margin = static_cast<double>(percentage("--margin", options.run.margin)) / 1e4;
   if (!options.epochs.empty()) {
-    if (!question.samples) throw Error("--epochs says how often --samples are seen: give both", ErrorKind::usage);
+    if (!question.samples) throw Error("--epochs repeats --samples: give both", ErrorKind::usage);
     question.epochs = amount("--epochs", options.epochs, 1e6);
   }
   read_several_gpus(options, question);

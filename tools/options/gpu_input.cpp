@@ -13,7 +13,7 @@ namespace {
 
 // A ceiling on the device assumed without a name; all of it is usable.
 Gpu ceiling(const std::string& text, std::int64_t bytes) {
-  if (bytes <= 0) throw Error("a GPU of " + text + ": a device has more memory than that", ErrorKind::usage);
+  if (bytes <= 0) throw Error("--gpu " + text + ": a memory limit must be above 0", ErrorKind::usage);
   Gpu gpu = assumed_gpu();
   gpu.name = text;
   gpu.title = "a limit of " + text;

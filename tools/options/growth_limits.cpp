@@ -91,7 +91,7 @@ GrowthLimit read_growth_limit(const std::string& text) {
   limit.text = text;
   limit.metric = choose<Metric>("--fail-on", text.substr(0, end), metrics);
   std::string_view rest = end == std::string::npos ? std::string_view() : trimmed(std::string_view(text).substr(end));
-  if (!rest.starts_with('+')) throw refuse(text, "by how much it may grow stands behind a +", limit.metric);
+  if (!rest.starts_with('+')) throw refuse(text, "the allowed growth must begin with +", limit.metric);
   rest = trimmed(rest.substr(1));
   if (rest.ends_with('%')) {
     constexpr std::int64_t kPartsInPercent = 10'000;

@@ -71,8 +71,8 @@ std::string kept_kind(const std::string& path) {
 void refuse_to_replace(std::string_view flag, const std::string& path, bool force, std::string_view own) {
   const std::string kind = force ? "" : kept_kind(path);
   if (kind.empty() || kind == own) return;
-  throw Error(std::string(flag) + " " + path + ": " + kind + " is there, which would be lost", ErrorKind::usage)
-      .help("name another file; --force replaces this one");
+  throw Error(std::string(flag) + " " + path + " would overwrite " + kind, ErrorKind::usage)
+      .help("choose another file, or replace this one with --force");
 }
 
 }  // namespace gpuplan

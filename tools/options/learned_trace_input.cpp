@@ -9,8 +9,9 @@ namespace gpuplan {
 namespace {
 
 [[noreturn]] void refuse_trace(const std::string& what, const std::string& model) {
-  throw Error(what + " is a trace of gpuplan shadow --learn: it has allocations and no layers", ErrorKind::usage)
-      .help("gpuplan plan " + model + " takes it");
+  throw Error(what + " is a trace written by gpuplan shadow --learn: it has allocations, but no layers",
+              ErrorKind::usage)
+      .help("gpuplan plan " + model + " accepts it");
 }
 
 }  // namespace

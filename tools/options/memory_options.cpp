@@ -24,8 +24,8 @@ void set_offload(const std::string& text, RunConfig& run) {
 void check_optimizer_in_backward(const RunConfig& run) {
   if (!run.optimizer_in_backward) return;
   const std::string gone = "--optimizer-in-backward frees each gradient at once: ";
-  if (run.micro_batches > 1) refuse(gone + "none is there to accumulate over --micro-batches");
-  if (run.scales_gradients()) refuse(gone + "--amp fp16's GradScaler cannot look at all of them; take --amp bf16");
+  if (run.micro_batches > 1) refuse(gone + "--micro-batches would have no gradients to accumulate");
+  if (run.scales_gradients()) refuse(gone + "the GradScaler of --amp fp16 needs all of them; use --amp bf16");
   if (run.clip_grad_norm) refuse(gone + "--clip-grad-norm needs all of them");
 }
 
@@ -34,14 +34,14 @@ void check_optimizer_in_backward(const RunConfig& run) {
 void set_precision(const RunOptions& o, RunConfig& run) {
   std::string word = o.precision, amp = o.amp;
   if (word.starts_with("amp=") || word.starts_with("amp-")) {
-    if (!amp.empty()) refuse("--precision " + word + " and --amp say the same twice");
+    if (!amp.empty()) refuse("--precision " + word + " and --amp are redundant: give only one of them");
     amp = word.substr(4);
     word.clear();
   }
   if (word == "tf32") {
     run.tf32 = true;
   } else if (word == "int8" || word == "int4" || word == "fp8") {
-    refuse("nothing is computed in " + word + " from end to end: --weights " + word + " stores the weights so");
+    refuse("no model computes in " + word + " throughout: --weights " + word + " stores weights in it");
   } else if (!word.empty()) {
     run.precision =
         choose<DType>("--precision", word,
@@ -51,7 +51,7 @@ void set_precision(const RunOptions& o, RunConfig& run) {
   run.autocast = half_type("--amp", amp);
   // "You should not call half() or bfloat16() on your model(s) or inputs when using autocasting" (torch.autocast).
   if (run.precision != DType::fp32)
-    refuse("--amp " + amp + " casts a model that is stored in fp32: leave --precision " + word + " out");
+    refuse("--amp " + amp + " is for a model with fp32 weights: leave out --precision " + word);
 }
 
 CheckpointConfig checkpoint_config(const std::string& text) {
@@ -82,12 +82,12 @@ void set_memory_savers(const RunOptions& o, RunConfig& run) {
     run.micro_batches = whole_number("--micro-batches", o.micro_batches, 1, kMostMicroBatches);
   if (run.batch % run.micro_batches != 0)
     refuse("a batch of " + std::to_string(run.batch) + " does not split into " + std::to_string(run.micro_batches) +
-           " micro-batches of one size: --batch is the whole step's");
+           " micro-batches of equal size: --batch counts all samples of the step");
   run.checkpoint = checkpoint_config(o.checkpoint);
   run.master_weights = choice_or<bool>("--master", o.master, false, {{"fp32", true}});
   if (run.master_weights && size_of(run.precision) >= size_of(DType::fp32))
-    refuse("--master fp32 belongs to --precision fp16 or bf16: here the weights are " +
-           std::string(name_of(run.precision)) + (run.autocast ? ", as --amp keeps them" : " already"));
+    refuse("--master fp32 needs --precision fp16 or bf16: the weights are " + std::string(name_of(run.precision)) +
+           (run.autocast ? ", as --amp keeps them" : " already"));
   run.optimizer_in_backward = o.optimizer_in_backward;
   check_optimizer_in_backward(run);
   if (!o.offload.empty()) set_offload(o.offload, run);
@@ -104,7 +104,7 @@ Generation generation(const RunOptions& o) {
     return g;
   }
   g.part = word_or("--phase", o.phase, Generation::Part::none);
-  if (o.prompt.empty()) refuse("--phase " + o.phase + " needs --prompt N, the number of tokens given");
+  if (o.prompt.empty()) refuse("--phase " + o.phase + " needs --prompt N, the length of the prompt");
   g.prompt = whole_number("--prompt", o.prompt, 1, kMany);
   if (!o.generate.empty()) g.generate = whole_number("--generate", o.generate, 1, kMany);
   g.cache = word_or("--cache", o.cache, Generation::Cache::dynamic);

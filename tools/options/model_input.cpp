@@ -26,7 +26,7 @@ std::vector<std::string> zoo_words() {
 Error no_such_file(const std::string& path, const Error& reason) {
   Error error(reason.message());
   for (const std::string& name : zoo_names())
-    if (path == name || path == name + ".yaml") return error.help("a model of the zoo is written zoo:" + name);
+    if (path == name || path == name + ".yaml") return error.help("built-in models are written zoo:NAME: zoo:" + name);
   const std::string near = nearest(path, zoo_names());
   if (!near.empty()) error.help("did you mean zoo:" + near + "?");
   return error;
@@ -58,7 +58,8 @@ Opened open_piped(const NamedFile& input) {
 
 Opened open_named(const std::string& model, std::vector<Variable>& set) {
   if (model.empty())
-    throw Error("no model is named", ErrorKind::usage).help("gpuplan plan FILE, or zoo:resnet50, or -");
+    throw Error("no model given", ErrorKind::usage)
+        .help("for example: gpuplan plan model.yaml, or gpuplan plan zoo:resnet50");
   if (is_stream(model)) return open_piped(open_input(model));
   if (model.starts_with(kZoo)) return {read_zoo_source(std::string_view(model).substr(kZoo.size())), ""};
   if (!exists(model)) {
@@ -84,7 +85,7 @@ std::string model_file(const std::string& model) {
     if (const std::filesystem::path file = std::filesystem::path(model) / name; exists(file.string()))
       return file.string();
   throw Error(model + " is a directory without a model")
-      .help("one that has a config.json of Hugging Face's, or a model.onnx, may be named");
+      .help("a directory must contain a Hugging Face config.json or a model.onnx");
 }
 
 std::vector<Variable> variables_of(const RunOptions& options) {
@@ -94,7 +95,8 @@ std::vector<Variable> variables_of(const RunOptions& options) {
   if (!options.phase.empty()) {
     for (const Variable& v : list)
       if (v.name == "seq")
-        throw Error("--phase sets seq itself: --prompt is the length of the prompt", ErrorKind::usage);
+        throw Error("--phase sets seq itself: give --prompt, the length of the prompt, instead of --seq",
+                    ErrorKind::usage);
     // A decoding step is given one token; what came before it is in the cache.
     const Generation g = generation(options);
     list.push_back({"seq", g.part == Generation::Part::prefill ? g.prompt : 1});
@@ -156,7 +158,8 @@ namespace {
 std::shared_ptr<const Source> spec_at(const git::CommitFiles::File& file, std::vector<Variable>& set) {
   const std::string& name = file.source->name;
   const FileKind kind = recognise(file.source->text, file.path);
-  if (is_text(kind) && !file.whole.empty()) throw Error(name + " is larger than 4 MiB, which no text of a model is");
+  if (is_text(kind) && !file.whole.empty())
+    throw Error(name + " is larger than 4 MiB, the limit for a model in text form");
   if (is_text(kind)) return spec_of_text(file.source, kind);
   if (!file.whole.empty()) return spec_of_file(file.whole, kind, set, name);
   git::Spool copy;

@@ -36,8 +36,7 @@ double usd_per_hour(const std::string& flag, const std::string& text) {
   const std::string_view unit(end, static_cast<std::size_t>(amount.data() + amount.size() - end));
   const bool currency = sign ? !unit.starts_with("usd") : unit.starts_with("usd");
   const std::string_view per = currency && !sign ? unit.substr(3) : unit;
-  if (!currency || (per != "/h" && per != "/hour"))
-    throw refused(unit.empty() ? ": say the unit, as prices are by the hour" : "");
+  if (!currency || (per != "/h" && per != "/hour")) throw refused(unit.empty() ? ": give the unit" : "");
   if (!std::isfinite(usd) || usd <= 0) throw refused("");
   return usd;
 }
@@ -61,7 +60,7 @@ double whole_amount(const std::string& flag, const std::string& text, double mos
   if (std::abs(value - whole) <= 4 * std::numeric_limits<double>::epsilon() * value) return whole;
   Error error(flag + " expects a whole number, not \"" + text + "\"", ErrorKind::usage);
   const bool has_unit = text.find_first_of("kKMB") != std::string::npos;
-  throw has_unit ? error : error.help("K, M or B behind it are thousands, millions and billions: " + text + "M");
+  throw has_unit ? error : error.help("the suffixes K, M and B mean thousands, millions and billions: " + text + "M");
 }
 
 }  // namespace gpuplan

@@ -6,21 +6,21 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kWhole = "--batch is the whole step's: of all micro-batches and GPUs together";
-constexpr std::string_view kAutocast = "fp32 weights under autocast; --precision is for a model that is stored so";
-constexpr std::string_view kStored = "for a model that is stored so; --amp is autocast with fp32 weights";
-constexpr std::string_view kGenerates = "with --mode infer --phase prefill or decode";
+constexpr std::string_view kWhole = "--batch counts all samples of a step, over all micro-batches and GPUs";
+constexpr std::string_view kAutocast = "fp32 weights under autocast; --precision is for weights stored in that type";
+constexpr std::string_view kStored = "for weights stored in that type; --amp is autocast with fp32 weights";
+constexpr std::string_view kGenerates = "needs --mode infer and --phase prefill or decode";
 
 constexpr OtherFlag kOtherFlags[] = {
     {"bs bsz batchsize trainbatchsize globalbatchsize perdevicebatchsize perdevicetrainbatchsize "
      "perdeviceevalbatchsize",
      "--batch N", kWhole},
-    {"microbatchsize", "--micro-batches N", "how many parts --batch has, not how many samples one of them has"},
+    {"microbatchsize", "--micro-batches N", "N is the number of micro-batches, not the samples in each"},
     {"accumsteps gradaccum gradaccumsteps gradientaccumulation gradientaccumulationsteps accumulategradbatches",
      "--micro-batches N", kWhole},
     {"seqlen seqlength sequencelength maxseqlen maxseqlength maxlen maxlength maxmodellen modelmaxlength blocksize "
      "cutofflen contextlen contextlength ctx ctxlen ctxsize nctx",
-     "--seq N", "tokens of a sample"},
+     "--seq N", "N is the sequence length in tokens"},
     {"promptlen inputlen", "--prompt N", kGenerates},
     {"maxtokens maxnewtokens outputlen", "--generate N", kGenerates},
     {"kvcache", "--cache dynamic|static|paged", kGenerates},
@@ -67,17 +67,17 @@ constexpr OtherFlag kOtherFlags[] = {
     {"json", "--format json", ""},
     {"csv", "--format csv", ""},
     {"outputfile", "--output FILE", ""},
-    {"flop flops", "--count-as TOOL", "FLOPs as another tool counts them"},
+    {"flop flops", "--count-as TOOL", "counts FLOPs as another tool does"},
 
-    {"model modelname modelnameorpath", "", "the model stands without a flag: gpuplan MODEL"},
-    {"lora lorar lorarank", "", "adapters are written in the spec, as lora: {rank: 8, targets: [q_proj, v_proj]}"},
-    {"compile torchcompile", "", "PyTorch's eager mode is planned, not torch.compile"},
-    {"exitzero", "", "it belongs to gpuplan check"},
+    {"model modelname modelnameorpath", "", "the model is given without a flag: gpuplan MODEL"},
+    {"lora lorar lorarank", "", "adapters are part of the spec: lora: {rank: 8, targets: [q_proj, v_proj]}"},
+    {"compile torchcompile", "", "only PyTorch's eager mode is planned, not torch.compile"},
+    {"exitzero", "", "it is a flag of gpuplan check"},
     {"noconfig", "", "no configuration file is read"},
     {"lr learningrate lrscheduler lrschedulertype warmup warmupratio warmupsteps beta1 beta2 betas adambeta1 adambeta2 "
      "adamepsilon eps seed epochs numepochs numtrainepochs maxsteps savesteps evalsteps loggingsteps outputdir "
      "reportto workers numworkers dataloadernumworkers",
-     "", "it has no effect on the memory of a step"},
+     "", "it does not affect the memory of a step"},
 };
 
 bool has_word(std::string_view words, std::string_view word) {

@@ -33,7 +33,7 @@ bool is_later_format(const std::string& word) {
 }
 
 Format format_named(const std::string& flag, const std::string& word) {
-  if (is_later_format(word)) throw Error("the format " + word + " is not there yet", ErrorKind::usage);
+  if (is_later_format(word)) throw Error("this command cannot write the format " + word, ErrorKind::usage);
   return choose<Format>(flag, word, formats());
 }
 
@@ -50,8 +50,8 @@ OutputFile output_file(const std::string& text) {
   const std::string ending = dot == std::string::npos || text[dot] == '/' ? "" : text.substr(dot + 1);
   if (ending == "txt") return {.format = Format::table, .path = text};
   if (is_format(ending) && ending != "table") return {.format = format_named("-o", ending), .path = text};
-  throw Error("-o " + text + ": no format ends like that", ErrorKind::usage)
-      .help("endings are .json, .csv, .md and .txt; or name the format: -o json:" + text);
+  throw Error("-o " + text + ": unknown file extension", ErrorKind::usage)
+      .help("known are .json, .csv, .md and .txt; or give the format: -o json:" + text);
 }
 
 // The character set of the locale that programs run under, POSIX's order of variables. A pipe without any locale, as in
@@ -91,20 +91,20 @@ void add_output_options(CLI::App& command, OutputOptions& o) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  add("--format", o.format, "table|json|csv|md", "Of standard output (table)");
-  command.add_option("-o,--output", o.files, "Also writes a file, format from the ending or in front; repeatable")
+  add("--format", o.format, "table|json|csv|md", "Format of standard output (table)");
+  command.add_option("-o,--output", o.files, "Also writes a file; FORMAT defaults to the file's extension; repeatable")
       ->type_name("[FORMAT:]FILE")
       ->group(group)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_flag("--force", o.force, "-o also replaces a model, a budget, a trace or a script")->group(group);
-  command.add_flag("--bytes", o.bytes, "Amounts in bytes")->group(group);
-  add("--units", o.units, "iec|si", "1024 or 1000 (iec)");
-  add("--width", o.width, "N", "Columns of the screen");
-  command.add_flag("--ascii", o.ascii, "Nothing but ASCII")->group(group);
+  command.add_flag("--force", o.force, "Lets -o replace a model, a budget, a trace or a script")->group(group);
+  command.add_flag("--bytes", o.bytes, "Prints amounts in bytes")->group(group);
+  add("--units", o.units, "iec|si", "Units of bytes: powers of 1024 or of 1000 (iec)");
+  add("--width", o.width, "N", "Width of the output in columns");
+  command.add_flag("--ascii", o.ascii, "Prints ASCII only")->group(group);
   add("--color", o.color, "auto|always|never", "Colour (auto)");
-  command.add_flag("-q,--quiet", o.quiet, "The verdict only, no warnings")->group(group);
-  command.add_flag("-v,--verbose", o.verbose, "Phases and allocator too")->group(group);
+  command.add_flag("-q,--quiet", o.quiet, "Prints the verdict only, without warnings")->group(group);
+  command.add_flag("-v,--verbose", o.verbose, "Also prints phases and allocator statistics")->group(group);
 }
 
 void add_layer_options(CLI::App& command, OutputOptions& o) {
@@ -112,10 +112,10 @@ void add_layer_options(CLI::App& command, OutputOptions& o) {
   const auto add = [&](const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  add("--depth", o.depth, "N", "Levels of modules; 0: all (1)");
-  add("-n,--rows", o.rows, "N", "Rows; 0: all (40)");
-  add("--sort", o.sort, "model|mem|params|flop|name|time", "Order of siblings (model)");
-  add("--columns", o.columns, "A,B,...", "Columns, in this order");
+  add("--depth", o.depth, "N", "Depth of the module tree to print; 0: all (1)");
+  add("-n,--rows", o.rows, "N", "Rows to print; 0: all (40)");
+  add("--sort", o.sort, "model|mem|params|flop|name|time", "Sort key among siblings (model: order in the model)");
+  add("--columns", o.columns, "A,B,...", "Columns to print, in this order");
 }
 
 Format format_of(const OutputOptions& options) {
@@ -124,8 +124,8 @@ Format format_of(const OutputOptions& options) {
 
 void refuse_standard_output(const std::string& text) {
   if (text == "-" || text.ends_with(":-"))
-    throw Error("-o " + text + " is standard output, which has the report already", ErrorKind::usage)
-        .help("--format chooses how it is written there");
+    throw Error("-o " + text + " is standard output, which already gets the report", ErrorKind::usage)
+        .help("--format sets the format of standard output");
 }
 
 std::vector<OutputFile> files_of(const OutputOptions& options) {
@@ -179,9 +179,9 @@ void refuse_table_styles(const OutputOptions& o) {
       {"--bytes", o.bytes}, {"--units", !o.units.empty()}, {"--width", !o.width.empty()}};
   for (const auto& [flag, given] : flags)
     if (given)
-      throw Error(std::string(flag) + ": this table has its units in the heading and all of its columns always",
+      throw Error(std::string(flag) + ": this table always has the units in its heading, and all columns",
                   ErrorKind::usage)
-          .help("leave it out; --format csv or json is for scripts");
+          .help("leave it out; scripts can use --format csv or json");
 }
 
 TextStyle file_style(const OutputOptions& o) {

@@ -15,9 +15,9 @@ Choices<PyTorchVersion> pytorch_versions() {
 PyTorchVersion pytorch_version(const std::string& text) {
   for (const auto& [name, version] : pytorch_versions())
     if (name == text) return version;
-  throw Error("--pytorch knows the rules of 1.13 and of 2.0 to 2." + std::to_string(kNewestPyTorch - 200) +
-                  ", not of \"" + text + "\"",
-              ErrorKind::usage);
+  throw Error(
+      "--pytorch models 1.13 and 2.0 to 2." + std::to_string(kNewestPyTorch - 200) + ", not \"" + text + "\"",
+      ErrorKind::usage);
 }
 
 std::int64_t size_of_flag(const std::string& flag, const std::string& text) {
@@ -37,7 +37,7 @@ void refuse_training_flags(const RunOptions& o) {
                                                 {"--optimizer-in-backward", o.optimizer_in_backward},
                                                 {"--offload", !o.offload.empty()}};
   for (const auto& [name, given] : flags)
-    if (given) throw Error(std::string(name) + " belongs to training: leave it out of --mode infer", ErrorKind::usage);
+    if (given) throw Error(std::string(name) + " is for training: leave it out with --mode infer", ErrorKind::usage);
 }
 
 void refuse_inference_flags(const RunOptions& o) {
@@ -45,12 +45,12 @@ void refuse_inference_flags(const RunOptions& o) {
                                                 {"--generate", !o.generate.empty()}, {"--cache", !o.cache.empty()},
                                                 {"--weights", !o.weights.empty()},   {"--labels", o.labels}};
   for (const auto& [name, given] : flags)
-    if (given) throw Error(std::string(name) + " belongs to --mode infer", ErrorKind::usage);
+    if (given) throw Error(std::string(name) + " needs --mode infer", ErrorKind::usage);
 }
 
 Loop loop_of(const RunOptions& o, Mode mode) {
   if (mode == Mode::infer && o.loop == "loss_only")
-    throw Error("--loop loss_only belongs to training: an inference has no loss", ErrorKind::usage);
+    throw Error("--loop loss_only is for training: an inference has no loss", ErrorKind::usage);
   // In inference the output is gone before the next forward, unless the plain loop is asked for.
   return word_or("--loop", o.loop, mode == Mode::infer ? Loop::function : Loop::plain);
 }
@@ -72,12 +72,12 @@ RunConfig run_config(const RunOptions& o) {
   run.generation = generation(o);
   run.labels = o.labels;
   if (run.labels && run.generation.part != Generation::Part::none)
-    throw Error("--labels: a pass of a generation has none", ErrorKind::usage);
+    throw Error("--labels: generation has no labels", ErrorKind::usage);
   run.loop = loop_of(o, run.mode);
   run.scratch = word_or("--scratch", o.scratch, Scratch::full);
   run.allocator = word_or("--allocator", o.allocator, AllocatorKind::caching);
   if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)
-    throw Error("--alloc-conf belongs to --allocator caching", ErrorKind::usage);
+    throw Error("--alloc-conf needs --allocator caching", ErrorKind::usage);
   run.alloc_conf = o.alloc_conf;
   if (!o.runtime.empty()) run.context_bytes = size_of_flag("--runtime", o.runtime);
   run.first_step = choice_or<bool>("--step", o.step, false, {{"steady", false}, {"first", true}});

@@ -21,8 +21,7 @@ void need_gpus(const SeveralGpusOptions& o) {
       {"--tp", !o.tensor.empty()},        {"--pp", !o.pipeline.empty()},
       {"--no-reshard", o.keep_unsharded}, {"--gpus-per-node", !o.gpus_per_node.empty()}};
   for (const auto& [flag, given] : flags)
-    if (given)
-      throw Error(std::string(flag) + " is about several GPUs", ErrorKind::usage).help("--gpus 8, for example");
+    if (given) throw Error(std::string(flag) + " needs --gpus", ErrorKind::usage).help("for example --gpus 8");
 }
 
 }  // namespace
@@ -49,25 +48,27 @@ void add_data_parallel_options(CLI::App& command, SeveralGpusOptions& o, bool li
   const auto add = [&](const char* name, std::string& value, const char* type, const char* text) {
     add_flag(command, name, value, type, text);
   };
-  add("--gpus", o.gpus, lists ? "N,..." : "N",
-      "Plans one rank of so many, also of 1 (DDP with one process); --batch is the whole step's");
+  add("--gpus", o.gpus, lists ? "N,..." : "N", "Plans one rank of N, which share --batch; 1 is DDP with one process");
   add("--zero", o.zero, lists ? "0|1|2|3|ddp|fsdp,..." : "0|1|2|3|ddp|fsdp",
-      "What ranks share: DDP (0, the default), ZeroRedundancyOptimizer (1), DeepSpeed's stages (2, 3), FSDP2");
-  add("--rank", o.rank, "N", "Which rank, 0 unless given; the last ones may have less");
-  add("--wrap", o.wrap, "GLOB", "Blocks that fully_shard is called on; else those of every repeat");
+      "How ranks share the model: ddp or 0 (default), 1: ZeroRedundancyOptimizer, 2, 3: DeepSpeed's stages, fsdp: "
+      "FSDP2");
+  add("--rank", o.rank, "N", "Rank to plan (0); shards of the last ranks may be smaller");
+  add("--wrap", o.wrap, "GLOB", "Blocks to call fully_shard on (the blocks of every repeat)");
   command.add_flag("--no-reshard", o.keep_unsharded, "fully_shard(reshard_after_forward=False)")->group("Several GPUs");
   command.add_flag("--bucket-view", o.bucket_view, "DDP's gradient_as_bucket_view")->group("Several GPUs");
-  command.add_flag("--find-unused-parameters", o.find_unused, "DDP's, for parameters that get no gradient")
+  command
+      .add_flag("--find-unused-parameters", o.find_unused,
+                "DDP's find_unused_parameters, for parameters that get no gradient")
       ->group("Several GPUs");
-  add("--gpus-per-node", o.gpus_per_node, "N", "GPUs that NVLink or PCIe connects, 8 unless given");
-  add("--network", o.network, "GBPS", "Of a node, Gbit/s in one direction, all its adapters together");
+  add("--gpus-per-node", o.gpus_per_node, "N", "GPUs per node, connected by NVLink or PCIe (8)");
+  add("--network", o.network, "GBPS", "Network bandwidth of a node: Gbit/s in one direction, all adapters together");
 }
 
 void add_several_gpus_options(CLI::App& command, SeveralGpusOptions& o) {
   add_data_parallel_options(command, o);
   add_flag(command, "--tp", o.tensor, "N",
-           "Ranks that share each layer of a GPT (Megatron-LM); prints what each stage takes");
-  add_flag(command, "--pp", o.pipeline, "N", "Stages of its layers, 1F1B over --micro-batches");
+           "Tensor parallelism of a GPT (Megatron-LM): ranks per layer; prints a table of stages");
+  add_flag(command, "--pp", o.pipeline, "N", "Pipeline parallelism: stages, scheduled 1F1B over --micro-batches");
 }
 
 std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
@@ -81,10 +82,10 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.tensor = number_or("--tp", o.tensor, 1, 1, kMostGpus);
   s.pipeline = number_or("--pp", o.pipeline, 1, 1, kMostGpus);
   if (s.gpus % (s.tensor * s.pipeline) != 0)
-    throw Error(std::to_string(s.gpus) + " GPUs are not made of " + std::to_string(s.tensor) + " x " +
-                    std::to_string(s.pipeline),
+    throw Error("--gpus " + std::to_string(s.gpus) + " is not a multiple of --tp " + std::to_string(s.tensor) +
+                    " x --pp " + std::to_string(s.pipeline),
                 ErrorKind::usage)
-        .help("--gpus is a multiple of --tp times --pp");
+        .help("--gpus must be a multiple of --tp times --pp");
   s.rank = number_or("--rank", o.rank, 0, 0, s.ranks() - 1);
   s.gpus_per_node = number_or("--gpus-per-node", o.gpus_per_node, s.gpus_per_node, 1, kMostGpus);
   s.unit_glob = o.wrap;
@@ -92,10 +93,10 @@ std::optional<Strategy> strategy_of(const SeveralGpusOptions& o) {
   s.find_unused_parameters = o.find_unused;
   s.reshard_after_forward = !o.keep_unsharded;
   const bool ddp = s.data == DataParallel::ddp || s.data == DataParallel::zero1;
-  if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view is DDP's", ErrorKind::usage);
-  if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters is DDP's", ErrorKind::usage);
+  if (s.gradient_as_bucket_view && !ddp) throw Error("--bucket-view needs DDP", ErrorKind::usage);
+  if (s.find_unused_parameters && !ddp) throw Error("--find-unused-parameters needs DDP", ErrorKind::usage);
   if ((!o.wrap.empty() || o.keep_unsharded) && s.data != DataParallel::fsdp)
-    throw Error("--wrap and --no-reshard are FSDP2's", ErrorKind::usage).help("--zero fsdp");
+    throw Error("--wrap and --no-reshard need FSDP2", ErrorKind::usage).help("--zero fsdp");
   return s;
 }
 

@@ -32,11 +32,12 @@ void refuse_both(bool one, bool other, const char* words) {
 }
 
 void refuse_contradictions(const ShadowOptions& o) {
-  refuse_both(!o.steps.empty(), o.until_stable, "--steps and --until-stable both say when the script ends: give one");
+  refuse_both(!o.steps.empty(), o.until_stable,
+              "--steps and --until-stable both end the script: give only one of them");
   refuse_both(!o.gpus.empty(), !o.world.empty(),
-              "--gpus runs every rank, --world one of them for all: give one of the two");
-  refuse_both(o.learn.empty(), !o.vary.empty(), "--vary belongs to --learn FILE, which writes what is learned");
-  refuse_both(o.world.empty(), !o.rank.empty(), "--rank belongs to --world, which says of how many");
+              "--gpus runs every rank, --world runs one rank of many: give only one of them");
+  refuse_both(o.learn.empty(), !o.vary.empty(), "--vary needs --learn FILE");
+  refuse_both(o.world.empty(), !o.rank.empty(), "--rank needs --world");
 }
 
 // A size is the A100's description with that much memory; no name is the A100 itself.
@@ -96,27 +97,30 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   const auto add = [&](const char* group, const char* names, std::string& value, const char* type, const char* text) {
     command.add_option(names, value, text)->type_name(type)->group(group);
   };
-  add("GPU", "-d,--gpu,--device", o.gpu, "NAME|FILE|SIZE", "What the script finds (an A100 of 80 GB)");
-  add("GPU", "--gpus", o.gpus, "N", "How many; torchrun runs all its ranks (1)");
-  add("GPU", "--world", o.world, "N", "One process stands for a rank of N");
-  add("GPU", "--rank", o.rank, "R", "Which one (0)");
-  add("GPU", "--capacity", o.capacity, "SIZE", "Memory that cudaMalloc hands out, in place of the GPU's own");
-  add("GPU", "--runtime", o.runtime, "SIZE", "Bytes of a process's CUDA context and libraries (512 MiB)");
+  add("GPU", "-d,--gpu,--device", o.gpu, "NAME|FILE|SIZE", "GPU that the script sees (A100 80 GB)");
+  add("GPU", "--gpus", o.gpus, "N", "Number of GPUs that the script sees (1)");
+  add("GPU", "--world", o.world, "N", "Runs one process as one rank of N; the other ranks are simulated");
+  add("GPU", "--rank", o.rank, "R", "Rank of that process (0)");
+  add("GPU", "--capacity", o.capacity, "SIZE", "Memory that cudaMalloc can allocate, instead of the GPU's own");
+  add("GPU", "--runtime", o.runtime, "SIZE", "Memory of each process's CUDA context and libraries (512 MiB)");
   add("Run", "--steps", o.steps, "N", "Ends the script after N optimizer steps");
-  command.add_flag("--until-stable", o.until_stable, "Ends it once two optimizer steps change nothing")->group("Run");
-  command.add_flag("--no-compile", o.no_compile, "torch.compile() returns what it is given")->group("Run");
-  add("Run", "--scratch", o.scratch, "full|no-cudnn", "Workspaces of cuDNN's convolutions, or none (full)");
+  command
+      .add_flag("--until-stable", o.until_stable, "Ends the script once two optimizer steps in a row change nothing")
+      ->group("Run");
+  command.add_flag("--no-compile", o.no_compile, "Makes torch.compile() return its argument unchanged")->group("Run");
+  add("Run", "--scratch", o.scratch, "full|no-cudnn", "Whether cuDNN convolutions get workspaces (full)");
   add("Run", "--events", o.events, "prompt|late",
-      "When what a stream does is done: at once, or once the host waits; reserved bytes lie between (prompt)");
-  add("Run", "--copy-limit", o.copy_limit, "SIZE", "Copies above it move nothing (1 MiB)");
-  add("Result", "--max-peak", o.max_peak, "SIZE", "Exit 1 where PyTorch's peak of allocated bytes is above it");
-  add("Result", "--snapshot", o.snapshot, "FILE", "PyTorch's memory snapshot, for pytorch.org/memory_viz");
+      "When queued GPU work completes: at once, or when the host synchronizes; the true reserved bytes lie between "
+      "(prompt)");
+  add("Run", "--copy-limit", o.copy_limit, "SIZE", "Skips copies larger than this (1 MiB)");
+  add("Result", "--max-peak", o.max_peak, "SIZE", "Exits with 1 if PyTorch's peak allocated memory is larger");
+  add("Result", "--snapshot", o.snapshot, "FILE", "Writes PyTorch's memory snapshot, for pytorch.org/memory_viz");
   add("Learn", "--learn", o.learn, "FILE",
-      "Runs it at the values of --vary and writes a trace that gpuplan plan takes");
-  command.add_option("--vary", o.vary, "Replaces {NAME} in the command; twice: two variables")
+      "Runs the command once per --vary value, and writes a trace for gpuplan plan");
+  command.add_option("--vary", o.vary, "Values for {NAME} in the command; give twice for two variables")
       ->type_name("NAME=V,V,V")
       ->group("Learn");
-  add("Result", "--launches", o.launches, "FILE", "Every kernel and library call, tab-separated");
+  add("Result", "--launches", o.launches, "FILE", "Writes every kernel launch and library call, tab-separated");
   command.add_option("words", o.stray_words)->group("");  // to be told apart from unknown flags
   add_output_options(command, o.output);
 }

@@ -127,9 +127,9 @@ void add_range(const std::string& text, std::string_view part, std::vector<std::
   const std::optional<NumberRange> range = read_range(part);
   if (!range)
     throw bad_values(text, "a range is FROM:TO, FROM:TO:STEP or FROM:TO:xFACTOR, as in 8:512:x2, not " + quoted);
-  if (range->from > range->to) throw bad_values(text, quoted + " begins above its end");
+  if (range->from > range->to) throw bad_values(text, quoted + " starts above its end");
   if (range->multiplies ? range->step < 2 || range->from < 1 : range->step < 1)
-    throw bad_values(text, quoted + " does not get from its begin to its end: a step is at least 1, a factor 2");
+    throw bad_values(text, quoted + " never reaches its end: a step must be at least 1, a factor at least 2");
   for (std::int64_t n = range->from;;) {
     if (values.size() >= kMostValues)
       throw bad_values(text, "more than " + format_count(static_cast<std::int64_t>(kMostValues)) + " values");
@@ -149,8 +149,7 @@ std::string near_flag(const std::string& name) {
 }
 
 Error no_such_flag(const std::string& text, const std::string& name) {
-  return Error("--over " + text + ": no flag that can be swept is called \"" + name + "\"" + near_flag(name),
-               ErrorKind::usage)
+  return Error("--over " + text + ": no flag called \"" + name + "\" can be swept" + near_flag(name), ErrorKind::usage)
       .help("a variable of the model is written set.NAME; the flags are " + either(swept_names()));
 }
 
@@ -186,7 +185,7 @@ SweptFlag read_swept_flag(const std::string& text) {
   }
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) throw bad_values(text, "the value " + *twice + " is there twice");
+  if (twice != sorted.end()) throw bad_values(text, "the value " + *twice + " is given twice");
   return flag;
 }
 

@@ -1,4 +1,4 @@
-// What the process ends with where there is no answer: 2 wrong command line, 3 wrong input, 4 environment.
+// Exit codes for errors: 2 invalid command line, 3 invalid input, 4 environment.
 #pragma once
 
 #include "estimator/base/error.h"

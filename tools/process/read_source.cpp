@@ -42,7 +42,7 @@ std::shared_ptr<const Source> read_zoo_source(std::string_view name) {
     if (file.name == name)
       return std::make_shared<const Source>(Source{"zoo:" + std::string(name), std::string(file.text)});
   throw Error("the zoo has no model \"" + std::string(name) + "\"" + did_you_mean(name, zoo_names()))
-      .help("the models of the zoo: gpuplan explain zoo");
+      .help("for all built-in models: gpuplan explain zoo");
 }
 
 }  // namespace gpuplan

@@ -13,11 +13,11 @@
 namespace gpuplan {
 
 constexpr std::size_t kMaxSourceBytes = std::size_t{4} << 20;
-constexpr SizeLimit kSourceLimit{kMaxSourceBytes, "which no model or GPU file is"};
+constexpr SizeLimit kSourceLimit{kMaxSourceBytes, "the limit for a model or GPU file"};
 /// Of prices: SkyPilot's of AWS, a line a zone, has more than 10 MiB.
-constexpr SizeLimit kCatalogLimit{std::size_t{64} << 20, "which no catalog is: keep the lines of a region"};
+constexpr SizeLimit kCatalogLimit{std::size_t{64} << 20, "the limit for a catalog: keep only the rows of one region"};
 /// Of what gpuplan shadow --learn writes.
-constexpr SizeLimit kTraceLimit{std::size_t{256} << 20, "which no model or trace is"};
+constexpr SizeLimit kTraceLimit{std::size_t{256} << 20, "the limit for a model or trace"};
 
 /// The text of a file, a pipe or standard input ("-", then called "<stdin>"). Throws Error: it is missing, a directory,
 /// not readable, larger than `most`, or a pipe that sends nothing.

@@ -102,7 +102,7 @@ std::string calibration_text(const Calibration& c, bool unicode) {
   lines.bytes("copies, each way", m.copy);
   lines.gemm(m);
   lines.convolution(m);
-  lines.line("context", format_bytes(c.gpu.context_bytes.value_or(0)), "on the device beside the operands", 0);
+  lines.line("context", format_bytes(c.gpu.context_bytes.value_or(0)), "on the device, besides the operands", 0);
   std::string out = c.gpu.title + " · " + m.with + "\n\n" + lines.text();
   if (!unicode) out.replace(out.find(" · "), std::string(" · ").size(), ", ");
   if (c.too_long > 0)

@@ -40,7 +40,8 @@ Operands::Operands(Device& device, std::int64_t most) : device_(device), capacit
   while ((address_ = device.allocate(capacity_)) == 0) {
     capacity_ /= 2;
     if (capacity_ < kLeastOperandBytes)
-      throw Error("the device has no 64 MiB left to measure in: end what else uses it", ErrorKind::environment);
+      throw Error("less than 64 MiB of device memory is free: stop other programs that use the GPU",
+                  ErrorKind::environment);
   }
 }
 

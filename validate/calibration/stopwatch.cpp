@@ -48,7 +48,8 @@ std::int64_t Stopwatch::nanoseconds(const std::function<void()>& operation) {
   for (double& s : samples) s = sample(operation, static_cast<int>(runs));
   std::ranges::sort(samples);
   const double median = samples[kSamples / 2];
-  if (!(median > 0)) throw Error("the device's clock stands still: nothing can be measured", ErrorKind::environment);
+  if (!(median > 0))
+    throw Error("the device's clock does not advance, so nothing can be measured", ErrorKind::environment);
   return std::max<std::int64_t>(std::llround(median * 1e6), 1);
 }
 

@@ -87,7 +87,7 @@ AttentionTensors fused_backward_tensors(const Kernel& k) {
 
 void run_fused_backward(const Machine& m, const Kernel& k) {
   const AttentionTensors t = fused_backward_tensors(k);
-  if (row_bytes(t) > m.launch.partial_bytes) fail("the sums of so many rows have no room");
+  if (row_bytes(t) > m.launch.partial_bytes) fail("the plan has no room for the sums of that many rows");
   attention_backward(m.launch, t, arguments_of(k), m.launch.partials);
 }
 

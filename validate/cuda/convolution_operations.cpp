@@ -82,7 +82,7 @@ void run_convolution(const Machine& m, const Kernel& k) {
 
 std::string refuse_convolution(const Kernel& k) {
   const Convolution* c = convolution_of(k);
-  if (c == nullptr) return "it is no convolution";
+  if (c == nullptr) return "it is not a convolution";
   if (c->im2col) return "PyTorch's own convolution by columns is not executed";
   if (k.reads[0].rank < 3 || k.reads[0].rank > 4) return "only images and sequences are convolved";
   return is_floating(k.reads[0].dtype) ? "" : "a convolution of integers";

@@ -34,7 +34,7 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), segments_(ordinal) {
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
     (void)cudaGetLastError();
     fail(status == cudaErrorInsufficientDriver ? "the NVIDIA driver is missing or older than the CUDA runtime needs"
-                                               : "no NVIDIA GPU is there");
+                                               : "there is no NVIDIA GPU");
   }
   check(status, "cudaGetDeviceCount");
   if (ordinal < 0 || ordinal >= count)

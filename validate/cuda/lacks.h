@@ -1,4 +1,4 @@
-// What operations wanted and the plan does not have.
+// Memory that operations needed but the plan does not contain.
 #pragma once
 
 #include <cstdint>

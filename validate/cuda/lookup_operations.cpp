@@ -98,8 +98,8 @@ void run_index(const Machine& m, const Kernel& k) {
 
 std::string refuse_embedding(const Kernel& k) {
   const KernelTensor &table = k.reads[0], &indices = k.reads[1];
-  if (table.rank != 2) return "a table that is no matrix";
-  if (indices.dtype != DType::int64 && indices.dtype != DType::int32) return "indices that are no integers";
+  if (table.rank != 2) return "a table that is not a matrix";
+  if (indices.dtype != DType::int64 && indices.dtype != DType::int32) return "indices that are not integers";
   return is_row_major(indices) && is_row_major(k.writes[0]) ? "" : "indices or rows with gaps";
 }
 
@@ -109,17 +109,17 @@ std::string refuse_embedding_backward(const Kernel& k) {
 
 std::string refuse_gather(const Kernel& k) {
   if (!k.has(Attribute::dim)) return "the plan does not say along which dimension";
-  return k.reads[1].dtype == DType::int64 ? "" : "indices that are no int64";
+  return k.reads[1].dtype == DType::int64 ? "" : "indices that are not int64";
 }
 
 std::string refuse_index_select(const Kernel& k) {
   if (!k.has(Attribute::dim)) return "the plan does not say along which dimension";
-  return k.reads[1].rank <= 1 && k.reads[1].dtype == DType::int64 ? "" : "indices that are no row of int64";
+  return k.reads[1].rank <= 1 && k.reads[1].dtype == DType::int64 ? "" : "indices that are not a 1-D int64 tensor";
 }
 
 std::string refuse_scatter(const Kernel& k) {
   if (!k.has(Attribute::dim) || k.reads.size() < 3) return "the plan does not say along which dimension";
-  if (k.reads[2].dtype != DType::int64 && k.reads[2].dtype != DType::int32) return "indices that are no integers";
+  if (k.reads[2].dtype != DType::int64 && k.reads[2].dtype != DType::int32) return "indices that are not integers";
   return k.reads[0].dtype == k.reads[1].dtype ? "" : "values of another type than the table";
 }
 
@@ -138,13 +138,13 @@ std::string refuse_index_put_and_add(const Kernel& k) {
 std::string refuse_index(const Kernel& k) {
   if (k.reads.size() == 2) {
     if (k.has(Attribute::dim)) return refuse_index_select(k);
-    if (k.reads[1].dtype != DType::int64) return "indices that are no int64";
+    if (k.reads[1].dtype != DType::int64) return "indices that are not int64";
     for (const KernelTensor& t : {k.reads[0], k.reads[1], k.writes[0]})
       if (!is_row_major(t)) return "rows with gaps";
     return "";
   }
   if (k.reads.size() != 3 || k.reads[0].rank < 2) return "indexing other than by row and column";
-  return k.reads[1].dtype == DType::int64 && k.reads[2].dtype == DType::int64 ? "" : "indices that are no int64";
+  return k.reads[1].dtype == DType::int64 && k.reads[2].dtype == DType::int64 ? "" : "indices that are not int64";
 }
 
 constexpr std::array kOperations{

@@ -123,7 +123,7 @@ std::string refuse_group_norm(const Kernel& k) {
   if (groups(k) == nullptr) return "the plan does not say over which groups";
   if (!k.has(Attribute::eps) || k.writes.size() < 3) return "the plan does not give its statistics";
   if (!lies_as_planned(k.reads[0], *groups(k)) || !lies_as_planned(k.writes[0], *groups(k)))
-    return "groups of another layout than planned";
+    return "groups with a different layout than planned";
   for (const KernelTensor& t : k.extra)
     if (t.rank > 0 && t.dtype != k.reads[0].dtype) return "a weight of another type than the input";
   return "";
@@ -133,9 +133,9 @@ std::string refuse_group_norm_backward(const Kernel& k) {
   if (groups(k) == nullptr) return "the plan does not say over which groups";
   if (k.reads.size() < 4 || !k.has(Attribute::wants_input)) return "the plan does not say which gradients";
   for (const KernelTensor& t : {k.reads[0], k.reads[1]})
-    if (!lies_as_planned(t, *groups(k))) return "groups of another layout than planned";
+    if (!lies_as_planned(t, *groups(k))) return "groups with a different layout than planned";
   if (k.number(Attribute::wants_input) != 0 && !lies_as_planned(k.writes[0], *groups(k)))
-    return "groups of another layout than planned";
+    return "groups with a different layout than planned";
   if (k.reads.size() > 4 && k.reads[4].dtype != k.reads[0].dtype) return "a weight of another type than the input";
   return "";
 }

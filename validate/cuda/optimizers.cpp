@@ -102,10 +102,10 @@ void add(UpdateTensors& batch, const ParameterUpdate& p, std::span<const int> ke
 
 void check_layout(const ParameterUpdate& p, std::size_t counters) {
   if (!is_dense(p.parameter) || !same_layout(p.parameter, p.gradient) || p.gradient.dtype != p.parameter.dtype)
-    fail("a gradient lies otherwise than its parameter");
+    fail("a gradient has a different memory layout than its parameter");
   for (const KernelTensor& state : p.states.subspan(counters))
     if (state.dtype != p.parameter.dtype || elements_of(state) != elements_of(p.parameter))
-      fail("an optimizer's state is unlike its parameter");
+      fail("an optimizer state does not match its parameter");
 }
 
 // Batches of tensors of one type.

@@ -97,7 +97,7 @@ void run_cumsum(const Machine& m, const Kernel& k) { cumsum(m.launch, k.reads[0]
 
 std::string refuse_sum(const Kernel& k) {
   const KernelTensor out = as_reduced(k, dimensions(k));
-  return elements_of(out) == elements_of(result(k)) ? "" : "a sum whose dimensions the plan does not say";
+  return elements_of(out) == elements_of(result(k)) ? "" : "a sum whose dimensions the plan does not record";
 }
 
 std::string refuse_dimension(const Kernel& k) {

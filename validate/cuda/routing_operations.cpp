@@ -31,7 +31,7 @@ bool row_major(std::span<const KernelTensor> tensors) {
 std::string refuse_rows(const Kernel& k) {
   if (!k.has(Attribute::dim) || k.number(Attribute::dim) != k.reads[0].rank - 1)
     return "other than along the last dimension";
-  if (k.writes.size() < 2 || k.writes[1].dtype != DType::int64) return "places that are no int64";
+  if (k.writes.size() < 2 || k.writes[1].dtype != DType::int64) return "indices that are not int64";
   return row_major(k.reads) && row_major(k.writes) ? "" : "rows with gaps";
 }
 
@@ -47,7 +47,7 @@ std::string refuse_count(const Kernel& k) {
 
 std::string refuse_grouped_product(const Kernel& k) {
   if (!k.has(Attribute::gradient_of) || k.reads.size() < 3) return "the plan does not say which product";
-  if (k.reads[2].dtype != DType::int32) return "ends that are no int32";
+  if (k.reads[2].dtype != DType::int32) return "offsets that are not int32";
   for (const KernelTensor& t : {k.reads[0], k.reads[1]})
     if (t.dtype != k.writes[0].dtype) return "operands of several types";
   return row_major(k.reads) && row_major(k.writes) ? "" : "operands that are not row-major";

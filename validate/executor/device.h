@@ -1,5 +1,5 @@
-// Where a plan is run: memory by segments, as the allocator asks for them, and the operations. CudaDevice is the real
-// one; tests have one that only keeps books and one that computes on the host.
+// Device: the interface on which a plan is executed. It provides memory segments for the allocator, and runs
+// operations. CudaDevice is the real one; the tests have a recording fake and one that computes on the host.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ class Execution final : public LoopObserver {
     const ScheduledOp& step = rank_.micro_batches.schedules[pass].ops[index(number)];
     if (allocates_only(step)) return;
     const KernelCall* call = kernels_.call(pass, number);
-    if (call == nullptr) throw Error("the plan says nothing of what " + std::string(step.name) + " is given");
+    if (call == nullptr) throw Error("the plan does not record the operands of " + std::string(step.name));
     if (watcher() != nullptr) watcher()->tick();
     run_named(kernels_.kernel(pass, *call, scratch));
     if (watcher() != nullptr) watcher()->kernel_enqueued(pass, number);

@@ -21,10 +21,10 @@ std::vector<std::string> refused_loops(const RankStep& rank) {
   const RunConfig& run = rank.run;
   std::vector<std::string> reasons;
   const auto refuse = [&](bool given, const char* what) {
-    if (given) reasons.emplace_back(std::string(what) + " is not executed");
+    if (given) reasons.emplace_back(std::string(what) + " is not supported");
   };
   refuse(run.generation.part != Generation::Part::none, "generation with a cache");
-  refuse(run.weights != WeightFormat::as_computed, "inference with weights in another type than it computes in");
+  refuse(run.weights != WeightFormat::as_computed, "inference with quantized weights");
   refuse(run.offload_saved, "offloading saved tensors to the host");
   refuse(run.offload_optimizer, "an optimizer on the host");
   refuse(run.optimizer_in_backward && run.micro_batches > 1, "an optimizer in the backward of micro-batches");

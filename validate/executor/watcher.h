@@ -1,4 +1,4 @@
-// Who watches an execution while it goes on: what measures it, shows how far it is, or ends it.
+// ExecutionWatcher: callbacks during an execution, to measure it, to show progress or to stop it.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 
 #include "estimator/allocator/replay.h"
 #include "estimator/base/error.h"
-#include "tools/commands/replay.h"
+#include "tools/commands/commands.h"
 
 using namespace gpuplan;
 namespace fs = std::filesystem;

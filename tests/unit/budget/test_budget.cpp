@@ -46,8 +46,8 @@ TEST_CASE("budget: amounts have the unit that they are written with") {
 }
 
 TEST_CASE("budget: an amount of a budget is more than nothing") {
-  CHECK(has(error_of(check_with("    budget: {peak: 0}\n")), "of nothing"));
-  CHECK(has(error_of(check_with("    budget: {peak: 0 GiB}\n")), "of nothing"));
+  CHECK(has(error_of(check_with("    budget: {peak: 0}\n")), "must be above 0"));
+  CHECK(has(error_of(check_with("    budget: {peak: 0 GiB}\n")), "must be above 0"));
   CHECK(has(error_of(check_with("    budget: {peak: -5 GiB}\n")), "is an amount such as 8 GiB, not \"-5 GiB\""));
   CHECK(has(error_of(check_with("    budget: {peak: 8}\n")), "an amount with its unit, and 8 has none"));
   CHECK(has(error_of(check_with("    budget: {peak: 8 Gib}\n")), "the units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB"));
@@ -120,10 +120,10 @@ TEST_CASE("budget: a matrix is a check for each combination") {
   CHECK_EQ(budget.checks[1].name, "m[batch=8,dtype=bf16]");
   CHECK_EQ(budget.checks[3].name, "m[batch=16,dtype=bf16]");
   CHECK_EQ(budget.checks[3].settings.back().text, "bf16");
-  CHECK(
-      has(error_of(check_with("    matrix: {batch: []}\n    budget: {peak: 1 GiB}\n")), "of no batch makes no check"));
-  CHECK(has(error_of(check_with("    matrix: {}\n    budget: {peak: 1 GiB}\n")), "a matrix of nothing"));
-  CHECK(has(error_of(check_with("    matrix: {batch: [8, 8]}\n    budget: {peak: 1 GiB}\n")), "8 is there twice"));
+  CHECK(has(error_of(check_with("    matrix: {batch: []}\n    budget: {peak: 1 GiB}\n")),
+            "the matrix lists no values for batch"));
+  CHECK(has(error_of(check_with("    matrix: {}\n    budget: {peak: 1 GiB}\n")), "an empty matrix"));
+  CHECK(has(error_of(check_with("    matrix: {batch: [8, 8]}\n    budget: {peak: 1 GiB}\n")), "8 appears twice"));
   CHECK(has(error_of(check_with("    matrix: {bathc: [8]}\n    budget: {peak: 1 GiB}\n")), "did you mean \"batch\""));
 }
 
@@ -150,10 +150,11 @@ TEST_CASE("budget: what is wrong is said with its place") {
   CHECK(has(error_of(check_with("    budget: {}\n")), "a budget without limits"));
   CHECK(has(error_of(check_with("    batch: 8\n")), "has no limit"));
   CHECK(has(error_of(check_with("    budget: {peak: {max: 1 GiB, min: 2 GiB}}\n")), "min is above max"));
-  CHECK(has(error_of(check_with("    budget: {peak: {max: 1 GiB, warn: 120%}}\n")), "never comes"));
+  CHECK(has(error_of(check_with("    budget: {peak: {max: 1 GiB, warn: 120%}}\n")), "never triggers"));
   CHECK(has(error_of(check_with("    budget: {peak: {warn: 90%}}\n")), "a share of max:, which is not given"));
   CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    skip_until: 2026-13-01\n")), "a day such as"));
-  CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    skip_until: 2026-12-01\n")), "a mute says why"));
+  CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    skip_until: 2026-12-01\n")),
+            "skip_until needs a reason"));
   CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    reason: because\n")), "belongs to skip_until"));
   CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n  - model: m.yaml\n    budget: {peak: 1 GiB}\n")),
             "two checks are called m"));
@@ -162,9 +163,9 @@ TEST_CASE("budget: what is wrong is said with its place") {
   CHECK(has(error_of(check_with("    growth: {peak: {}}\n")), "without a percent or an amount"));
   CHECK(has(error_of(check_with("    growth: {peak: {percent: -1}}\n")), "a percentage such as 5%"));
   CHECK(has(error_of(check_with("    margin: 100%\n    budget: {peak: 1 GiB}\n")), "less than 100%"));
-  CHECK(has(error_of(check_with("    budget: {fits: [t4, t4]}\n")), "t4 is there twice"));
-  CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    set: {seq: [1]}\n")), "seq is a text, not a list"));
-  CHECK(has(error_of("just text"), "a budget file is a map"));
+  CHECK(has(error_of(check_with("    budget: {fits: [t4, t4]}\n")), "t4 appears twice"));
+  CHECK(has(error_of(check_with("    budget: {peak: 1 GiB}\n    set: {seq: [1]}\n")), "seq must be text, not a list"));
+  CHECK(has(error_of("just text"), "a budget file must be a map"));
   CHECK(has(error_of(check_with("    budget: {peak: 8}\n")), "--> gpuplan.yaml:4:20"));
 }
 

@@ -132,7 +132,7 @@ TEST_CASE("a point of a sweep is timed where its GPU is a kind of GPU") {
   CHECK_EQ(*row.figures->samples_per_second, doctest::Approx(16 / seconds));
   CHECK_FALSE(sweep.plan_point(1).figures->step_seconds);
   REQUIRE_EQ(sweep.warnings().size(), 1);
-  CHECK_EQ(sweep.warnings().begin()->first.find("--gpu is only a limit"), 0);
+  CHECK_EQ(sweep.warnings().begin()->first.find("--gpu is only a memory limit"), 0);
   // What copying the batch takes is swept, too.
   base.gpu = "t4";
   SweepPoints copies(base, {read_swept_flag("host-copy=pageable,none")});

@@ -56,18 +56,17 @@ TEST_CASE("tensor cores: fp16 from 7.0, integers from 7.5, bf16 and tf32 from 8.
 }
 
 TEST_CASE("what a GPU is good at, in words") {
-  CHECK_EQ(arithmetic_of(gpu(7, 5)), "fp16, int8 and int4 on tensor cores, fp64 and fp32 beside them");
-  CHECK_EQ(arithmetic_of(gpu(7, 0)), "fp16 on tensor cores, fp64, fp32 and int8 beside them");
+  CHECK_EQ(arithmetic_of(gpu(7, 5)), "fp16, int8 and int4 on tensor cores, fp64 and fp32 on CUDA cores");
+  CHECK_EQ(arithmetic_of(gpu(7, 0)), "fp16 on tensor cores, fp64, fp32 and int8 on CUDA cores");
   CHECK_EQ(arithmetic_of(gpu(6, 0)), "fp64, fp32 and fp16, without tensor cores");
 }
 
 TEST_CASE("bf16 below 8.0 is emulated, as a whole model's type and under autocast") {
   for (const RunConfig& run : {with(DType::bf16), with(DType::fp32, DType::bf16)}) {
     REQUIRE_EQ(emulated_arithmetic(run, gpu(7, 5)).size(), 1);
-    CHECK_EQ(
-        emulated_arithmetic(run, gpu(7, 5)).front(),
-        "X has no bf16 arithmetic: PyTorch emulates bf16 in fp32, without tensor cores; it computes fp16, int8 and "
-        "int4 on tensor cores, fp64 and fp32 beside them");
+    CHECK_EQ(emulated_arithmetic(run, gpu(7, 5)).front(),
+             "X has no native bf16: PyTorch emulates bf16 in fp32, without tensor cores; it computes fp16, int8 and "
+             "int4 on tensor cores, fp64 and fp32 on CUDA cores");
     CHECK_EQ(emulated_arithmetic(run, gpu(7, 0)).size(), 1);
     CHECK(emulated_arithmetic(run, gpu(8, 0)).empty());
   }

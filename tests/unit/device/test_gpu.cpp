@@ -84,12 +84,13 @@ TEST_CASE("a GPU file is read whole, and what is unknown stays absent") {
 TEST_CASE("a GPU file with something wrong is refused at its place") {
   CHECK(message_of(kWhole + "sm_cont: 3\n") == "9: unknown key \"sm_cont\" in a GPU — did you mean \"sm_count\"?");
   CHECK(message_of(replaced(kWhole, "sm_count: 7\n", "")) == "1: a GPU needs sm_count:");
-  CHECK(message_of(replaced(kWhole, ": 7", ": -7")) == "5: sm_count is a whole number, not \"-7\"");
-  CHECK(message_of(replaced(kWhole, ": 7", ": 7.0")) == "5: sm_count is a whole number, not \"7.0\"");
-  CHECK(message_of(replaced(kWhole, ": 7", ": 99999999999")) == "5: sm_count is a whole number, not \"99999999999\"");
-  CHECK(message_of(replaced(kWhole, "12.1", "12")) == "4: compute_capability is MAJOR.MINOR, not \"12\"");
-  CHECK(message_of(replaced(kWhole, "[X1-SXM, Tesla X1]", "X1")) == "2: aliases is a list, not \"X1\"");
-  CHECK(message_of(replaced(kWhole, "Xenon", "[a]")) == "3: architecture is text, not a list");
+  CHECK(message_of(replaced(kWhole, ": 7", ": -7")) == "5: sm_count must be a whole number, not \"-7\"");
+  CHECK(message_of(replaced(kWhole, ": 7", ": 7.0")) == "5: sm_count must be a whole number, not \"7.0\"");
+  CHECK(message_of(replaced(kWhole, ": 7", ": 99999999999")) ==
+        "5: sm_count must be a whole number, not \"99999999999\"");
+  CHECK(message_of(replaced(kWhole, "12.1", "12")) == "4: compute_capability must be MAJOR.MINOR, not \"12\"");
+  CHECK(message_of(replaced(kWhole, "[X1-SXM, Tesla X1]", "X1")) == "2: aliases must be a list, not \"X1\"");
+  CHECK(message_of(replaced(kWhole, "Xenon", "[a]")) == "3: architecture must be text, not a list");
   CHECK(message_of(kWhole + "title: again\n").starts_with("9: "));
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("what is assumed of memory bounds every GPU with a reading") {
     gpu.cuda_total_bytes.reset();
     CHECK_LE(usable_bytes(gpu), read);
   }
-  CHECK_EQ(labelled, 56);
+  CHECK_GE(labelled, 56);
   CHECK_EQ(both, 23);
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("errors of a list of losses") {
   CHECK(contains(error_of(kModel + "loss: []\n"), "a loss without entries"));
   CHECK(contains(error_of(kModel + "loss:\n  - {op: CrossEntropyLoss(), from: axu}\n"), "aux"));
   CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + "loss:\n  - Mul(other=2.0)\n"),
-                       doctest::Contains("the loss is one floating-point number"), Error);
+                       doctest::Contains("the loss must be one floating-point number"), Error);
   CHECK_THROWS_WITH_AS(graph_in(Mode::train, kModel + "  - CrossEntropyLoss()\n"), doctest::Contains("unknown layer"),
                        Error);
   const std::string tied = "loss:\n  - {name: b, op: CrossEntropyLoss(), tie: head}\n";
@@ -78,7 +78,7 @@ TEST_CASE("errors of a list of losses") {
 TEST_CASE("a loss of each target is for a list that makes one number of them") {
   const auto with = [](const std::string& loss) { return graph_in(Mode::train, kModel + loss); };
   CHECK_THROWS_WITH_AS(with("loss: CrossEntropyLoss(reduction='none')\n"),
-                       doctest::Contains("the loss is one floating-point number, not [4]"), Error);
+                       doctest::Contains("the loss must be one floating-point number, not [4]"), Error);
   const Graph graph = with("loss:\n  - CrossEntropyLoss(reduction='none')\n  - Mean()\n");
   CHECK(graph.tensors[static_cast<std::size_t>(graph.loss)].shape == Shape{});
 }

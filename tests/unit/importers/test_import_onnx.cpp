@@ -382,8 +382,8 @@ TEST_CASE("attributes that a pattern looks for, or that a fused operator has, ha
 
 TEST_CASE("what is no ONNX file is refused, whatever it is") {
   CHECK(contains(problem(""), "no ONNX model"));
-  CHECK(contains(problem("PK\x03\x04 a zip archive, as torch.save writes it"), "no whole ONNX model"));
-  CHECK(contains(problem(std::string(64, '\xFF')), "no whole ONNX model"));
+  CHECK(contains(problem("PK\x03\x04 a zip archive, as torch.save writes it"), "not a complete ONNX model"));
+  CHECK(contains(problem(std::string(64, '\xFF')), "not a complete ONNX model"));
   std::vector<Variable> set;
   CHECK_THROWS_AS((void)import_onnx(kFolder, set), Error);
   CHECK_THROWS_AS((void)import_onnx(kFolder + "none.onnx", set), Error);

@@ -129,7 +129,7 @@ TEST_CASE("functions without end are refused, whatever they would come to") {
   onnx::ModelProto itself = small_model();
   add_to(add_function(itself, "Again", {"a"}, "b"), "Again", {"a"}, "b").set_domain("mine");
   add_call(itself, "Again", {"x"}, "y");
-  CHECK(contains(problem(itself.SerializeAsString()), "lies in more than 32 functions and branches"));
+  CHECK(contains(problem(itself.SerializeAsString()), "is nested in more than 32 functions and branches"));
 
   onnx::ModelProto doubling = small_model();  // 2^30 nodes of a kilobyte
   for (int i = 0; i < 30; ++i) {

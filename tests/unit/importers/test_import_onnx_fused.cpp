@@ -179,7 +179,7 @@ TEST_CASE("fused attention is its projections and PyTorch's kernel") {
   auto& sizes = *mask.mutable_type()->mutable_tensor_type()->mutable_shape();
   sizes.add_dim()->set_dim_param("batch");
   sizes.add_dim()->set_dim_value(16);
-  CHECK(contains(refusal(model), "a mask beside that of later tokens is not modelled"));
+  CHECK(contains(refusal(model), "another mask together with the causal one is not modelled"));
   node.mutable_attribute(1)->set_i(0);
   const std::string masked = spec_of(model.SerializeAsString());
   CHECK(contains(masked, "To(bool)"));

@@ -39,8 +39,7 @@ TEST_CASE("a file of weights is answered with what to name instead") {
   for (const FileKind kind :
        {FileKind::safetensors, FileKind::safetensors_index, FileKind::zip, FileKind::pickle, FileKind::gguf}) {
     const Error error = not_a_model("weights.bin", kind);
-    CHECK_EQ(error.message(),
-             "weights.bin is " + std::string(describe(kind)) + ": it has weights, and not what is computed with them");
+    CHECK_EQ(error.message(), "weights.bin is " + std::string(describe(kind)) + ", which has weights but no model");
     CHECK_NE(error.render().find("help: "), std::string::npos);
     CHECK_FALSE(is_text(kind));
     std::vector<Variable> set;
@@ -53,8 +52,7 @@ TEST_CASE("a model of another framework is answered with the way to ONNX") {
            std::string::npos);
   CHECK_NE(not_a_model("m.tflite", FileKind::tflite).render().find("tf2onnx.convert --tflite"), std::string::npos);
   CHECK_NE(not_a_model("m.h5", FileKind::hdf5).render().find("tf2onnx.convert --keras"), std::string::npos);
-  CHECK_EQ(not_a_model("m.plan", FileKind::tensorrt).message(),
-           "m.plan is an engine of TensorRT's, compiled for one GPU");
+  CHECK_EQ(not_a_model("m.plan", FileKind::tensorrt).message(), "m.plan is a TensorRT engine, compiled for one GPU");
 }
 
 TEST_CASE("a spec stays what it is") {

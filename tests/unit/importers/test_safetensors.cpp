@@ -84,7 +84,7 @@ TEST_CASE("a header's tensors have names, types and shapes") {
 
 TEST_CASE("headers that the format does not allow are refused") {
   const auto one = [](const std::string& tensor) { return "{\"a\": " + tensor + "}"; };
-  CHECK_EQ(message("[]", 0), "a header is an object, not a list");
+  CHECK_EQ(message("[]", 0), "a header must be an object, not a list");
   CHECK_EQ(message(one("3"), 0), "the tensor \"a\" is an object with dtype, shape and data_offsets");
   CHECK_EQ(message(one("{}"), 0), "the tensor \"a\" has no \"dtype\"");
   CHECK_EQ(message(one(R"({"dtype": "F31", "shape": [], "data_offsets": [0, 4]})"), 4), "unknown type \"F31\"");
@@ -97,23 +97,23 @@ TEST_CASE("headers that the format does not allow are refused") {
   CHECK_EQ(message(one(R"({"dtype": "F32", "shape": [1], "data_offsets": [0]})"), 4),
            "\"data_offsets\" are two numbers");
   CHECK_EQ(message(kTwo, 55), "the file ends before its tensors do: they have 56 bytes, and 55 are there");
-  CHECK_EQ(message(kTwo, 57), "1 bytes behind the tensors are no one's");
+  CHECK_EQ(message(kTwo, 57), "1 bytes after the tensors belong to no tensor");
   const std::string overlap =
       R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [2], "data_offsets": [2, 4]}})";
   CHECK_EQ(message(overlap, 4), "the tensor \"b\" overlaps another one");
   const std::string gap =
       R"({"a": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [2], "data_offsets": [6, 8]}})";
-  CHECK_EQ(message(gap, 8), "bytes that are no tensor's stand before \"b\"");
-  CHECK_EQ(message(R"({"a": 1, "a": 2})", 0), "the key \"a\" stands twice");
+  CHECK_EQ(message(gap, 8), "bytes that belong to no tensor precede \"b\"");
+  CHECK_EQ(message(R"({"a": 1, "a": 2})", 0), "the key \"a\" appears twice");
 }
 
-TEST_CASE("files that are cut short, or claim what they have not, are refused without reading on") {
+TEST_CASE("files that are truncated, or claim what they have not, are refused without reading on") {
   const Folder folder;
-  CHECK_EQ(message_of_file(folder.write("empty", "")).find("less than 8 bytes") != std::string::npos, true);
+  CHECK_EQ(message_of_file(folder.write("empty", "")).find("fewer than 8 bytes") != std::string::npos, true);
   const std::string huge = folder.write("huge", length(std::uint64_t{1} << 63) + "{\"");
   CHECK_NE(message_of_file(huge).find("its header claims 9223372036854775808 bytes, and 2 follow"), std::string::npos);
   const std::string cut = file(kTwo, 56);
-  CHECK_NE(message_of_file(folder.write("cut", cut.substr(0, 40))).find("cut short"), std::string::npos);
+  CHECK_NE(message_of_file(folder.write("cut", cut.substr(0, 40))).find("truncated"), std::string::npos);
   CHECK_NE(message_of_file(folder.write("cut_data", cut.substr(0, cut.size() - 1))).find("55 are there"),
            std::string::npos);
   CHECK_NE(message_of_file("/nonexistent.safetensors").find("cannot read"), std::string::npos);
@@ -134,7 +134,7 @@ TEST_CASE("an index names the files that hold its tensors, of which some may not
   const WeightCheck check = check_weights(planned_parameters(linear()), stored);
   CHECK(check.equal());
   CHECK_EQ(check.shapes_unknown, 1);
-  CHECK_NE(message_of_file(folder.write("a.json", R"({"weight_map": {"a": "../etc"}})")).find("beside the index"),
+  CHECK_NE(message_of_file(folder.write("a.json", R"({"weight_map": {"a": "../etc"}})")).find("next to the index"),
            std::string::npos);
   CHECK_EQ(message_of_file(folder.write("b.json", R"({"weight_map": {"a": "one.safetensors"}})")),
            "one.safetensors has no tensor \"a\"");

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "estimator/graph/build.h"
 #include "tests/support/lower_calls.h"
@@ -126,7 +127,7 @@ TEST_CASE("softmax computes in the type that it is given") {
       CHECK(operators_of(lowered) == expected);
     }
   }
-  CHECK(error_of("Softmax(-1, dtype=int64)", {{4, 8}}) == "Softmax: \"int64\" is no floating type");
+  CHECK(error_of("Softmax(-1, dtype=int64)", {{4, 8}}) == "Softmax: \"int64\" is not a floating type");
 }
 
 // aten/src/ATen/native/ReduceOpsUtils.h, make_reduction_from_out_ty: on CUDA a half tensor is reduced to fp32 as it is.
@@ -276,6 +277,25 @@ TEST_CASE("mse_loss returns a scalar on a storage of its input's size") {
   const Tensor& loss = lowered.graph.tensors[static_cast<std::size_t>(lowered.outputs[0])];
   CHECK(loss.shape.rank() == 0);
   CHECK(lowered.graph.buffers[static_cast<std::size_t>(loss.buffer)].bytes == 25'088);
+}
+
+// What a new layer's author forgets is said, not planned.
+TEST_CASE("a layer without a lower, and one that sets no result, are refused") {
+  const Model model = testing::read_spec(testing::with_layers("  - Flatten()\n"));
+  const auto error = [&](void (*lower)(LayerBuilder&)) -> std::string {
+    LayerDef def;
+    def.name = "Flatten";
+    def.lower = lower;
+    const std::array<const LayerDef*, 1> catalog{&def};
+    try {
+      (void)build_graph(model, catalog, RunConfig{}, assumed_gpu());
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return "no error";
+  };
+  CHECK(error(nullptr).find(".lower") != std::string::npos);
+  CHECK(error([](LayerBuilder&) {}).find("b.output()") != std::string::npos);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_CASE("CSV is read as RFC 4180 writes it") {
 TEST_CASE("a CSV file with something wrong is refused at its place") {
   CHECK_EQ(csv_error(""), "0:0 x.csv is empty");
   CHECK_EQ(csv_error("a,b\n1\n"), "2:1 this line has 1 fields, the first has 2");
-  CHECK_EQ(csv_error("a,b,a\n"), "1:5 the column \"a\" is there twice");
+  CHECK_EQ(csv_error("a,b,a\n"), "1:5 the column \"a\" appears twice");
   CHECK_EQ(csv_error("a,b\n1,\"2\n"), "2:3 a quoted field does not end");
   CHECK_EQ(csv_error("a,b\n1,\"2\"3\n"), "2:6 text after a quoted field");
   CHECK_EQ(csv_error(std::string("a\n1\0\n", 5)), "2:1 a control character in a field");
@@ -118,14 +118,14 @@ TEST_CASE("an instance with something wrong is refused at its place") {
   CHECK_EQ(instance_error(row("aws,a,t4,1025,1,,2026-01-01")), "2:10 gpu_count is 1024 at most, not 1025");
   CHECK_EQ(instance_error(row("aws,a,t4,1,1,,yesterday")), "2:15 a price has a day, YYYY-MM-DD, not \"yesterday\"");
   CHECK_EQ(instance_error(row("aws,,t4,1,1,,2026-01-01")), "2:5 instance_type is empty");
-  CHECK_EQ(instance_error(kHead + "aws,a,t4,1,1,,2026-01-01\naws,a,t4,1,2,,2026-01-01\n"), "3:5 aws a is there twice");
+  CHECK_EQ(instance_error(kHead + "aws,a,t4,1,1,,2026-01-01\naws,a,t4,1,2,,2026-01-01\n"), "3:5 aws a appears twice");
   const std::string sold_by_gpu = "provider,instance_type,gpu,gpu_count,on_demand_usd_per_hour,price_date,most_gpus\n";
   CHECK_EQ(instance_error(sold_by_gpu + "x,a,t4,1,0.5,2026-01-01,8\n"), "");
   const auto most_error = [&](const char* line) { return instance_error(sold_by_gpu + line + "\n"); };
   CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1"), "2:25 most_gpus is a whole number from 2 to 64, not 1");
   CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,2.5"), "2:25 most_gpus is a whole number from 2 to 64, not 2.5");
   CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1e11"), "2:25 most_gpus is a whole number from 2 to 64, not 1e11");
-  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1e30"), "2:25 most_gpus is 1e12 at most, not 1e30");
+  CHECK_EQ(most_error("x,a,t4,1,0.5,2026-01-01,1e30"), "2:25 most_gpus must be 1e12 at most, not 1e30");
   CHECK_EQ(most_error("x,a,t4,2,0.5,2026-01-01,8"),
            "2:25 most_gpus is of what is sold by the GPU, and a has 2 of them");
   CHECK_EQ(instance_error("provider;instance_type;gpu\n"), "1:1 semicolons part the fields, not commas");
@@ -152,7 +152,7 @@ TEST_CASE("old prices say so") {
   i.price_date = "2026-01-01";
   const Day day = *day_of("2026-01-01");
   CHECK_EQ(instance_list_text(std::vector{i}, day + 90).find("older than"), std::string::npos);
-  CHECK_NE(instance_list_text(std::vector{i}, day - 2).find("1 of 1 prices are of days that are still to come"),
+  CHECK_NE(instance_list_text(std::vector{i}, day - 2).find("1 of 1 prices are dated in the future"),
            std::string::npos);
   CHECK_EQ(instance_list_text(std::vector{i}, day - 1).find("still to come"), std::string::npos);
   CHECK_NE(instance_list_text(std::vector{i}, day + 91).find("1 of 1 prices are older than 90 days, the oldest 91"),
@@ -222,7 +222,7 @@ TEST_CASE("a file that is no catalog says what is missing") {
     (void)imported("name,price\na,1\n");
     FAIL("it was taken");
   } catch (const Error& error) {
-    CHECK_EQ(error.message(), "this is neither a catalog of SkyPilot's nor one of gpuhunt's");
+    CHECK_EQ(error.message(), "this is neither a SkyPilot nor a gpuhunt catalog");
     CHECK_NE(error.render().find("InstanceType, AcceleratorName"), std::string::npos);
   }
   CHECK_THROWS_AS(imported("InstanceType,AcceleratorName,AcceleratorCount,Price,Region\na,T4,1,-3,us\n"), Error);

@@ -110,7 +110,7 @@ TEST_CASE("variants that exclude each other are refused") {
   CHECK(error_of(run) == "master weights belong to a model in half precision, this one is fp32");
   run = adam();
   run.weights = WeightFormat::int8;
-  CHECK(error_of(run) == "weights in int8, int4 or fp8 are for inference: nothing trains them");
+  CHECK(error_of(run) == "weights in int8, int4 or fp8 cannot be trained: they are for inference");
 }
 
 TEST_CASE("weights in a narrow format take its bytes and their scales") {

@@ -5,6 +5,7 @@
 
 #include "estimator/report/sweep_table.h"
 #include "estimator/report/writers.h"
+#include "estimator/search/figures.h"
 #include "estimator/search/fit.h"
 #include "layers/catalog.h"
 #include "tests/support/zoo_models.h"

@@ -231,7 +231,7 @@ TEST_CASE("stages say what they send and how long a step takes, as text and as J
   report.transformer = {2, 64, 4, 128, 256};
   report.strategy.data = DataParallel::zero1;
   const auto says = [&](const char* words) { return stages_text(report, {}).find(words) != std::string::npos; };
-  CHECK(says("4 micro-batches, idle 20.0 % of the time"));  // one slot of 4 + 1
+  CHECK(says("4 micro-batches, pipeline bubble 20.0 % of the time"));  // one slot of 4 + 1
   CHECK_FALSE(says("Time"));
   const nlohmann::json schema = nlohmann::json::parse(stages_json_schema());
   tests::check_against(schema, nlohmann::json::parse(stages_json(report, "0.1.0")), "stages");
@@ -251,12 +251,12 @@ TEST_CASE("stages say what they send and how long a step takes, as text and as J
   row.seconds = 0.125;
   report.with_micro_batches = {row};
   // 8 samples of 128 tokens in 1.25 s.
-  CHECK(says("1.25 s per step · 6.40 samples/s · 819 tokens/s on all"));
-  CHECK(says("idle stage 250 ms (20.0 %)"));
-  CHECK_FALSE(says("idle 20.0 %"));
-  CHECK(says("80.0 % scaling efficiency · one GPU with room for everything takes 4.00 s"));
-  CHECK(says("of stage 1, which sets the pace"));
-  CHECK(says("PP activations  send  1.00 MiB      125 ms\n"));
+  CHECK(says("1.25 s per step · 6.40 samples/s · 819 tokens/s in total"));
+  CHECK(says("pipeline bubble 250 ms (20.0 %)"));
+  CHECK_FALSE(says("pipeline bubble 20.0 %"));
+  CHECK(says("80.0 % scaling efficiency · one GPU with enough memory would take 4.00 s"));
+  CHECK(says("of stage 1, the slowest"));
+  CHECK(says("PP activations  send        1.00 MiB   125 ms\n"));
   const nlohmann::json json = nlohmann::json::parse(stages_json(report, "0.1.0"));
   tests::check_against(schema, json, "stages");
   CHECK(json["time"]["scaling_efficiency"] == 0.8);
@@ -265,7 +265,7 @@ TEST_CASE("stages say what they send and how long a step takes, as text and as J
   report.with_micro_batches[0].seconds.reset();
   report.no_time = "the link is not";
   CHECK(says("Time     not known: the link is not"));
-  CHECK(says("1.00 MiB   not known"));
+  CHECK(says("1.00 MiB  not known"));
   tests::check_against(schema, nlohmann::json::parse(stages_json(report, "0.1.0")), "stages");
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("a generation is said with its cache") {
   report.bytes.kv_cache = 6 << 20;
   const std::string text = report_text(report, {});
   CHECK_NE(text.find("\n  decode of token 513 · static cache · int8 weights\n"), std::string::npos);
-  CHECK_NE(text.find("  KV cache  6.00 MiB of keys and values\n"), std::string::npos);
+  CHECK_NE(text.find("  KV cache  6.00 MiB\n"), std::string::npos);
   const Json json = Json::parse(report_json(report, "0.1.0"));
   check_against(Json::parse(plan_json_schema()), json, "plan");
   CHECK_EQ(json["run"]["generation"]["phase"], "decode");

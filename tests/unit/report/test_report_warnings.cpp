@@ -47,7 +47,7 @@ TEST_CASE("an attention kernel for a model without attention is said") {
 TEST_CASE("a type that the named GPU does not compute is said, and only of a named one") {
   RunConfig run = two_samples();
   run.autocast = DType::bf16;
-  CHECK(warns(plan_zoo("resnet18", run, "t4"), "NVIDIA T4 has no bf16 arithmetic"));
+  CHECK(warns(plan_zoo("resnet18", run, "t4"), "NVIDIA T4 has no native bf16"));
   CHECK_FALSE(warns(plan_zoo("resnet18", run, "h100"), "arithmetic"));
   CHECK_FALSE(warns(plan_zoo("resnet18", run), "arithmetic"));
 }

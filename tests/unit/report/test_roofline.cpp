@@ -28,7 +28,7 @@ LayerRow timed_layer(std::string name, std::string_view type, std::int64_t flops
   return row;
 }
 
-// A GPU of 10 TFLOP/s in fp16 and 1 TFLOP/s in fp32 that moves 100 GB/s: ridges at 100 and at 10 FLOP a byte.
+// A GPU of 10 TFLOP/s in fp16 and 1 TFLOP/s in fp32 that moves 100 GB/s: ridges at 100 and at 10 FLOP/byte.
 Report timed_report() {
   Report report = tests::example_report();
   report.gpu = tests::example_gpu();
@@ -37,13 +37,13 @@ Report timed_report() {
   time.peak_bytes = 100e9;
   report.time = time;
   report.layers = {
-      timed_layer("h.0.conv1", "Conv2d", 1'000'000'000, 5'000'000, 500'000),  // 200 FLOP a byte, 2 TFLOP/s
+      timed_layer("h.0.conv1", "Conv2d", 1'000'000'000, 5'000'000, 500'000),  // 200 FLOP/byte, 2 TFLOP/s
       timed_layer("h.0.relu", "ReLU", 1'000'000, 8'000'000, 100'000),         // 0.125, 10 GFLOP/s
       timed_layer("h.1.conv1", "Conv2d", 1'000'000'000, 5'000'000, 500'000),
       timed_layer("h.1.relu", "ReLU", 1'000'000, 8'000'000, 100'000),
       timed_layer("h.1.relu2", "ReLU", 1'000'000, 8'000'000, 100'000),
       timed_layer("flatten", "Flatten", 0, 0, 0),
-      timed_layer("head", "Linear", 40'000'000, 4'000'000, 100'000),  // 10 FLOP a byte, 400 GFLOP/s
+      timed_layer("head", "Linear", 40'000'000, 4'000'000, 100'000),  // 10 FLOP/byte, 400 GFLOP/s
   };
   return report;
 }
@@ -138,7 +138,7 @@ TEST_CASE("the drawing is well-formed XML whatever the names are, and nothing of
 TEST_CASE("the drawing has a circle a point and a tooltip each, and letters that do not cover each other") {
   const std::string svg = roofline_svg(roofline(timed_report()), 12);
   CHECK(contains(svg, "prefers-color-scheme: dark"));
-  CHECK(contains(svg, "h.*.conv1 × 2, Conv2d: 200 FLOP a byte, 2.00 TFLOP/s, 71.4 % of the time"));
+  CHECK(contains(svg, "h.*.conv1 × 2, Conv2d: 200 FLOP/byte, 2.00 TFLOP/s, 71.4 % of the time"));
   CHECK(contains(svg, "fp16 10.0 TFLOP/s"));
   CHECK(contains(svg, "memory 100 GB/s"));
   // Forty layers at one place: every letter that is drawn has a place of its own.

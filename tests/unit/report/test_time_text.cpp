@@ -53,7 +53,7 @@ TEST_CASE("a report says how long its step takes and what it waits for") {
   tell_time(example_time(), report);
   const auto rows = time_rows(report, " | ");
   REQUIRE_EQ(rows.size(), 3);
-  CHECK_EQ(rows[0][1], "10.0 ms per step | 2,000 samples/s | 60 % in the GPU's memory | modelled");
+  CHECK_EQ(rows[0][1], "10.0 ms per step | 2,000 samples/s | 60 % memory-bound | modelled");
   CHECK_EQ(rows[1][1], "copy 1.00 ms | forward 4.00 ms | backward 5.00 ms");
   CHECK_EQ(rows[2][1], "3.00 TFLOP/s, 25.0 % MFU (peak 12.0 TFLOP/s)");
   CHECK(contains(report_text(report, {}), "Time"));

@@ -257,7 +257,7 @@ TEST_CASE("the cheapest that fits is chosen") {
   CHECK_FALSE(fit_of(question, names, instances).chosen.has_value());
 }
 
-TEST_CASE("where times are known, what costs least a sample is chosen") {
+TEST_CASE("where times are known, what lowest cost per sample is chosen") {
   FitQuestion question;
   question.run = adam();
   question.batch = 100;
@@ -278,7 +278,7 @@ TEST_CASE("where times are known, what costs least a sample is chosen") {
   const Fit fit = find_fit(zoo_model("resnet18"), make_catalog(), question, gpus, instances, 1, throughput);
   REQUIRE(fit.chosen.has_value());
   CHECK_EQ(*fit.chosen, 1);
-  CHECK_EQ(fit.why, "costs least a sample");
+  CHECK_EQ(fit.why, "lowest cost per sample");
   CHECK_EQ(*samples_per_second(fit.rows[1], question), doctest::Approx(250));
   CHECK_EQ(*usd_per_million(fit.rows[1], question), doctest::Approx(2 * 4000 / 3600.0));  // a million takes 4,000 s
   CHECK_FALSE(fit.rows[0].pareto);  // slower and dearer than the L4

@@ -111,9 +111,10 @@ TEST_CASE("fewer bits and a smaller batch fit an inference together") {
   const std::vector<SuggestionUnder> under = suggestions_under(model, make_catalog(), run, nullptr, ceiling);
   REQUIRE_EQ(under.size(), 1);
   CHECK_EQ(under.front().flags, suggestions.front().flags);
-  CHECK(suggestions_text(suggestions, enough, {}).starts_with("\n  no single change fits; these two together do\n"));
+  CHECK(suggestions_text(suggestions, enough, {})
+            .starts_with("\n  no single change makes it fit; these two together do\n"));
   CHECK(suggestions_text(suggestions, enough - 1, {})
-            .starts_with("\n  no change, and no two together, fit; the closest\n"));
+            .starts_with("\n  no change or pair of changes makes it fit; the closest\n"));
 }
 
 TEST_CASE("a change that changes nothing is not suggested") {
@@ -141,6 +142,6 @@ TEST_CASE("a batch that only runs is told apart from those that fit") {
   const std::vector<Suggestion> suggestions = {{.flags = "--batch 3", .device_bytes = 2 << 20},
                                                {.flags = "--batch 4", .device_bytes = 9 << 20, .retries = 2}};
   CHECK_EQ(suggestions_text(suggestions, 4 << 20, {}),
-           "\n  any one of these fits\n    --batch 3  2.00 MiB\n\n"
-           "  does not fit, but runs by giving the cache back\n    --batch 4  9.00 MiB  2 retries\n");
+           "\n  any one of these changes makes it fit\n    --batch 3  2.00 MiB\n\n"
+           "  does not fit, but runs after the allocator releases its cache\n    --batch 4  9.00 MiB  2 retries\n");
 }

@@ -17,9 +17,9 @@
 
 #include "tools/options/run_options.h"
 #include "validate/shadow/host/describe_gpu.h"
+#include "validate/shadow/host/directories.h"
 #include "validate/shadow/host/inspect_program.h"
 #include "validate/shadow/host/launch.h"
-#include "validate/shadow/host/session_directory.h"
 
 namespace gpuplan::shadow {
 namespace {

@@ -13,11 +13,11 @@
 #include "tests/support/json_schema.h"
 #include "tools/options/run_options.h"
 #include "validate/shadow/host/describe_gpu.h"
+#include "validate/shadow/host/directories.h"
 #include "validate/shadow/host/progress.h"
 #include "validate/shadow/host/read_session.h"
 #include "validate/shadow/host/run_report.h"
 #include "validate/shadow/host/run_words.h"
-#include "validate/shadow/host/session_directory.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -135,7 +135,7 @@ TEST_CASE("PyTorch without the hook is said, with the flags that came to nothing
   const RunReport report = make_run_report(session, facts);
   REQUIRE(report.problems.size() == 1);
   CHECK(report.problems[0].text.find("-I, -E or -S") != std::string::npos);
-  CHECK(report.problems[0].text.ends_with("; nothing came of --steps, --no-compile"));
+  CHECK(report.problems[0].text.ends_with("; ignored: --steps, --no-compile"));
   CHECK(report.exit_code == 0);
   SessionRecord with = session_of(kEvents);
   with.processes[0].pytorch = true;
@@ -246,15 +246,15 @@ TEST_CASE("the screen of a run that did not come to its end") {
   style.unicode = false;
   style.brief = true;
   const std::string text = run_text(report_of(kEvents + kOutOfMemory, status(1)), style);
-  CHECK(
-      text.find("[no] out of memory on NVIDIA T4: wanted 1.00 GiB, 5 B free, 4.00 MiB allocated, 20.0 MiB reserved") !=
-      std::string::npos);
+  CHECK(text.find(
+            "[no] out of memory on NVIDIA T4: requested 1.00 GiB, 5 B free, 4.00 MiB allocated, 20.0 MiB reserved") !=
+        std::string::npos);
   CHECK(text.find("exit code 1") != std::string::npos);
   CHECK(text.find(" fits") == std::string::npos);
   const std::string killed = run_text(report_of(kEvents, {.status = 0, .signal = SIGKILL, .by_request = false}), style);
   CHECK(killed.find("as Linux does when the host's memory is full") != std::string::npos);
   const std::string nothing = run_text(make_run_report({}, facts_for()), style);
-  CHECK(nothing.find("the command used no memory of the GPU") != std::string::npos);
+  CHECK(nothing.find("the command used no GPU memory") != std::string::npos);
 }
 
 TEST_CASE("a table of every rank, and CSV and Markdown of the same") {
@@ -265,7 +265,7 @@ TEST_CASE("a table of every rank, and CSV and Markdown of the same") {
   const RunReport report = make_run_report(session, facts_for());
   const std::string text = run_text(report, {});
   CHECK(text.find("  rank  device  allocated") != std::string::npos);
-  CHECK(text.find("those of rank 0, the fullest") != std::string::npos);
+  CHECK(text.find("those of rank 0, which needs the most memory") != std::string::npos);
   CHECK(run_csv(report).find("1,0,2,4194304,4000000,20971520,,20\n1,0,all,4194304,") != std::string::npos);
   CHECK(run_md(report).find("| rank | device |") != std::string::npos);
 }
@@ -276,7 +276,7 @@ TEST_CASE("Markdown says what went wrong, also where nothing was used") {
   read_events(kOutOfMemory, session.processes[0], session);
   session.problems.push_back({.code = 0, .text = "no lines"});
   const std::string text = run_md(make_run_report(session, facts_for()));
-  CHECK(text.find("**out of memory on NVIDIA T4: wanted 1.00 GiB") != std::string::npos);
+  CHECK(text.find("**out of memory on NVIDIA T4: requested 1.00 GiB") != std::string::npos);
   CHECK(text.find("no lines\n") != std::string::npos);
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("merge keys, tags, second documents and keys that are not names are er
   CHECK(contains(error_of("vars: &v {a: 1}\nblocks:\n  B:\n    <<: *v\n"), "test.yaml:4:5"));
   CHECK(contains(error_of("name: !!str 1\n"), "a YAML tag"));
   CHECK(contains(error_of("name: a\n---\nname: b\n"), "a second YAML document"));
-  CHECK(contains(error_of("? [a]\n: 1\n"), "a key is a name, not a list"));
+  CHECK(contains(error_of("? [a]\n: 1\n"), "a key must be a name, not a list"));
 }
 
 TEST_CASE("anchors and aliases give the same value again") {
@@ -80,7 +80,7 @@ TEST_CASE("a byte order mark and CRLF line ends are fine") {
 TEST_CASE("an empty file, no YAML, other encodings and control characters are errors") {
   CHECK(contains(error_of(""), "test.yaml is empty"));
   CHECK(contains(error_of("# only a comment\n"), "is empty"));
-  CHECK(contains(error_of("just words\n"), "a model spec is a map"));
+  CHECK(contains(error_of("just words\n"), "a model spec must be a map"));
   CHECK(contains(error_of("{{{{\n"), "is a bracket or brace not closed?"));
   CHECK(contains(error_of("name: [a, b\ninput: 3\n"), "not valid YAML"));
   CHECK(contains(error_of("name: \"abc\nlayers: []\n"), "a quotation mark is not closed"));  // yaml-cpp takes it

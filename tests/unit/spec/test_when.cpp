@@ -61,7 +61,7 @@ TEST_CASE("what ran in the other mode only cannot be used") {
       "  - {residual: {body: [{name: deep, op: \"Conv2d(8, 8, 1)\"}]}, when: train}\n"
       "  - {op: ReLU(), from: deep}\n";
   CHECK_NOTHROW(graph_in(Mode::train, kHead + inner));
-  CHECK_THROWS_WITH_AS(graph_in(Mode::infer, kHead + inner), doctest::Contains("runs in training only"), Error);
+  CHECK_THROWS_WITH_AS(graph_in(Mode::infer, kHead + inner), doctest::Contains("runs only in training"), Error);
   const std::string made = "  - {name: table, op: \"Parameter(1, 8, 6, 6)\", when: infer, from: a}\n";
   CHECK_NOTHROW(graph_in(Mode::train, kHead + made + "  - {op: Add(), from: [a, table]}\n"));  // a itself
 }
@@ -119,8 +119,8 @@ TEST_CASE("items of a sequence may be of one mode") {
         graph_in(Mode::infer, kHead + "  - features:\n      layers:\n        - ReLU()\n").forward_ops.size());
 }
 
-TEST_CASE("when is train or infer") {
-  CHECK(contains(error_of(kHead + "  - {op: ReLU(), when: eval}\n"), "when is train or infer"));
+TEST_CASE("when must be train or infer") {
+  CHECK(contains(error_of(kHead + "  - {op: ReLU(), when: eval}\n"), "when must be train or infer"));
   CHECK(contains(error_of(kHead + "  - {op: ReLU(), when: train, when: infer}\n"), "when"));
   const Model model = read_spec(kHead + kAux + kTail);
   CHECK(model.layers[1].when == Mode::train);

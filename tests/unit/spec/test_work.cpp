@@ -72,7 +72,7 @@ TEST_CASE("fit refuses at once what would take it minutes, at the line that asks
   const Model model = repeated(25'000);
   const std::string message = refusal([&] { (void)find_fit(model, make_catalog(), question, gpus, {}, 1); });
   CHECK(has(message,
-            "error: the model has 100001 layers, and each GPU and batch that is tried is a plan of all of "
+            "error: the model has 100001 layers, and each GPU and batch that is tried plans all of "
             "them: one command plans at most 2000000 in all\n"));
   CHECK(has(message, "wide.yaml:11:"));
   CHECK(has(message, "100000 of them"));
@@ -82,7 +82,7 @@ TEST_CASE("micro-batches of a large model are bounded together with its layers")
   RunConfig run;
   run.batch = run.micro_batches = 10'000;
   const std::string message = refusal([&] { (void)plan(repeated(2'500), make_catalog(), run); });
-  CHECK(has(message, "the model has 10001 layers, and 10000 micro-batches go through them"));
+  CHECK(has(message, "the model has 10001 layers, and 10000 micro-batches run each of them"));
 }
 
 TEST_CASE("no changes are looked for where each of them would take seconds") {

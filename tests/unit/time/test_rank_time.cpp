@@ -382,7 +382,7 @@ TEST_CASE("the screen and the JSON say what is waited for and what is left") {
   tell_time(plan.rank->time->step, plan);
   const std::string text = several_gpus_text(plan, {});
   CHECK(contains(text, "scaling efficiency"));
-  CHECK(contains(text, "waited for"));
+  CHECK(contains(text, "exposed"));
   CHECK(contains(report_text(plan, {}), "communication "));
   const nlohmann::json json = nlohmann::json::parse(several_gpus_json(plan, "1"));
   tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");

@@ -83,7 +83,7 @@ TEST_CASE("without a rate of the type there is no time, and a reason") {
   Gpu gpu = round_gpu();
   CHECK_EQ(why_no_time(run, gpu, HostCopy::none), "");
   gpu.datasheet->teraflops[static_cast<std::size_t>(Rate::int8)].reset();
-  CHECK_EQ(why_no_time(run, gpu, HostCopy::none), "the GPU's data have no rate of tensor cores in int8");
+  CHECK_EQ(why_no_time(run, gpu, HostCopy::none), "the GPU file has no tensor core peak for int8");
   CHECK_FALSE(time_of(1, WeightFormat::int8, gpu));
   // DP4A on CUDA cores is none: V100's 62.7 TOPS are of that.
   const Gpu v100 = *gpu_called("v100-sxm2-16gb");

@@ -252,7 +252,7 @@ TEST_CASE("files: what is no report is known by its content") {
   CHECK(kept_kind(folder.fifo("pipe")) == "");
 
   const std::string model = folder.with("model.yaml", "gpuplan: 1\n");
-  CHECK_THROWS_WITH_AS(refuse_to_replace("-o", model, false), doctest::Contains("a model is there"), Error);
+  CHECK_THROWS_WITH_AS(refuse_to_replace("-o", model, false), doctest::Contains("would overwrite a model"), Error);
   CHECK_NOTHROW(refuse_to_replace("-o", model, true));
   CHECK_NOTHROW(refuse_to_replace("--learn", folder.with("a.trace", "gpuplan-trace: 1\n"), false, "a trace"));
 }

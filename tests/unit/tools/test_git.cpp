@@ -8,7 +8,6 @@
 #include "tools/git/base.h"
 #include "tools/git/commit.h"
 #include "tools/git/commit_files.h"
-#include "tools/git/renames.h"
 #include "tools/git/repository.h"
 #include "tools/options/commit_model.h"
 
@@ -78,7 +77,7 @@ TEST_CASE("a file's repository, and its name there") {
   fs::create_directory_symlink(repository.top() / "configs", repository.top() / "link");
   CHECK_EQ(git::path_in_repository(repository.top(), repository.top() / "link" / "m.yaml"), "configs/m.yaml");
   for (const fs::path& path : {fs::path("/etc/passwd"), repository.top() / ".." / "m.yaml"})
-    CHECK(says(error_of([&] { git::path_in_repository(repository.top(), path); }), "outside of the repository"));
+    CHECK(says(error_of([&] { git::path_in_repository(repository.top(), path); }), "is outside the repository"));
 }
 
 TEST_CASE("variables that name another repository do not lead git there") {

@@ -155,7 +155,7 @@ TEST_CASE("runs of the same events become one list; steps that repeat are writte
   CHECK(plan.rows.back().live.requested_bytes == 4096);
   CHECK(plan.at.step == 1);
   CHECK(plan.at.event == 3);
-  CHECK(plan.notes == std::vector<std::string>{"batch 64 lies outside what was recorded, 4 to 12"});
+  CHECK(plan.notes == std::vector<std::string>{"batch 64 is outside the recorded range, 4 to 12"});
 }
 
 TEST_CASE("an allocation that only some runs make is marked, and taken where the nearest run has it") {
@@ -180,7 +180,7 @@ TEST_CASE("an allocation that only some runs make is marked, and taken where the
   const TracePlan far = plan_trace(trace, std::vector<std::int64_t>{64}, {});
   CHECK(far.peak.requested_bytes == 64589);
   REQUIRE(far.notes.size() == 2);
-  CHECK(far.notes[1] == "2 events happen at some values only: those of the nearest run, batch=12, are taken");
+  CHECK(far.notes[1] == "2 events happen at some values only: those of the nearest recorded run, batch=12, are used");
 }
 
 TEST_CASE("sizes that fit no function keep their points, between and beyond which they lie on a line") {
@@ -250,7 +250,7 @@ TEST_CASE("runs that take other steps, and records that end early, are refused")
   const RecordedRun one = run_of(4, "a\t8\t0\tx\t\nm\t1\tforward\na\t8\t0\tx\t\n");
   const RecordedRun other = run_of(8, "a\t8\t0\tx\t\nm\t1\tbackward\na\t8\t0\tx\t\n");
   CHECK_THROWS_WITH_AS(learned({one, other}),
-                       "the runs take other steps: where batch=4 goes on with step 1 forward, batch=8 goes on with "
+                       "the runs take different steps: where batch=4 goes on with step 1 forward, batch=8 goes on with "
                        "step 1 backward",
                        Error);
   for (const char* lines : {"a\t8\t0\tx\t\n", "f\t0\nend\t0\t0\t0\t0\n", "a\t-8\t0\tx\t\n", "x\n", "a\t8\n",
@@ -269,14 +269,14 @@ TEST_CASE("a trace's file is refused with its line where it is not one") {
       {"= 0 build\n- a.1\n", "this trace frees \"a.1\", which is not allocated at 10"},
       {"= 0 build\n+ a.1 4\n+ a.1 4\n", "this trace allocates \"a.1\" again before it is free at 11"},
       {"= 0 build\n+@1 a.1 4\n- a.1\n", "this trace frees \"a.1\", which is not allocated at 11"},
-      {"= 0 build\n+@3 a.1 4\n", "this trace expects runs behind @, from 1 to 2 at 10"},
+      {"= 0 build\n+@3 a.1 4\n", "this trace expects runs after @, from 1 to 2 at 10"},
       {"= 0 build\n* a.1 4\n",
        "this trace expects an event here: + NAME SIZE PLACE, - NAME ..., !, or = STEP PHASE at 10"},
       {"= 0 build\n= 1 as 2\n", "this trace repeats a step that is not written out at 10"},
       {"= 1 forward\n= 0 build\n", "this trace goes back to an earlier step at 10"},
       {"= 1 forward\nend 0\n", "read"},
       {"= 1 forward\n!\nend 2\n", "this trace has 1 events, and its end says 2 at 11"},
-      {"= 1 forward\nend 0\n!\n", "this trace goes on behind its end at 11"},
+      {"= 1 forward\nend 0\n!\n", "this trace continues after its end at 11"},
       {"= 1 forward\n!\n",
        "this trace is cut short: its last line says how many events it has, as in \"end 6402\" at 10"}};
   for (const auto& [text, message] : wrong) CHECK(refusal(head + text) == message);

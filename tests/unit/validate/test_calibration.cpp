@@ -213,7 +213,7 @@ TEST_CASE("a dry run gives the device every operation once") {
 TEST_CASE("a clock that stands still and a kernel that fails are errors, and the memory goes back") {
   ClockDevice still;
   still.stands_still = true;
-  CHECK_THROWS_WITH_AS(calibrated(still), "the device's clock stands still: nothing can be measured", Error);
+  CHECK_THROWS_WITH_AS(calibrated(still), "the device's clock does not advance, so nothing can be measured", Error);
   CHECK(still.used() == 0);
   ClockDevice failing;
   failing.fails_at = 20'000;
@@ -295,21 +295,21 @@ TEST_CASE("measurements in a GPU file are checked at their place") {
   CHECK(gpu.measured->convolution[0].nanoseconds == 30000);
 
   const auto wrong = [](const char* from, const char* to) { return message_of(replaced(kMeasured, from, to)); };
-  CHECK(wrong("2026-11-21", "21.11.2026") == "9:9: date is YYYY-MM-DD, not \"21.11.2026\"");
-  CHECK(wrong("2026-11-21", "2026-13-21") == "9:9: date is YYYY-MM-DD, not \"2026-13-21\"");
-  CHECK(wrong("2026-11-21", "2026-1a-21") == "9:9: date is YYYY-MM-DD, not \"2026-1a-21\"");
-  CHECK(wrong("launch_ns: 2000", "launch_ns: 2.5") == "11:14: launch_ns is a whole number, not \"2.5\"");
+  CHECK(wrong("2026-11-21", "21.11.2026") == "9:9: date must be YYYY-MM-DD, not \"21.11.2026\"");
+  CHECK(wrong("2026-11-21", "2026-13-21") == "9:9: date must be YYYY-MM-DD, not \"2026-13-21\"");
+  CHECK(wrong("2026-11-21", "2026-1a-21") == "9:9: date must be YYYY-MM-DD, not \"2026-1a-21\"");
+  CHECK(wrong("launch_ns: 2000", "launch_ns: 2.5") == "11:14: launch_ns must be a whole number, not \"2.5\"");
   CHECK(wrong("  launch_ns: 2000\n", "") == "9:3: measured needs launch_ns:");
   CHECK(wrong("  copy:", "  copys:") == "12:3: unknown key \"copys\" in measured — did you mean \"copy\"?");
   CHECK(wrong("[4096, 2100]", "[4096]") == "12:10: a row of copy has 2 numbers, not 1");
-  CHECK(wrong("[4096, 2100]", "4096") == "12:10: a row of copy is a list, not \"4096\"");
-  CHECK(wrong("2100", "0") == "12:17: nanoseconds is a whole number, not \"0\"");
-  CHECK(wrong("16384", "4096") == "12:24: these sizes are there twice");
+  CHECK(wrong("[4096, 2100]", "4096") == "12:10: a row of copy must be a list, not \"4096\"");
+  CHECK(wrong("2100", "0") == "12:17: nanoseconds must be a whole number, not \"0\"");
+  CHECK(wrong("16384", "4096") == "12:24: these sizes appear twice");
   CHECK(wrong("16384", "1024") == "12:24: the rows are not sorted by their sizes");
   CHECK(wrong("fp16: [[64", "fp166: [[64") == "19:5: unknown key \"fp166\" in gemm — did you mean \"fp16\"?");
   CHECK(wrong("nchw", "nchv") == "21:12: unknown key \"nchv\" in a type of convolution — did you mean \"nchw\"?");
-  CHECK(wrong("30000", "-1") == "21:61: nanoseconds is a whole number, not \"-1\"");
-  CHECK(wrong("to_host_pinned: []", "to_host_pinned: 3") == "17:21: to_host_pinned is a list, not \"3\"");
+  CHECK(wrong("30000", "-1") == "21:61: nanoseconds must be a whole number, not \"-1\"");
+  CHECK(wrong("to_host_pinned: []", "to_host_pinned: 3") == "17:21: to_host_pinned must be a list, not \"3\"");
 }
 
 }  // namespace

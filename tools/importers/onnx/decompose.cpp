@@ -1,4 +1,6 @@
-#include "tools/importers/onnx/decompose.h"
+// Operators that onnxruntime's optimizer writes (https://github.com/microsoft/onnxruntime, its page of contrib
+// operators), as those of ONNX's own that they are made of.
+#include "tools/importers/onnx/passes.h"
 
 #include <unordered_map>
 
@@ -124,7 +126,7 @@ int index_of(Fused& f, std::size_t input) { return f.add("Cast", {f.value(input)
 // Words, positions and, where there are any, types of tokens, added and normalized. Positions are those of the tokens
 // in their order where none are given.
 void embed_layer_norm(Fused& f) {
-  f.refuse_output(1, "the number of tokens that are no padding");
+  f.refuse_output(1, "the number of tokens that are not padding");
   const int ids = index_of(f, 0), positions = f.value(3), gamma = f.value(5), beta = f.value(6);
   const int types = f.has(1) ? index_of(f, 1) : kNone, type_table = f.has(4) ? f.value(4) : kNone;
   if ((types == kNone) != (type_table == kNone)) f.fail("types of tokens come with their table");
@@ -212,8 +214,8 @@ int mask_of_tokens(Fused& f, std::size_t input) {
 }
 // Of the tokens that are not padding, or a bias of the scores, of which attention has one at most.
 int mask_of(Fused& f, std::size_t tokens, std::size_t bias, bool causal) {
-  if (f.has(tokens) && f.has(bias)) f.fail("a mask of tokens beside a bias of the scores is not modelled");
-  if (causal && (f.has(tokens) || f.has(bias))) f.fail("a mask beside that of later tokens is not modelled");
+  if (f.has(tokens) && f.has(bias)) f.fail("a token mask together with a score bias is not modelled");
+  if (causal && (f.has(tokens) || f.has(bias))) f.fail("another mask together with the causal one is not modelled");
   return f.has(tokens) ? mask_of_tokens(f, tokens) : f.has(bias) ? f.value(bias) : kNone;
 }
 void attend(Fused& f, int q, int k, int v, int mask, std::int64_t heads, bool causal) {

@@ -93,7 +93,7 @@ void emit_einsum(Emission& e) {
     if (!has(q.result, c)) summed += c;
   for (const char c : q.left + q.right)
     if (has(q.left, c) + has(q.right, c) + has(q.result, c) < 2)
-      e.fail(std::string("a sum over \"") + c + "\" of one operand alone, which no layer does");
+      e.fail(std::string("a sum over \"") + c + "\" of one operand alone, which no layer supports");
   const std::string a = matrices(e, 0, q.left, sizes, {both, left, summed});
   const std::string b = matrices(e, 1, q.right, sizes, {both, summed, right});
   const std::string product = e.writer().add(e.wish(), "MatMul()", {a, b});

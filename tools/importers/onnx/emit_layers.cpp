@@ -67,7 +67,7 @@ void emit_conv_transpose(Emission& e) {
   expect_weight(e, 1);
   const Extents& w = e.shape(1);
   const Windows windows = windows_of(e, spatial(e, w));
-  if (!windows.pads.symmetric()) e.fail("its sides are padded differently, which no layer does");
+  if (!windows.pads.symmetric()) e.fail("its sides are padded differently, which no layer supports");
   const std::int64_t groups = e.integer("group", 1);
   std::string call = dimensions(e, "ConvTranspose") + "(" + to_string(w[0]) + ", " + to_string(w[1] * Extent(groups)) +
                      ", " + pair_text(windows.kernel) + window_arguments(windows);
@@ -99,7 +99,8 @@ void emit_product(Emission& e) {
 }
 
 void emit_gemm(Emission& e) {
-  if (e.real("alpha", 1) != 1 || (e.has(2) && e.real("beta", 1) != 1)) e.fail("its factors are no layer's");
+  if (e.real("alpha", 1) != 1 || (e.has(2) && e.real("beta", 1) != 1))
+    e.fail("its alpha and beta have values that no layer supports");
   if (e.in(1).kind == ValueKind::data || e.integer("transA", 0) != 0) return emit_product(e);
   const Extents& w = e.shape(1);
   const bool turned = e.integer("transB", 0) != 0;
@@ -125,7 +126,7 @@ void emit_matmul(Emission& e) {
   e.give(e.writer().add(e.wish(), "MatMul()", {e.input(0), e.input(1)}));
 }
 
-// MatMul and Add of a bias (fuse.h).
+// MatMul and Add of a bias (fuse.cpp).
 void emit_linear(Emission& e) { linear(e, e.shape(1)[0], e.shape(1)[1], true); }
 
 // --- normalisation --------------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ void emit_batch_norm(Emission& e) {
       e.writer().add_with_weight(e.value(is_trained(e, 1) ? 1 : 3), wish_of(e, {1, 2, 3}), call + ")", {e.input(0)}));
 }
 
-// Of F.batch_norm without running statistics (fuse.h): its weights are what the model's code hands it.
+// Of F.batch_norm without running statistics (fuse.cpp): its weights are what the model's code hands it.
 void emit_batch_statistics(Emission& e) {
   const std::size_t rank = e.shape().size();
   if (rank < 2 || rank > 4) e.fail("no batch norm over " + to_string(e.shape()));
@@ -235,7 +236,7 @@ void emit_recurrent(Emission& e) {
   if (e.has(7)) e.fail("peepholes are not supported");
   const std::int64_t directions = e.fixed(r[0], "the directions");
   const std::int64_t hidden = e.fixed(r[2], "the hidden size");
-  if (e.text("direction", "forward") == "reverse") e.fail("a reversed direction alone is no layer of torch.nn");
+  if (e.text("direction", "forward") == "reverse") e.fail("torch.nn has no layer that runs in reverse only");
   std::string call = e.node().op + "(" + to_string(e.shape()[2]) + ", " + std::to_string(hidden);
   if (has_relu(e, directions)) call += ", nonlinearity=relu";
   if (!e.has(3)) call += ", bias=False";
@@ -254,7 +255,8 @@ void emit_recurrent(Emission& e) {
   e.give(e.writer().add(name + "_directions", "Permute(0, 2, 1, 3)", {parts}));
 }
 
-// --- attention (fuse.h) ---------------------------------------------------------------------------------------------
+// --- attention (fuse.cpp)
+// ---------------------------------------------------------------------------------------------
 
 void emit_attention(Emission& e) {
   std::vector<std::string> from = {e.input(0), e.input(1), e.input(2)};

@@ -27,7 +27,7 @@ void emit_gather(Emission& e) {
   if (takes_all_in_order(e.graph(), e.in(0), index)) return e.layer("Reshape(" + e.sizes(e.result().shape) + ")");
   if (index.shape.empty()) {
     const std::optional<std::int64_t> at = integer_of(index);
-    if (!at) e.fail("its position is no integer that is known, and no layer takes one that is computed");
+    if (!at) e.fail("its index is not a known integer, and no layer supports a computed one");
     return e.layer("Select(" + std::to_string(axis) + ", " + std::to_string(*at) + ")");
   }
   if (is_embedding(e, axis)) return emit_embedding(e);
@@ -62,7 +62,7 @@ void emit_gather_elements(Emission& e) {
 // x[i, j]: torch's index with a tensor for each of the first dimensions, which lie side by side in ONNX's.
 void emit_gather_nd(Emission& e) {
   const Extents& index = e.shape(1);
-  if (e.integer("batch_dims", 0) != 0) e.fail("an index for each sample, which no layer takes");
+  if (e.integer("batch_dims", 0) != 0) e.fail("an index per sample, which no layer supports");
   const Extents places(index.begin(), index.end() - 1);
   const std::int64_t dimensions = e.fixed(index.back(), "how many dimensions it indexes");
   const std::string last = std::to_string(index.size() - 1);

@@ -87,7 +87,7 @@ void emit_expand(Emission& e) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     const bool is_old = i + from.size() >= to.size() && from[i + from.size() - to.size()] == to[i];
     if (!is_old && !to[i].fixed() && !(to[i] == batch_extent()))
-      e.fail("repeats to " + to_string(to[i]) + ", a size that no layer makes");
+      e.fail("repeats to " + to_string(to[i]) + ", a size that no layer supports");
     sizes += (i > 0 ? ", " : "") + (is_old ? "-1" : to[i].fixed() ? to_string(to[i]) : "_");
   }
   e.layer("Expand(" + sizes + ")");
@@ -108,7 +108,7 @@ void emit_concat(Emission& e) {
     if (x[axis] == Extent(0)) continue;  // a cache that is still empty
     for (std::size_t d = 0; d < x.size(); ++d)
       if (d != axis && !(x[d] == e.result().shape[d]))
-        e.fail("joins what is one for all of the batch, which no layer does");
+        e.fail("concatenates a tensor without a batch dimension, which no layer supports");
     from.push_back(e.input(i));
   }
   if (from.size() == 1) return e.give(from.front());
@@ -180,7 +180,7 @@ void emit_tile(Emission& e) {
   if (same_shape(e)) return e.pass();
   std::string times;
   for (const Extent& n : e.content(1, "its repeats")) {
-    if (!n.fixed() && !(n == batch_extent())) e.fail("repeats " + to_string(n) + " times, which no layer does");
+    if (!n.fixed() && !(n == batch_extent())) e.fail("repeats " + to_string(n) + " times, which no layer supports");
     times += (times.empty() ? "" : ", ") + (n.fixed() ? to_string(n) : "_");
   }
   e.layer("Repeat(" + times + ")");

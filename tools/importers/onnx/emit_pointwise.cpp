@@ -93,7 +93,7 @@ void emit_div(Emission& e) {
 
 void emit_mod(Emission& e) {
   const std::optional<double> b = e.number(1);
-  if (!b) e.fail("the remainder of a division by what is no number, which no layer computes");
+  if (!b) e.fail("a remainder by a tensor, which no layer supports");
   e.layer("Remainder(" + to_text(*b) + ")");
 }
 

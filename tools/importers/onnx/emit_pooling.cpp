@@ -42,15 +42,15 @@ void emit_pool(Emission& e) {
   const bool max = e.node().op == "MaxPool";
   if (e.shape().size() != 3 && e.shape().size() != 4) e.fail("no layer pools " + to_string(e.shape()));
   if (e.outputs() > 1 && e.node().outputs[1] != kNone && !e.result(1).users.empty())
-    e.fail("where the largest elements are is read, which no layer gives");
+    e.fail("the indices of the maxima are used, which no layer returns");
   Windows w = windows_of(e, e.integers("kernel_shape"));
   const Paddings& p = w.pads;
   const bool counts = e.integer("count_include_pad", 0) != 0;
   if (!p.symmetric() && !max && !counts)
-    e.fail("its sides are padded differently and not counted, which no layer does");
+    e.fail("its sides are padded differently and not counted, which no layer supports");
   const bool rounds_up = e.integer("ceil_mode", 0) != 0 || (max && !p.symmetric() && is_rounded_up(e, w));
   if (rounds_up) w.pads.after = w.pads.before;
-  if (!p.symmetric() && max) e.fail("its sides are padded differently, which no layer does");
+  if (!p.symmetric() && max) e.fail("its sides are padded differently, which no layer supports");
   const std::string from = padded_input(e, w);
   std::string call =
       (max ? "MaxPool2d(" : "AvgPool2d(") + over_images(e, w.kernel, 1) + ", stride=" + over_images(e, w.strides, 1);
@@ -83,7 +83,7 @@ void emit_response_norm(Emission& e) {
     e.fail("a window of " + std::to_string(size) + " channels");
   const auto factor = [&](const char* name, double usual) {
     const double value = e.real(name, usual);
-    if (!std::isfinite(value)) e.fail(std::string(name) + " is no number");
+    if (!std::isfinite(value)) e.fail(std::string(name) + " is not a number");
     return to_text(static_cast<float>(value));
   };
   const std::string from = e.input(0), wish = e.wish();

@@ -17,7 +17,7 @@ EmitRule reduction(const char* layer) {
   };
 }
 
-// Tensor.max of a dimension (fuse.h): the values, and where they are.
+// Tensor.max of a dimension (fuse.cpp): the values, and where they are.
 void emit_max_and_index(Emission& e) {
   const std::string keep = e.integer("keepdims", 1) != 0 ? ", keepdim=True)" : ")";
   const std::string name = e.writer().add(e.wish(), "Max(" + std::to_string(e.integer("axis", 0)) + keep, {e.input(0)});
@@ -26,7 +26,7 @@ void emit_max_and_index(Emission& e) {
 
 void emit_cumsum(Emission& e) {
   const std::optional<std::int64_t> axis = integer_of(e.in(1));
-  if (!axis) e.fail("its axis is no integer that is known");
+  if (!axis) e.fail("its axis is not a known integer");
   if (e.integer("exclusive", 0) != 0 || e.integer("reverse", 0) != 0) e.fail("no layer sums exclusively or backwards");
   e.layer("Cumsum(" + std::to_string(e.axis(*axis, e.shape().size())) + ")");
 }

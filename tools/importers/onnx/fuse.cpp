@@ -1,4 +1,5 @@
-#include "tools/importers/onnx/fuse.h"
+// Operators that are one operation of PyTorch's and several of ONNX's.
+#include "tools/importers/onnx/passes.h"
 
 #include <algorithm>
 #include <array>

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "tools/importers/onnx/decompose.h"
-#include "tools/importers/onnx/fuse.h"
 #include "tools/importers/onnx/graph.h"
 #include "tools/importers/onnx/infer.h"
-#include "tools/importers/onnx/quantized.h"
+#include "tools/importers/onnx/passes.h"
 #include "tools/importers/onnx/spec_writer.h"
 #include "tools/importers/onnx/strip.h"
-#include "tools/importers/onnx/turned_copies.h"
 
 namespace gpuplan {
 

@@ -172,7 +172,7 @@ void infer_recurrent(Inference& n) {
   n.out(2, {r[0], x[1], hidden}, n.in(0).type);
 }
 
-// What attention of onnxruntime's is made of (decompose.h): queries, keys and values of four dimensions.
+// What attention of onnxruntime's is made of (decompose.cpp): queries, keys and values of four dimensions.
 void infer_attention(Inference& n) {
   Extents shape = n.shape();
   if (shape.size() != 4 || n.shape(1).size() != 4 || n.shape(2).size() != 4)

@@ -277,7 +277,7 @@ std::optional<Content> one_hot(const Value& index, const Value& values, const Ex
 // The new dimension is as long as there are classes.
 void infer_one_hot(Inference& n) {
   const Extents& depth = n.content(1, "its classes");
-  if (depth.size() != 1 || !depth[0].fixed()) n.fail("its classes are no one number");
+  if (depth.size() != 1 || !depth[0].fixed()) n.fail("its number of classes is not a single number");
   Extents shape = n.shape();
   const std::size_t axis = n.axis(n.integer("axis", -1), shape.size() + 1);
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), depth[0]);

@@ -177,7 +177,7 @@ void infer_expand(Inference& n) {
   n.out(0, std::move(shape), n.in(0).type, std::move(content));
 }
 
-// Norms of one scale for each number of the last dimension (decompose.h).
+// Norms of one scale for each number of the last dimension (decompose.cpp).
 void infer_simplified_norm(Inference& n) {
   if (n.shape().empty() || n.shape(1) != Extents{n.shape().back()})
     n.fail("its scale " + to_string(n.shape(1)) + " is not of the last dimension of " + to_string(n.shape()));

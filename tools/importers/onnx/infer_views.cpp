@@ -103,7 +103,7 @@ void infer_squeeze(Inference& n) {
 
 // --- another order --------------------------------------------------------------------------------------------------
 
-// Of onnxruntime's operators that transpose an operand, whose dimensions are known here only (decompose.h).
+// Of onnxruntime's operators that transpose an operand, whose dimensions are known here only (decompose.cpp).
 constexpr std::string_view kSwapsLast = "swaps_last";
 
 }  // namespace

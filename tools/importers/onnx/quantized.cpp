@@ -1,4 +1,6 @@
-#include "tools/importers/onnx/quantized.h"
+// Files whose weights and results are quantized by pairs of operators (QDQ), as the model in floating point that they
+// were made of: a pair changes values only, and the weights have the same shapes.
+#include "tools/importers/onnx/passes.h"
 
 #include <algorithm>
 

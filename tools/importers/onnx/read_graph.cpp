@@ -393,7 +393,8 @@ class GraphReader {
 
   int deeper(const Node& node, const Scope& scope) const {
     if (scope.depth >= kMaxDepth)
-      refuse("the " + describe(node) + " lies in more than " + std::to_string(kMaxDepth) + " functions and branches");
+      refuse("the " + describe(node) + " is nested in more than " + std::to_string(kMaxDepth) +
+             " functions and branches");
     return scope.depth + 1;
   }
 

@@ -248,7 +248,7 @@ std::string SpecWriter::name_for_the_batch(int value) {
   for (const Extent& e : graph_.value(value).shape) {
     if (!e.fixed() && !(e == batch_extent()))
       throw Error("\"" + printable(graph_.value(value).name) + "\" is repeated to " + to_string(e) +
-                  ", a size that no layer makes");
+                  ", a size that no layer supports");
     sizes += (sizes.empty() ? "" : ", ") + std::string(e.fixed() ? "-1" : "_");
   }
   return repeated_[value] = add(name + "_expand", "Expand(" + sizes + ")", {name});

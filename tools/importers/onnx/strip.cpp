@@ -119,7 +119,7 @@ class Stripper {
 
  private:
   [[noreturn]] void broken(const std::string& what) const {
-    throw Error(name_ + " is no whole ONNX model: " + what + " at byte " + std::to_string(in_.CurrentPosition()))
+    throw Error(name_ + " is not a complete ONNX model: " + what + " at byte " + std::to_string(in_.CurrentPosition()))
         .help("expected a ModelProto as torch.onnx.export and onnx.save write it");
   }
 

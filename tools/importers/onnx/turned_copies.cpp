@@ -1,4 +1,10 @@
-#include "tools/importers/onnx/turned_copies.h"
+// Weights that an exporter wrote down a second time, the other way around.
+//
+// torch.onnx's TorchScript exporter, which folds constants, computes the Transpose of nn.Linear's weight. Where that is
+// an embedding's, too, as the head's of most language models is, the file has both: [V, H], which a Gather reads, and
+// [H, V] by a name that was made up, which a MatMul reads. The file does not say that they were one parameter; their
+// elements do.
+#include "tools/importers/onnx/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +14,8 @@
 namespace gpuplan::onnx_import {
 namespace {
 
-constexpr std::int64_t kBlocks = 16;  // of kSide x kSide elements: kComparedWhole of them
+constexpr std::int64_t kComparedWhole = 4096;  // elements: larger matrices are compared in as many, spread over them
+constexpr std::int64_t kBlocks = 16;           // of kSide x kSide elements: kComparedWhole of them
 constexpr std::int64_t kSide = 16;
 constexpr int kMaxReads = 1 << 16;  // of all comparisons of a file: some tens of milliseconds
 

@@ -37,7 +37,7 @@ def merge_runs(first: Recorder, second: Recorder) -> None:
         for a, b in zip(first.every_value, second.every_value):
             a.shape = combine(a.shape, b.shape, "a tensor", problems)
     elif not problems:
-        problems.append("the model makes other tensors a second time, with another batch")
+        problems.append("the model creates different tensors with a second batch size")
     if problems:
         raise ExportError("\n".join(dict.fromkeys(problems)))
 
@@ -51,8 +51,8 @@ def first_difference(a: Frame, b: Frame) -> str:
 
 def merge_frames(a: Frame, b: Frame, problems: List[str]) -> None:
     if [getattr(s, "name", "") for s in a.steps] != [getattr(s, "name", "") for s in b.steps]:
-        problems.append(f"{first_difference(a, b)}: the model runs other operations a second time, with another batch: its "
-                        "forward depends on its state, on chance or on the size of the batch")
+        problems.append(f"{first_difference(a, b)}: the model runs different operations with a second batch size: its forward "
+                        "depends on state, on randomness or on the batch size")
         return
     for x, y in zip(a.steps, b.steps):
         if isinstance(x, Frame):

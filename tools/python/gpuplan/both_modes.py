@@ -128,7 +128,7 @@ class BothModes:
         candidates = [m for m in self.known.get(value, []) if self.infer_of[m] is value]
         seen = [m for m in candidates if m in body.defined or m in body.inputs] or candidates
         if not seen:
-            raise ExportError("what eval mode reads at one place is not what train mode has there. Export one mode: modes=('train',)")
+            raise ExportError("train mode and eval mode read different tensors at one point. Export one mode only: modes=('train',)")
         best = [m for m in seen if not any(e.when == "train" for e, _ in body.defined.get(m, ()))] or seen
         self.show(body, best[-1])
         return best[-1]

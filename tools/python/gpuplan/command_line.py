@@ -52,22 +52,22 @@ def parsed_batch(texts: Sequence[str]) -> Any:
         else:
             positional.append(tensor)
     if named and positional:
-        raise ExportError("--input: either all inputs have names or none has")
+        raise ExportError("--input: name either all inputs or none")
     return named or (positional[0] if len(positional) == 1 else tuple(positional))
 
 
 def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan") -> int:
-    parser = argparse.ArgumentParser(prog=called, description="Writes a gpuplan spec of a PyTorch model.")
-    parser.add_argument("model", help="MODULE:CALLABLE that makes it, as torchvision.models:resnet50")
+    parser = argparse.ArgumentParser(prog=called, description="Exports a PyTorch model as a gpuplan spec.")
+    parser.add_argument("model", help="MODULE:CALLABLE that returns the model, such as torchvision.models:resnet50")
     parser.add_argument("--input", action="append", required=True, metavar="SIZES",
-                        help="an input without the batch: 3x224x224, 128:int64, or by name input_ids:int64:128; once for each; "
-                        "labels=input_ids is the same tensor again")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="of the callable, or of the config")
+                        help="shape of an input without the batch dimension: 3x224x224, 128:int64, or by name input_ids:int64:128; "
+                        "repeat for each input; labels=input_ids passes the same tensor again")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="argument of the callable, or value of the config; repeatable")
     parser.add_argument("--config", default="", metavar="FILE",
-                        help="the config.json of a class of transformers, its folder, or a name that transformers finds")
-    parser.add_argument("--eval", action="store_true", help="follow the model in eval mode alone")
+                        help="for a transformers class: its config.json, the folder of it, or a model name that transformers finds")
+    parser.add_argument("--eval", action="store_true", help="export eval mode only")
     parser.add_argument("--on-gpu", action="store_true",
-                        help="the model is made on the GPU, as within torch.device('cuda'), not moved there")
+                        help="plan a model that is created on the GPU, as under torch.device('cuda'), instead of moved there")
     parser.add_argument("-o", "--output", default="model.yaml")
     options = parser.parse_args(arguments)
     try:
@@ -75,7 +75,7 @@ def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gp
         batch = parsed_batch(options.input)
         model = made(options, construction)
         if not isinstance(model, nn.Module):
-            raise ExportError(f"{options.model} makes a {type(model).__name__}, expected a torch.nn.Module")
+            raise ExportError(f"{options.model} returned a {type(model).__name__}, expected a torch.nn.Module")
         model.train()
         text = export(model, batch, options.output, construction=construction, modes=MODES[1:] if options.eval else MODES)
         for line in text.splitlines():
@@ -100,4 +100,4 @@ def made(options: argparse.Namespace, construction: Optional[Construction]) -> n
         raise
     except Exception as e:  # whatever the model's code raises
         at = failing_line(e, "")
-        raise ExportError(f"{options.model} makes no model: {at}{': ' if at else ''}{type(e).__name__}: {first_line(e)}") from e
+        raise ExportError(f"{options.model} failed: {at}{': ' if at else ''}{type(e).__name__}: {first_line(e)}") from e

@@ -35,7 +35,7 @@ NOTE = "# Not in this spec: "
 def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
     count = sum(p.numel() for p in model.parameters())
     runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
-    return [f"# {type(model).__name__}: {count:,} parameters. Written by gpuplan_export.py from {runs},",
+    return [f"# {type(model).__name__}: {count:,} parameters. Exported by tools/python/gpuplan from {runs},",
             f"# PyTorch {torch.__version__.split('+')[0]}.{plan_with(model)}", "gpuplan: 1", f"name: {name}"]
 
 
@@ -46,7 +46,7 @@ def plan_with(model: nn.Module) -> str:
     flags = [words[t] for t in dict.fromkeys(p.dtype for p in weights) if t in words]
     last = any(p.dim() == 4 and p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in weights)
     flags += ["--layout nhwc"] if last else []
-    return f" As it was given: plan with {' '.join(flags)}." if flags else ""
+    return f" To plan it as it was exported, use {' '.join(flags)}." if flags else ""
 
 
 # The variables that expressions of the spec read: what they are by default, and what another value means.

@@ -18,7 +18,7 @@ from gpuplan.values import Batch
 NN_LAYERS = {name: name for name in (
     "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d ConvTranspose1d ConvTranspose2d Dropout Dropout2d "
     "ELU Embedding EmbeddingBag Flatten GELU GRU GRUCell GroupNorm Hardsigmoid Hardswish InstanceNorm2d LSTM LayerNorm LeakyReLU Linear "
-    "LogSoftmax MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SiLU Sigmoid Softmax Tanh Unflatten Upsample "
+    "LogSoftmax MaxPool2d MultiheadAttention PReLU RMSNorm RNN ReLU ReLU6 SiLU Sigmoid Softmax Softsign Tanh Unflatten Upsample "
     "Identity LSTMCell RNNCell").split()}
 # Modules of other packages, by where they are defined.
 OTHER_LAYERS = {
@@ -122,8 +122,8 @@ def refuse_fused_mask(module: nn.Module, caller: Optional[nn.Module], args: tupl
     numbers = any(m.is_floating_point() for m in masks) and not encoder
     if not module.training and given["query"] is given["key"] is given["value"] and module.batch_first and not numbers \
             and module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn and module.num_heads % 2 == 0:
-        raise ExportError(f"{source_line()}: MultiheadAttention with a mask, which a GPU runs as one operator in eval mode that no layer "
-                          "does: modes=('train',) exports training alone")
+        raise ExportError(f"{source_line()}: MultiheadAttention with a mask: in eval mode a GPU runs it as one operator for which there "
+                          "is no layer. modes=('train',) exports train mode only")
 
 
 @contextlib.contextmanager

@@ -130,7 +130,7 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     at = next((i for i, s in enumerate(steps) if run.loss in s.results), None)
     calls = [] if at is None else flattened_calls([steps[at]])
     if len(calls) != 1:
-        raise ExportError("the model's own loss is not one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
+        raise ExportError("the model computes its loss in more than one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
     call = calls[0]
     run.loss_event = call.event
     run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
@@ -158,7 +158,7 @@ def loss_operands(call: Call, made_by: Dict[Value, Call]) -> Tuple[Value, Value]
         while value in made_by and isinstance(value, Value) and value.kind == "activation":
             value = flat_values((made_by[value].args, made_by[value].kwargs))[0]
         if not isinstance(value, Value):
-            raise ExportError(f"{call.source}: the model's own loss, {call.name}, is of no tensor called {wanted[0]}")
+            raise ExportError(f"{call.source}: the model's own loss, {call.name}, has no tensor argument {wanted[0]}")
         found.append(value)
     return found[0], found[1]
 
@@ -173,8 +173,8 @@ def line_of_own_loss(call: Call, logits: Value, labels: Value, read_elsewhere: b
         token = "SequenceToSequenceLoss" if read_elsewhere else "HuggingFaceTokenLoss"
         known = {3: token, 2: "HuggingFaceClassificationLoss"}.get(len(logits.shape))
     if known is None or floating:
-        raise ExportError(f"{call.source}: gpuplan has no layer for the model's own loss {name} of labels of {labels.dtype}. "
-                          "Leave the labels out of the batch and give loss=.")
+        raise ExportError(f"{call.source}: gpuplan has no layer for the model's own loss {name} with {labels.dtype} labels. "
+                          "Leave the labels out of the batch and pass loss=.")
     return known + "()"
 
 

@@ -101,8 +101,8 @@ class Lowering:
             next((e.path for inner in all_bodies(child) for e in inner.entries if e.has_weights), "")
         entry.checkpoint, entry.reentrant = frame.checkpoint, frame.reentrant
         if frame.reentrant and self.run.grad and not any(self.has_gradient(v) for v in child.inputs):
-            self.unknown[f"{self.source_of(frame)}: torch.utils.checkpoint with use_reentrant=True of what wants no gradient, which "
-                         "leaves the weights in it without one: give use_reentrant=False"] = None
+            self.unknown[f"{self.source_of(frame)}: torch.utils.checkpoint with use_reentrant=True and no input that requires a gradient "
+                         "leaves the weights in it without gradients: use use_reentrant=False"] = None
         rel = relative(frame.path, body.frame.path)
         entry.name = body.fresh_name(rel or snake(frame.kind))
         for value in entry.inputs:
@@ -290,18 +290,18 @@ class Lowering:
         if values and all(v.host for v in values):
             return  # takes the host's memory
         if any(v.host and v.shape for v in values) and call.name not in ("to", "cuda", "__getitem__"):
-            return self.refuse(call, "of a tensor in the host's memory")
+            return self.refuse(call, "of a tensor in host memory")
         if any(v.dtype.is_complex for v in values):
             return self.refuse(call, "of complex numbers")
         if call.kwargs.get("out") is not None:
             return self.refuse(call, "with out=")
         if call.kwargs.get("memory_format") not in (None, torch.contiguous_format, torch.preserve_format):
-            return self.refuse(call, "to a memory format: leave it out, and plan with --layout nhwc")
+            return self.refuse(call, "to a memory format: leave it out of the model, and plan with --layout nhwc")
         handler = FUNCTIONS.get(call.name)
         if handler is None:
             return self.refuse(call, "its backward is the model's own: modes=('eval',) or --eval exports inference" if
-                               call.name.startswith("autograd.Function") else "called as TorchScript does: take the Python function "
-                               "that it was made of" if "." in call.name else "no layer does this")
+                               call.name.startswith("autograd.Function") else "a TorchScript function: use the Python function "
+                               "that it was made from" if "." in call.name else "no layer supports this")
         writer = Writer(self, body, call)
         try:
             handler(writer)

@@ -131,7 +131,7 @@ class Recorder(TorchFunctionMode):
             return
         self.types_read[frame.f_code, frame.f_lineno] = value
         if (place := half_only(frame)) is not None:
-            self.notes[f"what {place} runs in half precision only. The exporter runs the model in fp32."] = None
+            self.notes[f"code at {place} that runs only in half precision; the exporter runs the model in fp32."] = None
 
     def named_type(self, name: str, call: Call) -> Optional[Type]:
         """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.

@@ -56,11 +56,11 @@ def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[
     except Exception as e:  # whatever the model's code raises
         at, what = failing_line(e), first_line(e)
         if "not on the expected device meta" in what or "Expected all tensors to be on the same device" in what:
-            raise ExportError(f"{at}: a tensor that is no parameter or buffer of the model stays in the host's memory: register "
-                              f"it, or make it on the model's device. {what}") from e
+            raise ExportError(f"{at}: a tensor that is neither a parameter nor a buffer of the model stays on the host: register it "
+                              f"as a buffer, or create it on the model's device. {what}") from e
         if isinstance(e, (NotImplementedError, RuntimeError)) and "meta" in str(e).lower():
-            raise ExportError(f"{at}: what the model runs depends on the values of its tensors, which are not there: {what} "
-                              "(gpuplan shadow --learn follows any script)") from e
+            raise ExportError(f"{at}: the model's control flow depends on tensor values, which meta tensors do not have: {what} "
+                              "(gpuplan shadow --learn can record any script)") from e
         raise ExportError(f"{at}: {failing_module(model, e)} does not run on this batch: {type(e).__name__}: {what}") from e
 
 

@@ -123,9 +123,10 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
            construction: Optional[Construction] = None, modes: Sequence[str] = MODES) -> str:
     """Writes the model's spec to `output` and returns it.
 
-    batch: a tensor, or a tuple or dict of tensors, the first dimension of each being the batch. forward: how the model
-    is called, on the batch where it is left out. loss: of the model, its output and the batch; its targets are not
-    part of the spec's inputs. construction: how gpuplan.construction's constructed() made it, for a model that is made on the GPU; without it
+    batch: a tensor, or a tuple or dict of tensors, each with the batch as its first dimension. forward(model, batch):
+    calls the model; the default passes the batch. loss(model, output, batch): returns the loss; tensors that only the
+    loss reads are not inputs of the spec. construction: the Construction with which constructed() made the model, for
+    a model that is created on the GPU; without it
     its weights lie as model.to("cuda") moves them. modes: ("train",) or ("eval",) for a model that does not run in the
     other. The model, which may be on any device, meta included, and in any mode, is not changed."""
     if not isinstance(model, nn.Module):
@@ -135,7 +136,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
     if not flat_tensors(batch):
         raise ExportError("the batch has no tensors: expected a tensor, or tuples, lists or dicts of them")
     if any(t.dtype.is_complex for t in flat_tensors(batch)):
-        raise ExportError("the batch has complex numbers, which no layer takes")
+        raise ExportError("the batch has complex tensors, which no layer supports")
     first = {t.shape[0] for t in flat_tensors(batch) if t.dim()}
     if len(first) > 1:
         raise ExportError(f"the first dimensions of the batch's tensors are {' and '.join(map(str, sorted(first)))}: the first one is "

@@ -64,7 +64,7 @@ def built(target: str, arguments: Sequence[str], config: str = "",
             raise ExportError(f"{target}: {getattr(make, '__name__', module)} has no {part}" + (f": did you mean {near[0]}?" if near else ""))
         make = getattr(make, part)
     if not callable(make):
-        raise ExportError(f"{target} is a {type(make).__name__}: expected a function or class that makes the model")
+        raise ExportError(f"{target} is a {type(make).__name__}: expected a function or class that returns the model")
     keywords = {}
     for argument in arguments:
         key, _, value = argument.partition("=")

@@ -148,10 +148,10 @@ def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
     def init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
         enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
         if enabled and not recorder.inside:
-            raise ExportError(f"{source_line()}: the model turns autocast on by itself: export it without, and plan with --amp "
+            raise ExportError(f"{source_line()}: the model enables autocast itself: export it without autocast, and plan with --amp "
                               "bf16 or fp16")
         if not recorder.inside:
-            recorder.notes[f"{source_line()} turns autocast off for a part of the model, which --amp does not."] = None
+            recorder.notes[f"disabling of autocast at {source_line()} for a part of the model; --amp applies to all of it."] = None
         make(self, "cpu", enabled=False)
 
     replacements.set(autocast, "__init__", init)
@@ -169,7 +169,7 @@ def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:
             return is_causal is True
         square = mask.dim() == 2 and mask.shape[0] == mask.shape[1] == (size or mask.shape[0])
         if square:
-            recorder.notes["nn.Transformer's square masks are taken to be causal, which their values say."] = None
+            recorder.notes["whether nn.Transformer's square masks are causal; they are assumed to be."] = None
         return square
 
     replacements.set(module, "_detect_is_causal_mask", detect)

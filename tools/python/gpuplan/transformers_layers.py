@@ -124,9 +124,8 @@ def refuse_other_masks(name: str, given: Dict[str, Any]) -> None:
     """An attention_mask with what the layer AttentionMask does not have."""
     version = getattr(sys.modules.get("transformers"), "__version__", "5")
     if int(version.split(".")[0]) < 5:
-        raise ExportError(f"{source_line()}: {name}: the masks that transformers {version} makes of an attention_mask are not "
-                          "known, those of transformers 5 are. Leave it out of the batch: sequences are then taken to be of "
-                          "full length.")
+        raise ExportError(f"{source_line()}: {name}: attention_mask is supported with transformers 5, not with {version}. Leave it "
+                          "out of the batch; all sequences then have full length.")
     others = [n for n in ("or_mask_function", "and_mask_function", "block_sequence_ids") if given.get(n) is not None]
     if others:
-        raise ExportError(f"{source_line()}: {name}: with {others[0]}, which no layer does")
+        raise ExportError(f"{source_line()}: {name}: {others[0]} is not supported by any layer")

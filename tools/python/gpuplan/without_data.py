@@ -31,25 +31,25 @@ def refuse_modules(model: nn.Module) -> None:
             continue
         at = f"{path or 'the model'} is a {type(module).__name__}"
         if isinstance(module, torch.jit.ScriptModule):
-            raise ExportError(f"{at}, TorchScript, whose Python code is gone: export the nn.Module that it was made of")
+            raise ExportError(f"{at}, a TorchScript module without Python code: export the nn.Module that it was made from")
         own = vars(module).get("forward")
         if own is not None and getattr(own, "__self__", None) is not module:
             raise ExportError(f"{at} whose forward was replaced by {getattr(own, '__qualname__', type(own).__name__)}, which a copy of "
-                              "the model would run on the weights of the original: export the model before that")
+                              "the model would run on the weights of the original: export the model before its forward is replaced")
         if type(module).__module__.startswith(QUANTIZED):
-            raise ExportError(f"{path or 'the model'} is a {class_path(module)}, quantized: export the model that it was made of, and plan with --precision int8")
+            raise ExportError(f"{path or 'the model'} is a {class_path(module)}, which is quantized: export the original model, and plan it with --mode infer --weights int8")
         if type(module).__name__ in ("FullyShardedDataParallel", "FSDPModule") or type(module).__name__.startswith("FSDP"):
-            raise ExportError(f"{at}: export the model before it is sharded, and plan with `gpuplan fit`")
+            raise ExportError(f"{at}: export the model before it is sharded, and plan it with --gpus N --zero fsdp")
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             if nn.parameter.is_lazy(tensor):
                 raise ExportError(f"{at} whose {name} has no size before its first forward: run the model on a batch, then export it")
             if tensor is not None and tensor.dtype.is_complex:
-                raise ExportError(f"{at} whose {name} is of complex numbers, which no layer takes")
+                raise ExportError(f"{at} whose {name} is complex, which no layer supports")
             if isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point:
                 types.setdefault(tensor.dtype, f"{path}.{name}" if path else name)
     if len(types) > 1:
         named = ", ".join(f"{name} of {dtype_name(dtype)}" for dtype, name in types.items())
-        raise ExportError(f"parameters of several types: {named}. A spec has one, which --precision chooses: convert the model to it")
+        raise ExportError(f"parameters of several types: {named}. A spec has one, set by --precision: convert the model to one type")
 
 
 def on_meta(model: nn.Module) -> nn.Module:
@@ -77,7 +77,7 @@ def batch_on_meta(batch: Any, size: int, known: Optional[Dict[int, torch.Tensor]
     known = {} if known is None else known
     if isinstance(batch, torch.Tensor):
         if batch.dim() == 0:
-            raise ExportError("a tensor of the batch has no dimensions, of which the first is the batch: give it to the model in "
+            raise ExportError("a tensor of the batch is a scalar, but its first dimension must be the batch: pass it to the model in "
                               "forward=, as lambda model, batch: model(batch, other)")
         if id(batch) not in known:
             known[id(batch)] = torch.empty((size,) + tuple(batch.shape[1:]), dtype=batch.dtype, device="meta")

@@ -15,7 +15,7 @@ struct Image {
 inline Image image(const KernelTensor& t) {
   if (t.rank == 3)  // without a batch
     return {1, t.sizes[0], t.sizes[1], t.sizes[2], 0, t.strides[0], t.strides[1], t.strides[2]};
-  if (t.rank != 4) refuse("an operation on something that is no image");
+  if (t.rank != 4) refuse("an operation on a tensor that is not an image");
   return {t.sizes[0], t.sizes[1], t.sizes[2], t.sizes[3], t.strides[0], t.strides[1], t.strides[2], t.strides[3]};
 }
 

@@ -71,7 +71,7 @@ struct Geometry {
 };
 
 Geometry geometry(const KernelTensor& x, const KernelTensor& target) {
-  if (target.dtype != DType::int64) refuse("targets that are no int64");
+  if (target.dtype != DType::int64) refuse("targets that are not int64");
   std::int64_t steps[KernelTensor::kMaxRank] = {};
   const int classes = x.rank == 1 ? 0 : 1;
   for (int i = 0, k = 0; i < x.rank; ++i)

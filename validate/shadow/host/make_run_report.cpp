@@ -84,9 +84,10 @@ Problem no_hook_problem(const Settings& settings) {
   add(!settings.snapshot.empty(), "--snapshot");
   return {.code = 0,
           .text =
-              "PyTorch's own figures are missing: Python ran without the hook that PYTHONPATH names (-I, -E or -S "
-              "leave it out, or the script changes it)" +
-              (lost.empty() ? "" : "; nothing came of " + lost)};
+              "PyTorch's own figures are missing: Python did not load gpuplan's hook from PYTHONPATH (it was started "
+              "with -I, "
+              "-E or -S, or the script changes PYTHONPATH)" +
+              (lost.empty() ? "" : "; ignored: " + lost)};
 }
 
 std::vector<FitRow> fits_of(const std::vector<Gpu>& catalog, std::int64_t device_bytes) {

@@ -57,11 +57,11 @@ std::string RunScreen::trouble() const {
 std::string RunScreen::fit_words() const {
   const std::int64_t needs = rank().device_bytes;
   const std::string device = report_.gpu_title + " (" + format_count(report_.capacity_bytes >> 20) + " MiB)";
-  if (report_.out_of_memory) return "of " + device + " so far; it wanted more";
+  if (report_.out_of_memory) return "of " + device + ", when it ran out of memory";
   if (needs > report_.capacity_bytes)
     return paint(false, mark(false) + "does not fit") + " " + device +
-           " with the CUDA context: " + bytes(needs - report_.capacity_bytes) + " too much";
-  if (ended_early(report_)) return "of " + device + ", as far as it came";
+           " with the CUDA context: " + bytes(needs - report_.capacity_bytes) + " over";
+  if (ended_early(report_)) return "of " + device + ", until it ended early";
   const std::int64_t share = needs / std::max<std::int64_t>(report_.capacity_bytes / 100, 1);
   return paint(true, mark(true) + "fits") + " " + device + ": " + format_count(share) + " %, " +
          bytes(report_.capacity_bytes - needs) + " free";
@@ -92,7 +92,7 @@ std::string RunScreen::verdict() const {
           {"+ others", bytes(others),
            std::string("device memory ") + (alone ? "" : "of other processes, or ") + "outside PyTorch's allocator"});
     }
-    if (others < 0) table.row({"- freed", bytes(-others), "before the device was fullest, with other processes"});
+    if (others < 0) table.row({"- freed", bytes(-others), "released before the device's memory peaked"});
   } else {
     table.row({"Peak", bytes(others),
                "of device memory" + dot() + counted(r.allocations, "allocation") + dot() +
@@ -172,7 +172,7 @@ std::string RunScreen::steps() const {
   out += counted(static_cast<std::int64_t>(steps.size()), "optimizer step");
   out += dot() + "peak " + bytes(steps.front().peak.allocated) + " in the first, " +
          bytes(steps.back().peak.allocated) + " in the last";
-  if (*middle > 0) out += dot() + format_count(*middle) + " kernel launches a step";
+  if (*middle > 0) out += dot() + format_count(*middle) + " kernel launches per step";
   return out + "\n";
 }
 
@@ -184,7 +184,8 @@ std::string RunScreen::ranks() const {
     table.row({rank_words(r), format_count(r.device), bytes(r.peak.allocated), bytes(r.peak.requested),
                bytes(r.peak.reserved), bytes(r.device_bytes), format_count(static_cast<std::int64_t>(r.steps.size())),
                format_count(r.kernels)});
-  return "\n" + table.text() + "  The figures above are those of rank " + rank_words(rank()) + ", the fullest.\n";
+  return "\n" + table.text() + "  The figures above are those of rank " + rank_words(rank()) +
+         ", which needs the most memory.\n";
 }
 
 // Words after a label, broken at the screen's width.
@@ -214,7 +215,7 @@ std::string RunScreen::fits() const {
 
 std::string RunScreen::unknown() const {
   if (report_.unknown.empty()) return "";
-  std::string out = "\n  could not be known\n";
+  std::string out = "\n  unknown\n";
   for (const std::string& what : report_.unknown) out += "    " + what + "\n";
   return out;
 }

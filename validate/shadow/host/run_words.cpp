@@ -73,8 +73,8 @@ std::string out_of_memory_words(const RunReport& report, const TextStyle& style)
   std::string out = "out of memory on " + report.gpu_title;
   if (report.ranks.size() > 1 && report.out_of_memory_rank >= 0)
     out += " in rank " + std::to_string(report.out_of_memory_rank);
-  out += ": wanted " + bytes(oom.wanted_bytes) + ", " + bytes(oom.free_bytes) + " free, " + bytes(oom.allocated_bytes) +
-         " allocated";
+  out += ": requested " + bytes(oom.wanted_bytes) + ", " + bytes(oom.free_bytes) + " free, " +
+         bytes(oom.allocated_bytes) + " allocated";
   if (oom.reserved_bytes > 0) out += ", " + bytes(oom.reserved_bytes) + " reserved";
   if (report.ending.status == 0 && report.ending.signal == 0) out += "; the script caught it and went on";
   return out;
@@ -93,7 +93,7 @@ std::string nothing_used_words(const RunReport& report) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string value = visible == nullptr ? "0" : visible;
   const bool hidden = value.empty() || value == "-1" || value == "none" || value == "NoDevFiles";
-  return std::string(report.torch.empty() ? "the command" : "the script") + " used no memory of the GPU" +
+  return std::string(report.torch.empty() ? "the command" : "the script") + " used no GPU memory" +
          (hidden ? ": CUDA_VISIBLE_DEVICES hides every GPU from it" : "");
 }
 

@@ -78,6 +78,7 @@ for _name, _op in {"relu": "ReLU", "relu_": "ReLU", "relu6": "ReLU6", "silu": "S
                    "hardswish": "Hardswish", "hardsigmoid": "Hardsigmoid", "exp": "Exp", "sqrt": "Sqrt", "rsqrt": "Rsqrt",
                    "neg": "Neg", "__neg__": "Neg", "abs": "Abs", "log": "Log", "sin": "Sin", "cos": "Cos",
                    "softplus": "Softplus", "mish": "Mish", "reciprocal": "Reciprocal", "logsigmoid": "LogSigmoid",
+                   "log_sigmoid": "LogSigmoid", "softsign": "Softsign",  # nn.LogSigmoid, as PyTorch names its function
                    "erf": "Erf", "sigmoid_": "Sigmoid", "tanh_": "Tanh", "silu_": "SiLU"}.items():
     handles(_name)(unary(_op, True))
 

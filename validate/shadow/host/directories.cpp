@@ -1,4 +1,4 @@
-#include "validate/shadow/host/session_directory.h"
+#include "validate/shadow/host/directories.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -7,6 +7,19 @@
 #include <system_error>
 
 namespace gpuplan::shadow {
+
+std::optional<std::filesystem::path> find_runtime() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path folder = binary.parent_path();
+  for (const fs::path& candidate :
+       {folder / "shadow", folder / "../lib/gpuplan/shadow", folder / "../lib64/gpuplan/shadow",
+        folder / "../lib/x86_64-linux-gnu/gpuplan/shadow"}) {
+    if (fs::exists(candidate / "libgpuplan_shadow.so", ignored)) return fs::weakly_canonical(candidate, ignored);
+  }
+  return std::nullopt;
+}
 
 SessionDirectory::SessionDirectory(const Settings& settings) {
   const char* const folder = std::getenv("TMPDIR");
