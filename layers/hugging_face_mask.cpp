@@ -9,6 +9,7 @@
 #include <array>
 
 #include "estimator/aten/mask_conditions.h"
+#include "estimator/aten/pointwise.h"
 #include "estimator/aten/scan.h"
 #include "estimator/aten/transformers.h"
 #include "estimator/aten/views.h"

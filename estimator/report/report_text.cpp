@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <ranges>
+#include <span>
 
 #include "estimator/base/amount.h"
 #include "estimator/base/list_text.h"
@@ -197,9 +197,10 @@ std::string PlanScreen::facts() const {
   if (model.trainable_parameters != model.parameters)
     parameters += dot() + format_count(model.trainable_parameters) + " trainable";
   table.row({"Params", parameters});
-  const std::string biggest = joined(report_.peak.modules | std::views::take(4), dot(), [&](const ModuleBytes& module) {
-    return module.name + " " + bytes(module.bytes);
-  });
+  const std::span<const ModuleBytes> modules(report_.peak.modules);
+  const auto most = modules.first(std::min<std::size_t>(modules.size(), 4));
+  const std::string biggest =
+      joined(most, dot(), [&](const ModuleBytes& module) { return module.name + " " + bytes(module.bytes); });
   if (!biggest.empty()) table.row({"Biggest", biggest});
   if (!report_.count_as.tool.empty())
     table.row({"Count", report_.count_as.tool + " would print " + format_count(report_.count_as.per_sample) + " " +

@@ -15,9 +15,8 @@ Choices<PyTorchVersion> pytorch_versions() {
 PyTorchVersion pytorch_version(const std::string& text) {
   for (const auto& [name, version] : pytorch_versions())
     if (name == text) return version;
-  throw Error(
-      "--pytorch models 1.13 and 2.0 to 2." + std::to_string(kNewestPyTorch - 200) + ", not \"" + text + "\"",
-      ErrorKind::usage);
+  throw Error("--pytorch models 1.13 and 2.0 to 2." + std::to_string(kNewestPyTorch - 200) + ", not \"" + text + "\"",
+              ErrorKind::usage);
 }
 
 std::int64_t size_of_flag(const std::string& flag, const std::string& text) {
