@@ -12,6 +12,9 @@ HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "val
 sys.path.insert(0, HOOK)
 
 import gpuplan_shadow_alive as alive
+import gpuplan_shadow_autotune as autotune
+import gpuplan_shadow_compile as compile
+import gpuplan_shadow_generated as generated
 import gpuplan_shadow_process as process
 from gpuplan_shadow_figures import Figures
 from gpuplan_shadow_session import read_settings
@@ -114,6 +117,26 @@ class Alive(unittest.TestCase):
         self.assertEqual(found[0]["inner"], "/p/site-packages/torch/nn/functional.py:3 gelu")
         self.assertEqual(len(alive.lines(blocks, places, most=1)), 1)
 
+    def test_generated_code_stands_for_the_source(self):
+        made, source = frame("/tmp/inductor/ab/cab.py", 20, "call"), frame("/srv/model.py", 7, "forward")
+        sources = {20: [frame("/t/torch/nn/functional.py", 3, "gelu"), source], 30: []}
+        generated = lambda frame: sources[frame["line"]] if "/inductor/" in frame["filename"] else None
+        places = alive.Places("/t/torch/", "/p/", generated)
+        caller = frame("/srv/train.py", 9, "step")
+        self.assertEqual(places.line([made, caller]), ("/srv/model.py", 7, "forward"))
+        unknown = frame("/tmp/inductor/ab/cab.py", 30, "call")
+        self.assertEqual(places.line([unknown, caller]), ("/srv/train.py", 9, "step"))
+        self.assertEqual(places.line([unknown]), ("", 0, alive.BACKWARD))
+
+    def test_pools_of_graphs(self):
+        segments = [
+            {"device": 0, "total_size": 8, "allocated_size": 3, "segment_pool_id": (0, 1)},
+            {"device": 0, "total_size": 8, "allocated_size": 3, "segment_pool_id": (0, 0)},
+            {"device": 1, "total_size": 8, "allocated_size": 3, "segment_pool_id": (0, 1)},
+            {"device": 0, "total_size": 8, "allocated_size": 3},  # before PyTorch had pools
+        ]
+        self.assertEqual(alive.pool_bytes({"segments": segments}, 0), 5)
+
     def test_modules_make_parameters(self):
         places = alive.Places("/t/torch/", "/p/")
         self.assertTrue(places.built_by_module([frame("/t/torch/nn/modules/module.py", 1, "_apply")]))
@@ -209,6 +232,91 @@ class StopRuleTest(unittest.TestCase):
     def test_steps_without_a_gpu_are_not_stable(self):
         rule = StopRule(0, True)
         self.assertEqual([rule.after(n, 0, {}) for n in range(5)], [None] * 5)
+
+
+class Events:
+    def __init__(self):
+        self.written = []
+
+    def write(self, event):
+        self.written.append(event)
+
+
+class CompileTest(unittest.TestCase):
+    def test_graphs_and_breaks_are_counted(self):
+        events = Events()
+        found = compile.Compilations(events.write)
+        self.assertIsNone(found.event())
+        place = types.SimpleNamespace(filename="/x/a.py", lineno=3)
+        for _ in range(2):
+            found.begin_graph()
+            found.note_break(types.SimpleNamespace(reason="print()\nmore", user_stack=[place], graph_break=True))
+        found.note_break(types.SimpleNamespace(reason="the end", user_stack=[], graph_break=False))
+        self.assertEqual([event["graph"] for event in events.written], [1, 2])
+        breaks = [{"file": "/x/a.py", "line": 3, "reason": "print()", "times": 2}]
+        self.assertEqual(found.event(), {"event": "compiled", "graphs": 2, "breaks": breaks})
+
+    def test_notes_of_the_parts_of_a_graph(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write("import torch\n\ndef partition_0():\n    a\n    b\n\ncall()\n")
+            file.flush()
+            part = ("\n\ndef partition_0():\n    a\n    b\n", [(4, "first"), (5, "second")])
+            other = ("\ndef partition_1():\n    c\n", [(2, "elsewhere")])
+            self.assertEqual(generated._merged(file.name, [part, other]), [(4, "first"), (5, "second")])
+
+    def test_of_several_operators_pytorch_s_own_is_taken(self):
+        class Extern:
+            name = "mm"
+
+        class Template:
+            name = "triton_mm_0"
+            workspace_arg = types.SimpleNamespace(count=100, dtype=types.SimpleNamespace(itemsize=4))
+
+        class Selector:
+            def __call__(self, name, choices, inputs):
+                return choices
+
+        module = types.SimpleNamespace(AlgorithmSelectorCache=Selector, ExternKernelCaller=Extern)
+        said = []
+        autotune._choose_operators(module, lambda *choice: said.append(choice))
+        mine, theirs = Extern(), Template()
+        operand = types.SimpleNamespace(get_size=lambda: [64, 8])
+        self.assertEqual(Selector()("mm", [theirs, mine], [operand, operand]), [mine])
+        self.assertEqual(Selector()("mm", [theirs, theirs], [operand]), [theirs])
+        self.assertEqual(Selector()("mm", [theirs], [operand]), [theirs])
+        self.assertEqual(said[0], ("operator", "mm(64x8, 64x8)", "mm", 2, 400))
+        self.assertEqual(len(said), 2)
+
+    def test_the_first_configuration_is_timed_once(self):
+        class Tuner:
+            launchers = ()
+
+            def precompile(self):
+                self.launchers = (1,)
+
+            def autotune_to_one_config(self, *args, **kwargs):
+                self.timed.append((args, kwargs))
+
+            def run(self, *args, **kwargs):
+                return args
+
+        def cached_autotune(size_hints, configs, inductor_meta=None):
+            def decorate(function):
+                tuner = Tuner()
+                tuner.configs, tuner.timed = configs, []
+                return tuner
+
+            return decorate
+
+        module = types.SimpleNamespace(CachingAutotuner=Tuner, cached_autotune=cached_autotune)
+        said = []
+        autotune._choose_configs(module, lambda *choice: said.append(choice))
+        one = module.cached_autotune([8], ["a"])(None)
+        several = module.cached_autotune([8], ["a", "b"], inductor_meta={"kernel_name": "k"})(None)
+        for tuner in (one, several, several):
+            self.assertEqual(tuner.run(5, stream=0, n=3), (5,))
+        self.assertEqual((one.timed, several.configs, several.timed), ([], ["a"], [((5,), {"n": 3})]))
+        self.assertEqual(said, [("configuration", "k", "a", 2)])
 
 
 class ProcessTest(unittest.TestCase):

@@ -44,8 +44,10 @@ for version in 2.15 2.8; do
   grep -q '^finally' "$work/out" && grep -q '^exit handler' "$work/out" || fail "--steps did not end the script cleanly"
   shadow 0 --until-stable -- "$python" tests/shadow_hook/loop.py eager
   steps 4 # the second has the optimizer's state, the third and fourth are like it
-  shadow 4 -- "$python" tests/shadow_hook/loop.py inductor
-  grep -q -- '--no-compile' "$work/err" || fail "torch.compile's line does not name --no-compile"
+  shadow 0 --steps 3 -- "$python" tests/shadow_hook/loop.py inductor
+  steps 3
+  grep -qE '^  compiled  1 graph, 0 breaks' "$work/err" || fail "torch.compile: $(grep compiled "$work/err")"
+  grep -q 'loop.py:11 in <module>' "$work/err" || fail "torch.compile: the lines are not those of the script"
   shadow 0 --no-compile -- "$python" tests/shadow_hook/loop.py inductor
   grep -q '^finished' "$work/out" || fail "--no-compile: the script did not finish"
   shadow 0 --steps 2 --snapshot "$work/memory.pickle" -- "$python" tests/shadow_hook/loop.py eager

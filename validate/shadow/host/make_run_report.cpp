@@ -25,6 +25,7 @@ RankReport rank_report(const SessionRecord& session, const ProcessRecord& proces
     rank.peak = torch->second.peak;
     rank.segments = torch->second.segments;
     rank.retries = torch->second.retries;
+    rank.graph_bytes = std::min(torch->second.graph_bytes, rank.peak.reserved - rank.peak.allocated);
     rank.steps = torch->second.steps;
     rank.alive = torch->second.alive;
   }
@@ -142,6 +143,13 @@ RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
   const auto fullness = [](const RankReport& rank) { return std::pair(rank.device_bytes, rank.held_bytes); };
   const auto fullest = std::ranges::max_element(report.ranks, {}, fullness);
   report.fullest = fullest == report.ranks.end() ? 0 : static_cast<std::size_t>(fullest - report.ranks.begin());
+  for (const auto& [choice, workspace] : session.choices) {
+    (choice.first == "operator" ? report.autotuned.operators : report.autotuned.configurations) += 1;
+    report.autotuned.workspace_bytes = std::max(report.autotuned.workspace_bytes, workspace);
+  }
+  for (const ProcessRecord& process : session.processes)
+    if (!report.ranks.empty() && process.pid == report.ranks[report.fullest].process)
+      report.compiled = process.compiled;
   for (const RankReport& rank : report.ranks)
     report.over_max_peak |= facts.max_peak_bytes && limited_bytes(rank) > *facts.max_peak_bytes;
   if (!report.ranks.empty() && !ended_early(report))

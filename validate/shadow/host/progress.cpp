@@ -25,7 +25,7 @@ Progress::Progress(std::string session)
 
 Progress::~Progress() { munmap(counters_, sizeof(SessionCounters)); }
 
-int Progress::last_step() {
+void Progress::read_new_events() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(session_, ignored)) {
     if (entry.path().extension() != ".jsonl") continue;
@@ -38,10 +38,10 @@ int Progress::last_step() {
     SessionRecord session;
     ProcessRecord process;
     read_events(text, process, session);
+    graph_ = std::max(graph_, process.compiled.graphs);
     for (const auto& [device, record] : process.devices)
       for (const StepRecord& step : record.steps) step_ = std::max(step_, step.index);
   }
-  return step_;
 }
 
 std::string Progress::line() {
@@ -51,8 +51,11 @@ std::string Progress::line() {
   std::int64_t most = 0;
   for (const auto& word : counters_->fullest) most = std::max(most, moment_of(word).bytes);
   if (most == 0) return "";
-  const int step = last_step();
-  return (step > 0 ? "step " + format_count(step) + ", " : "") + "needs " + format_bytes(most) + " so far";
+  read_new_events();
+  std::string out = step_ > 0 ? "step " + format_count(step_) + ", " : "";
+  if (graph_ > graph_said_) out += "compiling graph " + format_count(graph_) + ", ";
+  graph_said_ = graph_;
+  return out + "needs " + format_bytes(most) + " so far";
 }
 
 }  // namespace gpuplan::shadow

@@ -54,6 +54,7 @@ void raise_device(TorchDevice& device, const ParsedJson& value) {
   device.segments = std::max(device.segments, number(value, "segments"));
   device.retries = std::max(device.retries, number(value, "retries"));
   device.ooms = std::max(device.ooms, number(value, "ooms"));
+  device.graph_bytes = std::max(device.graph_bytes, number(value, "graphs"));
 }
 
 void read_step(const ParsedJson& event, ProcessRecord& process) {
@@ -109,12 +110,31 @@ void read_start(const ParsedJson& event, ProcessRecord& process) {
   process.python = text(event, "python");
 }
 
+void read_compiled(const ParsedJson& event, ProcessRecord& process) {
+  process.compiled.graphs = number(event, "graphs");
+  for (const ParsedJson& place : child(event, "breaks"))
+    if (place.is_object())
+      process.compiled.breaks.push_back({.file = text(place, "file"),
+                                         .reason = text(place, "reason"),
+                                         .line = static_cast<int>(number(place, "line")),
+                                         .times = number(place, "times")});
+}
+
+// Each rank makes the same.
+void read_choice(const ParsedJson& event, SessionRecord& session) {
+  std::int64_t& workspace = session.choices[{text(event, "kind"), text(event, "name")}];
+  workspace = std::max(workspace, number(event, "workspace"));
+}
+
 void read_event(const ParsedJson& event, ProcessRecord& process, SessionRecord& session) {
   const std::string kind = text(event, "event");
   if (kind == "start" || kind == "end") read_rank(event, process);
   if (kind == "start") read_start(event, process);
   if (kind == "step") read_step(event, process);
   if (kind == "peak") read_peak(event, process);
+  if (kind == "compiling") process.compiled.graphs = std::max(process.compiled.graphs, number(event, "graph"));
+  if (kind == "compiled") read_compiled(event, process);
+  if (kind == "choice") read_choice(event, session);
   if (kind == "oom") read_out_of_memory(event, process);
   if (kind == "end") {
     process.end_reason = text(event, "reason");

@@ -41,10 +41,25 @@ struct OutOfMemory {
   std::string message;
 };
 
+/// What torch.compile made in a process: the graphs, and the places where one had to end before its function did.
+struct GraphBreak {
+  std::string file, reason;
+  int line = 0;
+  std::int64_t times = 0;
+};
+struct Compiled {
+  std::int64_t graphs = 0;
+  std::vector<GraphBreak> breaks;
+};
+
+/// A choice that autotuning would have timed: the kind and what it is of.
+using Choice = std::pair<std::string, std::string>;
+
 /// One device as PyTorch's allocator of one process saw it.
 struct TorchDevice {
   Figures peak;
   std::int64_t segments = 0, retries = 0, ooms = 0;
+  std::int64_t graph_bytes = 0;  // reserved in the pools of CUDA graphs and not allocated
   std::vector<StepRecord> steps;
   Alive alive;
 };
@@ -65,7 +80,8 @@ struct ProcessRecord {
   std::map<int, TorchDevice> devices;
   std::vector<OutOfMemory> out_of_memory;
   std::string allocations, workspaces;  // where the settings ask to learn: the files' text
-  std::string end_reason;               // "exit", "steps", "until-stable", "exception"; empty: it was killed
+  Compiled compiled;
+  std::string end_reason;  // "exit", "steps", "until-stable", "exception"; empty: it was killed
 };
 
 struct Problem {
@@ -74,10 +90,11 @@ struct Problem {
 };
 
 struct SessionRecord {
-  std::vector<ProcessRecord> processes;  // that used CUDA or PyTorch, by rank, then by process
-  std::map<int, DeviceMoment> fullest;   // by device, where it was used
-  std::vector<std::string> unknown;      // each once
-  std::vector<Problem> problems;         // each once
+  std::vector<ProcessRecord> processes;    // that used CUDA or PyTorch, by rank, then by process
+  std::map<int, DeviceMoment> fullest;     // by device, where it was used
+  std::map<Choice, std::int64_t> choices;  // of all processes; the largest workspace of one left out, in bytes
+  std::vector<std::string> unknown;        // each once
+  std::vector<Problem> problems;           // each once
 };
 
 /// Reads whatever is there: a killed process's last line may be cut off, and files may be missing.

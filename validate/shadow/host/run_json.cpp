@@ -1,5 +1,6 @@
 #include "estimator/report/json_parts.h"
 #include "validate/shadow/host/run_report.h"
+#include "validate/shadow/host/run_words.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -36,9 +37,9 @@ Json alive_json(const RankReport& rank) {
 
 // The figures of one rank: of the fullest at the top, of each in `ranks`.
 Json figures_json(const RankReport& rank) {
-  return {{"peak", peak_json(rank)},  {"segments", rank.segments},       {"retries", rank.retries},
-          {"kernels", rank.kernels},  {"allocations", rank.allocations}, {"steps", steps_json(rank)},
-          {"alive", alive_json(rank)}};
+  return {{"peak", peak_json(rank)},         {"segments", rank.segments}, {"retries", rank.retries},
+          {"graph_bytes", rank.graph_bytes}, {"kernels", rank.kernels},   {"allocations", rank.allocations},
+          {"steps", steps_json(rank)},       {"alive", alive_json(rank)}};
 }
 
 Json ranks_json(const RunReport& report) {
@@ -71,6 +72,13 @@ Json fits_json(const RunReport& report) {
   return list;
 }
 
+Json compiled_json(const Compiled& compiled) {
+  Json breaks = Json::array();
+  for (const GraphBreak& place : compiled.breaks)
+    breaks.push_back({{"file", place.file}, {"line", place.line}, {"reason", place.reason}, {"times", place.times}});
+  return {{"graphs", compiled.graphs}, {"breaks", std::move(breaks)}};
+}
+
 }  // namespace
 
 std::string run_json(const RunReport& report, std::string_view version) {
@@ -92,7 +100,11 @@ std::string run_json(const RunReport& report, std::string_view version) {
   json["over_max_peak"] = report.over_max_peak;
   json.update(figures_json(report.ranks.empty() ? RankReport{} : report.ranks[report.fullest]));
   json["fits"] = fits_json(report);
-  json["unknown"] = report.unknown;
+  json["compiled"] = compiled_json(report.compiled);
+  json["autotuned"] = {{"operators", report.autotuned.operators},
+                       {"configurations", report.autotuned.configurations},
+                       {"workspace_bytes", report.autotuned.workspace_bytes}};
+  json["unknown"] = unknown_words(report);
   json["problems"] = Json::array();
   for (const Problem& problem : report.problems)
     json["problems"].push_back({{"code", problem.code}, {"text", problem.text}});

@@ -32,9 +32,15 @@ struct RankReport {
   std::int64_t context_bytes = 0;
   std::int64_t held_bytes = 0;  // the process's own peak on the device, PyTorch's and others', no context
   std::int64_t segments = 0, retries = 0, allocations = 0;
-  std::int64_t kernels = 0;  // launched by the process
+  std::int64_t graph_bytes = 0;  // of what is reserved: held by CUDA graphs' pools, and not allocated
+  std::int64_t kernels = 0;      // launched by the process
   std::vector<StepRecord> steps;
   Alive alive;
+};
+
+/// Choices that autotuning would have timed, made without a clock, and the largest workspace of one left out, in bytes.
+struct Autotuned {
+  std::int64_t operators = 0, configurations = 0, workspace_bytes = 0;
 };
 
 struct FitRow {
@@ -59,6 +65,8 @@ struct RunReport {
   std::vector<RankReport> ranks;  // empty: nothing used the GPU
   std::size_t fullest = 0;        // of `ranks`: the one that the run's figures are of
   std::vector<FitRow> fits;       // empty: not known, the run did not come to its end
+  Compiled compiled;              // by torch.compile, in the fullest rank's process
+  Autotuned autotuned;
   std::vector<std::string> unknown;
   std::vector<Problem> problems;
 };

@@ -6,7 +6,7 @@ namespace gpuplan::shadow {
 std::string run_json_schema() {
   const std::string figures = R"(
     peak:{allocated_bytes requested_bytes reserved_bytes device_bytes context_bytes:integer when:string?}
-    segments retries kernels allocations:integer
+    segments retries graph_bytes kernels allocations:integer
     steps:{step allocated_bytes requested_bytes reserved_bytes kernels:integer}[]
     alive:{categories:{category:string bytes:integer}[]
       lines:{file:string line:integer function code:string bytes blocks:integer}[]})";
@@ -16,7 +16,9 @@ std::string run_json_schema() {
       message:string?}?
     max_peak_bytes:integer? over_max_peak:boolean)";
   const std::string end = R"(
-    fits:{gpu title:string usable_bytes:integer fits:boolean}[] unknown:string[]
+    fits:{gpu title:string usable_bytes:integer fits:boolean}[]
+    compiled:{graphs:integer breaks:{file:string line:integer reason:string times:integer}[]}
+    autotuned:{operators configurations workspace_bytes:integer} unknown:string[]
     problems:{code:integer text:string}[] ranks:{rank:integer? process device:integer )";
   Json schema = {{"$schema", schema::kDialect},
                  {"$id", "gpuplan.shadow/1"},

@@ -66,8 +66,9 @@ std::string run_md(const RunReport& report) {
   out += ": peak " + format_bytes(limited_bytes(rank)) + "\n\n" + trouble(report);
   out += "Needs **" + format_bytes(rank.device_bytes) + "** of " + format_bytes(report.capacity_bytes) + ".\n";
   out += ranks_table(report) + categories_table(rank) + fits_words(report);
-  for (const std::string& what : report.unknown) out += "\n* unknown: " + what;
-  return out + (report.unknown.empty() ? "" : "\n");
+  const std::vector<std::string> unknown = unknown_words(report);
+  for (const std::string& what : unknown) out += "\n* unknown: " + what;
+  return out + (unknown.empty() ? "" : "\n");
 }
 
 }  // namespace gpuplan::shadow

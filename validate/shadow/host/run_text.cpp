@@ -1,5 +1,6 @@
 // The screen of `gpuplan shadow`.
 #include <algorithm>
+#include <span>
 
 #include "estimator/base/format.h"
 #include "estimator/report/text_table.h"
@@ -20,6 +21,7 @@ class RunScreen : public StyledScreen {
   std::string alive() const;
   std::string lines() const;
   std::string steps() const;
+  std::string compiled() const;
   std::string ranks() const;
   std::string fits() const;
   std::string unknown() const;
@@ -83,9 +85,11 @@ std::string RunScreen::verdict() const {
     if (r.peak.requested > 0)  // cudaMallocAsync's statistics lack it
       words += (words.empty() ? "" : ", ") + bytes(r.peak.requested) + " requested";
     table.row({"Peak", bytes(r.peak.allocated), words});
-    table.row({"+ cache", bytes(r.peak.reserved - r.peak.allocated),
+    table.row({"+ cache", bytes(r.peak.reserved - r.peak.allocated - r.graph_bytes),
                "held by PyTorch's allocator, " + bytes(r.peak.reserved) + " reserved" + dot() +
                    counted(r.segments, "segment") + dot() + counted(r.retries, "retry", "retries")});
+    if (r.graph_bytes > 0)
+      table.row({"+ graphs", bytes(r.graph_bytes), "held by the pools of CUDA graphs, for nothing else to use"});
     if (others > 0) {
       const bool alone = report_.ranks.size() < 2;
       table.row(
@@ -176,6 +180,21 @@ std::string RunScreen::steps() const {
   return out + "\n";
 }
 
+std::string RunScreen::compiled() const {
+  const Compiled& compiled = report_.compiled;
+  if (compiled.graphs == 0) return "";
+  constexpr std::size_t kRows = 5;
+  std::int64_t breaks = 0;
+  for (const GraphBreak& place : compiled.breaks) breaks += place.times;
+  std::string out = "\n  compiled  " + counted(compiled.graphs, "graph") + ", " + counted(breaks, "break") + "\n";
+  const std::size_t shown = style_.verbose ? compiled.breaks.size() : std::min(compiled.breaks.size(), kRows);
+  for (const GraphBreak& place : std::span(compiled.breaks).first(shown))
+    out += "    " + break_words(place, static_cast<std::size_t>(std::clamp(style_.width, 60, 200)) - 4) + "\n";
+  if (shown < compiled.breaks.size())
+    out += "    " + counted(static_cast<std::int64_t>(compiled.breaks.size() - shown), "more place") + " (--verbose)\n";
+  return out;
+}
+
 std::string RunScreen::ranks() const {
   if (report_.ranks.size() < 2) return "";
   TextTable table({kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
@@ -214,9 +233,10 @@ std::string RunScreen::fits() const {
 }
 
 std::string RunScreen::unknown() const {
-  if (report_.unknown.empty()) return "";
+  const std::vector<std::string> unknown = unknown_words(report_);
+  if (unknown.empty()) return "";
   std::string out = "\n  unknown\n";
-  for (const std::string& what : report_.unknown) out += "    " + what + "\n";
+  for (const std::string& what : unknown) out += "    " + what + "\n";
   return out;
 }
 
@@ -230,7 +250,7 @@ std::string run_text(const RunReport& report, const TextStyle& style) {
   }
   if (style.brief) return screen.verdict().substr(1) + screen.trouble();
   return screen.headline() + screen.trouble() + screen.verdict() + screen.alive() + screen.lines() + screen.steps() +
-         screen.ranks() + screen.fits() + screen.unknown();
+         screen.compiled() + screen.ranks() + screen.fits() + screen.unknown();
 }
 
 }  // namespace gpuplan::shadow

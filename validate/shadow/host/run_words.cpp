@@ -89,6 +89,29 @@ std::string ending_words(const RunReport& report) {
   return "";
 }
 
+std::string break_words(const GraphBreak& place, std::size_t most) {
+  const std::string file = shortened(std::filesystem::path(place.file).filename().string(), 28);
+  std::string out = file.empty() ? "" : file + ":" + std::to_string(place.line) + "  ";
+  if (place.times > 1) out += counted(place.times, "time") + "  ";
+  return out + shortened(place.reason, std::max<std::size_t>(most, out.size() + 20) - out.size());
+}
+
+std::vector<std::string> unknown_words(const RunReport& report) {
+  std::vector<std::string> out = report.unknown;
+  const Autotuned& tuned = report.autotuned;
+  std::string choices;
+  if (tuned.operators > 0) choices = counted(tuned.operators, "operator");
+  if (tuned.configurations > 0)
+    choices += (choices.empty() ? "" : " and ") + counted(tuned.configurations, "kernel configuration");
+  if (choices.empty()) return out;
+  std::string words =
+      "autotuning of " + choices + ": nothing can be timed, so each is what is taken without autotuning";
+  if (tuned.workspace_bytes > 0)
+    words += "; the largest workspace of another choice is " + format_bytes(tuned.workspace_bytes);
+  out.push_back(words + "; the memory that timing takes is left out");
+  return out;
+}
+
 std::string nothing_used_words(const RunReport& report) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string value = visible == nullptr ? "0" : visible;

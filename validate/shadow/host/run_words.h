@@ -25,6 +25,10 @@ std::string rank_words(const RankReport& rank);
 std::string out_of_memory_words(const RunReport& report, const TextStyle& style);
 /// How the command ended, where that was not by itself with 0.
 std::string ending_words(const RunReport& report);
+/// "train.py:31  2 times  call to print()".
+std::string break_words(const GraphBreak& place, std::size_t most);
+/// What could not be known, with what autotuning would have timed.
+std::vector<std::string> unknown_words(const RunReport& report);
 /// Why there is nothing to report.
 std::string nothing_used_words(const RunReport& report);
 

@@ -18,6 +18,11 @@ void set(std::vector<std::string>& environment, const std::string& name, const s
   variable(environment, name) = name + "=" + value;
 }
 
+void set_default(std::vector<std::string>& environment, const std::string& name, const std::string& value) {
+  std::string& text = variable(environment, name);
+  if (text == name + "=") text += value;
+}
+
 void put_in_front(std::vector<std::string>& environment, const std::string& name, const std::string& value) {
   std::string& text = variable(environment, name);
   const std::string others = text.substr(name.size() + 1);
@@ -47,6 +52,9 @@ std::vector<std::string> session_environment(const std::vector<std::string>& env
   put_in_front(out, "LD_PRELOAD", plain ? folder + "/" + library : library);
   put_in_front(out, "LD_LIBRARY_PATH", folder);
   put_in_front(out, "PYTHONPATH", folder + "/python");
+  // What is compiled for the GPU that we stand for, and chosen without a clock, is kept from other runs.
+  set_default(out, "TORCHINDUCTOR_CACHE_DIR", session + "/inductor");
+  set_default(out, "TRITON_CACHE_DIR", session + "/triton");
   if (settings.peers == Peers::imagined) stand_for_rank(out, settings);
   return out;
 }

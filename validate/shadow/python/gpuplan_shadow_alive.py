@@ -43,6 +43,16 @@ def blocks_now(snapshot, device):
     return now
 
 
+def pool_bytes(snapshot, device):
+    """Bytes of `device` in the pools of CUDA graphs (and of torch.cuda.MemPool) that are reserved and not allocated."""
+    segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for segment in segments
+        if any(segment.get("segment_pool_id", (0, 0)))
+    )
+
+
 def entries_of(snapshot, device):
     """The record of `device`, allocations and frees only, oldest first."""
     traces = snapshot.get("device_traces", [])
@@ -133,11 +143,13 @@ BACKWARD = "(backward pass)"  # autograd's threads have no Python frames
 
 
 class Places:
-    """Which frames are the user's, given where torch and Python's own library lie."""
+    """Which frames are the user's, given where torch and Python's own library lie. `source_frames(frame)`: the frames
+    of the source, innermost first, that one of generated code stands for; None where it is of no generated code."""
 
-    def __init__(self, torch_directory, library_directory):
+    def __init__(self, torch_directory, library_directory, source_frames=lambda frame: None):
         self.torch = torch_directory
         self.library = library_directory
+        self.source_frames = source_frames
 
     def ours(self, name):
         """Whether a file is torch's, Python's own or the hook's, no line that somebody would change."""
@@ -150,8 +162,12 @@ class Places:
     def line(self, frames):
         """(file, line, function): the innermost frame outside of torch; the innermost one where all are torch's."""
         for frame in frames:
-            if not self.ours(frame["filename"]):
-                return frame["filename"], frame["line"], frame["name"]
+            source = self.source_frames(frame)
+            for found in (frame,) if source is None else source:
+                if not self.ours(found["filename"]):
+                    return found["filename"], found["line"], found["name"]
+        if any(self.source_frames(frame) is not None for frame in frames):
+            return "", 0, BACKWARD  # a compiled one: autograd calls it
         for frame in frames[:1]:
             return frame["filename"], frame["line"], frame["name"]
         return "", 0, BACKWARD

@@ -14,9 +14,13 @@ Events, each with "event":
   unknown  what. Operators whose result's size depends on values are the runtime's to report
            (runtime/data_dependent.h): it sees their kernels, where Python would have to replace functions of torch,
            which torch.compile notices. What .item() or `if tensor:` reads is zero; nobody can tell what hangs on it.
+  compiling  graph. torch.compile begins the process's graph of that number.
+  compiled   graphs, breaks: [{"file", "line", "reason", "times"}], once, before the end.
+  choice     kind (operator, configuration), name, taken, of, workspace (bytes): an autotuner's, made without a clock.
   problem  code, text. code: the exit code that it calls for, 0 where the script goes on.
   end      reason (exit, steps, until-stable, exception), rank, world, exception, seconds;
-           devices: {"0": {peak, live, segments, retries, ooms}}, segments: the most there were
+           devices: {"0": {peak, live, segments, retries, ooms, graphs}}, segments: the most there were; graphs: bytes
+           that the pools of CUDA graphs have reserved and not allocated
 where peak and live are {"allocated", "requested", "reserved"} in bytes. Only devices that the process uses are named.
 """
 
@@ -26,10 +30,12 @@ import sys
 import time
 import weakref
 
+import gpuplan_shadow_autotune
 import gpuplan_shadow_compile
+import gpuplan_shadow_generated
 import gpuplan_shadow_generation
 import gpuplan_shadow_learn
-from gpuplan_shadow_alive import Places
+from gpuplan_shadow_alive import Places, pool_bytes
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
 from gpuplan_shadow_imports import after_import
@@ -85,7 +91,11 @@ class Hook:
     def __init__(self, session, torch):
         self.session = session
         self.torch = torch
-        self.places = Places(os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.__file__) + os.sep)
+        self.places = Places(
+            os.path.dirname(torch.__file__) + os.sep,
+            os.path.dirname(os.__file__) + os.sep,
+            gpuplan_shadow_generated.source_frames,
+        )
         # As they are before the script's calls are watched.
         self.own_functions = (torch._C._cuda_memoryStats, torch._C._cuda_resetPeakMemoryStats)
         self._begin_process()
@@ -100,6 +110,7 @@ class Hook:
         if settings.learn:  # the record is of the whole run: to go through it at each step takes long
             self.look_at_peak = lambda *args: None
             self.learning = gpuplan_shadow_learn.Learning(self.session, self.figures, self.history, self.places)
+        self.compilations = gpuplan_shadow_compile.Compilations(self.session.write)
         self.stop_rule = StopRule(settings.steps, settings.until_stable)
         self.optimizers = {}  # id -> weak reference
         self.steps = 0
@@ -116,7 +127,9 @@ class Hook:
         if self.session.settings.no_compile:
             gpuplan_shadow_compile.leave_out(torch)
         else:
-            gpuplan_shadow_compile.refuse(after_import, lambda text: _give_up(self.session, text))
+            gpuplan_shadow_compile.watch(after_import, safe, lambda: self.compilations)
+            gpuplan_shadow_generated.keep_notes(after_import, safe)
+            gpuplan_shadow_autotune.take_first(after_import, self.session, safe)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]
@@ -171,6 +184,12 @@ class Hook:
             return {}
         found = {device: self.figures.look(device) for device in range(self.torch._C._cuda_getDeviceCount())}
         return {device: stats for device, stats in found.items() if self.figures.devices[device].run["reserved"] > 0}
+
+    def _graph_pools(self, device):
+        try:
+            return pool_bytes(self.torch.cuda.memory._snapshot(), device)
+        except RuntimeError:
+            return 0  # an allocator other than PyTorch's own
 
     # --- steps
 
@@ -259,9 +278,13 @@ class Hook:
         for device in self._used_devices():
             self.look_at_peak(device, when, self._live_optimizers())
             devices[str(device)] = self.figures.whole_run(device)
+            devices[str(device)]["graphs"] = self._graph_pools(device)
         self._settings_that_measure()
         if self.session.settings.learn:
             guarded(self.session, "--learn")(self.learning.write)(devices)
+        compiled = self.compilations.event()
+        if compiled is not None:
+            self.session.write(compiled)
         rank, world = rank_and_world(self.session.settings)
         event = {"event": "end", "reason": self.reason or ("exit" if error is None else "exception")}
         event.update({"rank": rank, "world": world, "devices": devices})
