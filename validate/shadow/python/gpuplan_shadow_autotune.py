@@ -52,11 +52,12 @@ def _sizes(operands):
 
 
 def _workspace(choice):
-    """Bytes that a template would take beside its operands; 0 where that is not a number yet."""
-    wanted = getattr(choice, "workspace_arg", None) or getattr(getattr(choice, "bmreq", None), "workspace_arg", None)
+    """Bytes that a template would take beside its operands; 0 where that is not a number yet, or not built: a choice
+    that is a graph of its own raises where it is asked."""
     try:
+        wanted = getattr(choice, "workspace_arg", None) or choice.bmreq.workspace_arg
         return int(wanted.count) * getattr(getattr(wanted, "dtype", None), "itemsize", 1)
-    except (AttributeError, TypeError, ValueError):
+    except Exception:
         return 0
 
 
