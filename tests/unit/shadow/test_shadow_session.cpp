@@ -259,31 +259,30 @@ TEST_CASE("the screen of a run that did not come to its end") {
 
 TEST_CASE("what torch.compile made, what CUDA graphs hold, and what could not be timed") {
   const std::string events = kEvents +
-                             R"({"event":"compiling","graph":3}
-{"event":"compiled","graphs":3,"breaks":[{"file":"/x/train.py","line":9,"reason":"call to print","times":2}]
-}
+                             R"events({"event":"compiling","graph":3}
+{"event":"compiled","graphs":3,"breaks":[{"file":"/x/train.py","line":9,"reason":"call to print","times":2}]}
 {"event":"choice","kind":"operator","name":"mm(64x8, 8x8)","taken":"mm","of":20,"workspace":1048576}
 {"event":"choice","kind":"operator","name":"mm(64x8, 8x8)","taken":"mm","of":20,"workspace":1048576}
 {"event":"choice","kind":"configuration","name":"triton_red_0","taken":"XBLOCK: 8","of":2,"workspace":0}
 {"event":"end","reason":"exit","devices":{"0":{"graphs":10485760}}}
-)";
+)events";
   const RunReport report = report_of(events);
-CHECK(report.compiled.graphs == 3);
-CHECK(report.autotuned.operators == 1);
-CHECK(report.autotuned.workspace_bytes == kMiB);
-CHECK(report.ranks[0].graph_bytes == 10 * kMiB);
-const std::string text = run_text(report, {});
-CHECK(text.find("  + cache    6.00 MiB") != std::string::npos);  // 20 reserved, 4 allocated
-CHECK(text.find("  + graphs   10.0 MiB") != std::string::npos);
-CHECK(text.find("compiled  3 graphs, 2 breaks\n    train.py:9  2 times  call to print") != std::string::npos);
-CHECK(text.find("autotuning of 1 operator and 1 kernel configuration: nothing can be timed") != std::string::npos);
-CHECK(text.find("the largest workspace of another choice is 1.00 MiB") != std::string::npos);
-const Json json = Json::parse(run_json(report, "0.1.0"));
-check_against(Json::parse(run_json_schema()), json, "shadow");
-CHECK(json["compiled"]["breaks"][0]["line"] == 9);
-CHECK(json["graph_bytes"] == 10 * kMiB);
-// A killed process has said how far it was.
-CHECK(report_of(R"({"event":"compiling","graph":2})").compiled.graphs == 2);
+  CHECK(report.compiled.graphs == 3);
+  CHECK(report.autotuned.operators == 1);
+  CHECK(report.autotuned.workspace_bytes == kMiB);
+  CHECK(report.ranks[0].graph_bytes == 10 * kMiB);
+  const std::string text = run_text(report, {});
+  CHECK(text.find("  + cache    6.00 MiB") != std::string::npos);  // 20 reserved, 4 allocated
+  CHECK(text.find("  + graphs   10.0 MiB") != std::string::npos);
+  CHECK(text.find("compiled  3 graphs, 2 breaks\n    train.py:9  2 times  call to print") != std::string::npos);
+  CHECK(text.find("autotuning of 1 operator and 1 kernel configuration: nothing can be timed") != std::string::npos);
+  CHECK(text.find("the largest workspace of another choice is 1.00 MiB") != std::string::npos);
+  const Json json = Json::parse(run_json(report, "0.1.0"));
+  check_against(Json::parse(run_json_schema()), json, "shadow");
+  CHECK(json["compiled"]["breaks"][0]["line"] == 9);
+  CHECK(json["graph_bytes"] == 10 * kMiB);
+  // A killed process has said how far it was.
+  CHECK(report_of(R"({"event":"compiling","graph":2})").compiled.graphs == 2);
 }
 
 TEST_CASE("a table of every rank, and CSV and Markdown of the same") {
