@@ -92,10 +92,15 @@ bool release_addresses(std::uintptr_t base) {
   return true;
 }
 
+bool in_address_space(std::uintptr_t address) {
+  const Space& s = space();
+  return address >= s.begin && address < s.end;  // which never change
+}
+
 DeviceRange range_of(const void* address) {
-  Space& s = space();
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (at < s.begin || at >= s.end) return {};  // `begin` and `end` never change
+  if (!in_address_space(at)) return {};
+  Space& s = space();
   const std::lock_guard lock(s.mutex);
   auto range = s.ranges.upper_bound(at);
   if (range == s.ranges.begin()) return {};

@@ -20,6 +20,8 @@ struct DeviceRange {
 std::uintptr_t reserve_addresses(int device, std::size_t bytes, bool managed = false);
 /// Returns a range of reserve_addresses() whole. Absent ranges are answered with false.
 bool release_addresses(std::uintptr_t base);
+/// Whether `address` lies in the reservation, handed out or not. Cheap: no lock.
+bool in_address_space(std::uintptr_t address);
 /// The range that holds `address`.
 DeviceRange range_of(const void* address);
 constexpr std::size_t kGranularity = std::size_t{2} << 20;  // the driver hands out device memory in 2 MiB pages

@@ -35,7 +35,8 @@ std::string_view text_at(Bytes strings, std::size_t at) {
 // length of what follows (format 4).
 constexpr unsigned kSized = 4;
 constexpr unsigned kMaxThreads = 0x05;     // three words: x, y, z
-constexpr unsigned kRegisterCount = 0x2f;  // symbol, registers a thread; in .nv.info, which is the whole image's
+constexpr unsigned kFrameSize = 0x11;      // symbol, bytes a thread; in .nv.info, which is the whole image's
+constexpr unsigned kRegisterCount = 0x2f;  // symbol, registers a thread; there, too
 constexpr unsigned kParameterInfo = 0x17;  // index, (offset << 16 | ordinal), size in bits 18 and up of the third word
 
 void read_attribute(unsigned kind, Bytes value, KernelResources& kernel) {
@@ -88,8 +89,8 @@ struct Image {
   }
 };
 
-// Registers by the kernel's symbol.
-void read_registers(const Image& image, std::unordered_map<std::string, KernelResources>& kernels) {
+// Registers and local memory by the kernel's symbol.
+void read_by_symbol(const Image& image, std::unordered_map<std::string, KernelResources>& kernels) {
   std::optional<Elf64_Shdr> symbols, info;
   for (std::size_t i = 0; const auto s = image.section(i); ++i) {
     if (s->sh_type == SHT_SYMTAB) symbols = s;
@@ -100,11 +101,14 @@ void read_registers(const Image& image, std::unordered_map<std::string, KernelRe
   if (!strings) return;
   each_attribute(image.contents(*info), [&](unsigned kind, Bytes value) {
     const auto index = read<std::uint32_t>(value, 0), count = read<std::uint32_t>(value, 4);
-    if (kind != kRegisterCount || !index || !count || *count > 255) return;
+    const bool registers = kind == kRegisterCount && count && *count <= 255;
+    if (!index || !count || (!registers && kind != kFrameSize)) return;
     const auto symbol = read<Elf64_Sym>(image.contents(*symbols), *index * sizeof(Elf64_Sym));
     if (!symbol) return;
     const auto kernel = kernels.find(std::string(text_at(image.contents(*strings), symbol->st_name)));
-    if (kernel != kernels.end()) kernel->second.registers = static_cast<int>(*count);
+    if (kernel == kernels.end()) return;
+    if (registers) kernel->second.registers = static_cast<int>(*count);
+    if (!registers) kernel->second.local = *count;
   });
 }
 
@@ -132,7 +136,7 @@ std::unordered_map<std::string, KernelResources> read_cubin(Bytes bytes) {
       read_info(image.contents(*s), kernels[std::string(name)]);
     }
   }
-  read_registers(image, kernels);
+  read_by_symbol(image, kernels);
   for (auto& [name, kernel] : kernels) {
     if (counts_reserved && kernel.static_shared >= kReserved) kernel.static_shared -= kReserved;
   }

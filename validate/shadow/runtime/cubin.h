@@ -20,6 +20,7 @@ struct KernelParameter {
 struct KernelResources {
   int registers = 0;                        // a thread
   std::size_t static_shared = 0;            // bytes a block
+  std::size_t local = 0;                    // bytes a thread: its stack frame, spilled registers included
   int max_threads = 1024;                   // a block: __launch_bounds__, else the device's limit
   std::vector<KernelParameter> parameters;  // by ordinal
 };

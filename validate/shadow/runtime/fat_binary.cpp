@@ -1,6 +1,7 @@
 #include "validate/shadow/runtime/fat_binary.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -59,8 +60,7 @@ bool unpack_lz4(std::span<const std::byte> from, std::span<std::byte> to) {
   return false;
 }
 
-// --- the container
-// ----------------------------------------------------------------------------------------------------
+// --- the container -------------------------------------------------------------------------------------------------
 
 struct Wrapper {
   std::uint32_t magic;
@@ -115,15 +115,12 @@ std::vector<std::byte> unpack(const std::byte* data, const Entry& entry) {
   return unpacked ? image : std::vector<std::byte>{};
 }
 
-}  // namespace
-
-std::vector<std::byte> cubin_for(const void* fat_binary_wrapper, int major, int minor) {
-  const auto* const wrapper = static_cast<const Wrapper*>(fat_binary_wrapper);
-  if (wrapper == nullptr || wrapper->magic != kWrapperMagic) return {};
+// The best of the container's.
+std::vector<std::byte> cubin_in(const std::byte* data, int major, int minor) {
   Container container;
-  std::memcpy(&container, wrapper->data, sizeof container);
-  if (container.magic != kContainerMagic || container.version != 1) return {};
-  const std::byte* at = wrapper->data + container.header_bytes;
+  std::memcpy(&container, data, sizeof container);
+  if (container.version != 1) return {};
+  const std::byte* at = data + container.header_bytes;
   const std::byte* const end = at + container.bytes;
   const std::byte* best = nullptr;
   Entry best_entry{};
@@ -141,6 +138,35 @@ std::vector<std::byte> cubin_for(const void* fat_binary_wrapper, int major, int 
     at += entry.header_bytes + entry.bytes;
   }
   return best != nullptr ? unpack(best, best_entry) : std::vector<std::byte>{};
+}
+
+// An ELF image as long as its sections say.
+std::vector<std::byte> whole_elf(const std::byte* image) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return {};
+  std::uint64_t end = header.e_shoff + std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, image + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end <= kUnpackedLimit ? std::vector<std::byte>{image, image + end} : std::vector<std::byte>{};
+}
+
+}  // namespace
+
+std::vector<std::byte> cubin_for(const void* code, int major, int minor) {
+  if (code == nullptr) return {};
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, code, sizeof magic);
+  const auto* const bytes = static_cast<const std::byte*>(code);
+  if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return whole_elf(bytes);
+  if (magic == kContainerMagic) return cubin_in(bytes, major, minor);
+  if (magic != kWrapperMagic) return {};
+  const std::byte* const data = static_cast<const Wrapper*>(code)->data;
+  std::memcpy(&magic, data, sizeof magic);
+  return magic == kContainerMagic ? cubin_in(data, major, minor) : std::vector<std::byte>{};
 }
 
 }  // namespace gpuplan::shadow

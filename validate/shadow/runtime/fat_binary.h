@@ -8,9 +8,10 @@
 
 namespace gpuplan::shadow {
 
-/// The cubin that the driver would take for compute capability `major`.`minor` out of what __cudaRegisterFatBinary was
-/// given: the highest of the same major version that is not newer. Empty where there is none (the driver would compile
-/// PTX) or where it cannot be unpacked (zstd without a libzstd.so.1 on the machine).
-std::vector<std::byte> cubin_for(const void* fat_binary_wrapper, int major, int minor);
+/// The cubin that the driver would take for compute capability `major`.`minor` out of `code`: what
+/// __cudaRegisterFatBinary or cuModuleLoadData was given, a container (in nvcc's wrapper or without) or a cubin itself.
+/// Of a container's, the highest of the same major version that is not newer. Empty where there is none (the driver
+/// would compile PTX) or where it cannot be unpacked (zstd without a libzstd.so.1 on the machine).
+std::vector<std::byte> cubin_for(const void* code, int major, int minor);
 
 }  // namespace gpuplan::shadow

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "validate/shadow/runtime/runtime.h"
@@ -15,6 +16,7 @@ namespace gpuplan::shadow {
 struct Node {
   std::int64_t launches = 0;
   Node* after = nullptr;
+  std::vector<std::uintptr_t> touched;  // addresses that it can write at
 };
 
 struct UserObject {
@@ -30,6 +32,7 @@ struct Graph {
 
 struct GraphExec {
   std::int64_t launches = 0;
+  std::vector<std::uintptr_t> touched;
   std::map<UserObject*, unsigned> retained;
 };
 
@@ -61,6 +64,12 @@ std::int64_t launches_of(const Graph& graph) {
   std::int64_t launches = 0;
   for (const auto& node : graph.nodes) launches += node->launches;
   return launches;
+}
+
+std::vector<std::uintptr_t> touched_by(const Graph& graph) {
+  std::set<std::uintptr_t> touched;
+  for (const auto& node : graph.nodes) touched.insert(node->touched.begin(), node->touched.end());
+  return {touched.begin(), touched.end()};
 }
 
 cudaError_t begin_capture(Stream* handle, Graph* graph) {
@@ -102,15 +111,15 @@ cudaError_t capture_info(Stream* handle, cudaStreamCaptureStatus* status, unsign
 
 cudaError_t instantiate(GraphExec** executable, Graph* graph) {
   if (executable == nullptr || graph == nullptr) return fail(cudaErrorInvalidValue);
-  *executable = new GraphExec{launches_of(*graph), graph->retained};
+  *executable = new GraphExec{launches_of(*graph), touched_by(*graph), graph->retained};
   for (const auto& [object, count] : graph->retained) object->references += count;
   return cudaSuccess;
 }
 
 }  // namespace
 
-Node* add_node(Graph& graph, std::int64_t launches, Node* after) {
-  graph.nodes.push_back(std::make_unique<Node>(Node{launches, after}));
+Node* add_node(Graph& graph, std::int64_t launches, Node* after, std::span<const std::uintptr_t> touched) {
+  graph.nodes.push_back(std::make_unique<Node>(Node{launches, after, {touched.begin(), touched.end()}}));
   return graph.nodes.back().get();
 }
 
@@ -246,7 +255,7 @@ SHADOW_API cudaError_t cudaGraphInstantiateWithFlags(GraphExec** executable, Gra
 
 SHADOW_API cudaError_t cudaGraphLaunch(GraphExec* executable, Stream* stream) {
   if (executable == nullptr) return fail(cudaErrorInvalidValue);
-  enqueue(stream, executable->launches);
+  enqueue(stream, executable->launches, executable->touched);
   return cudaSuccess;
 }
 SHADOW_API cudaError_t cudaGraphUpload(GraphExec*, Stream*) { return cudaSuccess; }

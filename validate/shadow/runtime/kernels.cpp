@@ -5,13 +5,17 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "validate/shadow/runtime/address_space.h"
 #include "validate/shadow/runtime/cubin.h"
 #include "validate/shadow/runtime/data_dependent.h"
 #include "validate/shadow/runtime/fat_binary.h"
+#include "validate/shadow/runtime/launch_arguments.h"
 #include "validate/shadow/runtime/occupancy.h"
 #include "validate/shadow/runtime/runtime.h"
 
@@ -21,14 +25,17 @@ namespace {
 struct Kernel {
   const char* name;        // lives as long as the library that registered it
   const void* fat_binary;  // as __cudaRegisterFatBinary was given it; null for a module loaded at run time
+  const KernelResources* known = nullptr;  // once they have been read
+  std::vector<Writes> writes;              // by parameter, once it was launched
 };
 
-using Resources = std::unordered_map<std::string, KernelResources>;
+using Resources = std::unordered_map<std::string, KernelResources>;  // of an image's kernels
 
 struct Program {
   std::mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;
-  std::unordered_map<const void*, Resources> images;            // by fat binary, read when first asked for
+  std::unordered_map<const void*, Resources> images;  // by fat binary, read when first asked for
+  std::vector<Resources> gone;                        // of libraries unloaded; a launch may still look at them
   std::unordered_map<const void*, std::size_t> dynamic_shared;  // the most that a kernel was allowed, where it was set
 };
 
@@ -54,7 +61,8 @@ int code_version() {
 const KernelResources* find_resources(const void* function) {
   Program& p = program();
   const auto kernel = p.kernels.find(function);
-  if (kernel == p.kernels.end() || kernel->second.fat_binary == nullptr) return nullptr;
+  if (kernel == p.kernels.end()) return nullptr;
+  if (kernel->second.known != nullptr || kernel->second.fat_binary == nullptr) return kernel->second.known;
   auto image = p.images.find(kernel->second.fat_binary);
   if (image == p.images.end()) {
     const GpuDescription& gpu = settings().gpu;
@@ -62,43 +70,31 @@ const KernelResources* find_resources(const void* function) {
     image = p.images.emplace(kernel->second.fat_binary, std::move(resources)).first;
   }
   const auto found = image->second.find(kernel->second.name);
-  return found != image->second.end() ? &found->second : nullptr;
+  if (found != image->second.end()) kernel->second.known = &found->second;
+  return kernel->second.known;
+}
+
+// With the mutex held, of a kernel that has resources.
+const std::vector<Writes>& find_writes(const void* function, const KernelResources& resources) {
+  Kernel& kernel = program().kernels.find(function)->second;
+  if (kernel.writes.size() != resources.parameters.size()) {
+    kernel.writes = writes_of(kernel.name, resources.parameters.size());
+  }
+  return kernel.writes;
 }
 
 // A kernel takes more than 48 KiB of dynamic shared memory only once it was allowed to ("Programming guide", 7.0 on).
-// What its registers and static shared memory leave is checked where the image is read anyway, for its arguments.
-cudaError_t check_resources(const void* function, std::uint64_t threads, std::size_t shared) {
+// What its registers and static shared memory leave is checked where its image could be read. With the mutex held.
+cudaError_t check_resources(const void* function, const KernelResources* resources, std::uint64_t threads,
+                            std::size_t shared) {
   constexpr std::size_t kUnasked = std::size_t{48} << 10;
-  Program& p = program();
-  const std::lock_guard lock(p.mutex);
+  const Program& p = program();
   const auto allowed = p.dynamic_shared.find(function);
   if (shared > (allowed != p.dynamic_shared.end() ? allowed->second : kUnasked)) return cudaErrorInvalidValue;
-  const KernelResources* const resources = recording_launches() ? find_resources(function) : nullptr;
   if (resources == nullptr) return cudaSuccess;
   if (threads > static_cast<std::uint64_t>(largest_block(*resources))) return cudaErrorLaunchOutOfResources;
   const auto most = static_cast<std::size_t>(settings().gpu.shared_mem_per_block_optin);
   return resources->static_shared + shared > most ? cudaErrorInvalidValue : cudaSuccess;
-}
-
-// Each argument's bytes in hexadecimal, most significant first; `*` before a device pointer.
-std::string describe_arguments(const void* function, void** arguments) {
-  const std::lock_guard lock(program().mutex);
-  const KernelResources* const resources = arguments != nullptr ? find_resources(function) : nullptr;
-  if (resources == nullptr) return "?";
-  std::string text;
-  for (const KernelParameter& parameter : resources->parameters) {
-    const auto* const bytes = static_cast<const unsigned char*>(arguments[parameter.ordinal]);
-    const void* pointer = nullptr;
-    if (parameter.bytes == sizeof pointer) std::memcpy(&pointer, bytes, sizeof pointer);
-    if (!text.empty()) text += ' ';
-    if (device_of(pointer) >= 0) text += '*';
-    for (std::size_t i = parameter.bytes; i-- > 0;) {
-      constexpr const char* kDigits = "0123456789abcdef";
-      text += kDigits[bytes[i] >> 4];
-      text += kDigits[bytes[i] & 15];
-    }
-  }
-  return text;
 }
 
 }  // namespace
@@ -109,15 +105,13 @@ std::string kernel_name(const void* function) {
   return found != program().kernels.end() ? found->second.name : "?";
 }
 
-const void* register_kernel(const std::string& name) {
-  static auto* const handles = new std::unordered_map<std::string, const void*>;
+const void* register_kernel(const std::string& name, const KernelResources* resources) {
+  using Key = std::pair<std::string, const KernelResources*>;  // modules may call different kernels the same
+  static auto* const handles = new std::set<Key>;
   const std::lock_guard lock(program().mutex);
-  const auto [handle, added] = handles->emplace(name, nullptr);
-  if (added) {
-    handle->second = handle->first.c_str();  // a map's keys stay where they are
-    program().kernels.emplace(handle->second, Kernel{handle->first.c_str(), nullptr});
-  }
-  return handle->second;
+  const Key& key = *handles->emplace(name, resources).first;
+  program().kernels.try_emplace(&key, Kernel{key.first.c_str(), nullptr, resources, {}});
+  return &key;
 }
 
 cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
@@ -128,17 +122,27 @@ cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** ar
       grid.x >= 1 && grid.y >= 1 && grid.z >= 1 && grid.x <= 2147483647U && grid.y <= 65535U && grid.z <= 65535U;
   const bool block_fits = threads >= 1 && threads <= 1024 && block.x <= 1024 && block.y <= 1024 && block.z <= 64;
   if (!grid_fits || !block_fits) return fail(cudaErrorInvalidConfiguration);
-  if (const cudaError_t error = check_resources(function, threads, shared); error != cudaSuccess) return fail(error);
+  const KernelResources* resources = nullptr;
+  const std::vector<Writes>* writes = nullptr;
+  {
+    const std::lock_guard lock(program().mutex);
+    resources = find_resources(function);
+    const cudaError_t error = check_resources(function, resources, threads, shared);
+    if (error != cudaSuccess) return fail(error);
+    if (resources != nullptr) writes = &find_writes(function, *resources);
+  }
   note_data_dependent(function);
+  std::optional<std::span<const std::uintptr_t>> touched;
+  if (writes != nullptr && arguments != nullptr) touched = written_addresses(*resources, *writes, arguments);
   if (!recording_launches()) {
-    count_launch(stream, "", "");
+    count_launch(stream, "", "", touched);
     return cudaSuccess;
   }
   char configuration[160];
   std::snprintf(configuration, sizeof configuration, "grid %u,%u,%u block %u,%u,%u shared %zu arguments ", grid.x,
                 grid.y, grid.z, block.x, block.y, block.z, shared);
-  const std::string text = configuration + describe_arguments(function, arguments);
-  count_launch(stream, kernel_name(function).c_str(), text.c_str());
+  const std::string text = configuration + (resources != nullptr ? describe_arguments(*resources, arguments) : "?");
+  count_launch(stream, kernel_name(function).c_str(), text.c_str(), touched);
   return cudaSuccess;
 }
 
@@ -153,6 +157,7 @@ void describe_kernel(const void* function, cudaFuncAttributes& attributes) {
     attributes.maxThreadsPerBlock = largest_block(*resources);
     attributes.numRegs = resources->registers;
     attributes.sharedSizeBytes = resources->static_shared;
+    attributes.localSizeBytes = resources->local;
   }
 }
 
@@ -185,7 +190,11 @@ SHADOW_API void __cudaRegisterFatBinaryEnd(void**) {}
 SHADOW_API void __cudaUnregisterFatBinary(void** handle) {
   if (handle == nullptr) return;
   const std::lock_guard lock(program().mutex);
-  program().images.erase(*handle);
+  const auto image = program().images.find(*handle);
+  if (image != program().images.end()) {
+    program().gone.push_back(std::move(image->second));
+    program().images.erase(image);
+  }
   delete handle;
 }
 SHADOW_API char __cudaInitModule(void**) { return 1; }
@@ -193,7 +202,7 @@ SHADOW_API char __cudaInitModule(void**) { return 1; }
 SHADOW_API void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, void*, void*,
                                        void*, void*, int*) {
   const std::lock_guard lock(program().mutex);
-  program().kernels[host] = Kernel{name, handle != nullptr ? *handle : nullptr};
+  program().kernels[host] = Kernel{name, handle != nullptr ? *handle : nullptr, nullptr, {}};
 }
 
 SHADOW_API void __cudaRegisterHostVar(void**, const char*, char*, std::size_t) {}

@@ -4,20 +4,21 @@
 #include <string>
 
 #include "validate/shadow/runtime/abi.h"
+#include "validate/shadow/runtime/cubin.h"
 
 namespace gpuplan::shadow {
 
 /// The mangled name that `function` (a host stub or a kernel's handle) was registered under; "?" where it was not.
 std::string kernel_name(const void* function);
 
-/// Registers a kernel by its name alone (of a module loaded at run time) and returns its handle, which is kept for
-/// good.
-const void* register_kernel(const std::string& name);
+/// Registers a kernel of a module loaded at run time and returns its handle, which is kept for good, as `resources`
+/// must be; null where the module's code cannot be read.
+const void* register_kernel(const std::string& name, const KernelResources* resources);
 
 /// Launches nothing: checks the configuration as the driver does, counts and records, with the arguments where the
 /// kernel's image says how many there are. cudaErrorInvalidConfiguration for a grid or block outside the device's
-/// limits, cudaErrorInvalidValue for more shared memory than the kernel may take, and where launches are recorded
-/// cudaErrorLaunchOutOfResources for a block that its registers do not allow.
+/// limits, cudaErrorInvalidValue for more shared memory than the kernel may take, and where its image can be
+/// read cudaErrorLaunchOutOfResources for a block that its registers do not allow.
 cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                           Stream* stream);
 

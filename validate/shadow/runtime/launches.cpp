@@ -10,6 +10,7 @@
 
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/streams.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -46,6 +47,8 @@ void write_launch(const void* stream, bool captured, const char* name, const cha
   std::fflush(r.file);
 }
 
+constexpr std::span<const std::uintptr_t> kNowhere;
+
 // Of this process and, after fork(), of its parent until then.
 std::atomic<std::int64_t> library_calls{0};
 
@@ -55,8 +58,10 @@ bool is_library_call(std::string_view name) { return name.starts_with("cublas") 
 
 bool recording_launches() { return settings().record_launches && !session_directory().empty(); }
 
-void count_launch(const void* stream, const char* name, const char* configuration) {
-  const bool captured = enqueue(static_cast<Stream*>(const_cast<void*>(stream)), 1);
+void count_launch(const void* stream, const char* name, const char* configuration,
+                  std::optional<std::span<const std::uintptr_t>> touched) {
+  if (!touched) forget_parts();
+  const bool captured = enqueue(static_cast<Stream*>(const_cast<void*>(stream)), 1, touched.value_or(kNowhere));
   if (is_library_call(name)) library_calls.fetch_add(1, std::memory_order_relaxed);
   if (recording_launches()) write_launch(stream, captured, name, configuration);
 }

@@ -1,4 +1,5 @@
 // cudaMalloc, cudaMemcpy, cudaMemset and their relatives.
+#include <array>
 #include <cstdint>
 
 #include "validate/shadow/runtime/abi.h"
@@ -12,6 +13,9 @@
 namespace gpuplan::shadow {
 namespace {
 
+// What a captured copy writes at when its graph runs. A copy that runs at once says more, in copies.cpp.
+std::array<std::uintptr_t, 1> address_of(const void* address) { return {reinterpret_cast<std::uintptr_t>(address)}; }
+
 // A copy on a stream; `rows` of `width` bytes. During a capture it becomes a node and moves nothing.
 cudaError_t copy(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
                  std::size_t width, std::size_t rows, int kind, Stream* stream) {
@@ -19,7 +23,7 @@ cudaError_t copy(void* destination, std::size_t destination_pitch, const void* s
   if (width == 0 || rows == 0) return cudaSuccess;
   if (destination == nullptr || source == nullptr) return fail(cudaErrorInvalidValue);
   if (width > destination_pitch || width > source_pitch) return fail(cudaErrorInvalidValue);
-  if (enqueue(stream, 0)) return cudaSuccess;
+  if (enqueue(stream, 0, address_of(destination))) return cudaSuccess;
   const bool fits = copy_rows(destination, destination_pitch, source, source_pitch, width, rows);
   return fits ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
@@ -32,7 +36,7 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, int k
 cudaError_t set(void* address, std::size_t pitch, int value, std::size_t width, std::size_t rows, Stream* stream) {
   if (width == 0 || rows == 0) return cudaSuccess;
   if (address == nullptr || width > pitch) return fail(cudaErrorInvalidValue);
-  if (enqueue(stream, 0)) return cudaSuccess;
+  if (enqueue(stream, 0, address_of(address))) return cudaSuccess;
   for (std::size_t row = 0; row < rows; ++row) {
     fill_memory(static_cast<char*>(address) + row * pitch, static_cast<std::uint8_t>(value), width);
   }

@@ -1,28 +1,53 @@
-// Code loaded at run time: cudaLibrary, cuLibrary, cuModule and what is launched out of them. Every name is found, as
-// no code is read; a variable gets memory of an assumed 1 MiB.
+// Code loaded at run time: cudaLibrary, cuLibrary, cuModule and what is launched out of them. Where it is a cubin (as
+// Triton's) or has one for this GPU, its kernels are known; otherwise every name is found. A variable gets memory of an
+// assumed 1 MiB.
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "validate/shadow/runtime/abi.h"
 #include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/fat_binary.h"
 #include "validate/shadow/runtime/kernels.h"
 #include "validate/shadow/runtime/runtime.h"
 
 namespace gpuplan::shadow {
 namespace {
 
+using Resources = std::unordered_map<std::string, KernelResources>;
+
 struct Module {
   std::mutex mutex;
   std::map<std::string, std::uintptr_t> globals;
+  const Resources* kernels = nullptr;  // kept for good, as kernels' handles are; empty where the code cannot be read
 };
 
 constexpr std::size_t kGlobalBytes = std::size_t{1} << 20;
 
+int make(Module** module, Resources kernels) {
+  *module = new Module;
+  (*module)->kernels = new Resources(std::move(kernels));
+  return cudaSuccess;
+}
+
 int load(Module** module, const void* code) {
   if (module == nullptr || code == nullptr) return cudaErrorInvalidValue;
-  *module = new Module;
-  return cudaSuccess;
+  const GpuDescription& gpu = settings().gpu;
+  return make(module, read_cubin(cubin_for(code, gpu.major, gpu.minor)));
+}
+
+int load_file(Module** module, const char* path) {
+  if (module == nullptr || path == nullptr) return cudaErrorInvalidValue;
+  constexpr int kFileNotFound = 301;  // CUDA_ERROR_FILE_NOT_FOUND, cudaErrorFileNotFound
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return kFileNotFound;
+  const std::string code(std::istreambuf_iterator<char>(file), {});
+  return make(module, read_cubin(std::as_bytes(std::span(code))));  // nothing of a file that is no cubin
 }
 
 int unload(Module* module) {
@@ -32,9 +57,11 @@ int unload(Module* module) {
   return cudaSuccess;
 }
 
-int find_kernel(const void** kernel, const char* name) {
-  if (kernel == nullptr || name == nullptr) return cudaErrorInvalidValue;
-  *kernel = register_kernel(name);
+int find_kernel(const void** kernel, const Module* module, const char* name) {
+  if (kernel == nullptr || module == nullptr || name == nullptr) return cudaErrorInvalidValue;
+  const auto found = module->kernels->find(name);
+  if (found == module->kernels->end() && !module->kernels->empty()) return cudaErrorSymbolNotFound;
+  *kernel = register_kernel(name, found != module->kernels->end() ? &found->second : nullptr);
   return cudaSuccess;
 }
 
@@ -52,12 +79,15 @@ int find_global(std::uintptr_t* address, std::size_t* bytes, Module* module, con
 
 cudaError_t of_runtime(int error) { return error == cudaSuccess ? cudaSuccess : fail(static_cast<cudaError_t>(error)); }
 
-// CUfunction_attribute: 0 threads a block, 4 registers, 5 and 6 PTX and binary version, 8 dynamic shared bytes at most.
+// CUfunction_attribute: 0 threads a block, 1 static shared bytes, 3 local bytes a thread, 4 registers, 5 and 6 PTX and
+// binary version, 8 dynamic shared bytes at most.
 int attribute_of(int* value, int attribute, const void* kernel) {
   cudaFuncAttributes all;
   describe_kernel(kernel, all);
   switch (attribute) {
     case 0: *value = all.maxThreadsPerBlock; break;
+    case 1: *value = static_cast<int>(all.sharedSizeBytes); break;
+    case 3: *value = static_cast<int>(all.localSizeBytes); break;
     case 4: *value = all.numRegs; break;
     case 5: *value = all.ptxVersion; break;
     case 6: *value = all.binaryVersion; break;
@@ -69,14 +99,16 @@ int attribute_of(int* value, int attribute, const void* kernel) {
 
 }  // namespace
 
-SHADOW_API int cuModuleLoad(Module** module, const char* path) { return load(module, path); }
+SHADOW_API int cuModuleLoad(Module** module, const char* path) { return load_file(module, path); }
 SHADOW_API int cuModuleLoadData(Module** module, const void* image) { return load(module, image); }
 SHADOW_API int cuModuleLoadDataEx(Module** module, const void* image, unsigned, void*, void*) {
   return load(module, image);
 }
 SHADOW_API int cuModuleLoadFatBinary(Module** module, const void* image) { return load(module, image); }
 SHADOW_API int cuModuleUnload(Module* module) { return unload(module); }
-SHADOW_API int cuModuleGetFunction(const void** kernel, Module*, const char* name) { return find_kernel(kernel, name); }
+SHADOW_API int cuModuleGetFunction(const void** kernel, const Module* module, const char* name) {
+  return find_kernel(kernel, module, name);
+}
 SHADOW_API int cuModuleGetGlobal_v2(std::uintptr_t* address, std::size_t* bytes, Module* module, const char* name) {
   return find_global(address, bytes, module, name);
 }
@@ -86,9 +118,11 @@ SHADOW_API int cuModuleGetLoadingMode(int* mode) {
 }
 
 SHADOW_API int cuLibraryLoadData(Module** module, const void* code) { return load(module, code); }
-SHADOW_API int cuLibraryLoadFromFile(Module** module, const char* path) { return load(module, path); }
+SHADOW_API int cuLibraryLoadFromFile(Module** module, const char* path) { return load_file(module, path); }
 SHADOW_API int cuLibraryUnload(Module* module) { return unload(module); }
-SHADOW_API int cuLibraryGetKernel(const void** kernel, Module*, const char* name) { return find_kernel(kernel, name); }
+SHADOW_API int cuLibraryGetKernel(const void** kernel, const Module* module, const char* name) {
+  return find_kernel(kernel, module, name);
+}
 SHADOW_API int cuLibraryGetModule(Module** module, Module* library) {
   *module = library;
   return cudaSuccess;
@@ -109,11 +143,11 @@ SHADOW_API int cuKernelSetAttribute(int attribute, int value, const void* kernel
 
 SHADOW_API cudaError_t cudaLibraryLoadData(Module** module, const void* code) { return of_runtime(load(module, code)); }
 SHADOW_API cudaError_t cudaLibraryLoadFromFile(Module** module, const char* path) {
-  return of_runtime(load(module, path));
+  return of_runtime(load_file(module, path));
 }
 SHADOW_API cudaError_t cudaLibraryUnload(Module* module) { return of_runtime(unload(module)); }
-SHADOW_API cudaError_t cudaLibraryGetKernel(const void** kernel, Module*, const char* name) {
-  return of_runtime(find_kernel(kernel, name));
+SHADOW_API cudaError_t cudaLibraryGetKernel(const void** kernel, const Module* module, const char* name) {
+  return of_runtime(find_kernel(kernel, module, name));
 }
 SHADOW_API cudaError_t cudaLibraryGetGlobal(std::uintptr_t* address, std::size_t* bytes, Module* module,
                                             const char* name) {
@@ -125,8 +159,8 @@ SHADOW_API cudaError_t cudaLibraryGetManaged(std::uintptr_t*, std::size_t*, Modu
 SHADOW_API cudaError_t cudaLibraryGetUnifiedFunction(void**, Module*, const char*) {
   return fail(cudaErrorSymbolNotFound);
 }
-SHADOW_API cudaError_t cudaLibraryGetKernelCount(unsigned* count, Module*) {
-  *count = 0;  // unknown without reading the code
+SHADOW_API cudaError_t cudaLibraryGetKernelCount(unsigned* count, const Module* module) {
+  *count = static_cast<unsigned>(module->kernels->size());
   return cudaSuccess;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -57,7 +59,9 @@ void copy_memory(void* destination, const void* source, std::size_t bytes);
 
 /// One more kernel or library computation on `stream` (a graph's node while the stream is being captured). `name` and
 /// `configuration` ("grid 1,1,1 block 128,1,1 shared 0" or "") go to launches.PID.tsv where that is recorded.
-void count_launch(const void* stream, const char* name, const char* configuration = "");
+/// `touched`: the addresses that it can write at; nothing where nobody knows.
+void count_launch(const void* stream, const char* name, const char* configuration = "",
+                  std::optional<std::span<const std::uintptr_t>> touched = std::nullopt);
 /// Whether launches are recorded, so that callers build texts only then.
 bool recording_launches();
 

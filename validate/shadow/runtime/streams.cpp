@@ -10,6 +10,7 @@
 #include "validate/shadow/runtime/device.h"
 #include "validate/shadow/runtime/memory_pools.h"
 #include "validate/shadow/runtime/runtime.h"
+#include "validate/shadow/runtime/written.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -87,19 +88,21 @@ void capture_ended() { --streams().captures; }
 
 std::shared_ptr<Stream> stream_of(Stream* handle) { return find(handle); }
 
-bool enqueue(Stream* handle, std::int64_t launches) {
+bool enqueue(Stream* handle, std::int64_t launches, std::span<const std::uintptr_t> touched) {
   if (captures_under_way() == 0 && !settings().events_lag) {  // the usual case costs one addition
     if (launches != 0) counters().launches.fetch_add(launches, std::memory_order_relaxed);
+    forget_touched(touched);
     return false;
   }
   const std::lock_guard lock(stream_mutex());
   const std::shared_ptr<Stream> stream = find(handle);
   if (stream != nullptr && stream->capture != nullptr) {
-    stream->last_node = add_node(*stream->capture->graph, launches, stream->last_node);
+    stream->last_node = add_node(*stream->capture->graph, launches, stream->last_node, touched);
     return true;
   }
   if (stream != nullptr && settings().events_lag) add_work(*stream);
   counters().launches.fetch_add(launches, std::memory_order_relaxed);
+  forget_touched(touched);
   return false;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "validate/shadow/runtime/abi.h"
@@ -69,9 +70,10 @@ std::mutex& stream_mutex();
 /// cudaStreamPerThread (2), as nothing runs at the same time here.
 std::shared_ptr<Stream> stream_of(Stream* handle);
 
-/// One piece of work on a stream, which runs at once: `launches` kernels or library computations (0 for a copy). True
-/// while the stream is being captured: the work became a node of the graph and nothing may run.
-bool enqueue(Stream* handle, std::int64_t launches);
+/// One piece of work on a stream, which runs at once: `launches` kernels or library computations (0 for a copy), which
+/// can write at the addresses `touched` (written.h). True while the stream is being captured: the work became a node of
+/// the graph and nothing may run.
+bool enqueue(Stream* handle, std::int64_t launches, std::span<const std::uintptr_t> touched = {});
 
 /// What a synchronous call does before it returns to the host. cudaErrorStreamCaptureUnsupported, and the capture is
 /// lost, where the stream (any stream of this thread's) is being captured.
@@ -92,7 +94,7 @@ void capture_ended();
 
 // In graphs.cpp; call with stream_mutex() held.
 /// A node of the capture's graph.
-Node* add_node(Graph& graph, std::int64_t launches, Node* after);
+Node* add_node(Graph& graph, std::int64_t launches, Node* after, std::span<const std::uintptr_t> touched = {});
 /// Takes a stream that is being destroyed out of its capture, which is lost, and ended where it began in this stream.
 /// The caller lets go of it without the lock, as its graph may own objects of the program's.
 std::shared_ptr<Capture> leave_capture(Stream& stream);

@@ -4,19 +4,18 @@
 #include <map>
 #include <mutex>
 
-#include "validate/shadow/runtime/runtime.h"
-
 namespace gpuplan::shadow {
 namespace {
 
 struct Write {
   std::size_t bytes;
-  std::int64_t launches;  // of the process when it was written
+  std::uint64_t age;  // Writes::age when it was written
 };
 
 struct Writes {
   std::mutex mutex;
   std::map<std::uintptr_t, Write> pieces;  // never overlapping
+  std::uint64_t age = 0;                   // calls of forget_parts()
 };
 
 Writes& writes() {
@@ -38,16 +37,28 @@ void cut(std::map<std::uintptr_t, Write>& pieces, std::uintptr_t begin, std::uin
 
 void remember_written(const void* address, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  const std::int64_t launches = counters().launches.load(std::memory_order_relaxed);
   const std::lock_guard lock(writes().mutex);
   cut(writes().pieces, begin, begin + bytes);
-  writes().pieces.emplace(begin, Write{bytes, launches});
+  writes().pieces.emplace(begin, Write{bytes, writes().age});
 }
 
 void forget_written(const void* address, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   const std::lock_guard lock(writes().mutex);
   cut(writes().pieces, begin, begin + bytes);
+}
+
+void forget_touched(std::span<const std::uintptr_t> addresses) {
+  constexpr std::uintptr_t kBlock = 512;  // c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize
+  if (addresses.empty()) return;
+  const std::lock_guard lock(writes().mutex);
+  if (writes().pieces.empty()) return;
+  for (const std::uintptr_t address : addresses) cut(writes().pieces, address, (address / kBlock + 1) * kBlock);
+}
+
+void forget_parts() {
+  const std::lock_guard lock(writes().mutex);
+  ++writes().age;
 }
 
 bool is_known(const void* address, std::size_t bytes) {
@@ -59,7 +70,7 @@ bool is_known(const void* address, std::size_t bytes) {
   const Write& write = piece->second;
   if (piece->first == begin && write.bytes == bytes) return true;
   const bool inside = begin + bytes <= piece->first + write.bytes;
-  if (inside && write.launches == counters().launches.load(std::memory_order_relaxed)) return true;
+  if (inside && write.age == writes().age) return true;
   if (piece->first != begin) return false;
   std::uintptr_t at = begin;  // pieces one after another, as a gather writes them
   for (; piece != writes().pieces.end() && piece->first == at && at < begin + bytes; ++piece) at += piece->second.bytes;

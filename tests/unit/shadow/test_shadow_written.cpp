@@ -1,0 +1,80 @@
+// Which bytes of device memory are known: what a kernel can write, by the types in its mangled name (c++filt prints
+// them), and what is forgotten then.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/launch_arguments.h"
+#include "validate/shadow/runtime/written.h"
+
+using namespace gpuplan::shadow;
+
+namespace {
+
+// A range of device memory that is given back.
+struct Space {
+  std::uintptr_t base = reserve_addresses(0, kGranularity);
+  const void* at(std::size_t offset) const { return reinterpret_cast<const void*>(base + offset); }
+  ~Space() { release_addresses(base); }
+};
+
+void touch(std::uintptr_t address) { forget_touched(std::array{address}); }
+
+}  // namespace
+
+TEST_CASE("shadow: a pointer to const is not written through, of an elementwise kernel only the first") {
+  using enum Writes;
+  // void nll<int>(float*, float const*, long const*)
+  CHECK(writes_of("_Z3nllIiEvPfPKfPKl", 3) == std::vector{all, nothing, nothing});
+  // plain(long*, long const*, D): whatever a structure holds may be written
+  CHECK(writes_of("_Z5plainPlPKl1D", 3) == std::vector{all, nothing, all});
+  // void vectorized_elementwise_kernel<4, F>(int, F, D)
+  CHECK(writes_of("_Z29vectorized_elementwise_kernelILi4E1FEviT0_1D", 3) == std::vector{first, first, first});
+  // void (anonymous namespace)::lam<use()::{lambda(int, int const*)#1}>(use()::{lambda(int, int const*)#1}, int const*,
+  // void (*)(int, int const*)): commas and parentheses inside a type
+  CHECK(writes_of("_ZN12_GLOBAL__N_13lamIZ3usevEUliPKiE_EEvT_S2_PFviS2_E", 3) == std::vector{all, nothing, all});
+  CHECK(writes_of("triton_poi_fused_add_0", 2) == std::vector{all, all});  // says nothing
+  CHECK(writes_of("_Z5plainPlPKl1D", 2) == std::vector{all, all});         // does not agree with the image
+}
+
+TEST_CASE("shadow: the addresses that a kernel can write at, inside structures, too") {
+  const Space space;
+  const std::array<std::uintptr_t, 3> pointers{space.base, 7, space.base + 512};
+  const std::uintptr_t read = space.base + 1024;
+  const int number = 5;
+  std::array<void*, 3> arguments{const_cast<int*>(&number), const_cast<std::uintptr_t*>(pointers.data()),
+                                 const_cast<std::uintptr_t*>(&read)};
+  KernelResources kernel;
+  kernel.parameters = {{0, 0, 4}, {1, 8, 24}, {2, 32, 8}};
+  const auto written = [&](Writes structure, Writes pointer) {
+    const auto found = written_addresses(kernel, {Writes::all, structure, pointer}, arguments.data());
+    return std::vector(found.begin(), found.end());
+  };
+  CHECK(written(Writes::all, Writes::all) == std::vector{space.base, space.base + 512, read});
+  CHECK(written(Writes::all, Writes::nothing) == std::vector{space.base, space.base + 512});
+  CHECK(written(Writes::first, Writes::nothing) == std::vector{space.base});
+  CHECK(written_addresses(kernel, {}, nullptr).empty());
+}
+
+TEST_CASE("shadow: bytes are forgotten once something was given their block's address") {
+  const Space space;
+  remember_written(space.at(0), 16);
+  touch(space.base + 512);  // another block
+  CHECK(is_known(space.at(0), 16));
+  CHECK(is_known(space.at(4), 4));
+  forget_parts();
+  CHECK(is_known(space.at(0), 16));
+  CHECK_FALSE(is_known(space.at(4), 4));
+  touch(space.base);
+  CHECK_FALSE(is_known(space.at(0), 16));
+  remember_written(space.at(64), 16);  // behind the address, in the same block
+  touch(space.base);
+  CHECK_FALSE(is_known(space.at(64), 16));
+  remember_written(space.at(0), 2048);  // a block of several units, touched inside
+  touch(space.base + 1024);
+  CHECK_FALSE(is_known(space.at(0), 2048));
+}

@@ -1,0 +1,102 @@
+#include "validate/shadow/runtime/launch_arguments.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/runtime.h"
+
+namespace gpuplan::shadow {
+
+namespace {
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  std::string result = status == 0 ? text : "";
+  std::free(text);
+  return result;
+}
+
+// The parameters' types in "void f<T>(float*, long const*)": what the last parenthesis holds, split at its commas.
+std::vector<std::string_view> parameter_types(std::string_view function) {
+  if (!function.ends_with(')')) return {};
+  std::vector<std::string_view> types;
+  std::size_t end = function.size() - 1;
+  int depth = 0;
+  for (std::size_t at = end; at-- > 0;) {
+    const char c = function[at];
+    if (c == ')' || c == '>' || c == '}' || c == ']') ++depth;
+    const bool closes = c == '(' || c == '<' || c == '{' || c == '[';
+    if (closes && depth == 0) {
+      types.push_back(function.substr(at + 1, end - at - 1));
+      std::reverse(types.begin(), types.end());
+      return c == '(' ? types : std::vector<std::string_view>{};
+    }
+    if (closes) --depth;
+    if (c != ',' || depth != 0) continue;
+    types.push_back(function.substr(at + 1, end - at - 1));
+    end = at;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Writes> writes_of(const std::string& mangled_name, std::size_t count) {
+  std::vector<Writes> writes(count, Writes::all);
+  const std::string name = demangled(mangled_name);
+  const std::vector<std::string_view> types = parameter_types(name);
+  if (types.size() != count) return writes;
+  // aten/src/ATen/native/cuda/CUDALoops.cuh: one output, whose pointer is the first of `data`.
+  const bool elementwise =
+      name.find("elementwise_kernel") < name.find('(') && name.find("multi_output") == std::string::npos;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (types[i].ends_with(" const*")) writes[i] = Writes::nothing;
+    if (elementwise && !types[i].ends_with('*')) writes[i] = Writes::first;
+  }
+  return writes;
+}
+
+std::span<const std::uintptr_t> written_addresses(const KernelResources& kernel, const std::vector<Writes>& writes,
+                                                  void** arguments) {
+  thread_local std::vector<std::uintptr_t> found;
+  found.clear();
+  if (arguments == nullptr) return found;
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    if (writes[i] == Writes::nothing) continue;
+    const KernelParameter& parameter = kernel.parameters[i];
+    const auto* const bytes = static_cast<const unsigned char*>(arguments[parameter.ordinal]);
+    for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= parameter.bytes; at += sizeof(std::uintptr_t)) {
+      std::uintptr_t word = 0;
+      std::memcpy(&word, bytes + at, sizeof word);
+      if (!in_address_space(word)) continue;
+      found.push_back(word);
+      if (writes[i] == Writes::first) break;
+    }
+  }
+  return found;
+}
+
+std::string describe_arguments(const KernelResources& kernel, void** arguments) {
+  if (arguments == nullptr) return "?";
+  std::string text;
+  for (const KernelParameter& parameter : kernel.parameters) {
+    const auto* const bytes = static_cast<const unsigned char*>(arguments[parameter.ordinal]);
+    const void* pointer = nullptr;
+    if (parameter.bytes == sizeof pointer) std::memcpy(&pointer, bytes, sizeof pointer);
+    if (!text.empty()) text += ' ';
+    if (device_of(pointer) >= 0) text += '*';
+    for (std::size_t i = parameter.bytes; i-- > 0;) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      text += kDigits[bytes[i] >> 4];
+      text += kDigits[bytes[i] & 15];
+    }
+  }
+  return text;
+}
+
+}  // namespace gpuplan::shadow
