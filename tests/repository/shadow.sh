@@ -58,6 +58,10 @@ expect 0 'more than NVIDIA T4 has' --gpu t4 --capacity '99 GiB' -- true
 echo in | "$gpuplan" shadow --gpu t4 -q -- cat 2>/dev/null | grep -x in >/dev/null || fail "standard input does not reach the command"
 LD_PRELOAD= PYTHONPATH=$work expect 0 '' --gpu t4 -- sh -c 'echo "$PYTHONPATH"'
 grep -q ":$work$" "$work/out" || fail "PYTHONPATH is replaced: $(cat "$work/out")"
+for launcher in "env PYTHONPATH=$work" 'env -u PYTHONPATH'; do
+  expect 0 '' --gpu t4 -- $launcher python3 -c 'import sys; print("gpuplan_shadow_hook" in sys.modules)'
+  printed True "$launcher"
+done
 
 # What cannot be run: 126 and 127, as a shell says it.
 expect 127 'no such command: pythno3 — did you mean "python3' -- pythno3 x.py

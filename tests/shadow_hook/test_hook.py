@@ -19,6 +19,7 @@ import gpuplan_shadow_process as process
 from gpuplan_shadow_figures import Figures
 from gpuplan_shadow_session import read_settings
 from gpuplan_shadow_steps import StopRule
+from gpuplan_shadow_toolchain import what_is_missing
 
 MIB = 1 << 20
 
@@ -317,6 +318,24 @@ class CompileTest(unittest.TestCase):
             self.assertEqual(tuner.run(5, stream=0, n=3), (5,))
         self.assertEqual((one.timed, several.configs, several.timed), ([], ["a"], [((5,), {"n": 3})]))
         self.assertEqual(said, [("configuration", "k", "a", 2)])
+
+
+class ToolchainTest(unittest.TestCase):
+    COMMAND = "CalledProcessError: Command '['/usr/bin/gcc', '/x/triton/backends/nvidia/driver.c', '-I%s']' returned 1"
+
+    def test_names_what_to_install(self):
+        for text, package in (
+            ("RuntimeError: Failed to find C compiler. Please specify via CC", "install gcc"),
+            ("No working C++ compiler found in torch._inductor.config.cpp.cxx", "install g++"),
+            ("Cannot find a working triton installation.", "install triton"),
+            (self.COMMAND % "/nowhere/include/python3.11", "no /nowhere/include/python3.11/Python.h"),
+            (self.COMMAND % "/x", "the C compiler that builds Triton's launcher failed"),
+        ):
+            self.assertIn(package, what_is_missing(RuntimeError(text)))
+
+    def test_other_errors_are_the_scripts_own(self):
+        for text in ("CUDA out of memory", "CalledProcessError: Command '['git', 'status']' returned 1"):
+            self.assertIsNone(what_is_missing(RuntimeError(text)))
 
 
 class ProcessTest(unittest.TestCase):

@@ -86,8 +86,7 @@ Problem no_hook_problem(const Settings& settings) {
   return {.code = 0,
           .text =
               "PyTorch's own figures are missing: Python did not load gpuplan's hook from PYTHONPATH (it was started "
-              "with -I, "
-              "-E or -S, or the script changes PYTHONPATH)" +
+              "with -I, -E or -S)" +
               (lost.empty() ? "" : "; ignored: " + lost)};
 }
 

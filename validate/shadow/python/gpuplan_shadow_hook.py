@@ -53,6 +53,7 @@ from gpuplan_shadow_process import (
 from gpuplan_shadow_session import Session, first_line, guarded, say
 from gpuplan_shadow_statistics import watch_statistics
 from gpuplan_shadow_steps import StopRule
+from gpuplan_shadow_toolchain import what_is_missing
 
 
 def install():
@@ -293,6 +294,8 @@ class Hook:
             event["exception"] = "%s: %s" % (type(error).__name__, first_line(error))
             if check_of_values(error) is not None:
                 self.session.unknown(check_of_values(error))
+            if what_is_missing(error) is not None:
+                self.session.problem(what_is_missing(error), 4)
         self.session.write(event)
         if devices and not (error is not None and self.failed_allocation):
             guarded(self.session, "--snapshot")(self._dump)()
