@@ -12,10 +12,12 @@ HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "val
 sys.path.insert(0, HOOK)
 
 import gpuplan_shadow_alive as alive
+import gpuplan_shadow_arguments as arguments
 import gpuplan_shadow_autotune as autotune
 import gpuplan_shadow_compile as compile
 import gpuplan_shadow_generated as generated
 import gpuplan_shadow_process as process
+import gpuplan_shadow_value_rules as rules
 from gpuplan_shadow_figures import Figures
 from gpuplan_shadow_session import read_settings
 from gpuplan_shadow_steps import StopRule
@@ -318,6 +320,64 @@ class CompileTest(unittest.TestCase):
             self.assertEqual(tuner.run(5, stream=0, n=3), (5,))
         self.assertEqual((one.timed, several.configs, several.timed), ([], ["a"], [((5,), {"n": 3})]))
         self.assertEqual(said, [("configuration", "k", "a", 2)])
+
+
+class Tensor:
+    """What the rules ask of a tensor."""
+
+    def __init__(self, values, dtype="torch.int64", is_cuda=False):
+        self.values, self.dtype, self.is_cuda = values, dtype, is_cuda
+
+    def numel(self):
+        return len(self.values)
+
+    def count_nonzero(self):
+        return sum(map(bool, self.values))
+
+    def sum(self):
+        return sum(self.values)
+
+    def min(self):
+        return min(self.values)
+
+    def max(self):
+        return max(self.values)
+
+
+class ValuesTest(unittest.TestCase):
+    def test_what_writes_into_its_arguments(self):
+        for name in ("add_", "__iadd__", "__setitem__", "_foreach_add_", "index_put_"):
+            self.assertTrue(arguments.changes(name, {}), name)
+        for name in ("add", "__add__", "__getitem__", "__invert__", "__int__", "__index__", "item"):
+            self.assertFalse(arguments.changes(name, {}), name)
+        self.assertTrue(arguments.changes("add", {"out": None}))
+
+    def test_the_same_call_on_the_host(self):
+        on_gpu, other, on_host = Tensor([1], is_cuda=True), Tensor([2], is_cuda=True), Tensor([3])
+        torch = types.SimpleNamespace(Tensor=Tensor)
+        args, kwargs = arguments.swapped(
+            ([on_gpu, on_host], other, 7, "cuda:1"), {"device": 0, "pin_memory": True, "dim": 1}, ("a", "b"), torch
+        )
+        self.assertEqual(args, [["a", on_host], "b", 7, "cpu"])
+        self.assertEqual(kwargs, {"device": "cpu", "dim": 1})
+
+    def test_what_the_host_reads_while_an_operator_runs(self):
+        def reads(name, *args, result=None):
+            return rules.READS[name](args, {}, result)
+
+        mask = Tensor([True, False, True], "torch.bool")
+        index, condition = Tensor([4, 2, 9]), Tensor([0, 5])
+        self.assertEqual(reads("nonzero", mask), [2])
+        self.assertEqual(reads("where", condition), [1])
+        self.assertEqual(reads("where", condition, index, index), [])  # its result is as large as its arguments
+        self.assertEqual(reads("__getitem__", index, (slice(None), mask, index)), [2])
+        self.assertEqual(reads("bincount", index), [2, 9])
+        self.assertEqual(reads("bincount", Tensor([])), [])
+        self.assertEqual(reads("repeat_interleave", index), [15])
+
+    def test_no_function_is_of_two_kinds(self):
+        self.assertFalse(rules.UNSEEN & (rules.DRAWN | rules.ELEMENTWISE | rules.CHOICES | frozenset(rules.READS)))
+        self.assertFalse(rules.PLAIN & (rules.CHOICES | rules.FINITE | rules.SAME_AS_ITSELF | frozenset(rules.BOUNDS)))
 
 
 class ToolchainTest(unittest.TestCase):

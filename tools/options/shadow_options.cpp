@@ -113,6 +113,9 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
       "When queued GPU work completes: at once, or when the host synchronizes; the true reserved bytes lie between "
       "(prompt)");
   add("Run", "--copy-limit", o.copy_limit, "SIZE", "Skips copies larger than this (1 MiB)");
+  add("Run", "--values", o.values, "N|off",
+      "Computes the values of tensors of up to N elements whose inputs are known (262,144)");
+  add("Run", "--seed", o.seed, "N", "Seed of the random numbers among them (0)");
   add("Result", "--max-peak", o.max_peak, "SIZE", "Exits with 1 if PyTorch's peak allocated memory is larger");
   add("Result", "--snapshot", o.snapshot, "FILE", "Writes PyTorch's memory snapshot, for pytorch.org/memory_viz");
   add("Learn", "--learn", o.learn, "FILE",
@@ -147,6 +150,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   const std::string events = o.events.empty() ? "prompt" : o.events;
   run.settings.events_lag = choose<bool>("--events", events, {{"prompt", false}, {"late", true}});
   if (!o.copy_limit.empty()) run.settings.copy_limit = size_of("--copy-limit", o.copy_limit);
+  if (!o.values.empty()) run.settings.values = o.values == "off" ? 0 : whole_number("--values", o.values, 1, 1 << 24);
+  if (!o.seed.empty()) run.settings.seed = whole_number("--seed", o.seed, 0, 1'000'000'000);
   if (!o.max_peak.empty()) run.max_peak_bytes = size_of("--max-peak", o.max_peak);
   run.settings.snapshot = file_to_write("--snapshot", o.snapshot, o.output.force, describe(FileKind::pickle));
   run.settings.record_launches = !file_to_write("--launches", o.launches, o.output.force, "").empty();

@@ -41,6 +41,8 @@ void each_setting(S& s, F&& visit) {
   visit("rank", s.rank);
   visit("steps", s.steps);
   visit("until_stable", s.until_stable);
+  visit("values", s.values);
+  visit("seed", s.seed);
   visit("no_compile", s.no_compile);
   visit("snapshot", s.snapshot);
   visit("python_lines", s.python_lines);

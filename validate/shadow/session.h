@@ -60,14 +60,16 @@ struct Settings {
   bool record_launches = false;       // write launches.PID.tsv
   bool events_lag = false;            // an event completes when the host waits, not when it is recorded
   Peers peers = Peers::none;
-  int world = 1;              // --world N
-  int rank = 0;               // --rank R
-  std::int64_t steps = 0;     // --steps N: end the script after N optimizer steps; 0: do not
-  bool until_stable = false;  // --until-stable: ... once two steps change nothing
-  bool no_compile = false;    // --no-compile: torch.compile returns what it was given
-  std::string snapshot;       // --snapshot FILE; empty: none
-  bool python_lines = true;   // record the Python stack of every allocation
-  bool learn = false;         // --learn: write allocations.PID.tsv
+  int world = 1;                  // --world N
+  int rank = 0;                   // --rank R
+  std::int64_t steps = 0;         // --steps N: end the script after N optimizer steps; 0: do not
+  bool until_stable = false;      // --until-stable: ... once two steps change nothing
+  std::int64_t values = 1 << 18;  // --values: elements of the largest tensor whose values are computed; 0: none are
+  std::int64_t seed = 0;          // --seed: of what is drawn
+  bool no_compile = false;        // --no-compile: torch.compile returns what it was given
+  std::string snapshot;           // --snapshot FILE; empty: none
+  bool python_lines = true;       // record the Python stack of every allocation
+  bool learn = false;             // --learn: write allocations.PID.tsv
 };
 
 /// The text of the `session` file, and back. Unknown keys are an error (std::runtime_error with the line).

@@ -256,10 +256,12 @@ TEST_CASE("shadow: a session's settings survive writing and reading") {
   settings.rank = 7;
   settings.snapshot = "/tmp/a b.pickle";
   settings.cudnn_workspaces = false;
+  settings.values = 0;
   const Settings back = read_settings(write_settings(settings));
   CHECK(write_settings(back) == write_settings(settings));
   CHECK(back.gpu.name == "NVIDIA A100=80");
   CHECK(back.world == 1024);
+  CHECK(back.values == 0);
   CHECK_THROWS_WITH(read_settings("colour=red\n"), "session: not a setting: colour=red");
   CHECK_THROWS(read_settings("devices=many\n"));
   CHECK_THROWS(read_settings("devices"));

@@ -285,6 +285,25 @@ TEST_CASE("what torch.compile made, what CUDA graphs hold, and what could not be
   CHECK(report_of(R"({"event":"compiling","graph":2})").compiled.graphs == 2);
 }
 
+TEST_CASE("what was decided without values, by line, most often first") {
+  const RunReport report = report_of(kEvents + R"x({"event":"decided","reads":[
+)x"
+                                               "");
+  CHECK(report.decided.empty());  // a line that was cut off
+  const RunReport whole = report_of(
+      kEvents +
+      R"x({"event":"decided","reads":[{"file":"/x/train.py","line":9,"function":"item","times":2,"drawn":0},{"file":"","line":0,"function":"","times":1,"drawn":0},{"file":"/x/moe.py","line":7,"function":"where","times":1200,"drawn":1}]}
+)x");
+  const std::string text = run_text(whole, {});
+  CHECK(text.find("  decided without values\n"
+                  "    moe.py:7  1,200 times  where (drawn)\n"
+                  "    train.py:9  2 times  item (zeros)\n"
+                  "    1 read in other threads, optimizers or compiled code (zeros)\n") != std::string::npos);
+  const Json json = Json::parse(run_json(whole, "0.1.0"));
+  check_against(Json::parse(run_json_schema()), json, "shadow");
+  CHECK(json["decided"][0]["drawn"] == true);
+}
+
 TEST_CASE("a table of every rank, and CSV and Markdown of the same") {
   SessionRecord session = session_of(kEvents);
   session.processes.push_back(session.processes[0]);

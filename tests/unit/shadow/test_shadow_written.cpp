@@ -8,10 +8,18 @@
 #include <vector>
 
 #include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/answers.h"
 #include "validate/shadow/runtime/launch_arguments.h"
 #include "validate/shadow/runtime/written.h"
 
 using namespace gpuplan::shadow;
+
+extern "C" {
+std::uint64_t gpuplan_shadow_write(void*, const void*, std::size_t);
+int gpuplan_shadow_holds(const void*, std::uint64_t);
+std::size_t gpuplan_shadow_answer(const std::int64_t*, std::size_t);
+std::int64_t gpuplan_shadow_guesses(int);
+}
 
 namespace {
 
@@ -57,6 +65,7 @@ TEST_CASE("shadow: the addresses that a kernel can write at, inside structures, 
   CHECK(written(Writes::all, Writes::all) == std::vector{space.base, space.base + 512, read});
   CHECK(written(Writes::all, Writes::nothing) == std::vector{space.base, space.base + 512});
   CHECK(written(Writes::first, Writes::nothing) == std::vector{space.base});
+  CHECK(written(Writes::but_first, Writes::nothing) == std::vector{space.base + 512});
   CHECK(written_addresses(kernel, {}, nullptr).empty());
 }
 
@@ -77,4 +86,39 @@ TEST_CASE("shadow: bytes are forgotten once something was given their block's ad
   remember_written(space.at(0), 2048);  // a block of several units, touched inside
   touch(space.base + 1024);
   CHECK_FALSE(is_known(space.at(0), 2048));
+}
+
+TEST_CASE("shadow: reads that nobody knows are answered in order, then with zeros, which are counted") {
+  const std::int64_t before = gpuplan_shadow_guesses(0), everywhere = gpuplan_shadow_guesses(1);
+  const std::array<std::int64_t, 3> counts{7, 300, 9};
+  CHECK(gpuplan_shadow_answer(counts.data(), counts.size()) == 0);
+  std::int32_t narrow = -1;
+  std::int64_t wide = -1;
+  std::array<std::int64_t, 2> long_read{-1, -1};
+  answer_read(&narrow, sizeof narrow);
+  CHECK(narrow == 7);
+  answer_read(long_read.data(), sizeof long_read);  // no count
+  CHECK(long_read == std::array<std::int64_t, 2>{0, 0});
+  answer_read(&wide, sizeof wide);
+  CHECK(wide == 300);
+  CHECK(gpuplan_shadow_answer(nullptr, 0) == 1);  // dropped
+  answer_read(&wide, sizeof wide);
+  CHECK(wide == 0);
+  CHECK(gpuplan_shadow_guesses(0) == before + 2);
+  CHECK(gpuplan_shadow_guesses(1) == everywhere + 2);
+}
+
+TEST_CASE("shadow: what Python knows is put where the GPU's result lies") {
+  const Space space;
+  const std::int64_t value = 42;
+  const std::uint64_t first = gpuplan_shadow_write(const_cast<void*>(space.at(8)), &value, sizeof value);
+  CHECK(is_known(space.at(8), sizeof value));
+  CHECK(*static_cast<const std::int64_t*>(space.at(8)) == 42);
+  CHECK(gpuplan_shadow_holds(space.at(8), first) == 1);
+  const std::uint64_t second = gpuplan_shadow_write(const_cast<void*>(space.at(8)), &value, sizeof value);
+  CHECK(gpuplan_shadow_holds(space.at(8), first) == 0);
+  touch(space.base + 8);
+  CHECK(gpuplan_shadow_holds(space.at(8), second) == 0);
+  CHECK(lost_writes() == std::vector{space.base + 8});
+  CHECK(lost_writes().empty());
 }

@@ -147,8 +147,10 @@ RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
     report.autotuned.workspace_bytes = std::max(report.autotuned.workspace_bytes, workspace);
   }
   for (const ProcessRecord& process : session.processes)
-    if (!report.ranks.empty() && process.pid == report.ranks[report.fullest].process)
+    if (!report.ranks.empty() && process.pid == report.ranks[report.fullest].process) {
       report.compiled = process.compiled;
+      report.decided = process.decided;
+    }
   for (const RankReport& rank : report.ranks)
     report.over_max_peak |= facts.max_peak_bytes && limited_bytes(rank) > *facts.max_peak_bytes;
   if (!report.ranks.empty() && !ended_early(report))

@@ -1,6 +1,7 @@
 // The Python hook's events, a JSON object a line (python/gpuplan_shadow_hook.py lists them).
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -120,6 +121,17 @@ void read_compiled(const ParsedJson& event, ProcessRecord& process) {
                                          .times = number(place, "times")});
 }
 
+void read_decided(const ParsedJson& event, ProcessRecord& process) {
+  for (const ParsedJson& read : child(event, "reads"))
+    if (read.is_object())
+      process.decided.push_back({.file = text(read, "file"),
+                                 .function = text(read, "function"),
+                                 .line = static_cast<int>(number(read, "line")),
+                                 .times = number(read, "times"),
+                                 .drawn = number(read, "drawn") != 0});
+  std::ranges::stable_sort(process.decided, std::greater(), &Decision::times);
+}
+
 // Each rank makes the same.
 void read_choice(const ParsedJson& event, SessionRecord& session) {
   std::int64_t& workspace = session.choices[{text(event, "kind"), text(event, "name")}];
@@ -134,6 +146,7 @@ void read_event(const ParsedJson& event, ProcessRecord& process, SessionRecord& 
   if (kind == "peak") read_peak(event, process);
   if (kind == "compiling") process.compiled.graphs = std::max(process.compiled.graphs, number(event, "graph"));
   if (kind == "compiled") read_compiled(event, process);
+  if (kind == "decided") read_decided(event, process);
   if (kind == "choice") read_choice(event, session);
   if (kind == "oom") read_out_of_memory(event, process);
   if (kind == "end") {

@@ -52,6 +52,14 @@ struct Compiled {
   std::vector<GraphBreak> breaks;
 };
 
+/// A line whose reading of the GPU's memory nobody could answer, or only with what was drawn.
+struct Decision {
+  std::string file, function;  // the function of torch; both empty: not called by Python's main thread
+  int line = 0;
+  std::int64_t times = 0;
+  bool drawn = false;  // else it was answered with zeros
+};
+
 /// A choice that autotuning would have timed: the kind and what it is of.
 using Choice = std::pair<std::string, std::string>;
 
@@ -81,7 +89,8 @@ struct ProcessRecord {
   std::vector<OutOfMemory> out_of_memory;
   std::string allocations, workspaces;  // where the settings ask to learn: the files' text
   Compiled compiled;
-  std::string end_reason;  // "exit", "steps", "until-stable", "exception"; empty: it was killed
+  std::vector<Decision> decided;  // most often first
+  std::string end_reason;         // "exit", "steps", "until-stable", "exception"; empty: it was killed
 };
 
 struct Problem {

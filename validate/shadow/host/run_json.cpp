@@ -79,6 +79,17 @@ Json compiled_json(const Compiled& compiled) {
   return {{"graphs", compiled.graphs}, {"breaks", std::move(breaks)}};
 }
 
+Json decided_json(const std::vector<Decision>& decided) {
+  Json list = Json::array();
+  for (const Decision& read : decided)
+    list.push_back({{"file", read.file},
+                    {"line", read.line},
+                    {"function", read.function},
+                    {"times", read.times},
+                    {"drawn", read.drawn}});
+  return list;
+}
+
 }  // namespace
 
 std::string run_json(const RunReport& report, std::string_view version) {
@@ -104,6 +115,7 @@ std::string run_json(const RunReport& report, std::string_view version) {
   json["autotuned"] = {{"operators", report.autotuned.operators},
                        {"configurations", report.autotuned.configurations},
                        {"workspace_bytes", report.autotuned.workspace_bytes}};
+  json["decided"] = decided_json(report.decided);
   json["unknown"] = unknown_words(report);
   json["problems"] = Json::array();
   for (const Problem& problem : report.problems)

@@ -67,6 +67,7 @@ struct RunReport {
   std::vector<FitRow> fits;       // empty: not known, the run did not come to its end
   Compiled compiled;              // by torch.compile, in the fullest rank's process
   Autotuned autotuned;
+  std::vector<Decision> decided;  // without values, in the fullest rank's process
   std::vector<std::string> unknown;
   std::vector<Problem> problems;
 };

@@ -18,7 +18,8 @@ std::string run_json_schema() {
   const std::string end = R"(
     fits:{gpu title:string usable_bytes:integer fits:boolean}[]
     compiled:{graphs:integer breaks:{file:string line:integer reason:string times:integer}[]}
-    autotuned:{operators configurations workspace_bytes:integer} unknown:string[]
+    autotuned:{operators configurations workspace_bytes:integer}
+    decided:{file:string line:integer function:string times:integer drawn:boolean}[] unknown:string[]
     problems:{code:integer text:string}[] ranks:{rank:integer? process device:integer )";
   Json schema = {{"$schema", schema::kDialect},
                  {"$id", "gpuplan.shadow/1"},

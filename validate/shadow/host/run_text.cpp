@@ -24,6 +24,7 @@ class RunScreen : public StyledScreen {
   std::string compiled() const;
   std::string ranks() const;
   std::string fits() const;
+  std::string decided() const;
   std::string unknown() const;
 
  private:
@@ -232,6 +233,18 @@ std::string RunScreen::fits() const {
   return out;
 }
 
+std::string RunScreen::decided() const {
+  constexpr std::size_t kRows = 5;
+  const std::vector<Decision>& all = report_.decided;
+  if (all.empty()) return "";
+  std::string out = "\n  decided without values\n";
+  const std::size_t shown = style_.verbose ? all.size() : std::min(all.size(), kRows);
+  for (const Decision& read : std::span(all).first(shown)) out += "    " + decision_words(read) + "\n";
+  if (shown < all.size())
+    out += "    " + counted(static_cast<std::int64_t>(all.size() - shown), "more line") + " (--verbose)\n";
+  return out;
+}
+
 std::string RunScreen::unknown() const {
   const std::vector<std::string> unknown = unknown_words(report_);
   if (unknown.empty()) return "";
@@ -250,7 +263,7 @@ std::string run_text(const RunReport& report, const TextStyle& style) {
   }
   if (style.brief) return screen.verdict().substr(1) + screen.trouble();
   return screen.headline() + screen.trouble() + screen.verdict() + screen.alive() + screen.lines() + screen.steps() +
-         screen.compiled() + screen.ranks() + screen.fits() + screen.unknown();
+         screen.compiled() + screen.ranks() + screen.fits() + screen.decided() + screen.unknown();
 }
 
 }  // namespace gpuplan::shadow

@@ -96,6 +96,13 @@ std::string break_words(const GraphBreak& place, std::size_t most) {
   return out + shortened(place.reason, std::max<std::size_t>(most, out.size() + 20) - out.size());
 }
 
+std::string decision_words(const Decision& read) {
+  const std::string answer = read.drawn ? " (drawn)" : " (zeros)";
+  if (read.file.empty()) return counted(read.times, "read") + " in other threads, optimizers or compiled code" + answer;
+  const std::string file = shortened(std::filesystem::path(read.file).filename().string(), 28);
+  return file + ":" + std::to_string(read.line) + "  " + counted(read.times, "time") + "  " + read.function + answer;
+}
+
 std::vector<std::string> unknown_words(const RunReport& report) {
   std::vector<std::string> out = report.unknown;
   const Autotuned& tuned = report.autotuned;

@@ -27,6 +27,8 @@ std::string out_of_memory_words(const RunReport& report, const TextStyle& style)
 std::string ending_words(const RunReport& report);
 /// "train.py:31  2 times  call to print()".
 std::string break_words(const GraphBreak& place, std::size_t most);
+/// "train.py:9  2 times  item (zeros)".
+std::string decision_words(const Decision& read);
 /// What could not be known, with what autotuning would have timed.
 std::vector<std::string> unknown_words(const RunReport& report);
 /// Why there is nothing to report.

@@ -26,12 +26,21 @@ def end_at_longest_length(after_import, session):
         @functools.wraps(has_unfinished)
         def unfinished(self, *args, **kwargs):
             more = has_unfinished(self, *args, **kwargs)
-            if not (more and getattr(calls, "reached", False)):
+            reached, calls.reached = getattr(calls, "reached", False), False
+            if not (more and reached):
                 return more
-            calls.reached = False
             session.unknown(TO_ITS_LONGEST)
             return False
 
+        heuristic = getattr(mixin, "_check_early_stop_heuristic", None)  # of beam search: compares scores
+        if heuristic is not None:
+
+            @functools.wraps(heuristic)
+            def may_improve(is_early_stop_heuristic_unsatisfied, **kwargs):
+                heuristic(is_early_stop_heuristic_unsatisfied, **kwargs)
+                return is_early_stop_heuristic_unsatisfied
+
+            mixin._check_early_stop_heuristic = staticmethod(may_improve)
         criteria.__call__ = call
         mixin._has_unfinished_sequences = unfinished
 

@@ -16,6 +16,8 @@ Events, each with "event":
            which torch.compile notices. What .item() or `if tensor:` reads is zero; nobody can tell what hangs on it.
   compiling  graph. torch.compile begins the process's graph of that number.
   compiled   graphs, breaks: [{"file", "line", "reason", "times"}], once, before the end.
+  decided    reads: [{"file", "line", "function", "times", "drawn"}]. What the host read without anybody knowing it, or
+           drawn (1); by line, once, before the end. File and function empty: where Python was not asked.
   choice     kind (operator, configuration), name, taken, of, workspace (bytes): an autotuner's, made without a clock.
   problem  code, text. code: the exit code that it calls for, 0 where the script goes on.
   end      reason (exit, steps, until-stable, exception), rank, world, exception, seconds;
@@ -35,6 +37,7 @@ import gpuplan_shadow_compile
 import gpuplan_shadow_generated
 import gpuplan_shadow_generation
 import gpuplan_shadow_learn
+import gpuplan_shadow_values
 from gpuplan_shadow_alive import Places, pool_bytes
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
@@ -113,6 +116,7 @@ class Hook:
             self.learning = gpuplan_shadow_learn.Learning(self.session, self.figures, self.history, self.places)
         self.compilations = gpuplan_shadow_compile.Compilations(self.session.write)
         self.stop_rule = StopRule(settings.steps, settings.until_stable)
+        self.values = None
         self.optimizers = {}  # id -> weak reference
         self.steps = 0
         self.reason = None  # why the script is being ended
@@ -131,6 +135,10 @@ class Hook:
             gpuplan_shadow_compile.watch(after_import, safe, lambda: self.compilations)
             gpuplan_shadow_generated.keep_notes(after_import, safe)
             gpuplan_shadow_autotune.take_first(after_import, self.session, safe)
+        settings = self.session.settings
+        if settings.values > 0 and hasattr(torch, "compile"):  # since 2.0, as is what the mode needs
+            start = safe(gpuplan_shadow_values.install)
+            self.values = start(torch, after_import, settings.values, settings.seed)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]
@@ -283,9 +291,9 @@ class Hook:
         self._settings_that_measure()
         if self.session.settings.learn:
             guarded(self.session, "--learn")(self.learning.write)(devices)
-        compiled = self.compilations.event()
-        if compiled is not None:
-            self.session.write(compiled)
+        for event in (self.compilations.event(), self.values.event() if self.values is not None else None):
+            if event is not None:
+                self.session.write(event)
         rank, world = rank_and_world(self.session.settings)
         event = {"event": "end", "reason": self.reason or ("exit" if error is None else "exception")}
         event.update({"rank": rank, "world": world, "devices": devices})

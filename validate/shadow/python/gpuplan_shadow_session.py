@@ -76,6 +76,8 @@ class Settings:
         self.rank = number("rank", 0)
         self.steps = number("steps", 0)
         self.until_stable = number("until_stable", 0) != 0
+        self.values = number("values", 1 << 18)  # elements; 0: off
+        self.seed = number("seed", 0)
         self.no_compile = number("no_compile", 0) != 0
         self.python_lines = number("python_lines", 1) != 0
         self.snapshot = text.get("snapshot", "")

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/answers.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/written.h"
 
@@ -23,9 +24,13 @@ void copy_part(void* to, const void* from, std::size_t bytes, bool small) {
   const bool to_device = on_device(to), from_device = on_device(from);
   const bool moves = from_device ? small && is_known(from, bytes) : small || !to_device;
   if (moves) std::memmove(to, from, bytes);
-  if (!moves && !to_device) std::memset(to, 0, bytes);
+  if (!moves && !to_device) answer_read(to, bytes);
   if (!to_device) return;
-  moves ? remember_written(to, bytes) : forget_written(to, bytes);
+  if (moves) {
+    remember_written(to, bytes);
+  } else {
+    forget_written(to, bytes);
+  }
 }
 
 // Whether the last of `rows` ends within an address space.

@@ -44,6 +44,17 @@ std::vector<std::string_view> parameter_types(std::string_view function) {
   return {};
 }
 
+// Of PyTorch's kernels that are launched most and take their operands in a structure (aten/src/ATen/native/cuda):
+// CUDALoops.cuh has one output, whose pointer is the first of `data`; ReduceOp of Reduce.cuh has `src` before `dst`;
+// Shape.cu has the output apart from its inputs.
+Writes writes_through_structures(std::string_view name) {
+  const std::string_view kernel = name.substr(0, name.find_first_of("<("));
+  if (kernel.ends_with("elementwise_kernel")) return Writes::first;
+  if (kernel.ends_with("::reduce_kernel")) return Writes::but_first;
+  if (kernel.find("CatArrayBatchedCopy") != std::string_view::npos) return Writes::nothing;
+  return Writes::all;
+}
+
 }  // namespace
 
 std::vector<Writes> writes_of(const std::string& mangled_name, std::size_t count) {
@@ -51,12 +62,13 @@ std::vector<Writes> writes_of(const std::string& mangled_name, std::size_t count
   const std::string name = demangled(mangled_name);
   const std::vector<std::string_view> types = parameter_types(name);
   if (types.size() != count) return writes;
-  // aten/src/ATen/native/cuda/CUDALoops.cuh: one output, whose pointer is the first of `data`.
-  const bool elementwise =
-      name.find("elementwise_kernel") < name.find('(') && name.find("multi_output") == std::string::npos;
+  const Writes structures = writes_through_structures(name);
   for (std::size_t i = 0; i < count; ++i) {
-    if (types[i].ends_with(" const*")) writes[i] = Writes::nothing;
-    if (elementwise && !types[i].ends_with('*')) writes[i] = Writes::first;
+    if (types[i].ends_with(" const*")) {
+      writes[i] = Writes::nothing;
+    } else if (!types[i].ends_with('*')) {
+      writes[i] = structures;
+    }
   }
   return writes;
 }
@@ -70,12 +82,14 @@ std::span<const std::uintptr_t> written_addresses(const KernelResources& kernel,
     if (writes[i] == Writes::nothing) continue;
     const KernelParameter& parameter = kernel.parameters[i];
     const auto* const bytes = static_cast<const unsigned char*>(arguments[parameter.ordinal]);
+    bool is_first = true;
     for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= parameter.bytes; at += sizeof(std::uintptr_t)) {
       std::uintptr_t word = 0;
       std::memcpy(&word, bytes + at, sizeof word);
       if (!in_address_space(word)) continue;
-      found.push_back(word);
+      if (writes[i] != Writes::but_first || !is_first) found.push_back(word);
       if (writes[i] == Writes::first) break;
+      is_first = false;
     }
   }
   return found;

@@ -13,8 +13,9 @@ namespace gpuplan::shadow {
 
 /// How much a kernel can write through one of its arguments.
 enum class Writes {
-  nothing,  // a pointer to const
-  first,    // through the first address in it: operands of PyTorch's elementwise kernels, of which that is the result's
+  nothing,    // a pointer to const, or a structure of inputs
+  first,      // through the first address in it: that of the result, in PyTorch's elementwise kernels
+  but_first,  // through all but the first: that of the source, in PyTorch's reductions
   all,
 };
 

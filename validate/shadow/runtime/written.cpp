@@ -3,19 +3,24 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace gpuplan::shadow {
 namespace {
 
 struct Write {
   std::size_t bytes;
-  std::uint64_t age;  // Writes::age when it was written
+  std::uint64_t age;     // Writes::age when it was written
+  std::uint64_t number;  // how many were written before
+  bool watched;
 };
 
 struct Writes {
   std::mutex mutex;
   std::map<std::uintptr_t, Write> pieces;  // never overlapping
   std::uint64_t age = 0;                   // calls of forget_parts()
+  std::uint64_t written = 0;
 };
 
 Writes& writes() {
@@ -23,23 +28,49 @@ Writes& writes() {
   return *instance;
 }
 
-// Takes out of every piece what overlaps [begin, end). What is left of a piece is no longer one piece: it goes too.
-void cut(std::map<std::uintptr_t, Write>& pieces, std::uintptr_t begin, std::uintptr_t end) {
+std::vector<std::uintptr_t>& lost() {
+  thread_local std::vector<std::uintptr_t> addresses;
+  return addresses;
+}
+
+using Pieces = std::map<std::uintptr_t, Write>;
+
+// The first piece that reaches into [begin, ...).
+Pieces::iterator first_in(Pieces& pieces, std::uintptr_t begin) {
   auto piece = pieces.lower_bound(begin);
-  if (piece != pieces.begin()) {
-    const auto before = std::prev(piece);
-    if (before->first + before->second.bytes > begin) piece = before;
-  }
+  if (piece == pieces.begin()) return piece;
+  const auto before = std::prev(piece);
+  return before->first + before->second.bytes > begin ? before : piece;
+}
+
+// Takes out every piece that overlaps [begin, end): what would be left of one is no longer one piece.
+void cut(Pieces& pieces, std::uintptr_t begin, std::uintptr_t end) {
+  auto piece = first_in(pieces, begin);
   while (piece != pieces.end() && piece->first < end) piece = pieces.erase(piece);
+}
+
+void note_lost(Pieces& pieces, std::uintptr_t begin, std::uintptr_t end) {
+  constexpr std::size_t kMost = 4096;  // nobody asks
+  for (auto piece = first_in(pieces, begin); piece != pieces.end() && piece->first < end; ++piece) {
+    if (piece->second.watched && lost().size() < kMost) lost().push_back(piece->first);
+  }
 }
 
 }  // namespace
 
-void remember_written(const void* address, std::size_t bytes) {
+std::uint64_t remember_written(const void* address, std::size_t bytes, bool watched) {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   const std::lock_guard lock(writes().mutex);
   cut(writes().pieces, begin, begin + bytes);
-  writes().pieces.emplace(begin, Write{bytes, writes().age});
+  const std::uint64_t number = writes().written++;
+  writes().pieces.emplace(begin, Write{bytes, writes().age, number, watched});
+  return number;
+}
+
+bool holds_write(const void* address, std::uint64_t write) {
+  const std::lock_guard lock(writes().mutex);
+  const auto piece = writes().pieces.find(reinterpret_cast<std::uintptr_t>(address));
+  return piece != writes().pieces.end() && piece->second.number == write;
 }
 
 void forget_written(const void* address, std::size_t bytes) {
@@ -53,8 +84,14 @@ void forget_touched(std::span<const std::uintptr_t> addresses) {
   if (addresses.empty()) return;
   const std::lock_guard lock(writes().mutex);
   if (writes().pieces.empty()) return;
-  for (const std::uintptr_t address : addresses) cut(writes().pieces, address, (address / kBlock + 1) * kBlock);
+  for (const std::uintptr_t address : addresses) {
+    const std::uintptr_t end = (address / kBlock + 1) * kBlock;
+    note_lost(writes().pieces, address, end);
+    cut(writes().pieces, address, end);
+  }
 }
+
+std::vector<std::uintptr_t> lost_writes() { return std::exchange(lost(), {}); }
 
 void forget_parts() {
   const std::lock_guard lock(writes().mutex);

@@ -10,11 +10,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace gpuplan::shadow {
 
-/// The host (or a copy of known bytes) wrote [address, address + bytes).
-void remember_written(const void* address, std::size_t bytes);
+/// The host (or a copy of known bytes) wrote [address, address + bytes). Returns the write's number. `watched`: where a
+/// launch makes it unknown, its address is kept for lost_writes().
+std::uint64_t remember_written(const void* address, std::size_t bytes, bool watched = false);
+/// The watched writes that launches of this thread have made unknown since the last call.
+std::vector<std::uintptr_t> lost_writes();
+/// Whether write number `write`, which began at `address`, is still what lies there.
+bool holds_write(const void* address, std::uint64_t write);
 /// [address, address + bytes) reads as zero from now on.
 void forget_written(const void* address, std::size_t bytes);
 /// Work that can write at each of these addresses has run. What else of a block it can reach is told by PyTorch's

@@ -1,0 +1,335 @@
+"""The values of a call's result, and what the host reads of it (gpuplan_shadow_values.py says when)."""
+
+import os
+import sys
+
+from gpuplan_shadow_arguments import changes, parts, swapped
+from gpuplan_shadow_unknown import Unknown
+from gpuplan_shadow_value_rules import (
+    DRAWN,
+    ELEMENTWISE,
+    OVERWRITE,
+    PLAIN,
+    RANDOM,
+    READS,
+    SAID_OF_UNKNOWN,
+    SAME,
+    UNSEEN,
+)
+
+LARGEST_FLOATS = 4096  # elements: indices and masks are what sizes depend on, and floats cost as much as they
+C_FUNCTIONS = ("builtin_function_or_method", "method_descriptor", "wrapper_descriptor")  # types of those not in Python
+
+
+def _is_of_torch(function):
+    """Whether its name says what it does. Of an operator that a library registers, or a collective, nobody knows what
+    it writes: it runs as it is, and the runtime sees what its kernels can have written."""
+    if type(function).__name__ in C_FUNCTIONS:
+        return True
+    module = getattr(function, "__module__", None) or ""
+    return module.startswith("torch.") and not module.startswith("torch.distributed") and hasattr(function, "__code__")
+
+
+class Values:
+    def __init__(self, torch, known, runtime, seed):
+        self.torch = torch
+        self.known = known
+        self.runtime = runtime
+        self.generator = torch.Generator().manual_seed(seed)
+        self.unknown = Unknown(torch, known, self.generator)
+        self.reads = {}  # (file, line, function) -> how often the host read what nobody knew
+        self.drawn = {}  # the same for what was drawn
+        self.here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        self.package = os.path.dirname(torch.__file__) + os.sep
+        self.substituted = False  # what the host read was answered
+        self.seen = 0  # reads that the runtime could not answer while a function of torch ran that Python called
+        self.names = {}  # function -> what it is called; None: of no interest
+
+    # --- a call
+
+    def call(self, function, args, kwargs):
+        try:
+            name = self.names[function]
+        except (KeyError, TypeError):  # new, or nothing to hash
+            name = self._name_of(function)
+        if name is None:
+            return function(*args, **kwargs)
+        if name in PLAIN and args and isinstance(args[0], self.torch.Tensor) and self.known.entry(args[0]) is None:
+            return function(*args, **kwargs)
+        on_gpu, tensors = self._tensors(args, kwargs)
+        if not on_gpu:
+            return self._made(function, name, args, kwargs)
+        if name in ("__getitem__", "__setitem__"):
+            args = self._with_numbers_in_slices(args)
+        entries, held = self._entries(tensors, name in OVERWRITE)
+        self.substituted = False
+        self.runtime.lost()  # by launches that are not of a call that we see
+        before = self.runtime.guesses(0)
+        result = self._result(function, name, args, kwargs, tensors, entries)
+        # A kernel that reads may be taken for one that writes, and what its arguments hold beside addresses for one.
+        lost = self.runtime.lost()
+        for tensor, entry in held:
+            self.known.put(tensor, entry)
+        if lost:
+            self.known.restore(lost, tensors)
+        since = self.runtime.guesses(0) - before
+        if since:
+            self.seen += since
+            if not self.substituted:
+                self._note(self.reads, name)
+        return result
+
+    def _made(self, function, name, args, kwargs):
+        """A call without tensors on the GPU, which may make one."""
+        result = function(*args, **kwargs)
+        made = isinstance(result, self.torch.Tensor) and result.is_cuda
+        if not made or result.numel() == 0 or name in RANDOM or type(function).__name__ not in C_FUNCTIONS:
+            return result
+        if name in SAME:
+            self._safely(self.known.learn_same, result, self._element_of_all(name, args, kwargs))
+        elif self._is_small(result):
+            value = self._safely(self._on_host, function, name, args, kwargs, ())
+            if value is not None:
+                self._learned(result, value, name, name in DRAWN)
+        return result
+
+    def _element_of_all(self, name, args, kwargs):
+        return self._safely(lambda: self.torch.as_tensor(SAME[name](args, kwargs), device="cpu"))
+
+    def _name_of(self, function):
+        """None where the call is of no interest."""
+        name = getattr(function, "__name__", "")
+        name = None if name in UNSEEN or not _is_of_torch(function) else name
+        if type(function).__name__ in C_FUNCTIONS:  # others may hold tensors
+            self.names[function] = name
+        return name
+
+    def _entries(self, tensors, overwrites):
+        """What is known of each, up to the first of which nothing is; and all those with their entries whose values are
+        known one by one, or by one."""
+        entries, held, whole = [], [], True
+        for tensor in tensors:
+            if not whole and tensor.is_floating_point():
+                continue
+            entry = self.known.entry(tensor)
+            if whole:
+                entries.append(entry)
+            if entry is None:
+                whole = whole and overwrites and len(entries) == 1
+            elif entry.bounds is None:
+                held.append((tensor, entry))
+                if tensor.numel() == 1:  # a function may take it for a number, and PyTorch reads it from the GPU itself
+                    self.known.put(tensor, entry)
+        return entries, held
+
+    def _with_numbers_in_slices(self, args):
+        """x[:, :n] reads a tensor n from the GPU: where it is known, the number stands in its place."""
+
+        def number(bound):
+            if isinstance(bound, self.torch.Tensor) and bound.is_cuda:
+                entry = self.known.entry(bound)
+                copy = self._safely(self.known.copy, bound, entry) if entry is not None else None
+                return bound if copy is None else int(copy)
+            return bound
+
+        def plain(part):
+            if not isinstance(part, slice):
+                return part
+            return slice(number(part.start), number(part.stop), number(part.step))
+
+        index = args[1]
+        index = tuple(plain(part) for part in index) if isinstance(index, tuple) else plain(index)
+        return (args[0], index, *args[2:])
+
+    def _tensors(self, args, kwargs):
+        """(whether one of the arguments is on the GPU, those that are)."""
+        found = []
+        tensor = self.torch.Tensor
+        for argument in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(argument, tensor):
+                if argument.is_cuda:
+                    found.append(argument)
+            elif isinstance(argument, (tuple, list)):
+                found.extend(part for part in argument if isinstance(part, tensor) and part.is_cuda)
+        return bool(found), found
+
+    def _result(self, function, name, args, kwargs, tensors, entries):
+        overwrites = name in OVERWRITE and entries and entries[0] is None
+        unknown = any(entry is None or entry.bounds is not None for entry in entries[1 if overwrites else 0 :])
+        if name in RANDOM or (unknown and name not in SAME):
+            result = function(*args, **kwargs)
+            if name in SAID_OF_UNKNOWN and tensors:
+                self._safely(self.unknown.after, name, args, kwargs, tensors, entries, result)
+            elif tensors and changes(name, kwargs) and tensors[0].is_inference():  # which has no version
+                self._safely(self.known.forget, tensors[0])
+            return result
+        large = any(entry is not None and entry.same is not None for entry in entries)
+        if large or name in SAME:
+            return self._same(function, name, args, kwargs, tensors, entries)
+        return self._small(function, name, args, kwargs, tensors, entries, overwrites)
+
+    def _safely(self, rule, *arguments):
+        """What goes wrong on the host leaves values unknown, and nothing else."""
+        if self.torch._C._len_torch_dispatch_stack():
+            return None  # a mode that would take our calls for the script's: fake tensors, counters
+        try:
+            with self.torch._C.DisableTorchFunction(), self.torch.no_grad():
+                return rule(*arguments)
+        except Exception:
+            return None
+
+    # --- small tensors, one by one
+
+    def _small(self, function, name, args, kwargs, tensors, entries, overwrites):
+        copies = self._safely(self._copies, tensors, entries, overwrites)
+        drawn = name in DRAWN or any(entry is not None and entry.drawn for entry in entries)
+        if changes(name, kwargs):
+            return self._written(function, name, args, kwargs, tensors, entries, copies, drawn)
+        if copies is None:
+            return function(*args, **kwargs)
+        if name in READS:  # the result's size depends on values
+            value = self._safely(self._on_host, function, name, args, kwargs, copies)
+            if value is not None and self._answer(name, args, kwargs, copies, value) and drawn:
+                self._note(self.drawn, name)
+            result = function(*args, **kwargs)
+            self.runtime.give(())
+        else:
+            result = function(*args, **kwargs)
+            if not self._is_small(result):
+                return result
+            value = self._safely(self._on_host, function, name, args, kwargs, copies)
+        return result if value is None else self._learned(result, value, name, drawn)
+
+    def _written(self, function, name, args, kwargs, tensors, entries, copies, drawn):
+        """The function writes into its arguments, and into their copies."""
+        if name in READS and copies is not None:
+            self._answer(name, args, kwargs, copies, None)
+        result = function(*args, **kwargs)
+        self.runtime.give(())
+        done = copies and self._safely(lambda: (self._on_host(function, name, args, kwargs, copies),))
+        for tensor, entry, copy in zip(tensors, entries, copies or tensors):
+            if not done:
+                self._safely(self.known.forget, tensor)
+            elif entry is not None:
+                entry.drawn = entry.drawn or drawn
+                self.known.changed(tensor, entry)
+            else:
+                self._safely(self.known.learn, tensor, copy, drawn)
+        return result
+
+    def _answer(self, name, args, kwargs, copies, value):
+        """Gives the runtime what PyTorch will read while the function runs. Whether there is anything."""
+        answers = self._safely(READS[name], *swapped(args, kwargs, copies, self.torch), value)
+        if answers:
+            self.runtime.give(answers)
+        return bool(answers)
+
+    def _copies(self, tensors, entries, overwrites):
+        def copy(tensor, entry):
+            if entry is None:  # of what is overwritten
+                return self.torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu") if overwrites else None
+            return self.known.copy(tensor, entry)
+
+        copies = [copy(tensor, entry) for tensor, entry in zip(tensors, entries)]
+        small = all(each is not None and each.numel() <= self.known.limit for each in copies)
+        return copies if small else None
+
+    def _is_small(self, result):
+        for part in parts(result):
+            if isinstance(part, self.torch.Tensor) and part.is_cuda:
+                most = LARGEST_FLOATS if part.is_floating_point() else self.known.limit
+                if part.numel() > most:
+                    return False
+        return True
+
+    def _on_host(self, function, name, args, kwargs, copies):
+        args, kwargs = swapped(args, kwargs, copies, self.torch)
+        if name in DRAWN:
+            kwargs["generator"] = self.generator
+        if name == "cuda" or (name == "to" and isinstance(args[1] if len(args) > 1 else None, int)):
+            return args[0].clone()
+        return function(*args, **kwargs)
+
+    def _learned(self, result, value, name, drawn):
+        """The result with its value: what the host reads of it is that."""
+        torch = self.torch
+        found, values = parts(result), parts(value)
+        if not any(isinstance(part, torch.Tensor) for part in found):  # item(), tolist(), bool()
+            if drawn:
+                self._note(self.drawn, name)
+            self.substituted = True
+            return value
+        if len(found) != len(values):
+            return result
+        for part, known in zip(found, values):
+            if not isinstance(part, torch.Tensor):
+                continue
+            if part.is_cuda:
+                if part.shape == known.shape and part.dtype == known.dtype and self.known.entry(part) is None:
+                    self._safely(self.known.learn, part, known, drawn, True)
+            elif part.shape == known.shape and isinstance(known, torch.Tensor):
+                if drawn:
+                    self._note(self.drawn, name)
+                self.substituted = True
+                self._safely(part.detach().copy_, known)
+        return result
+
+    # --- large ones whose elements are all the same
+
+    def _same(self, function, name, args, kwargs, tensors, entries):
+        if name in READS and len(tensors) == 1 and entries[0] is not None and entries[0].same is not None:
+            self.runtime.give([tensors[0].numel() if bool(entries[0].same) else 0])
+        result = function(*args, **kwargs)
+        self.runtime.give(())
+        if changes(name, kwargs):
+            self._safely(self.known.forget, tensors[0])
+        if name in SAME:
+            element = self._element_of_all(name, args, kwargs)
+        elif name in ELEMENTWISE:
+            element = self._safely(self._element, function, args, kwargs, tensors, entries)
+        else:
+            return result
+        if element is None:
+            return result
+        if isinstance(result, self.torch.Tensor) and result.is_cuda:
+            if name == "sum" and result.numel():
+                element = element * (tensors[0].numel() // result.numel())
+            self._safely(self.known.learn_same, result, element.reshape(()).cpu())
+        return result
+
+    def _element(self, function, args, kwargs, tensors, entries):
+        copies = [self._one(tensor, entry) for tensor, entry in zip(tensors, entries)]
+        if any(copy is None for copy in copies):
+            return None
+        args, kwargs = swapped(args, kwargs, copies, self.torch)
+        result = function(*args, **kwargs)
+        return result if isinstance(result, self.torch.Tensor) and result.dim() == 0 else None
+
+    def _one(self, tensor, entry):
+        """The element that all of the tensor's are; None where they differ."""
+        if entry is None or entry.bounds is not None:
+            return None
+        if entry.same is not None:
+            return entry.same if entry.same.dtype == tensor.dtype else None
+        return self.known.copy(tensor, entry).reshape(()) if tensor.numel() == 1 else None
+
+    # --- the report
+
+    def event(self):
+        """None where every read was answered."""
+        elsewhere = self.runtime.guesses(1) - self.seen
+        reads = [
+            {"file": file, "line": line, "function": function, "times": times, "drawn": drawn}
+            for drawn, notes in ((0, self.reads), (1, self.drawn))
+            for (file, line, function), times in notes.items()
+        ]
+        if elsewhere > 0:
+            reads.append({"file": "", "line": 0, "function": "", "times": elsewhere, "drawn": 0})
+        return {"event": "decided", "reads": reads} if reads else None
+
+    def _note(self, notes, name):
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename.startswith((self.here, self.package)):
+            frame = frame.f_back
+        key = (frame.f_code.co_filename, frame.f_lineno, name) if frame is not None else ("", 0, name)
+        notes[key] = notes.get(key, 0) + 1

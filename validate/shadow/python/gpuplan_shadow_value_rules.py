@@ -1,0 +1,153 @@
+"""Functions of torch by name, as the mode of gpuplan_shadow_values.py sees them, and what is known of their results."""
+
+# Run as they are, unlooked at: they have no small results, are views (which share what is known of their storage), or
+# say nothing of values.
+UNSEEN = frozenset(
+    """linear matmul bmm baddbmm addmm einsum conv1d conv2d conv3d conv_transpose2d layer_norm batch_norm group_norm
+    rms_norm scaled_dot_product_attention relu gelu silu dropout backward grad register_hook requires_grad_
+    multi_head_attention_forward max_pool2d adaptive_avg_pool2d
+    view view_as transpose permute t split chunk expand expand_as unsqueeze squeeze select narrow unbind swapaxes movedim
+    size dim stride numel data_ptr storage_offset untyped_storage is_contiguous element_size is_floating_point is_complex
+    __len__ __repr__ __hash__ get_device record_stream _make_subclass pin_memory is_pinned share_memory_ __format__
+    _set_grad_enabled _has_compatible_shallow_copy_type _record_function_enter_new
+    _record_function_exit._RecordFunction""".split()
+)
+
+# Read nothing of the host's, and of an unknown first argument nothing is known afterwards.
+PLAIN = frozenset(
+    """add sub mul div true_divide __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __iadd__ __imul__ neg
+    pow __pow__ add_ mul_ sub_ div_ mean cat stack clamp logical_not __invert__ masked_fill gt ge lt le __gt__ __ge__
+    __lt__ __le__ sum clone contiguous float half bfloat16 double detach type reshape""".split()
+)
+
+# Their results are random: on the host they are drawn from a generator of ours.
+DRAWN = frozenset(
+    "rand randn randint randperm bernoulli bernoulli_ random_ uniform_ normal_ exponential_ normal geometric_".split()
+)
+# Random, too, but without a generator to name: unknown.
+RANDOM = frozenset(
+    """dropout alpha_dropout feature_dropout dropout_ rrelu rrelu_ rand_like randn_like randint_like poisson
+    cauchy_ log_normal_ gumbel_softmax empty empty_like new_empty empty_strided new_empty_strided resize_
+    fractional_max_pool2d set_ _standard_gamma dropout1d dropout2d dropout3d""".split()
+)
+
+# name -> the element that all elements are, from (args, kwargs).
+SAME = {
+    "zeros": lambda args, kwargs: 0,
+    "zeros_like": lambda args, kwargs: 0,
+    "new_zeros": lambda args, kwargs: 0,
+    "zero_": lambda args, kwargs: 0,
+    "ones": lambda args, kwargs: 1,
+    "ones_like": lambda args, kwargs: 1,
+    "new_ones": lambda args, kwargs: 1,
+    "full": lambda args, kwargs: kwargs["fill_value"] if "fill_value" in kwargs else args[1],
+    "full_like": lambda args, kwargs: kwargs["fill_value"] if "fill_value" in kwargs else args[1],
+    "new_full": lambda args, kwargs: kwargs["fill_value"] if "fill_value" in kwargs else args[2],
+    "fill_": lambda args, kwargs: kwargs["value"] if "value" in kwargs else args[1],
+}
+
+# Overwrite `self`, whatever it was.
+OVERWRITE = frozenset("zero_ fill_ copy_ random_ bernoulli_ uniform_ normal_ exponential_ geometric_".split())
+
+# Element by element: of inputs whose elements are all the same, so are the results'.
+ELEMENTWISE = frozenset(
+    """eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ add sub mul div true_divide __add__ __radd__ __sub__
+    __rsub__ __mul__ __rmul__ __truediv__ __floordiv__ __mod__ abs neg __neg__ __invert__ logical_not logical_and
+    logical_or logical_xor __and__ __or__ __xor__ bitwise_not bitwise_and bitwise_or clone contiguous to float half
+    bfloat16 double int long bool type detach isfinite isnan isinf cuda clamp clamp_min clamp_max exp log sqrt square
+    sigmoid tanh where all any max min amax amin mean sum minimum maximum""".split()
+)
+
+# name -> what the host reads while the function runs, in order: from (arguments, result) on the host. Each is a
+# device-to-host copy in ATen/native/cuda of PyTorch 2.8 to 2.15: Nonzero.cu (the count), UniqueCub.cu (the length),
+# SummaryOps.cu (least and greatest), Repeat.cu (the sum).
+READS = {}
+
+
+def reads(*names):
+    def decorate(function):
+        for name in names:
+            READS[name] = function
+        return function
+
+    return decorate
+
+
+@reads("nonzero", "argwhere")
+def _nonzero(args, kwargs, result):
+    return [int(args[0].count_nonzero())]
+
+
+@reads("where")
+def _where(args, kwargs, result):
+    return [int(args[0].count_nonzero())] if len(args) == 1 and not kwargs else []
+
+
+@reads("masked_select")
+def _masked_select(args, kwargs, result):
+    return [result.numel()]
+
+
+@reads("__getitem__", "__setitem__", "index_put_", "index_put", "index")
+def _index(args, kwargs, result):
+    index = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
+    return [int(part.count_nonzero()) for part in index if _is_mask(part)]
+
+
+@reads("unique", "unique_consecutive", "_unique2", "_unique")
+def _unique(args, kwargs, result):
+    return [(result[0] if isinstance(result, tuple) else result).size(0)]
+
+
+@reads("bincount")
+def _bincount(args, kwargs, result):
+    return [int(args[0].min()), int(args[0].max())] if args[0].numel() else []
+
+
+@reads("one_hot")
+def _one_hot(args, kwargs, result):
+    return [int(args[0].max())] * 2 if args[0].numel() else []
+
+
+@reads("repeat_interleave")
+def _repeat_interleave(args, kwargs, result):
+    return [int(part.sum()) for part in args[-1:] if hasattr(part, "sum")]
+
+
+def _is_mask(part):
+    return str(getattr(part, "dtype", "")) in ("torch.bool", "torch.uint8")
+
+
+# Floats that a kernel computed lie within their function's range, and are finite.
+_POSITIVE = (0.0, float("inf"))
+BOUNDS = {
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "log_softmax": (float("-inf"), 0.0),
+    "logsigmoid": (float("-inf"), 0.0),
+}
+for _name in "exp softplus norm abs square std var rsqrt sqrt vector_norm cosh exp_".split():
+    BOUNDS[_name] = _POSITIVE
+
+# Keep what is known of the range.
+KEEP_BOUNDS = frozenset("clone contiguous to float half bfloat16 double detach cuda type reshape unsqueeze".split())
+
+# comparison -> (true where all of x is above, true where all of x is below); names with and without underscores
+COMPARE = {"gt": (True, False), "ge": (True, False), "lt": (False, True), "le": (False, True)}
+for _name in list(COMPARE):
+    COMPARE["__%s__" % _name] = COMPARE[_name]
+
+# Of unknown floats, which of them it is is drawn: each row by itself, all equally likely.
+CHOICES = frozenset(
+    "argmax argmin topk sort argsort max min multinomial kthvalue median mode msort cummax cummin".split()
+)
+
+FINITE = frozenset("isfinite isnan isinf isposinf isneginf".split())
+SAME_AS_ITSELF = frozenset("eq __eq__ ne __ne__".split())
+SCALER = "_amp_foreach_non_finite_check_and_unscale_"  # GradScaler's: its second argument says whether it found any
+DIVISIONS = frozenset("div true_divide __truediv__".split())
+# Of their results something is known, though an argument is not.
+SAID_OF_UNKNOWN = (
+    CHOICES | FINITE | SAME_AS_ITSELF | KEEP_BOUNDS | frozenset(BOUNDS) | frozenset(COMPARE) | DIVISIONS | {"sum", SCALER}
+)
