@@ -47,7 +47,7 @@ for version in 2.15 2.8; do
   shadow 0 --steps 3 -- "$python" tests/shadow_hook/loop.py inductor
   steps 3
   grep -qE '^  compiled  1 graph, 0 breaks' "$work/err" || fail "torch.compile: $(grep compiled "$work/err")"
-  grep -q 'loop.py:11 in <module>' "$work/err" || fail "torch.compile: the lines are not those of the script"
+  grep -q 'loop.py:10 in <module>' "$work/err" || fail "torch.compile: the lines are not those of the script"
   shadow 0 --no-compile -- "$python" tests/shadow_hook/loop.py inductor
   grep -q '^finished' "$work/out" || fail "--no-compile: the script did not finish"
   shadow 0 --steps 2 --snapshot "$work/memory.pickle" -- "$python" tests/shadow_hook/loop.py eager
