@@ -57,6 +57,7 @@ struct LearnedTrace {
   std::string gpu, gpu_title;                      // that the script found
   int capability_major = 8, capability_minor = 0;  // its CUDA compute capability
   std::string torch, alloc_conf;                   // PyTorch's version; PYTORCH_ALLOC_CONF
+  bool compiled = false;                           // torch.compile made code for each run's values
   std::int64_t context_bytes = 0;                  // of the runtime
   std::vector<TraceVariable> variables;
   std::vector<std::vector<std::int64_t>> runs;  // the variables' values, by run

@@ -164,6 +164,13 @@ std::string range_text(const LearnedTrace& trace, std::size_t variable) {
   return std::to_string(values.front()) + " to " + std::to_string(values.back());
 }
 
+std::string values_of_runs(const LearnedTrace& trace) {
+  std::string text;
+  for (const std::vector<std::int64_t>& run : trace.runs)
+    text += (text.empty() ? "" : ", ") + values_text(trace.variables, run);
+  return text;
+}
+
 void add_notes(const LearnedTrace& trace, TracePlan& plan) {
   for (std::size_t v = 0; v < trace.variables.size(); ++v) {
     const TraceVariable& variable = trace.variables[v];
@@ -171,6 +178,10 @@ void add_notes(const LearnedTrace& trace, TracePlan& plan) {
       plan.notes.push_back(variable.name + " " + std::to_string(plan.values[v]) + " is outside the recorded range, " +
                            range_text(trace, v));
   }
+  // Inductor splits a reduction, and orders what it computes, by the sizes that it compiles for.
+  if (trace.compiled && !plan.recorded)
+    plan.notes.push_back("torch.compile makes other code for other values: only the recorded ones, " +
+                         values_of_runs(trace) + ", are exact");
   if (plan.estimated_allocations > 0)
     plan.notes.push_back(std::to_string(plan.estimated_allocations) + " of " + std::to_string(plan.allocations) +
                          " allocations fit no function of " + trace.variables[0].name +

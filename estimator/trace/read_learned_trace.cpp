@@ -115,6 +115,8 @@ void TraceReader::header(std::string_view line) {
     trace_.torch = rest;
   } else if (key == "alloc_conf") {
     trace_.alloc_conf = rest;
+  } else if (key == "compiled" && rest == "yes") {
+    trace_.compiled = true;
   } else if (key == "context") {
     trace_.context_bytes = number(rest, "bytes");
     has_context_ = true;

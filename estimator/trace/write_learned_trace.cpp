@@ -59,6 +59,7 @@ std::string header(const LearnedTrace& trace) {
           std::to_string(trace.capability_minor) + " " + printable_text(trace.gpu_title) + "\n";
   text += "torch: " + printable_text(trace.torch) + "\n";
   if (!trace.alloc_conf.empty()) text += "alloc_conf: " + printable_text(trace.alloc_conf) + "\n";
+  if (trace.compiled) text += "compiled: yes\n";
   text += "context: " + std::to_string(trace.context_bytes) + "\n";
   for (std::size_t r = 0; r < trace.runs.size(); ++r)
     text += "run: " + values_text(trace.variables, trace.runs[r]) +

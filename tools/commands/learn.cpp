@@ -212,6 +212,7 @@ int learn(const ShadowOptions& options, const ShadowRun& run,
     name_workspaces(recorded.back(), process.workspaces);
     recorded.back().outside_bytes = outside_of(process, recorded.back());
     trace.torch = process.torch;
+    trace.compiled = trace.compiled || process.compiled.graphs > 0;
     say(options, name + ": " + format_count(recorded.back().tensors) + " allocations, " +
                      format_bytes(recorded.back().peak.reserved_bytes) + " reserved, " +
                      format_tenths(static_cast<std::int64_t>(took.count() * 10)) + " s");

@@ -183,6 +183,20 @@ TEST_CASE("an allocation that only some runs make is marked, and taken where the
   CHECK(far.notes[1] == "2 events happen at some values only: those of the nearest recorded run, batch=12, are used");
 }
 
+TEST_CASE("a script that compiles has code of its own for each value, and only the recorded ones are exact") {
+  const auto run = [](std::int64_t batch) {
+    return run_of(batch, "a\t" + std::to_string(100 * batch) + "\t0\tbuf0\tm.py:3 h\nf\t0\n");
+  };
+  LearnedTrace trace = learned({run(4), run(8), run(12)});
+  trace.compiled = true;
+  const LearnedTrace again = read_learned_trace({"compiled.trace", write_learned_trace(trace)});
+  CHECK(again.compiled);
+  CHECK(plan_trace(again, std::vector<std::int64_t>{8}, {}).notes.empty());
+  CHECK(plan_trace(again, std::vector<std::int64_t>{6}, {}).notes ==
+        std::vector<std::string>{"torch.compile makes other code for other values: only the recorded ones, batch=4, "
+                                 "batch=8, batch=12, are exact"});
+}
+
 TEST_CASE("sizes that fit no function keep their points, between and beyond which they lie on a line") {
   const auto run = [](std::int64_t batch, std::int64_t bytes) {
     return run_of(batch, "a\t" + std::to_string(bytes) + "\t0\tworkspace\tm.py:3 h\nf\t0\n");
