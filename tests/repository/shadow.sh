@@ -110,6 +110,38 @@ expect 1 'over --max-peak 1023 MiB' --gpu t4 --max-peak '1023 MiB' -- python3 "$
 expect 0 '^  Peak +20.0 GiB' --gpu h200 --capacity '20 GiB' --runtime 0 -- python3 "$work/cuda.py" $((20 * gib))
 expect 0 'not on +[a-z0-9-]+, [a-z0-9-]+,' --gpu h200 -- python3 "$work/cuda.py" $((20 * gib))
 
+# The nvidia-smi of the run's PATH.
+smi() { # EXPECTED ARGUMENTS...
+  local expected=$1
+  shift
+  expect 0 '' --gpu a100-40gb --gpus 2 -- nvidia-smi "$@"
+  printed "$expected" "nvidia-smi $*"
+}
+smi '0, NVIDIA A100-SXM4-40GB, 40960, 40441, 0
+1, NVIDIA A100-SXM4-40GB, 40960, 40441, 0' --query-gpu=index,name,memory.total,memory.free,utilization.gpu --format=csv,noheader,nounits
+smi 'memory.used [MiB], temperature.gpu
+518 MiB, [N/A]' -i 1 --query-gpu=memory.used,temperature.gpu --format=csv
+smi 'pid, used_memory' --query-compute-apps=pid,used_memory --format=csv
+smi 'GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000000)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000001)' -L
+expect 0 '' --gpu t4 -- nvidia-smi
+grep -q 'Driver Version: [0-9.]* ' "$work/out" && grep -q 'Tesla T4' "$work/out" || fail "nvidia-smi: $(cat "$work/out")"
+expect 2 '' --gpu t4 -- nvidia-smi --query-gpu=nmae --format=csv
+grep -q 'Field "nmae" is not a valid field to query' "$work/out" || fail "nvidia-smi: $(cat "$work/out")"
+expect 6 '' --gpu t4 -- nvidia-smi -i 3 -L
+# A program sees what it holds itself: 2 GiB and its context.
+cat >"$work/watched.py" <<'PYTHON'
+import ctypes, subprocess
+cuda = ctypes.CDLL(None)
+cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(2 << 30))
+query = "nvidia-smi --query-compute-apps=pid,used_gpu_memory --format=csv,noheader,nounits"
+pid, used = subprocess.check_output(query.split(), text=True).split(", ")
+import os
+print(int(pid) == os.getpid(), int(used))
+PYTHON
+expect 0 '' --gpu t4 -- python3 "$work/watched.py"
+printed 'True 2560' "a program that asks nvidia-smi"
+
 # Processes one after another share one GPU, however they leave; those at a time each have a context.
 cat >"$work/children.py" <<'PYTHON'
 # children.py HOW: three children hold 2 GiB each.

@@ -19,6 +19,12 @@ for seed in 0 1; do
   check "known values, seed $seed" "$(cat "$work/cpu")" "$(cat "$work/shadow")"
 done
 
+routed() { "$gpuplan" shadow -q --gpu t4 --routing "$1" -- "$python" tests/shadow_values/router.py; }
+all='[16, 16, 16, 16, 16, 16, 16, 16]' two='[64, 64, 0, 0, 0, 0, 0, 0]'
+check 'balanced routing' "$all"$'\n'"$all" "$(routed balanced)"
+check 'the worst routing' "$two"$'\n'"$two" "$(routed worst)"
+check 'drawn routing' 2 "$(routed drawn | sort -u | grep -cv '\[16, 16, 16, 16, 16')"
+
 figures() {
   "$gpuplan" shadow --gpu h100 --values "$1" --format json -- "$python" tests/shadow_compiled/step.py "${@:2}" 2>/dev/null |
     "$python" -c 'import json, sys; r = json.load(sys.stdin); print(r["peak"], r["segments"], r["kernels"], r["graph_bytes"])'

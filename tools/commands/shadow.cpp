@@ -201,6 +201,7 @@ int run_shadow(const ShadowOptions& options) {
   const std::string& name = options.command[0];
   std::string path = environment("PATH");
   if (path.empty()) path = "/usr/local/bin:/usr/bin:/bin";
+  if (const auto folder = shadow::find_runtime()) path = (*folder / "bin").string() + ":" + path;  // with nvidia-smi
   const shadow::FoundProgram program = shadow::find_program(name, path);
   if (program.path.empty()) {
     const bool in_path = name.find('/') == std::string::npos;

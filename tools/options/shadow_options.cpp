@@ -116,6 +116,8 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
   add("Run", "--values", o.values, "N|off",
       "Computes the values of tensors of up to N elements whose inputs are known (262,144)");
   add("Run", "--seed", o.seed, "N", "Seed of the random numbers among them (0)");
+  add("Run", "--routing", o.routing, "drawn|balanced|worst",
+      "Which experts a router chooses: at random, all equally often, or the same for all tokens (drawn)");
   add("Result", "--max-peak", o.max_peak, "SIZE", "Exits with 1 if PyTorch's peak allocated memory is larger");
   add("Result", "--snapshot", o.snapshot, "FILE", "Writes PyTorch's memory snapshot, for pytorch.org/memory_viz");
   add("Learn", "--learn", o.learn, "FILE",
@@ -152,6 +154,10 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   if (!o.copy_limit.empty()) run.settings.copy_limit = size_of("--copy-limit", o.copy_limit);
   if (!o.values.empty()) run.settings.values = o.values == "off" ? 0 : whole_number("--values", o.values, 1, 1 << 24);
   if (!o.seed.empty()) run.settings.seed = whole_number("--seed", o.seed, 0, 1'000'000'000);
+  using shadow::Routing;
+  run.settings.routing =
+      choose<Routing>("--routing", o.routing.empty() ? "drawn" : o.routing,
+                      {{"drawn", Routing::drawn}, {"balanced", Routing::balanced}, {"worst", Routing::worst}});
   if (!o.max_peak.empty()) run.max_peak_bytes = size_of("--max-peak", o.max_peak);
   run.settings.snapshot = file_to_write("--snapshot", o.snapshot, o.output.force, describe(FileKind::pickle));
   run.settings.record_launches = !file_to_write("--launches", o.launches, o.output.force, "").empty();

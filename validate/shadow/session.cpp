@@ -8,6 +8,7 @@
 #include <charconv>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
 
 namespace gpuplan::shadow {
 namespace {
@@ -21,6 +22,7 @@ void each_setting(S& s, F&& visit) {
   visit("gpu.minor", s.gpu.minor);
   visit("gpu.multi_processor_count", s.gpu.multi_processor_count);
   visit("gpu.total_global_mem", s.gpu.total_global_mem);
+  visit("gpu.reserved_memory", s.gpu.reserved_memory);
   visit("gpu.shared_mem_per_multiprocessor", s.gpu.shared_mem_per_multiprocessor);
   visit("gpu.shared_mem_per_block_optin", s.gpu.shared_mem_per_block_optin);
   visit("gpu.reserved_shared_mem_per_block", s.gpu.reserved_shared_mem_per_block);
@@ -30,6 +32,7 @@ void each_setting(S& s, F&& visit) {
   visit("gpu.memory_bus_width", s.gpu.memory_bus_width);
   visit("gpu.clock_rate", s.gpu.clock_rate);
   visit("gpu.memory_clock_rate", s.gpu.memory_clock_rate);
+  visit("gpu.nvlink", s.gpu.nvlink);
   visit("devices", s.devices);
   visit("context_bytes", s.context_bytes);
   visit("copy_limit", s.copy_limit);
@@ -43,6 +46,7 @@ void each_setting(S& s, F&& visit) {
   visit("until_stable", s.until_stable);
   visit("values", s.values);
   visit("seed", s.seed);
+  visit("routing", s.routing);
   visit("no_compile", s.no_compile);
   visit("snapshot", s.snapshot);
   visit("python_lines", s.python_lines);
@@ -53,7 +57,8 @@ std::string text_of(const std::string& value) { return value; }
 std::string text_of(bool value) { return value ? "1" : "0"; }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 std::string text_of(int value) { return std::to_string(value); }
-std::string text_of(Peers value) { return std::to_string(static_cast<int>(value)); }
+template <typename E>
+requires std::is_enum_v<E> std::string text_of(E value) { return std::to_string(static_cast<int>(value)); }
 
 template <typename T>
 bool parse(std::string_view text, T& value) {
@@ -71,12 +76,16 @@ bool parse(std::string_view text, bool& value) {
   return text == "0" || text == "1";
 }
 
-bool parse(std::string_view text, Peers& value) {
+// Of an enumeration whose last value is the given one.
+template <typename E>
+bool parse_up_to(E last, std::string_view text, E& value) {
   int number = 0;
-  if (!parse(text, number) || number < 0 || number > static_cast<int>(Peers::imagined)) return false;
-  value = static_cast<Peers>(number);
+  if (!parse(text, number) || number < 0 || number > static_cast<int>(last)) return false;
+  value = static_cast<E>(number);
   return true;
 }
+bool parse(std::string_view text, Peers& value) { return parse_up_to(Peers::imagined, text, value); }
+bool parse(std::string_view text, Routing& value) { return parse_up_to(Routing::worst, text, value); }
 
 void read_line(std::string_view line, Settings& settings) {
   const std::size_t equals = line.find('=');
@@ -113,6 +122,13 @@ Settings read_settings(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return settings;
+}
+
+std::int64_t used_on(const SessionCounters& counters, int device) {
+  std::int64_t used = 0;
+  for (const ProcessCounters& process : counters.processes)
+    used += process.devices[device].used + process.devices[device].context;
+  return used;
 }
 
 SessionCounters* map_counters(const std::string& session_directory) {

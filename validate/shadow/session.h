@@ -22,6 +22,8 @@
 namespace gpuplan::shadow {
 
 constexpr const char* kSessionVariable = "GPUPLAN_SHADOW_SESSION";
+/// The driver's, to whom asks: a version that every CUDA toolkit accepts.
+constexpr const char* kDriverVersion = "600.00";
 constexpr int kMaxDevices = 64;
 constexpr int kMaxProcesses = 4096;
 
@@ -33,6 +35,7 @@ struct GpuDescription {
   int minor = 0;
   int multi_processor_count = 132;
   std::int64_t total_global_mem = 150'109'945'856;  // bytes that cudaMalloc can hand out
+  std::int64_t reserved_memory = 0;                 // bytes of the board that the driver keeps to itself
   int shared_mem_per_multiprocessor = 233'472;      // bytes
   int shared_mem_per_block_optin = 232'448;         // bytes
   int reserved_shared_mem_per_block = 1'024;        // bytes; 0 before compute capability 8.0
@@ -42,6 +45,7 @@ struct GpuDescription {
   int memory_bus_width = 6'144;             // bits
   int clock_rate = 1'980'000;               // kHz
   int memory_clock_rate = 3'201'000;        // kHz
+  bool nvlink = true;                       // between the GPUs of one machine
 };
 
 /// Where NCCL's peers are.
@@ -49,6 +53,13 @@ enum class Peers {
   none,      // one process, whose collectives have nobody to talk to
   real,      // --gpus N: every rank is a process of this session; small messages are exchanged
   imagined,  // --world N: one process stands for all ranks, which are taken to be alike
+};
+
+/// Which experts a router chooses for its tokens.
+enum class Routing {
+  drawn,     // at random, each token by itself, as a router does before it has learnt anything
+  balanced,  // each expert gets as many tokens as any other, or one more
+  worst,     // all tokens go to the same experts
 };
 
 struct Settings {
@@ -60,16 +71,17 @@ struct Settings {
   bool record_launches = false;       // write launches.PID.tsv
   bool events_lag = false;            // an event completes when the host waits, not when it is recorded
   Peers peers = Peers::none;
-  int world = 1;                  // --world N
-  int rank = 0;                   // --rank R
-  std::int64_t steps = 0;         // --steps N: end the script after N optimizer steps; 0: do not
-  bool until_stable = false;      // --until-stable: ... once two steps change nothing
-  std::int64_t values = 1 << 18;  // --values: elements of the largest tensor whose values are computed; 0: none are
-  std::int64_t seed = 0;          // --seed: of what is drawn
-  bool no_compile = false;        // --no-compile: torch.compile returns what it was given
-  std::string snapshot;           // --snapshot FILE; empty: none
-  bool python_lines = true;       // record the Python stack of every allocation
-  bool learn = false;             // --learn: write allocations.PID.tsv
+  int world = 1;                     // --world N
+  int rank = 0;                      // --rank R
+  std::int64_t steps = 0;            // --steps N: end the script after N optimizer steps; 0: do not
+  bool until_stable = false;         // --until-stable: ... once two steps change nothing
+  std::int64_t values = 1 << 18;     // --values: elements of the largest tensor whose values are computed; 0: none are
+  std::int64_t seed = 0;             // --seed: of what is drawn
+  Routing routing = Routing::drawn;  // --routing
+  bool no_compile = false;           // --no-compile: torch.compile returns what it was given
+  std::string snapshot;              // --snapshot FILE; empty: none
+  bool python_lines = true;          // record the Python stack of every allocation
+  bool learn = false;                // --learn: write allocations.PID.tsv
 };
 
 /// The text of the `session` file, and back. Unknown keys are an error (std::runtime_error with the line).
@@ -118,6 +130,9 @@ struct SessionCounters {
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+/// Bytes of `device` that all processes hold, contexts included.
+std::int64_t used_on(const SessionCounters& counters, int device);
 
 /// Maps SESSION/counters, made where it is missing. Throws std::system_error.
 SessionCounters* map_counters(const std::string& session_directory);

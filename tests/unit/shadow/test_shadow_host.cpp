@@ -185,12 +185,14 @@ TEST_CASE("programs that the runtime cannot serve are told apart") {
 }
 
 TEST_CASE("the environment is extended, never replaced") {
-  const std::vector<std::string> before = {"LD_PRELOAD=libmine.so", "PYTHONPATH=/a:/b", "OTHER=x y", "RANK=7"};
+  const std::vector<std::string> before = {"LD_PRELOAD=libmine.so", "PYTHONPATH=/a:/b", "OTHER=x y", "RANK=7",
+                                           "PATH=/bin"};
   const std::vector<std::string> after = session_environment(before, "/r", "/s", {});
   CHECK(variable(after, "GPUPLAN_SHADOW_SESSION") == "/s");
   CHECK(variable(after, "LD_PRELOAD") == "/r/libgpuplan_shadow.so:libmine.so");
   CHECK(variable(after, "LD_LIBRARY_PATH") == "/r");
   CHECK(variable(after, "PYTHONPATH") == "/r/python:/a:/b");
+  CHECK(variable(after, "PATH") == "/r/bin:/bin");
   CHECK(variable(after, "OTHER") == "x y");
   CHECK(variable(after, "RANK") == "7");
   // The dynamic linker takes spaces for separators in LD_PRELOAD only.

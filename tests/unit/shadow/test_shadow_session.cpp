@@ -285,6 +285,21 @@ TEST_CASE("what torch.compile made, what CUDA graphs hold, and what could not be
   CHECK(report_of(R"({"event":"compiling","graph":2})").compiled.graphs == 2);
 }
 
+TEST_CASE("what a serving engine has measured: the most of its processes, and each line once") {
+  const RunReport report =
+      report_of(kEvents + R"x({"event":"engine","name":"vLLM 0.33.0","part":"weights","bytes":1048576}
+{"event":"engine","name":"vLLM 0.33.0","line":"GPU KV cache size: 7 tokens"}
+{"event":"engine","name":"vLLM 0.33.0","part":"weights","bytes":2097152}
+{"event":"engine","name":"vLLM 0.33.0","line":"GPU KV cache size: 7 tokens"}
+)x");
+  const std::string text = run_text(report, {});
+  CHECK(text.find("  vLLM 0.33.0 measured\n  weights               2.00 MiB\n  GPU KV cache size: 7 tokens\n") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(run_json(report, "0"));
+  CHECK(json["engine"]["parts"][0]["bytes"] == 2097152);
+  CHECK(json["engine"]["lines"].size() == 1);
+}
+
 TEST_CASE("what was decided without values, by line, most often first") {
   const RunReport report = report_of(kEvents + R"x({"event":"decided","reads":[
 )x"

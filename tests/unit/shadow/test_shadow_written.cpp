@@ -40,8 +40,13 @@ TEST_CASE("shadow: a pointer to const is not written through, of an elementwise 
   CHECK(writes_of("_Z3nllIiEvPfPKfPKl", 3) == std::vector{all, nothing, nothing});
   // plain(long*, long const*, D): whatever a structure holds may be written
   CHECK(writes_of("_Z5plainPlPKl1D", 3) == std::vector{all, nothing, all});
-  // void vectorized_elementwise_kernel<4, F>(int, F, D)
-  CHECK(writes_of("_Z29vectorized_elementwise_kernelILi4E1FEviT0_1D", 3) == std::vector{first, first, first});
+  // void vectorized_elementwise_kernel<4, F, std::array<char*, 2ul> >(int, F, std::array<char*, 2ul>): the function may
+  // hold addresses, too; elementwise_kernel has all in one
+  CHECK(writes_of("_Z29vectorized_elementwise_kernelILi4E1FSt5arrayIPcLm2EEEviT0_T1_", 3) ==
+        std::vector{all, all, first});
+  CHECK(writes_of("_Z18elementwise_kernelILi128ELi4E1FEviT1_", 2) == std::vector{all, all});
+  // void n::elementwise_kernel<128, 4, g()::{lambda(int)#1}>(int, g()::{lambda(int)#1})
+  CHECK(writes_of("_ZN1n18elementwise_kernelILi128ELi4EZ1gvEUliE_EEviT1_", 2) == std::vector{all, behind_strides});
   // void (anonymous namespace)::lam<use()::{lambda(int, int const*)#1}>(use()::{lambda(int, int const*)#1}, int const*,
   // void (*)(int, int const*)): commas and parentheses inside a type
   CHECK(writes_of("_ZN12_GLOBAL__N_13lamIZ3usevEUliPKiE_EEvT_S2_PFviS2_E", 3) == std::vector{all, nothing, all});
@@ -67,6 +72,25 @@ TEST_CASE("shadow: the addresses that a kernel can write at, inside structures, 
   CHECK(written(Writes::first, Writes::nothing) == std::vector{space.base});
   CHECK(written(Writes::but_first, Writes::nothing) == std::vector{space.base + 512});
   CHECK(written_addresses(kernel, {}, nullptr).empty());
+}
+
+TEST_CASE("shadow: among strides that nobody has set there can be addresses") {
+  const Space space;
+  std::array<std::uintptr_t, 81> lambda{};  // 648 bytes: three operands at 608, and a function of 16 bytes
+  lambda[20] = space.base + 4096;
+  lambda[76] = space.base;
+  lambda[77] = space.base + 512;
+  lambda[78] = space.base + 1024;
+  std::array<void*, 1> arguments{lambda.data()};
+  KernelResources kernel;
+  kernel.parameters = {{0, 0, sizeof lambda}};
+  const auto written = [&] {
+    const auto found = written_addresses(kernel, {Writes::behind_strides}, arguments.data());
+    return std::vector(found.begin(), found.end());
+  };
+  CHECK(written() == std::vector{space.base});
+  lambda[78] = 7;  // something else: whatever looks like an address
+  CHECK(written() == std::vector{space.base + 4096, space.base, space.base + 512});
 }
 
 TEST_CASE("shadow: bytes are forgotten once something was given their block's address") {

@@ -72,6 +72,7 @@ DescribedGpu describe(const Gpu& gpu, const Gpu& stand_in) {
   d.minor = gpu.capability_minor;
   d.multi_processor_count = gpu.sm_count;
   d.total_global_mem = capacity_of(gpu);
+  d.reserved_memory = std::max<std::int64_t>(0, gpu.memory_bytes - d.total_global_mem);
   d.shared_mem_per_multiprocessor = limits.shared_per_sm;
   d.shared_mem_per_block_optin = limits.shared_per_block;
   d.reserved_shared_mem_per_block = limits.reserved_per_block;
@@ -79,6 +80,7 @@ DescribedGpu describe(const Gpu& gpu, const Gpu& stand_in) {
   d.max_blocks_per_multi_processor = limits.blocks_per_sm;
   d.l2_cache_size = known(l2_cache_bytes(gpu), stand_in.l2_cache_bytes, "L2 cache");
   d.memory_bus_width = known(gpu.memory_bus_bits, stand_in.memory_bus_bits, "memory bus");
+  d.nvlink = gpu.datasheet && gpu.datasheet->nvlink_gb_s;
   d.clock_rate = known(sm_clock_khz(gpu), stand_in.sm_clock_khz, "clock");
   d.memory_clock_rate = known(gpu.memory_clock_khz, stand_in.memory_clock_khz, "memory clock");
   return out;

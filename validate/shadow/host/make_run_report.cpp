@@ -125,6 +125,7 @@ RunReport make_run_report(const SessionRecord& session, const RunFacts& facts) {
   report.settings = facts.settings;
   report.command = facts.command;
   report.ending = facts.ending;
+  report.engine = session.engine;
   report.unknown = session.unknown;
   report.problems = session.problems;
   report.max_peak_bytes = facts.max_peak_bytes;

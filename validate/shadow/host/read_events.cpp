@@ -138,6 +138,20 @@ void read_choice(const ParsedJson& event, SessionRecord& session) {
   workspace = std::max(workspace, number(event, "workspace"));
 }
 
+// A part with its bytes, or a line.
+void read_engine(const ParsedJson& event, Engine& engine) {
+  engine.name = text(event, "name");
+  if (const std::string name = text(event, "part"); !name.empty()) {
+    const auto known = std::ranges::find(engine.parts, name, [](const auto& part) { return part.first; });
+    if (known == engine.parts.end())
+      engine.parts.emplace_back(name, number(event, "bytes"));
+    else
+      known->second = std::max(known->second, number(event, "bytes"));
+  }
+  const std::string line = text(event, "line");
+  if (!line.empty() && std::ranges::find(engine.lines, line) == engine.lines.end()) engine.lines.push_back(line);
+}
+
 void read_event(const ParsedJson& event, ProcessRecord& process, SessionRecord& session) {
   const std::string kind = text(event, "event");
   if (kind == "start" || kind == "end") read_rank(event, process);
@@ -148,6 +162,7 @@ void read_event(const ParsedJson& event, ProcessRecord& process, SessionRecord& 
   if (kind == "compiled") read_compiled(event, process);
   if (kind == "decided") read_decided(event, process);
   if (kind == "choice") read_choice(event, session);
+  if (kind == "engine") read_engine(event, session.engine);
   if (kind == "oom") read_out_of_memory(event, process);
   if (kind == "end") {
     process.end_reason = text(event, "reason");

@@ -60,6 +60,13 @@ struct Decision {
   bool drawn = false;  // else it was answered with zeros
 };
 
+/// What a serving engine has measured of itself and said, in its own words.
+struct Engine {
+  std::string name;                                         // "vLLM 0.33.0"; empty: none was there
+  std::vector<std::pair<std::string, std::int64_t>> parts;  // bytes of one GPU, the most of all processes
+  std::vector<std::string> lines;                           // each once
+};
+
 /// A choice that autotuning would have timed: the kind and what it is of.
 using Choice = std::pair<std::string, std::string>;
 
@@ -102,8 +109,9 @@ struct SessionRecord {
   std::vector<ProcessRecord> processes;    // that used CUDA or PyTorch, by rank, then by process
   std::map<int, DeviceMoment> fullest;     // by device, where it was used
   std::map<Choice, std::int64_t> choices;  // of all processes; the largest workspace of one left out, in bytes
-  std::vector<std::string> unknown;        // each once
-  std::vector<Problem> problems;           // each once
+  Engine engine;
+  std::vector<std::string> unknown;  // each once
+  std::vector<Problem> problems;     // each once
 };
 
 /// Reads whatever is there: a killed process's last line may be cut off, and files may be missing.

@@ -90,6 +90,13 @@ Json decided_json(const std::vector<Decision>& decided) {
   return list;
 }
 
+Json engine_json(const Engine& engine) {
+  if (engine.name.empty()) return nullptr;
+  Json parts = Json::array();
+  for (const auto& [name, bytes] : engine.parts) parts.push_back({{"part", name}, {"bytes", bytes}});
+  return {{"name", engine.name}, {"parts", std::move(parts)}, {"lines", engine.lines}};
+}
+
 }  // namespace
 
 std::string run_json(const RunReport& report, std::string_view version) {
@@ -116,6 +123,7 @@ std::string run_json(const RunReport& report, std::string_view version) {
                        {"configurations", report.autotuned.configurations},
                        {"workspace_bytes", report.autotuned.workspace_bytes}};
   json["decided"] = decided_json(report.decided);
+  json["engine"] = engine_json(report.engine);
   json["unknown"] = unknown_words(report);
   json["problems"] = Json::array();
   for (const Problem& problem : report.problems)

@@ -68,6 +68,7 @@ struct RunReport {
   Compiled compiled;              // by torch.compile, in the fullest rank's process
   Autotuned autotuned;
   std::vector<Decision> decided;  // without values, in the fullest rank's process
+  Engine engine;
   std::vector<std::string> unknown;
   std::vector<Problem> problems;
 };

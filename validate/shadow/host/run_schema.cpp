@@ -19,7 +19,8 @@ std::string run_json_schema() {
     fits:{gpu title:string usable_bytes:integer fits:boolean}[]
     compiled:{graphs:integer breaks:{file:string line:integer reason:string times:integer}[]}
     autotuned:{operators configurations workspace_bytes:integer}
-    decided:{file:string line:integer function:string times:integer drawn:boolean}[] unknown:string[]
+    decided:{file:string line:integer function:string times:integer drawn:boolean}[]
+    engine:{name:string parts:{part:string bytes:integer}[] lines:string[]}? unknown:string[]
     problems:{code:integer text:string}[] ranks:{rank:integer? process device:integer )";
   Json schema = {{"$schema", schema::kDialect},
                  {"$id", "gpuplan.shadow/1"},

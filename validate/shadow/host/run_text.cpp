@@ -22,6 +22,7 @@ class RunScreen : public StyledScreen {
   std::string lines() const;
   std::string steps() const;
   std::string compiled() const;
+  std::string engine() const;
   std::string ranks() const;
   std::string fits() const;
   std::string decided() const;
@@ -196,6 +197,17 @@ std::string RunScreen::compiled() const {
   return out;
 }
 
+std::string RunScreen::engine() const {
+  const Engine& engine = report_.engine;
+  if (engine.name.empty()) return "";
+  TextTable table({kLeft, kRight});
+  table.row({engine.name + " measured", ""});
+  for (const auto& [name, size] : engine.parts) table.row({name, bytes(size)});
+  std::string out = "\n" + table.text();
+  for (const std::string& line : engine.lines) out += "  " + line + "\n";
+  return out;
+}
+
 std::string RunScreen::ranks() const {
   if (report_.ranks.size() < 2) return "";
   TextTable table({kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
@@ -263,7 +275,7 @@ std::string run_text(const RunReport& report, const TextStyle& style) {
   }
   if (style.brief) return screen.verdict().substr(1) + screen.trouble();
   return screen.headline() + screen.trouble() + screen.verdict() + screen.alive() + screen.lines() + screen.steps() +
-         screen.compiled() + screen.ranks() + screen.fits() + screen.decided() + screen.unknown();
+         screen.compiled() + screen.engine() + screen.ranks() + screen.fits() + screen.decided() + screen.unknown();
 }
 
 }  // namespace gpuplan::shadow

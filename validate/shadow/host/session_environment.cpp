@@ -52,9 +52,13 @@ std::vector<std::string> session_environment(const std::vector<std::string>& env
   put_in_front(out, "LD_PRELOAD", plain ? folder + "/" + library : library);
   put_in_front(out, "LD_LIBRARY_PATH", folder);
   put_in_front(out, "PYTHONPATH", folder + "/python");
+  if (std::ranges::any_of(out,
+                          [](const std::string& v) { return v.starts_with("PATH="); }))  // else the system's default
+    put_in_front(out, "PATH", folder + "/bin");
   // What is compiled for the GPU that we stand for, and chosen without a clock, is kept from other runs.
   set_default(out, "TORCHINDUCTOR_CACHE_DIR", session + "/inductor");
   set_default(out, "TRITON_CACHE_DIR", session + "/triton");
+  set_default(out, "VLLM_CACHE_ROOT", session + "/vllm");
   if (settings.peers == Peers::imagined) stand_for_rank(out, settings);
   return out;
 }

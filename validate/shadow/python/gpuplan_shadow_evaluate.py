@@ -31,12 +31,12 @@ def _is_of_torch(function):
 
 
 class Values:
-    def __init__(self, torch, known, runtime, seed):
+    def __init__(self, torch, known, runtime, seed, routing="drawn"):
         self.torch = torch
         self.known = known
         self.runtime = runtime
         self.generator = torch.Generator().manual_seed(seed)
-        self.unknown = Unknown(torch, known, self.generator)
+        self.unknown = Unknown(torch, known, self.generator, routing)
         self.reads = {}  # (file, line, function) -> how often the host read what nobody knew
         self.drawn = {}  # the same for what was drawn
         self.here = os.path.dirname(os.path.abspath(__file__)) + os.sep

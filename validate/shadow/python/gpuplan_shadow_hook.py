@@ -19,6 +19,7 @@ Events, each with "event":
   decided    reads: [{"file", "line", "function", "times", "drawn"}]. What the host read without anybody knowing it, or
            drawn (1); by line, once, before the end. File and function empty: where Python was not asked.
   choice     kind (operator, configuration), name, taken, of, workspace (bytes): an autotuner's, made without a clock.
+  engine   name, and part, bytes or line. What a serving engine has measured of itself, or said.
   problem  code, text. code: the exit code that it calls for, 0 where the script goes on.
   end      reason (exit, steps, until-stable, exception), rank, world, exception, seconds;
            devices: {"0": {peak, live, segments, retries, ooms, graphs}}, segments: the most there were; graphs: bytes
@@ -38,6 +39,7 @@ import gpuplan_shadow_generated
 import gpuplan_shadow_generation
 import gpuplan_shadow_learn
 import gpuplan_shadow_values
+import gpuplan_shadow_vllm
 from gpuplan_shadow_alive import Places, pool_bytes
 from gpuplan_shadow_figures import Figures, read
 from gpuplan_shadow_history import History, watch_recording
@@ -53,6 +55,7 @@ from gpuplan_shadow_process import (
     still_ends_by_interrupt,
     without_cuda,
 )
+from gpuplan_shadow_runtime import Runtime
 from gpuplan_shadow_session import Session, first_line, guarded, say
 from gpuplan_shadow_statistics import watch_statistics
 from gpuplan_shadow_steps import StopRule
@@ -138,8 +141,9 @@ class Hook:
         settings = self.session.settings
         if settings.values > 0 and hasattr(torch, "compile"):  # since 2.0, as is what the mode needs
             start = safe(gpuplan_shadow_values.install)
-            self.values = start(torch, after_import, settings.values, settings.seed)
+            self.values = start(torch, after_import, settings)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
+        gpuplan_shadow_vllm.watch(after_import, self.session, Runtime, torch, safe)
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]
         optimizer.register_optimizer_step_post_hook(self._after_step)

@@ -78,6 +78,7 @@ class Settings:
         self.until_stable = number("until_stable", 0) != 0
         self.values = number("values", 1 << 18)  # elements; 0: off
         self.seed = number("seed", 0)
+        self.routing = ("drawn", "balanced", "worst")[number("routing", 0) % 3]
         self.no_compile = number("no_compile", 0) != 0
         self.python_lines = number("python_lines", 1) != 0
         self.snapshot = text.get("snapshot", "")

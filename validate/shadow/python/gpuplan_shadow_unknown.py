@@ -14,13 +14,17 @@ from gpuplan_shadow_value_rules import (
 )
 
 LARGEST_CHOICE = 1 << 20  # elements to choose among
+# A router chooses among experts; most choices else are among more (a vocabulary's words, anchors), or of one row.
+MOST_EXPERTS = 1024
+ROUTERS = frozenset(("topk", "argmax", "max", "sort", "argsort"))
 
 
 class Unknown:
-    def __init__(self, torch, known, generator):
+    def __init__(self, torch, known, generator, routing="drawn"):
         self.torch = torch
         self.known = known
         self.generator = generator
+        self.routing = routing
         self.yes, self.no = torch.tensor(True, device="cpu"), torch.tensor(False, device="cpu")
 
     def after(self, name, args, kwargs, tensors, entries, result):
@@ -59,11 +63,25 @@ class Unknown:
             return False
         return bool((self.known.copy(tensor, entry) == 1).all()) if entry.values is not None else bool(entry.same == 1)
 
+    def _numbers(self, name, args, kwargs, first):
+        """What the function is to choose among."""
+        torch = self.torch
+        if self.routing == "drawn" or name not in ROUTERS or first.dim() < 2 or first.shape[-1] > MOST_EXPERTS:
+            return torch.rand(first.shape, generator=self.generator, device="cpu")
+        experts = first.shape[-1]
+        ranks = torch.arange(experts, device="cpu")
+        if self.routing == "worst":
+            return (-ranks.float()).expand(first.shape)
+        # Row r takes up where the row before has ended.
+        chosen = kwargs.get("k", args[1] if name == "topk" and len(args) > 1 else 1)
+        rows = torch.arange(first.numel() // max(experts, 1), device="cpu")[:, None]
+        return (-((ranks - rows * chosen) % experts).float()).reshape(first.shape)
+
     def _choose(self, name, args, kwargs, first, result):
         """The indices that the function returns of random numbers of the same shape."""
         if first.numel() > LARGEST_CHOICE or args[:1] != (first,) and args[0] is not first:
             return
-        numbers = self.torch.rand(first.shape, generator=self.generator, device="cpu")
+        numbers = self._numbers(name, args, kwargs, first)
         rest = on_host(args[1:], kwargs)
         function = getattr(self.torch, name)
         if name == "multinomial":

@@ -20,15 +20,16 @@ from gpuplan_shadow_known import Known
 from gpuplan_shadow_runtime import Runtime
 
 
-def install(torch, after_import, limit, seed):
+def install(torch, after_import, settings):
     """Starts the mode in this thread. Returns the Values, whose event the report has."""
     runtime = Runtime()
-    values = Values(torch, Known(torch, limit, runtime), runtime, seed)
+    values = Values(torch, Known(torch, settings.values, runtime), runtime, settings.seed, settings.routing)
     mode = _mode_of(torch)(values)
     mode.__enter__()
     _hide_from_fast_paths(torch, mode)
     _leave_optimizers(torch, mode)
     after_import("torch._dynamo.eval_frame", lambda module: _leave_compiled_code(torch, module, mode))
+    after_import("torch._dynamo.aot_compile", lambda module: _leave_code_compiled_ahead(torch, module, mode))
     return values
 
 
@@ -97,6 +98,26 @@ def _leave_compiled_code(torch, module, mode):
         return call
 
     context.__call__ = wrap
+
+
+def _leave_code_compiled_ahead(torch, module, mode):
+    """aot_compile() of a compiled function, as vLLM calls it, and what it returns."""
+
+    def without_mode(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            with _Paused(torch, mode):
+                return function(*args, **kwargs)
+
+        return call
+
+    for name in ("aot_compile_fullgraph", "aot_compile_module"):
+        if hasattr(module, name):
+            setattr(module, name, without_mode(getattr(module, name)))
+    for name in ("AOTCompiledFunction", "AOTCompiledModel"):
+        kind = getattr(module, name, None)
+        if kind is not None:
+            kind.__call__ = without_mode(kind.__call__)
 
 
 def _leave_optimizers(torch, mode):

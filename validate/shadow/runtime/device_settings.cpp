@@ -88,20 +88,4 @@ SHADOW_API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 SHADOW_API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 SHADOW_API cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
-// IPC: another process's device memory would have to be this one's. PyTorch then raises with the error's text.
-#define REFUSE_IPC(name, ...)                                                                   \
-  SHADOW_API cudaError_t name(__VA_ARGS__) {                                                    \
-    note_unknown(#name ": sharing device memory between processes is refused by a shadow GPU"); \
-    return fail(cudaErrorNotSupported);                                                         \
-  }
-struct IpcHandle {
-  char bytes[64];
-};
-REFUSE_IPC(cudaIpcGetMemHandle, void*, void*)
-REFUSE_IPC(cudaIpcOpenMemHandle, void**, IpcHandle, unsigned)
-REFUSE_IPC(cudaIpcCloseMemHandle, void*)
-REFUSE_IPC(cudaIpcGetEventHandle, void*, void*)
-REFUSE_IPC(cudaIpcOpenEventHandle, void**, IpcHandle)
-#undef REFUSE_IPC
-
 }  // namespace gpuplan::shadow

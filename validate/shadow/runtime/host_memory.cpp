@@ -16,7 +16,8 @@ namespace {
 
 struct Pinned {
   std::size_t bytes;
-  bool ours;  // of cudaHostAlloc
+  bool ours;   // of cudaHostAlloc
+  int device;  // that was current
 };
 
 struct Registry {
@@ -40,9 +41,10 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
-bool is_pinned(const void* pointer) {
+int device_of_pinned(const void* pointer) {
   const std::lock_guard lock(registry().mutex);
-  return find(registry(), reinterpret_cast<std::uintptr_t>(pointer)) != nullptr;
+  const auto* const range = find(registry(), reinterpret_cast<std::uintptr_t>(pointer));
+  return range == nullptr ? -1 : range->second.device;
 }
 
 SHADOW_API cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
@@ -54,7 +56,7 @@ SHADOW_API cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned
       mmap(nullptr, round_up(bytes, kPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return fail(cudaErrorMemoryAllocation);
   const std::lock_guard lock(registry().mutex);
-  registry().ranges.emplace(reinterpret_cast<std::uintptr_t>(memory), Pinned{bytes, true});
+  registry().ranges.emplace(reinterpret_cast<std::uintptr_t>(memory), Pinned{bytes, true, current_device()});
   *pointer = memory;
   return cudaSuccess;
 }
@@ -78,7 +80,7 @@ SHADOW_API cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsign
   const bool overlaps =
       find(registry(), begin) != nullptr || (next != registry().ranges.end() && next->first - begin < bytes);
   if (overlaps) return fail(cudaErrorHostMemoryAlreadyRegistered);
-  registry().ranges.emplace(begin, Pinned{bytes, false});
+  registry().ranges.emplace(begin, Pinned{bytes, false, current_device()});
   return cudaSuccess;
 }
 

@@ -13,9 +13,10 @@ namespace gpuplan::shadow {
 
 /// How much a kernel can write through one of its arguments.
 enum class Writes {
-  nothing,    // a pointer to const, or a structure of inputs
-  first,      // through the first address in it: that of the result, in PyTorch's elementwise kernels
-  but_first,  // through all but the first: that of the source, in PyTorch's reductions
+  nothing,         // a pointer to const, or a structure of inputs
+  first,           // through the first address in it: that of the result, in PyTorch's elementwise kernels
+  behind_strides,  // as `first`, in those whose operands have strides
+  but_first,       // through all but the first: that of the source, in PyTorch's reductions
   all,
 };
 

@@ -30,6 +30,8 @@ int match(dl_phdr_info* info, std::size_t /*size*/, void* data) {
 
 }  // namespace
 
+thread_local bool looking_for_real = false;
+
 std::string loaded_library(std::string_view prefix) {
   LibrarySearch search{prefix, {}};
   dl_iterate_phdr(match, &search);
@@ -42,7 +44,10 @@ void* real_symbol(std::string_view prefix, const char* name) {
   // The reference is kept, so that the function stays where it is.
   void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   // dlsym() on a library looks there first, wherever the program's own references go.
-  return library == nullptr ? nullptr : dlsym(library, name);
+  looking_for_real = true;
+  void* const found = library == nullptr ? nullptr : dlsym(library, name);
+  looking_for_real = false;
+  return found;
 }
 
 int toolkit_version() {

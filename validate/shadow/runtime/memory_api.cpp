@@ -135,9 +135,9 @@ SHADOW_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attribute
     attributes->device = range.device;
     attributes->devicePointer = const_cast<void*>(pointer);
     attributes->hostPointer = range.managed ? const_cast<void*>(pointer) : nullptr;
-  } else if (is_pinned(pointer)) {
+  } else if (const int device = device_of_pinned(pointer); device >= 0) {
     attributes->type = cudaMemoryTypeHost;
-    attributes->device = 0;
+    attributes->device = device;
     attributes->devicePointer = const_cast<void*>(pointer);
   }
   return cudaSuccess;

@@ -21,13 +21,6 @@ int device_of_handle(const void* handle) {
   return number <= device_count() ? static_cast<int>(number) - 1 : -1;
 }
 
-std::int64_t used_on(int device) {
-  std::int64_t used = 0;
-  for (const ProcessCounters& process : session_counters().processes)
-    used += process.devices[device].used + process.devices[device].context;
-  return used;
-}
-
 }  // namespace
 
 SHADOW_API int nvmlInit_v2() { return kSuccess; }
@@ -96,8 +89,10 @@ struct NvmlMemory {
 };
 SHADOW_API int nvmlDeviceGetMemoryInfo(void* device, NvmlMemory* memory) {
   if (device_of_handle(device) < 0 || memory == nullptr) return kInvalidArgument;
-  memory->total = static_cast<unsigned long long>(settings().gpu.total_global_mem);
-  memory->used = static_cast<unsigned long long>(used_on(device_of_handle(device)));
+  const GpuDescription& gpu = settings().gpu;
+  memory->total = static_cast<unsigned long long>(gpu.total_global_mem + gpu.reserved_memory);
+  memory->used =
+      static_cast<unsigned long long>(used_on(session_counters(), device_of_handle(device)) + gpu.reserved_memory);
   memory->free = memory->total - std::min(memory->total, memory->used);
   return kSuccess;
 }
@@ -110,9 +105,9 @@ SHADOW_API int nvmlDeviceGetMemoryInfo_v2(void* device, NvmlMemory2* memory) {
   if (memory == nullptr) return kInvalidArgument;
   if (const int status = nvmlDeviceGetMemoryInfo(device, &plain)) return status;
   memory->total = plain.total;
-  memory->reserved = 0;
+  memory->reserved = static_cast<unsigned long long>(settings().gpu.reserved_memory);
   memory->free = plain.free;
-  memory->used = plain.used;
+  memory->used = plain.used - memory->reserved;
   return kSuccess;
 }
 
@@ -124,7 +119,7 @@ SHADOW_API int nvmlSystemGetCudaDriverVersion_v2(int* version) {
 SHADOW_API int nvmlSystemGetCudaDriverVersion(int* version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
 SHADOW_API int nvmlSystemGetDriverVersion(char* text, unsigned bytes) {
   if (text == nullptr) return kInvalidArgument;
-  std::snprintf(text, bytes, "shadow");
+  std::snprintf(text, bytes, "%s", kDriverVersion);
   return kSuccess;
 }
 
@@ -172,6 +167,13 @@ SHADOW_API int nvmlDeviceGetGpuFabricInfoV(void*, char* info) {
   return kSuccess;
 }
 
+// nvmlGpuP2PCapsIndex_t: 2 asks for NVLink; nvmlGpuP2PStatus_t: 0 OK, 5 not supported.
+SHADOW_API int nvmlDeviceGetP2PStatus(void* one, void* other, int capability, int* status) {
+  if (device_of_handle(one) < 0 || device_of_handle(other) < 0 || status == nullptr) return kInvalidArgument;
+  *status = capability == 2 && !settings().gpu.nvlink ? 5 : 0;
+  return kSuccess;
+}
+
 // What a GPU would measure, and links between GPUs.
 #define NOT_SUPPORTED(name) \
   SHADOW_API int name() { return kNotSupported; }
@@ -183,7 +185,6 @@ NOT_SUPPORTED(nvmlDeviceGetNvLinkState)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemoteDeviceType)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
 NOT_SUPPORTED(nvmlDeviceGetNvLinkCapability)
-NOT_SUPPORTED(nvmlDeviceGetP2PStatus)
 #undef NOT_SUPPORTED
 
 }  // namespace gpuplan::shadow

@@ -75,5 +75,7 @@ std::string loaded_library(std::string_view prefix);
 /// `name` in the real library whose file name begins with `prefix`, even where ours overrides it; null where there is
 /// none.
 void* real_symbol(std::string_view prefix, const char* name);
+/// Whether this thread is in real_symbol(), to which dlsym() shall not answer with ours (preloaded/dlsym.cpp).
+extern thread_local bool looking_for_real;
 
 }  // namespace gpuplan::shadow
