@@ -120,7 +120,7 @@ smi() { # EXPECTED ARGUMENTS...
 smi '0, NVIDIA A100-SXM4-40GB, 40960, 40441, 0
 1, NVIDIA A100-SXM4-40GB, 40960, 40441, 0' --query-gpu=index,name,memory.total,memory.free,utilization.gpu --format=csv,noheader,nounits
 smi 'memory.used [MiB], temperature.gpu
-518 MiB, [N/A]' -i 1 --query-gpu=memory.used,temperature.gpu --format=csv
+519 MiB, [N/A]' -i 1 --query-gpu=memory.used,temperature.gpu --format=csv
 smi 'pid, used_memory' --query-compute-apps=pid,used_memory --format=csv
 smi 'GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000000)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000001)' -L
@@ -141,6 +141,42 @@ print(int(pid) == os.getpid(), int(used))
 PYTHON
 expect 0 '' --gpu t4 -- python3 "$work/watched.py"
 printed 'True 2560' "a program that asks nvidia-smi"
+
+# The method of the hook's mode (runtime/python_handler.cpp), with Python's own functions for torch's.
+cat >"$work/handler.py" <<'PYTHON'
+import os, sys
+sys.path.insert(0, os.environ["PYTHONPATH"].split(":")[0])
+from gpuplan_shadow_runtime import make_handler
+seen = []
+getter = type("".__str__)
+handler = make_handler(object(), {len: None, max: "max"}, getter, lambda *call: seen.append(call) or "others")
+print(handler(len, (), ([1, 2],)), handler(len, (), ("abc",), None), handler("x".__str__, (), ()), seen)
+print(handler(max, (), (1, 2)), handler(min, (), (1,), {"key": 3}), seen)
+unhashable = type("Callable", (), {"__hash__": None, "__call__": lambda self: 0})()
+print(handler(unhashable, (), ()), seen[-1][0] is unhashable)
+try:
+    handler(len, (), (7,))
+except TypeError as error:
+    print(error)
+PYTHON
+expect 0 '' --gpu t4 -- python3 "$work/handler.py"
+printed "2 3 x []
+others others [(<built-in function max>, (1, 2), None), (<built-in function min>, (1,), {'key': 3})]
+others True
+object of type 'int' has no len()" "the mode's method"
+
+# A function of a real CUDA library that a program looks up by the library's handle is ours.
+if command -v cc >/dev/null; then
+  printf 'int ncclGroupStart(void) { return 7; }\nint ncclOther(void) { return 5; }\n' >"$work/nccl.c"
+  cc -shared -fPIC -o "$work/libnccl.so.2" "$work/nccl.c"
+  cat >"$work/lookup.py" <<'PYTHON'
+import ctypes, sys
+nccl = ctypes.CDLL(sys.argv[1])
+print(nccl.ncclGroupStart(), nccl.ncclOther())
+PYTHON
+  expect 0 '' --gpu t4 -- python3 "$work/lookup.py" "$work/libnccl.so.2"
+  printed "0 5" "a look-up by handle"
+fi
 
 # Processes one after another share one GPU, however they leave; those at a time each have a context.
 cat >"$work/children.py" <<'PYTHON'

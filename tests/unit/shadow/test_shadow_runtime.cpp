@@ -208,6 +208,9 @@ TEST_CASE("shadow: a kernel takes more than 48 KiB of shared memory once it was 
   CHECK(launch_with(101) == cudaErrorInvalidValue);
   CHECK(cudaFuncSetAttribute(&hungry, kMaxDynamicSharedMemorySize, 228 * kKiB) == cudaErrorInvalidValue);  // of 227
   CHECK(cuFuncSetAttribute(&hungry, kMaxDynamicSharedMemorySize, 227 * kKiB) == 0);
+  constexpr int kNonPortableCluster = 14, kSharedMemoryMode = 17;  // of a later CUDA: a program then asks as above
+  CHECK(cuFuncSetAttribute(&hungry, kNonPortableCluster, 1) == 0);
+  CHECK(cuFuncSetAttribute(&hungry, kSharedMemoryMode, 3) == cudaErrorInvalidValue);
   CHECK(launch_with(227) == cudaSuccess);
   CHECK(cudaGetLastError() == cudaErrorInvalidValue);
 }

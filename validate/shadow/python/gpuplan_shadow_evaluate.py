@@ -52,6 +52,7 @@ class Values:
             name = self.names[function]
         except (KeyError, TypeError):  # new, or nothing to hash
             name = self._name_of(function)
+        kwargs = kwargs or {}
         if name is None:
             return function(*args, **kwargs)
         if name in PLAIN and args and isinstance(args[0], self.torch.Tensor) and self.known.entry(args[0]) is None:

@@ -3,6 +3,20 @@
 import ctypes
 
 
+def make_handler(mode, names, getter, others):
+    """The handler of runtime/python_handler.cpp; None where there is none for this Python."""
+    library = ctypes.PyDLL(None)
+    make = library.gpuplan_shadow_handler
+    make.restype = ctypes.c_void_p
+    make.argtypes = [ctypes.py_object] * 4
+    address = make(mode, names, getter, others)
+    if not address:
+        return None
+    handler = ctypes.cast(address, ctypes.py_object).value
+    library.Py_DecRef(ctypes.py_object(handler))  # the reference that came with the address
+    return handler
+
+
 class Runtime:
     """Its entry points for values (runtime/answers.h)."""
 

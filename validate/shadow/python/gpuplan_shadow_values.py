@@ -17,7 +17,7 @@ import sys
 
 from gpuplan_shadow_evaluate import Values
 from gpuplan_shadow_known import Known
-from gpuplan_shadow_runtime import Runtime
+from gpuplan_shadow_runtime import Runtime, make_handler
 
 
 def install(torch, after_import, settings):
@@ -34,15 +34,20 @@ def install(torch, after_import, settings):
 
 
 def _mode_of(torch):
+    GETTER = type(torch.Tensor.shape.__get__)
+
     class Mode(torch.overrides.TorchFunctionMode):
         def __init__(self, values):
             super().__init__()
             self.call = values.call
+            handler = make_handler(self, values.names, GETTER, values.call)
+            if handler is not None:
+                self.__torch_function__ = handler  # does the same, and takes half as long
 
-        def __torch_function__(self, function, types, args=(), kwargs=None, getter=type(torch.Tensor.shape.__get__)):
-            if type(function) is getter:
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if type(function) is GETTER:
                 return function(*args)
-            return self.call(function, args, kwargs or {})
+            return self.call(function, args, kwargs)
 
     return Mode
 

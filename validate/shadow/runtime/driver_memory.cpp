@@ -1,6 +1,8 @@
 // The driver API's memory: linear allocations, and virtual-memory management, which PyTorch's expandable segments use:
 // physical pages (a charge without an address) are mapped into reserved addresses.
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -156,7 +158,7 @@ SHADOW_API int cuPointerGetAttribute(void* value, int attribute, const void* poi
     case 4: *static_cast<const void**>(value) = pointer; break;
     case 7: *static_cast<std::uint64_t*>(value) = range.base; break;
     case 8: *static_cast<unsigned*>(value) = range.managed ? 1 : 0; break;
-    case 9: *static_cast<int*>(value) = range.device >= 0 ? range.device : 0; break;
+    case 9: *static_cast<int*>(value) = range.device >= 0 ? range.device : device_of_pinned(pointer); break;
     case 11: *static_cast<std::uintptr_t*>(value) = range.base; break;
     case 12: *static_cast<std::size_t*>(value) = range.bytes; break;
     case 6:
@@ -165,6 +167,18 @@ SHADOW_API int cuPointerGetAttribute(void* value, int attribute, const void* poi
     case 14:
     case 15: *static_cast<unsigned*>(value) = 0; break;
     default: return cudaErrorNotSupported;
+  }
+  return cudaSuccess;
+}
+
+// Attributes that a pointer has none of are zero, where one by one they are errors.
+SHADOW_API int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, const void* pointer) {
+  if (attributes == nullptr || values == nullptr) return cudaErrorInvalidValue;
+  constexpr int kRangeSize = 12, kWide[] = {3, 4, 7, 11, kRangeSize};
+  for (unsigned i = 0; i < count; ++i) {
+    if (cuPointerGetAttribute(values[i], attributes[i], pointer) == cudaSuccess) continue;
+    const bool wide = std::ranges::find(kWide, attributes[i]) != std::end(kWide);
+    std::memset(values[i], 0, wide ? sizeof(std::uint64_t) : sizeof(unsigned));
   }
   return cudaSuccess;
 }

@@ -162,8 +162,10 @@ void describe_kernel(const void* function, cudaFuncAttributes& attributes) {
 }
 
 bool set_attribute(const void* function, int attribute, int value) {
-  constexpr int kMaxDynamicSharedMemorySize = 8;
-  if (attribute != kMaxDynamicSharedMemorySize) return true;
+  // CUfunction_attribute of CUDA 13.2. Of a later one (17, oversized shared memory) a program learns here that there is
+  // none, and asks as before.
+  constexpr int kMaxDynamicSharedMemorySize = 8, kEnd = 16;
+  if (attribute != kMaxDynamicSharedMemorySize) return attribute > kMaxDynamicSharedMemorySize && attribute < kEnd;
   if (value < 0 || value > settings().gpu.shared_mem_per_block_optin) return false;
   const std::lock_guard lock(program().mutex);
   program().dynamic_shared[function] = static_cast<std::size_t>(value);

@@ -1,6 +1,7 @@
 // Code loaded at run time: cudaLibrary, cuLibrary, cuModule and what is launched out of them. Where it is a cubin (as
 // Triton's) or has one for this GPU, its kernels are known; otherwise every name is found. A variable gets memory of an
 // assumed 1 MiB.
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -175,11 +176,18 @@ SHADOW_API int cuLaunchCooperativeKernel(const void* function, unsigned grid_x, 
   return launch_kernel(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments, shared, stream);
 }
 
+// CUlaunchAttribute: what it is of, then 64 bytes, aligned to 8.
+struct LaunchAttribute {
+  alignas(8) int id;
+  alignas(8) unsigned value[16];
+};
 // CUlaunchConfig: grid and block (three words each), shared bytes, stream.
 struct LaunchConfig {
   dim3 grid, block;
   unsigned shared;
   Stream* stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
 };
 SHADOW_API int cuLaunchKernelEx(const LaunchConfig* config, const void* function, void** arguments, void**) {
   if (config == nullptr) return cudaErrorInvalidValue;
@@ -197,6 +205,20 @@ SHADOW_API int cuFuncSetSharedMemConfig(const void*, int) { return cudaSuccess; 
 SHADOW_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
                                                            std::size_t shared) {
   *blocks = resident_blocks(kernel, threads, shared);
+  return cudaSuccess;
+}
+// As if any multiprocessors could form a cluster: on a GPU, those of one processing cluster only.
+SHADOW_API int cuOccupancyMaxActiveClusters(int* clusters, const void* kernel, const LaunchConfig* config) {
+  constexpr int kClusterDimension = 4;
+  if (clusters == nullptr || config == nullptr) return cudaErrorInvalidValue;
+  unsigned size = 1;
+  for (unsigned i = 0; config->attributes != nullptr && i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    if (attribute.id == kClusterDimension) size = attribute.value[0] * attribute.value[1] * attribute.value[2];
+  }
+  const int threads = static_cast<int>(config->block.x * config->block.y * config->block.z);
+  const int blocks = resident_blocks(kernel, threads, config->shared) * settings().gpu.multi_processor_count;
+  *clusters = blocks / static_cast<int>(std::max(size, 1U));
   return cudaSuccess;
 }
 SHADOW_API int cuOccupancyMaxPotentialClusterSize(int* size, const void*, const void*) {
