@@ -149,8 +149,9 @@ sys.path.insert(0, os.environ["PYTHONPATH"].split(":")[0])
 from gpuplan_shadow_runtime import make_handler
 seen = []
 getter = type("".__str__)
-handler = make_handler(object(), {len: None, max: "max"}, getter, lambda *call: seen.append(call) or "others")
-print(handler(len, (), ([1, 2],)), handler(len, (), ("abc",), None), handler("x".__str__, (), ()), seen)
+others = lambda *call: seen.append(call) or "others"
+handler = make_handler(object(), {len: None, max: "max", abs: False}, getter, others, None, None)
+print(handler(abs, (), (-1,)), handler(len, (), ([1, 2],)), handler(len, (), ("abc",), None), handler("x".__str__, (), ()), seen)
 print(handler(max, (), (1, 2)), handler(min, (), (1,), {"key": 3}), seen)
 unhashable = type("Callable", (), {"__hash__": None, "__call__": lambda self: 0})()
 print(handler(unhashable, (), ()), seen[-1][0] is unhashable)
@@ -160,7 +161,7 @@ except TypeError as error:
     print(error)
 PYTHON
 expect 0 '' --gpu t4 -- python3 "$work/handler.py"
-printed "2 3 x []
+printed "1 2 3 x []
 others others [(<built-in function max>, (1, 2), None), (<built-in function min>, (1,), {'key': 3})]
 others True
 object of type 'int' has no len()" "the mode's method"

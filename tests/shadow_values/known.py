@@ -34,6 +34,13 @@ show("padding", padding.cumsum(-1), padding.sum(-1).max().item(), tokens[padding
 large = torch.ones(3_000_000, device=device)
 show("large", large.sum().item(), (large == 1).all().item(), torch.nonzero(large).shape[0], bool((large * 0).any()))
 
+empty = torch.arange(0, device=device)
+ends = repeats.new_empty(4)
+ends.narrow(0, 0, 1).zero_()
+torch.cumsum(repeats, 0, out=ends[1:])
+show("parts", ends, ends[repeats])
+show("empty", empty.sum(), (large[:0] == 1).sum(), x[: (large[:0] > 0).sum() + 1], torch.cat((empty, repeats)).sum())
+
 # Nothing of an earlier tensor shows through a later one at its address.
 count = torch.tensor(352321536, dtype=torch.int32).to(device)
 del count
@@ -42,8 +49,16 @@ show("stale", torch.nonzero(torch.arange(1000, device=device) > 2000).shape)
 # Floats that a kernel computes are finite, and within the range of their function.
 logits = torch.nn.Linear(8, 50).to(device)(torch.randn(4, 8, device=device))
 probabilities = logits.softmax(-1)
+hidden, rows = logits * 1.0, torch.tensor([True, False, True, True]).to(device)
+show("selected", hidden[rows].shape, hidden[hidden == hidden].shape, torch.masked_select(hidden, rows[:, None]).shape)
+weight = torch.nn.Parameter(torch.ones(4, 50, device=device))
+changed = weight * logits.detach()
+changed[rows] = (weight * 2)[rows]
+changed[rows].sum().backward()
+show("gradient", weight.grad.shape, [hidden[rows].shape for _ in range(2)])
 show("finite", torch.isfinite(logits).all().item(), logits.isnan().any().item(), (logits == logits).all().item())
 show("ranges", (probabilities >= 0).all().item(), (logits.exp() > 0).all().item(), (logits.sigmoid() < 1).all().item())
+assert device == "cpu" or (logits[:, 2:] >= logits[:, :-2]).all()  # a check of unknown numbers passes
 torch.distributions.Normal(logits, logits.exp())
 torch.distributions.Categorical(probs=probabilities)
 

@@ -17,14 +17,14 @@ tokenizer = transformers.PreTrainedTokenizerFast(
 )
 config = transformers.Qwen2Config(
     vocab_size=64, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    intermediate_size=256, pad_token_id=0, eos_token_id=1, bos_token_id=None,
+    intermediate_size=256, pad_token_id=0, eos_token_id=1, bos_token_id=None, num_labels=1,
 )  # fmt: skip
 way = sys.argv[1]
 texts = {"prompt": ["the cat sat"] * 16, "chosen": [" on a mat"] * 16, "rejected": [" not good"] * 16}
 with tempfile.TemporaryDirectory() as folder:
     settings = {"output_dir": folder, "max_steps": 2, "per_device_train_batch_size": 4, "report_to": [], "bf16": True}
     if way == "reward":
-        network = transformers.AutoModelForSequenceClassification.from_config(config, num_labels=1)
+        network = transformers.AutoModelForSequenceClassification.from_config(config)
         trainer = trl.RewardTrainer(
             model=network, args=trl.RewardConfig(**settings), processing_class=tokenizer,
             train_dataset=Dataset.from_dict({key: texts[key] for key in ("chosen", "rejected")}),
@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
         )  # fmt: skip
     if way == "dpo":
         trainer = trl.DPOTrainer(
-            model=network, args=trl.DPOConfig(**settings), processing_class=tokenizer,
+            model=network, ref_model=transformers.AutoModelForCausalLM.from_config(config), args=trl.DPOConfig(**settings), processing_class=tokenizer,
             train_dataset=Dataset.from_dict(texts),
         )  # fmt: skip
     if way == "grpo":

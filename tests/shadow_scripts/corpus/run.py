@@ -5,10 +5,11 @@
 
 Each program runs in the environment of PYTHON, into which its packages are installed where they are missing; what
 cannot be installed is skipped with the reason. A program that has passed with this binary is not run again (`--again`
-runs it), so that a run that was cut off goes on where it was. `--update` writes the peaks and seconds that it reads.
+runs it), so that a run that was cut off goes on where it was. `--update` writes the peaks and seconds of programs that
+have none; with `--again`, of all.
 
-A line: name, packages, flags of gpuplan, command ({here} is this folder), peak in bytes of PyTorch's allocator (empty: not
-compared, with the reason in the note), seconds, note.
+A line: name, packages, flags of gpuplan, command ({here} is this folder), peak in bytes of PyTorch's allocator (empty:
+not compared, with the reason in the note), seconds, note.
 """
 
 import argparse
@@ -93,7 +94,8 @@ def main():
         if options.only not in row["name"]:
             continue
         mark = "%s %s" % (build, row["name"])
-        if mark in done and not options.again:
+        read_before = options.update and row["seconds"] != ""
+        if (mark in done or read_before) and not options.again:
             counts["passed"] += 1
             continue
         reason = installed(options.python, row["packages"])
@@ -107,7 +109,8 @@ def main():
         if not wrong and not options.update and row["peak"] and int(row["peak"]) != peak:
             wrong = "peak %d, not %s" % (peak, row["peak"])
         counts["failed" if wrong else "passed"] += 1
-        print("%s  %s  %.0f s%s" % ("FAIL" if wrong else "ok  ", row["name"], seconds, wrong and ": " + wrong), flush=True)
+        verdict = "FAIL" if wrong else "ok  "
+        print("%s  %s  %.0f s%s" % (verdict, row["name"], seconds, wrong and ": " + wrong), flush=True)
         if wrong:
             continue
         with open(done_file, "a") as file:

@@ -9,7 +9,9 @@ torch.manual_seed(0)
 vision = transformers.SamVisionConfig(
     hidden_size=192, num_hidden_layers=4, num_attention_heads=4, image_size=512, global_attn_indexes=[1, 3]
 )
-model = transformers.SamModel(transformers.SamConfig(vision_config=vision.to_dict())).cuda().eval()
+prompts = transformers.SamPromptEncoderConfig(image_size=512)
+config = transformers.SamConfig(vision_config=vision.to_dict(), prompt_encoder_config=prompts.to_dict())
+model = transformers.SamModel(config).cuda().eval()
 processor = transformers.SamProcessor(
     transformers.SamImageProcessor(size={"longest_edge": 512}, pad_size={"height": 512, "width": 512})
 )

@@ -3,6 +3,7 @@
 import tempfile
 
 import sentence_transformers
+import sentence_transformers.losses
 import tokenizers
 import transformers
 from datasets import Dataset

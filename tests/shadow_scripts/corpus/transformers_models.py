@@ -25,8 +25,8 @@ EXPERTS = {
     "topk_group": 1,
 }
 GPT2 = {"vocab_size": 8000, "n_embd": 256, "n_layer": 4, "n_head": 8}
-T5 = {"vocab_size": 8000, "d_model": 256, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_heads": 8}
-LATENT = {"q_lora_rank": 64, "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32}
+T5 = {"vocab_size": 8000, "d_model": 256, "d_kv": 32, "d_ff": 512, "num_layers": 3, "num_heads": 8, "decoder_start_token_id": 0}
+LATENT = {"q_lora_rank": 64, "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32, "v_head_dim": 32, "num_key_value_heads": 8}
 SPECIAL = {"gpt2": GPT2, "t5": T5, "deepseek_v3": {**SMALL, **EXPERTS, **LATENT}}
 MASKED = ("bert", "roberta", "distilbert", "modernbert")
 

@@ -311,7 +311,7 @@ TEST_CASE("what was decided without values, by line, most often first") {
 )x");
   const std::string text = run_text(whole, {});
   CHECK(text.find("  decided without values\n"
-                  "    moe.py:7  1,200 times  where (drawn)\n"
+                  "    moe.py:7  1,200 times  where (assumed)\n"
                   "    train.py:9  2 times  item (zeros)\n"
                   "    1 read in other threads, optimizers or compiled code (zeros)\n") != std::string::npos);
   const Json json = Json::parse(run_json(whole, "0.1.0"));

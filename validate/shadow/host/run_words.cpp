@@ -97,7 +97,7 @@ std::string break_words(const GraphBreak& place, std::size_t most) {
 }
 
 std::string decision_words(const Decision& read) {
-  const std::string answer = read.drawn ? " (drawn)" : " (zeros)";
+  const std::string answer = read.drawn ? " (assumed)" : " (zeros)";
   if (read.file.empty()) return counted(read.times, "read") + " in other threads, optimizers or compiled code" + answer;
   const std::string file = shortened(std::filesystem::path(read.file).filename().string(), 28);
   return file + ":" + std::to_string(read.line) + "  " + counted(read.times, "time") + "  " + read.function + answer;

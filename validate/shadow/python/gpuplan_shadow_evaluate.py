@@ -6,8 +6,10 @@ import sys
 from gpuplan_shadow_arguments import changes, parts, swapped
 from gpuplan_shadow_unknown import Unknown
 from gpuplan_shadow_value_rules import (
+    BY_MASK,
     DRAWN,
     ELEMENTWISE,
+    EMPTY,
     OVERWRITE,
     PLAIN,
     RANDOM,
@@ -15,6 +17,7 @@ from gpuplan_shadow_value_rules import (
     SAID_OF_UNKNOWN,
     SAME,
     UNSEEN,
+    is_mask,
 )
 
 LARGEST_FLOATS = 4096  # elements: indices and masks are what sizes depend on, and floats cost as much as they
@@ -43,7 +46,7 @@ class Values:
         self.package = os.path.dirname(torch.__file__) + os.sep
         self.substituted = False  # what the host read was answered
         self.seen = 0  # reads that the runtime could not answer while a function of torch ran that Python called
-        self.names = {}  # function -> what it is called; None: of no interest
+        self.names = {}  # function -> what it is called; None: of no interest; False: not torch's own
 
     # --- a call
 
@@ -53,7 +56,7 @@ class Values:
         except (KeyError, TypeError):  # new, or nothing to hash
             name = self._name_of(function)
         kwargs = kwargs or {}
-        if name is None:
+        if not name:
             return function(*args, **kwargs)
         if name in PLAIN and args and isinstance(args[0], self.torch.Tensor) and self.known.entry(args[0]) is None:
             return function(*args, **kwargs)
@@ -64,7 +67,7 @@ class Values:
             args = self._with_numbers_in_slices(args)
         entries, held = self._entries(tensors, name in OVERWRITE)
         self.substituted = False
-        self.runtime.lost()  # by launches that are not of a call that we see
+        self.forget()
         before = self.runtime.guesses(0)
         result = self._result(function, name, args, kwargs, tensors, entries)
         # A kernel that reads may be taken for one that writes, and what its arguments hold beside addresses for one.
@@ -80,11 +83,24 @@ class Values:
                 self._note(self.reads, name)
         return result
 
+    def forget(self):
+        """What launches can have written over since the last call that we saw."""
+        lost = self.runtime.lost()
+        if lost:
+            self.known.forget_at(lost)
+
+    def restore(self):
+        """After a call that wrote over nothing that is known."""
+        self.known.restore(self.runtime.lost(), ())
+
     def _made(self, function, name, args, kwargs):
         """A call without tensors on the GPU, which may make one."""
         result = function(*args, **kwargs)
         made = isinstance(result, self.torch.Tensor) and result.is_cuda
-        if not made or result.numel() == 0 or name in RANDOM or type(function).__name__ not in C_FUNCTIONS:
+        if not made or result.numel() == 0 or type(function).__name__ not in C_FUNCTIONS:
+            return result
+        if name in RANDOM:
+            self._emptied(name, result)
             return result
         if name in SAME:
             self._safely(self.known.learn_same, result, self._element_of_all(name, args, kwargs))
@@ -98,9 +114,9 @@ class Values:
         return self._safely(lambda: self.torch.as_tensor(SAME[name](args, kwargs), device="cpu"))
 
     def _name_of(self, function):
-        """None where the call is of no interest."""
+        """None where the call is of no interest; False where nobody knows what it writes, either."""
         name = getattr(function, "__name__", "")
-        name = None if name in UNSEEN or not _is_of_torch(function) else name
+        name = False if name == "backward" or not _is_of_torch(function) else None if name in UNSEEN else name
         if type(function).__name__ in C_FUNCTIONS:  # others may hold tensors
             self.names[function] = name
         return name
@@ -158,16 +174,61 @@ class Values:
         overwrites = name in OVERWRITE and entries and entries[0] is None
         unknown = any(entry is None or entry.bounds is not None for entry in entries[1 if overwrites else 0 :])
         if name in RANDOM or (unknown and name not in SAME):
-            result = function(*args, **kwargs)
+            if name in BY_MASK and len(args) > 1:
+                result = self._selected(function, name, args, kwargs)
+            else:
+                result = function(*args, **kwargs)
+            self._emptied(name, result)
             if name in SAID_OF_UNKNOWN and tensors:
                 self._safely(self.unknown.after, name, args, kwargs, tensors, entries, result)
             elif tensors and changes(name, kwargs) and tensors[0].is_inference():  # which has no version
                 self._safely(self.known.forget, tensors[0])
             return result
         large = any(entry is not None and entry.same is not None for entry in entries)
-        if large or name in SAME:
+        part = changes(name, kwargs) and entries[:1] and entries[0] is not None and entries[0].values is not None
+        if large or (name in SAME and not (part and not self.known.is_whole(tensors[0]))):
             return self._same(function, name, args, kwargs, tensors, entries)
         return self._small(function, name, args, kwargs, tensors, entries, overwrites)
+
+    def _selected(self, function, name, args, kwargs):
+        """A selection by masks of what is not known."""
+        counts = self._safely(self._counts_of_masks, name, args)
+        if counts:
+            self.runtime.give(counts)
+        result = function(*args, **kwargs)
+        self.runtime.give(())
+        self._again_in_backward(name, args, result, counts)
+        return result
+
+    def _again_in_backward(self, name, args, result, counts):
+        """The backward pass of a selection by masks counts them again, of an assignment twice."""
+        node = getattr(args[0] if result is None else result, "grad_fn", None)
+        if counts and node is not None and name in BY_MASK:
+            give = self.runtime.give
+            node.register_prehook(lambda gradients: give(counts * 2))
+            node.register_hook(lambda inputs, outputs: give(()))
+
+    def _counts_of_masks(self, name, args):
+        """How many elements each mask selects, as PyTorch reads it, of a tensor that need not be known; None where that
+        of one is not."""
+        counts, index = [], args[1]
+        if name == "masked_select":
+            index = index.expand(self.torch.broadcast_shapes(args[0].shape, index.shape))
+        for part in index if isinstance(index, (tuple, list)) else (index,):
+            if not is_mask(part):
+                continue
+            entry = self.known.entry(part)
+            if entry is None or entry.bounds is not None:
+                return None
+            same = entry.same is not None
+            counts.append(part.numel() * bool(entry.same) if same else int(self.known.copy(part, entry).count_nonzero()))
+            if entry.drawn:
+                self._note(self.drawn, name)
+        return counts
+
+    def _emptied(self, name, result):
+        if name in EMPTY and not result.is_floating_point() and 0 < result.numel() <= self.known.limit:
+            self._safely(self.known.learn_same, result, self.torch.zeros((), dtype=result.dtype, device="cpu"))
 
     def _safely(self, rule, *arguments):
         """What goes wrong on the host leaves values unknown, and nothing else."""
@@ -190,10 +251,12 @@ class Values:
             return function(*args, **kwargs)
         if name in READS:  # the result's size depends on values
             value = self._safely(self._on_host, function, name, args, kwargs, copies)
-            if value is not None and self._answer(name, args, kwargs, copies, value) and drawn:
+            answers = self._answer(name, args, kwargs, copies, value) if value is not None else None
+            if answers and drawn:
                 self._note(self.drawn, name)
             result = function(*args, **kwargs)
             self.runtime.give(())
+            self._again_in_backward(name, args, result, answers)
         else:
             result = function(*args, **kwargs)
             if not self._is_small(result):
@@ -203,10 +266,10 @@ class Values:
 
     def _written(self, function, name, args, kwargs, tensors, entries, copies, drawn):
         """The function writes into its arguments, and into their copies."""
-        if name in READS and copies is not None:
-            self._answer(name, args, kwargs, copies, None)
+        answers = self._answer(name, args, kwargs, copies, None) if name in READS and copies is not None else None
         result = function(*args, **kwargs)
         self.runtime.give(())
+        self._again_in_backward(name, args, result, answers)
         done = copies and self._safely(lambda: (self._on_host(function, name, args, kwargs, copies),))
         for tensor, entry, copy in zip(tensors, entries, copies or tensors):
             if not done:
@@ -219,11 +282,11 @@ class Values:
         return result
 
     def _answer(self, name, args, kwargs, copies, value):
-        """Gives the runtime what PyTorch will read while the function runs. Whether there is anything."""
+        """Gives the runtime what PyTorch will read while the function runs, and returns it."""
         answers = self._safely(READS[name], *swapped(args, kwargs, copies, self.torch), value)
         if answers:
             self.runtime.give(answers)
-        return bool(answers)
+        return answers
 
     def _copies(self, tensors, entries, overwrites):
         def copy(tensor, entry):

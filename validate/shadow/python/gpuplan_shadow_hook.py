@@ -66,6 +66,12 @@ def install():
     """Called by sitecustomize, before the script. Waits for torch."""
     session = Session(os.environ["GPUPLAN_SHADOW_SESSION"])
     after_import("torch", lambda torch: _torch_is_here(session, torch))
+    after_import("jax._src.hardware_utils", _gpu_is_visible)
+
+
+def _gpu_is_visible(module):
+    """JAX looks for the driver's files in /dev before it asks the driver."""
+    module.has_visible_nvidia_gpu = lambda: True
 
 
 def _torch_is_here(session, torch):

@@ -42,13 +42,19 @@ class Known:
         if type(tensor) not in self.plain:
             return None
         try:
+            if tensor.numel() == 0:
+                return Entry(None, None)  # there is nothing to know
             storage = tensor.untyped_storage()
             entry = self.entries.get(storage._cdata)
             if entry is None:
                 return self._of_the_runtime(tensor, storage)
             ours = entry.bounds is not None or self.runtime.holds(storage.data_ptr(), entry.write)
-            if ours and entry.version == _version(tensor):
-                return entry
+            if entry.version == _version(tensor):
+                if ours:
+                    return entry
+                if storage.data_ptr() == entry.address and not self._bytes_of_others(storage):
+                    self._write(entry)  # a backward pass has read it in a thread of its own
+                    return entry
             self.forget(tensor)
             if ours:  # changed by what the runtime did not see: the bytes that lie there are the old ones
                 self.runtime.forget(storage.data_ptr(), storage.nbytes())
@@ -56,6 +62,11 @@ class Known:
             return self._of_the_runtime(tensor, storage)
         except Exception:  # a tensor without a storage: batched, on no device, ...
             return None
+
+    def _bytes_of_others(self, storage):
+        """Whether something else than the mode has written known bytes there: the program, by CUDA's own functions."""
+        values = self.torch.UntypedStorage(storage.nbytes(), device="cpu")
+        return self.runtime.read(storage.data_ptr(), values.data_ptr(), storage.nbytes())
 
     def _of_the_runtime(self, tensor, storage):
         """The bytes that came from the host, or from another process, by ways that Python does not see."""
@@ -72,6 +83,8 @@ class Known:
     def copy(self, tensor, entry):
         """The tensor on the host: changing it changes what is known, unless all elements are the same. None where its
         elements are not those that were written down (a view of another type)."""
+        if tensor.numel() == 0:
+            return self.torch.empty(tensor.size(), dtype=tensor.dtype, device="cpu")
         if entry.values is not None:
             empty = self.torch.empty(0, dtype=tensor.dtype, device="cpu")
             return empty.set_(entry.values, tensor.storage_offset(), tensor.size(), tensor.stride())
@@ -83,7 +96,7 @@ class Known:
         """The tensor has `value`, a tensor on the host of the same shape and type. `fresh`: nothing else lies in its
         storage, though that may be larger, as unique() leaves it."""
         elements = tensor.numel()
-        if elements > self.limit or elements == 0 or not (fresh or self._is_whole(tensor)):
+        if elements > self.limit or elements == 0 or not (fresh or self.is_whole(tensor)):
             return
         values = self.torch.UntypedStorage(tensor.untyped_storage().nbytes(), device="cpu")
         entry = Entry(None, None, values=values, drawn=drawn)
@@ -92,7 +105,7 @@ class Known:
 
     def learn_same(self, tensor, element):
         """All its elements are `element`, a tensor of none dimensions on the host."""
-        if tensor.numel() == 0 or not self._is_whole(tensor):
+        if tensor.numel() == 0 or not self.is_whole(tensor):
             return
         if tensor.numel() <= self.limit:
             self.learn(tensor, element.to(tensor.dtype))
@@ -100,7 +113,7 @@ class Known:
             self._keep(tensor, Entry(None, None, same=element.to(tensor.dtype)))
 
     def learn_bounds(self, tensor, bounds, sums=False):
-        if self._is_whole(tensor):
+        if self.is_whole(tensor):
             self._keep(tensor, Entry(None, None, bounds=bounds, sums=sums))
 
     def changed(self, tensor, entry):
@@ -125,10 +138,16 @@ class Known:
 
     def restore(self, addresses, tensors):
         """What lay at these addresses lies there still, unless it is one of the tensors: they have been seen to."""
-        wanted = set(addresses).difference(tensor.untyped_storage().data_ptr() for tensor in tensors)
+        wanted = set(addresses).difference(_address(tensor) for tensor in tensors)
         for entry in self.entries.values() if wanted else ():
             if entry.address in wanted and not self.torch.UntypedStorage._expired(entry.weak):
                 self._write(entry)
+
+    def forget_at(self, addresses):
+        """Launches that no call of torch was behind can have written there: a user's kernel, a collective."""
+        wanted = set(addresses)
+        for key in [key for key, entry in self.entries.items() if entry.address in wanted and entry.bounds is None]:
+            self.torch.UntypedStorage._free_weak_ref(self.entries.pop(key).weak)
 
     def forget(self, tensor):
         if self.entries and type(tensor) in self.plain:
@@ -136,7 +155,7 @@ class Known:
             if entry is not None:
                 self.torch.UntypedStorage._free_weak_ref(entry.weak)
 
-    def _is_whole(self, tensor):
+    def is_whole(self, tensor):
         """Whether the tensor is its storage, in any order: of a part the rest would be unknown."""
         if type(tensor) not in self.plain:
             return False
@@ -159,6 +178,13 @@ class Known:
         for address in gone:
             storages._free_weak_ref(self.entries.pop(address).weak)
         self.sweep_at = max(1024, 2 * len(self.entries))
+
+
+def _address(tensor):
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except Exception:  # a tensor without a storage
+        return 0
 
 
 def _version(tensor):

@@ -3,13 +3,13 @@
 import ctypes
 
 
-def make_handler(mode, names, getter, others):
+def make_handler(mode, names, getter, others, restore, forget):
     """The handler of runtime/python_handler.cpp; None where there is none for this Python."""
     library = ctypes.PyDLL(None)
     make = library.gpuplan_shadow_handler
     make.restype = ctypes.c_void_p
-    make.argtypes = [ctypes.py_object] * 4
-    address = make(mode, names, getter, others)
+    make.argtypes = [ctypes.py_object] * 6
+    address = make(mode, names, getter, others, restore, forget)
     if not address:
         return None
     handler = ctypes.cast(address, ctypes.py_object).value

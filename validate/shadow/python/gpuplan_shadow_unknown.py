@@ -3,6 +3,7 @@ is the greatest is drawn."""
 
 from gpuplan_shadow_arguments import on_host, parts
 from gpuplan_shadow_value_rules import (
+    ALL_TRUE,
     BOUNDS,
     CHOICES,
     COMPARE,
@@ -31,6 +32,9 @@ class Unknown:
         known, first = self.known, tensors[0]
         if name == SCALER:
             known.learn_same(args[1], self.no)
+        elif name in ALL_TRUE:
+            if first.dtype == self.torch.bool and result.dim() == 0:
+                known.learn(result, self.yes, drawn=True)
         elif not first.is_floating_point():
             return
         elif name in CHOICES:

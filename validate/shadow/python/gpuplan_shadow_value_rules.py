@@ -27,9 +27,12 @@ DRAWN = frozenset(
 # Random, too, but without a generator to name: unknown.
 RANDOM = frozenset(
     """dropout alpha_dropout feature_dropout dropout_ rrelu rrelu_ rand_like randn_like randint_like poisson
-    cauchy_ log_normal_ gumbel_softmax empty empty_like new_empty empty_strided new_empty_strided resize_
+    cauchy_ log_normal_ gumbel_softmax resize_ empty empty_like new_empty empty_strided new_empty_strided
     fractional_max_pool2d set_ _standard_gamma dropout1d dropout2d dropout3d""".split()
 )
+
+# Integers that nobody has written yet are taken as zeros, so that writing them part by part makes them known.
+EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided".split())
 
 # name -> the element that all elements are, from (args, kwargs).
 SAME = {
@@ -91,7 +94,11 @@ def _masked_select(args, kwargs, result):
 @reads("__getitem__", "__setitem__", "index_put_", "index_put", "index")
 def _index(args, kwargs, result):
     index = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
-    return [int(part.count_nonzero()) for part in index if _is_mask(part)]
+    return [int(part.count_nonzero()) for part in index if is_mask(part)]
+
+
+# Of these a mask, their second argument, says how large the result is, whatever the first holds.
+BY_MASK = frozenset(("__getitem__", "__setitem__", "index_put_", "index_put", "index", "masked_select"))
 
 
 @reads("unique", "unique_consecutive", "_unique2", "_unique")
@@ -114,7 +121,7 @@ def _repeat_interleave(args, kwargs, result):
     return [int(part.sum()) for part in args[-1:] if hasattr(part, "sum")]
 
 
-def _is_mask(part):
+def is_mask(part):
     return str(getattr(part, "dtype", "")) in ("torch.bool", "torch.uint8")
 
 
@@ -146,8 +153,10 @@ CHOICES = frozenset(
 FINITE = frozenset("isfinite isnan isinf isposinf isneginf".split())
 SAME_AS_ITSELF = frozenset("eq __eq__ ne __ne__".split())
 SCALER = "_amp_foreach_non_finite_check_and_unscale_"  # GradScaler's: its second argument says whether it found any
+# Of what unknown numbers were compared with: a check, or the end of a loop.
+ALL_TRUE = frozenset(("all", "_is_all_true"))
 DIVISIONS = frozenset("div true_divide __truediv__".split())
 # Of their results something is known, though an argument is not.
 SAID_OF_UNKNOWN = (
-    CHOICES | FINITE | SAME_AS_ITSELF | KEEP_BOUNDS | frozenset(BOUNDS) | frozenset(COMPARE) | DIVISIONS | {"sum", SCALER}
+    CHOICES | FINITE | SAME_AS_ITSELF | KEEP_BOUNDS | frozenset(BOUNDS) | frozenset(COMPARE) | DIVISIONS | {"sum", SCALER} | ALL_TRUE
 )

@@ -40,7 +40,7 @@ def _mode_of(torch):
         def __init__(self, values):
             super().__init__()
             self.call = values.call
-            handler = make_handler(self, values.names, GETTER, values.call)
+            handler = make_handler(self, values.names, GETTER, values.call, values.restore, values.forget)
             if handler is not None:
                 self.__torch_function__ = handler  # does the same, and takes half as long
 

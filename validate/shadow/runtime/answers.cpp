@@ -7,6 +7,8 @@
 #include <deque>
 #include <vector>
 
+#include "validate/shadow/runtime/address_space.h"
+#include "validate/shadow/runtime/host_memory.h"
 #include "validate/shadow/runtime/runtime.h"
 #include "validate/shadow/runtime/written.h"
 
@@ -38,7 +40,12 @@ void answer_read(void* to, std::size_t bytes) {
   answers().pop_front();
 }
 
+// A tensor may claim memory that nobody handed out: of another allocator, or one that only stands for a shape.
 SHADOW_API std::uint64_t gpuplan_shadow_write(void* address, const void* bytes, std::size_t count) {
+  const DeviceRange range = range_of(address);
+  const bool inside =
+      range.device >= 0 && reinterpret_cast<std::uintptr_t>(address) + count <= range.base + range.bytes;
+  if (!inside && !is_pinned(address)) return 0;
   std::memcpy(address, bytes, count);
   return remember_written(address, count, /*watched=*/true);
 }

@@ -166,12 +166,15 @@ SHADOW_API int cublasGetProperty(int type, int* value) {
   return gpuplan::shadow::library_property(kLibrary, "cublasGetProperty", type, value) ? kSuccess : kInvalidValue;
 }
 
-SHADOW_API int cublasGetVersion_v2(const LibraryHandle* handle, int* version) {
+// NVIDIA's own needs no handle for this, and JAX gives none.
+SHADOW_API int cublasGetVersion_v2(const LibraryHandle* /*handle*/, int* version) {
+  if (version == nullptr) return kInvalidValue;
   int parts[3] = {0, 0, 0};
   for (int i = 0; i < 3; ++i) {
     if (const int status = cublasGetProperty(i, &parts[i])) return status;
   }
-  return get(handle, version, parts[0] * 10'000 + parts[1] * 100 + parts[2]);  // CUBLAS_VERSION of cublas_api.h
+  *version = parts[0] * 10'000 + parts[1] * 100 + parts[2];  // CUBLAS_VERSION of cublas_api.h
+  return kSuccess;
 }
 
 SHADOW_API std::size_t cublasGetCudartVersion() { return static_cast<std::size_t>(gpuplan::shadow::toolkit_version()); }

@@ -24,6 +24,15 @@ int refuse() {
   SHADOW_API int name() { return refuse(); }
 #include "validate/shadow/runtime/entry_points/cupti.inc"
 
+// JAX does not start where this fails. cupti_version.h: the toolkit's version since CUDA 13 (130001 of 13.0), a count
+// before that.
+SHADOW_API int cuptiGetVersion(std::uint32_t* version) {
+  if (version == nullptr) return kInvalidParameter;
+  const int toolkit = gpuplan::shadow::toolkit_version();
+  *version = toolkit >= 13'000 ? static_cast<std::uint32_t>(10 * toolkit + 9) : 26;
+  return kSuccess;
+}
+
 SHADOW_API int cuptiGetResultString(int result, const char** text) {
   if (text == nullptr) return kInvalidParameter;
   *text = result == kSuccess          ? "CUPTI_SUCCESS"

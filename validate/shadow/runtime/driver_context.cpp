@@ -26,6 +26,7 @@ gpuplan::shadow::cudaError_t cudaEventQuery(void*);
 gpuplan::shadow::cudaError_t cudaEventRecord(void*, void*);
 gpuplan::shadow::cudaError_t cudaEventSynchronize(void*);
 gpuplan::shadow::cudaError_t cudaStreamCreateWithPriority(void**, unsigned, int);
+gpuplan::shadow::cudaError_t cudaLaunchHostFunc(gpuplan::shadow::Stream*, void (*)(void*), void*);
 gpuplan::shadow::cudaError_t cudaStreamDestroy(void*);
 gpuplan::shadow::cudaError_t cudaStreamIsCapturing(void*, int*);
 gpuplan::shadow::cudaError_t cudaStreamQuery(void*);
@@ -138,7 +139,9 @@ SHADOW_API int cuDeviceCanAccessPeer(int* can, int device, int peer) {
 SHADOW_API int cuDevicePrimaryCtxRetain(void** context, int device) {
   return exists(device) ? answer(context, context_of(device)) : cudaErrorInvalidDevice;
 }
+SHADOW_API int cuDevicePrimaryCtxRelease(int) { return cudaSuccess; }
 SHADOW_API int cuDevicePrimaryCtxRelease_v2(int) { return cudaSuccess; }
+SHADOW_API int cuDevicePrimaryCtxReset_v2(int device) { return exists(device) ? cudaSuccess : cudaErrorInvalidDevice; }
 SHADOW_API int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   if (!exists(device)) return cudaErrorInvalidDevice;
   if (flags == nullptr || active == nullptr) return cudaErrorInvalidValue;
@@ -190,6 +193,9 @@ SHADOW_API int cuStreamCreateWithPriority(void** stream, unsigned flags, int pri
 }
 SHADOW_API int cuStreamDestroy_v2(void* stream) { return cudaStreamDestroy(stream); }
 SHADOW_API int cuStreamSynchronize(Stream* stream) { return wait_for_stream(stream); }
+SHADOW_API int cuLaunchHostFunc(Stream* stream, void (*function)(void*), void* argument) {
+  return cudaLaunchHostFunc(stream, function, argument);
+}
 SHADOW_API int cuStreamQuery(void* stream) { return cudaStreamQuery(stream); }
 SHADOW_API int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
   return cudaStreamWaitEvent(stream, event, flags);

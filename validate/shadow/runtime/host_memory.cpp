@@ -98,6 +98,20 @@ SHADOW_API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsig
   return cudaSuccess;
 }
 
+// The same of the driver.
+SHADOW_API int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
+  return cudaHostAlloc(pointer, bytes, flags);
+}
+SHADOW_API int cuMemAllocHost_v2(void** pointer, std::size_t bytes) { return cudaHostAlloc(pointer, bytes, 0); }
+SHADOW_API int cuMemFreeHost(void* pointer) { return cudaFreeHost(pointer); }
+SHADOW_API int cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned flags) {
+  return cudaHostRegister(pointer, bytes, flags);
+}
+SHADOW_API int cuMemHostUnregister(void* pointer) { return cudaHostUnregister(pointer); }
+SHADOW_API int cuMemHostGetDevicePointer_v2(void** device, void* host, unsigned flags) {
+  return cudaHostGetDevicePointer(device, host, flags);
+}
+
 SHADOW_API cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
   if (!is_pinned(pointer)) return fail(cudaErrorInvalidValue);
   *flags = 0;

@@ -234,6 +234,7 @@ SHADOW_API int cuLinkCreate_v2(unsigned, void*, void*, void** state) {
 SHADOW_API int cuLinkAddData_v2(void*, int, void*, std::size_t, const char*, unsigned, void*, void*) {
   return cudaSuccess;
 }
+SHADOW_API int cuLinkAddFile_v2(void*, int, const char*, unsigned, void*, void*) { return cudaSuccess; }
 // Their older names, for cuDNN, as in driver_context.cpp.
 SHADOW_API int cuLinkCreate(unsigned count, void* options, void* values, void** state) {
   return cuLinkCreate_v2(count, options, values, state);

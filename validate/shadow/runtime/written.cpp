@@ -12,7 +12,7 @@ namespace {
 struct Write {
   std::size_t bytes;
   std::uint64_t age;     // Writes::age when it was written
-  std::uint64_t number;  // how many were written before
+  std::uint64_t number;  // of the writes, from 1
   bool watched;
 };
 
@@ -62,7 +62,7 @@ std::uint64_t remember_written(const void* address, std::size_t bytes, bool watc
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   const std::lock_guard lock(writes().mutex);
   cut(writes().pieces, begin, begin + bytes);
-  const std::uint64_t number = writes().written++;
+  const std::uint64_t number = ++writes().written;
   writes().pieces.emplace(begin, Write{bytes, writes().age, number, watched});
   return number;
 }
@@ -90,6 +90,8 @@ void forget_touched(std::span<const std::uintptr_t> addresses) {
     cut(writes().pieces, address, end);
   }
 }
+
+bool has_lost_writes() { return !lost().empty(); }
 
 std::vector<std::uintptr_t> lost_writes() { return std::exchange(lost(), {}); }
 

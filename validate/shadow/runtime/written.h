@@ -19,6 +19,8 @@ namespace gpuplan::shadow {
 std::uint64_t remember_written(const void* address, std::size_t bytes, bool watched = false);
 /// The watched writes that launches of this thread have made unknown since the last call.
 std::vector<std::uintptr_t> lost_writes();
+/// Whether there are any. Cheap.
+bool has_lost_writes();
 /// Whether write number `write`, which began at `address`, is still what lies there.
 bool holds_write(const void* address, std::uint64_t write);
 /// [address, address + bytes) reads as zero from now on.

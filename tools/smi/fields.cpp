@@ -1,4 +1,4 @@
-#include "validate/shadow/smi/fields.h"
+#include "tools/smi/fields.h"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "validate/shadow/smi/fields.h"
+#include "tools/smi/fields.h"
 
 namespace gpuplan::shadow {
 namespace {
