@@ -5,7 +5,7 @@ import sys
 import deepspeed
 import torch
 
-stage = int(sys.argv[1])
+stage = int(sys.argv[-1])  # the launcher puts --local_rank before it
 model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)])
 settings = {
     "train_micro_batch_size_per_gpu": 8,
