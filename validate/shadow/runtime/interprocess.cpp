@@ -101,6 +101,7 @@ SHADOW_API int cuIpcGetMemHandle(IpcHandle* handle, std::uintptr_t pointer) {
   return export_memory(handle, reinterpret_cast<void*>(pointer));
 }
 SHADOW_API int cuIpcOpenMemHandle_v2(std::uintptr_t* pointer, IpcHandle handle, unsigned) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
   void* here = nullptr;
   const cudaError_t error = import_memory(&here, handle);
   if (error == cudaSuccess) *pointer = reinterpret_cast<std::uintptr_t>(here);

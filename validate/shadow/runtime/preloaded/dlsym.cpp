@@ -1,5 +1,5 @@
 // dlsym() of the program: a function of a real CUDA library, asked for by the library's handle (Python's ctypes, JAX,
-// TensorFlow, whatever loads its libraries late), is ours, as it is where the dynamic linker binds it. Without this
+// whatever loads its libraries late), is ours, as it is where the dynamic linker binds it. Without this
 // the real function would be called, and find a driver that has none of its kernels.
 //
 // Only in the preloaded library: in a test, it would stand before the sanitizers' own.
