@@ -23,7 +23,8 @@ class StepKernels {
     const std::int32_t actions = step.scratch.end - step.scratch.begin;
     // A workspace once the results are there is all that most kernels have.
     const bool plain = actions == 0 || (actions == 1 && allocates(s.scratch[index(step.scratch.begin)]));
-    if (!plain || step.dropout_states || loop_.observer != nullptr || makes_cublas_workspace(step))
+    if (!plain || step.dropout_states || loop_.observer != nullptr || makes_cublas_workspace(step) ||
+        makes_lt_workspace(step))
       return run_with_scratch(step);
     for (std::int32_t k = step.allocates.begin; k < step.allocates.end; ++k) blocks_.allocate(s.allocated[index(k)]);
     if (actions == 1) blocks_.use_scratch(s.scratch[index(step.scratch.begin)]);
@@ -65,6 +66,10 @@ class StepKernels {
       cublas_workspace() = true;
       blocks_.allocate_scratch(cublas_workspace_bytes(loop_.rank.gpu));
     }
+    if (makes_lt_workspace(step)) {
+      lt_workspace_here() = true;
+      blocks_.allocate_scratch(kCublasLtWorkspace);
+    }
     for (BlockId& b : scratch_) blocks_.release_scratch(b);
   }
 
@@ -81,6 +86,12 @@ class StepKernels {
   bool makes_cublas_workspace(const ScheduledOp& step) {
     const RunConfig& run = loop_.rank.run;
     return step.product && !cublas_workspace() && keeps_cublas_workspace(run.pytorch) && run.scratch != Scratch::none;
+  }
+  bool& lt_workspace_here() { return loop_.phase == Phase::backward ? lt_backward_ : lt_forward_; }
+  bool makes_lt_workspace(const ScheduledOp& step) {
+    const RunConfig& run = loop_.rank.run;
+    return step.adds_bias && !lt_workspace_here() && lt_workspace(run.pytorch) == LtWorkspace::kept &&
+           run.scratch != Scratch::none;
   }
 
   // aten/src/ATen/native/cudnn/RNN.cpp, get_dropout_state: made once a device, after a seed was read.
@@ -99,7 +110,8 @@ class StepKernels {
   std::vector<BlockId> scratch_;  // of the step's
   std::vector<std::int64_t> scratch_bytes_;
   std::vector<PlacedScratch> placed_scratch_;
-  bool workspace_forward_ = false, workspace_backward_ = false, dropout_states_ = false;
+  bool workspace_forward_ = false, workspace_backward_ = false, lt_forward_ = false, lt_backward_ = false;
+  bool dropout_states_ = false;
 };
 
 }  // namespace gpuplan

@@ -64,6 +64,7 @@ CudnnConvolution cudnn_query(const Convolution& c) {
 std::int64_t recurrence_workspace_bytes(const Recurrence& r, const Gpu& gpu) {
   cudnn_rnn::Stack stack = r.stack;
   stack.persistent = runs_persistent(r, gpu);
+  stack.padded_io = true;  // sequences of a plan are not packed
   const int capability = 10 * gpu.capability_major + gpu.capability_minor;
   return workspace_bytes(stack, capability, {r.batch, r.steps, r.batch * r.steps}, r.training);
 }

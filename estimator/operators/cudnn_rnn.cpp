@@ -6,6 +6,7 @@
 #include "estimator/operators/cudnn_rnn.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace gpuplan::cudnn_rnn {
 namespace {
@@ -86,6 +87,26 @@ std::int64_t backward_bytes(const Stack& rnn, const Sequences& x) {
   return ((inputs + outputs) * x.tokens + states * rnn.hidden) * rnn.value_bytes;
 }
 
+/// Sequences and states, first and last ones, copied without what pads them; an LSTM's cells are states, too.
+std::int64_t padded_io_bytes(const Stack& rnn, const Sequences& x) {
+  const auto bytes = [&](std::int64_t vectors, std::int64_t width) {
+    return align(vectors * width * rnn.value_bytes, kPiece);
+  };
+  const std::int64_t tokens = x.batch * x.steps, states = rnn.layers * rnn.directions() * x.batch;
+  return bytes(tokens, rnn.input) + bytes(tokens, rnn.directions() * rnn.projection) +
+         2 * (bytes(states, rnn.projection) + (rnn.cell == Cell::lstm ? bytes(states, rnn.hidden) : 0));
+}
+
+/// Backward through several layers one way, batches above 1 go through the layers in pieces of time, so that an
+/// output's gradient is there for some steps only: a piece for each layer, and eight. Read at 7, 16, 35, 100 and 128
+/// steps.
+std::int64_t steps_not_held(const Stack& rnn, const Sequences& x) {
+  if (rnn.layers < 2 || rnn.bidirectional || x.batch < 2) return 0;
+  const int log2_steps = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(x.steps))) - 1;
+  const std::int64_t piece = std::int64_t{1} << std::max(0, (log2_steps - 1) / 2);
+  return std::max<std::int64_t>(0, x.steps - (rnn.layers * piece + 8));
+}
+
 /// A bit a value between layers, for each pair of directions.
 std::int64_t mask_bytes(const Stack& rnn, const Sequences& x) {
   if (!rnn.dropout || rnn.layers < 2) return 0;
@@ -132,11 +153,16 @@ std::int64_t workspace_bytes(const Stack& rnn, int capability, const Sequences& 
   const bool ampere = capability >= 80 && capability < 90;
   const bool shared = ampere && rnn.layers > 1 && !rnn.bidirectional;
   const std::int64_t forward = forward_bytes(rnn, x);
+  const std::int64_t io = rnn.padded_io ? padded_io_bytes(rnn, x) : 0;
+  std::int64_t backward = backward_bytes(rnn, x) + io;
+  if (rnn.padded_io) backward -= steps_not_held(rnn, x) * x.batch * rnn.hidden * rnn.value_bytes;
+  const std::int64_t lengths = rnn.padded_io ? 2 * align(x.batch * std::int64_t{sizeof(std::int32_t)}, 16) : 0;
+  const std::int64_t piece = rnn.padded_io ? kPiece : 1;
   // The persistent algorithm has what the standard one has, and as much again, before compute capability 10.
   const bool twice = rnn.persistent && capability < 100;
-  return kHeader + (shared ? 0 : rnn.layers * rnn.directions() * kGemmWorkspace) +
-         (twice ? 2 : 1) * (all_matrix_values(rnn) * rnn.value_bytes +
-                            (training ? std::max(forward, backward_bytes(rnn, x)) : forward));
+  return kHeader + io + lengths + (shared ? 0 : rnn.layers * rnn.directions() * kGemmWorkspace) +
+         (twice ? 2 : 1) * (align(all_matrix_values(rnn) * rnn.value_bytes, piece) +
+                            align(training ? std::max(forward, backward) : forward, piece));
 }
 
 std::int64_t reserve_bytes(const Stack& rnn, const Sequences& x) {

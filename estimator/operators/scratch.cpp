@@ -13,8 +13,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kCublasLtWorkspace = 1 << 20;  // CUBLASLT_WORKSPACE_SIZE's default, 1024 KiB
-
 // aten/src/ATen/native/cuda/Normalization.cuh, flexible_launch_configs: how many blocks share one channel of
 // a [rows, channels] input. More than one stage their partial sums in global memory.
 struct ChannelsLastGrid {
@@ -41,7 +39,7 @@ class Appender {
   void operator()(const Gemm& g) {
     if (run_.pytorch < 200) return;  // 1.13 gives cuBLAS no workspace of its own
     if (g.bias_epilogue) {
-      after(kCublasLtWorkspace);
+      if (lt_workspace(run_.pytorch) == LtWorkspace::each_call) after(kCublasLtWorkspace);
     } else if (!keeps_cublas_workspace(run_.pytorch)) {
       after(cublas_workspace_bytes(gpu_));
     }

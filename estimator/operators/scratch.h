@@ -25,4 +25,14 @@ std::int64_t cublas_workspace_bytes(const Gpu& gpu);
 /// Releases before 2.15 keep the workspace of each thread's cuBLAS handle after its first product.
 constexpr bool keeps_cublas_workspace(PyTorchVersion pytorch) { return pytorch >= 200 && pytorch < 215; }
 
+/// What cuBLASLt works in, for products whose bias it adds: 1 MiB for each call, which some releases keep for each
+/// thread, or the workspace of cuBLAS itself. Asked of 2.8, 2.10 to 2.15; between them as the older.
+enum class LtWorkspace : std::uint8_t { each_call, kept, of_cublas };
+constexpr LtWorkspace lt_workspace(PyTorchVersion pytorch) {
+  if (pytorch >= 212 && pytorch < 215) return LtWorkspace::of_cublas;
+  return pytorch >= 210 && pytorch < 212 ? LtWorkspace::kept : LtWorkspace::each_call;
+}
+/// CUBLASLT_WORKSPACE_SIZE's default, 1024 KiB.
+inline constexpr std::int64_t kCublasLtWorkspace = 1 << 20;
+
 }  // namespace gpuplan

@@ -32,7 +32,9 @@ void StepWriter::begin(Operator op, LayerId layer, Phase phase, const Primitive*
   step.scratch = end(schedule_.scratch);
   if (what != nullptr) {
     step.unrecorded = append_scratch(*what, run_, gpu_, schedule_.scratch);
-    step.product = std::holds_alternative<Gemm>(*what);
+    const Gemm* const gemm = std::get_if<Gemm>(what);
+    step.product = gemm != nullptr;
+    step.adds_bias = gemm != nullptr && gemm->bias_epilogue;
     step.dropout_states = std::holds_alternative<DropoutStates>(*what);
     step.kernels = static_cast<std::int32_t>(cost(*what).kernels);
   }

@@ -29,6 +29,7 @@ struct ScheduledOp {
   bool recompute = false;  // a forward operation that a checkpoint runs again
   // Of `what`, so that a replay need not look there.
   bool product = false;             // a Gemm
+  bool adds_bias = false;           // one whose bias cuBLASLt adds
   bool dropout_states = false;      // a DropoutStates
   bool unrecorded = false;          // a Convolution whose workspace cuDNN was not recorded to choose
   std::int32_t kernels = 0;         // cost(*what).kernels

@@ -124,10 +124,10 @@ class StepReader {
   }
   void read(const Recurrence& of) {
     const auto& [stack, steps, batch, macs, results_before, results_after, training, backward, dtype] = of;
-    const auto& [cell, bias, bidirectional, skip_input, persistent, dropout, value_bytes, input, hidden, projection,
-                 layers] = stack;
+    const auto& [cell, bias, bidirectional, skip_input, persistent, dropout, padded_io, value_bytes, input, hidden,
+                 projection, layers] = stack;
     (*this)(results_before, results_after, training, backward, dtype);
-    (*this)(cell, bias, bidirectional, skip_input, persistent, dropout);
+    (*this)(cell, bias, bidirectional, skip_input, persistent, dropout, padded_io);
     for (const std::int64_t n : {steps, batch, macs, value_bytes, input, hidden, projection, layers})
       to_.others.push_back(n);
   }
@@ -208,9 +208,9 @@ class StepReader {
   // --- the schedules ----------------------------------------------------------------------------------------------
 
   void read(ScheduledOp& of) {
-    auto& [name, op, layer, phase, recompute, product, dropout_states, unrecorded, kernels, what, allocates, reads,
-           scratch, releases] = of;
-    (*this)(name, layer, phase, recompute, product, dropout_states, kernels, allocates, reads, releases);
+    auto& [name, op, layer, phase, recompute, product, adds_bias, dropout_states, unrecorded, kernels, what, allocates,
+           reads, scratch, releases] = of;
+    (*this)(name, layer, phase, recompute, product, adds_bias, dropout_states, kernels, allocates, reads, releases);
     to_.others.push_back(what == nullptr ? -1 : static_cast<std::int64_t>(what->index()));
   }
   void read(Schedule::Update& of) {

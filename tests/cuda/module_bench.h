@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ class Bench {
     return t;
   }
   void* memory(std::int64_t bytes) {
+    bytes = std::max<std::int64_t>(bytes, 1);  // of nothing there is no address
     const std::uint64_t address = device_.allocate(bytes);
     if (address == 0) throw Error("no memory");
     blocks_.push_back({address, bytes});

@@ -15,20 +15,23 @@ cudnnMathType_t math_type(DType t, bool tf32) {
   return t == DType::fp32 && !tf32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
 }
 
-// The fastest deterministic algorithm that the workspace is enough for; where cuDNN names none, `plain`, which does
-// without one.
-template <class Performance, class Query>
-std::pair<int, std::size_t> best(Query query, int plain, std::int64_t workspace_bytes, const char* call) {
+// What cuDNN lists, the fastest first, by what the plan needs: deterministic and with workspace enough, then the others
+// that have workspace enough, then those that cuDNN thinks need more, since it asks for more than they do of some.
+template <class Algorithm, class Performance, class Query>
+std::vector<Algorithm> ranked(Query query, bool exact, std::int64_t workspace_bytes, const char* call) {
   std::array<Performance, 16> found{};
   int count = 0;
   check(query(static_cast<int>(found.size()), &count, found.data()), call);
+  std::vector<Algorithm> ranks[3];
   for (int i = 0; i < count; ++i) {
     const Performance& p = found[static_cast<std::size_t>(i)];
-    if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
-        p.memory <= static_cast<std::size_t>(workspace_bytes))
-      return {static_cast<int>(p.algo), p.memory};
+    if (p.status != CUDNN_STATUS_SUCCESS || (exact && p.mathType != CUDNN_FMA_MATH)) continue;
+    const bool enough = p.memory <= static_cast<std::size_t>(workspace_bytes);
+    const int rank = !enough ? 2 : p.determinism == CUDNN_DETERMINISTIC ? 0 : 1;
+    ranks[rank].push_back({static_cast<int>(p.algo), p.mathType});
   }
-  return {plain, 0};
+  for (int i = 1; i < 3; ++i) ranks[0].insert(ranks[0].end(), ranks[i].begin(), ranks[i].end());
+  return std::move(ranks[0]);
 }
 
 }  // namespace
@@ -39,7 +42,7 @@ Convolutions::Convolutions() {
   handle_.reset(handle);
 }
 
-void Convolutions::choose(Plan& p, ConvolutionPass pass, std::int64_t workspace_bytes) {
+void Convolutions::rank(Plan& p, ConvolutionPass pass, bool exact, std::int64_t workspace_bytes) {
   const auto handle = handle_.get();
   const auto image = p.image.get(), map = p.feature_map.get();
   const auto filter = p.filter.get();
@@ -48,25 +51,32 @@ void Convolutions::choose(Plan& p, ConvolutionPass pass, std::int64_t workspace_
     const auto query = [&](int most, int* count, cudnnConvolutionFwdAlgoPerf_t* found) {
       return cudnnGetConvolutionForwardAlgorithm_v7(handle, image, filter, convolution, map, most, count, found);
     };
-    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionFwdAlgoPerf_t>(
-        query, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, workspace_bytes, "cudnnGetConvolutionForwardAlgorithm_v7");
+    p.algorithms = ranked<Algorithm, cudnnConvolutionFwdAlgoPerf_t>(query, exact, workspace_bytes,
+                                                                    "cudnnGetConvolutionForwardAlgorithm_v7");
   } else if (pass == ConvolutionPass::backward_data) {
     const auto query = [&](int most, int* count, cudnnConvolutionBwdDataAlgoPerf_t* found) {
       return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filter, map, convolution, image, most, count, found);
     };
-    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionBwdDataAlgoPerf_t>(
-        query, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, workspace_bytes, "cudnnGetConvolutionBackwardDataAlgorithm_v7");
+    p.algorithms = ranked<Algorithm, cudnnConvolutionBwdDataAlgoPerf_t>(query, exact, workspace_bytes,
+                                                                        "cudnnGetConvolutionBackwardDataAlgorithm_v7");
   } else {
     const auto query = [&](int most, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* found) {
       return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, image, map, convolution, filter, most, count, found);
     };
-    std::tie(p.algorithm, p.workspace_bytes) = best<cudnnConvolutionBwdFilterAlgoPerf_t>(
-        query, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, workspace_bytes, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+    p.algorithms = ranked<Algorithm, cudnnConvolutionBwdFilterAlgoPerf_t>(
+        query, exact, workspace_bytes, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
   }
+  // Without a workspace, where cuDNN names none: IMPLICIT_GEMM forward, ALGO_1, and ALGO_0, whose sums are in any
+  // order.
+  const cudnnMathType_t math = exact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+  if (pass == ConvolutionPass::forward)
+    p.algorithms.push_back({CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, math});
+  else
+    for (const int plain : {1, 0}) p.algorithms.push_back({plain, math});
 }
 
-const Convolutions::Plan& Convolutions::plan(const Convolution& what, const ConvolutionTensors& t, bool tf32,
-                                             std::int64_t workspace_bytes) {
+Convolutions::Plan& Convolutions::plan(const Convolution& what, const ConvolutionTensors& t, bool tf32,
+                                       std::int64_t workspace_bytes) {
   Key key{static_cast<std::int64_t>(what.pass),
           static_cast<std::int64_t>(t.image.dtype),
           tf32,
@@ -109,38 +119,52 @@ const Convolutions::Plan& Convolutions::plan(const Convolution& what, const Conv
         "cudnnSetConvolutionNdDescriptor");
   check(cudnnSetConvolutionGroupCount(convolution, static_cast<int>(what.groups)), "cudnnSetConvolutionGroupCount");
   check(cudnnSetConvolutionMathType(convolution, math_type(t.image.dtype, tf32)), "cudnnSetConvolutionMathType");
-  choose(p, what.pass, workspace_bytes);
+  rank(p, what.pass, t.image.dtype == DType::fp32 && !tf32, workspace_bytes);
   return plans_.emplace(key, std::move(p)).first->second;
 }
 
-void Convolutions::run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& t, bool tf32,
-                       Workspace workspace) {
-  const Plan& p = plan(what, t, tf32, workspace.bytes);
+cudnnStatus_t Convolutions::compute(const Plan& p, Algorithm algorithm, ConvolutionPass pass,
+                                    const ConvolutionTensors& t, Workspace workspace) {
   const auto handle = handle_.get();
-  check(cudnnSetStream(handle, launch.stream), "cudnnSetStream");
+  const auto convolution = p.convolution.get();
+  const cudnnStatus_t set = cudnnSetConvolutionMathType(convolution, algorithm.math);
+  if (set != CUDNN_STATUS_SUCCESS) return set;
   const float one = 1, zero = 0;
   const double double_one = 1, double_zero = 0;
   const bool wide = t.image.dtype == DType::fp64;
   const void* alpha = wide ? static_cast<const void*>(&double_one) : &one;
   const void* beta = wide ? static_cast<const void*>(&double_zero) : &zero;
-  if (what.pass == ConvolutionPass::forward) {
-    check(cudnnConvolutionForward(handle, alpha, p.image.get(), t.image.data, p.filter.get(), t.filter.data,
-                                  p.convolution.get(), static_cast<cudnnConvolutionFwdAlgo_t>(p.algorithm),
-                                  workspace.data, p.workspace_bytes, beta, p.feature_map.get(), t.feature_map.data),
-          "cudnnConvolutionForward");
-  } else if (what.pass == ConvolutionPass::backward_data) {
-    check(cudnnConvolutionBackwardData(handle, alpha, p.filter.get(), t.filter.data, p.feature_map.get(),
-                                       t.feature_map.data, p.convolution.get(),
-                                       static_cast<cudnnConvolutionBwdDataAlgo_t>(p.algorithm), workspace.data,
-                                       p.workspace_bytes, beta, p.image.get(), t.image.data),
-          "cudnnConvolutionBackwardData");
-  } else {
-    check(cudnnConvolutionBackwardFilter(handle, alpha, p.image.get(), t.image.data, p.feature_map.get(),
-                                         t.feature_map.data, p.convolution.get(),
-                                         static_cast<cudnnConvolutionBwdFilterAlgo_t>(p.algorithm), workspace.data,
-                                         p.workspace_bytes, beta, p.filter.get(), t.filter.data),
-          "cudnnConvolutionBackwardFilter");
+  const auto bytes = static_cast<std::size_t>(workspace.bytes);
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return cudnnConvolutionForward(handle, alpha, p.image.get(), t.image.data, p.filter.get(), t.filter.data,
+                                     convolution, static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number),
+                                     workspace.data, bytes, beta, p.feature_map.get(), t.feature_map.data);
+    case ConvolutionPass::backward_data:
+      return cudnnConvolutionBackwardData(handle, alpha, p.filter.get(), t.filter.data, p.feature_map.get(),
+                                          t.feature_map.data, convolution,
+                                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), workspace.data,
+                                          bytes, beta, p.image.get(), t.image.data);
+    case ConvolutionPass::backward_filter: break;
   }
+  return cudnnConvolutionBackwardFilter(handle, alpha, p.image.get(), t.image.data, p.feature_map.get(),
+                                        t.feature_map.data, convolution,
+                                        static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), workspace.data,
+                                        bytes, beta, p.filter.get(), t.filter.data);
+}
+
+void Convolutions::run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& t, bool tf32,
+                       Workspace workspace) {
+  Plan& p = plan(what, t, tf32, workspace.bytes);
+  check(cudnnSetStream(handle_.get(), launch.stream), "cudnnSetStream");
+  // An H200 refuses some of the algorithms that cuDNN lists, when they are called and before anything is launched.
+  for (; p.chosen + 1 < p.algorithms.size(); ++p.chosen) {
+    const cudnnStatus_t status = compute(p, p.algorithms[p.chosen], what.pass, t, workspace);
+    if (status == CUDNN_STATUS_SUCCESS) return;
+    if (status == CUDNN_STATUS_EXECUTION_FAILED) check(status, "a convolution of cuDNN's");
+  }
+  check(compute(p, p.algorithms.back(), what.pass, t, workspace),
+        "the last algorithm that cuDNN has for the convolution");
 }
 
 }  // namespace gpuplan::cuda

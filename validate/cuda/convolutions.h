@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "estimator/operators/primitive.h"
 #include "validate/cuda/cudnn_tensors.h"
@@ -26,23 +27,29 @@ class Convolutions {
   /// cuDNN's, for what else it computes.
   cudnnHandle_t handle() const { return handle_.get(); }
 
-  /// Computes the tensor that `what.pass` makes from the other two, by a deterministic algorithm that the workspace is
-  /// enough for. Throws Error where there is none.
+  /// Computes the tensor that `what.pass` makes from the other two, by the fastest deterministic algorithm that the
+  /// workspace is enough for; by another where cuDNN runs none of those. Throws Error where it runs none at all.
   void run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& tensors, bool tf32,
            Workspace workspace);
 
  private:
+  struct Algorithm {
+    int number = 0;  // of the pass
+    cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  };
   struct Plan {
     TensorDescriptor image, feature_map;
     CudnnHandle<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor> filter;
     CudnnHandle<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor> convolution;
-    int algorithm = 0;  // of the pass
-    std::size_t workspace_bytes = 0;
+    std::vector<Algorithm> algorithms;  // the best first
+    std::size_t chosen = 0;             // those before it were refused
   };
   using Key = std::array<std::int64_t, 32>;
 
-  const Plan& plan(const Convolution& what, const ConvolutionTensors& tensors, bool tf32, std::int64_t workspace_bytes);
-  void choose(Plan& plan, ConvolutionPass pass, std::int64_t workspace_bytes);
+  Plan& plan(const Convolution& what, const ConvolutionTensors& tensors, bool tf32, std::int64_t workspace_bytes);
+  void rank(Plan& plan, ConvolutionPass pass, bool exact, std::int64_t workspace_bytes);
+  cudnnStatus_t compute(const Plan& plan, Algorithm algorithm, ConvolutionPass pass, const ConvolutionTensors& tensors,
+                        Workspace workspace);
 
   CudnnHandle<cudnnHandle_t, cudnnDestroy> handle_;
   std::map<Key, Plan> plans_;

@@ -20,7 +20,7 @@ constexpr int kRuns = 20;  // one after another between two events, whose resolu
 // An operation, with what it is worth. `owned` is what its kernel's spans point into.
 struct Case {
   std::string name;
-  std::vector<KernelTensor> reads{}, beside{}, writes{};
+  std::vector<KernelTensor> reads{}, extra{}, writes{};
   std::vector<double> numbers{};
   Primitive what = Elementwise{};
   std::vector<KernelScratch> scratch{};

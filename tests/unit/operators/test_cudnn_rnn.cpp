@@ -1,6 +1,7 @@
 // Recurrent layers of cuDNN. Sizes are what cuDNN 9.10.2 and 9.26.0 answered alike (cudnnGetRNNTempSpaceSizes,
 // cudnnGetRNNWeightSpaceSize, cudnnGetRNNWeightParams), asked on a machine with no GPU, with a GPU's properties in the
-// handle.
+// handle; with padded input and output, what cuDNN 9.19 answered on an H200
+// (tests/reference/h200/questions/rnn.tsv.gz).
 #include "estimator/operators/cudnn_rnn.h"
 
 #include <doctest/doctest.h>
@@ -72,6 +73,42 @@ TEST_CASE("a recurrent layer's spaces are cuDNN's") {
     CHECK(workspace_bytes(a.stack, a.capability, a.x, false) == a.inference);
     CHECK(workspace_bytes(a.stack, a.capability, a.x, true) == a.training);
     CHECK(reserve_bytes(a.stack, a.x) == a.reserve);
+  }
+}
+
+TEST_CASE("with padded input and output the workspace is what an H200's cuDNN asks for") {
+  struct Row {
+    Cell cell;
+    bool bidirectional, dropout;
+    std::int64_t value_bytes, input, hidden, projection, layers, batch, steps;
+    bool training;
+    std::int64_t workspace;
+  };
+  const Row rows[] = {
+      {Cell::lstm, false, false, 4, 256, 512, 512, 2, 20, 35, true, 40161696},
+      {Cell::lstm, false, false, 4, 256, 512, 512, 2, 20, 35, false, 40161696},
+      {Cell::lstm, false, false, 4, 512, 512, 512, 1, 64, 128, true, 118883072},
+      {Cell::gru, false, false, 2, 512, 512, 512, 2, 64, 128, true, 67240704},
+      {Cell::gru, false, false, 4, 1024, 64, 64, 3, 32, 100, true, 67445248},
+      {Cell::relu, false, true, 4, 256, 512, 512, 2, 20, 35, true, 27247008},
+      {Cell::tanh, true, false, 4, 650, 650, 650, 2, 32, 100, true, 169264544},
+      {Cell::lstm, true, true, 4, 512, 256, 128, 3, 32, 100, true, 130351616},
+      {Cell::lstm, false, false, 2, 512, 256, 128, 4, 256, 16, true, 60295424},
+      {Cell::relu, false, false, 4, 1024, 64, 64, 2, 1, 50, true, 17744160},
+  };
+  for (const Row& r : rows) {
+    CAPTURE(&r - rows);
+    const Stack stack{.cell = r.cell,
+                      .bidirectional = r.bidirectional,
+                      .dropout = r.dropout,
+                      .padded_io = true,
+                      .value_bytes = r.value_bytes,
+                      .input = r.input,
+                      .hidden = r.hidden,
+                      .projection = r.projection,
+                      .layers = r.layers};
+    const Sequences x{.batch = r.batch, .steps = r.steps, .tokens = r.batch * r.steps};
+    CHECK(workspace_bytes(stack, 90, x, r.training) == r.workspace);
   }
 }
 

@@ -71,12 +71,14 @@ SHADOW_API int cudnnSetRNNDescriptor_v8(Rnn* rnn, int algorithm, int cell, int b
     return fail(kBadParam, "cudnnSetRNNDescriptor_v8: not a recurrent layer");
   }
   constexpr int kBidirectional = 1, kSkipInput = 1, kPersistStatic = 1;  // CUDNN_RNN_ALGO_PERSIST_STATIC
+  constexpr std::uint32_t kPaddedIo = 1;                                 // CUDNN_RNN_PADDED_IO_ENABLED
   *rnn = {.stack = {.cell = static_cast<Cell>(cell),
                     .bias = static_cast<gpuplan::cudnn_rnn::Bias>(bias),
                     .bidirectional = direction == kBidirectional,
                     .skip_input = input_mode == kSkipInput,
                     .persistent = algorithm == kPersistStatic,
                     .dropout = dropout != nullptr && dropout->probability > 0,
+                    .padded_io = (flags & kPaddedIo) != 0,
                     .value_bytes = static_cast<std::int64_t>(type_bytes(type)),
                     .input = input,
                     .hidden = hidden,
@@ -151,8 +153,7 @@ SHADOW_API int cudnnGetRNNWeightParams(const Handle* /*handle*/, const Rnn* rnn,
 SHADOW_API int cudnnGetRNNTempSpaceSizes(const Handle* /*handle*/, const Rnn* rnn, int mode, const RnnData* data,
                                          std::size_t* workspace, std::size_t* reserve) {
   if (rnn == nullptr || data == nullptr) return fail(kBadParam, "cudnnGetRNNTempSpaceSizes: null");
-  gpuplan::shadow::note_unknown(
-      "cuDNN RNN: workspace and reserve by the rule that cuDNN 9.10 and 9.26 answer by without a GPU");
+  gpuplan::shadow::note_unknown("cuDNN RNN: workspace and reserve by the rule that cuDNN 9.19 answers by on an H200");
   constexpr int kForwardTraining = 1;  // CUDNN_FWD_MODE_TRAINING
   const std::int64_t tokens = std::accumulate(data->lengths.begin(), data->lengths.end(), std::int64_t{0});
   const gpuplan::shadow::GpuDescription& gpu = gpuplan::shadow::settings().gpu;

@@ -27,6 +27,7 @@ constexpr auto kErrors = std::to_array<ErrorText>({
     ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected"),
     ERROR(cudaErrorInvalidDevice, "invalid device ordinal"),
     ERROR(cudaErrorFileNotFound, "file not found"),
+    ERROR(cudaErrorDeviceUninitialized, "invalid device context"),
     ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle"),
     ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
     ERROR(cudaErrorSymbolNotFound, "named symbol not found"),

@@ -59,7 +59,8 @@ cudaError_t export_memory(IpcHandle* handle, const void* pointer) {
 cudaError_t import_memory(void** pointer, const IpcHandle& handle) {
   if (pointer == nullptr || handle.mark != kMemoryMark) return cudaErrorInvalidValue;
   const int device = device_of_card(handle.card);
-  if (device < 0 || handle.process == getpid()) return cudaErrorInvalidResourceHandle;
+  if (device < 0) return cudaErrorInvalidResourceHandle;
+  if (handle.process == getpid()) return cudaErrorDeviceUninitialized;  // so on an H200
   const std::lock_guard lock(imports().mutex);
   Imported& range = imports().ranges[{handle.process, handle.base}];
   if (range.opened == 0) range.here = reserve_addresses(device, handle.bytes);
