@@ -7,7 +7,7 @@
 //   sm_count: 132
 //   max_threads_per_sm: 2048
 //   memory_mib: 143771                # memory.total of nvidia-smi
-//   cuda_total_bytes: 150109945856    # optional: totalGlobalMem of cudaGetDeviceProperties
+//   cuda_total_bytes: 150109880320    # optional: totalGlobalMem of cudaGetDeviceProperties
 //   context_bytes: 500000000          # optional: CUDA context and library modules of a PyTorch process
 //   cuda_name: NVIDIA H200            # optional, as the next four: cudaDeviceProp's name, l2CacheSize,
 //   l2_cache_bytes: 52428800          # memoryBusWidth, clockRate and memoryClockRate

@@ -377,6 +377,9 @@ cp "$root/configs/models/mlp.yaml" .
 "$gpuplan" init --budget mlp.yaml -b 64 --opt adam -o gpuplan.yaml >"$work/out" 2>&1 || fail "init: $(cat "$work/out")"
 expect 0 '1 check: 1 ok'
 expect 4 'this is not a git repository' --base auto
+printf 'gpuplan: 1\ninput: {shape: [8]}\nlayers: [ReLU()]\n' >bare.yaml  # no parameters, so no limit of them: it would be 0
+"$gpuplan" init --budget bare.yaml -b 4 --mode infer -o gpuplan.yaml --force >"$work/out" 2>&1 || fail "init: $(cat "$work/out")"
+expect 0 '1 check: 1 ok'
 
 # Recordings: a learned trace, a saved plan. They have figures and no layers.
 new_repository

@@ -77,7 +77,7 @@ expect 0 '^  t4 .* fp16, int8 and int4 on tensor cores' explain gpus
 expect 0 '^  l4 +NVIDIA L4 +8.9 +22,342 +300 +30.3 +60 +121 +242' gpus
 expect 0 '^NVIDIA H200 · Hopper · compute capability 9.0 · 132 SMs' gpus nvidia_h200
 expect 0 '^  rtx2080ti ' gpus turing
-expect 0 '"cuda_total_bytes": 150109945856' gpus h200 --format json
+expect 0 '"cuda_total_bytes": 150109880320' gpus h200 --format json
 expect 2 'unknown GPU "l44" — did you mean "l4' gpus l44
 expect 2 'leave out the name' gpus t4 --live
 expect 0 '^NVIDIA L4 · Ada' gpus configs/gpus/l4.yaml

@@ -86,7 +86,9 @@ std::string starter_budget(const std::vector<std::string>& models, const std::fi
       text += "  - model: ";
     text += scalar(path) +
             "\n    budget:\n      peak: " + rounded_amount(limit, Unit::bytes, unit_for(limit), Rounding::up) + "  # " +
-            format_bytes(peak) + " today\n" + "      params: {max: " + std::to_string(report.model.parameters) + "}\n";
+            format_bytes(peak) + " today\n";
+    if (report.model.parameters > 0)  // a limit is above 0
+      text += "      params: {max: " + std::to_string(report.model.parameters) + "}\n";
   }
   // What is written is read again, so that it is a budget.
   const auto source = std::make_shared<Source>(Source{.name = "gpuplan.yaml", .text = text});

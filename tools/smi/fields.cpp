@@ -88,12 +88,6 @@ std::int64_t Machine::used(int device) const {
   return std::min(used_on(*counters, device) + settings.gpu.reserved_memory, total());
 }
 
-std::string uuid_of(int device) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "GPU-00000000-0000-0000-0000-%012d", device);
-  return text.data();
-}
-
 std::string bus_of(int device) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "00000000:%02X:00.0", device + 1);

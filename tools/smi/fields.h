@@ -41,7 +41,6 @@ std::vector<GpuProcess> processes_of(const Machine& machine);
 /// As gpu_field(), of --query-compute-apps.
 std::optional<FieldValue> process_field(const Machine& machine, const GpuProcess& process, std::string_view name);
 
-std::string uuid_of(int device);
 std::string bus_of(int device);
 std::int64_t mebibytes(std::int64_t bytes);
 

@@ -78,9 +78,10 @@ std::string summary(const Machine& machine, const std::vector<int>& devices) {
     return "|" + text + "|\n";
   };
   const std::string version = kDriverVersion;
+  const std::string cuda = std::to_string(kNewestCuda / 1000) + "." + std::to_string(kNewestCuda % 1000 / 10);
   std::string out = rule;
-  out += row(" NVIDIA-SMI " + version + "    Driver Version: " + version +
-             "    CUDA Version: 13.2    (gpuplan shadow: no GPU)");
+  out += row(" NVIDIA-SMI " + version + "    Driver Version: " + version + "    CUDA Version: " + cuda +
+             "    (gpuplan shadow: no GPU)");
   out += rule;
   for (const int device : devices) {
     std::string line = " " + std::to_string(device) + "  " + machine.settings.gpu.name;

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <stdexcept>
 #include <system_error>
 #include <type_traits>
@@ -143,6 +145,12 @@ SessionCounters* map_counters(const std::string& session_directory) {
   close(file);
   if (memory == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
   return static_cast<SessionCounters*>(memory);
+}
+
+std::string uuid_of(int device) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "GPU-00000000-0000-0000-0000-%012d", device);
+  return text.data();
 }
 
 }  // namespace gpuplan::shadow

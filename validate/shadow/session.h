@@ -24,6 +24,9 @@ namespace gpuplan::shadow {
 constexpr const char* kSessionVariable = "GPUPLAN_SHADOW_SESSION";
 /// The driver's, to whom asks: a version that every CUDA toolkit accepts.
 constexpr const char* kDriverVersion = "600.00";
+/// The newest CUDA that it supports, as 1000 * major + 10 * minor; new enough for every cuDNN 9, whose engines an older
+/// driver only rules out.
+constexpr int kNewestCuda = 13020;
 constexpr int kMaxDevices = 64;
 constexpr int kMaxProcesses = 4096;
 
@@ -133,6 +136,9 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 /// Bytes of `device` that all processes hold, contexts included.
 std::int64_t used_on(const SessionCounters& counters, int device);
+
+/// What NVML and nvidia-smi call a GPU of the session.
+std::string uuid_of(int device);
 
 /// Maps SESSION/counters, made where it is missing. Throws std::system_error.
 SessionCounters* map_counters(const std::string& session_directory);

@@ -85,9 +85,10 @@ TEST_CASE("GPUs are described as in the recorded runs") {
     std::int64_t l2;
     int bus, clock, memory_clock;
   };
-  // cudaDeviceProp of the GPUs whose runs are recorded in tests/shadow/results.
+  // cudaDeviceProp of the GPUs whose runs are recorded in tests/shadow/results; the H200's cache and bus as its
+  // driver says (tests/reference/h200/facts.json).
   const std::array<Row, 5> rows = {{
-      {"h200", "NVIDIA H200", 9, 0, 132, 233472, 232448, 1024, 2048, 32, 52428800, 6144, 1980000, 3201000},
+      {"h200", "NVIDIA H200", 9, 0, 132, 233472, 232448, 1024, 2048, 32, 62914560, 6016, 1980000, 3201000},
       {"h100", "NVIDIA H100 80GB HBM3", 9, 0, 132, 233472, 232448, 1024, 2048, 32, 52428800, 5120, 1980000, 2619000},
       {"a100-80gb", "NVIDIA A100-SXM4-80GB", 8, 0, 108, 167936, 166912, 1024, 2048, 32, 41943040, 5120, 1410000,
        1593000},
@@ -199,6 +200,15 @@ TEST_CASE("the environment is extended, never replaced") {
   const std::vector<std::string> spaced = session_environment({}, "/a folder", "/s", {});
   CHECK(variable(spaced, "LD_PRELOAD") == "libgpuplan_shadow.so");
   CHECK(variable(spaced, "LD_LIBRARY_PATH") == "/a folder");
+}
+
+TEST_CASE("a program's own flags of XLA stay, and XLA builds no CUDA graphs") {
+  const auto flags = [](const std::vector<std::string>& before) {
+    return variable(session_environment(before, "/r", "/s", {}), "XLA_FLAGS");
+  };
+  CHECK(flags({}) == "--xla_gpu_enable_command_buffer=");
+  CHECK(flags({"XLA_FLAGS=--xla_dump_to="}) == "--xla_dump_to= --xla_gpu_enable_command_buffer=");
+  CHECK(flags({"XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION"}) == "--xla_gpu_enable_command_buffer=FUSION");
 }
 
 TEST_CASE("an imagined rank finds what torchrun would tell it") {

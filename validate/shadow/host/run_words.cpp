@@ -115,7 +115,7 @@ std::vector<std::string> unknown_words(const RunReport& report) {
       "autotuning of " + choices + ": nothing can be timed, so each is what is taken without autotuning";
   if (tuned.workspace_bytes > 0)
     words += "; the largest workspace of another choice is " + format_bytes(tuned.workspace_bytes);
-  out.push_back(words + "; the memory that timing takes is left out");
+  out.push_back(words + "; what timing the others allocates is left out");
   return out;
 }
 

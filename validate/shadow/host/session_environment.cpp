@@ -29,6 +29,14 @@ void put_in_front(std::vector<std::string>& environment, const std::string& name
   text = name + "=" + value + (others.empty() ? "" : ":" + others);
 }
 
+// XLA would build CUDA graphs node by node, which the runtime does not have: it launches the same kernels one by one.
+void without_command_buffers(std::vector<std::string>& environment) {
+  std::string& flags = variable(environment, "XLA_FLAGS");
+  if (flags.find("command_buffer") != std::string::npos) return;
+  flags += flags == "XLA_FLAGS=" ? "" : " ";
+  flags += "--xla_gpu_enable_command_buffer=";
+}
+
 // What torchrun would tell a script. With one process the rank is the only one on its machine.
 void stand_for_rank(std::vector<std::string>& environment, const Settings& settings) {
   set(environment, "RANK", std::to_string(settings.rank));
@@ -59,6 +67,9 @@ std::vector<std::string> session_environment(const std::vector<std::string>& env
   set_default(out, "TORCHINDUCTOR_CACHE_DIR", session + "/inductor");
   set_default(out, "TRITON_CACHE_DIR", session + "/triton");
   set_default(out, "VLLM_CACHE_ROOT", session + "/vllm");
+  // FlashInfer's other norms are launched by a library that has the CUDA runtime linked in (SGLang uses them).
+  set_default(out, "FLASHINFER_USE_CUDA_NORM", "1");
+  without_command_buffers(out);
   if (settings.peers == Peers::imagined) stand_for_rank(out, settings);
   return out;
 }

@@ -19,15 +19,16 @@ def take_first(after_import, session, safe):
             )
 
     chosen = safe(chosen)
-    after_import("torch._inductor.select_algorithm", safe(lambda module: _choose_operators(module, chosen)))
+    after_import("torch._inductor.select_algorithm", safe(lambda module: _choose_operators(module, chosen, safe)))
     after_import("torch._inductor.runtime.triton_heuristics", safe(lambda module: _choose_configs(module, chosen)))
     after_import("triton.testing", safe(_bench_briefly))
     after_import("triton.runtime.autotuner", safe(lambda module: _choose_in_triton(module, chosen)))
 
 
-def _choose_operators(module, chosen):
-    """Matrix products and convolutions: an operator of PyTorch's, or one of many Triton templates."""
-    original = module.AlgorithmSelectorCache.__call__
+def _choose_operators(module, chosen, safe):
+    """Matrix products and convolutions: an operator of PyTorch's, or one of many Triton templates. The one taken is timed
+    as it would be among the others, since that allocates operands, a result and what empties the cache."""
+    original, timed, time_one = module.AlgorithmSelectorCache.__call__, set(), safe(_time_one)
 
     @functools.wraps(original)
     def select(self, name, choices, *args, **kwargs):
@@ -36,11 +37,20 @@ def _choose_operators(module, chosen):
             first = (extern or choices)[0]
             workspace = max(_workspace(choice) for choice in choices)
             operands = args[0] if args else kwargs.get("input_nodes", ())
-            chosen("operator", name + _sizes(operands), getattr(first, "name", "?"), len(choices), workspace)
+            call = name + _sizes(operands)
+            chosen("operator", call, getattr(first, "name", "?"), len(choices), workspace)
             choices = [first]
+            if extern and call not in timed:
+                timed.add(call)
+                time_one(self, first, *args, **kwargs)
         return original(self, name, choices, *args, **kwargs)
 
     module.AlgorithmSelectorCache.__call__ = select
+
+
+def _time_one(selector, choice, input_nodes, layout, input_gen_fns=None, *args, **kwargs):
+    if layout.device.type == "cuda":
+        selector.benchmark([choice], input_nodes, layout, input_gen_fns)
 
 
 def _sizes(operands):

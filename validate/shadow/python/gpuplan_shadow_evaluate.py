@@ -1,9 +1,8 @@
 """The values of a call's result, and what the host reads of it (gpuplan_shadow_values.py says when)."""
 
-import os
-import sys
-
 from gpuplan_shadow_arguments import changes, parts, swapped
+from gpuplan_shadow_decided import Decided
+from gpuplan_shadow_uniform import Uniform
 from gpuplan_shadow_unknown import Unknown
 from gpuplan_shadow_value_rules import (
     BY_MASK,
@@ -40,12 +39,9 @@ class Values:
         self.runtime = runtime
         self.generator = torch.Generator().manual_seed(seed)
         self.unknown = Unknown(torch, known, self.generator, routing)
-        self.reads = {}  # (file, line, function) -> how often the host read what nobody knew
-        self.drawn = {}  # the same for what was drawn
-        self.here = os.path.dirname(os.path.abspath(__file__)) + os.sep
-        self.package = os.path.dirname(torch.__file__) + os.sep
+        self.decided = Decided(torch)
+        self.uniform = Uniform(torch, known)
         self.substituted = False  # what the host read was answered
-        self.seen = 0  # reads that the runtime could not answer while a function of torch ran that Python called
         self.names = {}  # function -> what it is called; None: of no interest; False: not torch's own
 
     # --- a call
@@ -78,9 +74,9 @@ class Values:
             self.known.restore(lost, tensors)
         since = self.runtime.guesses(0) - before
         if since:
-            self.seen += since
+            self.decided.seen += since
             if not self.substituted:
-                self._note(self.reads, name)
+                self.decided.unknown(name)
         return result
 
     def forget(self):
@@ -103,15 +99,12 @@ class Values:
             self._emptied(name, result)
             return result
         if name in SAME:
-            self._safely(self.known.learn_same, result, self._element_of_all(name, args, kwargs))
+            self._safely(self.known.learn_same, result, self._safely(self.uniform.filled, name, args, kwargs))
         elif self._is_small(result):
             value = self._safely(self._on_host, function, name, args, kwargs, ())
             if value is not None:
                 self._learned(result, value, name, name in DRAWN)
         return result
-
-    def _element_of_all(self, name, args, kwargs):
-        return self._safely(lambda: self.torch.as_tensor(SAME[name](args, kwargs), device="cpu"))
 
     def _name_of(self, function):
         """None where the call is of no interest; False where nobody knows what it writes, either."""
@@ -223,7 +216,7 @@ class Values:
             same = entry.same is not None
             counts.append(part.numel() * bool(entry.same) if same else int(self.known.copy(part, entry).count_nonzero()))
             if entry.drawn:
-                self._note(self.drawn, name)
+                self.decided.drawn(name)
         return counts
 
     def _emptied(self, name, result):
@@ -253,7 +246,7 @@ class Values:
             value = self._safely(self._on_host, function, name, args, kwargs, copies)
             answers = self._answer(name, args, kwargs, copies, value) if value is not None else None
             if answers and drawn:
-                self._note(self.drawn, name)
+                self.decided.drawn(name)
             result = function(*args, **kwargs)
             self.runtime.give(())
             self._again_in_backward(name, args, result, answers)
@@ -320,7 +313,7 @@ class Values:
         found, values = parts(result), parts(value)
         if not any(isinstance(part, torch.Tensor) for part in found):  # item(), tolist(), bool()
             if drawn:
-                self._note(self.drawn, name)
+                self.decided.drawn(name)
             self.substituted = True
             return value
         if len(found) != len(values):
@@ -333,7 +326,7 @@ class Values:
                     self._safely(self.known.learn, part, known, drawn, True)
             elif part.shape == known.shape and isinstance(known, torch.Tensor):
                 if drawn:
-                    self._note(self.drawn, name)
+                    self.decided.drawn(name)
                 self.substituted = True
                 self._safely(part.detach().copy_, known)
         return result
@@ -348,9 +341,9 @@ class Values:
         if changes(name, kwargs):
             self._safely(self.known.forget, tensors[0])
         if name in SAME:
-            element = self._element_of_all(name, args, kwargs)
+            element = self._safely(self.uniform.filled, name, args, kwargs)
         elif name in ELEMENTWISE:
-            element = self._safely(self._element, function, args, kwargs, tensors, entries)
+            element = self._safely(self.uniform.element, function, args, kwargs, tensors, entries)
         else:
             return result
         if element is None:
@@ -361,39 +354,6 @@ class Values:
             self._safely(self.known.learn_same, result, element.reshape(()).cpu())
         return result
 
-    def _element(self, function, args, kwargs, tensors, entries):
-        copies = [self._one(tensor, entry) for tensor, entry in zip(tensors, entries)]
-        if any(copy is None for copy in copies):
-            return None
-        args, kwargs = swapped(args, kwargs, copies, self.torch)
-        result = function(*args, **kwargs)
-        return result if isinstance(result, self.torch.Tensor) and result.dim() == 0 else None
-
-    def _one(self, tensor, entry):
-        """The element that all of the tensor's are; None where they differ."""
-        if entry is None or entry.bounds is not None:
-            return None
-        if entry.same is not None:
-            return entry.same if entry.same.dtype == tensor.dtype else None
-        return self.known.copy(tensor, entry).reshape(()) if tensor.numel() == 1 else None
-
-    # --- the report
-
     def event(self):
-        """None where every read was answered."""
-        elsewhere = self.runtime.guesses(1) - self.seen
-        reads = [
-            {"file": file, "line": line, "function": function, "times": times, "drawn": drawn}
-            for drawn, notes in ((0, self.reads), (1, self.drawn))
-            for (file, line, function), times in notes.items()
-        ]
-        if elsewhere > 0:
-            reads.append({"file": "", "line": 0, "function": "", "times": elsewhere, "drawn": 0})
-        return {"event": "decided", "reads": reads} if reads else None
-
-    def _note(self, notes, name):
-        frame = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.startswith((self.here, self.package)):
-            frame = frame.f_back
-        key = (frame.f_code.co_filename, frame.f_lineno, name) if frame is not None else ("", 0, name)
-        notes[key] = notes.get(key, 0) + 1
+        """For the report: what was read and not known. None where every read was answered."""
+        return self.decided.event(self.runtime.guesses(1))

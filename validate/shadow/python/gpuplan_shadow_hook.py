@@ -35,6 +35,7 @@ import weakref
 
 import gpuplan_shadow_autotune
 import gpuplan_shadow_compile
+import gpuplan_shadow_engine
 import gpuplan_shadow_generated
 import gpuplan_shadow_generation
 import gpuplan_shadow_learn
@@ -149,6 +150,7 @@ class Hook:
             start = safe(gpuplan_shadow_values.install)
             self.values = start(torch, after_import, settings)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
+        gpuplan_shadow_engine.watch(after_import, self.session, safe)
         gpuplan_shadow_vllm.watch(after_import, self.session, Runtime, torch, safe)
         torch.cuda._lazy_call(safe(self._cuda_begins))
         optimizer = sys.modules["torch.optim.optimizer"]

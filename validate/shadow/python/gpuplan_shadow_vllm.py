@@ -6,18 +6,18 @@ kernels, by their rule: one token for each request whose prompt is done, none of
 """
 
 import functools
-import logging
 import re
 
+from gpuplan_shadow_engine import repeat
+
 SAID = re.compile(r"KV cache size:|[Nn]o available memory|larger than the (maximum|available)")
-SPEAKERS = ("vllm.v1.core.kv_cache_utils", "vllm.v1.worker.gpu_worker", "vllm.v1.engine.core")
 NO_DRAFT = "vLLM accepts none of the tokens that a draft proposes: how many it would accept hangs on their values"
 
 
 def watch(after_import, session, runtime, torch, safe):
     """`runtime`: a function that returns the Runtime."""
     after_import("vllm.v1.worker.gpu_worker", safe(lambda module: _report_memory(session, module.Worker)))
-    after_import("vllm.v1.core.kv_cache_utils", safe(lambda module: _report_lines(session)))
+    after_import("vllm.version", safe(lambda module: repeat(session, "vLLM", module.__version__, SAID)))
     after_import("vllm.v1.worker.gpu.model_runner", safe(lambda module: _count(session, runtime, torch, module)))
 
 
@@ -28,19 +28,6 @@ def _name():
     import vllm
 
     return "vLLM " + vllm.__version__
-
-
-def _report_lines(session):
-    """What the engine says of its cache, in its own words. A filter, since vLLM sets the handlers anew."""
-
-    def keep(record):
-        text = record.getMessage()
-        if SAID.search(text):
-            session.write({"event": "engine", "name": _name(), "line": text.splitlines()[0]})
-        return True
-
-    for name in SPEAKERS:
-        logging.getLogger(name).addFilter(keep)
 
 
 def _report_memory(session, worker):

@@ -5,9 +5,6 @@
 namespace gpuplan::shadow::cudnn {
 namespace {
 
-// New enough for every cuDNN 9: a driver's age only rules engines out.
-constexpr int kDriverVersion = 13020;
-
 class Object {
  public:
   void number(std::string_view key, std::int64_t value) { raw(key, std::to_string(value)); }
@@ -59,7 +56,7 @@ std::string describe(const GpuDescription& gpu) {
   json.number("pciDeviceId", 0);
   json.number("isTccDriver", 0);
   json.number("cudaDeviceId", 0);
-  json.number("driverVer", kDriverVersion);
+  json.number("driverVer", kNewestCuda);
   json.text("deviceName", gpu.name);
   return std::move(json).finish();
 }

@@ -142,6 +142,7 @@ SHADOW_API int cuDevicePrimaryCtxRetain(void** context, int device) {
 SHADOW_API int cuDevicePrimaryCtxRelease(int) { return cudaSuccess; }
 SHADOW_API int cuDevicePrimaryCtxRelease_v2(int) { return cudaSuccess; }
 SHADOW_API int cuDevicePrimaryCtxReset_v2(int device) { return exists(device) ? cudaSuccess : cudaErrorInvalidDevice; }
+SHADOW_API int cuDevicePrimaryCtxReset(int device) { return cuDevicePrimaryCtxReset_v2(device); }
 SHADOW_API int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   if (!exists(device)) return cudaErrorInvalidDevice;
   if (flags == nullptr || active == nullptr) return cudaErrorInvalidValue;

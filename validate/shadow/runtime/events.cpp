@@ -130,5 +130,11 @@ SHADOW_API cudaError_t cudaEventElapsedTime(float* milliseconds, Event* start, E
 SHADOW_API cudaError_t cudaEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
   return cudaEventElapsedTime(milliseconds, start, end);
 }
+SHADOW_API int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
+  return cudaEventElapsedTime(milliseconds, start, end);
+}
+SHADOW_API int cuEventElapsedTime_v2(float* milliseconds, Event* start, Event* end) {
+  return cudaEventElapsedTime(milliseconds, start, end);
+}
 
 }  // namespace gpuplan::shadow

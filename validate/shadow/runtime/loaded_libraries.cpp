@@ -12,8 +12,6 @@
 namespace gpuplan::shadow {
 namespace {
 
-constexpr int kNewestKnown = 13020;
-
 struct LibrarySearch {
   std::string_view prefix;
   std::string found;
@@ -58,7 +56,7 @@ int toolkit_version() {
   using GetVersion = int (*)(int*);
   const auto get = reinterpret_cast<GetVersion>(real_symbol("libcudart", "cudaRuntimeGetVersion"));
   int version = 0;
-  if (get == nullptr || get(&version) != 0) return kNewestKnown;  // asked again: it may yet be loaded
+  if (get == nullptr || get(&version) != 0) return kNewestCuda;  // asked again: it may yet be loaded
   known.store(version, std::memory_order_relaxed);
   return version;
 }

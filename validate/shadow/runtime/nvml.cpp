@@ -74,7 +74,7 @@ SHADOW_API int nvmlDeviceGetName(void* device, char* name, unsigned bytes) {
 }
 SHADOW_API int nvmlDeviceGetUUID(void* device, char* text, unsigned bytes) {
   if (device_of_handle(device) < 0 || text == nullptr) return kInvalidArgument;
-  const int written = std::snprintf(text, bytes, "GPU-00000000-0000-0000-0000-%012d", device_of_handle(device));
+  const int written = std::snprintf(text, bytes, "%s", uuid_of(device_of_handle(device)).c_str());
   return written < static_cast<int>(bytes) ? kSuccess : kInsufficientSize;
 }
 SHADOW_API int nvmlDeviceGetCudaComputeCapability(void* device, int* major, int* minor) {

@@ -68,7 +68,7 @@ bool recording_launches();
 // --- loaded_libraries.cpp ----------------------------------------------------------------------------------------
 
 /// CUDA's version as 1000 * major + 10 * minor: that of the libcudart which the program would have used (the real
-/// library is mapped too, overridden by ours); 13020 where there is none.
+/// library is mapped too, overridden by ours); kNewestCuda where there is none.
 int toolkit_version();
 /// The path of a loaded library whose file name begins with `prefix` ("libcudnn.so."); empty where there is none.
 std::string loaded_library(std::string_view prefix);
