@@ -40,12 +40,34 @@ streams=$(awk -F'\t' '/transform/ { print $2 }' "$work/launches.tsv" | sort -u |
 # 64 MiB, and the 32 MiB that cudaMallocAsync's pool is assumed to take.
 grep -qE '"device_bytes": ?'$(((64 + 32 + 512) << 20)) "$work/report.json" || fail "96 MiB and a context of 512 MiB"
 
-# A program with the CUDA runtime linked into it cannot be run, and says so.
-"$nvcc" -cudart static -arch=sm_90 tests/cuda/shadow_program.cu -o "$work/static" -L"$libraries" -lcublasLt -lcudnn >/dev/null 2>&1
-"$gpuplan" shadow -- "$work/static" >"$work/out" 2>"$work/err"
+# The CUDA runtime linked in, as nvcc does by default: its functions are replaced by their names, before and after the
+# constructors that register kernels; without the names the program is refused.
+"$nvcc" -std=c++17 -arch=sm_90 tests/cuda/shadow_program.cu -o "$work/linked" -L"$libraries" -lcublasLt -lcudnn \
+  -Xlinker -rpath,"$libraries" >"$work/nvcc" 2>&1 || { cat "$work/nvcc"; exit 1; }
+cp "$work/launches.tsv" "$work/shared.tsv"
+"$gpuplan" shadow --gpu h100 --launches "$work/launches.tsv" -- "$work/linked" >"$work/out" 2>"$work/err" ||
+  { fail "the program with the runtime linked in"; cat "$work/out" "$work/err"; }
+[ "$(grep -c '^ok ' "$work/out")" -eq 21 ] || { fail "21 checks hold with the runtime linked in"; cat "$work/out"; }
+# What stays the same: stream, name, grid, block, shared memory; not addresses.
+same() { cut -f2- "$1" | sed -E 's/\*[0-9a-f]{16}|0x[0-9a-f]{6,}/*/g' | sort; }
+diff <(same "$work/shared.tsv") <(same "$work/launches.tsv") || fail "the launches are those of the other program"
+strip "$work/linked"
+"$gpuplan" shadow -- "$work/linked" >"$work/out" 2>"$work/err"
 code=$?
-[ "$code" -eq 4 ] || fail "a static CUDA runtime: exit $code, not 4"
+[ "$code" -eq 4 ] || fail "stripped, with the runtime linked in: exit $code, not 4"
 grep -q 'cudart shared' "$work/err" || { fail "and how to build it"; cat "$work/err"; }
+
+printf '%s\n' '__global__ void scale(float* x) { x[threadIdx.x] *= 2; }' \
+  'extern "C" int run() { float* x = nullptr; if (cudaMalloc(&x, 3 << 20) != 0) return 1;' \
+  '  scale<<<7, 64>>>(x); return cudaDeviceSynchronize(); }' >"$work/plugin.cu"
+printf '%s\n' '#include <dlfcn.h>' 'int main(int, char** words) { void* plugin = dlopen(words[1], RTLD_NOW);' \
+  '  int (*run)() = (int (*)())dlsym(plugin, "run"); int status = run(); dlclose(plugin); return status; }' >"$work/host.cpp"
+"$nvcc" -arch=sm_90 -shared -Xcompiler -fPIC "$work/plugin.cu" -o "$work/plugin.so" && ${CXX:-c++} "$work/host.cpp" -o "$work/host" -ldl ||
+  fail "the plugin is compiled"
+"$gpuplan" shadow --gpu h100 --launches "$work/launches.tsv" -- "$work/host" "$work/plugin.so" >"$work/out" 2>"$work/err" ||
+  { fail "a plugin with the runtime linked in"; cat "$work/out" "$work/err"; }
+expect $'scale.*\tgrid 7,1,1 block 64,1,1 shared 0'
+grep -qE '^  Peak +[0-9.]+ MiB' "$work/err" || { fail "and what it allocates"; cat "$work/err"; }
 
 if nvidia-smi >/dev/null 2>&1; then
   "$work/program" >"$work/out" || { fail "the program on this machine's GPU"; cat "$work/out"; }

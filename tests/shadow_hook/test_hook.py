@@ -1,6 +1,7 @@
 """The Python hook of `gpuplan shadow` without torch: python3 tests/shadow_hook/test_hook.py"""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import gpuplan_shadow_alive as alive
 import gpuplan_shadow_arguments as arguments
 import gpuplan_shadow_autotune as autotune
 import gpuplan_shadow_compile as compile
+import gpuplan_shadow_engine as engine
 import gpuplan_shadow_generated as generated
+import gpuplan_shadow_history as history
 import gpuplan_shadow_process as process
 import gpuplan_shadow_value_rules as rules
 from gpuplan_shadow_figures import Figures
@@ -166,6 +169,34 @@ class Allocator:
         self.highest = self.now
 
 
+class EngineTest(unittest.TestCase):
+    def test_lines_of_an_engine_are_repeated(self):
+        before, written = logging.getLogRecordFactory(), []
+        try:
+            session = types.SimpleNamespace(write=written.append)
+            engine.repeat(session, "SGLang", "0.5", engine.OF_SGLANG)
+            for name in ("sglang", "other"):  # nothing of it on the screen
+                logging.getLogger(name).addHandler(logging.NullHandler())
+                logging.getLogger(name).propagate = False
+            logging.getLogger("sglang.srt.a").warning("KV Cache is allocated. #tokens: %d\nmore", 7)
+            logging.getLogger("sglang.srt.a").warning("KV Cache %d", "is not a number")
+            logging.getLogger("other").warning("KV Cache is allocated.")
+        finally:
+            logging.setLogRecordFactory(before)
+        line = "KV Cache is allocated. #tokens: 7"
+        self.assertEqual(written, [{"event": "engine", "name": "SGLang 0.5", "line": line}])
+
+
+class SnapshotTest(unittest.TestCase):
+    def test_inductor_is_left_alone(self):
+        torch = types.ModuleType("torch")
+        seen = []
+        memory = types.SimpleNamespace(_snapshot=lambda: seen.append(hasattr(torch._inductor, "codecache")))
+        torch.cuda = types.SimpleNamespace(memory=memory)
+        history.snapshot(torch)
+        self.assertEqual((seen, hasattr(torch, "_inductor")), ([False], False))
+
+
 class FiguresTest(unittest.TestCase):
     def setUp(self):
         self.allocator = Allocator()
@@ -275,20 +306,28 @@ class CompileTest(unittest.TestCase):
             name = "triton_mm_0"
             workspace_arg = types.SimpleNamespace(count=100, dtype=types.SimpleNamespace(itemsize=4))
 
+        timed = []
+
         class Selector:
-            def __call__(self, name, choices, inputs):
+            def __call__(self, name, choices, inputs, layout):
                 return choices
+
+            def benchmark(self, choices, inputs, layout, input_gen_fns):
+                timed.append((choices, layout))
 
         module = types.SimpleNamespace(AlgorithmSelectorCache=Selector, ExternKernelCaller=Extern)
         said = []
-        autotune._choose_operators(module, lambda *choice: said.append(choice))
+        autotune._choose_operators(module, lambda *choice: said.append(choice), lambda function: function)
+        gpu, cpu = (types.SimpleNamespace(device=types.SimpleNamespace(type=kind)) for kind in ("cuda", "cpu"))
         mine, theirs = Extern(), Template()
         operand = types.SimpleNamespace(get_size=lambda: [64, 8])
-        self.assertEqual(Selector()("mm", [theirs, mine], [operand, operand]), [mine])
-        self.assertEqual(Selector()("mm", [theirs, theirs], [operand]), [theirs])
-        self.assertEqual(Selector()("mm", [theirs], [operand]), [theirs])
+        for _ in range(2):
+            self.assertEqual(Selector()("mm", [theirs, mine], [operand, operand], gpu), [mine])
+        self.assertEqual(Selector()("mm", [theirs, mine], [operand], cpu), [mine])
+        self.assertEqual(Selector()("mm", [theirs, theirs], [operand], gpu), [theirs])
+        self.assertEqual(Selector()("mm", [theirs], [operand], gpu), [theirs])
+        self.assertEqual(timed, [([mine], gpu)])  # once for each call of its kind
         self.assertEqual(said[0], ("operator", "mm(64x8, 64x8)", "mm", 2, 400))
-        self.assertEqual(len(said), 2)
 
     def test_the_first_configuration_is_timed_once(self):
         class Tuner:

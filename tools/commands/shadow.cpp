@@ -66,9 +66,10 @@ void refuse_words(const ShadowOptions& options) {
 void refuse_linkage(const fs::path& program) {
   const shadow::Linkage linkage = shadow::linkage_of(program);
   if (linkage == shadow::Linkage::static_cudart)
-    throw Error(program.string() + " has the CUDA runtime linked in (libcudart_static), which cannot be replaced",
-                ErrorKind::environment)
-        .help("build it with nvcc -cudart shared");
+    throw Error(
+        program.string() + " has the CUDA runtime linked in (libcudart_static) and no symbols, by which it is replaced",
+        ErrorKind::environment)
+        .help("do not strip it, or build it with nvcc -cudart shared");
   if (linkage == shadow::Linkage::static_program)
     throw Error(program.string() + " is linked statically: no library of it can be replaced", ErrorKind::environment);
 }

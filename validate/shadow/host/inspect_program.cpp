@@ -91,6 +91,16 @@ bool has_runtime_inside(std::string_view file) {
   return contains(".mhs.traduc/") && contains("gnidaolnUtraduCrorrEaduc");
 }
 
+// By whose names runtime/linked_runtime.h replaces it.
+bool has_symbols(std::string_view file) {
+  const auto header = at<Elf64_Ehdr>(file, 0);
+  for (std::uint64_t i = 0; header && i < header->e_shnum; ++i) {
+    const auto section = at<Elf64_Shdr>(file, header->e_shoff + i * sizeof(Elf64_Shdr));
+    if (section && section->sh_type == SHT_SYMTAB) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 FoundProgram find_program(const std::string& name, const std::string& path) {
@@ -128,7 +138,7 @@ Linkage linkage_of(const fs::path& program) {
   });
   // A static program may be position-independent, with a dynamic section of its own, but it names no linker.
   if (!linker) return Linkage::static_program;
-  return dynamic && has_runtime_inside(file) ? Linkage::static_cudart : Linkage::replaceable;
+  return dynamic && has_runtime_inside(file) && !has_symbols(file) ? Linkage::static_cudart : Linkage::replaceable;
 }
 
 }  // namespace gpuplan::shadow

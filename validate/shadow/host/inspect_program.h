@@ -21,7 +21,7 @@ std::vector<std::string> program_names(const std::string& path);
 
 enum class Linkage : std::uint8_t {
   replaceable,     // a script, a program without CUDA, or one that loads libcudart.so
-  static_cudart,   // libcudart_static is linked in: its calls never reach another library
+  static_cudart,   // libcudart_static is linked in, and stripped of the names by which its functions are replaced
   static_program,  // no dynamic linker, which LD_PRELOAD needs
 };
 /// Reads the program's ELF headers, and its text for what libcudart_static leaves there. Files that cannot be read

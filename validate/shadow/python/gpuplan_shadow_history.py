@@ -6,11 +6,26 @@ categories are then unknown. A script that only looks (torch.cuda.memory._snapsh
 
 import functools
 import inspect
+import sys
 
 THEIRS = "what was alive at the peak: the script records PyTorch's memory history itself, so ours is off"
 
 MOST_ENTRIES = 200000  # about 600 bytes each with a stack of 30 frames; a step of a large model has some 30,000
 MOST_ENTRIES_LEARNED = 5000000  # of a few steps from the first allocation on, none of which may be lost
+
+
+def snapshot(torch):
+    """PyTorch's snapshot. It asks Inductor for the lines of the code that it has generated, and imports it where nobody
+    has, which takes longer than a small script: there, Inductor is something that has none while it looks."""
+    nothing = object()
+    idle = "torch._inductor" not in sys.modules
+    if idle:
+        torch._inductor = nothing
+    try:
+        return torch.cuda.memory._snapshot()
+    finally:
+        if idle and vars(torch).get("_inductor") is nothing:
+            del torch._inductor
 
 
 class History:
@@ -39,7 +54,7 @@ class History:
 
     def snapshot(self):
         """PyTorch's snapshot; None where nothing of ours is recorded."""
-        return self.torch.cuda.memory._snapshot() if self.on else None
+        return snapshot(self.torch) if self.on else None
 
     def full(self, entries):
         """Whether the record may have lost its beginning. An allocation and its free are three entries."""

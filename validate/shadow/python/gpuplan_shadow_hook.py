@@ -43,7 +43,7 @@ import gpuplan_shadow_values
 import gpuplan_shadow_vllm
 from gpuplan_shadow_alive import Places, pool_bytes
 from gpuplan_shadow_figures import Figures, read
-from gpuplan_shadow_history import History, watch_recording
+from gpuplan_shadow_history import History, snapshot, watch_recording
 from gpuplan_shadow_imports import after_import
 from gpuplan_shadow_peak import PeakReports
 from gpuplan_shadow_process import (
@@ -208,7 +208,7 @@ class Hook:
 
     def _graph_pools(self, device):
         try:
-            return pool_bytes(self.torch.cuda.memory._snapshot(), device)
+            return pool_bytes(snapshot(self.torch), device)
         except RuntimeError:
             return 0  # an allocator other than PyTorch's own
 

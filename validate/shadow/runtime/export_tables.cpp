@@ -1,7 +1,7 @@
 // Private tables of NVIDIA's driver, by UUID: none. NVRTC, which is the wheel's own, compiles on the CPU and needs no
 // GPU, asks for them first from CUDA 13 on, and goes on where a driver has none. A CUDA runtime that is linked into a
-// program (libcudart_static) cannot do without: it ends there, and what it is called from says only that a symbol was
-// not found.
+// program and was not replaced (linked_runtime.h) cannot do without: it ends there, and says only that a symbol was not
+// found.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -21,7 +21,8 @@ void say_linked_in(const std::string& library) {
   static auto* const said = new std::set<std::string>;
   const std::lock_guard lock(mutex);
   if (!said->insert(library).second) return;
-  const std::string text = library + " has the CUDA runtime linked in (libcudart_static), which cannot be replaced";
+  const std::string text =
+      library + " has the CUDA runtime linked in (libcudart_static) and no symbols, by which it is replaced";
   std::fprintf(stderr, "gpuplan shadow: %s; build it with -cudart shared\n", text.c_str());
   note_unknown(text);
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ using Resources = std::unordered_map<std::string, KernelResources>;  // of an im
 struct Program {
   std::mutex mutex;
   std::unordered_map<const void*, Kernel> kernels;
+  std::unordered_set<void**> handles;                 // of fat binaries that are registered
   std::unordered_map<const void*, Resources> images;  // by fat binary, read when first asked for
   std::vector<Resources> gone;                        // of libraries unloaded; a launch may still look at them
   std::unordered_map<const void*, std::size_t> dynamic_shared;  // the most that a kernel was allowed, where it was set
@@ -185,13 +187,17 @@ int resident_blocks(const void* function, int block_threads, std::size_t dynamic
 
 SHADOW_API void** __cudaRegisterFatBinary(void* binary) {
   // A handle of its own for each: nothing is loaded, but programs compare handles.
-  return new void*(binary);
+  const auto handle = new void*(binary);
+  const std::lock_guard lock(program().mutex);
+  program().handles.insert(handle);
+  return handle;
 }
 SHADOW_API void __cudaRegisterFatBinaryEnd(void**) {}
-// Another library's may come to lie at the same address.
+// Another library's may come to lie at the same address. What has been registered twice (linked_runtime.h) is taken
+// back twice, by its last handle.
 SHADOW_API void __cudaUnregisterFatBinary(void** handle) {
-  if (handle == nullptr) return;
   const std::lock_guard lock(program().mutex);
+  if (program().handles.erase(handle) == 0) return;
   const auto image = program().images.find(*handle);
   if (image != program().images.end()) {
     program().gone.push_back(std::move(image->second));

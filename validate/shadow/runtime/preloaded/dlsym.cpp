@@ -1,6 +1,7 @@
 // dlsym() of the program: a function of a real CUDA library, asked for by the library's handle (Python's ctypes, JAX,
 // whatever loads its libraries late), is ours, as it is where the dynamic linker binds it. Without this
-// the real function would be called, and find a driver that has none of its kernels.
+// the real function would be called, and find a driver that has none of its kernels. A library is asked for its first
+// function once it is loaded, before it can have called CUDA: that is when a runtime linked into it is replaced.
 //
 // Only in the preloaded library: in a test, it would stand before the sanitizers' own.
 #include <dlfcn.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <string_view>
 
+#include "validate/shadow/runtime/linked_runtime.h"
 #include "validate/shadow/runtime/runtime.h"
 
 #if defined(__x86_64__)
@@ -53,6 +55,7 @@ __attribute__((visibility("hidden"))) void* gpuplan_shadow_own_function(void* ha
   static const gpuplan::shadow::LookUp real = gpuplan_shadow_real_dlsym = gpuplan::shadow::find_real();
   if (gpuplan::shadow::looking_for_real || handle == RTLD_DEFAULT || handle == RTLD_NEXT || name == nullptr)
     return nullptr;
+  gpuplan::shadow::replace_linked_runtimes(gpuplan::shadow::Constructors::done);
   const std::string_view text = name;
   if (!text.starts_with("cu") && !text.starts_with("nccl") && !text.starts_with("__cuda")) return nullptr;
   if (!gpuplan::shadow::is_replaced(handle)) return nullptr;
