@@ -10,7 +10,7 @@
 //   cuda_total_bytes: 150109880320    # optional: totalGlobalMem of cudaGetDeviceProperties
 //   context_bytes: 500000000          # optional: CUDA context and library modules of a PyTorch process
 //   cuda_name: NVIDIA H200            # optional, as the next four: cudaDeviceProp's name, l2CacheSize,
-//   l2_cache_bytes: 52428800          # memoryBusWidth, clockRate and memoryClockRate
+//   l2_cache_bytes: 62914560          # memoryBusWidth, clockRate and memoryClockRate
 //   memory_bus_bits: 6144
 //   sm_clock_khz: 1980000
 //   memory_clock_khz: 3201000

@@ -60,14 +60,17 @@ grep -q 'cudart shared' "$work/err" || { fail "and how to build it"; cat "$work/
 printf '%s\n' '__global__ void scale(float* x) { x[threadIdx.x] *= 2; }' \
   'extern "C" int run() { float* x = nullptr; if (cudaMalloc(&x, 3 << 20) != 0) return 1;' \
   '  scale<<<7, 64>>>(x); return cudaDeviceSynchronize(); }' >"$work/plugin.cu"
-printf '%s\n' '#include <dlfcn.h>' 'int main(int, char** words) { void* plugin = dlopen(words[1], RTLD_NOW);' \
-  '  int (*run)() = (int (*)())dlsym(plugin, "run"); int status = run(); dlclose(plugin); return status; }' >"$work/host.cpp"
+printf '%s\n' '#include <dlfcn.h>' 'int main(int, char** words) { int status = 0; for (int i = 0; i < 2; ++i) {' \
+  '  void* plugin = dlopen(words[1], RTLD_NOW); status |= ((int (*)())dlsym(plugin, "run"))(); dlclose(plugin); }' \
+  '  return status; }' >"$work/host.cpp"
 "$nvcc" -arch=sm_90 -shared -Xcompiler -fPIC "$work/plugin.cu" -o "$work/plugin.so" && ${CXX:-c++} "$work/host.cpp" -o "$work/host" -ldl ||
   fail "the plugin is compiled"
 "$gpuplan" shadow --gpu h100 --launches "$work/launches.tsv" -- "$work/host" "$work/plugin.so" >"$work/out" 2>"$work/err" ||
   { fail "a plugin with the runtime linked in"; cat "$work/out" "$work/err"; }
 expect $'scale.*\tgrid 7,1,1 block 64,1,1 shared 0'
-grep -qE '^  Peak +[0-9.]+ MiB' "$work/err" || { fail "and what it allocates"; cat "$work/err"; }
+[ "$(grep -c scale "$work/launches.tsv")" -eq 2 ] || fail "once for each time that it is loaded"
+# Twice 3 MiB, which the driver hands out in 2 MiB.
+grep -qE '^  Peak +8\.00 MiB' "$work/err" || { fail "and what it allocates"; cat "$work/err"; }
 
 if nvidia-smi >/dev/null 2>&1; then
   "$work/program" >"$work/out" || { fail "the program on this machine's GPU"; cat "$work/out"; }

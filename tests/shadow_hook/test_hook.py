@@ -328,6 +328,7 @@ class CompileTest(unittest.TestCase):
         self.assertEqual(Selector()("mm", [theirs], [operand], gpu), [theirs])
         self.assertEqual(timed, [([mine], gpu)])  # once for each call of its kind
         self.assertEqual(said[0], ("operator", "mm(64x8, 64x8)", "mm", 2, 400))
+        self.assertEqual(len(said), 4)  # of one choice there is nothing to say
 
     def test_the_first_configuration_is_timed_once(self):
         class Tuner:

@@ -13,14 +13,15 @@ status=0
 
 # ended HOW CODE WORDS: the exit code, and what the report says.
 ended() {
-  local code=0
+  local code=0 left
   mkdir -p "$work/$1"
   TMPDIR=$work/$1 "$gpuplan" shadow --gpu l4 -- "$python" tests/shadow_compiled/ended.py "$1" >"$work/out" 2>&1 || code=$?
   [ "$code" -eq "$2" ] || { echo "FAIL  $1: exit $code, not $2"; cat "$work/out"; status=1; }
   grep -q -- "$3" "$work/out" || { echo "FAIL  $1: no '$3'"; cat "$work/out"; status=1; }
   sleep 1 # Inductor's processes look every second whether their parent is alive
   [ -z "$(ls "$work/$1")" ] || { echo "FAIL  $1 left $(ls "$work/$1")"; status=1; }
-  ! pgrep -f "$work/$1" >/dev/null || { echo "FAIL  $1 left $(pgrep -af "$work/$1")"; status=1; }
+  left=$(grep -ls "TMPDIR=$work/$1" /proc/[0-9]*/environ)
+  [ -z "$left" ] || { echo "FAIL  $1 left $left"; status=1; }
 }
 ended kill 137 '^  Needs .* until it ended early'
 ended term 143 '^  ended by SIGTERM'

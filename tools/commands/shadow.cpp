@@ -67,7 +67,7 @@ void refuse_linkage(const fs::path& program) {
   const shadow::Linkage linkage = shadow::linkage_of(program);
   if (linkage == shadow::Linkage::static_cudart)
     throw Error(
-        program.string() + " has the CUDA runtime linked in (libcudart_static) and no symbols, by which it is replaced",
+        program.string() + " has the CUDA runtime linked in (libcudart_static), and no symbols by which to replace it",
         ErrorKind::environment)
         .help("do not strip it, or build it with nvcc -cudart shared");
   if (linkage == shadow::Linkage::static_program)

@@ -92,7 +92,7 @@ TEST_CASE("with nothing unknown the bound is the estimate") {
   RunConfig run = training(64);
   run.context_bytes = std::int64_t{400} << 20;
   run.scratch = Scratch::no_cudnn;
-  const Report report = plan_zoo("resnet50", run, "h100");
+  const Report report = plan_zoo("resnet50", run, "h200");
   CHECK(report.at_most->allocated_bytes == report.peak.reading.allocated_bytes);
   CHECK(report.at_most->reserved_bytes == report.peak.reading.reserved_bytes);
   CHECK(report.at_most->device_bytes == report.peak.device_bytes);
@@ -100,7 +100,7 @@ TEST_CASE("with nothing unknown the bound is the estimate") {
 }
 
 TEST_CASE("an assumed context may come to all of PyTorch's modules") {
-  const Report report = plan_zoo("gpt2", training(4), "h100");
+  const Report report = plan_zoo("gpt2", training(4), "h200");
   REQUIRE(report.at_most->terms.size() == 1);
   // 0.92 GiB, rounded up to 943 MiB, of which 512 are assumed
   CHECK(term(report, "context")->device_bytes == (std::int64_t{943 - 512} << 20));
@@ -189,7 +189,7 @@ TEST_CASE("a spec that does not say whether a batch has padding is bounded by th
 
 TEST_CASE("the bound is a row of the screen where it differs, and in JSON always") {
   RunConfig run = training(64);
-  Report report = plan_zoo("resnet50", run, "h100");
+  Report report = plan_zoo("resnet50", run, "h200");
   CHECK(report_text(report, {}).find("At most") != std::string::npos);
   nlohmann::json json = nlohmann::json::parse(report_json(report, "0.1.0"));
   tests::check_against(nlohmann::json::parse(plan_json_schema()), json, "plan");

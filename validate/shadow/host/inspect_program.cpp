@@ -1,15 +1,13 @@
 #include "validate/shadow/host/inspect_program.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string_view>
+
+#include "validate/shadow/elf_file.h"
 
 namespace gpuplan::shadow {
 namespace {
@@ -29,46 +27,6 @@ std::vector<std::string> folders_of(const std::string& path) {
     from = colon + 1;
   }
   return folders;
-}
-
-// A file's bytes, mapped; empty where it cannot be.
-class MappedFile {
- public:
-  explicit MappedFile(const fs::path& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    struct stat status {};
-    if (fstat(file, &status) == 0 && status.st_size > 0) {
-      size_ = static_cast<std::size_t>(status.st_size);
-      void* const memory = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-      if (memory != MAP_FAILED) data_ = static_cast<const char*>(memory);
-    }
-    close(file);
-  }
-  ~MappedFile() {
-    if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  std::string_view bytes() const { return data_ == nullptr ? std::string_view() : std::string_view(data_, size_); }
-
- private:
-  const char* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-// The structure at `offset`; nothing where the file ends before.
-template <typename T>
-std::optional<T> at(std::string_view file, std::uint64_t offset) {
-  if (offset > file.size() || file.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, file.data() + offset, sizeof(T));
-  return value;
-}
-
-bool is_elf64(std::string_view file) {
-  return file.starts_with(std::string_view(ELFMAG, SELFMAG)) && file.size() > EI_CLASS && file[EI_CLASS] == ELFCLASS64;
 }
 
 // Calls visit(header) for each program header.
@@ -93,12 +51,9 @@ bool has_runtime_inside(std::string_view file) {
 
 // By whose names runtime/linked_runtime.h replaces it.
 bool has_symbols(std::string_view file) {
-  const auto header = at<Elf64_Ehdr>(file, 0);
-  for (std::uint64_t i = 0; header && i < header->e_shnum; ++i) {
-    const auto section = at<Elf64_Shdr>(file, header->e_shoff + i * sizeof(Elf64_Shdr));
-    if (section && section->sh_type == SHT_SYMTAB) return true;
-  }
-  return false;
+  bool found = false;
+  each_section(file, [&](const Elf64_Shdr& section) { found |= section.sh_type == SHT_SYMTAB; });
+  return found;
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ def take_first(after_import, session, safe):
 
 
 def _choose_operators(module, chosen, safe):
-    """Matrix products and convolutions: an operator of PyTorch's, or one of many Triton templates. The one taken is timed
-    as it would be among the others, since that allocates operands, a result and what empties the cache."""
+    """Matrix products and convolutions: an operator of PyTorch's, or one of many Triton templates. PyTorch's own is
+    timed as it would be among the others, since that allocates operands, a result and what empties the cache."""
     original, timed, time_one = module.AlgorithmSelectorCache.__call__, set(), safe(_time_one)
 
     @functools.wraps(original)

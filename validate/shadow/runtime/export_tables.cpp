@@ -22,7 +22,7 @@ void say_linked_in(const std::string& library) {
   const std::lock_guard lock(mutex);
   if (!said->insert(library).second) return;
   const std::string text =
-      library + " has the CUDA runtime linked in (libcudart_static) and no symbols, by which it is replaced";
+      library + " has the CUDA runtime linked in (libcudart_static), and no symbols by which to replace it";
   std::fprintf(stderr, "gpuplan shadow: %s; build it with -cudart shared\n", text.c_str());
   note_unknown(text);
 }

@@ -2,10 +2,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "validate/shadow/elf_file.h"
 #include "validate/shadow/runtime/missing.h"
 #include "validate/shadow/runtime/relocations.h"
 #include "validate/shadow/runtime/runtime.h"
@@ -28,41 +26,6 @@
 namespace gpuplan::shadow {
 namespace {
 
-/// A file's bytes, mapped; empty where it cannot be read.
-class File {
- public:
-  explicit File(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat about {};
-    if (file >= 0 && fstat(file, &about) == 0 && about.st_size > 0) {
-      void* const at = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-      if (at != MAP_FAILED) bytes_ = {static_cast<const char*>(at), static_cast<std::size_t>(about.st_size)};
-    }
-    if (file >= 0) close(file);
-  }
-  ~File() {
-    if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  /// `bytes` of them from `offset` on; empty where the file ends before.
-  std::string_view part(std::uint64_t offset, std::uint64_t bytes) const {
-    return offset <= bytes_.size() && bytes <= bytes_.size() - offset ? bytes_.substr(offset, bytes)
-                                                                      : std::string_view();
-  }
-  template <typename T>
-  T at(std::uint64_t offset) const {
-    T value{};
-    if (const std::string_view found = part(offset, sizeof(T)); !found.empty())
-      std::memcpy(&value, found.data(), sizeof(T));
-    return value;
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 struct Function {
   std::string name;
   std::uintptr_t offset = 0;  // from the object's base
@@ -71,24 +34,24 @@ struct Function {
 
 /// The functions of the symbol table (not of the dynamic one, which has those that others call) that begin with "cuda",
 /// or register what nvcc has compiled.
-std::vector<Function> named_functions(const File& file) {
+std::vector<Function> named_functions(std::string_view file) {
+  std::vector<Elf64_Shdr> sections;
+  each_section(file, [&](const Elf64_Shdr& section) { sections.push_back(section); });
   std::vector<Function> found;
-  const auto header = file.at<Elf64_Ehdr>(0);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return found;
-  const auto section = [&](std::uint64_t i) { return file.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)); };
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr table = section(i);
-    if (table.sh_type != SHT_SYMTAB || table.sh_link >= header.e_shnum) continue;
-    const Elf64_Shdr names = section(table.sh_link);
-    const std::string_view strings = file.part(names.sh_offset, names.sh_size);
+  for (const Elf64_Shdr& table : sections) {
+    if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections.size()) continue;
+    const Elf64_Shdr& names = sections[table.sh_link];
+    if (names.sh_offset > file.size()) continue;
+    const std::string_view strings = file.substr(names.sh_offset, names.sh_size);
     for (std::uint64_t s = 0; s + sizeof(Elf64_Sym) <= table.sh_size; s += sizeof(Elf64_Sym)) {
-      const auto symbol = file.at<Elf64_Sym>(table.sh_offset + s);
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
-      if (symbol.st_name >= strings.size()) continue;
-      std::string_view name = strings.substr(symbol.st_name);
+      const auto symbol = at<Elf64_Sym>(file, table.sh_offset + s);
+      if (!symbol) break;
+      if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF) continue;
+      if (symbol->st_name >= strings.size()) continue;
+      std::string_view name = strings.substr(symbol->st_name);
       name = name.substr(0, name.find('\0'));
       if (name.starts_with("cuda") || name.starts_with("__cuda") || name.ends_with("__sti____cudaRegisterAllv"))
-        found.push_back({std::string(name), symbol.st_value, symbol.st_size});
+        found.push_back({std::string(name), symbol->st_value, symbol->st_size});
     }
   }
   return found;
@@ -117,20 +80,20 @@ void* own_function(const std::string& name) {
 
 constexpr std::size_t kJumpBytes = 12;
 
-/// mov rax, target; jmp rax.
-bool write_jump(std::uintptr_t at, void* target) {
+/// mov rax, target; jmp rax. Where the system lets nobody write code, the function stays as it is.
+void write_jump(std::uintptr_t at, void* target) {
   const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = at / page_bytes * page_bytes;
   const std::size_t bytes = (at + kJumpBytes - begin + page_bytes - 1) / page_bytes * page_bytes;
   void* const pages = reinterpret_cast<void*>(begin);
-  if (mprotect(pages, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return false;
+  if (mprotect(pages, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return;
   const unsigned char load[] = {0x48, 0xB8}, jump[] = {0xFF, 0xE0};
   auto* const code = reinterpret_cast<unsigned char*>(at);
   const auto address = reinterpret_cast<std::uintptr_t>(target);
   std::memcpy(code, load, 2);
   std::memcpy(code + 2, &address, 8);
   std::memcpy(code + 10, jump, 2);
-  return mprotect(pages, bytes, PROT_READ | PROT_EXEC) == 0;
+  mprotect(pages, bytes, PROT_READ | PROT_EXEC);
 }
 
 /// A runtime is one that registers what nvcc has compiled. False where there is none.
@@ -179,10 +142,15 @@ void replace_linked_runtimes(Constructors constructors) {
     return !is_cuda_library(name) && !name.starts_with("libgpuplan_shadow") && s.objects.insert({path, base}).second;
   };
   for (const LoadedObject& object : find_references(is_new, [](std::string_view) { return false; })) {
-    const std::vector<Function> functions = named_functions(File(object.path.empty() ? "/proc/self/exe" : object.path));
-    const bool replaced = replace_functions(functions, object.base);
-    if (replaced && (constructors == Constructors::done || !object.path.empty()))
-      register_again(functions, object.base);
+    const bool is_program = object.path.empty();
+    const MappedFile file(is_program ? "/proc/self/exe" : object.path);
+    const std::vector<Function> functions = named_functions(file.bytes());
+    if (!replace_functions(functions, object.base)) continue;
+    if (is_program && constructors == Constructors::to_come) continue;
+    // It stays loaded, or it would come back as it was.
+    if (!is_program) dlopen(object.path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    register_again(functions,
+                   object.base);  // of a library that the program links, perhaps before its constructors: no harm
   }
 }
 
