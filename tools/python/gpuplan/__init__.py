@@ -5,7 +5,7 @@
     plan = gpuplan.estimate(model, (images, labels), loss=lambda out, batch: criterion(out, batch[1]), optimizer="adamw", gpu="l4")
     plan.peak_bytes, plan.fits
 
-estimate(), max_batch(), sweep(), diff() and estimate_memory() run the gpuplan program. export() writes the spec of a
+estimate(), max_batch(), sweep(), diff(), estimate_memory() and shadow() run the gpuplan program. export() writes the spec of a
 torch.nn.Module; it needs torch, 1.13 to 2.15 (tests/torch/EXPORT.md says which releases it was tried with, and with what)."""
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.errors import ExportError, GpuplanError
 from gpuplan.estimates import diff, estimate, estimate_memory, max_batch, sweep
 from gpuplan.plans import MemoryEstimate, Plan
+from gpuplan.shadowed import Run, shadow
 
 if TYPE_CHECKING:
     from gpuplan.spec import export
 
-__all__ = ["ExportError", "GpuplanError", "MemoryEstimate", "Plan", "diff", "estimate", "estimate_memory", "export", "max_batch", "sweep"]
+__all__ = ["ExportError", "GpuplanError", "MemoryEstimate", "Plan", "Run", "diff", "estimate", "estimate_memory", "export", "max_batch",
+           "shadow", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

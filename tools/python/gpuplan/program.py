@@ -39,7 +39,7 @@ def run(words: Sequence[str], standard_input: Optional[str] = None) -> str:
     """What the program prints. Exit code 1 is an answer too: the step does not fit."""
     done = subprocess.run([program(), *words], input=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode not in (0, 1):
-        raise _error(done.stderr, done.returncode)
+        raise error_of(done.stderr, done.returncode)
     return done.stdout
 
 
@@ -64,7 +64,7 @@ def flags(options: "dict[str, Any]") -> List[str]:
     return words
 
 
-def _error(text: str, code: int) -> GpuplanError:
+def error_of(text: str, code: int) -> GpuplanError:
     """The program's error of "error: ...", "  --> FILE:LINE:COLUMN" and "  help: ..."."""
     message = re.search(r"^error: (.*)$", text, re.M)
     place = re.search(r"^  --> (.*):(\d+):(\d+)$", text, re.M)
