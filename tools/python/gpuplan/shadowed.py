@@ -84,7 +84,9 @@ def shadow(function: Callable[..., Any], *arguments: Any, gpu: Optional[str] = N
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "call")
             with open(path, "wb") as file:
-                pickle.dump(spawn.get_preparation_data("gpuplan"), file)
+                prepared = spawn.get_preparation_data("gpuplan")
+                prepared.pop("authkey", None)  # of pipes between the two, of which there is none
+                pickle.dump(prepared, file)
                 pickle.dump((function, arguments), file)
             run = run_command([sys.executable, "-m", "gpuplan.call", path], gpu=gpu, **options)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
