@@ -1,6 +1,6 @@
 // gpuplan mcp: the Model Context Protocol on standard input and output, one JSON-RPC message a line
-// (modelcontextprotocol.io, revision 2025-06-18). Each tool is a command of this program, whose flags are its arguments; a
-// call starts the program anew, so that nothing that one answer leaves can reach the next.
+// (modelcontextprotocol.io, revision 2025-06-18). Each tool is a command of this program, whose flags are its
+// arguments; a call starts the program anew, so that nothing that one answer leaves can reach the next.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -31,20 +31,24 @@ struct McpTool {
   bool json = true;  // --format json is a flag of it
 };
 const std::array<McpTool, 5> kTools = {{
-    {"plan", "Predicts the GPU memory (parameters, activations, gradients, optimizer state, peak), FLOPs and time of a "
-             "training or inference step of a PyTorch model, and whether it fits a GPU. No GPU is needed."},
+    {"plan",
+     "Predicts the GPU memory (parameters, activations, gradients, optimizer state, peak), FLOPs and time of a "
+     "training or inference step of a PyTorch model, and whether it fits a GPU. No GPU is needed."},
     {"fit", "Finds the largest batch of a model that fits each GPU, what renting it costs, and the best choice."},
-    {"explain", "Explains a layer, a loss, a flag of a plan or a term of its report; without a topic it lists all.", false},
+    {"explain", "Explains a layer, a loss, a flag of a plan or a term of its report; without a topic it lists all.",
+     false},
     {"diff", "Shows what a change to a model costs: two model files, zoo models or commits."},
     {"check", "Checks the memory budgets of a gpuplan.yaml."},
 }};
 
 // What a call decides itself, and what only a terminal wants.
-constexpr std::array<std::string_view, 10> kNotAsked = {"help", "format", "output", "force", "color",
-                                                        "width", "ascii", "quiet",  "update", "github"};
+constexpr std::array<std::string_view, 10> kNotAsked = {"help",  "format", "output", "force",  "color",
+                                                        "width", "ascii",  "quiet",  "update", "github"};
 
 std::string long_name(const CLI::Option& option) {
-  return option.get_positional() ? option.get_name(true) : option.get_lnames().empty() ? "" : option.get_lnames().front();
+  return option.get_positional()       ? option.get_name(true)
+         : option.get_lnames().empty() ? ""
+                                       : option.get_lnames().front();
 }
 
 Json property_of(const CLI::Option& option) {
@@ -94,7 +98,8 @@ std::string word_of(const Json& value) { return value.is_string() ? value.get<st
 std::vector<std::string> words_of(const CLI::App& command, const Json& arguments) {
   std::vector<std::string> flags, positional;
   for (const auto& [name, value] : arguments.items()) {
-    const CLI::Option* const option = command.get_option_no_throw(command.get_option_no_throw("--" + name) ? "--" + name : name);
+    const CLI::Option* const option =
+        command.get_option_no_throw(command.get_option_no_throw("--" + name) ? "--" + name : name);
     const Json values = value.is_array() ? value : Json::array({value});
     for (const Json& one : values) {
       if (option != nullptr && option->get_positional()) {
@@ -121,7 +126,8 @@ Json call_tool(const CLI::App& app, const McpTool& tool, const Json& arguments) 
   const git::Child::Rest said = child.read_all();
   const int status = child.wait();
   const bool failed = status > 1;  // 1: the answer is no
-  Json result = {{"content", Json::array({{{"type", "text"}, {"text", failed ? said.errors : said.output}}})}, {"isError", failed}};
+  Json result = {{"content", Json::array({{{"type", "text"}, {"text", failed ? said.errors : said.output}}})},
+                 {"isError", failed}};
   if (tool.json && !failed) result["structuredContent"] = Json::parse(said.output);
   return result;
 }
@@ -171,8 +177,8 @@ Json reply(const CLI::App& app, const std::string& line) {
 }  // namespace
 
 void add_mcp_command(CLI::App& app, int& exit_code) {
-  CLI::App* const command =
-      app.add_subcommand("mcp", "Answers an assistant: a server of the Model Context Protocol on standard input and output");
+  CLI::App* const command = app.add_subcommand(
+      "mcp", "Answers an assistant: a server of the Model Context Protocol on standard input and output");
   command->callback([&exit_code] {
     CLI::App tools;  // their flags; a call is another process's
     int unused = 0;
