@@ -109,6 +109,7 @@ std::vector<Command> all_commands(std::optional<std::string> model, std::vector<
           {"import", add_import_command},
           {"init", add_init_command},
           {"schema", add_schema_command},
+          {"mcp", add_mcp_command},
           {"completion", add_completion_command},
           {"version", add_version_command}};
 }

@@ -1,4 +1,5 @@
-"""The command line: python3 tools/python/gpuplan, or python3 -m gpuplan with the package's parent folder on the path."""
+"""python3 -m gpuplan WORDS is the command `gpuplan WORDS`, and python3 -m gpuplan export exports a model; so does
+python3 tools/python/gpuplan, by its path."""
 from __future__ import annotations
 
 import os
@@ -8,7 +9,11 @@ if not __package__:  # run by its path, which put this folder on sys.path: its m
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [os.path.dirname(folder)] + [p for p in sys.path if os.path.abspath(p) != folder]
 
-from gpuplan.command_line import main  # noqa: E402
-
 if __name__ == "__main__":
-    sys.exit(main(called="python3 -m gpuplan" if __package__ else f"python3 {sys.argv[0]}"))
+    if __package__ and sys.argv[1:2] != ["export"]:
+        from gpuplan.program import main as program
+
+        program()
+    from gpuplan.command_line import main
+
+    sys.exit(main(sys.argv[2:], "python3 -m gpuplan export") if __package__ else main(called=f"python3 {sys.argv[0]}"))

@@ -56,7 +56,7 @@ def parsed_batch(texts: Sequence[str]) -> Any:
     return named or (positional[0] if len(positional) == 1 else tuple(positional))
 
 
-def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan") -> int:
+def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan export") -> int:
     parser = argparse.ArgumentParser(prog=called, description="Exports a PyTorch model as a gpuplan spec.")
     parser.add_argument("model", help="MODULE:CALLABLE that returns the model, such as torchvision.models:resnet50")
     parser.add_argument("--input", action="append", required=True, metavar="SIZES",

@@ -1,0 +1,103 @@
+"""A torch.nn.Module, an example batch and an optimizer, as the program is told of them: a spec and flags."""
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.spec import export
+from gpuplan.values import flat_tensors
+
+Loss = Callable[[Any, Any], torch.Tensor]
+
+
+@contextmanager
+def exported(model: nn.Module, batch: Any, loss: Optional[Loss], forward: Optional[Callable[[nn.Module, Any], Any]],
+             modes: Tuple[str, ...]) -> Iterator[str]:
+    """The path of the model's spec, while the block runs."""
+    batch = tuple(batch) if isinstance(batch, list) else batch
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, type(model).__name__ + ".yaml")
+        options: Dict[str, Any] = {"modes": modes}
+        if loss is not None:
+            options["loss"] = lambda _, output, given: _scalar(loss(output, given))
+            options["forward"] = forward or _on_inputs
+        elif forward is not None:
+            options["forward"] = forward
+        try:
+            export(model, batch, output=path, **options)
+        except ExportError as error:
+            raise _own(error) from None
+        yield path
+
+
+def _own(error: BaseException) -> GpuplanError:
+    """What ended the export: an error of _scalar(), which the export took for the model's, or its own."""
+    cause: Optional[BaseException] = error
+    while cause is not None:
+        if isinstance(cause, GpuplanError) and not isinstance(cause, ExportError):
+            return cause
+        cause = cause.__cause__
+    assert isinstance(error, GpuplanError)
+    return error
+
+
+def batch_size(batch: Any) -> int:
+    return int(flat_tensors(batch)[0].shape[0])
+
+
+def _scalar(loss: Any) -> torch.Tensor:
+    if isinstance(loss, torch.Tensor) and loss.dim() == 0:
+        return loss
+    kind = f"a tensor with {loss.dim()} dimensions" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+    raise GpuplanError(f"loss() returned {kind}, expected a tensor without dimensions", help="loss=lambda output, batch: ...", exit_code=3)
+
+
+def _on_inputs(model: nn.Module, batch: Any) -> Any:
+    """Of a tuple the model gets as many tensors as its forward() requires: the others are the loss's."""
+    if not isinstance(batch, tuple):
+        return model(**batch) if hasattr(batch, "keys") else model(batch)
+    taken = [p for p in inspect.signature(model.forward).parameters.values()
+             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return model(*batch[:max(1, len(taken))])
+
+
+def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
+    """What the program calls an optimizer and how it is built: its class, momentum, amsgrad, weight decay, foreach or fused."""
+    name, groups = type(optimizer).__name__.lower(), optimizer.param_groups
+    options: Dict[str, Any] = dict(groups[0]) if groups else {}
+    if name == "sgd" and options.get("momentum"):
+        name = "nesterov" if options.get("nesterov") else "sgd_momentum"
+    if name in ("adam", "adamw") and options.get("amsgrad"):
+        name = "amsgrad"
+    flags: Dict[str, Any] = {"optimizer": name}
+    if name not in ("adamw",) and any(group.get("weight_decay") for group in groups):
+        flags["weight_decay"] = True
+    if options.get("fused"):
+        flags["opt_impl"] = "fused"
+    elif options.get("foreach") is False:
+        flags["opt_impl"] = "for-loop"
+    return flags
+
+
+def module_flags(model: nn.Module) -> Dict[str, Any]:
+    """The precision of its weights and the layout of its convolutions."""
+    places = {p.device.type for p in model.parameters()}
+    if "meta" in places and len(places) > 1:
+        raise GpuplanError(f"the model's parameters lie on {' and '.join(sorted(places))}: all of them can, or none",
+                           help='model.to_empty(device="cpu"), or build it under torch.device("meta")', exit_code=3)
+    flags: Dict[str, Any] = {}
+    words = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
+    kinds = [words[p.dtype] for p in model.parameters() if p.dtype in words]
+    if kinds:
+        flags["precision"] = kinds[0]
+    if any(p.dim() == 4 and p.is_contiguous(memory_format=torch.channels_last) and not p.is_contiguous() for p in model.parameters()):
+        flags["layout"] = "nhwc"
+    return flags
