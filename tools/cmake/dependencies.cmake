@@ -21,22 +21,24 @@ macro(gpuplan_dependency package target repository tag commit)
   endif()
 endmacro()
 
-# A static library of a package where it has one; its own target names the shared one.
+# A static library in place of a package's shared one, which the package's own target names.
 function(gpuplan_static target library)
   find_library(GPUPLAN_STATIC_${library} lib${library}.a)
   mark_as_advanced(GPUPLAN_STATIC_${library})
   if(NOT GPUPLAN_STATIC_${library})
-    message(FATAL_ERROR "GPUPLAN_SELF_CONTAINED: lib${library}.a is missing; the package's -dev part has it")
+    message(WARNING "no lib${library}.a: gpuplan needs the shared library where it runs")
+    return()
   endif()
-  add_library(${target} STATIC IMPORTED GLOBAL)
-  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${GPUPLAN_STATIC_${library}})
+  add_library(gpuplan_static_${library} STATIC IMPORTED GLOBAL)
+  set_target_properties(gpuplan_static_${library} PROPERTIES IMPORTED_LOCATION ${GPUPLAN_STATIC_${library}})
+  add_library(${target} ALIAS gpuplan_static_${library})
 endfunction()
 if(GPUPLAN_SELF_CONTAINED)
   find_package(yaml-cpp QUIET)
-  if(yaml-cpp_FOUND)
-    gpuplan_static(gpuplan_static_yaml yaml-cpp)
-    add_library(yaml-cpp::yaml-cpp ALIAS gpuplan_static_yaml)
+  if(yaml-cpp_FOUND AND NOT TARGET yaml-cpp::yaml-cpp)
+    gpuplan_static(yaml-cpp::yaml-cpp yaml-cpp)
   endif()
+  gpuplan_static(ZLIB::ZLIB z)
 endif()
 
 # Read by the fetched libraries' own scripts.
@@ -67,7 +69,6 @@ gpuplan_dependency(CLI11 CLI11::CLI11 https://github.com/CLIUtils/CLI11.git v2.3
 gpuplan_dependency(nlohmann_json nlohmann_json::nlohmann_json https://github.com/nlohmann/json.git v3.11.2
                    bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d)
 # zlib's own script names no ZLIB::ZLIB; recorded traces are gzip files.
-set(ZLIB_USE_STATIC_LIBS ${GPUPLAN_SELF_CONTAINED})  # since CMake 3.24
 find_package(ZLIB QUIET)
 if(NOT ZLIB_FOUND)
   FetchContent_Declare(gpuplan_zlib GIT_REPOSITORY https://github.com/madler/zlib.git
