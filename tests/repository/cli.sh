@@ -634,8 +634,31 @@ LC_ALL=C "$gpuplan" $model -b 2 2>/dev/null | LC_ALL=C grep '[^ -~]' >/dev/null 
 
 # Completion scripts are scripts.
 "$gpuplan" completion bash >"$work/completion" && bash -n "$work/completion" || fail "the bash completion has an error"
-words=$(bash -c "source $work/completion; COMP_WORDS=(gpuplan zoo:mlp --loop ''); COMP_CWORD=3; _gpuplan; echo \"\${COMPREPLY[*]}\"")
-[ "$words" = "plain function loss_only" ] || fail "completion of --loop: '$words'"
+# completes LINE WORDS: what Tab inserts behind a line, in a bash without the package bash-completion.
+completes() {
+  local words
+  words=$(bash -c 'source "$1"; COMP_LINE=$2 COMP_POINT=${#2} COMP_WORDS=($2) COMP_CWORD=1; _gpuplan; echo "${COMPREPLY[*]}"' _ "$work/completion" "$1")
+  [ "$words" = "$2" ] || fail "completion of '$1': '$words', not '$2'"
+}
+completes 'gpuplan zoo:mlp --loop ' 'plain function loss_only'
+completes 'gpuplan zoo:mlp --loop=f' 'function'
+completes 'gpuplan zoo:resnet10' 'resnet101'
+completes 'gpuplan layers zoo:resnet10' 'resnet101'
+completes 'gpuplan comp' 'completion'
+
+# The manual page is one that man can typeset.
+"$gpuplan" man >"$work/gpuplan.1" || fail "gpuplan man"
+grep -qxF '.SS gpuplan calibrate' "$work/gpuplan.1" || fail "the manual has no calibrate"
+if command -v groff >/dev/null; then
+  [ -z "$(groff -man -Tutf8 -ww "$work/gpuplan.1" 2>&1 >/dev/null)" ] || fail "groff: $(groff -man -Tutf8 -ww "$work/gpuplan.1" 2>&1 >/dev/null | head -3)"
+fi
+
+# Of two installations the first on PATH is the one that runs, and version -v says so.
+mkdir "$work/first" "$work/second"
+ln -s "$gpuplan" "$work/first/gpuplan"
+printf '#!/bin/sh\n' >"$work/second/gpuplan" && chmod +x "$work/second/gpuplan"
+PATH="$work/first:$work/second:$PATH" expect 0 "$work/first/gpuplan \(this one\)" version -v
+PATH="$work/second:$work/first:$PATH" expect 0 "$work/second/gpuplan \(what .gpuplan. starts\)" version -v
 
 # What nests as deep as it may, on a stack of 256 KiB: an answer or an error, never a crash.
 python3 - "$work" <<'END'

@@ -20,6 +20,16 @@ ask '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"rm"}}' '"
 ask '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}' '"code":-32602'
 ask '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1.0"}}' '"protocolVersion":"2025-06-18"'
 ask '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{"model":"zoo:resnet5"}}}' 'did you mean.*"isError":true'
+call() { ask '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":'"$1"'}}' '"code":-32602.*'"$2"; }
+call '[]' 'arguments: expected an object'
+call '{"model":"zoo:mlp","bacth":8}' 'no argument .*did you mean .*batch'
+call '{"model":"zoo:mlp","output":"'"$work"'/written"}' 'no argument .*output'
+call '{"model":"--output='"$work"'/written"}' 'expected no flag'
+call '{"model":"-"}' 'expected no flag'
+call '{"model":{"zoo":"mlp"}}' 'expected a string or a number'
+ask '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}' '"code":-32602'
+ask $'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\xff"}}' '"jsonrpc":"2.0"'
+[ ! -e "$work/written" ] || { echo "FAIL  a call writes a file"; status=1; }
 printf '%s\n' '{"jsonrpc":"2.0","method":"notifications/initialized"}' | "$gpuplan" mcp >"$work/out"
 [ ! -s "$work/out" ] || { echo "FAIL  a notification has an answer: $(cat "$work/out")"; status=1; }
 
@@ -28,22 +38,27 @@ import asyncio, sys
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+async def asked(call):
+    """The answer with the protocol's own names: the client's attributes are others in other releases."""
+    return (await call).model_dump(by_alias=True)
+
 async def main():
     async with stdio_client(StdioServerParameters(command=sys.argv[1], args=["mcp"])) as (read, write):
         async with ClientSession(read, write) as session:
-            assert (await session.initialize()).serverInfo.name == "gpuplan"
-            tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+            assert (await asked(session.initialize()))["serverInfo"]["name"] == "gpuplan"
+            tools = {tool["name"]: tool for tool in (await asked(session.list_tools()))["tools"]}
             assert set(tools) == {"plan", "fit", "explain", "diff", "check"}, tools
-            assert tools["plan"].inputSchema["properties"]["clip-grad-norm"]["type"] == "boolean"
-            plan = await session.call_tool("plan", {"model": "zoo:resnet50", "batch": 64, "optimizer": "adam", "gpu": "l4"})
-            assert plan.structuredContent["fits"] is True and not plan.isError, plan
-            too_large = await session.call_tool("plan", {"model": "zoo:resnet50", "batch": 4096, "gpu": "l4"})
-            assert too_large.structuredContent["fits"] is False and not too_large.isError
-            fit = await session.call_tool("fit", {"model": "zoo:resnet50", "on": ["l4"], "optimizer": "adam"})
-            assert fit.structuredContent["gpus"][0]["largest"]["batch"] > 64
-            assert "Conv2d" in (await session.call_tool("explain", {"topic": "Conv2d"})).content[0].text
-            diff = await session.call_tool("diff", {"sides": ["zoo:resnet18", "zoo:resnet34"], "batch": 8})
-            assert diff.structuredContent["totals"][0]["delta"] > 0
+            assert tools["plan"]["inputSchema"]["properties"]["clip-grad-norm"]["type"] == "boolean"
+            call = lambda name, **arguments: asked(session.call_tool(name, arguments))
+            plan = await call("plan", model="zoo:resnet50", batch=64, opt="adam", gpu="l4")
+            assert plan["structuredContent"]["fits"] is True and not plan["isError"], plan
+            too_large = await call("plan", model="zoo:resnet50", batch=4096, gpu="l4")
+            assert too_large["structuredContent"]["fits"] is False and not too_large["isError"]
+            fit = await call("fit", model="zoo:resnet50", on=["l4"], opt="adam")
+            assert fit["structuredContent"]["gpus"][0]["largest"]["batch"] > 64
+            assert "Conv2d" in (await call("explain", topic="Conv2d"))["content"][0]["text"]
+            diff = await call("diff", sides=["zoo:resnet18", "zoo:resnet34"], batch=8)
+            assert diff["structuredContent"]["totals"][0]["delta"] > 0
 
 asyncio.run(main())
 END

@@ -111,6 +111,7 @@ std::vector<Command> all_commands(std::optional<std::string> model, std::vector<
           {"schema", add_schema_command},
           {"mcp", add_mcp_command},
           {"completion", add_completion_command},
+          {"man", add_man_command},
           {"version", add_version_command}};
 }
 
@@ -130,11 +131,11 @@ void let_flags_take_one_word(CLI::App& command) {
 }
 
 // The command that is asked for: the flags of all of them take CLI11 longer than planning a ResNet-50. The program's
-// own help and completion are about all.
+// own help, completion and manual are about all.
 void add_commands(const std::vector<Command>& commands, const std::vector<std::string>& arguments, CLI::App& app,
                   int& exit_code) {
   const std::string& asked = arguments[0];
-  const bool all = asked == "--help" || asked == "completion" || (asked == "--version" && arguments.size() > 1);
+  const bool all = asked == "--help" || asked == "completion" || asked == "man" || (asked == "--version" && arguments.size() > 1);
   for (const Command& command : commands)
     if (all || command.name == asked) command.add(app, exit_code);
   let_flags_take_one_word(app);

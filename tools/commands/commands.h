@@ -36,6 +36,7 @@ void add_validate_command(CLI::App& app, int& exit_code);
 void add_calibrate_command(CLI::App& app, int& exit_code);
 void add_version_command(CLI::App& app, int& exit_code);
 void add_completion_command(CLI::App& app, int& exit_code);
+void add_man_command(CLI::App& app, int& exit_code);
 /// A server that answers until its standard input ends.
 void add_mcp_command(CLI::App& app, int& exit_code);
 

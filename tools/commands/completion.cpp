@@ -67,8 +67,13 @@ std::string bash(const CLI::App& app) {
   std::string out =
       "# gpuplan completion for bash: source <(gpuplan completion bash)\n"
       "_gpuplan() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} "
-      "words=\n";
+      "  local words= line=${COMP_LINE:0:COMP_POINT} command=${COMP_WORDS[1]}\n"
+      // bash splits words at ':' and '=', so COMP_WORDS has no zoo:resnet50, and replaces what stands behind one.
+      "  local current=${line##*[[:space:]]} split=\n"
+      "  local before=(${line%\"$current\"})\n"
+      "  local previous=${before[@]: -1}\n"
+      "  case $current in --*=*) previous=${current%%=*} current=${current#*=} ;; esac\n"
+      "  case $current in *:*) [[ $COMP_WORDBREAKS != *:* ]] || split=${current%\"${current##*:}\"} ;; esac\n";
   std::vector<std::string> names;
   for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
   out += "  case $command in " + join(names, "|") + ") ;; *) command=plan ;; esac\n  case $command:$previous in\n";
@@ -90,9 +95,8 @@ std::string bash(const CLI::App& app) {
   out += "    esac\n    [ \"$COMP_CWORD\" -gt 1 ] || words=\"" + join(names) +
          " $words\"\n  fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-         "  [ \"${#COMPREPLY[@]}\" -gt 0 ] || COMPREPLY=($(compgen -f -- \"$current\"))\n"
-         "  declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions \"$current\"\n"
-         "}\ncomplete -F _gpuplan gpuplan\n";
+         "  [ -z \"$split\" ] || COMPREPLY=(\"${COMPREPLY[@]#\"$split\"}\")\n"
+         "}\ncomplete -o default -F _gpuplan gpuplan\n";
   return out;
 }
 

@@ -51,6 +51,18 @@ std::string long_name(const CLI::Option& option) {
                                        : option.get_lnames().front();
 }
 
+bool is_asked(const CLI::Option& option) {
+  const std::string name = long_name(option);
+  return !name.empty() && std::ranges::find(kNotAsked, name) == kNotAsked.end();
+}
+
+std::vector<std::string> asked_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options())
+    if (is_asked(*option)) names.push_back(long_name(*option));
+  return names;
+}
+
 Json property_of(const CLI::Option& option) {
   Json property;
   const bool flag = option.get_items_expected_max() == 0;
@@ -70,8 +82,8 @@ Json schema_of(const CLI::App& command) {
   Json properties = Json::object();
   Json required = Json::array();
   for (const CLI::Option* const option : command.get_options()) {
+    if (!is_asked(*option)) continue;
     const std::string name = long_name(*option);
-    if (name.empty() || std::ranges::find(kNotAsked, name) != kNotAsked.end()) continue;
     properties[name] = property_of(*option);
     if (option->get_required()) required.push_back(name);
   }
@@ -92,22 +104,30 @@ Json list_tools(const CLI::App& app) {
   return {{"tools", tools}};
 }
 
-std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string word_of(const std::string& name, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_number()) throw Error(name + ": expected a string or a number, not " + value.dump());
+  return value.dump();
+}
 
-// The arguments as the command line has them: flags first, what stands by itself behind them.
+// The arguments as the command line has them: flags first, what stands by itself behind them. Nothing that an assistant
+// writes becomes a flag of its own, such as one that writes a file, and the child does not read our standard input.
 std::vector<std::string> words_of(const CLI::App& command, const Json& arguments) {
+  if (!arguments.is_object()) throw Error("arguments: expected an object");
   std::vector<std::string> flags, positional;
   for (const auto& [name, value] : arguments.items()) {
-    const CLI::Option* const option =
-        command.get_option_no_throw(command.get_option_no_throw("--" + name) ? "--" + name : name);
-    const Json values = value.is_array() ? value : Json::array({value});
-    for (const Json& one : values) {
-      if (option != nullptr && option->get_positional()) {
-        positional.push_back(word_of(one));
-      } else if (one.is_boolean()) {
+    const CLI::Option* option = command.get_option_no_throw("--" + name);
+    if (option == nullptr) option = command.get_option_no_throw(name);
+    if (option == nullptr || !is_asked(*option))
+      throw Error("no argument \"" + name + "\"" + did_you_mean(name, asked_names(command)));
+    for (const Json& one : value.is_array() ? value : Json::array({value})) {
+      if (one.is_boolean()) {
         if (one.get<bool>()) flags.push_back("--" + name);
+      } else if (option->get_positional()) {
+        positional.push_back(word_of(name, one));
+        if (positional.back().starts_with('-')) throw Error(name + ": expected no flag, not \"" + positional.back() + '"');
       } else if (!one.is_null()) {
-        flags.insert(flags.end(), {"--" + name, word_of(one)});
+        flags.push_back("--" + name + "=" + word_of(name, one));
       }
     }
   }
@@ -167,10 +187,14 @@ Json reply(const CLI::App& app, const std::string& line) {
   if (!message.contains("id")) return nullptr;
   out["id"] = message["id"];
   const Json parameters = message.value("params", Json::object());
-  if (!parameters.is_object())
-    out.update(error(kInvalidParams, "params: expected an object"));
-  else
+  try {
+    if (!parameters.is_object()) throw Error("params: expected an object");
     out.update(answer(app, message["method"], parameters));
+  } catch (const Error& wrong) {
+    out.update(error(kInvalidParams, wrong.message()));
+  } catch (const Json::exception& wrong) {  // a member of another type
+    out.update(error(kInvalidParams, wrong.what()));
+  }
   return out;
 }
 
@@ -178,7 +202,7 @@ Json reply(const CLI::App& app, const std::string& line) {
 
 void add_mcp_command(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand(
-      "mcp", "Answers an assistant: a server of the Model Context Protocol on standard input and output");
+      "mcp", "Serves assistants: the Model Context Protocol on standard input and output");
   command->callback([&exit_code] {
     CLI::App tools;  // their flags; a call is another process's
     int unused = 0;
@@ -189,7 +213,7 @@ void add_mcp_command(CLI::App& app, int& exit_code) {
     add_check_command(tools, unused);
     for (std::string line; std::getline(std::cin, line);) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      if (const Json out = reply(tools, line); !out.is_null()) std::cout << out.dump() << '\n' << std::flush;
+      if (const Json out = reply(tools, line); !out.is_null()) std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
     }
     exit_code = 0;
   });
