@@ -16,5 +16,5 @@ headers() {
 }
 # Included, not compiled as a main file, where `#pragma once` would be a warning.
 headers | xargs -0 -r -P "$(nproc)" -I {} \
-  "$compiler" -std=c++20 -I. -Wall -Wextra -DGPUPLAN_SOURCE_DIR='"."' -DGPUPLAN_VERSION='"0"' -fsyntax-only \
+  "$compiler" -std=c++20 -I. -Iinclude -Wall -Wextra -DGPUPLAN_SOURCE_DIR='"."' -DGPUPLAN_VERSION='"0"' -fsyntax-only \
   -include {} -x c++ /dev/null

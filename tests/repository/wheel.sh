@@ -32,6 +32,8 @@ run gpuplan zoo:resnet50 --batch 8 --gpu l4 >answer 2>&1 && grep -q '✔ fits' a
 echo "from pip install to the first answer: $((($(date +%s%N) - started) / 1000000)) ms"
 [ "$(run python -m gpuplan version)" = "$(run gpuplan version)" ] || fail "python -m gpuplan"
 run python -c 'import gpuplan; assert gpuplan.estimate("zoo:resnet50", batch=8, gpu="l4").fits' || fail "the package"
+[ -s venv/share/man/man1/gpuplan.1 ] && [ -s venv/share/bash-completion/completions/gpuplan ] || fail "the manual and the completions"
+run gpuplan version -v | grep -qF "$work/venv/bin/gpuplan (this one)" || fail "version -v: $(run gpuplan version -v)"
 printf 'gpuplan: 1\nchecks: [{model: "zoo:mlp", batch: 8, budget: {peak: 1 GiB}}]\n' >gpuplan.yaml
 run gpuplan check >answer 2>&1 || fail "check: $(cat answer)"
 run gpuplan shadow --gpu l4 -- python -c '

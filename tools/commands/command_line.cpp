@@ -135,7 +135,8 @@ void let_flags_take_one_word(CLI::App& command) {
 void add_commands(const std::vector<Command>& commands, const std::vector<std::string>& arguments, CLI::App& app,
                   int& exit_code) {
   const std::string& asked = arguments[0];
-  const bool all = asked == "--help" || asked == "completion" || asked == "man" || (asked == "--version" && arguments.size() > 1);
+  const bool all =
+      asked == "--help" || asked == "completion" || asked == "man" || (asked == "--version" && arguments.size() > 1);
   for (const Command& command : commands)
     if (all || command.name == asked) command.add(app, exit_code);
   let_flags_take_one_word(app);

@@ -23,7 +23,8 @@ constexpr const char* kEnd =
     ".TP\n.B 3\nAn input file is wrong.\n"
     ".TP\n.B 4\nThis machine lacks something: a file that cannot be read, a GPU, a library.\n"
     ".SH EXAMPLES\n"
-    ".TP\n.B gpuplan zoo:resnet50 \\-\\-batch 64 \\-\\-opt adam \\-\\-gpu t4\nPlans a step, and says whether it fits a T4.\n"
+    ".TP\n.B gpuplan zoo:resnet50 \\-\\-batch 64 \\-\\-opt adam \\-\\-gpu t4\nPlans a step, and says whether it fits a "
+    "T4.\n"
     ".TP\n.B gpuplan fit model.yaml \\-\\-on all\nFinds the largest batch of each GPU.\n"
     ".TP\n.B gpuplan check \\-\\-base auto\nChecks the budgets in gpuplan.yaml.\n"
     ".TP\n.B gpuplan shadow \\-\\-gpu h100 \\-\\- python train.py\nRuns a script as if it had an H100.\n";
@@ -67,7 +68,8 @@ std::string command_section(const CLI::App& command) {
     }
     out += option_entry(*option);
   }
-  for (const CLI::App* const nested : command.get_subcommands([](const CLI::App* app) { return !app->get_name().empty(); }))
+  for (const CLI::App* const nested :
+       command.get_subcommands([](const CLI::App* app) { return !app->get_name().empty(); }))
     out += ".PP\n.B gpuplan " + roff(command.get_name() + " " + nested->get_name()) + "\n" +
            roff(nested->get_description()) + "\n";
   if (!command.get_footer().empty()) out += ".PP\n" + roff(command.get_footer()) + "\n";
@@ -75,10 +77,11 @@ std::string command_section(const CLI::App& command) {
 }
 
 std::string manual(const CLI::App& app) {
-  std::string out = ".\\\" Written by gpuplan man.\n.TH GPUPLAN 1 \"\" \"gpuplan " + std::string(GPUPLAN_VERSION) +
-                    "\"\n.SH NAME\ngpuplan \\- predicts the GPU memory, FLOPs and time of a PyTorch step, without a GPU\n"
-                    ".SH SYNOPSIS\n.B gpuplan\n[\\fICOMMAND\\fR] [\\fIMODEL\\fR] [\\fIflags\\fR]\n.SH DESCRIPTION\n" +
-                    roff(kDescription) + "\n.SH COMMANDS\n";
+  std::string out =
+      ".\\\" Written by gpuplan man.\n.TH GPUPLAN 1 \"\" \"gpuplan " + std::string(GPUPLAN_VERSION) +
+      "\"\n.SH NAME\ngpuplan \\- predicts the GPU memory, FLOPs and time of a PyTorch step, without a GPU\n"
+      ".SH SYNOPSIS\n.B gpuplan\n[\\fICOMMAND\\fR] [\\fIMODEL\\fR] [\\fIflags\\fR]\n.SH DESCRIPTION\n" +
+      roff(kDescription) + "\n.SH COMMANDS\n";
   for (const CLI::App* const command : app.get_subcommands([](const CLI::App* a) { return !a->get_name().empty(); }))
     out += command_section(*command);
   return out + kEnd;

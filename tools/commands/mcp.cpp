@@ -125,7 +125,8 @@ std::vector<std::string> words_of(const CLI::App& command, const Json& arguments
         if (one.get<bool>()) flags.push_back("--" + name);
       } else if (option->get_positional()) {
         positional.push_back(word_of(name, one));
-        if (positional.back().starts_with('-')) throw Error(name + ": expected no flag, not \"" + positional.back() + '"');
+        if (positional.back().starts_with('-'))
+          throw Error(name + ": expected no flag, not \"" + positional.back() + '"');
       } else if (!one.is_null()) {
         flags.push_back("--" + name + "=" + word_of(name, one));
       }
@@ -201,8 +202,8 @@ Json reply(const CLI::App& app, const std::string& line) {
 }  // namespace
 
 void add_mcp_command(CLI::App& app, int& exit_code) {
-  CLI::App* const command = app.add_subcommand(
-      "mcp", "Serves assistants: the Model Context Protocol on standard input and output");
+  CLI::App* const command =
+      app.add_subcommand("mcp", "Serves assistants: the Model Context Protocol on standard input and output");
   command->callback([&exit_code] {
     CLI::App tools;  // their flags; a call is another process's
     int unused = 0;
@@ -213,7 +214,8 @@ void add_mcp_command(CLI::App& app, int& exit_code) {
     add_check_command(tools, unused);
     for (std::string line; std::getline(std::cin, line);) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      if (const Json out = reply(tools, line); !out.is_null()) std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+      if (const Json out = reply(tools, line); !out.is_null())
+        std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
     }
     exit_code = 0;
   });

@@ -59,7 +59,8 @@ std::string version_line() { return "gpuplan " + std::string(kVersion) + "\n"; }
 void add_version_command(CLI::App& app, int& exit_code) {
   const auto verbose = std::make_shared<bool>(false);
   CLI::App* const command = app.add_subcommand("version", "Prints the version; with -v, the build and its contents");
-  command->add_flag("-v,--verbose", *verbose, "Also prints the build, how many layers, models and GPUs it has, and every gpuplan on PATH");
+  command->add_flag("-v,--verbose", *verbose,
+                    "Also prints the build, how many layers, models and GPUs it has, and every gpuplan on PATH");
   command->callback([verbose, &exit_code] {
     write_stdout(version_line() + (*verbose ? details() : ""));
     exit_code = 0;

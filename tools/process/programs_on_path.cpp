@@ -49,9 +49,12 @@ std::vector<std::string> installations(const RunningProgram& running, const std:
   const std::vector<fs::path> found = programs_on_path(path, "gpuplan");
   const auto is_this = [&](const fs::path& file) { return same(file, running.file) || same(file, running.started_as); };
   if (std::ranges::none_of(found, is_this))
-    lines.push_back((running.started_as.empty() ? running.file : running.started_as).string() + " (this one, not on PATH)");
+    lines.push_back((running.started_as.empty() ? running.file : running.started_as).string() +
+                    " (this one, not on PATH)");
   for (const fs::path& file : found)
-    lines.push_back(file.string() + (is_this(file) ? " (this one)" : file == found[0] ? " (what `gpuplan` starts)" : ""));
+    lines.push_back(file.string() + (is_this(file)      ? " (this one)"
+                                     : file == found[0] ? " (what `gpuplan` starts)"
+                                                        : ""));
   return lines;
 }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -27,20 +28,33 @@ def program() -> str:
 
 
 def main() -> NoReturn:
-    """The command `gpuplan` of the wheel: the program itself, in this process."""
+    """The command `gpuplan` of the wheel: the program itself, in this process, under the name that it was started by."""
     try:
         path = program()
+        os.execv(path, [sys.argv[0], *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"error: {_unable(path, error)}")
     except GpuplanError as error:
-        sys.exit(str(error))
-    os.execv(path, ["gpuplan", *sys.argv[1:]])
+        sys.exit(f"error: {error}")
 
 
 def run(words: Sequence[str], standard_input: Optional[str] = None) -> str:
     """What the program prints. Exit code 1 is an answer too: the step does not fit."""
-    done = subprocess.run([program(), *words], input=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    path = program()
+    try:
+        done = subprocess.run([path, *words], input=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise _unable(path, error) from None
     if done.returncode not in (0, 1):
         raise error_of(done.stderr, done.returncode)
     return done.stdout
+
+
+def _unable(path: str, error: OSError) -> GpuplanError:
+    """A wheel that was unpacked on a machine that it is not for: pip would have refused its tag."""
+    libc = " ".join(platform.libc_ver()).strip() or "no glibc"
+    return GpuplanError(f"{path} cannot be started on this machine ({platform.system()}, {platform.machine()}, {libc}): {error.strerror}",
+                        help="the wheel is for Linux on x86_64 with glibc, not musl; elsewhere build a checkout: tools/run")
 
 
 def run_json(words: Sequence[str]) -> Any:
