@@ -104,6 +104,10 @@ class ModuleTest(unittest.TestCase):
         if not torch.cuda.is_available():
             self.assertRaisesRegex(gpuplan.GpuplanError, "no CUDA device 0", estimate.fits, device=0)
 
+    def test_the_rules_are_those_of_the_installed_pytorch(self):
+        planned = gpuplan.estimate(self.model, self.batch[0], mode="infer").to_dict()["run"]["pytorch"]
+        self.assertEqual(planned.split("."), torch.__version__.split(".")[:2])
+
     def test_wrong_input(self):
         half = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8, device="meta"))
         for model, batch, options, message in (
@@ -114,6 +118,52 @@ class ModuleTest(unittest.TestCase):
                 ("zoo:mlp", 4, {"loss": self.loss}, "are a torch.nn.Module's")):
             with self.assertRaisesRegex(gpuplan.GpuplanError, message):
                 gpuplan.estimate(model, batch, **options)
+
+
+class Lit(torch.nn.Module if torch else object):
+    """As a LightningModule: it trains itself by these two methods."""
+
+    def __init__(self, model, optimizers=None):
+        super().__init__()
+        self.model, self.optimizers = model, optimizers
+
+    def training_step(self, batch, index):
+        images, labels = batch
+        return {"loss": torch.nn.functional.cross_entropy(self.model(images), labels)}
+
+    def configure_optimizers(self):
+        made = torch.optim.AdamW(self.parameters())
+        return self.optimizers(made) if self.optimizers else made
+
+
+class LightningTrainer:
+    """What Lightning's Trainer says of its settings."""
+
+    lightning_module, precision, accumulate_grad_batches, gradient_clip_val, num_devices, num_nodes = None, "bf16-mixed", 4, 1.0, 1, 1
+
+
+@unittest.skipIf(torch is None, "no torch")
+class TrainerTest(unittest.TestCase):
+    setUp, loss = ModuleTest.setUp, ModuleTest.loss
+
+    def test_a_lightning_module_trains_itself(self):
+        plain = gpuplan.estimate(self.model, self.batch, loss=self.loss, optimizer="adamw", loop="loss_only", gpu="l4")
+        self.assertEqual(gpuplan.estimate(Lit(self.model), self.batch, gpu="l4").peak_bytes, plain.peak_bytes)
+        for form in (lambda made: [made], lambda made: {"optimizer": made}, lambda made: ([made], [])):
+            self.assertEqual(gpuplan.estimate(Lit(self.model, form), self.batch, gpu="l4").peak_bytes, plain.peak_bytes)
+        with self.assertRaisesRegex(gpuplan.GpuplanError, "returns 2 optimizers"):
+            gpuplan.estimate(Lit(self.model, lambda made: [made, made]), self.batch)
+
+    def test_lightnings_trainer_adds_its_settings(self):
+        trainer = LightningTrainer()
+        with self.assertRaisesRegex(gpuplan.GpuplanError, "no module yet"):
+            gpuplan.estimate(trainer, self.batch)
+        trainer.lightning_module = Lit(self.model)
+        run = gpuplan.estimate(trainer, self.batch, gpu="l4").to_dict()["run"]
+        self.assertEqual((run["amp"], run["micro_batches"], run["batch"], run["clip_grad_norm"]), ("bf16", 4, 256, True))
+        trainer.num_devices = 2
+        with self.assertRaisesRegex(gpuplan.GpuplanError, "has 2 devices"):
+            gpuplan.estimate(trainer, self.batch)
 
 
 if __name__ == "__main__":

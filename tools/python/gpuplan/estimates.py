@@ -18,7 +18,8 @@ def estimate(model: Model, batch: Any = None, *, loss: Optional[Callable[[Any, A
     """The plan of a training step (mode="infer": of a forward pass).
 
     model: "zoo:resnet50", the path of a spec, of Hugging Face's config.json or of an ONNX file; or a torch.nn.Module on any
-    device, which is traced without being run on data. batch: the number of samples; for a Module an example batch, a tensor or
+    device, which is traced without being run on data; or a LightningModule, or a Trainer of Lightning or Hugging Face, as
+    what it trains. batch: the number of samples; for a Module an example batch, a tensor or
     a tuple or dict of them whose first dimension is the batch. loss(output, batch): the loss of a Module's output; of a tuple
     the model is given as many tensors as its forward() requires, unless forward(model, batch) calls it. optimizer: a name, or
     an object of torch.optim. options: the flags of `gpuplan plan`, with underscores: amp="bf16", checkpoint="block",
@@ -77,23 +78,31 @@ def estimate_memory(model: Any, sample_input: Any, optimizer: Any = None, **opti
 @contextmanager
 def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, options: Dict[str, Any]) -> "Iterator[Any]":
     """The model's word for the program, and the options as flags have them."""
-    given = dict(options)
-    if isinstance(optimizer, str) or optimizer is None:
-        given["optimizer"] = optimizer
-    else:
-        from gpuplan.modules import optimizer_flags
-
-        given.update(optimizer_flags(optimizer))
     if isinstance(model, (str, os.PathLike)):
         if loss is not None or forward is not None:
             raise GpuplanError("loss= and forward= are a torch.nn.Module's: a file says which loss it has", exit_code=2)
-        given["batch"] = batch
-        yield [os.fspath(model)], given
+        yield [os.fspath(model)], {"batch": batch, **_optimizer(optimizer), **options}
         return
     from gpuplan.modules import batch_size, exported, module_flags
+    from gpuplan.trainers import training_of
 
+    training = training_of(model, batch, optimizer, str(options.get("mode", "train")))
+    settings: Dict[str, Any] = {}
+    if training is not None:
+        model, batch, optimizer, settings = training.model, training.batch, training.optimizer, training.flags
+        loss, forward = loss or training.loss, forward or training.forward
     if batch is None or isinstance(batch, int):
         raise GpuplanError("a torch.nn.Module needs an example batch, such as torch.zeros(64, 3, 224, 224)", exit_code=2)
+    given = {**module_flags(model), **_optimizer(optimizer), **settings, **options}
     modes = ("eval",) if given.get("mode") == "infer" else ("train",)
     with exported(model, batch, loss, forward, modes) as path:
-        yield [path], {"batch": batch_size(batch), **module_flags(model), **given}
+        # A trainer accumulates gradients over so many batches; a plan's batch is that of the whole step.
+        yield [path], {"batch": batch_size(batch) * (settings.get("micro_batches") or 1), **given}
+
+
+def _optimizer(optimizer: Any) -> Dict[str, Any]:
+    if isinstance(optimizer, str) or optimizer is None:
+        return {"optimizer": optimizer}
+    from gpuplan.modules import optimizer_flags
+
+    return optimizer_flags(optimizer)

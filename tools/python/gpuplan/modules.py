@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tempfile
+import warnings
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ import torch
 from torch import nn
 
 from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.program import run
+from gpuplan.run import returned_loss
 from gpuplan.spec import export
 from gpuplan.values import flat_tensors
 
@@ -26,7 +30,9 @@ def exported(model: nn.Module, batch: Any, loss: Optional[Loss], forward: Option
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, type(model).__name__ + ".yaml")
         options: Dict[str, Any] = {"modes": modes}
-        if loss is not None:
+        if loss is returned_loss:
+            options.update(loss=loss, forward=forward)
+        elif loss is not None:
             options["loss"] = lambda _, output, given: _scalar(loss(output, given))
             options["forward"] = forward or _on_inputs
         elif forward is not None:
@@ -87,13 +93,29 @@ def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     return flags
 
 
+def pytorch_flag() -> Optional[str]:
+    """The installed release of PyTorch, whose rules are then planned with."""
+    words = re.search(r"rules of .*?(\d+)\.(\d+) to (\d+)\.(\d+)|$", run(["version", "-v"]))
+    here = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    if not words or not words[1] or not here:
+        return None
+    release = int(here[1]), int(here[2])
+    if release < (1, 13):
+        raise GpuplanError(f"PyTorch {torch.__version__} is older than 1.13, the oldest that gpuplan exports of", exit_code=4)
+    if release > (int(words[3]), int(words[4])):
+        warnings.warn(f"planned with the rules of PyTorch {words[3]}.{words[4]}: this is {torch.__version__}, which gpuplan does not know",
+                      stacklevel=4)
+        return None
+    return f"{release[0]}.{release[1]}"
+
+
 def module_flags(model: nn.Module) -> Dict[str, Any]:
     """The precision of its weights and the layout of its convolutions."""
     places = {p.device.type for p in model.parameters()}
     if "meta" in places and len(places) > 1:
         raise GpuplanError(f"the model's parameters lie on {' and '.join(sorted(places))}: all of them can, or none",
                            help='model.to_empty(device="cpu"), or build it under torch.device("meta")', exit_code=3)
-    flags: Dict[str, Any] = {}
+    flags: Dict[str, Any] = {"pytorch": pytorch_flag()}
     words = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
     kinds = [words[p.dtype] for p in model.parameters() if p.dtype in words]
     if kinds:

@@ -13,7 +13,7 @@ from gpuplan.recorder import Recorder
 from gpuplan.source_lines import failing_line, failing_module, first_line
 from gpuplan.torch_followed import followed
 from gpuplan.transformers_followed import transformers_recorded
-from gpuplan.values import FOREVER, Call, Frame, Value, flat_tensors, flattened_calls, unique
+from gpuplan.values import FOREVER, Call, Frame, Value, flat_tensors, flattened_calls, read_by, unique
 from gpuplan.without_data import batch_on_meta
 
 
@@ -39,10 +39,14 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
             steps = len(recorder.top.steps)
             found = loss_of(out) if loss is None else None if loss is no_loss else loss(model, out, batch)
             if loss not in (None, no_loss) and not isinstance(found, torch.Tensor):
-                raise ExportError(f"loss= returned {type(found).__name__}, expected a tensor")
+                raise ExportError(f"{'the step' if loss is returned_loss else 'loss='} returned {type(found).__name__}, expected a tensor")
             recorder.loss = None if found is None else recorder.value_of(found)
+            if loss is returned_loss:
+                steps = first_step_of_loss(recorder.top)
             recorder.loss_steps = recorder.top.steps[steps:]
             del recorder.top.steps[steps:]
+            if loss is returned_loss:
+                recorder.top.results = results_for_loss(recorder)
     finally:
         nn.Module.__call__ = original  # type: ignore[assignment]
     return recorder
@@ -66,6 +70,23 @@ def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[
 
 def no_loss(*_: Any) -> None:
     """Of the run in eval mode, where a loss is given."""
+
+
+def returned_loss(_: nn.Module, out: Any, __: Any) -> Any:
+    """Of a forward that returns its loss or {"loss": loss, ...}: the step of a trainer."""
+    return out["loss"] if isinstance(out, dict) else out
+
+
+def first_step_of_loss(top: Frame) -> int:
+    """Behind the last module with weights: what a step makes of its output."""
+    weighted = [i for i, s in enumerate(top.steps) if isinstance(s, Frame) and s.module is not None and list(s.module.parameters())]
+    return weighted[-1] + 1 if weighted else 0
+
+
+def results_for_loss(recorder: Recorder) -> List[Value]:
+    """The outputs of the model that the loss reads."""
+    made = {v for call in flattened_calls(recorder.top.steps) for v in call.results}
+    return unique([v for step in recorder.loss_steps for v in read_by(step) if v in made])
 
 
 def loss_of(out: Any) -> Optional[torch.Tensor]:
