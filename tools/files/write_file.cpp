@@ -16,6 +16,7 @@
 
 #include "estimator/base/error.h"
 #include "tools/files/descriptor.h"
+#include "tools/files/writable_folders.h"
 
 namespace gpuplan {
 
@@ -95,6 +96,7 @@ Place place_of(const std::string& name) {
     place.path = place.path.parent_path() / fs::read_symlink(place.path, ignored);
   }
   if (place.descriptor) return place;
+  refuse_outside_writable(place.path, name);
   place.is_there = ::stat(place.path.c_str(), &place.status) == 0;
   if (!place.is_there && errno != ENOENT) throw cannot_write(name, errno);
   if (place.is_there && S_ISDIR(place.status.st_mode)) throw cannot_write(name, EISDIR);
@@ -216,6 +218,7 @@ void write_file(const std::string& name, std::string_view text) {
 }
 
 void append_to_file(const std::string& name, std::string_view text) {
+  (void)place_of(name);
   const Descriptor file(::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
   struct stat before {};
   if (file.number() < 0 || ::fstat(file.number(), &before) != 0) throw cannot_write(name, errno);
