@@ -31,9 +31,9 @@ git checkout -q --detach main && git merge -q --no-edit topic 2>/dev/null
 mkdir "$work/temp" && : >"$work/summary" && : >"$work/outputs"
 step=$(sed -n "s/^ *run: '\(.*\)'$/\1/p" "$root/tools/action/action.yml")
 [ -n "$step" ] || fail "the action runs nothing"
-GITHUB_ACTION_PATH=$root/tools/action RUNNER_TEMP=$work/temp GITHUB_STEP_SUMMARY=$work/summary GPUPLAN=$gpuplan \
-  GITHUB_OUTPUT=$work/outputs GITHUB_REF=refs/pull/3/merge GPUPLAN_BASE=auto GPUPLAN_ARGUMENTS='mlp' \
-  bash -e -c "$step" >"$work/log" 2>"$work/err"
+export GITHUB_ACTION_PATH=$root/tools/action GITHUB_WORKSPACE=$work/repo RUNNER_TEMP=$work/temp
+export GITHUB_STEP_SUMMARY=$work/summary GITHUB_OUTPUT=$work/outputs
+GPUPLAN=$gpuplan GITHUB_REF=refs/pull/3/merge GPUPLAN_BASE=auto GPUPLAN_ARGUMENTS='mlp' bash -e -c "$step" >"$work/log" 2>"$work/err"
 [ $? -eq 1 ] || fail "the action: $(cat "$work/log" "$work/err")"
 grep -q '^::error file=configs/mlp.yaml,line=[0-9]*,title=gpuplan growth::' "$work/log" || fail "no annotation: $(cat "$work/log")"
 grep -q 'first parent of the pull-request merge' "$work/summary" || fail "no summary: $(cat "$work/summary")"
@@ -49,31 +49,64 @@ for depth in 1 2; do
   git init -q "$work/checkout$depth" && cd "$work/checkout$depth" || exit 1
   git fetch -q --no-tags --depth "$depth" "file://$work/repo" "+$merge:refs/remotes/pull/3/merge"
   git checkout -q --force refs/remotes/pull/3/merge
-  GITHUB_ACTION_PATH=$root/tools/action RUNNER_TEMP=$work/temp GITHUB_STEP_SUMMARY=$work/summary GPUPLAN=$gpuplan \
-    GITHUB_OUTPUT=$work/outputs GITHUB_REF=refs/pull/3/merge GITHUB_SHA=$merge GITHUB_BASE_REF=main GPUPLAN_BASE=auto \
-    bash --noprofile --norc -eo pipefail -c "$step" >"$work/log" 2>"$work/err"
+  GPUPLAN=$gpuplan GITHUB_REF=refs/pull/3/merge GITHUB_SHA=$merge GITHUB_BASE_REF=main GPUPLAN_BASE=auto \
+    GITHUB_WORKSPACE=$work/checkout$depth bash --noprofile --norc -eo pipefail -c "$step" >"$work/log" 2>"$work/err"
   echo $? >"$work/code$depth"
   [ "$depth" = 2 ] || grep -q '^::error title=gpuplan check::' "$work/log" || fail "no annotation without a base"
 done
 [ "$(cat "$work/code1" "$work/code2" | xargs)" = '4 1' ] || fail "fetch-depth 1 and 2: $(cat "$work/code1" "$work/code2" | xargs)"
 cd "$work/repo"
 
-# GitLab: the job's script, in a merge request's pipeline.
-for line in 'git init -q .gpuplan' 'git -C .gpuplan fetch' 'git -C .gpuplan checkout'; do
-  grep -qF -- "- $line" "$root/tools/action/gitlab.yml" || fail "the job does not $line"
+# Its arguments write in the workspace only, whatever way a file is named.
+for argument in "-ojson:$work/stolen.json" "-o=$work/stolen.json" "--output=$work/stolen.json" "-o../stolen.json" '-qo../stolen.json'; do
+  GPUPLAN=$gpuplan GPUPLAN_ARGUMENTS=$argument bash -e -c "$step" >"$work/log" 2>"$work/err"
+  [ $? -eq 2 ] && grep -q 'GPUPLAN_WRITE_ONLY allows' "$work/err" || fail "the action's $argument: $(cat "$work/err")"
 done
-mkdir -p "$work/job/.gpuplan/build" && (cd "$work/job" && git init -q .gpuplan &&
-  git -C .gpuplan fetch -q --depth 1 "file://$work/repo" HEAD && git -C .gpuplan checkout -q -f FETCH_HEAD) ||
-  fail "a cached build keeps the job from its source"
-script=$(sed -n 's/^    - \.gpuplan\/tools\/run //p' "$root/tools/action/gitlab.yml")
-[ -n "$script" ] || fail "the job runs nothing"
+ln -s "$work" link
+GPUPLAN=$gpuplan GPUPLAN_ARGUMENTS=$'-o\nlink/stolen.json' bash -e -c "$step" >"$work/log" 2>"$work/err"
+[ ! -e "$work/stolen.json" ] || fail "the action writes outside the workspace"
+rm link
+GPUPLAN=$gpuplan GPUPLAN_ARGUMENTS=$'-o\nmine.json' bash -e -c "$step" >"$work/log" 2>"$work/err"
+[ -s mine.json ] || fail "the action does not write in the workspace: $(cat "$work/err")"
+rm mine.json
+
+# A release, which the action, the hook and the job download: its archive is what SHA256SUMS says.
+version=$(sed -nE 's/^project\(gpuplan VERSION ([0-9.]+).*/\1/p' "$root/CMakeLists.txt")
+name=gpuplan-$version-linux-x86_64
+mkdir -p "$work/releases/v$version" "$work/$name/bin" && cp "$gpuplan" "$work/$name/bin/gpuplan"
+tar -czf "$work/releases/v$version/$name.tar.gz" -C "$work" "$name"
+(cd "$work/releases/v$version" && sha256sum "$name.tar.gz" >SHA256SUMS)
+program() { env -u GPUPLAN XDG_CACHE_HOME="$work/cache" "$@" "$root/tools/action/program" 2>"$work/err"; }
+if command -v curl >/dev/null; then
+  export GPUPLAN_RELEASES=file://$work/releases
+  [ "$("$(program)" --version)" = "$("$gpuplan" --version)" ] || fail "the release is not found: $(cat "$work/err")"
+  mv "$work/releases" "$work/gone"
+  "$(program)" --version >"$work/log" || fail "the release is downloaded twice: $(cat "$work/err")"
+  program XDG_CACHE_HOME="$work/cache2"
+  [ $? -eq 4 ] && grep -q 'GPUPLAN_BUILD=1' "$work/err" || fail "without a release: $(cat "$work/err")"
+  mv "$work/gone" "$work/releases" && echo more >>"$work/releases/v$version/$name.tar.gz"
+  program XDG_CACHE_HOME="$work/cache2"
+  [ $? -eq 4 ] && grep -q 'is not what SHA256SUMS says' "$work/err" || fail "a release that was changed: $(cat "$work/err")"
+  [ -z "$(ls -A "$work/cache2/gpuplan")" ] || fail "a failed download leaves something"
+  tar -czf "$work/releases/v$version/$name.tar.gz" -C "$work" "$name"
+  (cd "$work/releases/v$version" && sha256sum "$name.tar.gz" >SHA256SUMS)
+fi
+# Actions of others are pinned to a commit.
+! grep -hE '^ *(- )?uses: ' "$root"/tools/action/*.yml "$root"/docs/*.md | grep -vE '@[0-9a-f]{40} |OWNER/gpuplan' || fail "an action is not pinned"
+
+# GitLab: the job, in a merge request's pipeline: what it downloads, and its script.
+script() { sed -n "/^  $1:/,/^  [a-z]*:/p" "$root/tools/action/gitlab.yml" | sed -nE 's/^    - (\|$)?//p; s/^      (.*)/\1/p'; }
+grep -qF "GPUPLAN_VERSION: \"$version\"" "$root/tools/action/gitlab.yml" || fail "the job downloads another version than $version"
 git checkout -q topic && git clone -q "$work/repo" "$work/clone" && cd "$work/clone"
-CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main CI_MERGE_REQUEST_EVENT_TYPE=detached bash -c "$gpuplan $script" >"$work/log" 2>&1
-[ $? -eq 1 ] || fail "the job: $(cat "$work/log")"
-for file in gpuplan.xml gpuplan-quality.json metrics.txt; do
-  [ -s "$file" ] || fail "the job leaves no $file"
-  grep -q "$file" "$root/tools/action/gitlab.yml" || fail "no report takes $file"
-done
+{ script before_script | grep -v apt-get; script script; } >"$work/job.sh"
+if command -v curl >/dev/null; then
+  CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main CI_MERGE_REQUEST_EVENT_TYPE=detached GPUPLAN_VERSION=$version bash -e "$work/job.sh" >"$work/log" 2>&1
+  [ $? -eq 1 ] || fail "the job: $(cat "$work/log")"
+  for file in gpuplan.xml gpuplan-quality.json metrics.txt; do
+    [ -s "$file" ] || fail "the job leaves no $file"
+    grep -q "$file" "$root/tools/action/gitlab.yml" || fail "no report takes $file"
+  done
+fi
 
 # pre-commit: the hook's entry, every budget file of the repository, absolute limits only.
 cd "$work/repo"

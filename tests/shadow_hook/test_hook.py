@@ -117,6 +117,9 @@ class Alive(unittest.TestCase):
         self.assertEqual(places.line([inner]), (inner["filename"], 3, "gelu"))
         self.assertEqual(places.line([frame(os.path.join(alive.HOOK, "gpuplan_shadow_compile.py")), user]), stack_line)
         self.assertEqual(places.line([]), ("", 0, alive.BACKWARD))
+        hook = frame(os.path.join(alive.HOOK, "gpuplan_shadow_evaluate.py"))
+        self.assertEqual(places.line([hook, inner, frame("<string>", 2)])[:2], ("<string>", 2))  # python -c
+        self.assertEqual(places.line([hook, inner]), (inner["filename"], 3, "gelu"))
         blocks = [alive.Block(0, 512, stack), alive.Block(1, 1024, stack), alive.Block(2, 512, [])]
         found = alive.lines(blocks, places)
         self.assertEqual([(line["bytes"], line["blocks"]) for line in found], [(1536, 2), (512, 1)])

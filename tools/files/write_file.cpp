@@ -237,7 +237,8 @@ bool can_be_written(const std::string& name) {
     if (place.descriptor) return true;
     const fs::path& path = place.is_there ? place.path : place.path.parent_path();
     return ::access(path.c_str(), W_OK) == 0;
-  } catch (const Error&) {
+  } catch (const Error& refused) {
+    if (refused.kind() == ErrorKind::usage) throw;
     return false;
   }
 }

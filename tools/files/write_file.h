@@ -16,7 +16,8 @@ namespace gpuplan {
 /// Hands the parts of a text, in their order, to `write`. It may be called twice.
 using TextParts = std::function<void(const std::function<void(std::string_view part)>& write)>;
 
-/// Throw Error (environment): the file cannot be written.
+/// Throw Error: environment where the file cannot be written, usage where GPUPLAN_WRITE_ONLY does not allow it
+/// (writable_folders.h).
 void write_file(const std::string& name, std::string_view text);
 void write_file(const std::string& name, const TextParts& parts);
 
@@ -24,7 +25,7 @@ void write_file(const std::string& name, const TextParts& parts);
 /// Throws Error (environment).
 void append_to_file(const std::string& name, std::string_view text);
 
-/// Whether write_file() is likely to succeed, as far as permissions say.
+/// Whether write_file() is likely to succeed, as far as permissions say. Throws Error (usage) as write_file() does.
 bool can_be_written(const std::string& name);
 
 }  // namespace gpuplan

@@ -160,7 +160,8 @@ class Places:
         return name.startswith(self.library) and "-packages" not in name[len(self.library) :]
 
     def line(self, frames):
-        """(file, line, function): the innermost frame outside of torch; the innermost one where all are torch's."""
+        """(file, line, function): the innermost frame outside of torch; where all are torch's, that of `python -c`, or the
+        innermost one."""
         for frame in frames:
             source = self.source_frames(frame)
             for found in (frame,) if source is None else source:
@@ -168,7 +169,9 @@ class Places:
                     return found["filename"], found["line"], found["name"]
         if any(self.source_frames(frame) is not None for frame in frames):
             return "", 0, BACKWARD  # a compiled one: autograd calls it
-        for frame in frames[:1]:
+        command = [frame for frame in frames if frame["filename"] in ("<string>", "<stdin>")]
+        shown = [frame for frame in frames if os.path.dirname(frame["filename"]) != HOOK]
+        for frame in (command or shown)[:1]:
             return frame["filename"], frame["line"], frame["name"]
         return "", 0, BACKWARD
 
