@@ -58,7 +58,7 @@ done
 cd "$work/repo"
 
 # Its arguments write in the workspace only, whatever way a file is named.
-for argument in "-ojson:$work/stolen.json" "-o=$work/stolen.json" "--output=$work/stolen.json" "-o../stolen.json" '-qo../stolen.json'; do
+for argument in "-ojson:$work/stolen.json" "--output=$work/stolen.json" "-o../stolen.json" '-qo../stolen.json'; do
   GPUPLAN=$gpuplan GPUPLAN_ARGUMENTS=$argument bash -e -c "$step" >"$work/log" 2>"$work/err"
   [ $? -eq 2 ] && grep -q 'GPUPLAN_WRITE_ONLY allows' "$work/err" || fail "the action's $argument: $(cat "$work/err")"
 done

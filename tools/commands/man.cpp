@@ -14,7 +14,7 @@ constexpr const char* kDescription =
     "and optimizer state, the peak and when it comes, FLOPs and time, and the GPU that the step fits. It needs neither "
     "a GPU nor PyTorch. Without a command it plans: gpuplan MODEL is gpuplan plan MODEL.";
 
-// Of ux.md's commands and tools/process/exit_code.h.
+// As README.md and tools/process/exit_code.h have them.
 constexpr const char* kEnd =
     ".SH EXIT STATUS\n"
     ".TP\n.B 0\nThe step fits, the budgets hold, the command did what it says.\n"

@@ -6,7 +6,7 @@
 
 namespace gpuplan {
 
-/// Throws Error (usage) where $GPUPLAN_WRITE_ONLY names folders and files ("/work:/tmp/summary") and `path`, behind all
+/// Throws Error (usage) where $GPUPLAN_WRITE_ONLY names folders and files ("build:/tmp/summary") and `path`, behind all
 /// symbolic links, is none of them and in none. `name`: the path as it was given.
 void refuse_outside_writable(const std::filesystem::path& path, const std::string& name);
 

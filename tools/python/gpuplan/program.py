@@ -31,11 +31,19 @@ def main() -> NoReturn:
     """The command `gpuplan` of the wheel: the program itself, in this process, under the name that it was started by."""
     try:
         path = program()
+        if sys.argv[1:2] and sys.argv[1] in ("validate", "calibrate"):
+            from gpuplan import cuda_module
+
+            if cuda_module.is_missing(sys.argv[1:]):
+                cuda_module.build()
         os.execv(path, [sys.argv[0], *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"error: {_unable(path, error)}")
+        sys.stderr.write(f"error: {_unable(path, error)}\n")
+        sys.exit(4)
     except GpuplanError as error:
-        sys.exit(f"error: {error}")
+        text = str(error)
+        sys.stderr.write((text if text.startswith("error: ") else f"error: {text}") + "\n")
+        sys.exit(error.exit_code)
 
 
 def run(words: Sequence[str], standard_input: Optional[str] = None) -> str:
