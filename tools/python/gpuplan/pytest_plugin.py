@@ -77,5 +77,6 @@ def _run(item: Any, limit: str, gpu: Optional[str] = None, **options: Any) -> Tu
 def _lines(run: Run) -> str:
     rows: List[str] = []
     for line in run.by_line[:10]:
-        rows.append(f"  {amount(line['bytes']):>9}  {line['file']}:{line['line']}  {(line.get('code') or '').strip()}")
+        where = f"{line['file']}:{line['line']}" if line["file"] else line["function"]  # "(backward pass)" is in no file
+        rows.append(f"  {amount(line['bytes']):>9}  {where}  {(line.get('code') or '').strip()}".rstrip())
     return "\n".join(rows)
