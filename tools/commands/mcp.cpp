@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "estimator/base/error.h"
 #include "tools/commands/commands.h"
 #include "tools/git/child.h"
 

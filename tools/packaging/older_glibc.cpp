@@ -29,6 +29,10 @@ struct Search {
   dl_find_object* found;
 };
 
+void* pointer_to(ElfW(Addr) address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): a place in a loaded file
+}
+
 int compare(dl_phdr_info* object, std::size_t, void* data) {
   const Search& search = *static_cast<Search*>(data);
   const ElfW(Phdr)* frames = nullptr;
@@ -39,11 +43,11 @@ int compare(dl_phdr_info* object, std::size_t, void* data) {
     if (part.p_type == PT_GNU_EH_FRAME) frames = &part;
     if (part.p_type != PT_LOAD || search.address < start || search.address - start >= part.p_memsz) continue;
     is_in = true;
-    search.found->dlfo_map_start = reinterpret_cast<void*>(start);
-    search.found->dlfo_map_end = reinterpret_cast<void*>(start + part.p_memsz);
+    search.found->dlfo_map_start = pointer_to(start);
+    search.found->dlfo_map_end = pointer_to(start + part.p_memsz);
   }
   if (!is_in || frames == nullptr) return 0;
-  search.found->dlfo_eh_frame = reinterpret_cast<void*>(object->dlpi_addr + frames->p_vaddr);
+  search.found->dlfo_eh_frame = pointer_to(object->dlpi_addr + frames->p_vaddr);
   return 1;
 }
 
