@@ -56,6 +56,11 @@ class EstimateTest(unittest.TestCase):
         self.assertEqual((error.file, error.line, error.column, error.exit_code), (path, 4, 5, 3))
         self.assertIn("^", str(error))
 
+    @unittest.skipIf(torch is not None, "there is torch")
+    def test_without_torch(self):
+        for call in (lambda: gpuplan.estimate(object(), 3), lambda: gpuplan.export):
+            self.assertRaisesRegex(gpuplan.GpuplanError, "needs torch", call)
+
     def test_the_largest_batch_fits_and_one_more_does_not(self):
         most = gpuplan.max_batch("zoo:resnet50", gpu="l4", optimizer="adam")
         self.assertTrue(gpuplan.estimate("zoo:resnet50", batch=most, optimizer="adam", gpu="l4").fits)
@@ -115,6 +120,7 @@ class ModuleTest(unittest.TestCase):
                 (self.model, self.batch, {"loss": lambda output, batch: output}, "returned a tensor with 2 dimensions"),
                 (self.model, 64, {}, "needs an example batch"),
                 (half, torch.zeros(4, 8), {}, "lie on cpu and meta"),
+                (object(), self.batch, {}, "is of type object, expected a torch.nn.Module"),
                 ("zoo:mlp", 4, {"loss": self.loss}, "are a torch.nn.Module's")):
             with self.assertRaisesRegex(gpuplan.GpuplanError, message):
                 gpuplan.estimate(model, batch, **options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.errors import ExportError, GpuplanError, need_torch
 from gpuplan.estimates import diff, estimate, estimate_memory, max_batch, sweep
 from gpuplan.plans import MemoryEstimate, Plan
 from gpuplan.shadowed import Run, shadow
@@ -26,6 +26,7 @@ __all__ = ["ExportError", "GpuplanError", "MemoryEstimate", "Plan", "Run", "diff
 def __getattr__(name: str) -> Any:
     """export, which loads torch, is there when it is first asked for."""
     if name == "export":
+        need_torch()
         from gpuplan.spec import export
 
         return export

@@ -14,6 +14,13 @@ if __name__ == "__main__":
         from gpuplan.program import main as program
 
         program()
+    from gpuplan.errors import GpuplanError, need_torch
+
+    try:
+        need_torch()
+    except GpuplanError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
     from gpuplan.command_line import main
 
     sys.exit(main(sys.argv[2:], "python3 -m gpuplan export") if __package__ else main(called=f"python3 {sys.argv[0]}"))

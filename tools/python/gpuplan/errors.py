@@ -1,6 +1,8 @@
 """What is refused: models that cannot be exported, and what the program says of its input."""
 from __future__ import annotations
 
+import importlib.util
+import sys
 from typing import Optional
 
 
@@ -23,6 +25,13 @@ class ExportError(GpuplanError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=3)
+
+
+def need_torch() -> None:
+    """Raises GpuplanError where this Python has no torch, which only a torch.nn.Module needs."""
+    if importlib.util.find_spec("torch") is None:
+        raise GpuplanError(f"a torch.nn.Module needs torch, which {sys.executable} does not have",
+                           help="pip install torch; a spec, config.json, ONNX file or zoo model needs none")
 
 
 class Unsupported(Exception):

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Union
 
-from gpuplan.errors import GpuplanError
+from gpuplan.errors import GpuplanError, need_torch
 from gpuplan.plans import MemoryEstimate, Plan
 from gpuplan.program import flags, run, run_json
 
@@ -83,7 +83,8 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
             raise GpuplanError("loss= and forward= are a torch.nn.Module's: a file says which loss it has", exit_code=2)
         yield [os.fspath(model)], {"batch": batch, **_optimizer(optimizer), **options}
         return
-    from gpuplan.modules import batch_size, exported, module_flags
+    need_torch()
+    from gpuplan.modules import batch_size, exported, is_module, module_flags
     from gpuplan.trainers import training_of
 
     training = training_of(model, batch, optimizer, str(options.get("mode", "train")))
@@ -91,6 +92,8 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
     if training is not None:
         model, batch, optimizer, settings = training.model, training.batch, training.optimizer, training.flags
         loss, forward = loss or training.loss, forward or training.forward
+    if not is_module(model):
+        raise GpuplanError(f"the model is of type {type(model).__name__}, expected a torch.nn.Module, the path of a file, or zoo:NAME", exit_code=2)
     if batch is None or isinstance(batch, int):
         raise GpuplanError("a torch.nn.Module needs an example batch, such as torch.zeros(64, 3, 224, 224)", exit_code=2)
     given = {**module_flags(model), **_optimizer(optimizer), **settings, **options}

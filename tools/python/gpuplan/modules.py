@@ -55,6 +55,10 @@ def _own(error: BaseException) -> GpuplanError:
     return error
 
 
+def is_module(model: Any) -> bool:
+    return isinstance(model, nn.Module)
+
+
 def batch_size(batch: Any) -> int:
     return int(flat_tensors(batch)[0].shape[0])
 
