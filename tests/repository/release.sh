@@ -21,7 +21,7 @@ sha256sum --check --quiet SHA256SUMS || fail "the checksums"
 mkdir "$work/archive" && tar -xzf gpuplan-*.tar.gz -C "$work/archive" --strip-components 1
 [ "$(env -i "$work/archive/bin/gpuplan" zoo:mlp -b 8 --gpu l4 -q | grep -c '✔ fits')" = 1 ] || fail "the archive's program"
 ! strings "$work/archive/bin/gpuplan" | grep -F "$OLDPWD" || fail "the program names a folder of this machine"
-dpkg-deb --field gpuplan_*.deb Depends | grep -qE '^libc6 \(>= 2\.[0-9]+\)$' || fail "the package needs more than glibc"
+dpkg-deb --field gpuplan_*.deb Depends | grep -qE '^libc6 \(>= 2\.[0-9]+\), libgcc-s1$' || fail "the package needs more than glibc and libgcc_s"
 dpkg-deb --contents gpuplan_*.deb | grep -q './usr/share/man/man1/gpuplan.1.gz$' || fail "the package has no manual"
 if python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet spdx-tools 2>"$work/log"; then
   "$work/venv/bin/pyspdxtools" -i gpuplan-*.spdx.json >"$work/log" 2>&1 || fail "the bill of materials: $(cat "$work/log")"
