@@ -1,7 +1,7 @@
 // The memory, FLOPs and time of a PyTorch step:
 //
-//   const gpuplan::v0::Report report = gpuplan::v0::plan({"zoo:resnet50"}, {.batch = 64, .optimizer = "adam", .gpu =
-//   "l4"}); if (report.fits == false) ...
+//   const gpuplan::v0::Report report = gpuplan::v0::plan({"zoo:resnet50"}, {.batch = 64, .gpu = "l4"});
+//   if (report.fits == false) ...
 //
 // Needs neither a GPU nor PyTorch. The namespace is the interface's version: what is in it changes by additions only.
 #pragma once
@@ -23,8 +23,8 @@ struct Run {
   std::vector<std::string> flags;  // others of `gpuplan plan`: {"--amp=bf16", "--checkpoint=block", "--set=seq=512"}
 };
 
-/// Safe to call from several threads. Models that nest deeply need a stack of 8 MiB, which the first thread has by
-/// default. Throws Error.
+/// Models that nest deeply need a stack of 8 MiB, which the first thread has by default. Throws Error for a spec, a
+/// flag or a GPU that is not understood and for a file that cannot be read; that a step does not fit is no error.
 Report plan(const Spec& spec, const Run& run = {});
 
 }  // namespace gpuplan::v0

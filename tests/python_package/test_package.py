@@ -4,6 +4,7 @@ skipped where there is none."""
 import os
 import sys
 import unittest
+import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
 
@@ -97,6 +98,15 @@ class ModuleTest(unittest.TestCase):
         self.assertEqual(asked.peak_bytes, named.peak_bytes)
         self.assertGreater(asked.peak_bytes, gpuplan.estimate(self.model, self.batch, loss=self.loss, gpu="l4").peak_bytes)
 
+    def test_what_a_plan_has_no_flag_for_is_warned_of(self):
+        partly = torch.optim.Adam(self.model[1].parameters(), maximize=True)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            gpuplan.estimate(self.model, self.batch, loss=self.loss, optimizer=partly)
+        words = " ".join(str(warning.message) for warning in told)
+        self.assertIn("maximize=True", words)
+        self.assertIn("lacks 2 of the model's 4 parameters", words)
+
     def test_weights_of_half_precision(self):
         plan = gpuplan.estimate(self.model.to(torch.bfloat16), self.batch[0].to(torch.bfloat16), mode="infer", gpu="l4")
         self.assertEqual(plan.to_dict()["run"]["precision"], "bf16")
@@ -167,6 +177,9 @@ class TrainerTest(unittest.TestCase):
         trainer.lightning_module = Lit(self.model)
         run = gpuplan.estimate(trainer, self.batch, gpu="l4").to_dict()["run"]
         self.assertEqual((run["amp"], run["micro_batches"], run["batch"], run["clip_grad_norm"]), ("bf16", 4, 256, True))
+        trainer.precision = "transformer-engine"
+        with self.assertRaisesRegex(gpuplan.GpuplanError, "precision is transformer-engine"):
+            gpuplan.estimate(trainer, self.batch)
         trainer.num_devices = 2
         with self.assertRaisesRegex(gpuplan.GpuplanError, "has 2 devices"):
             gpuplan.estimate(trainer, self.batch)

@@ -22,6 +22,7 @@ constexpr const char* kEnd =
     ".TP\n.B 2\nThe command line is wrong.\n"
     ".TP\n.B 3\nAn input file is wrong.\n"
     ".TP\n.B 4\nThis machine lacks something: a file that cannot be read, a GPU, a library.\n"
+    ".TP\n.B 70\nA bug in gpuplan.\n"
     ".SH EXAMPLES\n"
     ".TP\n.B gpuplan zoo:resnet50 \\-\\-batch 64 \\-\\-opt adam \\-\\-gpu t4\nPlans a step, and says whether it fits a "
     "T4.\n"

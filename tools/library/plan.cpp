@@ -38,7 +38,8 @@ RunOptions options_of(const Spec& spec, const Run& run) {
   } catch (const CLI::ParseError& wrong) {
     throw gpuplan::Error(wrong.what(), ErrorKind::usage);
   }
-  if (!options.model.empty()) throw gpuplan::Error("flags: \"" + options.model + "\" is none", ErrorKind::usage);
+  if (!options.model.empty())
+    throw gpuplan::Error("flags: expected a flag, not \"" + options.model + "\"", ErrorKind::usage);
   options.model = spec.name;
   if (!spec.text.empty()) options.piped = std::make_shared<Source>(Source{spec.name, spec.text});
   return options;

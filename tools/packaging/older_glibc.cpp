@@ -20,7 +20,8 @@ GPUPLAN_HIDDEN std::uint32_t arc4random() noexcept {
 }
 #endif
 
-// libgcc's unwinder: the object that has the code at an address, and its table of frames; glibc has it since 2.35.
+// libgcc's unwinder, of which the shadow runtime has a copy of its own: the object that has the code at an address, and
+// its table of frames; glibc has it since 2.35.
 #if __GLIBC_PREREQ(2, 35)
 namespace {
 

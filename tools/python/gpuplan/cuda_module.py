@@ -25,7 +25,8 @@ ARCHITECTURES = ("arch=compute_75,code=sm_75", "arch=compute_80,code=sm_80", "ar
 
 def is_missing(words: List[str]) -> bool:
     """Whether the command needs the module, which is not there but can be made."""
-    return words[:1] and words[0] in COMMANDS and not {"-h", "--help"} & set(words) and SOURCES.is_dir() and not MODULE.exists()
+    asked = bool(words) and words[0] in COMMANDS and not {"-h", "--help"} & set(words)
+    return asked and SOURCES.is_dir() and not MODULE.exists()
 
 
 def build() -> None:

@@ -84,7 +84,7 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
         yield [os.fspath(model)], {"batch": batch, **_optimizer(optimizer), **options}
         return
     need_torch()
-    from gpuplan.modules import batch_size, exported, is_module, module_flags
+    from gpuplan.modules import batch_size, exported, is_module, module_flags, warn_of_parameters_left_out
     from gpuplan.trainers import training_of
 
     training = training_of(model, batch, optimizer, str(options.get("mode", "train")))
@@ -96,6 +96,8 @@ def _subject(model: Model, batch: Any, loss: Any, forward: Any, optimizer: Any, 
         raise GpuplanError(f"the model is of type {type(model).__name__}, expected a torch.nn.Module, the path of a file, or zoo:NAME", exit_code=2)
     if batch is None or isinstance(batch, int):
         raise GpuplanError("a torch.nn.Module needs an example batch, such as torch.zeros(64, 3, 224, 224)", exit_code=2)
+    if hasattr(optimizer, "param_groups"):
+        warn_of_parameters_left_out(model, optimizer)
     given = {**module_flags(model), **_optimizer(optimizer), **settings, **options}
     modes = ("eval",) if given.get("mode") == "infer" else ("train",)
     with exported(model, batch, loss, forward, modes) as path:

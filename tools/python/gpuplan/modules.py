@@ -80,13 +80,17 @@ def _on_inputs(model: nn.Module, batch: Any) -> Any:
 
 
 def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
-    """What the program calls an optimizer and how it is built: its class, momentum, amsgrad, weight decay, foreach or fused."""
+    """What the program calls an optimizer and how it is built: its class, momentum, amsgrad, weight decay, foreach or fused.
+    Warns of what a plan has no flag for."""
     name, groups = type(optimizer).__name__.lower(), optimizer.param_groups
     options: Dict[str, Any] = dict(groups[0]) if groups else {}
     if name == "sgd" and options.get("momentum"):
         name = "nesterov" if options.get("nesterov") else "sgd_momentum"
     if name in ("adam", "adamw") and options.get("amsgrad"):
         name = "amsgrad"
+    for setting in ("maximize", "capturable", "differentiable"):
+        if any(group.get(setting) for group in groups):
+            warnings.warn(f"{type(optimizer).__name__}({setting}=True) is planned without it: its temporary tensors differ", stacklevel=5)
     flags: Dict[str, Any] = {"optimizer": name}
     if name not in ("adamw",) and any(group.get("weight_decay") for group in groups):
         flags["weight_decay"] = True
@@ -95,6 +99,16 @@ def optimizer_flags(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
     elif options.get("foreach") is False:
         flags["opt_impl"] = "for-loop"
     return flags
+
+
+def warn_of_parameters_left_out(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """A plan's optimizer has every parameter that requires a gradient."""
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    left_out = sum(id(p) not in held for p in trained)
+    if left_out:
+        warnings.warn(f"the optimizer lacks {left_out} of the model's {len(trained)} parameters that require a gradient: planned as if it "
+                      "had them, which is too high", stacklevel=5)
 
 
 def pytorch_flag() -> Optional[str]:
@@ -114,7 +128,7 @@ def pytorch_flag() -> Optional[str]:
 
 
 def module_flags(model: nn.Module) -> Dict[str, Any]:
-    """The precision of its weights and the layout of its convolutions."""
+    """The installed PyTorch, the precision of the model's weights, and the layout of its convolutions."""
     places = {p.device.type for p in model.parameters()}
     if "meta" in places and len(places) > 1:
         raise GpuplanError(f"the model's parameters lie on {' and '.join(sorted(places))}: all of them can, or none",

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, List, NoReturn, Optional, Sequence
+from typing import Any, List, NoReturn, Sequence
 
 from gpuplan.errors import GpuplanError
 
@@ -31,26 +31,25 @@ def main() -> NoReturn:
     """The command `gpuplan` of the wheel: the program itself, in this process, under the name that it was started by."""
     try:
         path = program()
-        if sys.argv[1:2] and sys.argv[1] in ("validate", "calibrate"):
-            from gpuplan import cuda_module
+        from gpuplan import cuda_module
 
-            if cuda_module.is_missing(sys.argv[1:]):
-                cuda_module.build()
-        os.execv(path, [sys.argv[0], *sys.argv[1:]])
-    except OSError as error:
-        sys.stderr.write(f"error: {_unable(path, error)}\n")
-        sys.exit(4)
+        if cuda_module.is_missing(sys.argv[1:]):
+            cuda_module.build()
+        try:
+            os.execv(path, [sys.argv[0], *sys.argv[1:]])
+        except OSError as error:
+            raise _unable(path, error) from None
     except GpuplanError as error:
         text = str(error)
         sys.stderr.write((text if text.startswith("error: ") else f"error: {text}") + "\n")
         sys.exit(error.exit_code)
 
 
-def run(words: Sequence[str], standard_input: Optional[str] = None) -> str:
+def run(words: Sequence[str]) -> str:
     """What the program prints. Exit code 1 is an answer too: the step does not fit."""
     path = program()
     try:
-        done = subprocess.run([path, *words], input=standard_input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as error:
         raise _unable(path, error) from None
     if done.returncode not in (0, 1):

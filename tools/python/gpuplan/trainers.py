@@ -63,7 +63,11 @@ def _lightning_trainer(trainer: Any, batch: Any, optimizer: Any, mode: str) -> T
         raise GpuplanError("the Trainer has no module yet", help="trainer.strategy.connect(module), or give the module itself", exit_code=3)
     _refuse_several(trainer.num_devices * trainer.num_nodes)
     number, _, kind = str(trainer.precision).partition("-")
-    word = {"16": "fp16", "bf16": "bf16", "64": "fp64"}.get(number)
+    words = {"32": None, "16": "fp16", "bf16": "bf16", "64": "fp64"}
+    if number not in words:
+        raise GpuplanError(f"the Trainer's precision is {trainer.precision}, which a plan does not have", exit_code=3,
+                           help="gpuplan shadow -- python train.py runs it")
+    word = words[number]
     flags: Dict[str, Any] = {"amp" if kind == "mixed" else "precision": word} if word else {}
     if mode != "infer":
         flags.update(micro_batches=_accumulated(trainer.accumulate_grad_batches), clip_grad_norm=bool(trainer.gradient_clip_val) or None)
@@ -76,7 +80,11 @@ def _hugging_face(trainer: Any, batch: Any, optimizer: Any, mode: str) -> Traini
     _refuse_several(given.world_size)
     if getattr(given, "torch_compile", False):
         raise GpuplanError("TrainingArguments has torch_compile=True: a plan is of eager PyTorch",
-                           help="gpuplan.shadow(trainer.train, ...) runs what is compiled", exit_code=3)
+                           help="gpuplan shadow -- python train.py runs what is compiled", exit_code=3)
+    for name in ("deepspeed", "fsdp"):
+        if getattr(given, name, None):
+            raise GpuplanError(f"TrainingArguments has {name}: a plan of a trainer is of one GPU, unsharded", exit_code=3,
+                               help="plan its model with gpus= and zero=, or run it: gpuplan shadow --world N -- python train.py")
     if batch is None:
         if trainer.train_dataset is None:
             raise GpuplanError("the Trainer has no train_dataset: give an example batch", exit_code=3)
@@ -103,4 +111,4 @@ def _accumulated(batches: int) -> Optional[int]:
 def _refuse_several(devices: int) -> None:
     if devices > 1:
         raise GpuplanError(f"the Trainer has {devices} devices: a plan of a trainer is of one", exit_code=3,
-                           help="build it with devices=1, or plan its module with gpus=, shadow it with world=")
+                           help="build it with devices=1, or plan its module with gpus=")
