@@ -2,7 +2,11 @@
 # of one size: most of a file's time goes into the headers that its neighbours include too, and into the same templates.
 # Names in unnamed namespaces are therefore distinct within a folder; in layers/ each file has a namespace of its own.
 # After target_link_libraries: the standard library's headers are compiled once for each set of options.
-option(GPUPLAN_UNITY "Compile neighbouring files together" OFF)
+set(unity ON)
+if(PROJECT_IS_TOP_LEVEL)  # a preset's or a developer's choice; as a part of another project gpuplan is built from scratch
+  set(unity OFF)
+endif()
+option(GPUPLAN_UNITY "Compile neighbouring files together" ${unity})
 
 function(gpuplan_unity target)
   if(NOT GPUPLAN_UNITY)
