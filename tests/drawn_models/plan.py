@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Plans drawn models and compares every figure with what measure.py read:
+
+    python tests/drawn_models/plan.py --gpuplan build/gpuplan --rows ROWS.tsv --gpu h200 --specs DIR --results RESULTS.tsv
+        [--scratch no-cudnn] [--again] [--flags=...]
+
+A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec. RESULTS.tsv gets a line for
+each run: model, run, batch, `equal`, or `announced` or `silent` with the worst difference of a peak in percent, or `refused`. Equal is the bytes
+requested, allocated and reserved after each phase of the first and the third step, and their peaks in it. Announced: the plan gives a range, or a warning,
+that holds what was measured. Models are exported in a process of their own; what is there is not exported again.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/python"))
+
+import torch  # noqa: E402
+
+import models  # noqa: E402
+import gpuplan  # noqa: E402
+import gpuplan.spec  # noqa: E402
+from gpuplan.construction import Construction, constructed  # noqa: E402
+
+FLAGS = {"fp32": ["--opt", "adam"], "amp": ["--opt", "adam", "--amp", "bf16"], "nhwc": ["--opt", "adam", "--amp", "bf16", "--layout", "nhwc"],
+         "infer": ["--mode", "infer"]}
+FIGURES = {"requested": "requested_bytes", "allocated": "allocated_bytes", "reserved": "reserved_bytes",
+           "peak_requested": "peak_requested_bytes", "peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
+COLUMNS = ["model", "run", "batch", "result", "unequal", "requested_percent", "allocated_percent", "reserved_percent", "first"]
+
+
+class Run(NamedTuple):
+    model: str
+    run: str
+    batch: int
+
+
+def file_name(model: str) -> str:
+    return model.replace(":", ".").replace("/", ".")
+
+
+def export(model: str, folder: Path) -> None:
+    """In a process of its own, since a model of others may do anything."""
+    spec = folder / (file_name(model) + ".yaml")
+    error = spec.with_suffix(".error")
+    if spec.exists() or error.exists():
+        return
+    began = time.time()
+    child = os.fork()
+    if child == 0:
+        try:
+            drawn, construction = models.drawn(model), Construction()
+            built = constructed(drawn.make, construction)
+            gpuplan.export(built.train(), drawn.batch(2, "meta"), str(spec), name=file_name(model).replace(".", "-"), forward=models.call,
+                           loss=lambda _, out, batch: drawn.loss(out, batch), construction=construction)
+        except BaseException as e:
+            error.write_text(f"{type(e).__name__}: {e}\n" + traceback.format_exc(), encoding="utf-8")
+            spec.unlink(missing_ok=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        error.write_text("its process died\n", encoding="utf-8")
+    print(f"{model}: {'exported' if spec.exists() else 'refused'} in {time.time() - began:.1f} s", file=sys.stderr, flush=True)
+
+
+def planned(spec: Path, run: Run, options: argparse.Namespace) -> Any:
+    command = [options.gpuplan, str(spec), "--batch", str(run.batch), "--gpu", options.gpu, "--format", "json", "--loop", "function",
+               "--pytorch", options.pytorch, "--scratch", options.scratch, *FLAGS[run.run], *options.flags.split()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout.startswith("{") else " ".join(done.stderr.split())
+
+
+def compared(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tuple[str, List[str], Dict[str, float]]:
+    found = {(p["step"], p["phase"]): p for p in plan["phases"]}
+    wrong: List[str] = []
+    worst = {name: 0.0 for name in ("requested", "allocated", "reserved")}
+    for place, figures in measured.items():
+        for name, bytes_ in figures.items():
+            if place[1] == "start" and name.startswith("peak"):
+                continue
+            said = found[place][FIGURES[name]] if place in found else None
+            if said != bytes_:
+                wrong.append(f"{place[0]} {place[1]} {name}: planned {said}, measured {bytes_}")
+    for name in worst:
+        peak = max(f["peak_" + name] for place, f in measured.items() if place[1] != "start")
+        said = max(p["peak_" + name + "_bytes"] for p in plan["phases"])
+        worst[name] = 100.0 * (said - peak) / peak
+    return ("equal" if not wrong else "announced" if plan.get("warnings") or plan.get("estimated") else "silent"), wrong, worst
+
+
+def measured_runs(rows: Path) -> Dict[Run, Dict[Tuple[str, str], Dict[str, int]]]:
+    runs: Dict[Run, Dict[Tuple[str, str], Dict[str, int]]] = collections.defaultdict(dict)
+    with open(rows, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if row["step"] != "error":
+                runs[Run(row["model"], row["run"], int(row["batch"]))][row["step"], row["phase"]] = {name: int(row[name]) for name in FIGURES}
+    return runs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpuplan", required=True)
+    parser.add_argument("--rows", type=Path, required=True)
+    parser.add_argument("--specs", type=Path, required=True)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--gpu", default="h200")
+    parser.add_argument("--scratch", default="full", choices=("full", "no-cudnn"))
+    parser.add_argument("--pytorch", default="2.11", help="the release that ROWS.tsv was read with")
+    parser.add_argument("--flags", default="")
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th model from the K-th, where several share the work")
+    parser.add_argument("--no-plans", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    runs = measured_runs(options.rows)
+    options.specs.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    names = list(dict.fromkeys(run.model for run in runs))
+    for kind in {name.partition(":")[0] for name in names}:
+        models.names_of(kind)  # imports what each process needs
+    part, parts = map(int, options.part.split("/"))
+    for name in names[part::parts]:
+        export(name, options.specs)
+    if options.no_plans:
+        return 0
+    counts: Dict[str, int] = collections.Counter()
+    with open(options.results, "w", encoding="utf-8") as out:
+        out.write("\t".join(COLUMNS) + "\n")
+        for run, measured in runs.items():
+            spec = options.specs / (file_name(run.model) + ".yaml")
+            if not spec.exists():
+                why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
+                row, result = ["", "", "", "", why], "refused"
+            else:
+                plan = planned(spec, run, options)
+                if isinstance(plan, str):
+                    row, result = ["", "", "", "", plan[:300]], "not planned"
+                else:
+                    result, wrong, worst = compared(measured, plan)
+                    row = [str(len(wrong)), *(f"{p:+.2f}" for p in worst.values()), wrong[0] if wrong else ""]
+            counts[result] += 1
+            out.write("\t".join([run.model, run.run, str(run.batch), result, *row]) + "\n")
+    print(", ".join(f"{n} {what}" for what, n in counts.most_common()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
