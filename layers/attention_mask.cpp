@@ -74,7 +74,7 @@ TensorId conditions(LayerBuilder& b, TensorId mask, const Sizes& n, bool causal,
 
 void lower(LayerBuilder& b) {
   const Sizes n = sizes_of(b);
-  const bool causal = b.boolean("causal"), eager = b.run().attention == Attention::eager;
+  const bool causal = b.boolean("causal"), eager = b.run().attention == Attention::eager || b.boolean("eager");
   const std::int64_t window = b.given("sliding_window") ? b.size("sliding_window") : 0;
   if (b.run().generation.part != Generation::Part::none) return b.output(b.input(1));  // nothing is padded
   const TensorId mask = booleans(b, b.input(1));
@@ -95,11 +95,13 @@ const LayerDef kLayers[] = {
      .summary = "the mask that Hugging Face models make from a batch's attention_mask",
      .math =
          "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
-         "kernels, numbers of the embeddings' type with --attention eager. padded=False: no token is padding, as\n"
+         "kernels, numbers of the embeddings' type with eager or --attention eager. padded=False: no token is padding, "
+         "as\n"
          "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
          "transformers 5 does it, whatever the release of PyTorch.",
      .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
                     {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
+                    {"eager", ParameterType::boolean, "False", "a mask of numbers, whatever --attention says"},
                     {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
      .min_inputs = 2,
      .indices = true,

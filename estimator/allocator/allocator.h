@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "estimator/allocator/block_allocator.h"
+#include "estimator/allocator/driver_addresses.h"
 #include "estimator/allocator/free_blocks.h"
 #include "estimator/allocator/pool_block.h"
+#include "estimator/spec/run_config.h"
 
 namespace gpuplan {
 
@@ -28,6 +30,7 @@ struct AllocatorSettings {
   // Address range of one expandable segment. PyTorch takes 9/8 of the device's memory; a bigger range
   // places the same unless memory is released in between.
   std::int64_t expandable_range_bytes = std::int64_t{1} << 40;
+  SegmentOrder segment_order = SegmentOrder::rising;
 };
 
 /// Parses PYTORCH_ALLOC_CONF ("expandable_segments:True,max_split_size_mb:32"). Throws Error (kind usage) with
@@ -47,10 +50,11 @@ class SegmentSource {
   virtual void unmap(std::uint64_t address, std::int64_t bytes) = 0;
 };
 
-/// Segments with no memory behind them: addresses only ever grow, up to `capacity_bytes` in use at a time.
+/// Segments with no memory behind them, up to `capacity_bytes` in use at a time.
 class ArithmeticSegments final : public SegmentSource {
  public:
-  explicit ArithmeticSegments(std::int64_t capacity_bytes = INT64_MAX) : capacity_bytes_(capacity_bytes) {}
+  explicit ArithmeticSegments(std::int64_t capacity_bytes = INT64_MAX, SegmentOrder order = SegmentOrder::rising)
+      : capacity_bytes_(capacity_bytes), order_(order) {}
   std::uint64_t allocate(std::int64_t bytes) override;
   void release(std::uint64_t address, std::int64_t bytes) override;
   std::uint64_t reserve(std::int64_t bytes) override;
@@ -61,7 +65,9 @@ class ArithmeticSegments final : public SegmentSource {
  private:
   std::int64_t capacity_bytes_;
   std::int64_t used_bytes_ = 0;
-  std::uint64_t next_address_ = std::uint64_t{1} << 40;
+  SegmentOrder order_;
+  std::uint64_t next_address_ = std::uint64_t{1} << 40;                        // of rising ones
+  DriverAddresses addresses_{std::uint64_t{1} << 62, std::uint64_t{1} << 40};  // of the others
 };
 
 /// A piece of a segment as torch.cuda.memory_snapshot() shows it.

@@ -10,12 +10,16 @@ namespace gpuplan {
 std::uint64_t ArithmeticSegments::allocate(std::int64_t bytes) {
   if (bytes > capacity_bytes_ - used_bytes_) return 0;
   used_bytes_ += bytes;
-  return reserve(bytes);
+  return order_ == SegmentOrder::rising ? reserve(bytes) : addresses_.place(bytes);
 }
 
-void ArithmeticSegments::release(std::uint64_t, std::int64_t bytes) { used_bytes_ -= bytes; }
+void ArithmeticSegments::release(std::uint64_t address, std::int64_t bytes) {
+  used_bytes_ -= bytes;
+  if (order_ == SegmentOrder::driver) addresses_.release(address, bytes);
+}
 
 std::uint64_t ArithmeticSegments::reserve(std::int64_t bytes) {
+  if (order_ == SegmentOrder::driver) return addresses_.place_alone(bytes);
   const std::uint64_t address = next_address_;
   next_address_ += static_cast<std::uint64_t>(round_up(bytes, kSegmentStepBytes));
   return address;

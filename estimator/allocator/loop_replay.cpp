@@ -60,6 +60,12 @@ class PlainAllocator final : public BlockAllocator {
   BlockId spare_ = kNoBlock;
 };
 
+AllocatorSettings settings_of(const RunConfig& run) {
+  AllocatorSettings settings = parse_alloc_conf(run.alloc_conf);
+  settings.segment_order = run.segments;
+  return settings;
+}
+
 LoopReplay replay_under(BlockAllocator& allocator, const RankStep& step) {
   LoopReplay replay;
   if (replay_loop(allocator, step, nullptr, kLoopSteps, &replay).out_of_memory)
@@ -74,14 +80,16 @@ LoopReplay replay_step(const RankStep& step) {
     PlainAllocator plain(step.run.allocator == AllocatorKind::exact ? 1 : kDriverGranuleBytes);
     return replay_under(plain, step);
   }
-  ArithmeticSegments segments;
-  CachingAllocator caching(segments, parse_alloc_conf(step.run.alloc_conf));
+  const AllocatorSettings settings = settings_of(step.run);
+  ArithmeticSegments segments(INT64_MAX, settings.segment_order);
+  CachingAllocator caching(segments, settings);
   return replay_under(caching, step);
 }
 
 LimitedReplay replay_within(std::int64_t bytes, const RankStep& step) {
-  ArithmeticSegments segments(bytes);
-  CachingAllocator caching(segments, parse_alloc_conf(step.run.alloc_conf));
+  const AllocatorSettings settings = settings_of(step.run);
+  ArithmeticSegments segments(bytes, settings.segment_order);
+  CachingAllocator caching(segments, settings);
   return replay_loop(caching, step);
 }
 

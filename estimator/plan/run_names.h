@@ -14,6 +14,7 @@ namespace gpuplan {
 constexpr std::string_view all_words(Mode) { return "train|infer"; }
 constexpr std::string_view all_words(Loop) { return "plain|function|loss_only"; }
 constexpr std::string_view all_words(Scratch) { return "full|no-cudnn|none"; }
+constexpr std::string_view all_words(SegmentOrder) { return "rising|driver"; }
 constexpr std::string_view all_words(AllocatorKind) { return "caching|exact|cudaMalloc"; }
 constexpr std::string_view all_words(OptimizerImpl) { return "foreach|for-loop|fused"; }
 constexpr std::string_view all_words(MemoryFormat) { return "nchw|nhwc"; }

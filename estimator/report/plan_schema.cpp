@@ -20,7 +20,7 @@ std::string plan_json_schema() {
       micro_batches:integer checkpoint:string layout:$layout attention:$attention
       master_weights:fp32? optimizer_in_backward:boolean offload:{optimizer saved:boolean} weights:$weights?
       generation:{phase:$part prompt generate:integer cache:$cache}? labels:boolean
-      scratch:$scratch allocator:$allocator alloc_conf:string step:steady|first}
+      scratch:$scratch allocator:$allocator segments:$segments alloc_conf:string step:steady|first}
     bytes:{parameters buffers gradients optimizer_state inputs saved_for_backward kv_cache:integer}
     tensor_peak:{bytes:integer phase:$phase op layer:string
       forward_bytes backward_bytes optimizer_bytes after_model_bytes end_of_forward_bytes:integer}
@@ -67,6 +67,7 @@ std::string plan_json_schema() {
                                        {"part", all_words(Generation::Part{}).substr(1)},
                                        {"cache", all_words(Generation::Cache{})},
                                        {"scratch", all_words(Scratch{})},
+                                       {"segments", all_words(SegmentOrder{})},
                                        {"allocator", all_words(AllocatorKind{})}}));
   return json_text(schema);
 }

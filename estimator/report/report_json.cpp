@@ -45,6 +45,7 @@ Json run_json(const Report& report) {
   json["labels"] = run.labels;
   json["scratch"] = name_of(run.scratch);
   json["allocator"] = name_of(run.allocator);
+  json["segments"] = name_of(run.segments);
   json["alloc_conf"] = run.alloc_conf;
   json["step"] = run.first_step ? "first" : "steady";
   return json;

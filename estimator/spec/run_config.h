@@ -30,6 +30,10 @@ struct OptimizerConfig {
 enum class Loop { plain, function, loss_only };
 /// Which kernel scratch is counted.
 enum class Scratch { full, no_cudnn, none };
+/// Where cudaMalloc places what PyTorch's allocator asks for, which decides between free blocks of one size: each above
+/// the one before and never used again, or by NVIDIA's driver's rule (estimator/allocator/driver_addresses.h). In a
+/// process the host's mappings lie between; tests/reference/h200/README.md says how often either is right.
+enum class SegmentOrder : std::uint8_t { rising, driver };
 enum class AllocatorKind { caching, exact, cuda_malloc };
 
 /// A PyTorch release as major * 100 + minor: 113 is 1.13, 215 is 2.15.
@@ -88,6 +92,7 @@ struct RunConfig {
   Scratch scratch = Scratch::full;
   AllocatorKind allocator = AllocatorKind::caching;
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
+  SegmentOrder segments = SegmentOrder::rising;
   PyTorchVersion pytorch = kNewestPyTorch;
   std::optional<std::int64_t> context_bytes;  // --runtime: CUDA context and libraries, instead of the device's figure
   bool first_step = false;                    // --step first: the answer is the first step, not the steady one

@@ -57,7 +57,7 @@ class Replay {
   Replay(const LearnedTrace& trace, std::span<const std::int64_t> values, const AllocatorSettings& settings,
          std::int64_t capacity)
       : trace_(trace),
-        segments_(std::min(capacity, kAllMemory)),
+        segments_(std::min(capacity, kAllMemory), settings.segment_order),
         allocator_(segments_, settings),
         blocks_(trace.tensors.size(), kNoBlock) {
     plan_.values.assign(values.begin(), values.end());

@@ -4,6 +4,7 @@
 
 #include "estimator/report/trace_report.h"
 #include "tools/answers/planning.h"
+#include "tools/options/run_values.h"
 #include "tools/options/words.h"
 #include "tools/process/version.h"
 
@@ -140,6 +141,12 @@ std::string render(const TraceReport& report, Format format, const TextStyle& st
   return trace_report_text(report, style);
 }
 
+AllocatorSettings settings_of(const RunOptions& run, const LearnedTrace& trace) {
+  AllocatorSettings settings = parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf);
+  settings.segment_order = word_or("--segments", run.segments, SegmentOrder::rising);
+  return settings;
+}
+
 void refuse_layer_flags(const OutputOptions& o) {
   if (!o.depth.empty() || !o.rows.empty() || !o.sort.empty() || !o.columns.empty())
     throw Error("--depth, --rows, --sort and --columns need layers, and a trace has none", ErrorKind::usage);
@@ -153,8 +160,7 @@ TraceFigures trace_figures(const Source& source, const RunOptions& run) {
   refuse_other_variables(run, trace);
   TraceReport report;
   report.context_bytes = run.runtime.empty() ? trace.context_bytes : size_of_runtime(run.runtime);
-  report.plan = plan_trace(trace, values_of(run, trace),
-                           parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf));
+  report.plan = plan_trace(trace, values_of(run, trace), settings_of(run, trace));
   return {.allocated_bytes = report.plan.peak.allocated_bytes,
           .reserved_bytes = report.plan.peak.reserved_bytes,
           .device_bytes = report.device_bytes()};
@@ -169,7 +175,7 @@ int plan_learned_trace(const RunOptions& run, const OutputOptions& output) {
   const LearnedTrace trace = read_learned_trace(*source);
   refuse_recorded_flags(run, trace);
   refuse_other_variables(run, trace);
-  const AllocatorSettings settings = parse_alloc_conf(run.alloc_conf.empty() ? trace.alloc_conf : run.alloc_conf);
+  const AllocatorSettings settings = settings_of(run, trace);
 
   TraceReport report;
   report.file = source->name;

@@ -77,6 +77,9 @@ RunConfig run_config(const RunOptions& o) {
   run.allocator = word_or("--allocator", o.allocator, AllocatorKind::caching);
   if (!o.alloc_conf.empty() && run.allocator != AllocatorKind::caching)
     throw Error("--alloc-conf needs --allocator caching", ErrorKind::usage);
+  if (!o.segments.empty() && run.allocator != AllocatorKind::caching)
+    throw Error("--segments needs --allocator caching", ErrorKind::usage);
+  run.segments = word_or("--segments", o.segments, SegmentOrder::rising);
   run.alloc_conf = o.alloc_conf;
   if (!o.runtime.empty()) run.context_bytes = size_of_flag("--runtime", o.runtime);
   run.first_step = choice_or<bool>("--step", o.step, false, {{"steady", false}, {"first", true}});

@@ -59,6 +59,8 @@ void add_run_options(CLI::App& command, RunOptions& o) {
   add(device, "--pytorch", o.pytorch, "1.13|2.0|...|2.15", "PyTorch release to model (2.15)");
   add(device, "--scratch", o.scratch, "full|no-cudnn|none", "Which kernel workspaces to count (full)");
   add(device, "--allocator", o.allocator, "caching|exact|cudaMalloc", "Allocator model (caching)");
+  add(device, "--segments", o.segments, "rising|driver",
+      "Where segments lie: each above the one before, or by the driver's rule, as read off an H200 (rising)");
   add(device, "--alloc-conf", o.alloc_conf, "TEXT", "Allocator settings, as in PYTORCH_ALLOC_CONF");
   command.add_flag("--strict", o.strict, "Treats warnings as errors")->group(device);
 }

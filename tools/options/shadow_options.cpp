@@ -109,6 +109,8 @@ void add_shadow_options(CLI::App& command, ShadowOptions& o) {
       ->group("Run");
   command.add_flag("--no-compile", o.no_compile, "Makes torch.compile() return its argument unchanged")->group("Run");
   add("Run", "--scratch", o.scratch, "full|no-cudnn", "Whether cuDNN convolutions get workspaces (full)");
+  add("Run", "--segments", o.segments, "rising|driver",
+      "Where cudaMalloc places memory: above what came before, or by the driver's rule, as read off an H200 (rising)");
   add("Run", "--events", o.events, "prompt|late",
       "When queued GPU work completes: at once, or when the host synchronizes; the true reserved bytes lie between "
       "(prompt)");
@@ -149,6 +151,8 @@ ShadowRun shadow_run(const ShadowOptions& o) {
   run.settings.no_compile = o.no_compile;
   const std::string scratch = o.scratch.empty() ? "full" : o.scratch;
   run.settings.cudnn_workspaces = choose<bool>("--scratch", scratch, {{"full", true}, {"no-cudnn", false}});
+  const std::string segments = o.segments.empty() ? "rising" : o.segments;
+  run.settings.driver_segments = choose<bool>("--segments", segments, {{"rising", false}, {"driver", true}});
   const std::string events = o.events.empty() ? "prompt" : o.events;
   run.settings.events_lag = choose<bool>("--events", events, {{"prompt", false}, {"late", true}});
   if (!o.copy_limit.empty()) run.settings.copy_limit = size_of("--copy-limit", o.copy_limit);

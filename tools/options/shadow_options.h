@@ -18,7 +18,7 @@ namespace gpuplan {
 
 /// Flags as written; empty: not given.
 struct ShadowOptions {
-  std::string gpu, gpus, world, rank, capacity, runtime, steps, max_peak, snapshot, scratch, events, launches,
+  std::string gpu, gpus, world, rank, capacity, runtime, steps, max_peak, snapshot, scratch, segments, events, launches,
       copy_limit, values, seed, routing, learn;
   std::vector<std::string> vary;
   bool until_stable = false, no_compile = false;

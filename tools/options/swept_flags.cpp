@@ -25,7 +25,7 @@ struct Flag {
   bool of_model = false;
 };
 
-constexpr std::array<Flag, 30> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
+constexpr std::array<Flag, 31> kFlags = {{{"batch", &RunOptions::batch, Kind::number},
                                           {"micro-batches", &RunOptions::micro_batches, Kind::number},
                                           {"seq", &RunOptions::seq, Kind::number, true},
                                           {"prompt", &RunOptions::prompt, Kind::number, true},
@@ -48,6 +48,7 @@ constexpr std::array<Flag, 30> kFlags = {{{"batch", &RunOptions::batch, Kind::nu
                                           {"step", &RunOptions::step},
                                           {"scratch", &RunOptions::scratch},
                                           {"allocator", &RunOptions::allocator},
+                                          {"segments", &RunOptions::segments},
                                           {"alloc-conf", &RunOptions::alloc_conf},
                                           {"pytorch", &RunOptions::pytorch},
                                           {"host-copy", &RunOptions::host_copy},

@@ -39,6 +39,7 @@ void each_setting(S& s, F&& visit) {
   visit("context_bytes", s.context_bytes);
   visit("copy_limit", s.copy_limit);
   visit("cudnn_workspaces", s.cudnn_workspaces);
+  visit("driver_segments", s.driver_segments);
   visit("record_launches", s.record_launches);
   visit("events_lag", s.events_lag);
   visit("peers", s.peers);

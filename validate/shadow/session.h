@@ -71,8 +71,9 @@ struct Settings {
   std::int64_t context_bytes = std::int64_t{512} << 20;  // a process's CUDA context and library modules, on each device
   std::int64_t copy_limit = 1 << 20;  // bytes; a larger copy moves nothing (a host destination is zeroed)
   bool cudnn_workspaces = true;       // false: convolutions ask for none, as a lower bound without cuDNN
-  bool record_launches = false;       // write launches.PID.tsv
-  bool events_lag = false;            // an event completes when the host waits, not when it is recorded
+  bool driver_segments = false;  // true: memory lies where the driver would place it, not above what came before it
+  bool record_launches = false;  // write launches.PID.tsv
+  bool events_lag = false;       // an event completes when the host waits, not when it is recorded
   Peers peers = Peers::none;
   int world = 1;                     // --world N
   int rank = 0;                      // --rank R

@@ -44,8 +44,10 @@ def build() -> None:
         raise GpuplanError(f"gpuplan validate compiles its CUDA kernels once, and {MODULE.parent} cannot be written",
                            help="run it once as who installed the wheel")
     roots = [nvcc.parent.parent, Path("/usr"), Path("/usr/local"), *_of_pip("*")]
-    includes = [_folder(name, roots, ("include", "targets/x86_64-linux/include")) for name in ("cuda_runtime.h", "cublasLt.h", "cudnn.h")]
-    libraries = [_library(name, roots) for name in ("libcudart.so", "libcublasLt.so", "libcudnn.so")]
+    cudnn = _of_pytorch(nvcc) + roots  # measured beside PyTorch's figures: with its cuDNN, whose workspaces are those planned
+    includes = [_folder(name, cudnn if name == "cudnn.h" else roots, ("include", "targets/x86_64-linux/include"))
+                for name in ("cuda_runtime.h", "cublasLt.h", "cudnn.h")]
+    libraries = [_library(name, cudnn if name == "libcudnn.so" else roots) for name in ("libcudart.so", "libcublasLt.so", "libcudnn.so")]
     sources = [p for p in sorted((SOURCES / "validate" / "cuda").rglob("*")) if p.suffix in (".cpp", ".cu")]
     sources += [SOURCES / "estimator" / "base" / name for name in ("dtype.cpp", "error.cpp", "utf8.cpp")]
     include = [f"-I{folder}" for folder in dict.fromkeys([SOURCES, *includes])]
@@ -94,6 +96,14 @@ def _of_these_gpus() -> List[str]:
 def _of_pip(pattern: str) -> List[Path]:
     """The folders of NVIDIA's wheels beside this package."""
     return sorted(Path(sysconfig.get_path("purelib")).glob(f"nvidia/{pattern}"))
+
+
+def _of_pytorch(nvcc: Path) -> List[Path]:
+    """The folder of the cuDNN that pip installed with PyTorch, where it is for this compiler's CUDA."""
+    said = subprocess.run([str(nvcc), "--version"], stdout=subprocess.PIPE, text=True).stdout
+    release = re.search(r"release (\d+)", said)
+    made_for = Path(sysconfig.get_path("purelib")).glob(f"nvidia_cudnn_cu{release.group(1) if release else ''}-*.dist-info")
+    return _of_pip("cudnn") if any(made_for) else []
 
 
 def _folder(name: str, roots: Iterable[Path], places: Iterable[str]) -> Path:

@@ -14,7 +14,10 @@ LOSSES = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss": 
           "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "SmoothL1Loss": "smooth_l1_loss",
           "HuberLoss": "huber_loss"}
 # Calls that a loss makes of the output and the targets before it reads them.
+CUTTING = frozenset(["clamp", "clamp_"])  # of targets that a model cuts to the positions that there are
 SHAPING = frozenset("view reshape flatten squeeze to float contiguous long __getitem__ permute transpose".split())
+# What may be between several losses and their labels.
+OF_SEVERAL = SHAPING | CUTTING | frozenset(LOSSES.values()) | frozenset("add __add__ div __truediv__ mul __mul__".split())
 # transformers' functions of its losses (loss/loss_utils.py), and the layer of each.
 OWN_LOSSES = {"ForCausalLMLoss": "CausalLMLoss", "ForMaskedLMLoss": "HuggingFaceTokenLoss",
               "ForTokenClassification": "HuggingFaceTokenLoss", "ForSequenceClassificationLoss": "HuggingFaceClassificationLoss"}
@@ -33,7 +36,9 @@ def loss_text(run: Recorder) -> LossText:
         return LossText()
     calls = flattened_calls(run.loss_steps)
     if not any(run.loss in c.results for c in calls):
-        return LossText(*own_loss(run))
+        if not split_own_loss(run):
+            return LossText(*own_loss(run))
+        calls = flattened_calls(run.loss_steps)
     of_model = set(run.top.results) | {v for c in flattened_calls(run.top.steps) for v in c.results}
     targets = {v for v in run.batch if v not in of_model}
     read: List[Call] = []
@@ -41,7 +46,7 @@ def loss_text(run: Recorder) -> LossText:
         if any(v in of_model for v in flat_values((call.args, call.kwargs))):
             read.append(call)
             of_model.update(call.results)
-        elif call.name not in SHAPING:
+        elif call.name not in SHAPING | CUTTING:
             raise ExportError(f"{call.source}: {call.name} is applied to the targets inside the loss: compute it beforehand and pass it in the batch")
     drop_targets(run, calls, targets)
     line = call_of_loss(calls[-1])
@@ -52,6 +57,34 @@ def loss_text(run: Recorder) -> LossText:
 
 def loss_call_operands(call: Call) -> List[Value]:
     return flat_values(call.args) + flat_values(call.kwargs)
+
+
+def is_of_loss(step: Any) -> bool:
+    return isinstance(step, Call) or step.kind in LOSSES
+
+
+def split_own_loss(run: Recorder) -> bool:
+    """Of a model whose forward computes its loss in several calls, as heads for questions do: moves what is computed of the
+    labels, which no module reads, out of the forward. Whether there was such a loss."""
+    steps = run.top.steps
+    modules_read = {v for s in steps if not is_of_loss(s) for v in read_by(s)}
+    of_labels = {v for v in run.batch if not v.dtype.is_floating_point and v not in modules_read}
+    moved: List[Any] = []
+    for step in steps:
+        if is_of_loss(step) and of_labels.intersection(read_by(step)):
+            of_labels.update(step.results)
+            moved.append(step)
+    calls = flattened_calls(moved)
+    losses = [c for c in calls if c.name in LOSSES.values()]
+    if run.loss not in of_labels or len(losses) < 2 or any(c.name not in OF_SEVERAL for c in calls):
+        return False
+    run.loss_event = calls[0].event
+    run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
+    run.notes["what the model makes of its labels before the loss, a number or two for each sample."] = None
+    steps[:] = [s for s in steps if s not in moved]
+    run.loss_steps = moved
+    run.top.results = [v for v in run.top.results if v is not run.loss]
+    return True
 
 
 def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:

@@ -2,7 +2,7 @@
 registered here by gpuplan.functions."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -42,6 +42,7 @@ class Lowering:
         self.unknown: Dict[str, None] = {}
         self.used: Dict[str, str] = {}  # weights by path, and the absolute path of the entry that has them
         self.owning: Dict[str, str] = {}  # the layer that a weight was first read by
+        self.absent_masks: Set[Value] = set()  # None where the model runs, since nothing is padded
         self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
         self.trained = {n: p.requires_grad for n, p in named_tensors(model, "_parameters")}
         self.differentiated: set = set()  # Values that have a gradient in training

@@ -58,7 +58,7 @@ def add_replaced_tables(top: Body, lowering: Lowering) -> None:
     for name, _ in list(lowering.model.named_parameters()):
         path = name.rpartition(".")[0]
         sharing = [n for n, first in lowering.names_of_tied.items() if first == name and n != name]
-        if not isinstance(modules[path], nn.Embedding) or path in called or not sharing:
+        if not isinstance(modules[path], nn.Embedding) or not sharing or any(c == path or c.startswith(path + ".") for c in called):
             continue
         table = modules[path]
         entry = Entry("SharedEmbedding", [("", table.num_embeddings), ("", table.embedding_dim)], [], [])

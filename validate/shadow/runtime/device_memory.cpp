@@ -96,7 +96,7 @@ bool try_to_charge(int device, std::int64_t bytes) {
 
 void* allocate_pages(int device, std::size_t bytes) {
   if (!charge_device(device, static_cast<std::int64_t>(bytes))) return nullptr;
-  const std::uintptr_t base = reserve_addresses(device, bytes);
+  const std::uintptr_t base = place_memory(device, bytes);
   if (base == 0) discharge_device(device, static_cast<std::int64_t>(bytes));
   return reinterpret_cast<void*>(base);
 }

@@ -21,7 +21,9 @@ def binary(op: str) -> Callable[[Writer], None]:
         if in_place and op in ("Add", "Sub") and isinstance(w.x, Value) and changes_part(w, other, op.lower()):
             return
         flags = [("inplace", True)] if in_place else []
-        if isinstance(w.x, Value) and isinstance(other, Value):
+        if op == "Add" and w.lowering.absent_masks & {w.x, other}:
+            w.emit("Identity", [], [w.x], view=True)  # `if attention_mask is not None`: on a GPU there is none
+        elif isinstance(w.x, Value) and isinstance(other, Value):
             w.emit(op, flags, [w.x, other])
         elif isinstance(w.x, Value) and number(other):
             w.emit(op, [("other", other)] + flags, [w.x])
@@ -81,6 +83,16 @@ for _name, _op in {"relu": "ReLU", "relu_": "ReLU", "relu6": "ReLU6", "silu": "S
                    "log_sigmoid": "LogSigmoid", "softsign": "Softsign",  # nn.LogSigmoid, as PyTorch names its function
                    "erf": "Erf", "sigmoid_": "Sigmoid", "tanh_": "Tanh", "silu_": "SiLU"}.items():
     handles(_name)(unary(_op, True))
+
+
+@handles("floor", "floor_")
+def write_floor(w: Writer) -> None:
+    """x // 1. In place there is nothing to plan."""
+    refuse_gradient(w)
+    if w.call.name == "floor_":
+        w.emit("Identity", [], [w.x], view=True)
+    else:
+        w.emit("FloorDivide", [("other", 1)], [w.x])
 
 
 @handles("gelu")

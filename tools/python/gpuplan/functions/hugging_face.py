@@ -12,7 +12,7 @@ from gpuplan.errors import Unsupported
 from gpuplan.lowering import Writer, handles
 from gpuplan.source_lines import source_of
 from gpuplan.transformers_layers import masks_later_keys
-from gpuplan.values import Value
+from gpuplan.values import Value, flattened_calls
 
 
 @handles("create_causal_mask", "create_sliding_window_causal_mask", "create_bidirectional_mask")
@@ -23,11 +23,22 @@ def write_mask(w: Writer) -> None:
     causal = masks_later_keys(w.call.name, w.kwargs["config"])
     window = getattr(w.kwargs["config"], "sliding_window", None) if "sliding_window" in w.call.name and causal else None
     reach: List[Tuple[str, Any]] = [("sliding_window", window)] if window else []
+    if getattr(w.kwargs["config"], "_attn_implementation", None) == "eager":
+        reach.append(("eager", True))
     if padding is not None:
         arguments = [] if causal else [("causal", False)]
-        w.emit("AttentionMask", arguments + [("padded", Variable("padded == 1"))] + reach, [embeddings, padding])
+        padded: Any = False if made_of_ones(w, padding) else Variable("padded == 1")
+        w.emit("AttentionMask", arguments + [("padded", padded)] + reach, [embeddings, padding])
+        if padded is False and not causal:
+            w.lowering.absent_masks.add(w.results()[0])
     else:
         write_causal_mask(w, embeddings, reach)
+
+
+def made_of_ones(w: Writer, padding: Value) -> bool:
+    """A mask that the model makes because it was given none."""
+    made = [c for c in flattened_calls(w.lowering.run.top.steps) if padding in c.results]
+    return bool(made) and made[0].name in ("ones", "new_ones", "ones_like")
 
 
 def write_causal_mask(w: Writer, embeddings: Value, reach: List[Tuple[str, Any]]) -> None:

@@ -73,6 +73,23 @@ def write_pool(w: Writer) -> None:
     w.emit("AvgPool2d" if w.call.name == "avg_pool2d" else "MaxPool2d", arguments, [w.x])
 
 
+@handles("adaptive_avg_pool1d", "max_pool1d")
+def write_row_pool(w: Writer) -> None:
+    """An image of one row (Pooling.cpp, adaptive_avg_pool1d and, where there are indices to keep, max_pool1d)."""
+    shape, out = list(w.x.shape), list(w.results()[0].shape)
+    row, pooled = w.inner(shape[:-1] + [1] + shape[-1:]), w.inner(out[:-1] + [1] + out[-1:])
+    arguments: List[Tuple[str, Any]] = [("", [1, out[-1]])]
+    if w.call.name == "max_pool1d":
+        kernel, stride, padding, dilation = (simplified(w.argument(i + 1, n, d)) for i, (n, d) in enumerate((
+            ("kernel_size", None), ("stride", None), ("padding", 0), ("dilation", 1))))
+        stride = kernel if stride is None or stride == () else stride
+        arguments = [("kernel_size", [1, kernel]), ("stride", [1, stride])] + ([("padding", [0, padding])] if padding else []) + \
+            ([("dilation", [1, dilation])] if dilation != 1 else []) + ([("ceil_mode", True)] if w.argument(5, "ceil_mode", False) else [])
+    w.emit("Unsqueeze", [("", -2)], [w.x], [row], view=True)
+    w.emit("MaxPool2d" if w.call.name == "max_pool1d" else "AdaptiveAvgPool2d", arguments, [row], [pooled])
+    w.emit("Squeeze", [("", -2)], [pooled], view=True)
+
+
 @handles("avg_pool1d")
 def write_pool_1d(w: Writer) -> None:
     """An image of one row (aten/src/ATen/native/Pooling.cpp, avg_pool1d)."""

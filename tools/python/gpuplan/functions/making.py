@@ -55,8 +55,9 @@ def write_to(w: Writer) -> None:
         w.emit("To", [("dtype", dtype_name(out.dtype))], [w.x])
 
 
-@handles("zeros", "new_zeros", "zeros_like", "empty", "new_empty", "empty_like")
+@handles("zeros", "new_zeros", "zeros_like", "empty", "new_empty", "empty_like", "rand", "randn", "rand_like", "randn_like")
 def write_zeros(w: Writer) -> None:
+    """Random numbers too: what is drawn decides nothing of a plan."""
     sizes = w.results()[0].shape
     if w.body.frame.kind == "T5Attention" and len(sizes) == 4 and w.call.name == "zeros":
         # of the queries' type, which is autocast's where there is one
@@ -81,6 +82,8 @@ def write_arange(w: Writer) -> None:
         end = given[0]
     elif given:
         start, end, step = given[0], given[1], given[2] if len(given) > 2 else step
+    if isinstance(end, Batch) and (start, step) == (0, 1):
+        return made_of_sizes(w, "Zeros", sizes_of_result(w))  # rows of the batch, of which Arange() has no number
     if any(isinstance(a, Batch) or not number(a) for a in (start, end, step)):
         raise Unsupported("of the batch")
     made_of_sizes(w, "Arange", [("", end)] + ([("start", start)] if start else []) + ([("step", step)] if step != 1 else []))
