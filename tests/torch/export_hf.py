@@ -37,6 +37,7 @@ from real_values import count_up_positions  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / "huggingface"
 BATCH = 8
+LABELS = ("labels", "start_positions", "end_positions")
 SEQ = 64
 _SIZES = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3, "num_attention_heads": 8, "vocab_size": 1000}
 _GROUPS = dict(_SIZES, num_key_value_heads=2)
@@ -58,6 +59,11 @@ SMALL: Dict[str, Tuple[str, str, Dict[str, Any]]] = {
     "small-roberta-classifier": ("RobertaForSequenceClassification", "roberta", _SIZES),
     "small-distilbert": ("DistilBertForMaskedLM", "distilbert", {"dim": 256, "hidden_dim": 512, "n_layers": 3, "n_heads": 8,
                                                                  "vocab_size": 1000}),
+    "small-bert-questions": ("BertForQuestionAnswering", "bert", _SIZES),
+    "small-gpt2-classifier": ("GPT2ForSequenceClassification", "gpt2", {"n_embd": 256, "n_layer": 3, "n_head": 8, "vocab_size": 1000,
+                                                                        "pad_token_id": 0}),
+    "small-llama-classifier": ("LlamaForSequenceClassification", "llama", dict(_GROUPS, pad_token_id=0)),
+    "small-megatron": ("MegatronBertForMaskedLM", "megatron-bert", _SIZES),
     "small-t5": ("T5ForConditionalGeneration", "t5", {"d_model": 256, "d_ff": 512, "num_layers": 3, "num_heads": 8, "d_kv": 32,
                                                       "vocab_size": 1000, "decoder_start_token_id": 0}),
     "small-vit": ("ViTForImageClassification", "vit", {k: v for k, v in _SIZES.items() if k != "vocab_size"}),
@@ -104,6 +110,9 @@ def unmasked_batch(cls: str, config: Any, samples: int, device: str, seq: int) -
         sound = torch.zeros(samples, config.num_mel_bins, 2 * config.max_source_positions, device=device)
         return {"labels": tokens(seq), "input_features": sound}
     ids = tokens(seq)
+    if cls.endswith("QuestionAnswering"):
+        places = {name: torch.zeros(samples, dtype=torch.int64, device=device) for name in ("start_positions", "end_positions")}
+        return {**places, "input_ids": ids}
     if cls.endswith("SequenceClassification"):
         return {"input_ids": ids, "labels": torch.zeros(samples, dtype=torch.int64, device=device)}
     if cls.startswith("T5"):
@@ -137,7 +146,7 @@ def exported(gpuplan: str, name: str, options: argparse.Namespace, folder: str) 
     cls, config, model = meta_model(name, **({"use_cache": False} if options.no_cache or options.importer else {}))
     batch = batch_of(cls, config, 2, "meta", options.seq, mask=options.mask)
     if options.infer and not cls.startswith(("T5", "Whisper")):
-        del batch["labels"]
+        batch = {name: value for name, value in batch.items() if name not in LABELS}
     spec = str(Path(folder) / "model.yaml")
     exporter.export(model, batch, spec, name=name)
     flags = ["--mode", "infer"] if options.infer else ["--opt", "sgd", "--loop", "function"]
@@ -173,7 +182,7 @@ def measured(name: str, options: argparse.Namespace) -> Dict[str, Dict[str, int]
     model = getattr(transformers, cls)(config).train(not options.infer).to("cuda")
     batch = batch_of(cls, config, BATCH, "cuda", options.seq, mask=options.mask)
     if options.infer:
-        batch.pop("labels")
+        batch = {name: value for name, value in batch.items() if name not in LABELS}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     rows: Dict[str, Dict[str, int]] = {}
 
