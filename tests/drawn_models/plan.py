@@ -38,7 +38,8 @@ FLAGS = {"fp32": ["--opt", "adam"], "amp": ["--opt", "adam", "--amp", "bf16"], "
          "infer": ["--mode", "infer"]}
 FIGURES = {"requested": "requested_bytes", "allocated": "allocated_bytes", "reserved": "reserved_bytes",
            "peak_requested": "peak_requested_bytes", "peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
-ALWAYS_ASSUMED = {"alone", "context", "pytorch"}  # what every plan says, and every plan of a release without recordings
+# What every plan says, every plan of a release without recordings, and what --scratch asked for.
+ALWAYS_ASSUMED = {"alone", "context", "pytorch", "scratch"}
 COLUMNS = ["model", "run", "batch", "result", "unequal", "requested_percent", "allocated_percent", "reserved_percent", "first"]
 
 
