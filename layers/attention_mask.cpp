@@ -95,10 +95,9 @@ const LayerDef kLayers[] = {
      .summary = "the mask that Hugging Face models make from a batch's attention_mask",
      .math =
          "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
-         "kernels, numbers of the embeddings' type with eager or --attention eager. padded=False: no token is padding, "
-         "as\n"
-         "transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the attention_mask. As\n"
-         "transformers 5 does it, whatever the release of PyTorch.",
+         "kernels, numbers of the embeddings' type with eager or --attention eager. padded=False: no token is\n"
+         "padding, as transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the\n"
+         "attention_mask. As transformers 5 does it, whatever the release of PyTorch.",
      .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
                     {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
                     {"eager", ParameterType::boolean, "False", "a mask of numbers, whatever --attention says"},

@@ -30,6 +30,7 @@ FIGURES = {"requested": "requested_bytes.all.current", "allocated": "allocated_b
            "peak_requested": "requested_bytes.all.peak", "peak_allocated": "allocated_bytes.all.peak", "peak_reserved": "reserved_bytes.all.peak"}
 COLUMNS = ["model", "run", "batch", "step", "phase", *FIGURES]
 TIMES = ["model", "run", "batch", "median_ms", "least_ms", "most_ms"]
+LIMIT_SECONDS = 90  # of a run; one that takes longer is killed, and has a line that says so
 RUNS = ("fp32", "amp", "nhwc", "infer")
 
 
@@ -129,7 +130,7 @@ def measure(name: str, run: str, samples: int, rows: Path, timed: bool) -> None:
         else:
             steps = steps_of(name, run, samples)
             text = "".join("\t".join([key, step, phase, *map(str, figures)]) + "\n"
-                                   for step, index in (("first", 0), ("steady", 2)) for phase, figures in steps[index].items())
+                           for step, index in (("first", 0), ("steady", 2)) for phase, figures in steps[index].items())
     except Exception as e:  # of other people's models: whatever it raises is its result
         text = "\t".join([key, "error", f"{type(e).__name__}: {' '.join(str(e).split())[:200]}"]) + "\n"
     with open(rows, "a", encoding="utf-8") as out:  # one write, which other processes' do not cut
@@ -151,7 +152,7 @@ def in_own_processes(tasks: List[Tuple[str, str, int]], rows: Path, jobs: int, s
             running[child] = (task, time.time())
         if time.time() - began >= seconds:
             left = []
-        done, status = os.waitpid(-1, 0 if not left and time.time() - began < seconds else os.WNOHANG)
+        done, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
         if done:
             task, _ = running.pop(done)
             if status:
@@ -159,7 +160,7 @@ def in_own_processes(tasks: List[Tuple[str, str, int]], rows: Path, jobs: int, s
                     out.write("\t".join([*map(str, task), "error", f"its process ended with status {status}"]) + "\n")
             continue
         for child, (task, since) in running.items():
-            if time.time() - since > 90:
+            if time.time() - since > LIMIT_SECONDS:
                 os.kill(child, 9)
         time.sleep(0.02)
 

@@ -26,9 +26,8 @@ LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder
 
 class Drawn(NamedTuple):
     make: Callable[[], torch.nn.Module]
-    batch: Callable[[int, str], Any]                          # of so many samples on a device: images and classes, or keywords
-    loss: Callable[[Any, Any], torch.Tensor]                  # of outputs and batch
-    spatial: bool                                             # whether channels-last applies
+    batch: Callable[[int, str], Any]  # of so many samples on a device: images and classes, or keywords
+    loss: Callable[[Any, Any], torch.Tensor]  # of outputs and batch
 
 
 def names_of(kind: str) -> List[str]:
@@ -75,7 +74,7 @@ def _images(make: Callable[[], torch.nn.Module], size: Tuple[int, ...], segments
         classes = torch.zeros((samples,) + (size[1:] if segments else ()), dtype=torch.int64, device=device)
         return torch.randn((samples,) + size, device=device), classes
 
-    return Drawn(make, batch, lambda out, batch: torch.nn.functional.cross_entropy(first_tensor(out), batch[1]), True)
+    return Drawn(make, batch, lambda out, batch: torch.nn.functional.cross_entropy(first_tensor(out), batch[1]))
 
 
 def call(model: torch.nn.Module, batch: Any) -> Any:
@@ -156,7 +155,7 @@ def _hugging_face(name: str) -> Drawn:
         if main == "bool_masked_pos" or "MaskedImage" in name:
             raise TypeError("its batch is more than tokens, images or sound")
         if "start_positions" in takes:
-            out["start_positions"] = out["end_positions"] = integers((samples,), TOKENS)
+            out["start_positions"], out["end_positions"] = integers((samples,), TOKENS), integers((samples,), TOKENS)
         elif "return_loss" in takes and "labels" not in takes:
             out["return_loss"] = True
         elif "labels" in takes:
@@ -176,4 +175,4 @@ def _hugging_face(name: str) -> Drawn:
         found = getattr(out, "loss", None)
         return found if found is not None else first_tensor(out).float().mean()
 
-    return Drawn(lambda: cls(config), batch, loss, False)
+    return Drawn(lambda: cls(config), batch, loss)

@@ -2,7 +2,7 @@
 """Plans drawn models and compares every figure with what measure.py read:
 
     python tests/drawn_models/plan.py --gpuplan build/gpuplan --rows ROWS.tsv --gpu h200 --specs DIR --results RESULTS.tsv
-        [--scratch no-cudnn] [--again] [--flags=...]
+        [--scratch no-cudnn] [--pytorch 2.15] [--flags=...] [--part K/N --no-plans]
 
 A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec. RESULTS.tsv gets a line for
 each run: model, run, batch, `equal`, or `announced` or `silent` with the worst difference of a peak in percent, or `refused`. Equal is the bytes
@@ -36,8 +36,7 @@ from gpuplan.construction import Construction, constructed  # noqa: E402
 
 FLAGS = {"fp32": ["--opt", "adam"], "amp": ["--opt", "adam", "--amp", "bf16"], "nhwc": ["--opt", "adam", "--amp", "bf16", "--layout", "nhwc"],
          "infer": ["--mode", "infer"]}
-FIGURES = {"requested": "requested_bytes", "allocated": "allocated_bytes", "reserved": "reserved_bytes",
-           "peak_requested": "peak_requested_bytes", "peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
+FIGURES = ("requested", "allocated", "reserved", "peak_requested", "peak_allocated", "peak_reserved")
 # What every plan says, every plan of a release without recordings, and what --scratch asked for.
 ALWAYS_ASSUMED = {"alone", "context", "pytorch", "scratch"}
 COLUMNS = ["model", "run", "batch", "result", "unequal", "requested_percent", "allocated_percent", "reserved_percent", "first"]
@@ -91,7 +90,7 @@ def compared(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tupl
         for name, bytes_ in figures.items():
             if place[1] == "start" and name.startswith("peak"):
                 continue
-            said = found[place][FIGURES[name]] if place in found else None
+            said = found[place][name + "_bytes"] if place in found else None
             if said != bytes_:
                 wrong.append(f"{place[0]} {place[1]} {name}: planned {said}, measured {bytes_}")
     for name in worst:

@@ -14,13 +14,15 @@ LOSSES = {"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse_loss", "L1Loss": 
           "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "SmoothL1Loss": "smooth_l1_loss",
           "HuberLoss": "huber_loss"}
 # Calls that a loss makes of the output and the targets before it reads them.
-CUTTING = frozenset(["clamp", "clamp_"])  # of targets that a model cuts to the positions that there are
 SHAPING = frozenset("view reshape flatten squeeze to float contiguous long __getitem__ permute transpose".split())
+CUTTING = frozenset(["clamp", "clamp_"])  # of targets that a model cuts to the positions that there are
 # What may be between several losses and their labels.
 OF_SEVERAL = SHAPING | CUTTING | frozenset(LOSSES.values()) | frozenset("add __add__ div __truediv__ mul __mul__".split())
 # transformers' functions of its losses (loss/loss_utils.py), and the layer of each.
 OWN_LOSSES = {"ForCausalLMLoss": "CausalLMLoss", "ForMaskedLMLoss": "HuggingFaceTokenLoss",
               "ForTokenClassification": "HuggingFaceTokenLoss", "ForSequenceClassificationLoss": "HuggingFaceClassificationLoss"}
+
+NOT_IN_EVAL_MODE = "the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."
 
 
 class LossText(NamedTuple):
@@ -79,7 +81,7 @@ def split_own_loss(run: Recorder) -> bool:
     if run.loss not in of_labels or len(losses) < 2 or any(c.name not in OF_SEVERAL for c in calls):
         return False
     run.loss_event = calls[0].event
-    run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
+    run.notes[NOT_IN_EVAL_MODE] = None
     run.notes["what the model makes of its labels before the loss, a number or two for each sample."] = None
     steps[:] = [s for s in steps if s not in moved]
     run.loss_steps = moved
@@ -166,7 +168,7 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
         raise ExportError("the model computes its loss in more than one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
     call = calls[0]
     run.loss_event = call.event
-    run.notes["the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."] = None
+    run.notes[NOT_IN_EVAL_MODE] = None
     del steps[at]
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
                if v not in read_by(s) and v not in run.top.results}

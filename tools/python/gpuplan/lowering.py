@@ -2,7 +2,7 @@
 registered here by gpuplan.functions."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Set, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import nn

@@ -22,7 +22,8 @@ def binary(op: str) -> Callable[[Writer], None]:
             return
         flags = [("inplace", True)] if in_place else []
         if op == "Add" and w.lowering.absent_masks & {w.x, other}:
-            w.emit("Identity", [], [w.x], view=True)  # `if attention_mask is not None`: on a GPU there is none
+            scores = other if w.x in w.lowering.absent_masks else w.x  # `if attention_mask is not None`: on a GPU there is none
+            w.emit("Identity", [], [scores], view=True)
         elif isinstance(w.x, Value) and isinstance(other, Value):
             w.emit(op, flags, [w.x, other])
         elif isinstance(w.x, Value) and number(other):
@@ -92,7 +93,7 @@ def write_floor(w: Writer) -> None:
     if w.call.name == "floor_":
         w.emit("Identity", [], [w.x], view=True)
     else:
-        w.emit("FloorDivide", [("other", 1)], [w.x])
+        w.emit("FloorDivide", [("", 1)], [w.x])
 
 
 @handles("gelu")

@@ -22,17 +22,17 @@ def write_mask(w: Writer) -> None:
         return
     causal = masks_later_keys(w.call.name, w.kwargs["config"])
     window = getattr(w.kwargs["config"], "sliding_window", None) if "sliding_window" in w.call.name and causal else None
-    reach: List[Tuple[str, Any]] = [("sliding_window", window)] if window else []
+    options: List[Tuple[str, Any]] = [("sliding_window", window)] if window else []
     if getattr(w.kwargs["config"], "_attn_implementation", None) == "eager":
-        reach.append(("eager", True))
+        options.append(("eager", True))
     if padding is not None:
         arguments = [] if causal else [("causal", False)]
         padded: Any = False if made_of_ones(w, padding) else Variable("padded == 1")
-        w.emit("AttentionMask", arguments + [("padded", padded)] + reach, [embeddings, padding])
+        w.emit("AttentionMask", arguments + [("padded", padded)] + options, [embeddings, padding])
         if padded is False and not causal:
             w.lowering.absent_masks.add(w.results()[0])
     else:
-        write_causal_mask(w, embeddings, reach)
+        write_causal_mask(w, embeddings, options)
 
 
 def made_of_ones(w: Writer, padding: Value) -> bool:
@@ -41,7 +41,7 @@ def made_of_ones(w: Writer, padding: Value) -> bool:
     return bool(made) and made[0].name in ("ones", "new_ones", "ones_like")
 
 
-def write_causal_mask(w: Writer, embeddings: Value, reach: List[Tuple[str, Any]]) -> None:
+def write_causal_mask(w: Writer, embeddings: Value, options: List[Tuple[str, Any]]) -> None:
     positions = w.kwargs.get("position_ids")
     arguments: List[Tuple[str, Any]] = []
     if w.kwargs["cached"] or positions is None:
@@ -51,7 +51,7 @@ def write_causal_mask(w: Writer, embeddings: Value, reach: List[Tuple[str, Any]]
         arguments.append(("packed", Variable("packed == 1")))
     if positions is None:
         positions = next(v for v in w.body.frame.inputs if v.dtype == torch.int64 and len(v.shape) == 2)
-    w.emit("CausalMask", arguments + reach, [embeddings, positions])
+    w.emit("CausalMask", arguments + options, [embeddings, positions])
 
 
 @handles("apply_rotary_pos_emb")
