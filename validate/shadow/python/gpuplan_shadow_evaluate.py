@@ -15,21 +15,10 @@ from gpuplan_shadow_value_rules import (
     READS,
     SAID_OF_UNKNOWN,
     SAME,
-    UNSEEN,
     is_mask,
 )
 
 LARGEST_FLOATS = 4096  # elements: indices and masks are what sizes depend on, and floats cost as much as they
-C_FUNCTIONS = ("builtin_function_or_method", "method_descriptor", "wrapper_descriptor")  # types of those not in Python
-
-
-def _is_of_torch(function):
-    """Whether its name says what it does. Of an operator that a library registers, or a collective, nobody knows what
-    it writes: it runs as it is, and the runtime sees what its kernels can have written."""
-    if type(function).__name__ in C_FUNCTIONS:
-        return True
-    module = getattr(function, "__module__", None) or ""
-    return module.startswith("torch.") and not module.startswith("torch.distributed") and hasattr(function, "__code__")
 
 
 class Values:
@@ -42,19 +31,13 @@ class Values:
         self.decided = Decided(torch)
         self.uniform = Uniform(torch, known)
         self.substituted = False  # what the host read was answered
-        self.names = {}  # function -> what it is called; None: of no interest; False: not torch's own
 
     # --- a call
 
-    def call(self, function, args, kwargs):
-        try:
-            name = self.names[function]
-        except (KeyError, TypeError):  # new, or nothing to hash
-            name = self._name_of(function)
+    def call(self, function, name, args, kwargs):
+        """Calls one of torch's functions, and sees to what is known of its result."""
         kwargs = kwargs or {}
-        if not name:
-            return function(*args, **kwargs)
-        if name in PLAIN and args and isinstance(args[0], self.torch.Tensor) and self.known.entry(args[0]) is None:
+        if name in PLAIN and self._begins_unknown(args):
             return function(*args, **kwargs)
         on_gpu, tensors = self._tensors(args, kwargs)
         if not on_gpu:
@@ -92,8 +75,7 @@ class Values:
     def _made(self, function, name, args, kwargs):
         """A call without tensors on the GPU, which may make one."""
         result = function(*args, **kwargs)
-        made = isinstance(result, self.torch.Tensor) and result.is_cuda
-        if not made or result.numel() == 0 or type(function).__name__ not in C_FUNCTIONS:
+        if not isinstance(result, self.torch.Tensor) or not result.is_cuda or result.numel() == 0:
             return result
         if name in RANDOM:
             self._emptied(name, result)
@@ -106,13 +88,11 @@ class Values:
                 self._learned(result, value, name, name in DRAWN)
         return result
 
-    def _name_of(self, function):
-        """None where the call is of no interest; False where nobody knows what it writes, either."""
-        name = getattr(function, "__name__", "")
-        name = False if name == "backward" or not _is_of_torch(function) else None if name in UNSEEN else name
-        if type(function).__name__ in C_FUNCTIONS:  # others may hold tensors
-            self.names[function] = name
-        return name
+    def _begins_unknown(self, args):
+        first = args[0] if args else None
+        if type(first) in (tuple, list) and first:
+            first = first[0]
+        return isinstance(first, self.torch.Tensor) and self.known.entry(first) is None
 
     def _entries(self, tensors, overwrites):
         """What is known of each, up to the first of which nothing is; and all those with their entries whose values are

@@ -146,9 +146,9 @@ class Hook:
             gpuplan_shadow_generated.keep_notes(after_import, safe)
             gpuplan_shadow_autotune.take_first(after_import, self.session, safe)
         settings = self.session.settings
-        if settings.values > 0 and hasattr(torch, "compile"):  # since 2.0, as is what the mode needs
+        if settings.values > 0 and hasattr(torch, "compile"):  # since 2.0
             start = safe(gpuplan_shadow_values.install)
-            self.values = start(torch, after_import, settings)
+            self.values = start(torch, after_import, settings, self.session.unknown)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)
         gpuplan_shadow_engine.watch(after_import, self.session, safe)
         gpuplan_shadow_vllm.watch(after_import, self.session, Runtime, torch, safe)

@@ -3,18 +3,35 @@
 import ctypes
 
 
-def make_handler(mode, names, getter, others, restore, forget):
-    """The handler of runtime/python_handler.cpp; None where there is none for this Python."""
-    library = ctypes.PyDLL(None)
-    make = library.gpuplan_shadow_handler
-    make.restype = ctypes.c_void_p
-    make.argtypes = [ctypes.py_object] * 6
-    address = make(mode, names, getter, others, restore, forget)
-    if not address:
-        return None
-    handler = ctypes.cast(address, ctypes.py_object).value
-    library.Py_DecRef(ctypes.py_object(handler))  # the reference that came with the address
-    return handler
+class Hooks:
+    """The hooks of runtime/python_hooks.cpp. As a context: calls in it are not looked at."""
+
+    def __init__(self):
+        library = ctypes.PyDLL(None)
+        self.look = library.gpuplan_shadow_look
+        self.look.argtypes = [ctypes.py_object] * 3
+        self._hook = library.gpuplan_shadow_hook
+        self._hook.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.c_char_p, ctypes.py_object] + [ctypes.c_int] * 2
+        self._method = library.gpuplan_shadow_method
+        self._method.restype = ctypes.py_object
+        self._method.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.py_object, ctypes.c_int]
+        self.pause = library.gpuplan_shadow_pause
+        self.pause.restype = None
+        self.pause.argtypes = [ctypes.c_int]
+        self.names = []  # those of methods, whose bytes the runtime keeps
+
+    def hook(self, function, offset, name, is_method, is_watched):
+        return self._hook(function, offset, name.encode(), name, is_method, is_watched)
+
+    def method(self, kind, name, original, slot):
+        self.names.append(name.encode())
+        return self._method(kind, self.names[-1], original, slot)
+
+    def __enter__(self):
+        self.pause(1)
+
+    def __exit__(self, *error):
+        self.pause(0)
 
 
 class Runtime:

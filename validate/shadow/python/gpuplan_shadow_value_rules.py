@@ -1,16 +1,20 @@
-"""Functions of torch by name, as the mode of gpuplan_shadow_values.py sees them, and what is known of their results."""
+"""Functions of torch from C by name (gpuplan_shadow_values.py), and what is known of their results."""
 
-# Run as they are, unlooked at: they have no small results, are views (which share what is known of their storage), or
-# say nothing of values.
+# Run as they are: they launch nothing and say nothing of values. Views share what is known of their storage.
+UNHOOKED = frozenset(
+    """view view_as transpose permute t split chunk expand expand_as unsqueeze squeeze select narrow unbind swapaxes movedim
+    swapdims moveaxis unflatten split_with_sizes size dim ndimension stride numel nelement data_ptr
+    storage_offset untyped_storage is_contiguous element_size is_floating_point is_complex is_inference is_signed
+    is_conj is_neg is_same_size has_names is_distributed get_device record_stream pin_memory is_pinned requires_grad_
+    register_hook retain_grad result_type promote_types can_cast broadcast_tensors _has_compatible_shallow_copy_type
+    _make_subclass _is_view _fix_weakref _typed_storage __dir__ __getstate__ __reduce__ __reduce_ex__ __sizeof__
+    __format__""".split()
+)
+
+# Run as they are, too: they have no small results.
 UNSEEN = frozenset(
     """linear matmul bmm baddbmm addmm einsum conv1d conv2d conv3d conv_transpose2d layer_norm batch_norm group_norm
-    rms_norm scaled_dot_product_attention relu gelu silu dropout backward grad register_hook requires_grad_
-    multi_head_attention_forward max_pool2d adaptive_avg_pool2d
-    view view_as transpose permute t split chunk expand expand_as unsqueeze squeeze select narrow unbind swapaxes movedim
-    size dim stride numel data_ptr storage_offset untyped_storage is_contiguous element_size is_floating_point is_complex
-    __len__ __repr__ __hash__ get_device record_stream _make_subclass pin_memory is_pinned share_memory_ __format__
-    _set_grad_enabled _has_compatible_shallow_copy_type _record_function_enter_new
-    _record_function_exit._RecordFunction""".split()
+    rms_norm scaled_dot_product_attention relu gelu silu dropout max_pool2d adaptive_avg_pool2d""".split()
 )
 
 # Read nothing of the host's, and of an unknown first argument nothing is known afterwards.

@@ -1,6 +1,6 @@
 """Computes the values of small tensors on the GPU beside the run, where all that they are made of is known, so that
-code that looks at values goes the way that it goes on a GPU. A mode of torch.overrides sees every call of a function
-of torch that Python makes. The GPU's operator runs as it is, so what it allocates does not change; the same function
+code that looks at values goes the way that it goes on a GPU. The runtime stands in front of torch's own functions
+(runtime/python_hooks.cpp). The GPU's operator runs as it is, so what it allocates does not change; the same function
 then runs on the copies that the host has (gpuplan_shadow_known.py).
 
 * What the host reads (item(), tolist(), bool()) of a known tensor is its value.
@@ -9,81 +9,76 @@ then runs on the copies that the host has (gpuplan_shadow_known.py).
 * What is random is drawn from a generator of our own, and so is which of unknown floats is the greatest.
 * Every other read is counted with its line: it is answered with zeros.
 
-torch.compile does not see the mode: it leaves while a compiled function runs, in which nothing is computed.
+Only the thread that imported torch is looked at, and no compiled function while it runs. What a function of torch
+calls in turn is part of it.
 """
 
 import functools
 import sys
+import sysconfig
 
 from gpuplan_shadow_evaluate import Values
 from gpuplan_shadow_known import Known
-from gpuplan_shadow_runtime import Runtime, make_handler
+from gpuplan_shadow_runtime import Hooks, Runtime
+from gpuplan_shadow_value_rules import UNHOOKED, UNSEEN
+
+# type of a function from C -> how many bytes into the object the address of its entry in a table lies: CPython's
+# Include/cpython/methodobject.h and descrobject.h, from 3.8 to 3.14, with a GIL and without Py_TRACE_REFS.
+ENTRIES = {"builtin_function_or_method": 16, "method_descriptor": 40}
 
 
-def install(torch, after_import, settings):
-    """Starts the mode in this thread. Returns the Values, whose event the report has."""
-    runtime = Runtime()
+def install(torch, after_import, settings, unknown):
+    """Looks at the calls of this thread from now on. Returns the Values, whose event the report has; None, and says
+    so by `unknown`, where that cannot be done."""
+    runtime, hooks = Runtime(), Hooks()
     values = Values(torch, Known(torch, settings.values, runtime), runtime, settings.seed, settings.routing)
-    mode = _mode_of(torch)(values)
-    mode.__enter__()
-    _hide_from_fast_paths(torch, mode)
-    _leave_optimizers(torch, mode)
-    after_import("torch._dynamo.eval_frame", lambda module: _leave_compiled_code(torch, module, mode))
-    after_import("torch._dynamo.aot_compile", lambda module: _leave_code_compiled_ahead(torch, module, mode))
+    if not _is_known_python() or not hooks.look(values.call, values.restore, values.forget):
+        unknown("values: none is computed, since functions of Python %s cannot be hooked" % sys.version.split()[0])
+        return None
+    _hook_all(torch, hooks)
+    _leave_optimizers(hooks)
+    after_import("torch._dynamo.eval_frame", lambda module: _leave_compiled_code(torch, module, hooks))
+    after_import("torch._dynamo.aot_compile", lambda module: _leave_code_compiled_ahead(module, hooks))
     return values
 
 
-def _mode_of(torch):
-    GETTER = type(torch.Tensor.shape.__get__)
-
-    class Mode(torch.overrides.TorchFunctionMode):
-        def __init__(self, values):
-            super().__init__()
-            self.call = values.call
-            handler = make_handler(self, values.names, GETTER, values.call, values.restore, values.forget)
-            if handler is not None:
-                self.__torch_function__ = handler  # does the same, and takes half as long
-
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            if type(function) is GETTER:
-                return function(*args)
-            return self.call(function, args, kwargs)
-
-    return Mode
+def _is_known_python():
+    ordinary = not sysconfig.get_config_var("Py_GIL_DISABLED") and not hasattr(sys, "getobjects")
+    return sys.implementation.name == "cpython" and (3, 8) <= sys.version_info[:2] <= (3, 14) and ordinary
 
 
-class _Paused:
-    """The mode leaves, if it is the innermost, and comes back."""
-
-    def __init__(self, torch, mode):
-        self.stack = torch.overrides
-        self.mode = mode
-        self.left = False
-
-    def __enter__(self):
-        self.left = self.stack._get_current_function_mode() is self.mode
-        if self.left:
-            self.stack._pop_mode()
-
-    def __exit__(self, *error):
-        if self.left:
-            self.left = False
-            self.stack._push_mode(self.mode)
+def _hook_all(torch, hooks):
+    c = torch._C
+    for slot, name in enumerate(("__getitem__", "__setitem__")):
+        setattr(torch.Tensor, name, hooks.method(torch.Tensor, name, getattr(c.TensorBase, name), slot))
+        _hook(hooks, getattr(torch.Tensor, name))
+    for space in (c._VariableFunctions, c.TensorBase, c._nn, c._linalg, c._fft, c._special):
+        for name in dir(space):
+            function = getattr(space, name)
+            if type(function).__name__ in ENTRIES and name not in UNHOOKED and not _is_pythons(function, space):
+                _hook(hooks, function)
 
 
-def _hide_from_fast_paths(torch, mode):
-    """nn.TransformerEncoder and nn.MultiheadAttention leave their fast path where a mode is on."""
-    original = torch.overrides.has_torch_function
-
-    @functools.wraps(original)
-    def has_torch_function(arguments):
-        with _Paused(torch, mode):
-            return original(arguments)
-
-    torch.overrides.has_torch_function = has_torch_function
+def _is_pythons(function, space):
+    """Methods that torch's types have from `object` and `type`."""
+    return function.__name__.startswith("__") and getattr(function, "__objclass__", None) is not space
 
 
-def _leave_compiled_code(torch, module, mode):
+def _hook(hooks, function):
+    kind, name = type(function).__name__, function.__name__
+    hooks.hook(function, ENTRIES[kind], name, kind == "method_descriptor", name not in UNSEEN)
+
+
+def _without(hooks, function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with hooks:
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _leave_compiled_code(torch, module, hooks):
     context = getattr(module, "_TorchDynamoContext", None)
     if context is None:
         return
@@ -94,40 +89,35 @@ def _leave_compiled_code(torch, module, mode):
         compiled = original(self, function)
         if not callable(compiled) or isinstance(compiled, (type, torch.nn.Module)):
             return compiled
-
-        @functools.wraps(compiled)
-        def call(*args, **kwargs):
-            with _Paused(torch, mode):
-                return compiled(*args, **kwargs)
-
-        return call
+        return _without(hooks, compiled)
 
     context.__call__ = wrap
 
 
-def _leave_code_compiled_ahead(torch, module, mode):
+def _leave_code_compiled_ahead(module, hooks):
     """aot_compile() of a compiled function, as vLLM calls it, and what it returns."""
-
-    def without_mode(function):
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            with _Paused(torch, mode):
-                return function(*args, **kwargs)
-
-        return call
-
     for name in ("aot_compile_fullgraph", "aot_compile_module"):
         if hasattr(module, name):
-            setattr(module, name, without_mode(getattr(module, name)))
+            setattr(module, name, _without(hooks, getattr(module, name)))
     for name in ("AOTCompiledFunction", "AOTCompiledModel"):
         kind = getattr(module, name, None)
         if kind is not None:
-            kind.__call__ = without_mode(kind.__call__)
+            kind.__call__ = _without(hooks, kind.__call__)
 
 
-def _leave_optimizers(torch, mode):
-    """An optimizer's step asks each parameter for its gradient, and changes what it changes with a new version."""
+def _leave_optimizers(hooks):
+    """An optimizer's step changes what it changes with a new version. One that fails ends at the next."""
     optimizer = sys.modules["torch.optim.optimizer"]
-    paused = _Paused(torch, mode)
-    optimizer.register_optimizer_step_pre_hook(lambda *step: paused.left or paused.__enter__())
-    optimizer.register_optimizer_step_post_hook(lambda *step: paused.__exit__())
+    left = []
+
+    def begin(*step):
+        if not left:
+            left.append(hooks.__enter__())
+
+    def end(*step):
+        if left:
+            left.pop()
+            hooks.__exit__()
+
+    optimizer.register_optimizer_step_pre_hook(begin)
+    optimizer.register_optimizer_step_post_hook(end)
