@@ -142,29 +142,47 @@ PYTHON
 expect 0 '' --gpu t4 -- python3 "$work/watched.py"
 printed 'True 2560' "a program that asks nvidia-smi"
 
-# The method of the hook's mode (runtime/python_handler.cpp), with Python's own functions for torch's.
-cat >"$work/handler.py" <<'PYTHON'
+# Hooks in front of functions from C (runtime/python_hooks.cpp), with Python's own for torch's.
+cat >"$work/hooks.py" <<'PYTHON'
 import os, sys
 sys.path.insert(0, os.environ["PYTHONPATH"].split(":")[0])
-from gpuplan_shadow_runtime import make_handler
+from gpuplan_shadow_runtime import Hooks
+from gpuplan_shadow_values import ALWAYS, ENTRIES, IF_KNOWN, NONE
 seen = []
-getter = type("".__str__)
-others = lambda *call: seen.append(call) or "others"
-handler = make_handler(object(), {len: None, max: "max", abs: False}, getter, others, None, None)
-print(handler(abs, (), (-1,)), handler(len, (), ([1, 2],)), handler(len, (), ("abc",), None), handler("x".__str__, (), ()), seen)
-print(handler(max, (), (1, 2)), handler(min, (), (1,), {"key": 3}), seen)
-unhashable = type("Callable", (), {"__hash__": None, "__call__": lambda self: 0})()
-print(handler(unhashable, (), ()), seen[-1][0] is unhashable)
+def call(function, name, args, kwargs):
+    seen.append((name, args, kwargs))
+    return function(*args, **(kwargs or {}))
+def begins_unknown(name, args):
+    seen.append(("unknown?", args))
+    return "unknown" in args[0]
+class Text(str):
+    pass
+hooks = Hooks()
+at = ENTRIES["method_descriptor"]
+Text.__getitem__ = hooks.method(Text, "__getitem__", str.__getitem__, 0)
+done = [hooks.hook(*one, True, interest) for *one, interest in (
+    (str.format, at, "format", ALWAYS), (str.format, at, "format", ALWAYS), (dict.setdefault, at, "another", ALWAYS),
+    (str.isupper, at, "isupper", ALWAYS), (dict.update, at, "update", IF_KNOWN), (str.islower, at, "islower", NONE),
+    (Text.__getitem__, at, "__getitem__", ALWAYS))]
+print(done, "{}".format(0), seen)
+print(hooks.look((call, begins_unknown, None, None, None), {}, str), "{}{a}".format(1, a=2), "X".isupper(), Text("xyz")[1], "x".islower(), seen)
+del seen[:]
+one, two = {"unknown": 1}, {"known": 1}
+one.update(a=1), two.update(b=2)
+print(one, two, len(seen), seen[0], seen[2][0])
+with hooks:
+    print("{}".format(3), len(seen))
 try:
-    handler(len, (), (7,))
-except TypeError as error:
-    print(error)
+    "{}".format()
+except IndexError as error:
+    print(error, seen[-1][0], "{}".format(4), seen[-1][1])
 PYTHON
-expect 0 '' --gpu t4 -- python3 "$work/handler.py"
-printed "1 2 3 x []
-others others [(<built-in function max>, (1, 2), None), (<built-in function min>, (1,), {'key': 3})]
-others True
-object of type 'int' has no len()" "the mode's method"
+expect 0 '' --gpu t4 -- python3 "$work/hooks.py"
+printed "[1, 0, 0, 1, 1, 1, 1] 0 []
+1 12 True y True [('format', ('{}{a}', 1), {'a': 2}), ('isupper', ('X',), None), ('__getitem__', ('xyz', 1), None)]
+{'unknown': 1, 'a': 1} {'known': 1, 'b': 2} 3 ('unknown?', ({'unknown': 1, 'a': 1},)) update
+3 3
+Replacement index 0 out of range for positional args tuple format 4 ('{}', 4)" "hooks"
 
 # A function of a real CUDA library that a program looks up by the library's handle is ours.
 if command -v cc >/dev/null; then

@@ -5,12 +5,12 @@ from gpuplan_shadow_decided import Decided
 from gpuplan_shadow_uniform import Uniform
 from gpuplan_shadow_unknown import Unknown
 from gpuplan_shadow_value_rules import (
+    BOUNDS,
     BY_MASK,
     DRAWN,
     ELEMENTWISE,
     EMPTY,
     OVERWRITE,
-    PLAIN,
     RANDOM,
     READS,
     SAID_OF_UNKNOWN,
@@ -37,8 +37,6 @@ class Values:
     def call(self, function, name, args, kwargs):
         """Calls one of torch's functions, and sees to what is known of its result."""
         kwargs = kwargs or {}
-        if name in PLAIN and self._begins_unknown(args):
-            return function(*args, **kwargs)
         on_gpu, tensors = self._tensors(args, kwargs)
         if not on_gpu:
             return self._made(function, name, args, kwargs)
@@ -61,6 +59,25 @@ class Values:
             if not self.substituted:
                 self.decided.unknown(name)
         return result
+
+    def begins_unknown(self, name, args):
+        """Whether of the first argument, or of a part of it, nothing is known that the function would make use of."""
+        first, tensor = args[0] if args else None, self.torch.Tensor
+        if type(first) in (tuple, list):
+            return any(isinstance(part, tensor) and self._is_unknown(name, part) for part in first)
+        return isinstance(first, tensor) and self._is_unknown(name, first)
+
+    def _is_unknown(self, name, tensor):
+        entry = self.known.entry(tensor)
+        return entry is None or (entry.bounds is not None and name not in SAID_OF_UNKNOWN)
+
+    def of_unknown(self, name, result):
+        """A function has returned `result` whose values lie within known bounds."""
+        if isinstance(result, self.torch.Tensor) and result.is_cuda and result.is_floating_point():
+            try:
+                self.known.learn_bounds(result, BOUNDS[name], name == "softmax")
+            except Exception:  # a tensor without a storage
+                pass
 
     def forget(self):
         """What launches can have written over since the last call that we saw."""
@@ -87,12 +104,6 @@ class Values:
             if value is not None:
                 self._learned(result, value, name, name in DRAWN)
         return result
-
-    def _begins_unknown(self, args):
-        first = args[0] if args else None
-        if type(first) in (tuple, list) and first:
-            first = first[0]
-        return isinstance(first, self.torch.Tensor) and self.known.entry(first) is None
 
     def _entries(self, tensors, overwrites):
         """What is known of each, up to the first of which nothing is; and all those with their entries whose values are

@@ -42,12 +42,12 @@ class Known:
         if type(tensor) not in self.plain:
             return None
         try:
-            if tensor.numel() == 0:
-                return Entry(None, None)  # there is nothing to know
             storage = tensor.untyped_storage()
             entry = self.entries.get(storage._cdata)
+            if tensor.numel() == 0:
+                return Entry(None, None)  # there is nothing to know
             if entry is None:
-                return self._of_the_runtime(tensor, storage)
+                return None if tensor.is_floating_point() else self._of_the_runtime(tensor, storage)
             ours = entry.bounds is not None or self.runtime.holds(storage.data_ptr(), entry.write)
             if entry.version == _version(tensor):
                 if ours:
@@ -167,7 +167,8 @@ class Known:
         entry.weak = storage._weak_ref()
         entry.version = _version(tensor)
         self.entries[storage._cdata] = entry
-        self.put(tensor, entry)
+        if entry.bounds is None:
+            self.put(tensor, entry)
         if len(self.entries) > self.sweep_at:
             self._sweep()
 

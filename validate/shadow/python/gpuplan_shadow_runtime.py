@@ -4,7 +4,15 @@ import ctypes
 
 
 class Hooks:
-    """The hooks of runtime/python_hooks.cpp. As a context: calls in it are not looked at."""
+    """The hooks of runtime/python_hooks.cpp. As a context: calls in it are not looked at.
+
+    look(asked, entries, tensor): of tensors of that type something is known if `entries` has their storage's address.
+    Asked are, in this order:
+      call(function, name, args, kwargs)  calls a function of interest and returns its result
+      begins_unknown(name, args)          whether a function that is of interest if its first argument is known is not
+      of_unknown(name, result)            what such a function of unknown numbers has returned
+      restore(), forget()                 launches of torch's functions, or of others, can have written over known values
+    """
 
     def __init__(self):
         library = ctypes.PyDLL(None)
@@ -20,8 +28,8 @@ class Hooks:
         self.pause.argtypes = [ctypes.c_int]
         self.names = []  # those of methods, whose bytes the runtime keeps
 
-    def hook(self, function, offset, name, is_method, is_watched):
-        return self._hook(function, offset, name.encode(), name, is_method, is_watched)
+    def hook(self, function, offset, name, is_method, interest):
+        return self._hook(function, offset, name.encode(), name, is_method, interest)
 
     def method(self, kind, name, original, slot):
         self.names.append(name.encode())

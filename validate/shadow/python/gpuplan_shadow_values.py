@@ -20,11 +20,12 @@ import sysconfig
 from gpuplan_shadow_evaluate import Values
 from gpuplan_shadow_known import Known
 from gpuplan_shadow_runtime import Hooks, Runtime
-from gpuplan_shadow_value_rules import UNHOOKED, UNSEEN
+from gpuplan_shadow_value_rules import BOUNDS, PLAIN, UNHOOKED, UNSEEN
 
 # type of a function from C -> how many bytes into the object the address of its entry in a table lies: CPython's
 # Include/cpython/methodobject.h and descrobject.h, from 3.8 to 3.14, with a GIL and without Py_TRACE_REFS.
 ENTRIES = {"builtin_function_or_method": 16, "method_descriptor": 40}
+NONE, IF_KNOWN, OF_BOUNDS, ALWAYS = range(4)  # Interest of runtime/python_hooks.cpp
 
 
 def install(torch, after_import, settings, unknown):
@@ -32,7 +33,8 @@ def install(torch, after_import, settings, unknown):
     so by `unknown`, where that cannot be done."""
     runtime, hooks = Runtime(), Hooks()
     values = Values(torch, Known(torch, settings.values, runtime), runtime, settings.seed, settings.routing)
-    if not _is_known_python() or not hooks.look(values.call, values.restore, values.forget):
+    asked = (values.call, values.begins_unknown, values.of_unknown, values.restore, values.forget)
+    if not _is_known_python() or not hooks.look(asked, values.known.entries, torch.Tensor):
         unknown("values: none is computed, since functions of Python %s cannot be hooked" % sys.version.split()[0])
         return None
     _hook_all(torch, hooks)
@@ -66,7 +68,8 @@ def _is_pythons(function, space):
 
 def _hook(hooks, function):
     kind, name = type(function).__name__, function.__name__
-    hooks.hook(function, ENTRIES[kind], name, kind == "method_descriptor", name not in UNSEEN)
+    interest = NONE if name in UNSEEN else OF_BOUNDS if name in BOUNDS else IF_KNOWN if name in PLAIN else ALWAYS
+    hooks.hook(function, ENTRIES[kind], name, kind == "method_descriptor", interest)
 
 
 def _without(hooks, function):

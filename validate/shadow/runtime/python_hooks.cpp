@@ -1,10 +1,12 @@
 // Stands in front of torch's own functions, so that python/gpuplan_shadow_values.py sees their calls: each function
-// that Python has from C is an entry of a table (PyMethodDef) whose pointer Python reads at every call, and that pointer
-// is replaced. The function objects stay what they are, wherever they have been kept, and what is not replaced costs
-// nothing. (A mode of torch.overrides sees the same calls; torch hands it every one, which took a fifth of a step.)
+// that Python has from C is an entry of a table (PyMethodDef) whose pointer Python reads at every call, and that
+// pointer is replaced. The function objects stay what they are, wherever they have been kept, and what is not replaced
+// costs nothing. (A mode of torch.overrides sees the same calls; torch hands it every one, which took a fifth of a
+// step.)
 //
 // Python's functions are looked up in the process, so that one library serves every version; those used are in its
-// stable ABI. Where a function object keeps its entry is not: gpuplan_shadow_values.py says for which Pythons it is known.
+// stable ABI. Where a function object keeps its entry is not: gpuplan_shadow_values.py says for which Pythons it is
+// known.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,7 +34,7 @@ struct Method {  // PyMethodDef
   const char* documentation;
 };
 
-constexpr int kPositional = 0x1, kKeywords = 0x2, kNone = 0x4, kStatic = 0x20;  // flags: METH_VARARGS and so on
+constexpr int kPositional = 0x1, kKeywords = 0x2, kNoArguments = 0x4, kStatic = 0x20;  // flags: METH_VARARGS and so on
 
 struct Python {
   Object* (*make_method)(Object* type, Method*);
@@ -44,11 +46,18 @@ struct Python {
   Object* (*call_with)(Object* callable, ...);
   void (*keep)(Object*);
   void (*release)(Object*);
+  int (*is_true)(Object*);
+  Object* (*type_of)(Object*);
+  Object* (*attribute)(Object*, Object* name);
+  Object* (*call_method)(Object*, Object* name, ...);
+  Object* (*dictionary_item)(Object*, Object* key);
+  Object* (*make_name)(const char*);
+  void (*clear_error)();
   Object* none;
 
   bool complete() const {
     return make_method && make_tuple && set_item && tuple_item && tuple_size && call && call_with && keep && release &&
-           none;
+           is_true && type_of && attribute && call_method && dictionary_item && make_name && clear_error && none;
   }
 };
 
@@ -69,11 +78,26 @@ const Python& python() {
     look_up(p.call_with, "PyObject_CallFunctionObjArgs");
     look_up(p.keep, "Py_IncRef");
     look_up(p.release, "Py_DecRef");
+    look_up(p.is_true, "PyObject_IsTrue");
+    look_up(p.type_of, "PyObject_Type");
+    look_up(p.attribute, "PyObject_GetAttr");
+    look_up(p.call_method, "PyObject_CallMethodObjArgs");
+    look_up(p.dictionary_item, "PyDict_GetItemWithError");
+    look_up(p.make_name, "PyUnicode_InternFromString");
+    look_up(p.clear_error, "PyErr_Clear");
     look_up(p.none, "_Py_NoneStruct");
     return p;
   }();
   return found;
 }
+
+// How much a function's values are of interest.
+enum class Interest {
+  none,
+  if_known,   // where its first argument is known: `begins_unknown` is asked
+  of_bounds,  // the same, and otherwise `of_unknown` is told of the result
+  always,
+};
 
 struct Hook {
   Function original = nullptr;
@@ -81,16 +105,17 @@ struct Hook {
   Object* name = nullptr;
   bool method = false;  // of the type of its first argument
   bool keywords = false;
-  bool watched = false;  // its values are of interest
+  Interest interest = Interest::none;
 };
 
 // 2,048 entries: torch has 1,815 functions of this kind in 2.15, of which some 1,500 can launch a kernel.
 constexpr std::size_t kMost = 2048;
 
 struct Hooks {
-  Object* call = nullptr;     // called in the place of a watched function: with it, its name, arguments and keywords
-  Object* restore = nullptr;  // called where launches of torch's functions can have written over known values
-  Object* forget = nullptr;   // called where other launches can have
+  // What Python is asked: see `Hooks` of python/gpuplan_shadow_runtime.py.
+  Object *call = nullptr, *begins_unknown = nullptr, *of_unknown = nullptr, *restore = nullptr, *forget = nullptr;
+  Object* entries = nullptr;  // a dictionary by the address of a storage: of which something is known
+  Object* tensor = nullptr;   // the type
   std::array<Hook, kMost> all;
   std::size_t count = 0;
 };
@@ -135,11 +160,54 @@ Object* with_self(Object* self, Object* arguments) {
   return all;
 }
 
+// Runs the function itself, without a Python frame of ours below it: allocations are noted with their stack.
+Object* of_unknown(const Hook& hook, Object* self, Object* arguments, Object* keywords) {
+  Object* const result = hook.original(self, arguments, keywords);
+  if (result == nullptr || hook.interest != Interest::of_bounds) return result;
+  Object* const done = python().call_with(hooks().of_unknown, hook.name, result, nullptr);
+  python().release(done != nullptr ? done : result);
+  return done != nullptr ? result : nullptr;
+}
+
+// Whether the first argument is a tensor of floats of which nothing is known: by far the most are, and this takes a
+// fifth of what asking Python takes. Whatever cannot be told is Python's to tell.
+bool begins_with_unknown_floats(Object* arguments) {
+  static Object* const floating = python().make_name("is_floating_point");
+  static Object* const storage_of = python().make_name("untyped_storage");
+  static Object* const address_of = python().make_name("_cdata");
+  const Python& p = python();
+  if (p.tuple_size(arguments) == 0) return false;
+  Object* const tensor = p.tuple_item(arguments, 0);
+  Object* const type = p.type_of(tensor);
+  p.release(type);
+  if (type != hooks().tensor) return false;
+  Object* const is_floating = p.call_method(tensor, floating, nullptr);
+  Object* const storage = p.call_method(tensor, storage_of, nullptr);
+  Object* const address = storage != nullptr ? p.attribute(storage, address_of) : nullptr;
+  const bool told = is_floating != nullptr && address != nullptr;
+  const bool unknown = told && p.is_true(is_floating) > 0 && p.dictionary_item(hooks().entries, address) == nullptr;
+  for (Object* const made : {is_floating, storage, address}) {
+    if (made != nullptr) p.release(made);
+  }
+  p.clear_error();
+  return unknown;
+}
+
 Object* watched(const Hook& hook, Object* self, Object* arguments, Object* keywords) {
   const Python& p = python();
   Object* const all = hook.method || arguments == nullptr ? with_self(self, arguments) : arguments;
   if (all == nullptr) return nullptr;
-  Object* const result = p.call_with(hooks().call, hook.callable, hook.name, all, keywords != nullptr ? keywords : p.none, nullptr);
+  Object* result = nullptr;
+  int unknown = hook.interest != Interest::always && begins_with_unknown_floats(all) ? 1 : 0;
+  if (hook.interest != Interest::always && unknown == 0) {
+    Object* const said = p.call_with(hooks().begins_unknown, hook.name, all, nullptr);
+    unknown = said != nullptr ? p.is_true(said) : -1;
+    if (said != nullptr) p.release(said);
+  }
+  if (unknown > 0) result = of_unknown(hook, self, arguments, keywords);
+  if (unknown == 0) {
+    result = p.call_with(hooks().call, hook.callable, hook.name, all, keywords != nullptr ? keywords : p.none, nullptr);
+  }
   if (all != arguments) p.release(all);
   return restored(result);
 }
@@ -153,7 +221,7 @@ Object* run(const Hook& hook, Object* self, Object* arguments, Object* keywords)
     if (done == nullptr) return nullptr;
     python().release(done);
   }
-  if (hook.watched) return watched(hook, self, arguments, keywords);
+  if (hook.interest != Interest::none) return watched(hook, self, arguments, keywords);
   return restored(hook.original(self, arguments, keywords));
 }
 
@@ -198,27 +266,32 @@ Object* call_slot(Object* self, Object* arguments, Object* /*keywords*/) {
 
 }  // namespace
 
-/// Calls of hooked functions in this thread go to `call` from now on. 0 where this Python lacks something. The three are
-/// kept for ever.
-SHADOW_API int gpuplan_shadow_look(Object* call, Object* restore, Object* forget) {
-  if (!python().complete()) return 0;
-  for (Object* const kept : {call, restore, forget}) python().keep(kept);
-  hooks().call = call;
-  hooks().restore = restore;
-  hooks().forget = forget;
+/// Calls of hooked functions in this thread are looked at from now on. `asked`: call, begins_unknown, of_unknown,
+/// restore and forget; `entries`, `tensor`: see Hooks. All are kept for ever. 0 where this Python lacks something.
+SHADOW_API int gpuplan_shadow_look(Object* asked, Object* entries, Object* tensor) {
+  const Python& p = python();
+  if (!p.complete()) return 0;
+  for (Object* const kept : {asked, entries, tensor}) p.keep(kept);
+  Hooks& all = hooks();
+  std::ptrdiff_t next = 0;
+  for (Object** const one : {&all.call, &all.begins_unknown, &all.of_unknown, &all.restore, &all.forget}) {
+    *one = p.tuple_item(asked, next++);
+  }
+  all.entries = entries;
+  all.tensor = tensor;
   looks = true;
   return 1;
 }
 
 /// Hooks a function whose table entry's address lies `offset` bytes into `callable`. `is_method`: it takes its first
-/// argument as self; `is_watched`: its calls go to `call`. 0 where it is not hooked: already done, no such entry, of a
+/// argument as self; `interest`: an Interest. 0 where it is not hooked: already done, no such entry, of a
 /// kind that torch has not, or one too many.
 SHADOW_API int gpuplan_shadow_hook(Object* callable, std::size_t offset, const char* expected, Object* name,
-                                   int is_method, int is_watched) {
-  Method* method = nullptr;
-  std::memcpy(&method, reinterpret_cast<const char*>(callable) + offset, sizeof method);
+                                   int is_method, int interest) {
+  auto* const method = *reinterpret_cast<Method**>(reinterpret_cast<char*>(callable) + offset);
   const int kind = method->flags & ~kStatic;
-  const bool known = kind == kPositional || kind == (kPositional | kKeywords) || (kind == kNone && is_method != 0);
+  const bool known =
+      kind == kPositional || kind == (kPositional | kKeywords) || (kind == kNoArguments && is_method != 0);
   Hooks& all = hooks();
   if (!known || std::strcmp(method->name, expected) != 0 || all.count == kMost) return 0;
   for (std::size_t i = 0; i < all.count; ++i) {
@@ -227,7 +300,8 @@ SHADOW_API int gpuplan_shadow_hook(Object* callable, std::size_t offset, const c
   if (!make_writable(method)) return 0;
   python().keep(callable);
   python().keep(name);
-  all.all[all.count] = {method->function, callable, name, is_method != 0, (kind & kKeywords) != 0, is_watched != 0};
+  all.all[all.count] = {
+      method->function, callable, name, is_method != 0, (kind & kKeywords) != 0, static_cast<Interest>(interest)};
   method->function = kEntrances[all.count++];
   return 1;
 }

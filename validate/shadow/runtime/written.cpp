@@ -49,10 +49,13 @@ void cut(Pieces& pieces, std::uintptr_t begin, std::uintptr_t end) {
   while (piece != pieces.end() && piece->first < end) piece = pieces.erase(piece);
 }
 
-void note_lost(Pieces& pieces, std::uintptr_t begin, std::uintptr_t end) {
+// cut(), keeping the addresses of those that are watched.
+void lose(Pieces& pieces, std::uintptr_t begin, std::uintptr_t end) {
   constexpr std::size_t kMost = 4096;  // nobody asks
-  for (auto piece = first_in(pieces, begin); piece != pieces.end() && piece->first < end; ++piece) {
+  auto piece = first_in(pieces, begin);
+  while (piece != pieces.end() && piece->first < end) {
     if (piece->second.watched && lost().size() < kMost) lost().push_back(piece->first);
+    piece = pieces.erase(piece);
   }
 }
 
@@ -85,9 +88,7 @@ void forget_touched(std::span<const std::uintptr_t> addresses) {
   const std::lock_guard lock(writes().mutex);
   if (writes().pieces.empty()) return;
   for (const std::uintptr_t address : addresses) {
-    const std::uintptr_t end = (address / kBlock + 1) * kBlock;
-    note_lost(writes().pieces, address, end);
-    cut(writes().pieces, address, end);
+    lose(writes().pieces, address, (address / kBlock + 1) * kBlock);
   }
 }
 
