@@ -144,10 +144,10 @@ printed 'True 2560' "a program that asks nvidia-smi"
 
 # Hooks in front of functions from C (runtime/python_hooks.cpp), with Python's own for torch's.
 cat >"$work/hooks.py" <<'PYTHON'
-import os, sys
+import collections, os, sys
 sys.path.insert(0, os.environ["PYTHONPATH"].split(":")[0])
 from gpuplan_shadow_runtime import Hooks
-from gpuplan_shadow_values import ALWAYS, ENTRIES, IF_KNOWN, NONE
+from gpuplan_shadow_values import ALWAYS, ENTRIES, IF_KNOWN, MAPPING, NONE
 seen = []
 def call(function, name, args, kwargs):
     seen.append((name, args, kwargs))
@@ -155,18 +155,23 @@ def call(function, name, args, kwargs):
 def begins_unknown(name, args):
     seen.append(("unknown?", args))
     return "unknown" in args[0]
-class Text(str):
+class Rows(dict):
+    pass
+class Others(collections.OrderedDict):
     pass
 hooks = Hooks()
 at = ENTRIES["method_descriptor"]
-Text.__getitem__ = hooks.method(Text, "__getitem__", str.__getitem__, 0)
 done = [hooks.hook(*one, True, interest) for *one, interest in (
     (str.format, at, "format", ALWAYS), (str.format, at, "format", ALWAYS), (dict.setdefault, at, "another", ALWAYS),
-    (str.isupper, at, "isupper", ALWAYS), (dict.update, at, "update", IF_KNOWN), (str.islower, at, "islower", NONE),
-    (Text.__getitem__, at, "__getitem__", ALWAYS))]
+    (str.isupper, at, "isupper", ALWAYS), (dict.update, at, "update", IF_KNOWN), (str.islower, at, "islower", NONE))]
+rows = Rows(x=5)
+done += [hooks.hook_subscripts(kind, MAPPING, dict.__getitem__, dict.__setitem__) for kind in (Rows, Rows, Others)]
 print(done, "{}".format(0), seen)
-print(hooks.look((call, begins_unknown, None, None, None), {}, str), "{}{a}".format(1, a=2), "X".isupper(), Text("xyz")[1], "x".islower(), seen)
+print(hooks.look((call, begins_unknown, None, None, None), {}, str), "{}{a}".format(1, a=2), "X".isupper(), "x".islower(), seen)
 del seen[:]
+rows["y"] = rows["x"]
+print(seen)
+del rows["x"], seen[:]
 one, two = {"unknown": 1}, {"known": 1}
 one.update(a=1), two.update(b=2)
 print(one, two, len(seen), seen[0], seen[2][0])
@@ -178,8 +183,9 @@ except IndexError as error:
     print(error, seen[-1][0], "{}".format(4), seen[-1][1])
 PYTHON
 expect 0 '' --gpu t4 -- python3 "$work/hooks.py"
-printed "[1, 0, 0, 1, 1, 1, 1] 0 []
-1 12 True y True [('format', ('{}{a}', 1), {'a': 2}), ('isupper', ('X',), None), ('__getitem__', ('xyz', 1), None)]
+printed "[1, 0, 0, 1, 1, 1, 1, 0, 0] 0 []
+1 12 True True [('format', ('{}{a}', 1), {'a': 2}), ('isupper', ('X',), None)]
+[('__getitem__', ({'x': 5, 'y': 5}, 'x'), None), ('__setitem__', ({'x': 5, 'y': 5}, 'y', 5), None)]
 {'unknown': 1, 'a': 1} {'known': 1, 'b': 2} 3 ('unknown?', ({'unknown': 1, 'a': 1},)) update
 3 3
 Replacement index 0 out of range for positional args tuple format 4 ('{}', 4)" "hooks"

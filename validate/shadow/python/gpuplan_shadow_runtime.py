@@ -20,20 +20,17 @@ class Hooks:
         self.look.argtypes = [ctypes.py_object] * 3
         self._hook = library.gpuplan_shadow_hook
         self._hook.argtypes = [ctypes.py_object, ctypes.c_size_t, ctypes.c_char_p, ctypes.py_object] + [ctypes.c_int] * 2
-        self._method = library.gpuplan_shadow_method
-        self._method.restype = ctypes.py_object
-        self._method.argtypes = [ctypes.py_object, ctypes.c_char_p, ctypes.py_object, ctypes.c_int]
+        self._hook_subscripts = library.gpuplan_shadow_hook_subscripts
+        self._hook_subscripts.argtypes = [ctypes.py_object, ctypes.c_size_t] + [ctypes.py_object] * 4
         self.pause = library.gpuplan_shadow_pause
         self.pause.restype = None
         self.pause.argtypes = [ctypes.c_int]
-        self.names = []  # those of methods, whose bytes the runtime keeps
 
     def hook(self, function, offset, name, is_method, interest):
         return self._hook(function, offset, name.encode(), name, is_method, interest)
 
-    def method(self, kind, name, original, slot):
-        self.names.append(name.encode())
-        return self._method(kind, self.names[-1], original, slot)
+    def hook_subscripts(self, kind, offset, get_item, set_item):
+        return self._hook_subscripts(kind, offset, get_item, "__getitem__", set_item, "__setitem__")
 
     def __enter__(self):
         self.pause(1)

@@ -25,6 +25,7 @@ from gpuplan_shadow_value_rules import BOUNDS, PLAIN, UNHOOKED, UNSEEN
 # type of a function from C -> how many bytes into the object the address of its entry in a table lies: CPython's
 # Include/cpython/methodobject.h and descrobject.h, from 3.8 to 3.14, with a GIL and without Py_TRACE_REFS.
 ENTRIES = {"builtin_function_or_method": 16, "method_descriptor": 40}
+MAPPING = 112  # the same of a type's slots as a mapping: Include/cpython/object.h
 NONE, IF_KNOWN, OF_BOUNDS, ALWAYS = range(4)  # Interest of runtime/python_hooks.cpp
 
 
@@ -51,9 +52,10 @@ def _is_known_python():
 
 def _hook_all(torch, hooks):
     c = torch._C
-    for slot, name in enumerate(("__getitem__", "__setitem__")):
-        setattr(torch.Tensor, name, hooks.method(torch.Tensor, name, getattr(c.TensorBase, name), slot))
-        _hook(hooks, getattr(torch.Tensor, name))
+    kinds = [torch.Tensor]
+    for kind in kinds:  # those to come have their base's slots
+        hooks.hook_subscripts(kind, MAPPING, c.TensorBase.__getitem__, c.TensorBase.__setitem__)
+        kinds += [each for each in kind.__subclasses__() if each not in kinds]
     for space in (c._VariableFunctions, c.TensorBase, c._nn, c._linalg, c._fft, c._special):
         for name in dir(space):
             function = getattr(space, name)

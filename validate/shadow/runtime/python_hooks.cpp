@@ -37,7 +37,6 @@ struct Method {  // PyMethodDef
 constexpr int kPositional = 0x1, kKeywords = 0x2, kNoArguments = 0x4, kStatic = 0x20;  // flags: METH_VARARGS and so on
 
 struct Python {
-  Object* (*make_method)(Object* type, Method*);
   Object* (*make_tuple)(std::ptrdiff_t);
   int (*set_item)(Object* tuple, std::ptrdiff_t, Object* stolen);
   Object* (*tuple_item)(Object*, std::ptrdiff_t);
@@ -56,8 +55,8 @@ struct Python {
   Object* none;
 
   bool complete() const {
-    return make_method && make_tuple && set_item && tuple_item && tuple_size && call && call_with && keep && release &&
-           is_true && type_of && attribute && call_method && dictionary_item && make_name && clear_error && none;
+    return make_tuple && set_item && tuple_item && tuple_size && call && call_with && keep && release && is_true &&
+           type_of && attribute && call_method && dictionary_item && make_name && clear_error && none;
   }
 };
 
@@ -69,7 +68,6 @@ void look_up(F& function, const char* name) {
 const Python& python() {
   static const Python found = [] {
     Python p{};
-    look_up(p.make_method, "PyDescr_NewMethod");
     look_up(p.make_tuple, "PyTuple_New");
     look_up(p.set_item, "PyTuple_SetItem");
     look_up(p.tuple_item, "PyTuple_GetItem");
@@ -245,23 +243,55 @@ bool make_writable(const Method* method) {
   return mprotect(reinterpret_cast<void*>(first), end - first, PROT_READ | PROT_WRITE) == 0;
 }
 
-// torch.Tensor's `x[i]` and `x[i] = y` are slots of the type, without an entry in a table. These call them.
-struct Slot {
-  Method method;
-  Object* original = nullptr;
+// `x[i]` and `x[i] = y` are slots of the type, without an entry in a table. (A method of that name would make a
+// sequence of every tensor: PySequence_Check() looks for one.)
+struct Mapping {  // PyMappingMethods
+  std::ptrdiff_t (*length)(Object*);
+  Object* (*subscript)(Object* self, Object* key);
+  int (*assign)(Object* self, Object* key, Object* value);
 };
-std::array<Slot, 2>& slots() {
-  static std::array<Slot, 2> both;
+
+struct Subscripts {
+  Mapping original{};
+  Hook get, set;
+};
+Subscripts& subscripts() {
+  static Subscripts both;
   return both;
 }
 
-template <std::size_t I>
-Object* call_slot(Object* self, Object* arguments, Object* /*keywords*/) {
-  Object* const all = with_self(self, arguments);
-  if (all == nullptr) return nullptr;
-  Object* const result = python().call(slots()[I].original, all, nullptr);
-  python().release(all);
+Object* get_original(Object* self, Object* arguments, Object* /*keywords*/) {
+  return subscripts().original.subscript(self, python().tuple_item(arguments, 0));
+}
+
+Object* set_original(Object* self, Object* arguments, Object* /*keywords*/) {
+  const Python& p = python();
+  if (subscripts().original.assign(self, p.tuple_item(arguments, 0), p.tuple_item(arguments, 1)) != 0) return nullptr;
+  p.keep(p.none);
+  return p.none;
+}
+
+Object* get(Object* self, Object* key) {
+  if (!looks || unlooked > 0) return subscripts().original.subscript(self, key);
+  Object* const arguments = with_self(key, nullptr);
+  if (arguments == nullptr) return nullptr;
+  Object* const result = run(subscripts().get, self, arguments, nullptr);
+  python().release(arguments);
   return result;
+}
+
+int set(Object* self, Object* key, Object* value) {
+  if (!looks || unlooked > 0 || value == nullptr) return subscripts().original.assign(self, key, value);
+  Object* const last = with_self(value, nullptr);
+  if (last == nullptr) return -1;
+  Object* const arguments = with_self(key, last);
+  python().release(last);
+  if (arguments == nullptr) return -1;
+  Object* const result = run(subscripts().set, self, arguments, nullptr);
+  python().release(arguments);
+  if (result == nullptr) return -1;
+  python().release(result);
+  return 0;
 }
 
 }  // namespace
@@ -306,13 +336,30 @@ SHADOW_API int gpuplan_shadow_hook(Object* callable, std::size_t offset, const c
   return 1;
 }
 
-/// A method of `type` that calls `original`, a slot's, for gpuplan_shadow_hook() to hook: `which` is 0 or 1. A new
-/// reference; the method and `original` are kept for ever.
-SHADOW_API Object* gpuplan_shadow_method(Object* type, const char* name, Object* original, int which) {
-  Slot& slot = slots()[which == 0 ? 0 : 1];
-  python().keep(original);
-  slot = {{name, which == 0 ? call_slot<0> : call_slot<1>, kPositional, nullptr}, original};
-  return python().make_method(type, &slot.method);
+/// Hooks `x[i]` and `x[i] = y` of a type, whose slots' address lies `offset` bytes into it and which has the slots that
+/// the first hooked type has. The other arguments are what Python calls, and their names. 0 where it is not hooked.
+SHADOW_API int gpuplan_shadow_hook_subscripts(Object* type, std::size_t offset, Object* get_item, Object* get_name,
+                                              Object* set_item, Object* set_name) {
+  constexpr int kAssign = 3, kSubscript = 5;  // Py_mp_ass_subscript, Py_mp_subscript
+  void* (*slot)(Object*, int) = nullptr;
+  look_up(slot, "PyType_GetSlot");
+  auto* const mapping = *reinterpret_cast<Mapping**>(reinterpret_cast<char*>(type) + offset);
+  if (slot == nullptr || mapping == nullptr) return 0;
+  const Mapping found = *mapping;
+  const bool told = slot(type, kSubscript) == reinterpret_cast<void*>(found.subscript) &&
+                    slot(type, kAssign) == reinterpret_cast<void*>(found.assign) && found.subscript != nullptr;
+  Subscripts& both = subscripts();
+  if (!told || found.assign == nullptr) return 0;
+  if (both.original.subscript == nullptr) {
+    for (Object* const kept : {get_item, get_name, set_item, set_name}) python().keep(kept);
+    both.original = found;
+    both.get = {get_original, get_item, get_name, true, false, Interest::always};
+    both.set = {set_original, set_item, set_name, true, false, Interest::always};
+  }
+  if (found.subscript != both.original.subscript || found.assign != both.original.assign) return 0;
+  mapping->subscript = get;
+  mapping->assign = set;
+  return 1;
 }
 
 /// From here to the next call with 0, this thread's calls are not looked at. They may be nested.
