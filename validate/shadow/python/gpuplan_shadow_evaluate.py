@@ -7,6 +7,7 @@ from gpuplan_shadow_unknown import Unknown
 from gpuplan_shadow_value_rules import (
     BOUNDS,
     BY_MASK,
+    CHECKS,
     DRAWN,
     ELEMENTWISE,
     EMPTY,
@@ -46,7 +47,12 @@ class Values:
         self.substituted = False
         self.forget()
         before = self.runtime.guesses(0)
+        checks = CHECKS.get(name)
+        if checks:
+            self.runtime.give(checks)
         result = self._result(function, name, args, kwargs, tensors, entries)
+        if checks:
+            self.runtime.give(())
         # A kernel that reads may be taken for one that writes, and what its arguments hold beside addresses for one.
         lost = self.runtime.lost()
         for tensor, entry in held:
