@@ -58,6 +58,7 @@ changed[rows].sum().backward()
 show("gradient", weight.grad.shape, [hidden[rows].shape for _ in range(2)])
 show("finite", torch.isfinite(logits).all().item(), logits.isnan().any().item(), (logits == logits).all().item())
 show("ranges", (probabilities >= 0).all().item(), (logits.exp() > 0).all().item(), (logits.sigmoid() < 1).all().item())
+show("more ranges", (logits.norm() >= 0).item(), (torch.nn.functional.logsigmoid(logits) <= 0).all().item())
 assert device == "cpu" or (logits[:, 2:] >= logits[:, :-2]).all()  # a check of unknown numbers passes
 torch.distributions.Normal(logits, logits.exp())
 torch.distributions.Categorical(probs=probabilities)

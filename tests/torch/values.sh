@@ -19,6 +19,8 @@ for seed in 0 1; do
   check "known values, seed $seed" "$(cat "$work/cpu")" "$(cat "$work/shadow")"
 done
 
+check 'the rules name functions of torch' '' "$("$python" tests/shadow_values/names.py validate/shadow/python)"
+
 routed() { "$gpuplan" shadow -q --gpu t4 --routing "$1" -- "$python" tests/shadow_values/router.py; }
 all='[16, 16, 16, 16, 16, 16, 16, 16]' two='[64, 64, 0, 0, 0, 0, 0, 0]'
 check 'balanced routing' "$all"$'\n'"$all" "$(routed balanced)"

@@ -45,7 +45,6 @@ class Values:
             args = self._with_numbers_in_slices(args)
         entries, held = self._entries(tensors, name in OVERWRITE)
         self.substituted = False
-        self.forget()
         before = self.runtime.guesses(0)
         checks = CHECKS.get(name)
         if checks:

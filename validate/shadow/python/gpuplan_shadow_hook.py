@@ -146,7 +146,7 @@ class Hook:
             gpuplan_shadow_generated.keep_notes(after_import, safe)
             gpuplan_shadow_autotune.take_first(after_import, self.session, safe)
         settings = self.session.settings
-        if settings.values > 0 and hasattr(torch, "compile"):  # since 2.0
+        if settings.values > 0 and hasattr(torch, "compile"):  # 2.0, which has hooks of every optimizer's step
             start = safe(gpuplan_shadow_values.install)
             self.values = start(torch, after_import, settings, self.session.unknown)
         gpuplan_shadow_generation.end_at_longest_length(after_import, self.session)

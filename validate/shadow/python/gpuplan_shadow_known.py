@@ -42,12 +42,12 @@ class Known:
         if type(tensor) not in self.plain:
             return None
         try:
-            storage = tensor.untyped_storage()
-            entry = self.entries.get(storage._cdata)
             if tensor.numel() == 0:
                 return Entry(None, None)  # there is nothing to know
+            storage = tensor.untyped_storage()
+            entry = self.entries.get(storage._cdata)
             if entry is None:
-                return None if tensor.is_floating_point() else self._of_the_runtime(tensor, storage)
+                return self._of_the_runtime(tensor, storage)
             ours = entry.bounds is not None or self.runtime.holds(storage.data_ptr(), entry.write)
             if entry.version == _version(tensor):
                 if ours:
@@ -64,7 +64,7 @@ class Known:
             return None
 
     def _bytes_of_others(self, storage):
-        """Whether something else than the mode has written known bytes there: the program, by CUDA's own functions."""
+        """Whether something else than the hook has written known bytes there: the program, by CUDA's own functions."""
         values = self.torch.UntypedStorage(storage.nbytes(), device="cpu")
         return self.runtime.read(storage.data_ptr(), values.data_ptr(), storage.nbytes())
 

@@ -5,9 +5,9 @@ UNHOOKED = frozenset(
     """view view_as transpose permute t split chunk expand expand_as unsqueeze squeeze select narrow unbind swapaxes movedim
     swapdims moveaxis unflatten split_with_sizes size dim ndimension stride numel nelement data_ptr
     storage_offset untyped_storage is_contiguous element_size is_floating_point is_complex is_inference is_signed
-    is_conj is_neg is_same_size has_names is_distributed get_device record_stream pin_memory is_pinned requires_grad_
-    register_hook retain_grad result_type promote_types can_cast broadcast_tensors _has_compatible_shallow_copy_type
-    _make_subclass _is_view _fix_weakref _typed_storage __dir__ __getstate__ __reduce__ __reduce_ex__ __sizeof__
+    is_conj is_neg is_same_size is_distributed get_device record_stream pin_memory is_pinned requires_grad_
+    retain_grad result_type promote_types can_cast broadcast_tensors _has_compatible_shallow_copy_type
+    _make_subclass _is_view _fix_weakref __dir__ __getstate__ __reduce__ __reduce_ex__ __sizeof__
     __format__""".split()
 )
 
@@ -19,8 +19,8 @@ UNSEEN = frozenset(
 
 # Read nothing of the host's, and of an unknown first argument nothing is known afterwards.
 PLAIN = frozenset(
-    """add sub mul div true_divide __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __iadd__ __imul__ neg
-    pow __pow__ add_ mul_ sub_ div_ mean cat stack clamp logical_not __invert__ masked_fill gt ge lt le __gt__ __ge__
+    """add sub mul div true_divide __add__ __radd__ __sub__ __mul__ __rmul__ __truediv__ __iadd__ __imul__ neg
+    pow rsub add_ mul_ sub_ div_ mean cat stack clamp logical_not __invert__ masked_fill gt ge lt le __gt__ __ge__
     __lt__ __le__ sum clone contiguous float half bfloat16 double detach type reshape""".split()
 )
 
@@ -31,8 +31,8 @@ DRAWN = frozenset(
 # Random, too, but without a generator to name: unknown.
 RANDOM = frozenset(
     """dropout alpha_dropout feature_dropout dropout_ rrelu rrelu_ rand_like randn_like randint_like poisson
-    cauchy_ log_normal_ gumbel_softmax resize_ empty empty_like new_empty empty_strided new_empty_strided
-    fractional_max_pool2d set_ _standard_gamma dropout1d dropout2d dropout3d""".split()
+    cauchy_ log_normal_ resize_ empty empty_like new_empty empty_strided new_empty_strided
+    fractional_max_pool2d set_ _standard_gamma""".split()
 )
 
 # Integers that nobody has written yet are taken as zeros, so that writing them part by part makes them known.
@@ -59,7 +59,7 @@ OVERWRITE = frozenset("zero_ fill_ copy_ random_ bernoulli_ uniform_ normal_ exp
 # Element by element: of inputs whose elements are all the same, so are the results'.
 ELEMENTWISE = frozenset(
     """eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ add sub mul div true_divide __add__ __radd__ __sub__
-    __rsub__ __mul__ __rmul__ __truediv__ __floordiv__ __mod__ abs neg __neg__ __invert__ logical_not logical_and
+    rsub __mul__ __rmul__ __truediv__ __floordiv__ __mod__ abs neg __invert__ logical_not logical_and
     logical_or logical_xor __and__ __or__ __xor__ bitwise_not bitwise_and bitwise_or clone contiguous to float half
     bfloat16 double int long bool type detach isfinite isnan isinf cuda clamp clamp_min clamp_max exp log sqrt square
     sigmoid tanh where all any max min amax amin mean sum minimum maximum""".split()
@@ -95,17 +95,17 @@ def _masked_select(args, kwargs, result):
     return [result.numel()]
 
 
-@reads("__getitem__", "__setitem__", "index_put_", "index_put", "index")
+@reads("__getitem__", "__setitem__", "index_put_", "index_put")
 def _index(args, kwargs, result):
     index = args[1] if isinstance(args[1], (tuple, list)) else (args[1],)
     return [int(part.count_nonzero()) for part in index if is_mask(part)]
 
 
 # Of these a mask, their second argument, says how large the result is, whatever the first holds.
-BY_MASK = frozenset(("__getitem__", "__setitem__", "index_put_", "index_put", "index", "masked_select"))
+BY_MASK = frozenset(("__getitem__", "__setitem__", "index_put_", "index_put", "masked_select"))
 
 
-@reads("unique", "unique_consecutive", "_unique2", "_unique")
+@reads("unique_consecutive", "_unique2", "_unique")
 def _unique(args, kwargs, result):
     return [(result[0] if isinstance(result, tuple) else result).size(0)]
 
@@ -122,11 +122,12 @@ def _one_hot(args, kwargs, result):
 
 @reads("repeat_interleave")
 def _repeat_interleave(args, kwargs, result):
-    """The sum, and until 2.11 whether none is negative."""
+    """The sum; then the least (2.15) or whether none is negative (2.11), of which 1 is good for both: ATen/native/Repeat.h."""
     return [answer for part in args[-1:] if hasattr(part, "sum") for answer in (int(part.sum()), 1)]
 
 
-# name -> what the host reads of any arguments. Distributions.cpp, until 2.11: whether no deviation is negative.
+# name -> what the host reads of any arguments. normal: whether no deviation is negative, which 2.11 asks (2.15 leaves
+# that to the GPU): ATen/native/DistributionTemplates.h.
 CHECKS = {"normal": [1]}
 
 
@@ -141,9 +142,9 @@ BOUNDS = {
     "softmax": (0.0, 1.0),
     "tanh": (-1.0, 1.0),
     "log_softmax": (float("-inf"), 0.0),
-    "logsigmoid": (float("-inf"), 0.0),
+    "log_sigmoid": (float("-inf"), 0.0),
 }
-for _name in "exp softplus norm abs square std var rsqrt sqrt vector_norm cosh exp_".split():
+for _name in "exp softplus norm abs square std var rsqrt sqrt linalg_vector_norm linalg_norm frobenius_norm cosh exp_".split():
     BOUNDS[_name] = _POSITIVE
 
 # Keep what is known of the range.

@@ -38,7 +38,9 @@ def install(torch, after_import, settings, unknown):
     if not _is_known_python() or not hooks.look(asked, values.known.entries, torch.Tensor):
         unknown("values: none is computed, since functions of Python %s cannot be hooked" % sys.version.split()[0])
         return None
-    _hook_all(torch, hooks)
+    left_out = _hook_all(torch, hooks)
+    if left_out:
+        unknown("values: %d functions of this PyTorch are not looked at, such as %s" % (len(left_out), left_out[0]))
     _leave_optimizers(hooks)
     after_import("torch._dynamo.eval_frame", lambda module: _leave_compiled_code(torch, module, hooks))
     after_import("torch._dynamo.aot_compile", lambda module: _leave_code_compiled_ahead(module, hooks))
@@ -51,7 +53,8 @@ def _is_known_python():
 
 
 def _hook_all(torch, hooks):
-    c = torch._C
+    """Returns the names for which there was no room."""
+    c, left_out = torch._C, []
     kinds = [torch.Tensor]
     for kind in kinds:  # those to come have their base's slots
         hooks.hook_subscripts(kind, MAPPING, c.TensorBase.__getitem__, c.TensorBase.__setitem__)
@@ -60,7 +63,9 @@ def _hook_all(torch, hooks):
         for name in dir(space):
             function = getattr(space, name)
             if type(function).__name__ in ENTRIES and name not in UNHOOKED and not _is_pythons(function, space):
-                _hook(hooks, function)
+                if _hook(hooks, function) < 0:
+                    left_out.append(name)
+    return left_out
 
 
 def _is_pythons(function, space):
@@ -71,7 +76,7 @@ def _is_pythons(function, space):
 def _hook(hooks, function):
     kind, name = type(function).__name__, function.__name__
     interest = NONE if name in UNSEEN else OF_BOUNDS if name in BOUNDS else IF_KNOWN if name in PLAIN else ALWAYS
-    hooks.hook(function, ENTRIES[kind], name, kind == "method_descriptor", interest)
+    return hooks.hook(function, ENTRIES[kind], name, kind == "method_descriptor", interest)
 
 
 def _without(hooks, function):
@@ -113,16 +118,19 @@ def _leave_code_compiled_ahead(module, hooks):
 def _leave_optimizers(hooks):
     """An optimizer's step changes what it changes with a new version. One that fails ends at the next."""
     optimizer = sys.modules["torch.optim.optimizer"]
-    left = []
+    in_step = False
 
     def begin(*step):
-        if not left:
-            left.append(hooks.__enter__())
+        nonlocal in_step
+        if not in_step:
+            hooks.pause(1)
+        in_step = True
 
     def end(*step):
-        if left:
-            left.pop()
-            hooks.__exit__()
+        nonlocal in_step
+        if in_step:
+            hooks.pause(0)
+        in_step = False
 
     optimizer.register_optimizer_step_pre_hook(begin)
     optimizer.register_optimizer_step_post_hook(end)

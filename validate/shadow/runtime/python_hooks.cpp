@@ -101,12 +101,12 @@ struct Hook {
   Function original = nullptr;
   Object* callable = nullptr;  // what Python calls
   Object* name = nullptr;
-  bool method = false;  // of the type of its first argument
+  bool method = false;  // takes its first argument as self
   bool keywords = false;
   Interest interest = Interest::none;
 };
 
-// 2,048 entries: torch has 1,815 functions of this kind in 2.15, of which some 1,500 can launch a kernel.
+// PyTorch 2.15 has 1,722 functions to hook.
 constexpr std::size_t kMost = 2048;
 
 struct Hooks {
@@ -193,7 +193,7 @@ bool begins_with_unknown_floats(Object* arguments) {
 
 Object* watched(const Hook& hook, Object* self, Object* arguments, Object* keywords) {
   const Python& p = python();
-  Object* const all = hook.method || arguments == nullptr ? with_self(self, arguments) : arguments;
+  Object* const all = hook.method ? with_self(self, arguments) : arguments;
   if (all == nullptr) return nullptr;
   Object* result = nullptr;
   int unknown = hook.interest != Interest::always && begins_with_unknown_floats(all) ? 1 : 0;
@@ -314,8 +314,8 @@ SHADOW_API int gpuplan_shadow_look(Object* asked, Object* entries, Object* tenso
 }
 
 /// Hooks a function whose table entry's address lies `offset` bytes into `callable`. `is_method`: it takes its first
-/// argument as self; `interest`: an Interest. 0 where it is not hooked: already done, no such entry, of a
-/// kind that torch has not, or one too many.
+/// argument as self; `interest`: an Interest. 0 where it is not hooked: already done, no such entry, or of a kind that
+/// torch has not; -1 where there is no room.
 SHADOW_API int gpuplan_shadow_hook(Object* callable, std::size_t offset, const char* expected, Object* name,
                                    int is_method, int interest) {
   auto* const method = *reinterpret_cast<Method**>(reinterpret_cast<char*>(callable) + offset);
@@ -323,10 +323,11 @@ SHADOW_API int gpuplan_shadow_hook(Object* callable, std::size_t offset, const c
   const bool known =
       kind == kPositional || kind == (kPositional | kKeywords) || (kind == kNoArguments && is_method != 0);
   Hooks& all = hooks();
-  if (!known || std::strcmp(method->name, expected) != 0 || all.count == kMost) return 0;
+  if (!known || std::strcmp(method->name, expected) != 0) return 0;
   for (std::size_t i = 0; i < all.count; ++i) {
     if (method->function == kEntrances[i]) return 0;
   }
+  if (all.count == kMost) return -1;
   if (!make_writable(method)) return 0;
   python().keep(callable);
   python().keep(name);
