@@ -103,7 +103,7 @@ void compare_values(Device& device, const RankStep& rank, const ValidationOption
   const auto executed = [&](bool keeps_everything, std::string_view what) {
     ExecutionOptions o;
     StageWatcher watcher(options, what, o.steps);
-    o.poison = o.collects = true;
+    o.poison = o.collects = o.repeatable = true;
     o.keeps_everything = keeps_everything;
     o.reads_memory = false;
     o.watcher = &watcher;

@@ -77,7 +77,7 @@ void run_convolution(const Machine& m, const Kernel& k) {
   Workspace workspace{m.launch.partials, m.launch.partial_bytes};
   if (!scratch.left.empty() && scratch.left.front().bytes > workspace.bytes)
     workspace = {scratch.left.front().data, scratch.left.front().bytes};
-  m.convolutions.run(m.launch, c, t, k.tf32, workspace);
+  m.convolutions.run(m.launch, c, t, {k.tf32, k.repeatable}, workspace);
 }
 
 std::string refuse_convolution(const Kernel& k) {

@@ -1,5 +1,6 @@
 #include "validate/cuda/convolutions.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -8,6 +9,9 @@
 
 namespace gpuplan::cuda {
 namespace {
+
+/// Algorithms that need more are left out of a repeatable run: some transform whole layers.
+constexpr std::int64_t kMostOwnBytes = std::int64_t{1} << 30;
 
 cudnnMathType_t math_type(DType t, bool tf32) {
   if (t == DType::fp16 || t == DType::bf16) return CUDNN_TENSOR_OP_MATH;
@@ -28,7 +32,7 @@ std::vector<Algorithm> ranked(Query query, bool exact, std::int64_t workspace_by
     if (p.status != CUDNN_STATUS_SUCCESS || (exact && p.mathType != CUDNN_FMA_MATH)) continue;
     const bool enough = p.memory <= static_cast<std::size_t>(workspace_bytes);
     const int rank = !enough ? 2 : p.determinism == CUDNN_DETERMINISTIC ? 0 : 1;
-    ranks[rank].push_back({static_cast<int>(p.algo), p.mathType});
+    ranks[rank].push_back({static_cast<int>(p.algo), rank == 0 ? static_cast<std::int64_t>(p.memory) : 0, p.mathType});
   }
   for (int i = 1; i < 3; ++i) ranks[0].insert(ranks[0].end(), ranks[i].begin(), ranks[i].end());
   return std::move(ranks[0]);
@@ -70,16 +74,17 @@ void Convolutions::rank(Plan& p, ConvolutionPass pass, bool exact, std::int64_t 
   // order.
   const cudnnMathType_t math = exact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
   if (pass == ConvolutionPass::forward)
-    p.algorithms.push_back({CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, math});
+    p.algorithms.push_back({CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, 0, math});
   else
-    for (const int plain : {1, 0}) p.algorithms.push_back({plain, math});
+    for (const int plain : {1, 0}) p.algorithms.push_back({plain, 0, math});
 }
 
-Convolutions::Plan& Convolutions::plan(const Convolution& what, const ConvolutionTensors& t, bool tf32,
+Convolutions::Plan& Convolutions::plan(const Convolution& what, const ConvolutionTensors& t, ConvolutionRules rules,
                                        std::int64_t workspace_bytes) {
   Key key{static_cast<std::int64_t>(what.pass),
           static_cast<std::int64_t>(t.image.dtype),
-          tf32,
+          rules.tf32,
+          rules.repeatable,
           workspace_bytes,
           what.stride_h,
           what.stride_w,
@@ -88,7 +93,7 @@ Convolutions::Plan& Convolutions::plan(const Convolution& what, const Convolutio
           what.dilation_h,
           what.dilation_w,
           what.groups};
-  std::size_t at = 11;
+  std::size_t at = 12;
   for (const KernelTensor* tensor : {&t.image, &t.filter})
     for (int i = 0; i < 4; ++i) key[at++] = tensor->sizes[i];
   for (const KernelTensor* tensor : {&t.image, &t.filter, &t.feature_map})
@@ -118,8 +123,11 @@ Convolutions::Plan& Convolutions::plan(const Convolution& what, const Convolutio
                                         t.image.dtype == DType::fp64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
         "cudnnSetConvolutionNdDescriptor");
   check(cudnnSetConvolutionGroupCount(convolution, static_cast<int>(what.groups)), "cudnnSetConvolutionGroupCount");
-  check(cudnnSetConvolutionMathType(convolution, math_type(t.image.dtype, tf32)), "cudnnSetConvolutionMathType");
-  rank(p, what.pass, t.image.dtype == DType::fp32 && !tf32, workspace_bytes);
+  check(cudnnSetConvolutionMathType(convolution, math_type(t.image.dtype, rules.tf32)), "cudnnSetConvolutionMathType");
+  rank(p, what.pass, t.image.dtype == DType::fp32 && !rules.tf32,
+       rules.repeatable ? std::max(workspace_bytes, kMostOwnBytes) : workspace_bytes);
+  if (rules.repeatable)
+    for (const Algorithm& a : p.algorithms) p.own_bytes = std::max(p.own_bytes, a.deterministic_bytes);
   return plans_.emplace(key, std::move(p)).first->second;
 }
 
@@ -153,9 +161,23 @@ cudnnStatus_t Convolutions::compute(const Plan& p, Algorithm algorithm, Convolut
                                         bytes, beta, p.filter.get(), t.filter.data);
 }
 
-void Convolutions::run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& t, bool tf32,
-                       Workspace workspace) {
-  Plan& p = plan(what, t, tf32, workspace.bytes);
+void Convolutions::CudaFree::operator()(void* memory) const { (void)cudaFree(memory); }
+
+Workspace Convolutions::own(std::int64_t bytes) {
+  if (own_bytes_ < bytes) {
+    release_own();
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "cudaMalloc of a deterministic algorithm's workspace");
+    own_.reset(memory);
+    own_bytes_ = bytes;
+  }
+  return {own_.get(), own_bytes_};
+}
+
+void Convolutions::run(const LaunchContext& launch, const Convolution& what, const ConvolutionTensors& t,
+                       ConvolutionRules rules, Workspace workspace) {
+  Plan& p = plan(what, t, rules, workspace.bytes);
+  if (p.own_bytes > workspace.bytes) workspace = own(p.own_bytes);
   check(cudnnSetStream(handle_.get(), launch.stream), "cudnnSetStream");
   // An H200 refuses some of the algorithms that cuDNN lists, when they are called and before anything is launched.
   for (; p.chosen + 1 < p.algorithms.size(); ++p.chosen) {

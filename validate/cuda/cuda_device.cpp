@@ -163,6 +163,7 @@ int CudaDevice::mark() {
 
 void CudaDevice::release_all() {
   synchronize();
+  convolutions_->release_own();
   segments_.release_all();
 }
 

@@ -42,7 +42,7 @@ class Execution final : public LoopObserver {
       : device_(device),
         rank_(rank),
         options_(options),
-        kernels_(rank, options.seed),
+        kernels_(rank, options.seed, options.repeatable),
         parameters_(device, rank, kernels_),
         scaler_(device),
         result_(result) {}

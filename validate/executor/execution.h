@@ -21,6 +21,7 @@ struct ExecutionOptions {
   bool poison = false;            // fills blocks with NaN when they are allocated and when they are released
   bool keeps_everything = false;  // releases nothing: what a sufficient plan is compared with
   bool collects = false;          // ExecutionResult::weights, gradients and output
+  bool repeatable = false;        // Kernel::repeatable
   bool reads_losses = true;       // and what a GradScaler found: waits for the device in every step
   bool reads_memory = true;       // ExecutionResult::readings
   int checked_steps = 0;          // so many training steps wait for each kernel, so that one that fails is named

@@ -26,8 +26,9 @@ struct Kernel {
   std::span<const KernelTensor> reads, extra, writes;
   std::span<const AttributeValue> attributes;
   std::span<const KernelScratch> scratch;
-  std::uint64_t seed = 0;  // of what it draws (dropout); the same for an operation that is run again in backward
-  bool tf32 = false;       // matrix products of fp32 may compute in TF32
+  std::uint64_t seed = 0;   // of what it draws (dropout); the same for an operation that is run again in backward
+  bool tf32 = false;        // matrix products of fp32 may compute in TF32
+  bool repeatable = false;  // the same bits in every run, whatever memory that takes beside the plan's
 
   bool has(Attribute a, int n = 0) const { return find_attribute(attributes, a, n) != nullptr; }
   /// The n-th of that name, or what it is where it is not given.

@@ -29,7 +29,8 @@ bool allocates_only(const ScheduledOp& step) {
   return step.what != nullptr && std::holds_alternative<Marker>(*step.what);
 }
 
-PlacedKernels::PlacedKernels(const RankStep& rank, std::uint64_t seed) : rank_(rank), seed_(seed) {
+PlacedKernels::PlacedKernels(const RankStep& rank, std::uint64_t seed, bool repeatable) : rank_(rank), seed_(seed) {
+  kernel_.repeatable = repeatable;
   const Graph& graph = rank.graph;
   addresses_.assign(rank.micro_batches.schedules.back().buffers.size(), 0);
   part_bytes_.assign(addresses_.size(), 0);

@@ -23,7 +23,7 @@ bool allocates_only(const ScheduledOp& step);
 
 class PlacedKernels {
  public:
-  PlacedKernels(const RankStep& rank, std::uint64_t seed);
+  PlacedKernels(const RankStep& rank, std::uint64_t seed, bool repeatable = false);
 
   void place(BufferId buffer, std::uint64_t address) { addresses_[static_cast<std::size_t>(buffer)] = address; }
   std::uint64_t address(BufferId buffer) const { return addresses_[static_cast<std::size_t>(buffer)]; }

@@ -27,7 +27,10 @@ namespace {
 
 Convolutions::Convolutions() = default;
 
-void Convolutions::run(const LaunchContext&, const Convolution& what, const ConvolutionTensors& t, bool, Workspace) {
+void Convolutions::CudaFree::operator()(void*) const {}  // it has none of its own
+
+void Convolutions::run(const LaunchContext&, const Convolution& what, const ConvolutionTensors& t, ConvolutionRules,
+                       Workspace) {
   const Primitive primitive = what;
   std::array<KernelTensor, 2> reads{t.image, t.filter};
   KernelTensor written = t.feature_map;
