@@ -299,6 +299,7 @@ Report make_report(const Plan& plan) {
   const RankStep& step = plan.step;
   Report r;
   r.model.name = plan.model->name;
+  r.model.verified = plan.model->verified;
   if (!plan.model->sources.empty()) r.model.file = plan.model->sources.front()->name;
   r.run = step.run;
   if (plan.names_gpu) r.gpu = step.gpu;

@@ -106,6 +106,7 @@ struct RankShare {
 struct Report {
   struct {
     std::string name, file;
+    std::string verified;                                                // Model::verified
     std::int64_t parameters = 0, trainable_parameters = 0, buffers = 0;  // elements
     std::int64_t layers = 0;
     std::int64_t checkpointed_blocks = 0;  // whose inside is recomputed in backward

@@ -14,7 +14,7 @@ std::string plan_json_schema() {
   // known; a layer's is null then. The last three are there when asked for: with --count-as, `layers --time` and
   // --gpus.
   constexpr std::string_view kKeys = R"(schema:=gpuplan.plan/1 tool:{name version:string}
-    model:{name file:string parameters trainable_parameters buffers layers checkpointed_blocks:integer}
+    model:{name file:string verified:string? parameters trainable_parameters buffers layers checkpointed_blocks:integer}
     run:{mode:$mode batch:integer precision:fp32|tf32|fp64|fp16|bf16 amp:fp16|bf16? optimizer gpu:string?
       loop:$loop pytorch:string optimizer_impl:string? weight_decay clip_grad_norm:boolean
       micro_batches:integer checkpoint:string layout:$layout attention:$attention

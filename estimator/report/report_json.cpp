@@ -196,6 +196,7 @@ Json model_json(const Report& report) {
   const auto& model = report.model;
   return {{"name", model.name},
           {"file", model.file},
+          {"verified", text_or_null(model.verified)},
           {"parameters", model.parameters},
           {"trainable_parameters", model.trainable_parameters},
           {"buffers", model.buffers},

@@ -205,6 +205,12 @@ std::string PlanScreen::facts() const {
   if (!report_.count_as.tool.empty())
     table.row({"Count", report_.count_as.tool + " would print " + format_count(report_.count_as.per_sample) + " " +
                             report_.count_as.unit + " for one sample"});
+  const char* label = "Verified";
+  for (std::size_t from = 0; from < model.verified.size(); label = "") {
+    const std::size_t end = std::min(model.verified.find("; ", from), model.verified.size());
+    table.row({label, model.verified.substr(from, end - from)});
+    from = end + 2;
+  }
   return "\n" + table.text();
 }
 

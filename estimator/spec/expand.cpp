@@ -394,6 +394,8 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   Expander(spec, vars).write(model);
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
   model.order = spec.order;
+  model.verified = spec.verified;
+  model.notes = spec.notes;
   if (spec.lora) model.lora = evaluate_lora(*spec.lora, scope);
   if (spec.losses.entries.empty())
     model.loss = evaluate(spec.loss, scope);

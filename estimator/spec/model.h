@@ -150,6 +150,8 @@ struct Model {
   /// `loss:` as a list: entries after those of the model, which may name these, among them losses. The last one's
   /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
   Body losses;
+  std::string verified;            // what the spec says that it was compared with; empty: nothing
+  std::vector<std::string> notes;  // what the spec says that it lacks: warnings of its plans
 };
 
 }  // namespace gpuplan

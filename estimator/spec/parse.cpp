@@ -228,23 +228,42 @@ CallSyntax read_loss(const YamlNode* node, const EntryReader& reader) {
   return loss;
 }
 
+std::string read_text(const YamlNode& node, const std::string& key) {
+  if (node.kind != YamlNode::Kind::scalar || node.text.empty())
+    throw Error(key + " must be text, not " + describe(node)).at(node.mark);
+  if (std::ranges::any_of(node.text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw Error("a control character in the " + key).at(node.mark);
+  return node.text;
+}
+
+// What was compared is the spec as it was exported: not one that extends it.
+void read_remarks(const YamlNode& document, SpecSyntax& spec) {
+  if (const YamlNode* verified = document.find("verified")) {
+    const std::string text = read_text(*verified, "verified");
+    if (document.find("extends") == nullptr) spec.verified = text;
+  }
+  const YamlNode* notes = document.find("notes");
+  if (notes == nullptr) return;
+  if (notes->kind != YamlNode::Kind::list)
+    throw Error("notes must be a list of texts, not " + describe(*notes)).at(notes->mark);
+  for (const YamlNode* note : notes->children) spec.notes.push_back(read_text(*note, "note"));
+}
+
 }  // namespace
 
 SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name) {
   check_version(document);
   expect_keys(document, "a model spec",
-              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss"});
+              {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
+               "verified", "notes"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
-    if (name->kind != YamlNode::Kind::scalar || name->text.empty())
-      throw Error("name must be text, not " + describe(*name)).at(name->mark);
-    if (name->text.size() > kMaxNameBytes)
+    spec.name = read_text(*name, "name");
+    if (spec.name.size() > kMaxNameBytes)
       throw Error("a name of more than " + std::to_string(kMaxNameBytes) + " characters").at(name->mark);
-    if (std::ranges::any_of(name->text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-      throw Error("a control character in the name").at(name->mark);
-    spec.name = name->text;
   }
+  read_remarks(document, spec);
   std::vector<std::string> vars;
   if (const YamlNode* map = document.find("vars")) read_vars(*map, spec, vars);
   const Names names{{}, vars};

@@ -42,6 +42,8 @@ constexpr std::string_view kHead = R"json({
         }
       }
     },
+    "verified": {"type": "string", "description": "What an exported spec was compared with; plans say it. Not that of a spec that is extended."},
+    "notes": {"type": "array", "description": "What the spec lacks: warnings of its plans.", "items": {"type": "string"}},
     "layers": {"$ref": "#/$defs/list", "minItems": 1},
     "order": {"$ref": "#/$defs/order"},
     "lora": {

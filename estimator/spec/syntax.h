@@ -130,6 +130,8 @@ struct SpecSyntax {
   std::optional<LoraSyntax> lora;
   CallSyntax loss;
   ListSyntax losses;  // of `loss:` as a list of entries; empty otherwise
+  std::string verified;
+  std::vector<std::string> notes;
 };
 
 /// Checks a document, `extends:` already merged. Throws Error for an unknown key, a value of the wrong

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "tools/git/child.h"
+#include "tools/subprocess/child.h"
 
 namespace gpuplan::tests {
 
@@ -72,8 +72,6 @@ class GitRepository {
   }
 
  private:
-  using Child = ::gpuplan::git::Child;
-
   // No one's configuration, no clock.
   static std::vector<std::string> environment() {
     const char* const path = std::getenv("PATH");

@@ -4,6 +4,7 @@
 
 #include "tools/options/run_options.h"
 #include "tools/process/read_source.h"
+#include "tools/python_models/python_model.h"
 
 namespace gpuplan {
 namespace {
@@ -53,8 +54,9 @@ void refuse_outside(const fs::path& file, const fs::path& folder) {
 
 void refuse_foreign_model(const Check& check, const fs::path& top) {
   if (check.model == "-") throw refusal("a check's model is a file, not standard input", check);
-  if (check.model.starts_with("zoo:")) return;
-  const fs::path model(check.model);
+  const PythonCode code = python_code(check.model);
+  if (check.model.starts_with("zoo:") || code == PythonCode::package) return;
+  const fs::path model(code == PythonCode::file ? python_file(check.model) : check.model);
   if (model.is_absolute())
     throw refusal("a check's model must be a path from gpuplan.yaml's folder, not " + check.model, check)
         .label("an absolute path does not work on other machines");
@@ -72,7 +74,7 @@ void refuse_foreign_model(const Check& check, const fs::path& top) {
   if (!fs::is_regular_file(real, error) && !fs::is_directory(real, error))
     throw refusal(check.model + " is not a regular file", check);
   // A folder is read by a file in it, which may be a link.
-  if (!is_within(real, top) || !lies_within(model_file(check.model), top))
+  if (!is_within(real, top) || !lies_within(model_file(model.string()), top))
     throw refusal("the model is outside " + top.string(), check).label("expected a path within the repository");
 }
 

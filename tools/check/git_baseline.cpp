@@ -11,6 +11,7 @@
 #include "tools/git/commit.h"
 #include "tools/git/repository.h"
 #include "tools/options/commit_model.h"
+#include "tools/python_models/python_model.h"
 
 namespace gpuplan {
 namespace {
@@ -77,7 +78,9 @@ class CommitChecks {
   void read_model_of(const Check& before, const Check& head, BaseCheck& base) {
     const auto add_note = [&](const std::string& note) { base.note += (base.note.empty() ? "" : ", ") + note; };
     RunOptions options = options_of(before);
-    if (before.model.starts_with("zoo:")) {
+    const PythonCode code = python_code(before.model);
+    if (code == PythonCode::file) return add_note("no base: " + before.model + " would run the code of a commit");
+    if (before.model.starts_with("zoo:") || code == PythonCode::package) {
       options.model = before.model;
       base.model = open_model(options);
       return;

@@ -85,8 +85,8 @@ void set_error(const Error& error, CheckResult& result) {
 
 }  // namespace
 
-CheckPlanner::CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today)
-    : top_(std::move(top)), base_(base), today_(today) {}
+CheckPlanner::CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today, bool trusts_code)
+    : top_(std::move(top)), base_(base), today_(today), trusts_code_(trusts_code) {}
 
 CheckResult CheckPlanner::run(const Check& check) {
   CheckResult result;
@@ -164,6 +164,7 @@ Planning CheckPlanner::prepare(const Check& check, const RunOptions& options) {
 CheckSide CheckPlanner::plan_head(const Check& check, CheckResult& result) {
   RunOptions options = options_of(check);
   options.model = check.model;
+  options.trusts_code = trusts_code_;
   CheckSide side;
   side.check = check;
   side.planning = prepare(check, options);

@@ -21,8 +21,8 @@ namespace gpuplan {
 class CheckPlanner {
  public:
   /// `top`: what models have to lie in; nothing: they may lie anywhere. `base`: null without one. Both have to outlive
-  /// the planner.
-  CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today);
+  /// the planner. `trusts_code`: RunOptions::trusts_code.
+  CheckPlanner(std::optional<std::filesystem::path> top, Baseline* base, Day today, bool trusts_code);
 
   /// What cannot be planned has the state error, and why; so has what a bug of gpuplan stops. Throws Error of the
   /// environment only.
@@ -46,6 +46,7 @@ class CheckPlanner {
   std::optional<std::filesystem::path> top_;
   Baseline* base_;
   Day today_;
+  bool trusts_code_;
   std::mutex mutex_;  // of what follows
   std::map<std::string, Gpu> gpus_;
   std::optional<std::vector<Instance>> instances_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <sstream>
 
 #include "tools/options/swept_flags.h"
 #include "tools/process/read_source.h"
@@ -11,13 +13,25 @@ namespace {
 
 // Flags that are given or not; the first two may have a number too.
 constexpr std::string_view kSwitches[] = {"clip-grad-norm", "weight-decay", "optimizer-in-backward", "labels"};
-constexpr std::string_view kWords[] = {"offload", "host-copy"};
+constexpr std::string_view kWords[] = {"offload", "host-copy", "input", "arg"};
 
 std::string switched(const Setting& setting) {
   if (setting.text == "true" || setting.text == "True") return "true";
   if (setting.text == "false" || setting.text == "False") return "";
   if (setting.key == "clip-grad-norm" || setting.key == "weight-decay") return setting.text;
   throw Error(setting.key + " is true or false, not \"" + setting.text + "\"").at(setting.mark);
+}
+
+// Several --input are one text: input: input_ids:int64:512 labels=input_ids.
+std::vector<std::string> words_in(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::string joined_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
 }
 
 void apply(const Setting& setting, RunOptions& options) {
@@ -33,6 +47,10 @@ void apply(const Setting& setting, RunOptions& options) {
     options.offload = setting.text;
   else if (setting.key == "host-copy")
     options.host_copy = setting.text;
+  else if (setting.key == "input")
+    options.inputs = words_in(setting.text);
+  else if (setting.key == "arg")
+    options.arguments = words_in(setting.text);
   else
     set_flag(options, setting.key, setting.text);
 }
@@ -81,6 +99,8 @@ std::vector<Setting> settings_of(const RunOptions& options) {
   add("labels", options.labels ? "true" : "");
   add("offload", options.offload);
   add("host-copy", options.host_copy);
+  add("input", joined_words(options.inputs));
+  add("arg", joined_words(options.arguments));
   return settings;
 }
 

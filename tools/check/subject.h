@@ -21,6 +21,7 @@ struct CheckOptions {
   std::vector<std::string> names;
   std::string base, config, fail_on;
   bool update = false, exit_zero = false, no_base = false, quiet_if_unchanged = false, allow_broken_base = false;
+  bool trusts_code = false;
 };
 
 /// Where the checks come from, and what their paths are relative to.

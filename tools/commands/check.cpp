@@ -86,7 +86,7 @@ void find_real_paths(const Subject& subject, CheckReport& report) {
 }
 
 CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& subject, std::optional<Baseline>& base,
-                       bool quiet) {
+                       const CheckOptions& options) {
   CheckReport report;
   report.file = subject.file;
   report.today = today();
@@ -99,9 +99,9 @@ CheckReport run_checks(const std::vector<const Check*>& checks, const Subject& s
   }
   // A model of the command line may lie anywhere.
   CheckPlanner planner(subject.file.empty() ? std::nullopt : std::optional(subject.top()), base ? &*base : nullptr,
-                       report.today);
+                       report.today, options.trusts_code);
   report.results.resize(checks.size());
-  ProgressLine progress(!quiet);
+  ProgressLine progress(!options.output.quiet);
   run_on_workers(
       checks.size(), cores(), [&](std::size_t i) { report.results[i] = planner.run(*checks[i]); },
       [&](std::size_t done) {
@@ -192,7 +192,7 @@ int run_check(CheckOptions options) {
   refuse_clashing_files(files, subject);
   const std::vector<const Check*> checks = chosen(subject.budget, names);
   std::optional<Baseline> base = baseline_of(options, subject);
-  CheckReport report = run_checks(checks, subject, base, options.output.quiet);
+  CheckReport report = run_checks(checks, subject, base, options);
   if (base && !of_line && names.empty()) name_checks_that_are_gone(*base, subject.budget, report);
   refuse_empty_gate(report, base.has_value());
   if (options.update) return update(report, subject);
@@ -250,6 +250,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
                     "Skips growth limits where the base cannot be read, instead of failing");
   command->add_option("--config", options->config, "Budget file (gpuplan.yaml, in this folder or one above)")
       ->type_name("FILE");
+  command->add_flag("--trust-code", options->trusts_code, "Runs the code of models named FILE.py:CALLABLE");
   command->add_flag("--update", options->update, "Changes broken limits to today's figures, and shows the edit");
   command->add_option("--fail-on", options->fail_on, "What makes the exit code 1 (error: a broken limit)")
       ->type_name("error|warn|growth|none");

@@ -8,6 +8,7 @@
 #include "tools/answers/check_weights.h"
 #include "tools/answers/draft.h"
 #include "tools/commands/commands.h"
+#include "tools/options/commit_model.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
@@ -19,15 +20,9 @@ namespace {
 
 struct ImportOptions {
   std::string source, file, weights;
-  std::vector<std::string> set;
+  std::vector<std::string> set, inputs, arguments;
   bool force = false;
 };
-
-std::vector<Variable> variables(const ImportOptions& options) {
-  std::vector<Variable> list;
-  for (const std::string& text : options.set) list.push_back(read_variable(text));
-  return list;
-}
 
 // What is downloaded together lies together.
 std::string model_beside(const std::string& weights) {
@@ -57,8 +52,14 @@ int run_import(const ImportOptions& options) {
   refuse_learned_trace({options.source, nullptr});
   if (!options.file.empty() && options.file != "-")
     refuse_unwritable({{.path = options.file, .force = true}});  // write_draft() looks at its text
-  std::vector<Variable> set = variables(options);
-  const std::shared_ptr<const Source> source = open_model(options.source, set);
+  RunOptions run;
+  run.model = options.source;
+  run.set = options.set;
+  run.inputs = options.inputs;
+  run.arguments = options.arguments;
+  const WrittenModel written = open_model(run);
+  const std::vector<Variable>& set = written.options.set;
+  const std::shared_ptr<const Source>& source = written.source;
   const std::string& spec = source->text;
   if (!set.empty())
     throw Error("the model has no dynamic dimension " + set.front().name, ErrorKind::usage)
@@ -72,8 +73,13 @@ int run_import(const ImportOptions& options) {
 
 void add_import_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ImportOptions>();
-  CLI::App* const command = app.add_subcommand("import", "Converts a config.json or an ONNX file to a model spec");
-  command->add_option("source", options->source, "A Hugging Face config.json, or an ONNX file")->type_name("SRC");
+  CLI::App* const command =
+      app.add_subcommand("import", "Converts a config.json, an ONNX file or a model in Python to a model spec");
+  command
+      ->add_option(
+          "source", options->source,
+          "A Hugging Face config.json, an ONNX file, or timm:NAME, torchvision:NAME, hf:NAME, FILE.py:CALLABLE")
+      ->type_name("SRC");
   command->add_option("-o,--output", options->file, "File to write (standard output)")->type_name("FILE");
   command->add_flag("--force", options->force, "Replaces a file with different contents");
   command->add_option("--set", options->set, "Value of a dynamic dimension of an ONNX file")->type_name("NAME=VALUE");
@@ -81,6 +87,7 @@ void add_import_command(CLI::App& app, int& exit_code) {
       ->add_option("--check", options->weights,
                    "Compares a safetensors file or index with the model's parameters; exit code 1 if they differ")
       ->type_name("FILE");
+  add_python_options(*command, options->inputs, options->arguments);
   command->callback([options, &exit_code] { exit_code = run_import(*options); });
 }
 

@@ -14,7 +14,7 @@
 
 #include "estimator/base/error.h"
 #include "tools/commands/commands.h"
-#include "tools/git/child.h"
+#include "tools/subprocess/child.h"
 
 namespace gpuplan {
 
@@ -144,8 +144,8 @@ Json call_tool(const CLI::App& app, const McpTool& tool, const Json& arguments) 
   if (tool.json) command.insert(command.end(), {"--format", "json"});
   std::vector<std::string> environment;
   for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
-  git::Child child(command, environment);
-  const git::Child::Rest said = child.read_all();
+  Child child(command, environment);
+  const Child::Rest said = child.read_all();
   const int status = child.wait();
   const bool failed = status > 1;  // 1: the answer is no
   Json result = {{"content", Json::array({{{"type", "text"}, {"text", failed ? said.errors : said.output}}})},

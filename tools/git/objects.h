@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/git/child.h"
+#include "tools/subprocess/child.h"
 
 namespace gpuplan::git {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "estimator/base/error.h"
-#include "tools/git/child.h"
+#include "tools/subprocess/child.h"
 
 namespace gpuplan::git {
 

@@ -1,5 +1,6 @@
 // MODEL and --set: from what was typed to a Model.
 #include <filesystem>
+#include <optional>
 
 #include "estimator/device/read_number.h"
 #include "estimator/spec/read.h"
@@ -8,7 +9,10 @@
 #include "tools/options/commit_model.h"
 #include "tools/options/learned_trace_input.h"
 #include "tools/options/run_values.h"
+#include "tools/process/environment.h"
 #include "tools/process/read_source.h"
+#include "tools/python_models/hugging_face_cache.h"
+#include "tools/python_models/python_model.h"
 
 namespace gpuplan {
 
@@ -75,6 +79,42 @@ Opened open_named(const std::string& model, std::vector<Variable>& set) {
   }
 }
 
+// Of Hugging Face's models those whose config.json is here and read by gpuplan itself need no Python.
+std::optional<Opened> open_downloaded(const RunOptions& options, std::vector<Variable>& set) {
+  constexpr std::string_view kHub = "hf:";
+  if (!options.model.starts_with(kHub) || !options.inputs.empty() || !options.arguments.empty()) return std::nullopt;
+  const std::string config = downloaded_config(options.model.substr(kHub.size()));
+  if (config.empty()) return std::nullopt;
+  try {
+    Opened opened = open_file(config, set);
+    (void)read_model(opened.source, {.set = set, .open = {}});
+    return opened;
+  } catch (const Error&) {
+    return std::nullopt;  // transformers may know it
+  }
+}
+
+Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
+  const PythonCode code = python_code(options.model);
+  // What an agent asks for may write nothing, and code may.
+  if (code == PythonCode::file && (!options.trusts_code || !environment("GPUPLAN_WRITE_ONLY").empty()))
+    throw Error(options.model + " runs the code of " + python_file(options.model))
+        .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
+  if (std::optional<Opened> opened = open_downloaded(options, set)) return *std::move(opened);
+  return {spec_of_python({options.model, options.inputs, options.arguments}), ""};
+}
+
+Opened open_any(const RunOptions& options, std::vector<Variable>& set) {
+  if (options.piped) return open_piped({options.model, options.piped});
+  if (python_code(options.model) != PythonCode::none) return open_python(options, set);
+  if (!options.inputs.empty() || !options.arguments.empty())
+    throw Error(std::string(options.inputs.empty() ? "--arg" : "--input") + " is for a model in Python, not for " +
+                    (options.model.empty() ? "none" : options.model),
+                ErrorKind::usage)
+        .help("timm:NAME, torchvision:NAME, hf:NAME or FILE.py:CALLABLE");
+  return open_named(options.model, set);
+}
+
 }  // namespace
 
 // What a folder is read by: Hugging Face's configuration, or what exporters call their file.
@@ -133,15 +173,16 @@ Variable read_variable(const std::string& text) {
 }
 
 std::shared_ptr<const Source> open_model(const std::string& model, std::vector<Variable>& set) {
-  return open_named(model, set).source;
+  RunOptions options;
+  options.model = model;
+  return open_any(options, set).source;
 }
 
 WrittenModel open_model(const RunOptions& options) {
   WrittenModel written;
   written.options.set = variables_of(options);
   written.options.open = open_extended;
-  Opened opened =
-      options.piped ? open_piped({options.model, options.piped}) : open_named(options.model, written.options.set);
+  Opened opened = open_any(options, written.options.set);
   written.source = std::move(opened.source);
   written.stored_type = std::move(opened.stored_type);
   return written;

@@ -4,8 +4,24 @@
 
 namespace gpuplan {
 
+void add_python_options(CLI::App& command, std::vector<std::string>& inputs, std::vector<std::string>& arguments) {
+  const auto add = [&](const char* name, std::vector<std::string>& values, const char* type, const char* text) {
+    command.add_option(name, values, text)
+        ->type_name(type)
+        ->group("A model in Python")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  add("--input", inputs, "SIZES", "An input without the batch: 3x224x224, 128:int64 or NAME:int64:128; repeatable");
+  add("--arg", arguments, "NAME=VALUE", "An argument of the callable, or a value of the config; repeatable");
+}
+
 void add_run_options(CLI::App& command, RunOptions& o) {
-  command.add_option("model", o.model, "A model file, zoo:NAME, or - for standard input")->type_name("MODEL");
+  command
+      .add_option("model", o.model,
+                  "A model file, zoo:NAME, - for standard input, or a model in Python: timm:NAME, torchvision:NAME, "
+                  "hf:NAME, FILE.py:CALLABLE")
+      ->type_name("MODEL");
   const auto add = [&](const char* group, const char* names, std::string& value, const char* type, const char* text) {
     return command.add_option(names, value, text)->type_name(type)->group(group);
   };
@@ -28,6 +44,7 @@ void add_run_options(CLI::App& command, RunOptions& o) {
       ->group(run)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_python_options(command, o.inputs, o.arguments);
   add(run, "--seq", o.seq, "N", "Sequence length, short for --set seq=N");
   add(run, "--layout", o.layout, "nchw|nhwc", "Memory format of images and convolutions (nchw)");
   add(run, "--attention", o.attention, "auto|flash|efficient|cudnn|math|eager", "Attention kernel (auto)");

@@ -25,12 +25,16 @@ struct RunOptions {
   std::string amp, layout, host_copy, attention, micro_batches, checkpoint, master, offload, weights;
   std::string phase, prompt, generate, cache;
   std::vector<std::string> set;
+  std::vector<std::string> inputs, arguments;  // --input and --arg, of a model that Python makes
+  bool trusts_code = true;                     // of FILE.py:CALLABLE: whether it may run
   bool optimizer_in_backward = false;
   bool labels = false;
   bool strict = false;
 };
 
 void add_run_options(CLI::App& command, RunOptions& options);
+/// --input and --arg, of a model that Python makes.
+void add_python_options(CLI::App& command, std::vector<std::string>& inputs, std::vector<std::string>& arguments);
 /// --margin, of the commands that say whether a step fits.
 void add_margin_option(CLI::App& command, RunOptions& options);
 

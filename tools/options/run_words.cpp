@@ -13,6 +13,8 @@ std::vector<std::string> run_words(const RunOptions& options) {
     if (name != "batch" && name != "gpu") add(name, value);
   add("offload", options.offload);
   for (const std::string& text : options.set) add("set", text);
+  for (const std::string& text : options.inputs) add("input", text);
+  for (const std::string& text : options.arguments) add("arg", text);
   if (!options.weight_decay.empty()) words.push_back("--weight-decay=" + options.weight_decay);
   if (!options.clip.empty()) words.push_back("--clip-grad-norm=" + options.clip);
   if (options.optimizer_in_backward) words.emplace_back("--optimizer-in-backward");

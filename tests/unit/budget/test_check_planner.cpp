@@ -23,7 +23,7 @@ checks:
     if (head.name == "broken") throw std::logic_error("a figure is lost");
     return {};
   };
-  CheckPlanner planner(std::nullopt, &base, 20'000);
+  CheckPlanner planner(std::nullopt, &base, 20'000, false);
   CheckReport report;
   for (const Check& check : budget.checks) report.results.push_back(planner.run(check));
   CHECK(report.results[0].state == State::error);

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from gpuplan.construction import Construction
-from gpuplan.errors import ExportError
-from gpuplan.header import NOTE
+from gpuplan.errors import ExportError, GpuplanError
+from gpuplan.header import remarks_of, with_remarks
+from gpuplan.named import PACKAGES, Named, named
 from gpuplan.source_lines import failing_line, first_line
 from gpuplan.spec import export
 from gpuplan.target import built
@@ -56,32 +57,39 @@ def parsed_batch(texts: Sequence[str]) -> Any:
     return named or (positional[0] if len(positional) == 1 else tuple(positional))
 
 
-def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan export") -> int:
-    parser = argparse.ArgumentParser(prog=called, description="Exports a PyTorch model as a gpuplan spec.")
-    parser.add_argument("model", help="MODULE:CALLABLE that returns the model, such as torchvision.models:resnet50")
-    parser.add_argument("--input", action="append", required=True, metavar="SIZES",
+def parser_of(called: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=called, description="Exports a PyTorch model as a gpuplan spec, and compares the spec with it.")
+    parser.add_argument("model", help="timm:NAME, torchvision:NAME, hf:NAME, or FILE.py:CALLABLE or MODULE:CALLABLE that returns the model")
+    parser.add_argument("--input", action="append", default=[], metavar="SIZES",
                         help="shape of an input without the batch dimension: 3x224x224, 128:int64, or by name input_ids:int64:128; "
-                        "repeat for each input; labels=input_ids passes the same tensor again")
+                        "repeat for each input; labels=input_ids passes the same tensor again. Known of timm's, torchvision's and most of "
+                        "transformers' models")
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="argument of the callable, or value of the config; repeatable")
     parser.add_argument("--config", default="", metavar="FILE",
                         help="for a transformers class: its config.json, the folder of it, or a model name that transformers finds")
     parser.add_argument("--eval", action="store_true", help="export eval mode only")
     parser.add_argument("--on-gpu", action="store_true",
                         help="plan a model that is created on the GPU, as under torch.device('cuda'), instead of moved there")
+    parser.add_argument("--verify", action="store_true", default=None,
+                        help="run steps of the model at other batches on a simulated GPU, and compare them with plans of the spec: the "
+                        "default where this torch is a build for CUDA")
+    parser.add_argument("--no-verify", action="store_false", dest="verify", help="leave that out")
     parser.add_argument("-o", "--output", default="model.yaml")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gpuplan export") -> int:
+    options = parser_of(called).parse_args(arguments)
     try:
-        construction = Construction() if options.on_gpu else None
-        batch = parsed_batch(options.input)
-        model = made(options, construction)
-        if not isinstance(model, nn.Module):
-            raise ExportError(f"{options.model} returned a {type(model).__name__}, expected a torch.nn.Module")
-        model.train()
-        text = export(model, batch, options.output, construction=construction, modes=MODES[1:] if options.eval else MODES)
-        for line in text.splitlines():
-            if line.startswith(NOTE):
-                print(f"note: {line[len(NOTE):]}", file=sys.stderr)
-    except ExportError as e:
+        text = exported(options)
+        with open(options.output, encoding="utf-8") as file:
+            was = file.read()
+        if text != was:
+            with open(options.output, "w", encoding="utf-8") as file:
+                file.write(text)
+        for line in remarks_of(text):
+            print(line, file=sys.stderr)
+    except GpuplanError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1
     except ImportError as e:
@@ -93,11 +101,34 @@ def main(arguments: Optional[Sequence[str]] = None, called: str = "python3 -m gp
     return 0
 
 
-def made(options: argparse.Namespace, construction: Optional[Construction]) -> nn.Module:
+def exported(options: argparse.Namespace) -> str:
+    """Writes the spec, and returns it with what verifying it found."""
+    model_named = named(options.model, options.arg, options.config, options.input)
+    construction = Construction() if options.on_gpu else None
+    batch = parsed_batch(model_named.inputs)
+    model = made(model_named, construction)
+    if not isinstance(model, nn.Module):
+        raise ExportError(f"{options.model} returned a {type(model).__name__}, expected a torch.nn.Module")
+    model.train()
+    modes = MODES[1:] if options.eval else MODES
+    name = re.sub(r"\W+", "_", options.model.rpartition(":")[2]) if options.model.partition(":")[0] in PACKAGES else ""
+    text = export(model, batch, options.output, name=name, construction=construction, modes=modes)
+    del model
+    if options.verify is False or (options.verify is None and torch.version.cuda is None):
+        return text
+    from gpuplan.verify import verified
+
+    if sys.stderr.isatty():
+        print("verifying: steps of the model on a simulated GPU ...", file=sys.stderr)
+    found = verified(options.output, model_named, options.on_gpu, modes)
+    return with_remarks(text, found.notes, found.verified)
+
+
+def made(named: Named, construction: Optional[Construction]) -> nn.Module:
     try:
-        return built(options.model, options.arg, options.config, construction)
+        return built(named.target, named.arguments, named.config, construction)
     except (ExportError, ImportError):
         raise
     except Exception as e:  # whatever the model's code raises
         at = failing_line(e, "")
-        raise ExportError(f"{options.model} failed: {at}{': ' if at else ''}{type(e).__name__}: {first_line(e)}") from e
+        raise ExportError(f"{named.target} failed: {at}{': ' if at else ''}{type(e).__name__}: {first_line(e)}") from e

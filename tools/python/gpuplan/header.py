@@ -1,6 +1,7 @@
 """What a spec says before its layers: comments, variables, inputs."""
 from __future__ import annotations
 
+import json
 from typing import Any, List, Sequence, Tuple
 
 import torch
@@ -29,14 +30,36 @@ def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
     return ["inputs:"] + [f"  {plain(n)}: {s}" for n, s in zip(names, shapes)], names
 
 
-NOTE = "# Not in this spec: "
-
-
 def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
     count = sum(p.numel() for p in model.parameters())
     runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
     return [f"# {type(model).__name__}: {count:,} parameters. Exported by tools/python/gpuplan from {runs},",
             f"# PyTorch {torch.__version__.split('+')[0]}.{plan_with(model)}", "gpuplan: 1", f"name: {name}"]
+
+
+def with_remarks(text: str, notes: Sequence[str], verified: str = "") -> str:
+    """A spec's text with what its plans say of it: notes are warnings."""
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("name: ")) + 1
+    remarks = [f"verified: {json.dumps(verified)}"] if verified else []
+    if notes:
+        had = lines[at:at + 1] == ["notes:"]
+        at += had
+        remarks += ([] if had else ["notes:"]) + [f"  - {json.dumps(note)}" for note in notes]
+    return "\n".join([*lines[:at], *remarks, *lines[at:]]) + "\n"
+
+
+def remarks_of(text: str) -> List[str]:
+    """The lines that with_remarks() put into a spec, as a terminal shows them."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("verified: "):
+            lines.append(f"verified: {json.loads(line[len('verified: '):])}")
+        elif line.startswith("  - \"") and not line.startswith("    "):
+            lines.append(f"note: {json.loads(line[len('  - '):])}")
+        elif lines and not line.startswith(("notes:", "  - ")):
+            break
+    return lines
 
 
 def plan_with(model: nn.Module) -> str:

@@ -18,11 +18,12 @@ from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
 from gpuplan.errors import ExportError
 from gpuplan.folding import Folder
-from gpuplan.header import NOTE, header, input_lines, variables
+from gpuplan.header import header, input_lines, variables, with_remarks
 from gpuplan.lifetimes import hold_what_python_holds
 from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
 from gpuplan.printer import Printer
+from gpuplan.read_back import read_back
 from gpuplan.run import no_loss
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown
 from gpuplan.values import Value, flat_tensors
@@ -105,7 +106,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     printer = Printer(folder)
     blocks = printer.blocks(top)
     notes = dict.fromkeys(n for t in traced for n in t.run.notes)
-    lines = header(model, name, modes) + [NOTE + n for n in notes] + variables(top) + inputs
+    lines = header(model, name, modes) + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
@@ -114,7 +115,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     lines += construction.initialization(model) if construction else []
     lines += [f"loss: {text.line}"] if text.line else []
     lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
-    return "\n".join(lines) + "\n"
+    return with_remarks("\n".join(lines), ["not in the spec: " + note.rstrip(".") for note in notes])
 
 
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",
@@ -145,6 +146,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
         raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
     name = name or os.path.splitext(os.path.basename(output))[0]
     text = describe(model, batch, name, forward, loss, construction, modes)
+    text = with_remarks(text, read_back(text, model, modes))
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
     return text

@@ -4,10 +4,11 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from torch import nn
 
@@ -48,16 +49,39 @@ def made_by_transformers(make: Any) -> bool:
 
 def built(target: str, arguments: Sequence[str], config: str = "",
           construction: Optional[Construction] = None) -> nn.Module:
-    """MODULE:CALLABLE, called with name=value arguments, without data where it can be. A class of transformers is made
-    of its config, in which the arguments replace values."""
-    module, _, attribute_ = target.partition(":")
-    if not attribute_:
-        raise ExportError(f"{target}: expected MODULE:CALLABLE, as in torchvision.models:resnet50")
+    """What maker() makes, without data where it can be."""
+    return constructed(maker(target, arguments, config), construction)
+
+
+def of_name(target: str, module: str) -> Any:
     sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
         raise ExportError(f"{target}: {module!r} is not a module's name: expected MODULE:CALLABLE, as in torchvision.models:resnet50, "
-                          "net:Net of a file net.py in this folder")
-    make: Any = importlib.import_module(module)
+                          "or FILE.py:CALLABLE")
+    return importlib.import_module(module)
+
+
+def of_file(path: str) -> Any:
+    """A module by its file, which imports what lies beside it, as a script does."""
+    if not os.path.isfile(path):
+        raise ExportError(f"{path}: no such file")
+    name = os.path.splitext(os.path.basename(path))[0]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # of a file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def maker(target: str, arguments: Sequence[str], config: str = "") -> Callable[[], nn.Module]:
+    """Calls MODULE:CALLABLE with name=value arguments. A class of transformers is made of its config, in which the
+    arguments replace values."""
+    module, _, attribute_ = target.partition(":")
+    if not attribute_:
+        raise ExportError(f"{target}: expected MODULE:CALLABLE, as in torchvision.models:resnet50")
+    make: Any = of_file(module) if module.endswith(".py") else of_name(target, module)
     for part in attribute_.split("."):
         near = difflib.get_close_matches(part, dir(make), 1)
         if not hasattr(make, part):
@@ -74,7 +98,7 @@ def built(target: str, arguments: Sequence[str], config: str = "",
             keywords[key] = value
     if made_by_transformers(make):
         made = read_config(make, config, keywords)
-        return constructed(lambda: make.from_config(made) if make.__name__.startswith("Auto") else make(made), construction)
+        return lambda: make.from_config(made) if make.__name__.startswith("Auto") else make(made)
     if config:
         raise ExportError(f"--config is for classes of transformers; {target} takes --arg NAME=VALUE")
-    return constructed(lambda: make(**keywords), construction)
+    return lambda: make(**keywords)

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gpuplan::git {
+namespace gpuplan {
 
 class Child {
  public:
@@ -42,4 +42,4 @@ class Child {
   int status_ = -1;
 };
 
-}  // namespace gpuplan::git
+}  // namespace gpuplan

@@ -1,4 +1,4 @@
-#include "tools/git/child.h"
+#include "tools/subprocess/child.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <csignal>
 #include <system_error>
 
-namespace gpuplan::git {
+namespace gpuplan {
 
 namespace {
 
@@ -159,4 +159,4 @@ int Child::wait() {
   return status_;
 }
 
-}  // namespace gpuplan::git
+}  // namespace gpuplan

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Models in Python that are named on the command line, with PyTorch: exported, compared with their own steps, remembered. With
+# GPUPLAN_TORCH=all also models of timm and torchvision. GPUPLAN names the program; the interpreter is python.bash's.
+# shellcheck disable=SC2016  # eval expands it
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+source tests/torch/python.bash
+python_with 215 || { echo "torch 2.15: $reason"; exit 77; }
+gpuplan=$(realpath "${GPUPLAN:-build/gpuplan}")
+work=$(realpath "$(mktemp -d)")
+trap 'rm -rf "$work"' EXIT
+export GPUPLAN_PYTHON XDG_CACHE_HOME=$work/cache HF_HUB_OFFLINE=1
+GPUPLAN_PYTHON=$(realpath -s "$python")
+passed=0 failed=0
+check() { # NAME COMMAND...
+  if "${@:2}" >"$work/out" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL  $1"; tail -n 20 "$work/out"; fi
+}
+
+cat >"$work/net.py" <<'PYTHON'
+import torch
+from block import Block
+
+class Net(torch.nn.Sequential):
+    def __init__(self, width=8):
+        super().__init__(Block(3, width), Block(width, 2 * width), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(2 * width, 10))
+
+class Wide(Net):
+    """Another model at a batch that no export traces: what it plans is not what it takes."""
+    def forward(self, x):
+        out = super().forward(x)
+        return out + super().forward(x) if len(x) == 4 else out
+
+class Lost(Net):
+    def forward(self, x):
+        return torch.linalg.svd(super().forward(x))[1]
+PYTHON
+cat >"$work/block.py" <<'PYTHON'
+from torch import nn
+def Block(a, b):
+    return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
+PYTHON
+mkdir "$work/biogpt"
+cat >"$work/biogpt/config.json" <<'JSON'
+{"architectures": ["BioGptForCausalLM"], "model_type": "biogpt", "vocab_size": 1024, "num_hidden_layers": 2, "hidden_size": 64,
+ "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 64}
+JSON
+
+plan() { (cd "$work" && "$gpuplan" plan "$@" >"$work/plan" 2>"$work/said") || { cat "$work/plan" "$work/said"; return 1; }; }
+own() { plan net.py:Net --input 3x32x32 --arg width=16 -b 16 && cat "$work/plan" && grep -q 'Verified  *equal to PyTorch 2.15' "$work/plan" && grep -q '^  Params  *5,' "$work/plan"; }
+check "a file of the user's, and what it imports" own
+changed() { sed -i 's/a, b, 3, padding=1/a, b, 5, padding=2/' "$work/block.py" && own2; }
+own2() { plan net.py:Net --input 3x32x32 --arg width=16 -b 16 && grep -q 'Params  *14,' "$work/plan"; }
+check "what it imports has changed" changed
+differs() { plan net.py:Wide --input 3x32x32 -b 6 && cat "$work/said" && grep -q 'warning: not equal to PyTorch 2.15.*batch 4' "$work/said"; }
+check "a model that is another one at other batches" differs
+refused() { ! plan net.py:Lost --input 3x8x8 && grep -q 'net.py:.*linalg_svd' "$work/said"; }
+check "a model that is not exported" refused
+hugging_face() { plan hf:biogpt -b 2 && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan"; }
+check "a config.json that gpuplan does not read itself" hugging_face
+if [ "${GPUPLAN_TORCH:-small}" = all ]; then
+  for model in timm:resnet18 timm:vit_tiny_patch16_224 torchvision:mobilenet_v3_small torchvision:swin_t; do
+    check "$model" eval "plan $model -b 8 && grep -q 'Verified  *equal to PyTorch' $work/plan"
+  done
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,150 @@
+#include "tools/python_models/python_model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include "estimator/report/check_findings.h"
+#include "tools/process/environment.h"
+#include "tools/process/programs_on_path.h"
+#include "tools/process/read_source.h"
+#include "tools/process/streams.h"
+#include "tools/process/version.h"
+#include "tools/python_models/remembered.h"
+#include "tools/subprocess/child.h"
+
+extern char** environ;  // NOLINT: macOS' unistd.h has none
+
+namespace gpuplan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kPackages = {"timm:", "torchvision:", "hf:"};
+
+std::string interpreter() {
+  if (const std::string named = environment("GPUPLAN_PYTHON"); !named.empty()) return named;
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string folder = environment(variable); !folder.empty())
+      if (const fs::path python = fs::path(folder) / "bin" / "python"; access(python.c_str(), X_OK) == 0)
+        return python.string();
+  return "python3";
+}
+
+// The folder that holds the package `gpuplan`: that of the wheel that this program lies in, or of its checkout. Empty:
+// the interpreter's own packages may have it.
+std::string package_folder(const fs::path& program) {
+  std::error_code none;
+  const fs::path wheel = program.parent_path().parent_path();
+  for (const fs::path& folder : {wheel.parent_path(), wheel / "tools" / "python"})
+    if (fs::is_regular_file(folder / "gpuplan" / "door.py", none)) return folder.string();
+  return "";
+}
+
+// sys.path begins with the current folder, whose modules would hide those of packages: it goes.
+constexpr const char* kStart =
+    "import sys; sys.path[:1] = filter(None, [sys.argv[1]]); from gpuplan.door import main; "
+    "sys.exit(main(sys.argv[2:]))";
+
+std::vector<std::string> words_of(const PythonModel& model) {
+  std::vector<std::string> words = {model.word};
+  for (const std::string& input : model.inputs) words.insert(words.end(), {"--input", input});
+  for (const std::string& argument : model.arguments) words.insert(words.end(), {"--arg", argument});
+  return words;
+}
+
+// Readable, and another one for whatever the export depends on beside the files in SPEC.sources.
+fs::path remembered_as(const std::vector<std::string>& words, const std::string& python, const std::string& package) {
+  std::string key = std::string(kVersion) + '\n' + python + '\n' + package + '\n' + environment("PYTHONPATH");
+  for (const std::string& word : words) key += '\n' + word;
+  // A path means another file elsewhere; so may a name of Hugging Face's, which can be a folder's.
+  if (python_code(words[0]) == PythonCode::file || words[0].starts_with("hf:"))
+    key += '\n' + fs::current_path().string();
+  std::string name = fs::path(words[0]).filename().string();
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
+  return exports_folder() / (name.substr(0, 100) + '-' + fingerprint_of(key) + ".yaml");
+}
+
+// "calls without a layer:\n  net.py:4: f\n  net.py:5: g": an Error is one line.
+std::string on_one_line(const std::string& text) {
+  std::string line;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    const std::size_t begin = std::min(text.find_first_not_of(' ', from), end);
+    if (!line.empty()) line += line.ends_with(':') ? " " : "; ";
+    line += text.substr(begin, end - begin);
+    from = end + 1;
+  }
+  return line;
+}
+
+// What follows "error: ", lines of its own included, and after that "  help: "; or the last line of a traceback.
+Error error_in(const std::string& errors, const std::string& python) {
+  const std::string text = errors.substr(0, errors.find_last_not_of('\n') + 1);
+  const std::size_t told = text.starts_with("error: ") ? 0 : text.find("\nerror: ");
+  if (told == std::string::npos) {
+    const std::string last = text.substr(text.rfind('\n') + 1);
+    if (last.find("No module named 'gpuplan'") != std::string::npos)
+      return Error(python + " does not have the package gpuplan, which exports models", ErrorKind::environment)
+          .help("pip install it there, or run the program of a checkout or of a wheel, which brings it");
+    return Error(python + " ended with " + (last.empty() ? "no word" : last), ErrorKind::environment)
+        .help("GPUPLAN_PYTHON names the interpreter that has the model's packages");
+  }
+  const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
+  Error error(on_one_line(text.substr(from, help - from)));
+  if (text.find("No module named") != std::string::npos || text.find("needs torch") != std::string::npos)
+    error.help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
+  else if (help != std::string::npos)
+    error.help(text.substr(help + 9));
+  return error;
+}
+
+void export_model(const std::vector<std::string>& words, const std::string& python, const std::string& package,
+                  const fs::path& program, const fs::path& spec) {
+  if (isatty(STDERR_FILENO) != 0)
+    write_stderr("exporting " + words[0] + " with " + python + ", and comparing the spec with the model; once ...\n");
+  std::vector<std::string> command = {python, "-c", kStart, package, spec.string()};
+  command.insert(command.end(), words.begin(), words.end());
+  std::vector<std::string> variables = {"GPUPLAN=" + program.string()};
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!std::string_view(*variable).starts_with("GPUPLAN=")) variables.emplace_back(*variable);
+  try {
+    Child child(command, variables);
+    const Child::Rest said = child.read_all();
+    if (child.wait() != 0) throw error_in(said.errors, python);
+  } catch (const std::system_error& problem) {
+    throw Error("cannot run " + python + ": " + problem.code().message(), ErrorKind::environment)
+        .help(words[0] + " is exported by Python: GPUPLAN_PYTHON names the interpreter that has torch");
+  }
+}
+
+}  // namespace
+
+PythonCode python_code(std::string_view word) {
+  for (const std::string_view package : kPackages)
+    if (word.starts_with(package) && word.size() > package.size()) return PythonCode::package;
+  return word.find(".py:") != std::string_view::npos ? PythonCode::file : PythonCode::none;
+}
+
+std::string python_file(const std::string& word) {
+  const std::size_t end = word.find(".py:");
+  return end == std::string::npos || python_code(word) != PythonCode::file ? "" : word.substr(0, end + 3);
+}
+
+std::shared_ptr<const Source> spec_of_python(const PythonModel& model) {
+  const fs::path program = running_program().file;
+  const std::string python = interpreter(), package = package_folder(program);
+  const std::vector<std::string> words = words_of(model);
+  const fs::path spec = remembered_as(words, python, package);
+  if (!still_holds(spec)) export_model(words, python, package, program, spec);
+  auto source = std::make_shared<Source>(*read_file_source(spec.string()));
+  source->name = model.word;
+  return source;
+}
+
+}  // namespace gpuplan
