@@ -52,7 +52,7 @@ refused() { # EXIT-CODE WORDS FOR THE PLAN...; the last one is what is said
 }
 check "what Python refuses, with its help" eval 'FAKE_ERROR="error: no layer for f\n  net.py:4: f\n  help: do else\n" refused 3 timm:x "error: no layer for f; net.py:4: f" && says "  help: do else"'
 check "a refusal is not remembered" eval 'n=$(asked); plan timm:x && [ "$(asked)" = $((n + 1)) ]'
-check "a package that is missing" eval 'FAKE_ERROR="error: timm:y: No module named timm\n" refused 3 timm:y "GPUPLAN_PYTHON=venv/bin/python"'
+check "a package that is missing" eval 'FAKE_ERROR="error: timm:y: No module named timm\n" refused 4 timm:y "GPUPLAN_PYTHON=venv/bin/python"'
 check "a traceback" eval 'FAKE_ERROR="Traceback\n  File\nKeyError: 7\n" refused 4 timm:y "KeyError: 7"'
 check "no interpreter" eval 'GPUPLAN_PYTHON=$work/none refused 4 timm:y "cannot run $work/none"'
 check "--input is for Python's models" refused 2 zoo:mlp --input 3 "--input is for a model in Python"

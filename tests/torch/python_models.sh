@@ -32,7 +32,8 @@ class Wide(Net):
 
 class Lost(Net):
     def forward(self, x):
-        return torch.linalg.svd(super().forward(x))[1]
+        out = super().forward(x)
+        return out * out.cumprod(1)
 PYTHON
 cat >"$work/block.py" <<'PYTHON'
 from torch import nn
@@ -53,8 +54,20 @@ own2() { plan net.py:Net --input 3x32x32 --arg width=16 -b 16 && grep -q 'Params
 check "what it imports has changed" changed
 differs() { plan net.py:Wide --input 3x32x32 -b 6 && cat "$work/said" && grep -q 'warning: not equal to PyTorch 2.15.*batch 4' "$work/said"; }
 check "a model that is another one at other batches" differs
-refused() { ! plan net.py:Lost --input 3x8x8 && grep -q 'net.py:.*linalg_svd' "$work/said"; }
-check "a model that is not exported" refused
+learned() {
+  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'not exported.*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
+    "$gpuplan" shadow --gpu t4 --format json -- "$python" -c 'import sys; sys.path[0] = sys.argv[1]; sys.path.append(sys.argv[2]); from gpuplan.learned import main; main(sys.argv[3:])' \
+      "$PWD/tools/python" "$work" "$work/sources" 16 '{"optimizer": "adam"}' "$work/net.py:Lost" --input 3x8x8 >"$work/run.json" &&
+    plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --format json &&
+    "$python" - "$work/plan" "$work/run.json" <<'PYTHON'
+import json, sys
+planned, run = (json.load(open(path)) for path in sys.argv[1:])
+sys.exit(f"{planned['peak']} planned, {run['peak']} taken" if planned["peak"]["allocated_bytes"] != run["peak"]["allocated_bytes"] else 0)
+PYTHON
+}
+check "a model that is not exported: its step is learned, and takes at another batch what is planned" learned
+other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: net.py:Lost is not exported' "$work/said"; }
+check "what a learned step is not told" other_flags
 hugging_face() { plan hf:biogpt -b 2 && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan"; }
 check "a config.json that gpuplan does not read itself" hugging_face
 if [ "${GPUPLAN_TORCH:-small}" = all ]; then

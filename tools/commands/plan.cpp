@@ -10,6 +10,7 @@
 #include "estimator/report/writers.h"
 #include "estimator/spec/canonical.h"
 #include "layers/catalog.h"
+#include "tools/answers/learned_model.h"
 #include "tools/answers/planning.h"
 #include "tools/answers/stages.h"
 #include "tools/answers/trace_plan.h"
@@ -29,7 +30,7 @@ struct PlanOptions {
   OutputOptions output;
   SeveralGpusOptions several;
   std::string count_as;
-  bool canonical = false;
+  bool canonical = false, learn = false;
 
   bool wants_layers() const {
     return !output.depth.empty() || !output.rows.empty() || !output.sort.empty() || !output.columns.empty();
@@ -66,6 +67,8 @@ void refuse_model_flags(const PlanOptions& options) {
 }
 
 int run_plan(PlanOptions options) {
+  if (std::optional<RunOptions> learned = learned_instead(options.run, options.learn))
+    options.run = *std::move(learned);
   const NamedFile model = open_input(options.run.model);
   options.run.piped = model.piped;
   if (is_learned_trace(model)) {
@@ -111,6 +114,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   add_margin_option(*command, options->run);
   command->add_flag("--canonical", options->canonical,
                     "Prints the model with all blocks and variables expanded, and exits");
+  command->add_flag("--learn", options->learn,
+                    "Of a model in Python: learns its step on a simulated GPU instead of exporting it");
   command->add_option("--count-as", options->count_as, "Also prints the FLOP count that this tool would print")
       ->type_name("fvcore|ptflops|thop|torchinfo|deepspeed|torch");
   add_several_gpus_options(*command, options->several);

@@ -94,12 +94,16 @@ std::optional<Opened> open_downloaded(const RunOptions& options, std::vector<Var
   }
 }
 
+// What an agent asks for may write nothing, and code may.
+void refuse_untrusted_code(const RunOptions& options) {
+  if (python_code(options.model) != PythonCode::file) return;
+  if (options.trusts_code && environment("GPUPLAN_WRITE_ONLY").empty()) return;
+  throw Error(options.model + " runs the code of " + python_file(options.model))
+      .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
+}
+
 Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
-  const PythonCode code = python_code(options.model);
-  // What an agent asks for may write nothing, and code may.
-  if (code == PythonCode::file && (!options.trusts_code || !environment("GPUPLAN_WRITE_ONLY").empty()))
-    throw Error(options.model + " runs the code of " + python_file(options.model))
-        .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
+  refuse_untrusted_code(options);
   if (std::optional<Opened> opened = open_downloaded(options, set)) return *std::move(opened);
   return {spec_of_python({options.model, options.inputs, options.arguments}), ""};
 }

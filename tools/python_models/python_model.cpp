@@ -27,7 +27,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kPackages = {"timm:", "torchvision:", "hf:"};
 
 std::string interpreter() {
-  if (const std::string named = environment("GPUPLAN_PYTHON"); !named.empty()) return named;
+  if (std::string named = environment("GPUPLAN_PYTHON"); !named.empty()) return named;
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string folder = environment(variable); !folder.empty())
       if (const fs::path python = fs::path(folder) / "bin" / "python"; access(python.c_str(), X_OK) == 0)
@@ -46,9 +46,10 @@ std::string package_folder(const fs::path& program) {
 }
 
 // sys.path begins with the current folder, whose modules would hide those of packages: it goes.
-constexpr const char* kStart =
-    "import sys; sys.path[:1] = filter(None, [sys.argv[1]]); from gpuplan.door import main; "
-    "sys.exit(main(sys.argv[2:]))";
+std::string start_of(const std::string& module) {
+  return "import sys; sys.path[:1] = filter(None, [sys.argv[1]]); from gpuplan." + module +
+         " import main; sys.exit(main(sys.argv[2:]))";
+}
 
 std::vector<std::string> words_of(const PythonModel& model) {
   std::vector<std::string> words = {model.word};
@@ -83,12 +84,21 @@ std::string on_one_line(const std::string& text) {
   return line;
 }
 
+// Of a program; what `gpuplan shadow` adds to it comes after it.
+std::string last_line(std::string text) {
+  for (std::size_t begin = 0; !text.empty(); text.erase(begin == 0 ? 0 : begin - 1)) {
+    begin = text.rfind('\n') + 1;
+    if (!std::string_view(text).substr(begin).starts_with("gpuplan shadow: ")) return text.substr(begin);
+  }
+  return text;
+}
+
 // What follows "error: ", lines of its own included, and after that "  help: "; or the last line of a traceback.
 Error error_in(const std::string& errors, const std::string& python) {
   const std::string text = errors.substr(0, errors.find_last_not_of('\n') + 1);
   const std::size_t told = text.starts_with("error: ") ? 0 : text.find("\nerror: ");
   if (told == std::string::npos) {
-    const std::string last = text.substr(text.rfind('\n') + 1);
+    const std::string last = last_line(text);
     if (last.find("No module named 'gpuplan'") != std::string::npos)
       return Error(python + " does not have the package gpuplan, which exports models", ErrorKind::environment)
           .help("pip install it there, or run the program of a checkout or of a wheel, which brings it");
@@ -96,31 +106,64 @@ Error error_in(const std::string& errors, const std::string& python) {
         .help("GPUPLAN_PYTHON names the interpreter that has the model's packages");
   }
   const std::size_t from = text.find("error: ", told) + 7, help = text.find("\n  help: ", from);
-  Error error(on_one_line(text.substr(from, help - from)));
+  const std::string message = on_one_line(text.substr(from, help - from));
   if (text.find("No module named") != std::string::npos || text.find("needs torch") != std::string::npos)
-    error.help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
-  else if (help != std::string::npos)
-    error.help(text.substr(help + 9));
+    return Error(message, ErrorKind::environment)
+        .help("install it there, or name the interpreter that has it: GPUPLAN_PYTHON=venv/bin/python");
+  Error error(message);
+  if (help != std::string::npos) error.help(text.substr(help + 9));
   return error;
 }
 
-void export_model(const std::vector<std::string>& words, const std::string& python, const std::string& package,
-                  const fs::path& program, const fs::path& spec) {
-  if (isatty(STDERR_FILENO) != 0)
-    write_stderr("exporting " + words[0] + " with " + python + ", and comparing the spec with the model; once ...\n");
-  std::vector<std::string> command = {python, "-c", kStart, package, spec.string()};
-  command.insert(command.end(), words.begin(), words.end());
-  std::vector<std::string> variables = {"GPUPLAN=" + program.string()};
+// What runs the model's code: this program, an interpreter, and the folder of the package.
+struct Interpreter {
+  fs::path program = running_program().file;
+  std::string python = interpreter(), package = package_folder(program);
+};
+
+void run_python(const Interpreter& i, const std::vector<std::string>& command) {
+  std::vector<std::string> variables = {"GPUPLAN=" + i.program.string()};
   for (char** variable = environ; *variable != nullptr; ++variable)
     if (!std::string_view(*variable).starts_with("GPUPLAN=")) variables.emplace_back(*variable);
   try {
     Child child(command, variables);
     const Child::Rest said = child.read_all();
-    if (child.wait() != 0) throw error_in(said.errors, python);
+    if (child.wait() != 0) throw error_in(said.errors, i.python);
   } catch (const std::system_error& problem) {
-    throw Error("cannot run " + python + ": " + problem.code().message(), ErrorKind::environment)
-        .help(words[0] + " is exported by Python: GPUPLAN_PYTHON names the interpreter that has torch");
+    throw Error("cannot run " + command[0] + ": " + problem.code().message(), ErrorKind::environment)
+        .help("models in Python are run by Python: GPUPLAN_PYTHON names the interpreter that has torch");
   }
+}
+
+void say_that_it_takes_long(const std::string& what) {
+  if (isatty(STDERR_FILENO) != 0) write_stderr(what + "; it is remembered ...\n");
+}
+
+void export_model(const std::vector<std::string>& words, const Interpreter& i, const fs::path& spec) {
+  say_that_it_takes_long("exporting " + words[0] + " with " + i.python + ", and comparing the spec with the model");
+  std::vector<std::string> command = {i.python, "-c", start_of("door"), i.package, spec.string()};
+  command.insert(command.end(), words.begin(), words.end());
+  run_python(i, command);
+}
+
+// gpuplan.stepped's Step. The words are names of flags' values, without quotes.
+std::string json_of(const LearnedStep& s) {
+  const auto text = [](const char* name, const std::string& value) {
+    return value.empty() ? "" : std::string("\"") + name + "\": \"" + value + "\", ";
+  };
+  return "{" + text("mode", s.mode == "infer" ? "eval" : s.mode) + text("optimizer", s.optimizer) + text("amp", s.amp) +
+         text("precision", s.precision) + "\"channels_last\": " + (s.channels_last ? "true" : "false") + "}";
+}
+
+fs::path trace_of(const std::vector<std::string>& words, const Interpreter& i, const LearnedStep& step) {
+  std::vector<std::string> key = words;
+  key.insert(key.end(), {json_of(step), step.gpu});
+  return remembered_as(key, i.python, i.package).replace_extension(".trace");
+}
+
+bool holds(const fs::path& trace) {
+  std::error_code none;
+  return fs::is_regular_file(trace, none) && still_holds(trace);
 }
 
 }  // namespace
@@ -137,14 +180,44 @@ std::string python_file(const std::string& word) {
 }
 
 std::shared_ptr<const Source> spec_of_python(const PythonModel& model) {
-  const fs::path program = running_program().file;
-  const std::string python = interpreter(), package = package_folder(program);
+  const Interpreter i;
   const std::vector<std::string> words = words_of(model);
-  const fs::path spec = remembered_as(words, python, package);
-  if (!still_holds(spec)) export_model(words, python, package, program, spec);
+  const fs::path spec = remembered_as(words, i.python, i.package);
+  if (!still_holds(spec)) export_model(words, i, spec);
   auto source = std::make_shared<Source>(*read_file_source(spec.string()));
   source->name = model.word;
   return source;
+}
+
+bool is_step_remembered(const PythonModel& model, const LearnedStep& step) {
+  return holds(trace_of(words_of(model), {}, step));
+}
+
+std::string learned_step(const PythonModel& model, const LearnedStep& step) {
+  const Interpreter i;
+  const std::vector<std::string> words = words_of(model);
+  const fs::path trace = trace_of(words, i, step);
+  if (holds(trace)) return trace.string();
+  say_that_it_takes_long("running steps of " + words[0] + " with " + i.python + " on a simulated " + step.gpu);
+  std::vector<std::string> command = {i.program.string(),
+                                      "shadow",
+                                      "--learn",
+                                      trace.string(),
+                                      "--vary",
+                                      "batch=2,4,6",
+                                      "--gpu",
+                                      step.gpu,
+                                      "--",
+                                      i.python,
+                                      "-c",
+                                      start_of("learned"),
+                                      i.package,
+                                      trace.string() + ".sources",
+                                      "{batch}",
+                                      json_of(step)};
+  command.insert(command.end(), words.begin(), words.end());
+  run_python(i, command);
+  return trace.string();
 }
 
 }  // namespace gpuplan

@@ -33,4 +33,20 @@ std::string python_file(const std::string& word);
 /// or the model cannot be exported.
 std::shared_ptr<const Source> spec_of_python(const PythonModel& model);
 
+/// How a step of it is taken, for a model that cannot be exported.
+struct LearnedStep {
+  std::string mode, optimizer, amp, precision;  // as flags have them
+  bool channels_last = false;
+  std::string gpu;  // a name of the table
+};
+
+/// The batches that it is run at.
+constexpr std::string_view kLearnedBatches = "2, 4 and 6";
+
+/// A trace of the model's step, remembered or learned now: `gpuplan shadow --learn` runs it. Its path. Throws Error:
+/// what spec_of_python() does, or the step does not run.
+std::string learned_step(const PythonModel& model, const LearnedStep& step);
+/// Whether it is remembered.
+bool is_step_remembered(const PythonModel& model, const LearnedStep& step);
+
 }  // namespace gpuplan

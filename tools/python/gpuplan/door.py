@@ -31,19 +31,20 @@ def main(arguments: List[str]) -> int:
         code = command_line.main([*words, "-o", part], called="gpuplan")
         if code == 0:
             os.replace(part, spec)
-            write_sources(spec, part)
+            write_sources(spec + ".sources", [spec])
         return code
     finally:
         if os.path.exists(part):
             os.remove(part)
 
 
-def write_sources(spec: str, part: str) -> None:
+def write_sources(sources: str, made: List[str]) -> None:
+    part = f"{sources}.{os.getpid()}"
     with open(part, "w", encoding="utf-8") as out:
-        for path in [spec, *made_of()]:
+        for path in [*made, *made_of()]:
             known = os.stat(path)
             out.write(f"{known.st_size}\t{known.st_mtime_ns}\t{path}\n")
-    os.replace(part, spec + ".sources")
+    os.replace(part, sources)
 
 
 def made_of() -> List[str]:

@@ -2,11 +2,13 @@
 of its own, and writes what PyTorch's allocator says after each phase. REQUEST.json is a Request."""
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -25,6 +27,7 @@ FIGURES = {"requested": "requested_bytes.all.current", "allocated": "allocated_b
            "peak_requested": "requested_bytes.all.peak", "peak_allocated": "allocated_bytes.all.peak", "peak_reserved": "reserved_bytes.all.peak"}
 
 
+STEPS = 3
 LABELS = {"labels", "start_positions", "end_positions", "return_loss"}  # of which transformers' models make their loss
 
 
@@ -53,14 +56,14 @@ class Phases:
         torch.cuda.reset_peak_memory_stats()
 
 
-def made_batch(inputs: List[str], samples: int) -> Any:
+def made_batch(inputs: List[str], samples: int, dtype: torch.dtype = torch.float32) -> Any:
     """Token 0 everywhere, and one token of padding where there is a mask, as the plan of an export assumes."""
     known: Dict[int, torch.Tensor] = {}
 
     def on_gpu(tensor: torch.Tensor, name: str) -> torch.Tensor:
         if id(tensor) not in known:
             shape = (samples, *tensor.shape[1:])
-            known[id(tensor)] = torch.randn(shape, dtype=tensor.dtype, device="cuda") if tensor.is_floating_point() else \
+            known[id(tensor)] = torch.randn(shape, device="cuda").to(dtype) if tensor.is_floating_point() else \
                 torch.zeros(shape, dtype=tensor.dtype, device="cuda")
             if "mask" in name:
                 known[id(tensor)][:, :-1] = 1
@@ -72,62 +75,114 @@ def made_batch(inputs: List[str], samples: int) -> Any:
     return tuple(on_gpu(t, "") for t in batch) if isinstance(batch, tuple) else on_gpu(batch, "")
 
 
-def made_targets(make: Callable[[], nn.Module], inputs: List[str], samples: int) -> Optional[torch.Tensor]:
-    """Those of CrossEntropyLoss() of the output, which a plan takes where a spec has no loss. None: the model has its own."""
+def made_targets(make: Callable[[], nn.Module], inputs: List[str], samples: int) -> Callable[[Any], Optional[torch.Tensor]]:
+    """Those of CrossEntropyLoss() of the output, which a plan takes where a spec has no loss; made before the first step where
+    the model runs without data, else in each. None: the model has its own loss."""
     batch = parsed_batch(inputs)
     if isinstance(batch, dict) and LABELS & batch.keys():
-        return None  # the model may ask for values, which nothing on meta has
-    with torch.no_grad():
-        out = call_on_batch(on_meta(constructed(make)).train(), batch)
+        return lambda out: None  # the model may ask for values, which nothing on meta has
+    try:
+        with torch.no_grad():
+            out = call_on_batch(on_meta(constructed(make)).train(), batch)
+    except Exception:  # whatever the model's code raises without data
+        return lambda out: targets_of(out, samples)
+    made = targets_of(out, samples)
+    return lambda out: made
+
+
+def targets_of(out: Any, samples: int) -> Optional[torch.Tensor]:
     if loss_of(out) is not None:
         return None
-    shape = flat_tensors(out)[0].shape
-    return torch.zeros((samples, *shape[2:]), dtype=torch.int64, device="cuda")
+    return torch.zeros((samples, *flat_tensors(out)[0].shape[2:]), dtype=torch.int64, device="cuda")
 
 
-def train_step(model: nn.Module, batch: Any, targets: Optional[torch.Tensor], optimizer: torch.optim.Optimizer, phases: Phases) -> None:
+@dataclass
+class Step:
+    """How a step is taken."""
+
+    mode: str = "train"  # or eval
+    optimizer: str = "sgd"
+    amp: str = ""  # bf16, fp16
+    precision: str = "fp32"
+    channels_last: bool = False
+
+
+TYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
+OPTIMIZERS: Dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD, "momentum": partial(torch.optim.SGD, momentum=0.9), "sgd_momentum": partial(torch.optim.SGD, momentum=0.9),
+    "nesterov": partial(torch.optim.SGD, momentum=0.9, nesterov=True), "adam": torch.optim.Adam, "amsgrad": partial(torch.optim.Adam, amsgrad=True),
+    "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad, "adadelta": torch.optim.Adadelta,
+    "nadam": torch.optim.NAdam, "radam": torch.optim.RAdam, "adamax": torch.optim.Adamax}
+
+
+def train_step(model: nn.Module, batch: Any, targets: Callable[[Any], Optional[torch.Tensor]], optimizer: torch.optim.Optimizer,
+               amp: Any, scaler: Any, end: Callable[[str], None]) -> None:
     """A function: its output and loss are gone when it returns."""
     optimizer.zero_grad()
-    phases.end("start")
-    out = call_on_batch(model, batch)
-    phases.end("forward")
-    loss = loss_of(out) if targets is None else torch.nn.functional.cross_entropy(flat_tensors(out)[0], targets)
-    phases.end("loss")
-    loss.backward()  # type: ignore[union-attr]
-    phases.end("backward")
-    del out, loss
-    optimizer.step()
-    phases.end("optimizer")
+    end("start")
+    with amp():
+        out = call_on_batch(model, batch)
+        end("forward")
+        own = targets(out)
+        loss = loss_of(out) if own is None else torch.nn.functional.cross_entropy(flat_tensors(out)[0], own)
+    end("loss")
+    (loss if scaler is None else scaler.scale(loss)).backward()
+    end("backward")
+    del out, own, loss
+    optimizer.step() if scaler is None else scaler.step(optimizer)
+    if scaler is not None:
+        scaler.update()
+    end("optimizer")
 
 
 @torch.no_grad()
-def infer_step(model: nn.Module, batch: Any, phases: Phases) -> None:
-    phases.end("start")
-    out = call_on_batch(model, batch)
-    phases.end("forward")
+def infer_step(model: nn.Module, batch: Any, amp: Any, end: Callable[[str], None]) -> None:
+    end("start")
+    with amp():
+        out = call_on_batch(model, batch)
+    end("forward")
     del out
 
 
-def steps_of(request: Request, mode: str, samples: int) -> List[Dict[str, Dict[str, int]]]:
+def stepping(request: Request, step: Step, samples: int, end: Callable[[str], None]) -> Callable[[], None]:
+    """The model on the GPU, and what takes a step of it; end(phase) is called after each phase."""
     torch.manual_seed(0)
     make = maker(request.model, request.arguments, request.config)
+    dtype = TYPES[step.precision]
     if request.on_gpu:
         with torch.device("cuda"):
             model = make()
     else:
         model = make()
-    model = model.to("cuda").train(mode == "train")
-    batch = made_batch(request.inputs, samples)
-    targets = made_targets(make, request.inputs, samples) if mode == "train" else None
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    model = model.to("cuda", dtype=dtype if dtype != torch.float32 else None).train(step.mode == "train")
+    batch = made_batch(request.inputs, samples, dtype)
+    if step.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        batch = in_channels_last(batch)
+    targets = made_targets(make, request.inputs, samples) if step.mode == "train" else None
+    amp: Any = partial(torch.autocast, "cuda", dtype=TYPES[step.amp]) if step.amp else contextlib.nullcontext
     gc.collect()
     gc.disable()
+    if step.mode != "train":
+        return lambda: infer_step(model, batch, amp, end)
+    optimizer = OPTIMIZERS[step.optimizer]([p for p in model.parameters() if p.requires_grad], lr=0.001)
+    scaler = torch.amp.GradScaler("cuda") if step.amp == "fp16" else None
+    return lambda: train_step(model, batch, targets, optimizer, amp, scaler, end)
+
+
+def in_channels_last(batch: Any) -> Any:
+    if isinstance(batch, torch.Tensor):
+        return batch.to(memory_format=torch.channels_last) if batch.dim() == 4 else batch
+    if isinstance(batch, dict):
+        return {name: in_channels_last(value) for name, value in batch.items()}
+    return tuple(in_channels_last(value) for value in batch)
+
+
+def steps_of(request: Request, mode: str, samples: int) -> List[Dict[str, Dict[str, int]]]:
     phases = Phases()
-    for _ in range(3):
-        if mode == "train":
-            train_step(model, batch, targets, optimizer, phases)
-        else:
-            infer_step(model, batch, phases)
+    step = stepping(request, Step(mode), samples, phases.end)
+    for _ in range(STEPS):
+        step()
     torch.cuda.synchronize()
     return phases.steps
 
