@@ -330,7 +330,7 @@ expect 2 'did you mean "batch"' sweep $model --over batch_size=1,2
 expect 2 'unknown flag --bs$' gpus --bs 8
 echo 'import torch' >"$work/train.py"
 expect 3 "train.py is a Python script, not a model" "$work/train.py" --batch 8
-grep -q 'help: tools/python/gpuplan .* gpuplan shadow -- python .*train.py' "$work/err" || fail "what to do with a script is not told"
+grep -q 'help: .*train.py:NAME; .* gpuplan shadow -- python .*train.py' "$work/err" || fail "what to do with a script is not told"
 for name in 5090 'RTX 5090' 5090-32g; do expect 0 'fits NVIDIA GeForce RTX 5090' $model -b 64 --gpu "$name"; done
 expect 0 'fits NVIDIA GeForce RTX 3090 Ti' $model -b 64 --gpu 3090ti
 for size in 24G '24 gb' 24GB; do expect 0 "fits a limit of $size .22,888 MiB" $model -b 64 --gpu "$size"; done

@@ -55,9 +55,9 @@ const Family& family_of(const Config& config) {
     if (type.starts_with(name))
       throw config
           .wrong("model_type", "the family \"" + type + "\" is not modelled: its layers are not those of " + name)
-          .help("known families: " + known + "; export others with tools/python/gpuplan");
+          .help("known families: " + known + "; transformers plans others: gpuplan hf:FOLDER");
   throw config.wrong("model_type", "unknown family \"" + type + "\"" + did_you_mean(type, names))
-      .help("known families: " + known + "; export others with tools/python/gpuplan");
+      .help("known families: " + known + "; transformers plans others: gpuplan hf:FOLDER");
 }
 
 // "gptq in 4 bits"

@@ -99,10 +99,8 @@ Error not_a_model(const std::string& name, FileKind kind) {
       return Error(is + ", compiled for one GPU").help("use the ONNX file that it was built from");
     case FileKind::python:
       return Error(is + ", not a model")
-          .help(
-              "tools/python/gpuplan writes a script's model as a spec; to run the script without a GPU: gpuplan "
-              "shadow -- python " +
-              name);
+          .help("a class or function in it that makes a model: gpuplan " + name +
+                ":NAME; to run the script without a GPU: gpuplan shadow -- python " + name);
     default: break;
   }
   Error error(is + ", which has weights but no model");
@@ -115,9 +113,8 @@ Error not_a_model(const std::string& name, FileKind kind) {
       return error.help("convert a Keras model to ONNX: python -m tf2onnx.convert --keras FILE --output model.onnx");
     default:
       return error.help(
-          "export the model with tools/python/gpuplan or torch.onnx.export; for Hugging Face weights, use the "
-          "config.json "
-          "next to them");
+          "name what makes the model, gpuplan FILE.py:NAME, or export it to ONNX; for Hugging Face weights, use the "
+          "config.json next to them");
   }
 }
 
