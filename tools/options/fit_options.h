@@ -9,7 +9,7 @@
 #include "tools/options/output_options.h"
 #include "tools/options/run_options.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 }
 

@@ -7,7 +7,7 @@
 #include "estimator/report/writers.h"
 #include "tools/process/streams.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 }
 

@@ -10,7 +10,7 @@
 #include "estimator/spec/model.h"
 #include "estimator/spec/run_config.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 }
 

@@ -8,7 +8,7 @@
 #include "estimator/distributed/collectives.h"
 #include "estimator/distributed/strategy.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 }
 

@@ -10,7 +10,7 @@
 #include "tools/options/output_options.h"
 #include "validate/shadow/session.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 }
 
