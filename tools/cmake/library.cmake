@@ -17,7 +17,7 @@ target_link_libraries(gpuplan_library PRIVATE gpuplan_options gpuplan_once_a_pro
 set(parts "")
 set(GPUPLAN_LIBRARY_NEEDS "yaml-cpp::yaml-cpp;ZLIB::ZLIB;${CMAKE_DL_LIBS}")
 set(GPUPLAN_LIBRARY_READS_ONNX OFF)
-foreach(target IN ITEMS tools validate calibration executor shadow_session shadow_host importers onnx onnx_schema git files configs
+foreach(target IN ITEMS tools validate calibration executor shadow_session shadow_host importers onnx onnx_schema git subprocess files configs
                         layers estimator estimator_once allocator)
   if(TARGET gpuplan_${target})
     list(APPEND parts $<TARGET_OBJECTS:gpuplan_${target}>)

@@ -115,9 +115,19 @@ Error error_in(const std::string& errors, const std::string& python) {
   return error;
 }
 
+// This program, or, of one that the library is linked into, the one on PATH.
+fs::path gpuplan_program() {
+  const fs::path running = running_program().file;
+  if (running.filename() == "gpuplan") return running;
+  const std::vector<fs::path> found = programs_on_path(environment("PATH"), "gpuplan");
+  if (found.empty())
+    throw Error("there is no program gpuplan on PATH, which exports models in Python", ErrorKind::environment);
+  return found.front();
+}
+
 // What runs the model's code: this program, an interpreter, and the folder of the package.
 struct Interpreter {
-  fs::path program = running_program().file;
+  fs::path program = gpuplan_program();
   std::string python = interpreter(), package = package_folder(program);
 };
 
