@@ -55,6 +55,13 @@ check "a refusal is not remembered" eval 'n=$(asked); plan timm:x && [ "$(asked)
 check "a package that is missing" eval 'FAKE_ERROR="error: timm:y: No module named timm\n" refused 4 timm:y "GPUPLAN_PYTHON=venv/bin/python"'
 check "a traceback" eval 'FAKE_ERROR="Traceback\n  File\nKeyError: 7\n" refused 4 timm:y "KeyError: 7"'
 check "no interpreter" eval 'GPUPLAN_PYTHON=$work/none refused 4 timm:y "cannot run $work/none"'
+printf 'gpuplan: 1\nnotes: text\ninput: {shape: [8]}\nlayers:\n  - Linear(8, 8)\n' >"$work/noted.yaml"
+check "notes are a list" eval 'refused 3 "$work/noted.yaml" "notes must be a list of texts" && says "noted.yaml:2:8"'
+printf 'extends: base.yaml\nvars: {}\n' >"$work/extends.yaml"
+printf 'gpuplan: 1\nverified: "as it was"\ninput: {shape: [8]}\nlayers:\n  - Linear(8, 8)\n' >"$work/base.yaml"
+check "what a spec was compared with is not said of one that extends it" eval 'plan "$work/base.yaml" && grep -q "as it was" "$work/plan" && plan "$work/extends.yaml" && ! grep -q "as it was" "$work/plan"'
+check "--learn is for Python's models" refused 2 zoo:mlp --learn "--learn is for a model in Python, not for zoo:mlp"
+check "an agent, who may write nothing, runs no file's code" eval 'n=$(asked); GPUPLAN_WRITE_ONLY=$work refused 3 "$work/net.py:Net" "runs the code of" && GPUPLAN_WRITE_ONLY=$work refused 3 "$work/net.py:Net" --learn "runs the code of" && [ "$(asked)" = "$n" ]'
 check "--input is for Python's models" refused 2 zoo:mlp --input 3 "--input is for a model in Python"
 check "a home is needed to remember" eval 'XDG_CACHE_HOME= HOME= refused 4 timm:resnet18 "neither XDG_CACHE_HOME nor HOME is set"'
 

@@ -55,7 +55,7 @@ check "what it imports has changed" changed
 differs() { plan net.py:Wide --input 3x32x32 -b 6 && cat "$work/said" && grep -q 'warning: not equal to PyTorch 2.15.*batch 4' "$work/said"; }
 check "a model that is another one at other batches" differs
 learned() {
-  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'not exported.*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
+  plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 && grep -q 'cannot be exported.*net.py:.*cumprod.*learned' "$work/said" && grep -q 'Learned  *on NVIDIA T4' "$work/plan" &&
     "$gpuplan" shadow --gpu t4 --format json -- "$python" -c 'import sys; sys.path[0] = sys.argv[1]; sys.path.append(sys.argv[2]); from gpuplan.learned import main; main(sys.argv[3:])' \
       "$PWD/tools/python" "$work" "$work/sources" 16 '{"optimizer": "adam"}' "$work/net.py:Lost" --input 3x8x8 >"$work/run.json" &&
     plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --format json &&
@@ -66,7 +66,7 @@ sys.exit(f"{planned['peak']} planned, {run['peak']} taken" if planned["peak"]["a
 PYTHON
 }
 check "a model that is not exported: its step is learned, and takes at another batch what is planned" learned
-other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: net.py:Lost is not exported' "$work/said"; }
+other_flags() { ! plan net.py:Lost --input 3x8x8 -b 16 --opt adam --gpu t4 --micro-batches 2 && grep -q 'error: --micro-batches: net.py:Lost cannot be exported' "$work/said"; }
 check "what a learned step is not told" other_flags
 hugging_face() { plan hf:biogpt -b 2 && cat "$work/plan" "$work/said" && grep -q 'tokens/s\|64' "$work/plan" && grep -q 'BioGpt\|biogpt' "$work/plan"; }
 check "a config.json that gpuplan does not read itself" hugging_face

@@ -32,7 +32,7 @@ void refuse_other_flags(const RunOptions& flags) {
   for (const std::string& word : run_words(flags)) {
     const std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || std::ranges::find(kOfTheTrace, name) != kOfTheTrace.end()) continue;
-    throw Error(name + ": " + flags.model + " is not exported, and its own step is not told it", ErrorKind::usage)
+    throw Error(name + ": " + flags.model + " cannot be exported, and its own step is not told it", ErrorKind::usage)
         .help("it takes --batch, --opt, --amp, --precision, --layout, --mode and --gpu");
   }
 }
@@ -49,14 +49,20 @@ RunOptions of_trace(const RunOptions& options, const std::string& trace) {
 }
 
 void say_why(const RunOptions& options, const std::string& why) {
-  write_stderr("warning: " + options.model + " is not exported" + why + ": its own step was learned, at batch " +
+  write_stderr("warning: " + options.model + " cannot be exported" + why + ": its own step was learned, at batch " +
                std::string(kLearnedBatches) + "\n");
 }
 
 }  // namespace
 
 std::optional<RunOptions> learned_instead(const RunOptions& options, bool wanted) {
-  if (python_code(options.model) == PythonCode::none) return std::nullopt;
+  if (python_code(options.model) == PythonCode::none) {
+    if (wanted && !options.model.empty())
+      throw Error("--learn is for a model in Python, not for " + options.model, ErrorKind::usage)
+          .help("gpuplan shadow --learn learns a script's step");
+    return std::nullopt;
+  }
+  refuse_untrusted_code(options);
   const PythonModel model{options.model, options.inputs, options.arguments};
   (void)run_config(options);  // every flag is understood before code runs
   const LearnedStep step = step_of(options);

@@ -94,14 +94,6 @@ std::optional<Opened> open_downloaded(const RunOptions& options, std::vector<Var
   }
 }
 
-// What an agent asks for may write nothing, and code may.
-void refuse_untrusted_code(const RunOptions& options) {
-  if (python_code(options.model) != PythonCode::file) return;
-  if (options.trusts_code && environment("GPUPLAN_WRITE_ONLY").empty()) return;
-  throw Error(options.model + " runs the code of " + python_file(options.model))
-      .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
-}
-
 Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
   refuse_untrusted_code(options);
   if (std::optional<Opened> opened = open_downloaded(options, set)) return *std::move(opened);
@@ -111,15 +103,23 @@ Opened open_python(const RunOptions& options, std::vector<Variable>& set) {
 Opened open_any(const RunOptions& options, std::vector<Variable>& set) {
   if (options.piped) return open_piped({options.model, options.piped});
   if (python_code(options.model) != PythonCode::none) return open_python(options, set);
-  if (!options.inputs.empty() || !options.arguments.empty())
+  if (!options.model.empty() && !(options.inputs.empty() && options.arguments.empty()))
     throw Error(std::string(options.inputs.empty() ? "--arg" : "--input") + " is for a model in Python, not for " +
-                    (options.model.empty() ? "none" : options.model),
+                    options.model,
                 ErrorKind::usage)
         .help("timm:NAME, torchvision:NAME, hf:NAME or FILE.py:CALLABLE");
   return open_named(options.model, set);
 }
 
 }  // namespace
+
+// What an agent asks for may write nothing, and code may.
+void refuse_untrusted_code(const RunOptions& options) {
+  if (python_code(options.model) != PythonCode::file) return;
+  if (options.trusts_code && environment("GPUPLAN_WRITE_ONLY").empty()) return;
+  throw Error(options.model + " runs the code of " + python_file(options.model))
+      .help("--trust-code runs it; a spec of it needs none: gpuplan import " + options.model + " -o model.yaml");
+}
 
 // What a folder is read by: Hugging Face's configuration, or what exporters call their file.
 std::string model_file(const std::string& model) {

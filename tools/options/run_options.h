@@ -42,6 +42,9 @@ void add_margin_option(CLI::App& command, RunOptions& options);
 RunConfig run_config(const RunOptions& options);
 /// The model, read from a file, from standard input ("-") or from the zoo ("zoo:resnet50"), with --set applied.
 Model load_model(const RunOptions& options);
+/// Where the model's code is a file's that may not run: trusts_code is not set, or an agent asks, who may write
+/// nothing. Throws Error.
+void refuse_untrusted_code(const RunOptions& options);
 /// The file that is read of a model's path: of a folder the one that says what is in it. Throws Error where it has
 /// none.
 std::string model_file(const std::string& model);

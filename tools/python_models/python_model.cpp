@@ -146,7 +146,7 @@ void run_python(const Interpreter& i, const std::vector<std::string>& command) {
 }
 
 void say_that_it_takes_long(const std::string& what) {
-  if (isatty(STDERR_FILENO) != 0) write_stderr(what + "; it is remembered ...\n");
+  if (isatty(STDERR_FILENO) != 0) write_stderr(what + ", once: the result is kept ...\n");
 }
 
 void export_model(const std::vector<std::string>& words, const Interpreter& i, const fs::path& spec) {
