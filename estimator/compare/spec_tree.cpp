@@ -137,6 +137,8 @@ class TreeMaker {
     else
       add_switch(part, "checkpoint", syntax.checkpoint);
     add_switch(part, "keep", syntax.keep);
+    if (syntax.autocast && syntax.autocast->text() != "true")
+      part.parts.push_back(leaf("autocast", syntax.autocast->text(), syntax.autocast->mark(), "true"));
     if (syntax.when) part.parts.push_back(leaf("when", *syntax.when == Mode::train ? "train" : "infer", syntax.mark));
     return part;
   }

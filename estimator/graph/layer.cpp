@@ -242,14 +242,15 @@ TensorId LayerBuilder::cast(TensorId t, DType to) {
 }
 
 TensorId LayerBuilder::cached_cast(TensorId t) {
-  if (!run_.autocast || t == kNone) return t;
+  const std::optional<DType> to = autocast();
+  if (!to || t == kNone) return t;
   const DType from = dtype(t);
-  if (from == *run_.autocast || !is_floating(from) || from == DType::fp64) return t;
+  if (from == *to || !is_floating(from) || from == DType::fp64) return t;
   // Leaves that are trained, also where no_grad is on: the weights.
   const bool cached = from == DType::fp32 && graph_.tensor(t).trained;
-  if (!cached) return cast(t, *run_.autocast);
+  if (!cached) return cast(t, *to);
   if (const auto it = cast_cache_.find(t); it != cast_cache_.end()) return it->second;
-  const TensorId y = cast(t, *run_.autocast);
+  const TensorId y = cast(t, *to);
   graph_.tensor(y).of_trained = !before(kCachedCastsWithGradient);
   graph_.autocast_casts.push_back(y);
   cast_cache_.emplace(t, y);
@@ -257,7 +258,7 @@ TensorId LayerBuilder::cached_cast(TensorId t) {
 }
 
 TensorId LayerBuilder::autocast_fp32(TensorId t) {
-  if (!run_.autocast || t == kNone) return t;
+  if (!autocast() || t == kNone) return t;
   const DType from = dtype(t);
   return from == DType::fp16 || from == DType::bf16 ? cast(t, DType::fp32) : t;
 }

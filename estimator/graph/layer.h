@@ -270,8 +270,8 @@ class LayerBuilder {
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
   // --- forward: autocast (torch.amp; aten/src/ATen/autocast_mode.cpp)
-  /// The type that matrix products compute in under autocast; empty outside of it.
-  std::optional<DType> autocast() const { return run_.autocast; }
+  /// The type that matrix products compute in under autocast; empty outside of it, where an entry turns it off, too.
+  std::optional<DType> autocast() const { return without_autocast_ ? std::nullopt : run_.autocast; }
   /// cached_cast to autocast's type: a trained fp32 weight is cast once a context, anything else each time. The tensor
   /// itself outside of autocast, when it is not floating or has the type already.
   TensorId cached_cast(TensorId t);
@@ -322,6 +322,7 @@ class LayerBuilder {
   std::vector<Returned> returned_;
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
+  bool without_autocast_ = false;                      // within an entry with `autocast: false`
   std::unordered_map<LayerId, TensorId> targets_;      // of losses
 };
 

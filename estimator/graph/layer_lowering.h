@@ -23,6 +23,8 @@ class LayerLowering {
   TensorId new_input(const Shape& shape, DType dtype) { return builder_.new_input(shape, dtype); }
   /// What return_beside() was given since the last time.
   std::vector<LayerBuilder::Returned> take_returned() { return std::exchange(builder_.returned_, {}); }
+  /// From here on layers run without autocast, or as the run says; returns what it was.
+  bool leave_autocast(bool leave) { return std::exchange(builder_.without_autocast_, leave); }
   /// Ends autocast's context and clears its weight cache.
   void end_autocast();
   /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.

@@ -38,6 +38,7 @@ class LayerWriter {
   /// loss / micro_batches, in the step's own code. `in_model`: the model's output names the undivided loss, too.
   void divide_loss(bool in_model);
   void end_autocast();
+  bool leave_autocast(bool leave) { return lowering_.leave_autocast(leave); }
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
     std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, leaves, casts, storage;

@@ -24,17 +24,17 @@ namespace {
 using cudnn_rule::Form;
 using cudnn_table::RecordedShape;
 
-constexpr std::int64_t kLargestBatch = 1024;                    // of the recordings
 constexpr std::int64_t kInt32Elements = std::int64_t{1} << 31;  // from here on PyTorch's own kernel cannot index
 
 /// The recorded GPU that stands for this one, by compute capability; newer ones than Hopper are `modelled` by it.
 std::size_t recorded_gpu(const Gpu& gpu) {
-  if (gpu.capability_major >= 9) return 0;  // h200; an H100 differs in under 1 % of recordings
+  if (gpu.capability_major >= 9) return 0;  // h100; an H200 differs in under 1 % of recordings
   if (gpu.capability_major == 8) return gpu.capability_minor == 0 ? 1 : 2;
   return 3;  // t4
 }
 
 constexpr std::size_t kRecordedGpus = 4;
+constexpr std::array<std::int64_t, kRecordedGpus> kLargestBatch = {256, 1024, 1024, 1024};
 
 /// Whether it is one of those, as cuDNN sees it.
 bool is_recorded(const Gpu& gpu) {
@@ -115,6 +115,7 @@ std::optional<std::size_t> recorded_shape(const CudnnConvolution& conv) {
 /// What the table has of a pass; nothing where the setup was not recorded.
 std::optional<std::string_view> codes_at(std::size_t shape, CudnnConvolution::Pass pass, std::size_t setup) {
   const std::string_view codes = cudnn_table::codes(setup, shape);
+  if (codes == cudnn_table::kNotRecorded) return std::nullopt;
   if (codes.empty() && !cudnn_table::holds_all_shapes(setup)) return std::nullopt;
   return codes_of(codes, pass);
 }
@@ -144,9 +145,9 @@ std::int64_t form_bytes_at(const CudnnConvolution& conv, std::string_view codes,
   return form_bytes(conv, cudnn_rule::form_of(other, setup));
 }
 
-/// Powers of two up to 1024 were; in the table a batch between two has the lower one's form.
-bool is_recorded_batch(std::int64_t n) {
-  return n <= kLargestBatch && std::has_single_bit(static_cast<std::uint64_t>(n));
+/// Powers of two were; in the table a batch between two has the lower one's form.
+bool is_recorded_batch(std::int64_t n, const Gpu& gpu) {
+  return n <= kLargestBatch[recorded_gpu(gpu)] && std::has_single_bit(static_cast<std::uint64_t>(n));
 }
 
 std::int64_t ceiling_bytes(const CudnnConvolution& v, std::size_t setup) {
@@ -212,7 +213,7 @@ CudnnWorkspace cudnn_workspace(const CudnnConvolution& conv, const Gpu& gpu) {
   const std::optional<std::string_view> codes = recorded_codes(conv, setup);
   const std::optional<Form> form = codes ? form_at(*codes, conv.n) : std::nullopt;
   return {form_bytes(conv, form ? *form : cudnn_rule::form_of(conv, setup)),
-          codes && is_recorded_batch(conv.n) && is_recorded(gpu)};
+          codes && is_recorded_batch(conv.n, gpu) && is_recorded(gpu)};
 }
 
 std::int64_t cudnn_workspace_ceiling(const CudnnConvolution& conv, const Gpu& gpu) {
@@ -224,7 +225,8 @@ std::int64_t cudnn_workspace_at_most(const CudnnConvolution& conv, const Gpu& gp
   const std::int64_t estimate = cudnn_workspace_bytes(conv, gpu);
   if (conv.dtype == DType::fp64 || runs_native_depthwise(conv, gpu)) return estimate;
   const std::optional<std::size_t> shape = recorded_shape(conv);
-  if (!shape || conv.n > kLargestBatch) return std::max(estimate, cudnn_workspace_ceiling(conv, gpu));
+  if (!shape || conv.n > kLargestBatch[recorded_gpu(gpu)])
+    return std::max(estimate, cudnn_workspace_ceiling(conv, gpu));
   return std::max(estimate, most_of_setups(conv, gpu, [&, at = *shape](std::size_t setup) {
                     const std::optional<std::string_view> codes = codes_at(at, conv.pass, setup);
                     return codes ? neighbours_bytes(conv, *codes, setup) : ceiling_bytes(conv, setup);

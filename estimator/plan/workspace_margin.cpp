@@ -72,21 +72,49 @@ std::vector<Unrecorded> unrecorded_of(std::span<const Schedule> passes, const Lo
   return found;
 }
 
+std::int64_t at_most(const Unrecorded& u, const Gpu& gpu) {
+  auto& [convolution, ceiling] = *u.convolution;
+  if (!ceiling.at_most) ceiling.at_most = cudnn_workspace_at_most(convolution, gpu);
+  return *ceiling.at_most;
+}
+
 // The largest of what `bytes_of` makes of a convolution and its workspace at most. That is looked up only where the
 // ceiling would be larger, of the one with the largest ceiling first.
 template <class Bytes>
 std::int64_t largest(std::span<const Unrecorded> all, const Gpu& gpu, Bytes&& bytes_of) {
   const auto with_ceiling = [&](const Unrecorded& u) { return bytes_of(u, u.ceiling_bytes()); };
   std::int64_t most = 0;
-  const auto look_up = [&](const Unrecorded& u) {
-    auto& [convolution, ceiling] = *u.convolution;
-    if (!ceiling.at_most) ceiling.at_most = cudnn_workspace_at_most(convolution, gpu);
-    most = std::max(most, bytes_of(u, *ceiling.at_most));
-  };
+  const auto look_up = [&](const Unrecorded& u) { most = std::max(most, bytes_of(u, at_most(u, gpu))); };
   look_up(*std::ranges::max_element(all, {}, with_ceiling));
   for (const Unrecorded& u : all)
     if (with_ceiling(u) > most) look_up(u);
   return most;
+}
+
+// Segments that workspaces may take beside the planned ones, of one pass: the largest that grows, or more where each is
+// larger than all before it, as in the backward of a network whose images shrink: none fits what another left.
+std::int64_t segments_of(std::span<const Unrecorded> all, bool forward, const Charges& charges, const Gpu& gpu) {
+  std::int64_t one = 0, rests = 0, rising = 0, largest = 0, rising_planned = 0, largest_planned = 0;
+  const auto with_rests = [&](const Unrecorded& u, std::int64_t bytes) {
+    return checked_add(charges.segment(bytes), u.rests_bytes);
+  };
+  for (const Unrecorded& u : all) {
+    if ((u.convolution->first.pass == CudnnConvolution::Pass::forward) != forward) continue;
+    if (u.workspace_bytes > largest_planned) {
+      largest_planned = u.workspace_bytes;
+      rising_planned = checked_add(rising_planned, charges.segment(largest_planned));
+    }
+    if (u.ceiling_bytes() <= largest && with_rests(u, u.ceiling_bytes()) <= one) continue;
+    const std::int64_t bytes = std::max(at_most(u, gpu), u.workspace_bytes);
+    if (bytes > u.workspace_bytes) {
+      one = std::max(one, with_rests(u, bytes));
+      rests = std::max(rests, u.rests_bytes);
+    }
+    if (bytes <= largest) continue;
+    largest = bytes;
+    rising = checked_add(rising, charges.segment(bytes));
+  }
+  return one == 0 ? 0 : std::max(one, checked_add(rising - rising_planned, rests));
 }
 
 }  // namespace
@@ -105,11 +133,7 @@ WorkspaceMargin workspace_margin(std::span<const Schedule> passes, const LoopRep
   });
   margin.allocated_bytes = std::max<std::int64_t>(allocated - replay.peak.allocated_bytes, 0);
   // What forward's segment was cut into may be kept for backward, which takes another one then.
-  for (const bool forward : {true, false})
-    margin.reserved_bytes += largest(all, gpu, [&](const Unrecorded& u, std::int64_t bytes) {
-      const bool runs_then = (u.convolution->first.pass == CudnnConvolution::Pass::forward) == forward;
-      return runs_then && bytes > u.workspace_bytes ? checked_add(charges.segment(bytes), u.rests_bytes) : 0;
-    });
+  for (const bool forward : {true, false}) margin.reserved_bytes += segments_of(all, forward, charges, gpu);
   if (run.allocator != AllocatorKind::caching) margin.reserved_bytes = margin.allocated_bytes;
   return margin;
 }

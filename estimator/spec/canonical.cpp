@@ -99,7 +99,7 @@ class Writer {
  private:
   static bool is_simple(const Node& node) {
     return std::holds_alternative<LayerCall>(node.what) && node.from.empty() && node.tie.empty() && !node.frozen &&
-           !node.keep && !node.when;
+           !node.keep && !node.when && node.autocast;
   }
 
   void node(const Node& node, int indent) {
@@ -116,6 +116,7 @@ class Writer {
     if (node.frozen) key(indent, "frozen: true");
     if (node.checkpoint) key(indent, node.reentrant ? "checkpoint: reentrant" : "checkpoint: true");
     if (node.keep) key(indent, "keep: true");
+    if (!node.autocast) key(indent, "autocast: false");
     if (node.when) key(indent, *node.when == Mode::train ? "when: train" : "when: infer");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);
   }
@@ -150,9 +151,9 @@ class Writer {
   }
 
   static bool is_entry_word(std::string_view name) {
-    constexpr std::array<std::string_view, 19> kWords = {
-        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie", "when",
-        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop"};
+    constexpr std::array<std::string_view, 20> kWords = {
+        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie",  "when",
+        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop", "autocast"};
     return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
   }
 

@@ -11,8 +11,8 @@ namespace {
 // What an entry can be; one of these keys at most.
 constexpr std::array<std::string_view, 5> kStructures = {"op", "block", "layers", "residual", "parallel"};
 // What any entry may have besides.
-constexpr std::array<std::string_view, 8> kModifiers = {"name",   "if",         "from", "tie",
-                                                        "frozen", "checkpoint", "keep", "when"};
+constexpr std::array<std::string_view, 9> kModifiers = {"name",       "if",   "from", "tie",     "frozen",
+                                                        "checkpoint", "keep", "when", "autocast"};
 constexpr std::array<std::string_view, 6> kBlockKeys = {"repeat", "with", "first", "last", "order", "loop"};
 
 template <std::size_t N>
@@ -36,8 +36,8 @@ const YamlNode* structure_of(const YamlNode& map) {
 
 [[noreturn]] void refuse_entry_key(const YamlNode& key) {
   refuse_key(key, "an entry",
-             {"name", "op", "block", "repeat", "with", "first", "last", "loop", "order", "layers", "residual",
-              "parallel", "if", "from", "tie", "frozen", "checkpoint", "keep", "when"});
+             {"name",     "op",       "block", "repeat", "with", "first",  "last",       "loop", "order", "layers",
+              "residual", "parallel", "if",    "from",   "tie",  "frozen", "checkpoint", "keep", "when",  "autocast"});
 }
 
 bool is_entry_word(std::string_view word) {
@@ -179,6 +179,9 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
   } else if (key.text == "keep") {
     once(entry.keep.has_value());
     entry.keep = Quantity::read(value, names_, "keep");
+  } else if (key.text == "autocast") {
+    once(entry.autocast.has_value());
+    entry.autocast = Quantity::read(value, names_, "autocast");
   } else if (key.text == "when") {
     once(entry.when.has_value());
     if (value.kind != YamlNode::Kind::scalar || (value.text != "train" && value.text != "infer"))
@@ -215,7 +218,8 @@ CallSyntax EntryReader::operation(const YamlNode& map) const {
   for (std::size_t i = 0; i < map.children.size(); i += 2) {
     const YamlNode& key = *map.children[i];
     if (key.text == "op" || contains(kModifiers, key.text)) continue;
-    if (complete) refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep", "when"});
+    if (complete)
+      refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep", "when", "autocast"});
     ArgumentSyntax argument;
     argument.name = read_identifier(key, "an argument");
     argument.name_mark = key.mark;

@@ -171,6 +171,7 @@ class Expander {
     node.checkpoint = syntax.checkpoint && syntax.checkpoint->boolean(frame.scope);
     node.reentrant = syntax.reentrant;
     node.keep = syntax.keep && syntax.keep->boolean(frame.scope);
+    node.autocast = !syntax.autocast || syntax.autocast->boolean(frame.scope);
     node.when = syntax.when;
     for (std::size_t i = 0; i < syntax.from.size(); ++i)
       node.from.push_back(from(syntax.from[i], syntax.from_marks[i], space));

@@ -7,7 +7,9 @@
 A model is exported once, without data, into DIR (or DIR/MODEL.error says why not); its runs are planned from that spec. RESULTS.tsv gets a line for
 each run: model, run, batch, `equal`, or `announced` or `silent` with the worst difference of a peak in percent, or `refused`. Equal is the bytes
 requested, allocated and reserved after each phase of the first and the third step, and their peaks in it. Announced: the plan has a warning, or assumes
-something that not every plan assumes. Models are exported in a process of their own; what is there is not exported again.
+something that not every plan assumes; `equal, announced` is equal all the same. Models are exported in a process of their own; what is there is not
+exported again. What is refused is planned as `gpuplan MODEL` does it, from its own steps under `gpuplan shadow --learn` at batches 2, 4 and 8
+(DIR/MODEL.RUN.trace): `learned equal` has the peaks of the two steps, which is all that is compared there, and `learned` has not. --no-learning: not.
 """
 from __future__ import annotations
 
@@ -39,6 +41,7 @@ FLAGS = {"fp32": ["--opt", "adam"], "amp": ["--opt", "adam", "--amp", "bf16"], "
 FIGURES = ("requested", "allocated", "reserved", "peak_requested", "peak_allocated", "peak_reserved")
 # What every plan says, every plan of a release without recordings, and what --scratch asked for.
 ALWAYS_ASSUMED = {"alone", "context", "pytorch", "scratch"}
+LEARNED_AT = "batch=2,4,8"
 COLUMNS = ["model", "run", "batch", "result", "unequal", "requested_percent", "allocated_percent", "reserved_percent", "first"]
 
 
@@ -82,10 +85,32 @@ def planned(spec: Path, run: Run, options: argparse.Namespace) -> Any:
     return json.loads(done.stdout) if done.stdout.startswith("{") else " ".join(done.stderr.split())
 
 
+def learned(trace: Path, run: Run, options: argparse.Namespace) -> Any:
+    if not trace.exists():
+        steps = [sys.executable, str(Path(__file__).parent / "steps.py"), run.model, run.run, "{batch}"]
+        subprocess.run([options.gpuplan, "shadow", "--gpu", options.gpu, "--scratch", options.scratch, "--learn", str(trace), "--vary", LEARNED_AT, "-q", "--",
+                        *steps], capture_output=True, text=True, timeout=900)
+    done = subprocess.run([options.gpuplan, str(trace), "--batch", str(run.batch), "--format", "json"], capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout.startswith("{") else " ".join(done.stderr.split())
+
+
+def percent_of_peaks(measured: Dict[Tuple[str, str], Dict[str, int]], phases: List[Dict[str, Any]]) -> Dict[str, float]:
+    """How far the highest planned figure is from the highest measured one."""
+    off = {}
+    for name in ("requested", "allocated", "reserved"):
+        peak = max(f["peak_" + name] for place, f in measured.items() if place[1] != "start")
+        off[name] = 100.0 * (max(p["peak_" + name + "_bytes"] for p in phases) - peak) / peak
+    return off
+
+
+def compared_learned(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tuple[str, Dict[str, float]]:
+    worst = percent_of_peaks(measured, [p for p in plan["phases"] if p["step"] in (1, 3) and p["phase"] != "start"])
+    return "learned" if any(worst.values()) else "learned equal", worst
+
+
 def compared(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tuple[str, List[str], Dict[str, float]]:
     found = {(p["step"], p["phase"]): p for p in plan["phases"]}
     wrong: List[str] = []
-    worst = {name: 0.0 for name in ("requested", "allocated", "reserved")}
     for place, figures in measured.items():
         for name, bytes_ in figures.items():
             if place[1] == "start" and name.startswith("peak"):
@@ -93,12 +118,9 @@ def compared(measured: Dict[Tuple[str, str], Dict[str, int]], plan: Any) -> Tupl
             said = found[place][name + "_bytes"] if place in found else None
             if said != bytes_:
                 wrong.append(f"{place[0]} {place[1]} {name}: planned {said}, measured {bytes_}")
-    for name in worst:
-        peak = max(f["peak_" + name] for place, f in measured.items() if place[1] != "start")
-        said = max(p["peak_" + name + "_bytes"] for p in plan["phases"])
-        worst[name] = 100.0 * (said - peak) / peak
-    announced = plan["warnings"] or {a["id"] for a in plan["assumptions"]} - ALWAYS_ASSUMED
-    return ("equal" if not wrong else "announced" if announced else "silent"), wrong, worst
+    announced = bool(plan["warnings"] or {a["id"] for a in plan["assumptions"]} - ALWAYS_ASSUMED)
+    result = {(False, False): "equal", (False, True): "equal, announced", (True, False): "silent", (True, True): "announced"}[bool(wrong), announced]
+    return result, wrong, percent_of_peaks(measured, plan["phases"])
 
 
 def measured_runs(rows: Path) -> Dict[Run, Dict[Tuple[str, str], Dict[str, int]]]:
@@ -122,6 +144,7 @@ def main() -> int:
     parser.add_argument("--flags", default="")
     parser.add_argument("--part", default="0/1", help="K/N: every N-th model from the K-th, where several share the work")
     parser.add_argument("--no-plans", action="store_true")
+    parser.add_argument("--no-learning", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     runs = measured_runs(options.rows)
@@ -143,6 +166,12 @@ def main() -> int:
             if not spec.exists():
                 why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
                 row, result = ["", "", "", "", why], "refused"
+                plan = "" if options.no_learning else learned(spec.with_suffix(f".{run.run}.trace"), run, options)
+                if not isinstance(plan, str):
+                    result, worst = compared_learned(measured, plan)
+                    row = ["", *(f"{p:+.2f}" for p in worst.values()), why]
+                elif plan:
+                    row[-1] += "; " + plan[:200]
             else:
                 plan = planned(spec, run, options)
                 if isinstance(plan, str):

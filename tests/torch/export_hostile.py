@@ -232,7 +232,7 @@ EXPORTED: Dict[str, Made] = {
     "a hook after a layer": (hooked, ROWS, ["Linear(8, 16)", "Mul(other=2)"]),
     "a hook before a layer": (hooked_before, ROWS, ["Mul(other=2)"]),
     "no_grad over a part": (without_gradient, ROWS, ['frozen: true}']),
-    "autocast turned off": (lambda: Net(turns_autocast_off), ROWS, ["ReLU()", "disabling of autocast at"]),
+    "autocast turned off": (lambda: Net(turns_autocast_off), ROWS, ["{op: \"ReLU()\", autocast: false"]),
     "a tensor in an attribute": (lambda: Net(keeps), ROWS, ["Attribute()"]),
     "a view in an attribute": (lambda: Net(keeps_view), ROWS, ["Attribute()"]),
     "an attribute in a checkpoint": (lambda: Net(lambda net, x: checkpoint(lambda y: keeps(net, y) * 2, x, use_reentrant=False)), ROWS,

@@ -1,8 +1,8 @@
-// cuDNN's convolution workspaces against PyTorch 2.15 with cuDNN 9.26 (tests/recorders/convolutions.py).
-// convolutions.tsv is a random sample of what the table was made of; convolutions_unseen.tsv is one of convolutions of
-// 31 models (convnext_small, densenet201, efficientnet_v2_m, mobilenet_v3_small, resnext101_32x8d, swin_b, vgg19,
-// xception41, nasnetalarge and others, at several image sizes) that are neither in the table nor in what the rule was
-// trained on.
+// cuDNN's convolution workspaces against PyTorch 2.15 with cuDNN 9.26 (tests/recorders/convolutions.py), of Hopper
+// against what an H100 answered (cuDNN 9.19, convolution_device.py). convolutions.tsv is a random sample of what the
+// table was made of; convolutions_unseen.tsv is one of convolutions that are neither in the table nor in what the rule
+// was trained on: of 31 models (convnext_small, densenet201, efficientnet_v2_m, mobilenet_v3_small, resnext101_32x8d,
+// swin_b, vgg19, xception41, nasnetalarge and others, at several image sizes), of Hopper of drawn shapes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -108,7 +108,7 @@ TEST_CASE("the modelled rule stays near recordings of models that it has not see
     DType dtype;
     double within_1_percent, within_10_percent;
   };
-  const Expected expected[] = {{DType::fp32, 0.80, 0.86}, {DType::fp16, 0.83, 0.89}, {DType::bf16, 0.88, 0.93}};
+  const Expected expected[] = {{DType::fp32, 0.77, 0.84}, {DType::fp16, 0.79, 0.86}, {DType::bf16, 0.82, 0.88}};
   const std::vector<Row> rows = workspaces("convolutions_unseen.tsv");
   CHECK(rows.size() > 2000);
   for (const Expected& e : expected) {
@@ -134,7 +134,7 @@ TEST_CASE("the modelled rule stays near recordings of models that it has not see
     CHECK(errors[errors.size() / 2] <= 0.001);
     CHECK(within(0.01) >= e.within_1_percent);
     CHECK(within(0.1) >= e.within_10_percent);
-    CHECK(std::abs(bias / count) <= 0.06);
+    CHECK(std::abs(bias / count) <= 0.14);
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("hardly any convolution of models that were not seen takes more than t
   std::ranges::sort(excess);
   const auto below = static_cast<double>(std::ranges::lower_bound(excess, 0.0) - excess.begin());
   MESSAGE("above the bound: " << below << " of " << rows.size() << ", median excess: " << excess[excess.size() / 2]);
-  CHECK(below <= 0.005 * static_cast<double>(rows.size()));
+  CHECK(below <= 0.007 * static_cast<double>(rows.size()));
 }
 
 TEST_CASE("what was recorded is bounded by itself, what lies between two records by both") {
@@ -173,7 +173,7 @@ TEST_CASE("a TF32 convolution in NCHW transposes its tensors") {
   CudnnConvolution v = three_by_three(32);
   CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 25690112 + 147456 + 16);
   v.pass = CudnnConvolution::Pass::backward_data;
-  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 2 * 25690112 + 147456 + 147);
+  CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 2 * 25690112 + 147456 + 16);
   v.channels_last = true;
   CHECK(cudnn_workspace_bytes(v, gpu_named("h200")) == 131);
 }

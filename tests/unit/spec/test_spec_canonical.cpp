@@ -102,6 +102,7 @@ layers:
   - {op: A(), if: false}
   - {op: A(), when: train, keep: true}
   - {block: B, when: infer}
+  - {op: A(), autocast: false}
   - residual:
       shortcut: [B()]
       body: [A()]

@@ -98,9 +98,9 @@ bool is_number(std::string_view text) {
 }
 
 bool is_entry_word(std::string_view name) {
-  constexpr std::array<std::string_view, 18> kWords = {"name", "op",   "block", "repeat", "with",       "first",
-                                                       "last", "loop", "order", "layers", "residual",   "parallel",
-                                                       "if",   "from", "tie",   "frozen", "checkpoint", "keep"};
+  constexpr std::array<std::string_view, 20> kWords = {
+      "name",     "op",       "block", "repeat", "with", "first",  "last",       "loop", "order", "layers",
+      "residual", "parallel", "if",    "from",   "tie",  "frozen", "checkpoint", "keep", "when",  "autocast"};
   return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
 }
 

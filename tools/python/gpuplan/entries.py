@@ -22,6 +22,7 @@ class Entry:
         self.frozen = self.keep = self.has_weights = self.checkpoint = self.reentrant = False
         self.view = False  # moves no data
         self.weights: List[str] = []  # whose names it shares with others that have them
+        self.autocast = True  # False: within torch.autocast(enabled=False)
         self.when = ""  # "train" or "infer" where the other mode does not run it
         self.returns = False  # stands for a frame's return
 

@@ -64,6 +64,7 @@ class Lowering:
         for step in frame.steps:
             self.cuts = isinstance(step, Call) and self.run.grad and not step.grad
             self.source = getattr(step, "source", self.source)
+            written = len(body.entries)
             if isinstance(step, Frame):
                 self.add_block(body, step)
             elif step.module is not None:
@@ -71,6 +72,8 @@ class Lowering:
             else:
                 self.add_function(body, step)
             if isinstance(step, Call):
+                for entry in body.entries[written:]:
+                    entry.autocast = step.autocast or entry.view
                 self.add_attributes(body, step)
         return body
 

@@ -43,6 +43,7 @@ class Recorder(TorchFunctionMode):
         self.storages: Dict[int, int] = {}  # of live tensors, by the address of their storage object
         self.event = 0
         self.inside = 0  # a module that is one layer runs
+        self.autocast_left = 0  # contexts of torch.autocast(enabled=False)
         self.top = Frame(None, "", [])
         self.frames = [self.top]
         self.every_value: List[Value] = []
@@ -122,7 +123,7 @@ class Recorder(TorchFunctionMode):
             return result
         call.results = [self.value_of(t) for t in results]
         if results or name in IN_PLACE_WITHOUT_RESULT:
-            self.frames[-1].steps.append(call)
+            self.add(call)
         return result
 
     def note_type_read(self, tensor: torch.Tensor) -> None:
@@ -172,7 +173,7 @@ class Recorder(TorchFunctionMode):
         if name == "cache_update":
             given["windowed"] = cache_is_windowed(*args, **kwargs)
         call.results = [self.value_of(t) for t in flat_tensors(result)]
-        self.frames[-1].steps.append(call)
+        self.add(call)
         return result
 
     def layer_of(self, module: nn.Module) -> Optional[str]:
@@ -200,13 +201,17 @@ class Recorder(TorchFunctionMode):
             finally:
                 self.inside -= 1
             call.results = [self.value_of(t) for t in flat_tensors(result)]
-            self.frames[-1].steps.append(call)
+            self.add(call)
             return result
         frame = self.open_frame(Frame(module, path, self.values_in((args, kwargs))))
         with attention_followed() if in_parts else contextlib.nullcontext():
             result = original(module, *args, **kwargs)
         self.close_frame(frame, result)
         return result
+
+    def add(self, call: Call) -> None:
+        call.autocast = self.autocast_left == 0
+        self.frames[-1].steps.append(call)
 
     def values_in(self, structure: Any) -> List[Value]:
         return unique([self.value_of(t) for t in flat_tensors(structure)])

@@ -141,20 +141,32 @@ def follow_checkpoints(recorder: Recorder, replacements: Replacements) -> None:
 
 
 def follow_autocast(recorder: Recorder, replacements: Replacements) -> None:
-    """A model that turns autocast on by itself computes in types that the spec, whose precision --amp chooses, does not say."""
+    """What a model runs under autocast(enabled=False) has `autocast: false` in the spec. One that turns it on by itself computes in types
+    that the spec, whose precision --amp chooses, does not say."""
     autocast = torch.autocast
-    make = autocast.__init__
+    make, enter, leave = autocast.__init__, autocast.__enter__, autocast.__exit__
 
     def init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
         enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
         if enabled and not recorder.inside:
             raise ExportError(f"{source_line()}: the model enables autocast itself: export it without autocast, and plan with --amp "
                               "bf16 or fp16")
-        if not recorder.inside:
-            recorder.notes[f"disabling of autocast at {source_line()} for a part of the model; --amp applies to all of it."] = None
         make(self, "cpu", enabled=False)
+        self.of_the_gpu = device_type != "cpu"
+
+    def entered(self: Any) -> Any:
+        if not hasattr(self, "of_the_gpu"):  # a decorator's, made where no GPU was there to enable it for
+            recorder.notes[f"autocast of a function at {source_line()}; --amp applies to it."] = None
+        recorder.autocast_left += getattr(self, "of_the_gpu", False)
+        return enter(self)
+
+    def left(self: Any, *exception: Any) -> Any:
+        recorder.autocast_left -= getattr(self, "of_the_gpu", False)
+        return leave(self, *exception)
 
     replacements.set(autocast, "__init__", init)
+    replacements.set(autocast, "__enter__", entered)
+    replacements.set(autocast, "__exit__", left)
 
 
 def follow_causal_hints(recorder: Recorder, replacements: Replacements) -> None:

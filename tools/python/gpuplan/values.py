@@ -35,6 +35,7 @@ class Call:
         self.module, self.path = module, path
         self.results: List[Value] = []
         self.grad = torch.is_grad_enabled()
+        self.autocast = True  # False: within torch.autocast(enabled=False)
         self.to: Optional[Type] = None  # of a conversion, softmax or sum: the type that the code names
 
     def dtype_given(self) -> Optional[torch.dtype]:

@@ -6,6 +6,8 @@
 //   - an operation graph gets no handle
 //   - heuristics, engines and plans get the device's description
 //   - a plan is finalized by asking its engine configuration for the workspace
+//   - a convolution that a device has answered for (estimator/operators/cudnn_workspace.h, Hopper's) takes that answer:
+//     told of a device, cuDNN asks cuBLASLt in vain, and some engines' needs follow what the device can do
 //   - executing one counts a launch, and for a trace (Settings::learn) writes down what its workspace is of
 //
 // Without workspaces (Settings::cudnn_workspaces), or where the installed cuDNN cannot be asked, every descriptor is a
@@ -28,10 +30,10 @@ namespace {
 
 struct Plan {
   Descriptor configuration = nullptr;
-  std::int64_t workspace = -1;  // bytes; -1: not finalized
-  std::int64_t number = 0;      // among this process's plans
-  bool alone = true;            // no other plan was made from the same answer of the heuristics
-  std::string question = {};    // Questions::line_of
+  std::int64_t workspace = -1;                        // bytes; -1: not finalized
+  std::int64_t number = 0;                            // among this process's plans
+  bool alone = true;                                  // no other plan was made from the same answer of the heuristics
+  std::optional<CudnnConvolution> of = std::nullopt;  // the convolution that it computes, where it is one
 };
 
 struct Graphs {
@@ -42,7 +44,7 @@ struct Graphs {
   std::unordered_map<Descriptor, bool> heuristics;
   std::unordered_map<Descriptor, Plan> plans;
   std::int64_t plans_made = 0;
-  Questions questions;  // only where traces are learned
+  Questions questions;
 };
 
 // cuDNN's parts call these functions by their exported names, which are ours, while it answers. Then they are its own.
@@ -142,15 +144,29 @@ Status answer_plan(const Plan& plan, int attribute, std::int64_t wanted, std::in
   return answer(count, values, 1, plan.workspace);
 }
 
+/// Nothing where none was asked, or the program does not take cuDNN's first answer: without TF32, or deterministic
+/// ones.
+std::optional<std::int64_t> answer_of_device(const Question& question) {
+  const GpuDescription& described = settings().gpu;
+  if (described.major != 9 || !question.convolution || !question.first) return std::nullopt;
+  Gpu gpu;
+  gpu.capability_major = described.major, gpu.capability_minor = described.minor;
+  gpu.sm_count = described.multi_processor_count;
+  const CudnnWorkspace answer = cudnn_workspace(*question.convolution, gpu);
+  return answer.recorded ? std::optional(answer.bytes) : std::nullopt;
+}
+
 int finalize_plan(Graphs& g, Descriptor descriptor, Descriptor configuration) {
   std::int64_t count = 0, workspace = 0;
   const int status = g.cudnn.get(configuration, kConfigurationWorkspace, kTypeInt64, 1, &count, &workspace);
   if (status != kSuccess) return status;
   const int made = ++plans_since_question;
   const std::lock_guard lock(g.mutex);
+  const Question question = g.questions.of(configuration);
   const auto found = g.plans.find(descriptor);
   if (found != g.plans.end())
-    found->second = {configuration, workspace, ++g.plans_made, made == 1, g.questions.line_of(configuration)};
+    found->second = {configuration, answer_of_device(question).value_or(workspace), ++g.plans_made, made == 1,
+                     question.convolution};
   return kSuccess;
 }
 
@@ -167,12 +183,8 @@ bool is_heuristics(Graphs& g, Descriptor descriptor) {
 }
 
 void remember(Graphs& g, int type, Descriptor descriptor) {
-  if (settings().learn) {
-    const std::lock_guard lock(g.mutex);
-    g.questions.created(type, descriptor);
-  }
-  if (type != kHeuristicsDescriptor && type != kPlanDescriptor) return;
   const std::lock_guard lock(g.mutex);
+  g.questions.created(type, descriptor);
   if (type == kHeuristicsDescriptor) g.heuristics[descriptor] = true;
   if (type == kPlanDescriptor) g.plans[descriptor] = {};
 }
@@ -250,7 +262,7 @@ SHADOW_API int cudnnBackendSetAttribute(Descriptor descriptor, int attribute, in
   if (inside()) return installed_backend().set(descriptor, attribute, type, count, values);
   Graphs& g = graphs();
   if (g.device == nullptr) return kSuccess;
-  if (gpuplan::shadow::settings().learn) {
+  {
     const std::lock_guard lock(g.mutex);
     g.questions.set(descriptor, attribute, count, values);
   }
@@ -280,7 +292,7 @@ SHADOW_API int cudnnBackendGetAttribute(Descriptor descriptor, int attribute, in
   if (is_plan_question(attribute)) return answer_plan(plan_of(g, descriptor), attribute, wanted, count, values);
   const Inside guard;
   const int status = g.cudnn.get(descriptor, attribute, type, wanted, count, values);
-  if (attribute == kHeuristicsResults && status == kSuccess && count != nullptr && gpuplan::shadow::settings().learn) {
+  if (attribute == kHeuristicsResults && status == kSuccess && count != nullptr) {
     const std::lock_guard lock(g.mutex);
     g.questions.answered(descriptor, static_cast<const Descriptor*>(values), std::min(*count, wanted));
   }
@@ -294,7 +306,7 @@ SHADOW_API int cudnnBackendExecute(const Handle* handle, Descriptor plan, Descri
         "cudnn.benchmark: a GPU takes the engine that it measures as fastest; here the first that cuDNN's heuristics "
         "name, with its workspace");
   }
-  if (gpuplan::shadow::settings().learn) write_workspace(plan_of(g, plan).workspace, plan_of(g, plan).question);
+  if (gpuplan::shadow::settings().learn) write_workspace(plan_of(g, plan).workspace, plan_of(g, plan).of);
   return compute(handle, "cudnnBackendExecute");
 }
 

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "validate/shadow/runtime/runtime.h"
 
@@ -16,19 +20,22 @@ namespace {
 constexpr int kConvolution = 1, kOperationForward = 10, kOperationBackwardFilter = 11, kOperationBackwardData = 12,
               kGraph = 15, kTensor = 17;
 // cudnnBackendAttributeName_t
+constexpr std::array kPasses = {"forward", "backward_data", "backward_filter"};
+constexpr std::array<std::pair<int, DType>, 4> kTypes = {
+    {{0, DType::fp32}, {1, DType::fp64}, {2, DType::fp16}, {9, DType::bf16}}};  // cudnnDataType_t
 constexpr int kDilations = 102, kStrides = 103, kPaddings = 105, kHeuristicsGraph = 201, kGraphOperations = 801,
               kTensorType = 901, kTensorDimensions = 902, kTensorStrides = 903;
 
 struct Names {
-  const char* pass;
+  CudnnConvolution::Pass pass;
   int convolution, w, x, y;
 };
 
 std::optional<Names> names_of(int type) {
   switch (type) {
-    case kOperationForward: return Names{"forward", 702, 703, 704, 705};
-    case kOperationBackwardData: return Names{"backward_data", 708, 709, 710, 711};
-    case kOperationBackwardFilter: return Names{"backward_filter", 714, 715, 716, 717};
+    case kOperationForward: return Names{CudnnConvolution::Pass::forward, 702, 703, 704, 705};
+    case kOperationBackwardData: return Names{CudnnConvolution::Pass::backward_data, 708, 709, 710, 711};
+    case kOperationBackwardFilter: return Names{CudnnConvolution::Pass::backward_filter, 714, 715, 716, 717};
     default: return std::nullopt;
   }
 }
@@ -56,23 +63,24 @@ void Questions::set(Descriptor descriptor, int attribute, std::int64_t count, co
     // Alphas and betas among them name no part, and are not looked for.
     std::memcpy(&part.operands[attribute], values, sizeof(Descriptor));
   } else if (part.type == kGraph && attribute == kGraphOperations) {
-    part.line = count == 1 ? line_of_operation(*static_cast<Descriptor const*>(values)) : "";
+    part.question = {};
+    if (count == 1) part.question.convolution = convolution_of(*static_cast<Descriptor const*>(values));
   } else if (part.type == kHeuristicsDescriptor && attribute == kHeuristicsGraph) {
     const auto graph = parts_.find(*static_cast<Descriptor const*>(values));
-    part.line = graph != parts_.end() ? graph->second.line : "";
+    part.question = graph != parts_.end() ? graph->second.question : Question{};
   }
 }
 
 void Questions::answered(Descriptor heuristics, const Descriptor* configurations, std::int64_t count) {
   const auto asked = parts_.find(heuristics);
   if (asked == parts_.end() || configurations == nullptr) return;
-  const std::string line = asked->second.line;
-  for (std::int64_t i = 0; i < count; ++i) parts_[configurations[i]].line = line;
+  const std::optional<CudnnConvolution> convolution = asked->second.question.convolution;
+  for (std::int64_t i = 0; i < count; ++i) parts_[configurations[i]].question = {convolution, i == 0};
 }
 
-std::string Questions::line_of(Descriptor configuration) const {
+Question Questions::of(Descriptor configuration) const {
   const auto found = parts_.find(configuration);
-  return found != parts_.end() ? found->second.line : "";
+  return found != parts_.end() ? found->second.question : Question{};
 }
 
 const std::vector<std::int64_t>* Questions::numbers_of(const Part& operation, int operand, int attribute,
@@ -85,12 +93,11 @@ const std::vector<std::int64_t>* Questions::numbers_of(const Part& operation, in
   return numbers != part->second.numbers.end() && numbers->second.size() == count ? &numbers->second : nullptr;
 }
 
-std::string Questions::line_of_operation(Descriptor descriptor) const {
+std::optional<CudnnConvolution> Questions::convolution_of(Descriptor descriptor) const {
   const auto found = parts_.find(descriptor);
-  if (found == parts_.end()) return "";
+  const std::optional<Names> names = found != parts_.end() ? names_of(found->second.type) : std::nullopt;
+  if (!names) return std::nullopt;
   const Part& operation = found->second;
-  const std::optional<Names> names = names_of(operation.type);
-  if (!names) return "";
   const auto* const x = numbers_of(operation, names->x, kTensorDimensions, 4);
   const auto* const w = numbers_of(operation, names->w, kTensorDimensions, 4);
   const auto* const y = numbers_of(operation, names->y, kTensorDimensions, 4);
@@ -98,29 +105,40 @@ std::string Questions::line_of_operation(Descriptor descriptor) const {
   const auto* const strides = numbers_of(operation, names->convolution, kStrides, 2);
   const auto* const paddings = numbers_of(operation, names->convolution, kPaddings, 2);
   const auto* const dilations = numbers_of(operation, names->convolution, kDilations, 2);
-  if (!x || !w || !y || !type || !strides || !paddings || !dilations || (*w)[1] < 1) return "";
+  if (!x || !w || !y || !type || !strides || !paddings || !dilations || (*w)[1] < 1) return std::nullopt;
+  const auto* const dtype = std::ranges::find(kTypes, (*type)[0], &std::pair<int, DType>::first);
+  if (dtype == kTypes.end()) return std::nullopt;
+  CudnnConvolution c = {.pass = names->pass, .dtype = dtype->second};
   // A tensor of one channel, or of one pixel, lies the same both ways: any other one tells.
-  bool last = false;
   for (const int tensor : {names->x, names->w, names->y}) {
     const auto* const size = numbers_of(operation, tensor, kTensorDimensions, 4);
     const auto* const step = numbers_of(operation, tensor, kTensorStrides, 4);
-    last = last || (step != nullptr && (*step)[1] == 1 && (*size)[1] > 1 && (*size)[2] * (*size)[3] > 1);
+    c.channels_last =
+        c.channels_last || (step != nullptr && (*step)[1] == 1 && (*size)[1] > 1 && (*size)[2] * (*size)[3] > 1);
   }
-  std::string line = std::string(names->pass) + '\t' + std::to_string((*type)[0]) + (last ? "\tnhwc" : "\tnchw");
-  for (const std::int64_t number :
-       {(*x)[0], (*x)[1], (*x)[2], (*x)[3], (*w)[0], (*w)[2], (*w)[3], (*y)[2], (*y)[3], (*strides)[0], (*strides)[1],
-        (*paddings)[0], (*paddings)[1], (*dilations)[0], (*dilations)[1], (*x)[1] / (*w)[1]})
-    line += '\t' + std::to_string(number);
-  return line;
+  c.n = (*x)[0], c.c = (*x)[1], c.h = (*x)[2], c.w = (*x)[3];
+  c.k = (*w)[0], c.r = (*w)[2], c.s = (*w)[3], c.p = (*y)[2], c.q = (*y)[3];
+  c.stride_h = (*strides)[0], c.stride_w = (*strides)[1], c.pad_h = (*paddings)[0], c.pad_w = (*paddings)[1];
+  c.dilation_h = (*dilations)[0], c.dilation_w = (*dilations)[1], c.groups = (*x)[1] / (*w)[1];
+  return c;
 }
 
-void write_workspace(std::int64_t bytes, const std::string& line) {
+void write_workspace(std::int64_t bytes, const std::optional<CudnnConvolution>& convolution) {
   if (bytes <= 0 || session_directory().empty()) return;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const std::string path = session_directory() + "/workspaces." + std::to_string(getpid()) + ".tsv";
   std::FILE* const file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) return;
+  std::string line;
+  if (const auto& c = convolution) {
+    const auto* const type = std::ranges::find(kTypes, c->dtype, &std::pair<int, DType>::second);
+    line = std::string(kPasses[static_cast<std::size_t>(c->pass)]) + '\t' + std::to_string(type->first) +
+           (c->channels_last ? "\tnhwc" : "\tnchw");
+    for (const std::int64_t number : {c->n, c->c, c->h, c->w, c->k, c->r, c->s, c->p, c->q, c->stride_h, c->stride_w,
+                                      c->pad_h, c->pad_w, c->dilation_h, c->dilation_w, c->groups})
+      line += '\t' + std::to_string(number);
+  }
   std::fprintf(file, "%lld\t%s\n", static_cast<long long>(bytes), line.c_str());
   std::fclose(file);
 }
