@@ -26,6 +26,21 @@ void elu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kElu, in_place, {{Attribute::alpha, b.real("alpha")}},
                        {{Attribute::is_result, in_place}}));
 }
+// Both are elu(x, alpha, scale, input_scale), whose node they have (aten/src/ATen/native/Activation.cpp).
+constexpr aten::Unary kSelu{Operator::selu,         Operator::selu_,           "EluBackward0",
+                            Operator::elu_backward, aten::Unary::Saves::input, aten::Unary::Saves::result};
+constexpr aten::Unary kCelu{Operator::celu,         Operator::celu_,           "EluBackward0",
+                            Operator::elu_backward, aten::Unary::Saves::input, aten::Unary::Saves::result};
+void selu(LayerBuilder& b) {
+  const bool in_place = b.boolean("inplace");
+  b.output(aten::unary(b, b.input(), kSelu, in_place, {{Attribute::alpha, 1.6732632423543772}},
+                       {{Attribute::is_result, in_place}}));
+}
+void celu(LayerBuilder& b) {
+  const bool in_place = b.boolean("inplace");
+  b.output(aten::unary(b, b.input(), kCelu, in_place, {{Attribute::alpha, b.real("alpha")}},
+                       {{Attribute::is_result, in_place}}));
+}
 void gelu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kGelu, false, {{Attribute::approximate, b.word("approximate") == "tanh"}}));
 }
@@ -55,6 +70,10 @@ const LayerDef kLayers[] = {
                "LeakyReLU()"),
     activation("ELU", "x or alpha (e^x - 1)", "Saves its input; in place its result.",
                {{"alpha", ParameterType::real, "1.0", "scale for x < 0"}, kInPlace}, elu, "ELU()"),
+    activation("SELU", "scale * (x or alpha (e^x - 1))", "Saves its input; in place its result.", {kInPlace}, selu,
+               "SELU()"),
+    activation("CELU", "x or alpha (e^(x / alpha) - 1)", "Saves its input; in place its result.",
+               {{"alpha", ParameterType::real, "1.0", "scale for x < 0"}, kInPlace}, celu, "CELU()"),
     activation("Sigmoid", "1 / (1 + e^-x)", "Saves its result.", {kInPlace}, with_in_place<aten::kSigmoid>,
                "Sigmoid()"),
     activation("Tanh", "tanh x", "Saves its result.", {kInPlace}, with_in_place<aten::kTanh>, "Tanh()"),

@@ -1,9 +1,10 @@
-// Exp, Log, Sqrt, Abs, Neg, Reciprocal, RSub, Sin, Cos, Erf, LogSigmoid, Softplus, Mish: functions of every element
-// that models write without a module.
+// Exp, Expm1, Log, Log1p, Sqrt, Abs, Neg, Reciprocal, RSub, Sin, Cos, Erf, LogSigmoid, Softplus, Mish: functions of
+// every element that models write without a module.
 //
-// Formulas per tools/autograd/derivatives.yaml. exp, sqrt and reciprocal save their result, neg and rsub nothing, the
-// others their input. Each factor of a gradient of two steps is a tensor that lives until the gradient is there. Under
-// autocast exp, log, reciprocal and softplus compute in fp32 (aten/src/ATen/autocast_mode.h).
+// Formulas per tools/autograd/derivatives.yaml. exp, expm1, sqrt and reciprocal save their result, neg and rsub
+// nothing, the others their input. Each factor of a gradient of two steps is a tensor that lives until the gradient is
+// there. Under autocast exp, expm1, log, log1p, reciprocal and softplus compute in fp32
+// (aten/src/ATen/autocast_mode.h).
 
 #include <numbers>
 
@@ -46,6 +47,18 @@ void absolute(LayerBuilder& b) {
   const TensorId x = b.input();
   b.output(aten::function(b, Operator::abs, x, "AbsBackward0", [x](Operand grad, TensorId, auto run) {
     run(Operator::mul, {grad, run(Operator::sgn, {x})});
+  }));
+}
+void log_of_one_more(LayerBuilder& b) {
+  const TensorId x = b.autocast_fp32(b.input());
+  b.output(aten::function(b, Operator::log1p, x, "Log1PBackward0", [x](Operand grad, TensorId, auto run) {
+    run(Operator::div, {grad, run(Operator::add, {x}, {{Attribute::other, 1}})});
+  }));
+}
+void exponential_less_one(LayerBuilder& b) {
+  const TensorId x = b.autocast_fp32(b.input());
+  b.output(aten::function(b, Operator::expm1, x, "Expm1Backward0", [](Operand grad, TensorId y, auto run) {
+    run(Operator::mul, {grad, run(Operator::add, {y}, {{Attribute::other, 1}})});
   }));
 }
 void sine(LayerBuilder& b) {
@@ -102,6 +115,10 @@ LayerDef function(std::string_view name, std::string_view summary, std::string_v
 const LayerDef kLayers[] = {
     function("Exp", "e^x", "Saves its result.", {kInPlace}, in_fp32<aten::kExp>, "Exp()", 1'024),
     function("Log", "natural logarithm", "Saves its input.", {kInPlace}, in_fp32<kLog>, "Log()", 1'024),
+    function("Expm1", "e^x - 1", "Saves its result. Backward: grad * (y + 1), of one temporary.", {},
+             exponential_less_one, "Expm1()", 1'024),
+    function("Log1p", "natural logarithm of 1 + x", "Saves its input. Backward: grad / (x + 1), of one temporary.", {},
+             log_of_one_more, "Log1p()", 1'024),
     function("Sqrt", "square root", "Saves its result. Backward: grad / (2 y), of one temporary.", {}, square_root,
              "Sqrt()", 1'024),
     function("Abs", "absolute value", "Saves its input. Backward: grad * sgn(x), of one temporary.", {}, absolute,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws models: those of each kind that come first in the salt's order, are not too large, and take two training steps.
+"""Draws models: those of each kind that come first in the salt's order, are not too large, and take two training steps; or so many programs.
 
     gpuplan shadow --gpu h100 -q -- python tests/drawn_models/draw.py --salt SALT > LIST"""
 from __future__ import annotations
@@ -46,10 +46,11 @@ def answer(name: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--salt", required=True)
+    parser.add_argument("--programs", type=int, metavar="N", help="of programs.py, instead of models of timm, torchvision and transformers")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    for kind, count in models.COUNTS.items():
+    for kind, count in ({"program": options.programs} if options.programs else models.COUNTS).items():
         for name in models.in_order(options.salt, kind):
             why = answer(name)
             print(f"{name}: {why}" if why else name, file=sys.stderr, flush=True)

@@ -185,7 +185,7 @@ def main() -> int:
     known = {tuple(line.split("\t")[:3]) for line in options.rows.read_text(encoding="utf-8").splitlines()}
     for kind in {name.partition(":")[0] for name in names}:
         models.names_of(kind)
-    tasks = [(name, run, options.batch) for run in options.runs for name in names if run != "nhwc" or not name.startswith("hf:")]
+    tasks = [(name, run, options.batch) for run in options.runs for name in names if run != "nhwc" or models.has_images(name)]
     in_own_processes([t for t in tasks if tuple(map(str, t)) not in known], options.rows, options.jobs, options.seconds, options.times)
     return 0
 

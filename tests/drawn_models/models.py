@@ -1,16 +1,20 @@
-"""Models that a hash draws from what timm, torchvision and transformers have: nobody chose them, nobody tuned for them.
+"""Models that a hash draws from what timm, torchvision and transformers have, and programs (programs.py): nobody chose them, nobody tuned for
+them.
 
 A model's name is KIND:NAME. What it is made of, its batch and its loss are a rule, the same wherever it is measured."""
 from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import os
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch  # noqa: E402
+
+import programs  # noqa: E402
 
 COUNTS = {"timm": 60, "torchvision": 25, "hf": 45}
 LARGEST = 150_000_000  # parameters: a step of it fits beside others on one card
@@ -31,6 +35,8 @@ class Drawn(NamedTuple):
 
 
 def names_of(kind: str) -> List[str]:
+    if kind == "program":
+        return []  # there are as many as numbers
     if kind == "timm":
         import timm
 
@@ -50,12 +56,19 @@ def names_of(kind: str) -> List[str]:
 
 def in_order(salt: str, kind: str) -> Iterator[str]:
     """All models of the kind in the order that the salt gives them."""
+    if kind == "program":
+        return (f"program:{int(hashlib.sha256(f'{salt} {i}'.encode()).hexdigest()[:8], 16)}" for i in itertools.count())
     return iter(sorted((f"{kind}:{name}" for name in names_of(kind)), key=lambda name: hashlib.sha256(f"{salt} {name}".encode()).hexdigest()))
 
 
 def drawn(name: str) -> Drawn:
     kind, _, rest = name.partition(":")
-    return {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face}[kind](rest)
+    return {"timm": _timm, "torchvision": _torchvision, "hf": _hugging_face, "program": _program}[kind](rest)
+
+
+def has_images(name: str) -> bool:
+    """Alone, as a batch that a layout can be chosen for."""
+    return name.startswith(("timm:", "torchvision:")) or name.startswith("program:") and len(programs.program(int(name[8:]))[1]) == 3
 
 
 def first_tensor(out: Any) -> torch.Tensor:
@@ -94,6 +107,18 @@ def _torchvision(name: str) -> Drawn:
     segments = name in models.list_models(module=models.segmentation)
     keywords = {"weights_backbone": None} if segments else {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
     return _images(lambda: models.get_model(name, **keywords), (3, 299, 299) if name == "inception_v3" else (3, 224, 224), segments)
+
+
+def _program(number: str) -> Drawn:
+    """Cross entropy of each output."""
+    def batch(samples: int, device: str) -> Tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn((samples, *programs.program(int(number))[1]), device=device), torch.zeros(samples, dtype=torch.int64, device=device)
+
+    def loss(out: Any, batch: Any) -> torch.Tensor:
+        losses = [torch.nn.functional.cross_entropy(y, batch[1]) for y in (out if isinstance(out, tuple) else (out,))]
+        return losses[0] if len(losses) == 1 else losses[0] + 0.4 * losses[1]
+
+    return Drawn(lambda: programs.network(int(number)), batch, loss)
 
 
 def _shrink(config: Any) -> None:

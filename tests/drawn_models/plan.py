@@ -147,6 +147,7 @@ def main() -> int:
     parser.add_argument("--no-learning", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    os.environ["GPUPLAN"] = options.gpuplan  # which reads the specs back
     runs = measured_runs(options.rows)
     options.specs.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)

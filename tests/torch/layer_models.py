@@ -279,7 +279,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
     "ArgMin": torch.argmin, "Addcmul": torch.addcmul, "ClampTensor": torch.clamp, "Clamp": torch.clamp,
     "Clone": torch.clone, "Cos": torch.cos, "Cumsum": torch.cumsum, "Detach": Tensor.detach, "Div": torch.div,
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Eq": torch.eq, "Ne": torch.ne, "Lt": torch.lt, "Le": torch.le,
-    "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Sqrt": torch.sqrt, "Neg": torch.neg,
+    "Gt": torch.gt, "Ge": torch.ge, "Exp": torch.exp, "Log": torch.log, "Log1p": torch.log1p, "Expm1": torch.expm1, "Sqrt": torch.sqrt, "Neg": torch.neg,
     "Erf": torch.erf, "Reciprocal": torch.reciprocal, "Sin": torch.sin, "Rsqrt": torch.rsqrt, "Pow": torch.pow, "MatMul": torch.matmul,
     "Max": torch.max, "Maximum": torch.maximum, "Minimum": torch.minimum, "LogicalAnd": torch.logical_and,
     "LogicalOr": torch.logical_or, "LogicalXor": torch.logical_xor, "TopK": torch.topk, "Triu": torch.triu,

@@ -1,10 +1,11 @@
 """What Python holds longer than the blocks of the spec imply."""
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from gpuplan.entries import Body, Entry, all_bodies
 from gpuplan.recorder import Recorder
+from gpuplan.values import Value
 
 
 def last_seen(run: Recorder) -> Dict[int, int]:
@@ -46,6 +47,26 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
                 entry.keep = entry.keep or any(v.storage == storage for v in entry.outputs)
         elif later:
             hold(top, storage, max(later))
+
+
+    hold_images(top, run, allocating, permanent)
+
+
+def hold_images(top: Body, run: Recorder, allocating: List[int], permanent: Set[int]) -> None:
+    """x.flatten(1) is a view here, and of channels-last images a copy, beside which x lives on where it is a local variable."""
+    last_read: Dict[Value, int] = {}
+    for body in all_bodies(top):
+        for entry in body.entries:
+            for value in entry.inputs:
+                last_read[value] = max(last_read.get(value, 0), entry.event)
+    for body in all_bodies(top):
+        for entry in body.entries:
+            if entry.op not in ("Flatten", "Reshape") or entry.inputs[0].storage in permanent:
+                continue
+            x = entry.inputs[0]
+            later = [e for e in allocating if last_read[x] < e <= min(x.died, run.top.end) and e != run.loss_event]
+            if len(x.shape) == 4 and x.storage == entry.outputs[0].storage and later:
+                hold(top, x.storage, max(later))
 
 
 def hold(top: Body, storage: int, event: int) -> None:

@@ -82,7 +82,7 @@ for _name, _op in {"relu": "ReLU", "relu_": "ReLU", "relu6": "ReLU6", "silu": "S
                    "neg": "Neg", "__neg__": "Neg", "abs": "Abs", "log": "Log", "sin": "Sin", "cos": "Cos",
                    "softplus": "Softplus", "mish": "Mish", "reciprocal": "Reciprocal", "logsigmoid": "LogSigmoid",
                    "log_sigmoid": "LogSigmoid", "softsign": "Softsign",  # nn.LogSigmoid, as PyTorch names its function
-                   "erf": "Erf", "sigmoid_": "Sigmoid", "tanh_": "Tanh", "silu_": "SiLU"}.items():
+                   "erf": "Erf", "log1p": "Log1p", "expm1": "Expm1", "selu": "SELU", "selu_": "SELU", "sigmoid_": "Sigmoid", "tanh_": "Tanh", "silu_": "SiLU"}.items():
     handles(_name)(unary(_op, True))
 
 
@@ -102,6 +102,12 @@ def write_gelu(w: Writer) -> None:
     w.emit("GELU", [("approximate", approximate)] if approximate != "none" else [], [w.x])
 
 
+@handles("glu")
+def write_glu(w: Writer) -> None:
+    dim = w.argument(1, "dim", -1)
+    w.emit("GLU", [("", dim)] if dim != -1 else [], [w.x])
+
+
 def write_sloped(op: str, name: str, default: float) -> Callable[[Writer], None]:
     def write(w: Writer) -> None:
         slope, changes = w.argument(1, name, default), w.call.name.endswith("_") or w.argument(2, "inplace", False)
@@ -109,7 +115,7 @@ def write_sloped(op: str, name: str, default: float) -> Callable[[Writer], None]
     return write
 
 
-for _name, _op, _argument, _default in (("leaky_relu", "LeakyReLU", "negative_slope", 0.01), ("elu", "ELU", "alpha", 1.0)):
+for _name, _op, _argument, _default in (("leaky_relu", "LeakyReLU", "negative_slope", 0.01), ("elu", "ELU", "alpha", 1.0), ("celu", "CELU", "alpha", 1.0)):
     handles(_name)(write_sloped(_op, _argument, _default))
     handles(_name + "_")(write_sloped(_op, _argument, _default))
 
