@@ -69,9 +69,10 @@ def prepared(name: str, run: str, samples: int) -> Tuple[Phases, Callable[[], No
     with torch.device("cuda"):
         model = drawn.make()
     model = model.to("cuda").train(run != "infer")
+    if run == "nhwc":  # before there is a batch, as training scripts do it
+        model = model.to(memory_format=torch.channels_last)
     batch = drawn.batch(samples, "cuda")
     if run == "nhwc":
-        model = model.to(memory_format=torch.channels_last)
         batch = (batch[0].to(memory_format=torch.channels_last), batch[1])
     if run == "infer":
         batch = without_targets(batch, getattr(getattr(model, "config", None), "is_encoder_decoder", False))

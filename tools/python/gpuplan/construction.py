@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -96,9 +97,15 @@ def weights_without_data(construction: Construction) -> Iterator[None]:
     nn.Module.register_parameter = register  # type: ignore[assignment]
     nn.Module.register_buffer = buffer  # type: ignore[assignment]
     nn.init.trunc_normal_ = draw
+    # transformers keeps torch's functions in a table of its own.
+    kept: Dict[str, Any] = getattr(sys.modules.get("transformers.initialization"), "TORCH_INIT_FUNCTIONS", {})
+    if "trunc_normal_" in kept:
+        kept["trunc_normal_"] = draw
     try:
         yield
     finally:
+        if "trunc_normal_" in kept:
+            kept["trunc_normal_"] = trunc_normal_
         nn.Module.register_parameter = original  # type: ignore[assignment]
         nn.Module.register_buffer = register_buffer  # type: ignore[assignment]
         nn.init.trunc_normal_ = trunc_normal_

@@ -19,7 +19,7 @@ def call_scalar(value: Any) -> str:
     if isinstance(value, float):
         if math.isinf(value):  # the grammar's numbers are finite: the largest of fp32
             return repr(math.copysign(3.4028234663852886e+38, value))
-        return repr(value)
+        return repr(float(value))  # numpy's, too
     return str(value)
 
 

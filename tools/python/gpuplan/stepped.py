@@ -155,9 +155,10 @@ def stepping(request: Request, step: Step, samples: int, end: Callable[[str], No
     else:
         model = make()
     model = model.to("cuda", dtype=dtype if dtype != torch.float32 else None).train(step.mode == "train")
-    batch = made_batch(request.inputs, samples, dtype)
     if step.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    batch = made_batch(request.inputs, samples, dtype)
+    if step.channels_last:
         batch = in_channels_last(batch)
     targets = made_targets(make, request.inputs, samples) if step.mode == "train" else None
     amp: Any = partial(torch.autocast, "cuda", dtype=TYPES[step.amp]) if step.amp else contextlib.nullcontext

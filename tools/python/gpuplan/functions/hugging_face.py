@@ -35,10 +35,19 @@ def write_mask(w: Writer) -> None:
         write_causal_mask(w, embeddings, options)
 
 
-def made_of_ones(w: Writer, padding: Value) -> bool:
-    """A mask that the model makes because it was given none."""
-    made = [c for c in flattened_calls(w.lowering.run.top.steps) if padding in c.results]
-    return bool(made) and made[0].name in ("ones", "new_ones", "ones_like")
+SHAPING = frozenset("to long int float bool expand repeat view reshape unsqueeze clone contiguous __getitem__ type_as".split())
+
+
+def made_of_ones(w: Writer, padding: Any) -> bool:
+    """A mask that the model makes because it was given none, also of several parts."""
+    made = next((c for c in flattened_calls(w.lowering.run.top.steps) if isinstance(padding, Value) and padding in c.results), None)
+    if made is None or made.name in ("ones", "new_ones", "ones_like"):
+        return made is not None
+    if made.name in ("full", "new_full"):
+        return made.kwargs.get("fill_value", made.args[-1] if made.args else None) == 1
+    if made.name in ("cat", "concat"):
+        return all(made_of_ones(w, part) for part in made.args[0])
+    return made.name in SHAPING and made_of_ones(w, made.args[0])
 
 
 def write_causal_mask(w: Writer, embeddings: Value, options: List[Tuple[str, Any]]) -> None:
