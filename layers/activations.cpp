@@ -17,6 +17,10 @@ void relu6(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"),
                        {{Attribute::min_val, 0}, {Attribute::max_val, 6}}));
 }
+void hardtanh(LayerBuilder& b) {
+  b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"),
+                       {{Attribute::min_val, b.real("min_val")}, {Attribute::max_val, b.real("max_val")}}));
+}
 void leaky_relu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kLeakyRelu, b.boolean("inplace"),
                        {{Attribute::negative_slope, b.real("negative_slope")}}));
@@ -65,6 +69,11 @@ const LayerDef kLayers[] = {
                {kInPlace}, with_in_place<aten::kRelu>, "ReLU()"),
     activation("ReLU6", "min(max(x, 0), 6)", "hardtanh on [0, 6]. Saves its input; in place a clone of it.", {kInPlace},
                relu6, "ReLU6()"),
+    activation("Hardtanh", "x, cut to a range", "Saves its input; in place a clone of it.",
+               {{"min_val", ParameterType::real, "-1.0", "smallest value"},
+                {"max_val", ParameterType::real, "1.0", "largest value"},
+                kInPlace},
+               hardtanh, "Hardtanh()"),
     activation("LeakyReLU", "x or slope * x", "Saves its input; in place its result.",
                {{"negative_slope", ParameterType::real, "0.01", "slope for x < 0"}, kInPlace}, leaky_relu,
                "LeakyReLU()"),

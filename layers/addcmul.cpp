@@ -1,9 +1,11 @@
 // Addcmul: x + value a b, in one kernel.
 //
-// Saves a and b. Each of their gradients is the incoming one times the other factor, which is first multiplied by
-// `value`, be it 1 (torch/csrc/autograd/FunctionsManual.cpp and derivatives.yaml, addcmul): b's comes after a's.
+// Under autocast all three are of the widest type among them (autocast_mode.h). Saves a and b. Each of their gradients
+// is the incoming one times the other factor, which is first multiplied by `value`, be it 1
+// (torch/csrc/autograd/FunctionsManual.cpp and derivatives.yaml, addcmul): b's comes after a's.
 
 #include "estimator/aten/pointwise.h"
+#include "estimator/aten/promote.h"
 
 namespace gpuplan::layers::addcmul {
 namespace {
@@ -16,7 +18,11 @@ Operand gradient(NodeBuilder& node, const LayerBuilder& b, TensorId other, const
 }
 
 void lower(LayerBuilder& b) {
-  const TensorId x = b.input(0), first = b.input(1), second = b.input(2);
+  TensorId x = b.input(0), first = b.input(1), second = b.input(2);
+  if (b.autocast()) {
+    const DType widest = aten::promote(b.dtype(x), aten::promote(b.dtype(first), b.dtype(second)));
+    for (TensorId* const operand : {&x, &first, &second}) *operand = b.cast(*operand, widest);
+  }
   const Shape out = aten::broadcast(b, aten::broadcast(b, b.shape(x), b.shape(first)), b.shape(second));
   const DType dtype = b.dtype(x);
   const TensorId y = b.emit(Operator::addcmul, each_of(Operator::addcmul, out), {x, first, second}, out, dtype);

@@ -2,7 +2,8 @@
 //
 // max_pool2d allocates its result and int64 indices, without a gradient too, and saves input and indices; avg_pool2d
 // saves its input, of which it only reads the sizes (derivatives.yaml). Results are in the memory format that the input
-// suggests. Each backward allocates one gradient, then copies an incoming one that lies in another format
+// suggests; one that does not lie densely in it, as a part of a tensor, is copied, in backward again. Each backward
+// allocates one gradient, then copies an incoming one that lies in another format
 // (aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu).
 
 #include "estimator/aten/windows.h"
@@ -50,6 +51,14 @@ Windows windows(const LayerBuilder& b, bool dilated) {
   return w;
 }
 
+bool is_copied(const LayerBuilder& b, TensorId x, MemoryFormat format) {
+  return format == MemoryFormat::channels_last ? !is_channels_last(b.shape(x), b.strides(x)) : !b.contiguous(x);
+}
+
+OutputSpec lying_in(MemoryFormat format, const Shape& shape, DType dtype) {
+  return {shape, dtype, Placing::given, strides_in(format, shape)};
+}
+
 void lower_max(LayerBuilder& b) {
   if (b.boolean("return_indices")) b.fail("return_indices", "return_indices is not supported", "expected False");
   const Windows w = windows(b, true);
@@ -66,11 +75,17 @@ void lower_max(LayerBuilder& b) {
   window.insert(window.end(), {{Attribute::dilation_h, w.dilation.h}, {Attribute::dilation_w, w.dilation.w}});
   b.attributes(window);
   const TensorId y = y_and_indices[0];
+  const bool copied = is_copied(b, x, format);
+  if (copied) {
+    (void)b.emit(Operator::clone, Copy{in.elements()}, {x}, lying_in(format, in, dtype));
+    b.hold({y_and_indices[1]});
+  }
   if (NodeBuilder node = b.node("MaxPool2DWithIndicesBackward0", y, {x})) {
     const Operand dx =
         node.run(Operator::max_pool2d_with_indices_backward, Pooling{w.out.elements(), 1},
                  {node.grad(), x, y_and_indices[1]}, {in, dtype, Placing::given, strides_in(format, in)});
     node.attributes(window);
+    if (copied) (void)node.run(Operator::clone, Copy{in.elements()}, {x}, lying_in(format, in, dtype));
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }
@@ -91,10 +106,13 @@ void lower_average(LayerBuilder& b) {
   const MemoryFormat format = b.suggested_format(x);
   const TensorId y = b.emit(Operator::avg_pool2d, work, {x}, {w.out, dtype, Placing::given, strides_in(format, w.out)});
   b.attributes(window);
+  const bool copied = is_copied(b, x, format);
+  if (copied) (void)b.emit(Operator::clone, Copy{in.elements()}, {x}, lying_in(format, in, dtype));
   if (NodeBuilder node = b.node("AvgPool2DBackward0", y, {x})) {
     const Operand dx = node.run(Operator::avg_pool2d_backward, work, {node.grad(), x},
                                 {in, dtype, Placing::given, strides_in(format, in)});
     node.attributes(window);
+    if (copied) (void)node.run(Operator::clone, Copy{in.elements()}, {x}, lying_in(format, in, dtype));
     (void)node.contiguous(node.grad(), format);
     node.give(x, dx);
   }

@@ -102,6 +102,14 @@ def write_gelu(w: Writer) -> None:
     w.emit("GELU", [("approximate", approximate)] if approximate != "none" else [], [w.x])
 
 
+@handles("hardtanh", "hardtanh_")
+def write_hardtanh(w: Writer) -> None:
+    low, high = w.argument(1, "min_val", -1.0), w.argument(2, "max_val", 1.0)
+    changes = w.call.name.endswith("_") or w.argument(3, "inplace", False)
+    bounds = ([("min_val", low)] if low != -1 else []) + ([("max_val", high)] if high != 1 else [])
+    w.emit("Hardtanh", bounds + ([("inplace", True)] if changes else []), [w.x])
+
+
 @handles("glu")
 def write_glu(w: Writer) -> None:
     dim = w.argument(1, "dim", -1)
