@@ -18,6 +18,7 @@ void relu6(LayerBuilder& b) {
                        {{Attribute::min_val, 0}, {Attribute::max_val, 6}}));
 }
 void hardtanh(LayerBuilder& b) {
+  if (b.real("max_val") <= b.real("min_val")) b.fail("max_val", "max_val must be larger than min_val");
   b.output(aten::unary(b, b.input(), aten::kHardtanh, b.boolean("inplace"),
                        {{Attribute::min_val, b.real("min_val")}, {Attribute::max_val, b.real("max_val")}}));
 }
@@ -30,7 +31,8 @@ void elu(LayerBuilder& b) {
   b.output(aten::unary(b, b.input(), aten::kElu, in_place, {{Attribute::alpha, b.real("alpha")}},
                        {{Attribute::is_result, in_place}}));
 }
-// Both are elu(x, alpha, scale, input_scale), whose node they have (aten/src/ATen/native/Activation.cpp).
+// Both are elu(x, alpha, scale, input_scale), whose node they have (aten/src/ATen/native/Activation.cpp). No device
+// runs them yet, so the scales are not among their attributes.
 constexpr aten::Unary kSelu{Operator::selu,         Operator::selu_,           "EluBackward0",
                             Operator::elu_backward, aten::Unary::Saves::input, aten::Unary::Saves::result};
 constexpr aten::Unary kCelu{Operator::celu,         Operator::celu_,           "EluBackward0",
@@ -41,6 +43,7 @@ void selu(LayerBuilder& b) {
                        {{Attribute::is_result, in_place}}));
 }
 void celu(LayerBuilder& b) {
+  if (b.real("alpha") == 0) b.fail("alpha", "alpha must not be zero");
   const bool in_place = b.boolean("inplace");
   b.output(aten::unary(b, b.input(), kCelu, in_place, {{Attribute::alpha, b.real("alpha")}},
                        {{Attribute::is_result, in_place}}));

@@ -7,6 +7,7 @@ the table is kept from the rule's training, for convolutions_unseen.tsv.
 """
 import collections
 import lzma
+import multiprocessing
 import os
 import sys
 import zlib
@@ -19,7 +20,6 @@ import convolution_table_add as tables
 from convolution_ceilings import all_shapes
 
 GPU = "h200"
-LARGEST_BATCH = 256  # that the device was asked for
 TYPES = {"tf32": "fp32", "fp16": "fp16", "bf16": "bf16"}  # fp32 runs with TF32, PyTorch's default for convolutions
 NOT_RECORDED = "?"
 
@@ -76,8 +76,6 @@ def train(job):
 
 
 def main():
-    import multiprocessing
-
     device, directory, tests = sys.argv[1:4]
     rule_path, table_path = (os.path.join(directory, "cudnn_workspace_%s.cpp" % name) for name in ("rule_table", "table"))
     (asked, of_device), known = read_device(device), set(all_shapes(table_path))

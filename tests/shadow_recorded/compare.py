@@ -15,10 +15,6 @@ NOT_FIGURES = ("seconds",)
 
 # Runs whose recording is not to be reached, with their differences counted apart.
 RECORDED_OTHERWISE = {
-    # With the versions that the recording names, the program that made it gives other figures today: those that are
-    # recorded here. One convolution's workspace is another; why is not known.
-    ("h200.torch2.15", "resnet50", "b64.amp-fp16.momentum"),
-    ("h200.torch2.15", "resnet50", "b256.amp-fp16.momentum"),
     # transformers 4.56 asks torch.all(mask == 1) in every step, to go without the mask. No kernel answers. In the
     # recorded second and third step the answer's byte was 255, left by another tensor: yes; here it is zero, no.
     ("h200.torch2.8.nocudnn", "bert_base", "b32.amp-fp16.adamw"),

@@ -32,6 +32,13 @@ Shape shape_of(const std::string& call, const std::vector<Shape>& inputs) {
 
 const Shape kImage{4, 8, 14, 14};
 
+// torch.nn.Hardtanh asserts it, torch.celu divides by alpha.
+TEST_CASE("activations refuse bounds that are no range, and an alpha of zero") {
+  CHECK(error_of("Hardtanh(2, 1)", {kImage}) == "Hardtanh: max_val must be larger than min_val");
+  CHECK(error_of("CELU(alpha=0)", {kImage}) == "CELU: alpha must not be zero");
+  CHECK(error_of("Hardtanh(-2, 2)", {kImage}) == "no error");
+}
+
 TEST_CASE("a pooling size is rounded down, with ceil_mode up to the last window that starts inside") {
   CHECK(shape_of("MaxPool2d(3, stride=2)", {kImage}) == Shape{4, 8, 6, 6});  // (14 - 3) / 2 + 1 = 6.5
   CHECK(shape_of("MaxPool2d(3, stride=2, ceil_mode=True)", {kImage}) == Shape{4, 8, 7, 7});

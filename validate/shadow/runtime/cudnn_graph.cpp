@@ -144,31 +144,17 @@ Status answer_plan(const Plan& plan, int attribute, std::int64_t wanted, std::in
   return answer(count, values, 1, plan.workspace);
 }
 
-/// Nothing where none was asked, as of fp64 and of what PyTorch convolves itself, or where the program does not take
-/// cuDNN's first answer: without TF32, or deterministic ones.
-std::optional<std::int64_t> answer_of_device(const Question& question) {
-  const GpuDescription& described = settings().gpu;
-  if (described.major != 9 || !question.convolution || !question.first) return std::nullopt;
-  Gpu gpu;
-  gpu.capability_major = described.major, gpu.capability_minor = described.minor;
-  gpu.sm_count = described.multi_processor_count;
-  if (question.convolution->dtype == DType::fp64 || runs_native_depthwise(*question.convolution, gpu))
-    return std::nullopt;
-  const CudnnWorkspace answer = cudnn_workspace(*question.convolution, gpu);
-  return answer.recorded ? std::optional(answer.bytes) : std::nullopt;
-}
-
 int finalize_plan(Graphs& g, Descriptor descriptor, Descriptor configuration) {
   std::int64_t count = 0, workspace = 0;
   const int status = g.cudnn.get(configuration, kConfigurationWorkspace, kTypeInt64, 1, &count, &workspace);
   if (status != kSuccess) return status;
   const int made = ++plans_since_question;
   const std::lock_guard lock(g.mutex);
-  const Question question = g.questions.of(configuration);
+  const Asked asked = g.questions.of(configuration);
   const auto found = g.plans.find(descriptor);
   if (found != g.plans.end())
-    found->second = {configuration, answer_of_device(question).value_or(workspace), ++g.plans_made, made == 1,
-                     question.convolution};
+    found->second = {configuration, answer_of_device(asked, settings().gpu).value_or(workspace), ++g.plans_made,
+                     made == 1, asked.convolution};
   return kSuccess;
 }
 

@@ -47,6 +47,16 @@ bool is_of_numbers(int type, int attribute) {
 
 }  // namespace
 
+std::optional<std::int64_t> answer_of_device(const Asked& asked, const GpuDescription& described) {
+  if (described.major != 9 || !asked.convolution || !asked.first) return std::nullopt;
+  Gpu gpu;
+  gpu.capability_major = described.major, gpu.capability_minor = described.minor;
+  gpu.sm_count = described.multi_processor_count;
+  if (asked.convolution->dtype == DType::fp64 || runs_native_depthwise(*asked.convolution, gpu)) return std::nullopt;
+  const CudnnWorkspace answer = cudnn_workspace(*asked.convolution, gpu);
+  return answer.recorded ? std::optional(answer.bytes) : std::nullopt;
+}
+
 void Questions::set(Descriptor descriptor, int attribute, std::int64_t count, const void* values) {
   const auto found = parts_.find(descriptor);
   if (found == parts_.end() || values == nullptr || count < 1) return;
@@ -63,24 +73,24 @@ void Questions::set(Descriptor descriptor, int attribute, std::int64_t count, co
     // Alphas and betas among them name no part, and are not looked for.
     std::memcpy(&part.operands[attribute], values, sizeof(Descriptor));
   } else if (part.type == kGraph && attribute == kGraphOperations) {
-    part.question = {};
-    if (count == 1) part.question.convolution = convolution_of(*static_cast<Descriptor const*>(values));
+    part.asked = {};
+    if (count == 1) part.asked.convolution = convolution_of(*static_cast<Descriptor const*>(values));
   } else if (part.type == kHeuristicsDescriptor && attribute == kHeuristicsGraph) {
     const auto graph = parts_.find(*static_cast<Descriptor const*>(values));
-    part.question = graph != parts_.end() ? graph->second.question : Question{};
+    part.asked = graph != parts_.end() ? graph->second.asked : Asked{};
   }
 }
 
 void Questions::answered(Descriptor heuristics, const Descriptor* configurations, std::int64_t count) {
   const auto asked = parts_.find(heuristics);
   if (asked == parts_.end() || configurations == nullptr) return;
-  const std::optional<CudnnConvolution> convolution = asked->second.question.convolution;
-  for (std::int64_t i = 0; i < count; ++i) parts_[configurations[i]].question = {convolution, i == 0};
+  const std::optional<CudnnConvolution> convolution = asked->second.asked.convolution;
+  for (std::int64_t i = 0; i < count; ++i) parts_[configurations[i]].asked = {convolution, i == 0};
 }
 
-Question Questions::of(Descriptor configuration) const {
+Asked Questions::of(Descriptor configuration) const {
   const auto found = parts_.find(configuration);
-  return found != parts_.end() ? found->second.question : Question{};
+  return found != parts_.end() ? found->second.asked : Asked{};
 }
 
 const std::vector<std::int64_t>* Questions::numbers_of(const Part& operation, int operand, int attribute,

@@ -12,14 +12,20 @@
 
 #include "estimator/operators/cudnn_workspace.h"
 #include "validate/shadow/runtime/cudnn_backend.h"
+#include "validate/shadow/session.h"
 
 namespace gpuplan::shadow::cudnn {
 
 /// What an engine configuration was an answer to.
-struct Question {
+struct Asked {
   std::optional<CudnnConvolution> convolution = std::nullopt;  // nothing: not one convolution in two dimensions
   bool first = false;  // of the answers: what a program takes unless it leaves some out, as without TF32
 };
+
+/// Bytes that an H100 answered with cuDNN 9.19 (estimator/operators/cudnn_workspace.h), whichever cuDNN is installed.
+/// Nothing where none was asked, as of other GPUs, of fp64 and of what PyTorch convolves itself, or where the program
+/// does not take cuDNN's first answer.
+std::optional<std::int64_t> answer_of_device(const Asked& asked, const GpuDescription& gpu);
 
 class Questions {
  public:
@@ -28,14 +34,14 @@ class Questions {
   /// The heuristics have answered with these configurations.
   void answered(Descriptor heuristics, const Descriptor* configurations, std::int64_t count);
   void destroyed(Descriptor descriptor) { parts_.erase(descriptor); }
-  Question of(Descriptor configuration) const;
+  Asked of(Descriptor configuration) const;
 
  private:
   struct Part {
     int type = 0;
     std::map<int, std::vector<std::int64_t>> numbers = {};  // of a tensor or a convolution, by attribute
     std::map<int, Descriptor> operands = {};                // of an operation, by attribute
-    Question question = {};                                 // of a graph and what is made of it
+    Asked asked = {};                                       // of a graph and what is made of it
   };
   const std::vector<std::int64_t>* numbers_of(const Part& operation, int operand, int attribute,
                                               std::size_t count) const;
