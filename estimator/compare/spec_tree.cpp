@@ -139,6 +139,8 @@ class TreeMaker {
     add_switch(part, "keep", syntax.keep);
     if (syntax.autocast && syntax.autocast->text() != "true")
       part.parts.push_back(leaf("autocast", syntax.autocast->text(), syntax.autocast->mark(), "true"));
+    if (syntax.grad && syntax.grad->text() != "true")
+      part.parts.push_back(leaf("grad", syntax.grad->text(), syntax.grad->mark(), "true"));
     if (syntax.when) part.parts.push_back(leaf("when", *syntax.when == Mode::train ? "train" : "infer", syntax.mark));
     return part;
   }

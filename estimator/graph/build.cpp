@@ -214,9 +214,12 @@ class GraphBuilder {
     many_ = nullptr;
     const bool outside = layers_.leave_autocast(false);
     layers_.leave_autocast(outside || !node.autocast);
+    const bool without_grad = layers_.leave_grad(false);
+    layers_.leave_grad(without_grad || !node.grad);
     const TensorId y =
         std::visit([&](const auto& what) { return run(what, node, path, inputs, names, keeps); }, node.what);
     layers_.leave_autocast(outside);
+    layers_.leave_grad(without_grad);
     if (node.keep && many_ != nullptr) kept_.insert(kept_.end(), many_->begin(), many_->end());
     if (node.keep && many_ == nullptr && y != kNone) kept_.push_back(y);
     last_many_ = std::exchange(many_, nullptr);

@@ -250,7 +250,9 @@ TensorId LayerBuilder::cached_cast(TensorId t) {
   const bool cached = from == DType::fp32 && graph_.tensor(t).trained;
   if (!cached) return cast(t, *to);
   if (const auto it = cast_cache_.find(t); it != cast_cache_.end()) return it->second;
+  const bool without_grad = std::exchange(without_grad_, without_grad_ && before(kCachedCastsWithGradient));
   const TensorId y = cast(t, *to);
+  without_grad_ = without_grad;
   graph_.tensor(y).of_trained = !before(kCachedCastsWithGradient);
   graph_.autocast_casts.push_back(y);
   cast_cache_.emplace(t, y);

@@ -221,11 +221,11 @@ class LayerBuilder {
   bool contiguous(TensorId t) const { return graph_.tensor(t).contiguous; }
   Strides strides(TensorId t) const { return graph_.tensor(t).strides; }
   MemoryFormat suggested_format(TensorId t) const;
-  bool requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad; }
+  bool requires_grad(TensorId t) const { return !without_grad_ && graph_.tensor(t).requires_grad; }
   /// A weight that is trained, also where no gradient is computed.
   bool trained(TensorId t) const { return graph_.tensor(t).trained; }
   /// Whether tensor.requires_grad is True, which views of a trained weight say under no_grad, too.
-  bool says_requires_grad(TensorId t) const { return requires_grad(t) || graph_.tensor(t).of_trained; }
+  bool says_requires_grad(TensorId t) const { return graph_.tensor(t).requires_grad || graph_.tensor(t).of_trained; }
   /// Throws Error unless the input has this rank ("expects [N, C, H, W]").
   void expect_rank(int rank, std::string_view layout) const;
 
@@ -323,6 +323,7 @@ class LayerBuilder {
   std::vector<Bound> bound_;
   std::unordered_map<TensorId, TensorId> cast_cache_;  // autocast's: the weight, its cast
   bool without_autocast_ = false;                      // within an entry with `autocast: false`
+  bool without_grad_ = false;                          // within an entry with `grad: false`
   std::unordered_map<LayerId, TensorId> targets_;      // of losses
 };
 

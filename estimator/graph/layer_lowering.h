@@ -25,6 +25,8 @@ class LayerLowering {
   std::vector<LayerBuilder::Returned> take_returned() { return std::exchange(builder_.returned_, {}); }
   /// From here on layers run without autocast, or as the run says; returns what it was.
   bool leave_autocast(bool leave) { return std::exchange(builder_.without_autocast_, leave); }
+  /// From here on layers run without gradients, or as the run says; returns what it was.
+  bool leave_grad(bool leave) { return std::exchange(builder_.without_grad_, leave); }
   /// Ends autocast's context and clears its weight cache.
   void end_autocast();
   /// Takes a weight's cast out of autocast's cache where it is this tensor or a later one.

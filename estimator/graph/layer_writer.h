@@ -39,6 +39,7 @@ class LayerWriter {
   void divide_loss(bool in_model);
   void end_autocast();
   bool leave_autocast(bool leave) { return lowering_.leave_autocast(leave); }
+  bool leave_grad(bool leave) { return lowering_.leave_grad(leave); }
   /// How much the graph has: what is added after it can be dropped again.
   struct Written {
     std::size_t tensors, layers, ops, nodes, checkpoints, replaced, kept, leaves, casts, storage;

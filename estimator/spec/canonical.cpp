@@ -99,7 +99,7 @@ class Writer {
  private:
   static bool is_simple(const Node& node) {
     return std::holds_alternative<LayerCall>(node.what) && node.from.empty() && node.tie.empty() && !node.frozen &&
-           !node.keep && !node.when && node.autocast;
+           !node.keep && !node.when && node.autocast && node.grad;
   }
 
   void node(const Node& node, int indent) {
@@ -117,6 +117,7 @@ class Writer {
     if (node.checkpoint) key(indent, node.reentrant ? "checkpoint: reentrant" : "checkpoint: true");
     if (node.keep) key(indent, "keep: true");
     if (!node.autocast) key(indent, "autocast: false");
+    if (!node.grad) key(indent, "grad: false");
     if (node.when) key(indent, *node.when == Mode::train ? "when: train" : "when: infer");
     std::visit([&](const auto& what) { write(what, indent); }, node.what);
   }
@@ -151,9 +152,9 @@ class Writer {
   }
 
   static bool is_entry_word(std::string_view name) {
-    constexpr std::array<std::string_view, 20> kWords = {
+    constexpr std::array<std::string_view, 21> kWords = {
         "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie",  "when",
-        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop", "autocast"};
+        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop", "autocast", "grad"};
     return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
   }
 

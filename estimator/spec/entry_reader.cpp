@@ -11,8 +11,8 @@ namespace {
 // What an entry can be; one of these keys at most.
 constexpr std::array<std::string_view, 5> kStructures = {"op", "block", "layers", "residual", "parallel"};
 // What any entry may have besides.
-constexpr std::array<std::string_view, 9> kModifiers = {"name",       "if",   "from", "tie",     "frozen",
-                                                        "checkpoint", "keep", "when", "autocast"};
+constexpr std::array<std::string_view, 10> kModifiers = {"name",       "if",   "from", "tie",     "frozen",
+                                                        "checkpoint", "keep", "when", "autocast", "grad"};
 constexpr std::array<std::string_view, 6> kBlockKeys = {"repeat", "with", "first", "last", "order", "loop"};
 
 template <std::size_t N>
@@ -37,7 +37,7 @@ const YamlNode* structure_of(const YamlNode& map) {
 [[noreturn]] void refuse_entry_key(const YamlNode& key) {
   refuse_key(key, "an entry",
              {"name",     "op",       "block", "repeat", "with", "first",  "last",       "loop", "order", "layers",
-              "residual", "parallel", "if",    "from",   "tie",  "frozen", "checkpoint", "keep", "when",  "autocast"});
+              "residual", "parallel", "if",    "from",   "tie",  "frozen", "checkpoint", "keep", "when",  "autocast", "grad"});
 }
 
 bool is_entry_word(std::string_view word) {
@@ -182,6 +182,9 @@ void EntryReader::modifier(const YamlNode& key, const YamlNode& value, EntrySynt
   } else if (key.text == "autocast") {
     once(entry.autocast.has_value());
     entry.autocast = Quantity::read(value, names_, "autocast");
+  } else if (key.text == "grad") {
+    once(entry.grad.has_value());
+    entry.grad = Quantity::read(value, names_, "grad");
   } else if (key.text == "when") {
     once(entry.when.has_value());
     if (value.kind != YamlNode::Kind::scalar || (value.text != "train" && value.text != "infer"))
@@ -219,7 +222,7 @@ CallSyntax EntryReader::operation(const YamlNode& map) const {
     const YamlNode& key = *map.children[i];
     if (key.text == "op" || contains(kModifiers, key.text)) continue;
     if (complete)
-      refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep", "when", "autocast"});
+      refuse_key(key, "an entry", {"name", "op", "if", "from", "tie", "frozen", "keep", "when", "autocast", "grad"});
     ArgumentSyntax argument;
     argument.name = read_identifier(key, "an argument");
     argument.name_mark = key.mark;

@@ -172,6 +172,7 @@ class Expander {
     node.reentrant = syntax.reentrant;
     node.keep = syntax.keep && syntax.keep->boolean(frame.scope);
     node.autocast = !syntax.autocast || syntax.autocast->boolean(frame.scope);
+    node.grad = !syntax.grad || syntax.grad->boolean(frame.scope);
     node.when = syntax.when;
     for (std::size_t i = 0; i < syntax.from.size(); ++i)
       node.from.push_back(from(syntax.from[i], syntax.from_marks[i], space));

@@ -107,6 +107,7 @@ struct Node {
   bool reentrant = false;  // with use_reentrant=True
   bool keep = false;       // its result is a local variable of the block's function: alive until that returns
   bool autocast = true;    // false: within torch.autocast(enabled=False), whatever --amp says
+  bool grad = true;        // false: within torch.no_grad()
   /// It runs in this mode only; in the other its weights are there and it hands on its first input.
   std::optional<Mode> when;
   SourceMark mark;    // of the entry

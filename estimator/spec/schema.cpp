@@ -126,6 +126,7 @@ constexpr std::string_view kModifierSchema = R"json(
           "anyOf": [{"$ref": "#/$defs/flag"}, {"const": "reentrant"}]
         },
         "keep": {"$ref": "#/$defs/flag", "description": "The result is a local variable, alive until the block returns."},
+        "grad": {"$ref": "#/$defs/flag", "description": "false: runs within torch.no_grad(); nothing is saved for a backward pass."},
         "autocast": {"$ref": "#/$defs/flag", "description": "false: runs within torch.autocast(enabled=False), whatever --amp says."},
         "when": {"enum": ["train", "infer"], "description": "Runs in this mode only; its weights exist in both."})json";
 

@@ -76,7 +76,7 @@ struct EntrySyntax {
   std::vector<SourceMark> from_marks;
   std::string tie;
   SourceMark tie_mark;
-  std::optional<Quantity> frozen, checkpoint, keep, autocast;
+  std::optional<Quantity> frozen, checkpoint, keep, autocast, grad;
   bool reentrant = false;  // checkpoint: reentrant
   std::optional<Mode> when;
   std::variant<CallSyntax, BlockCallSyntax, InlineBlockSyntax, SequentialSyntax, ResidualSyntax, ParallelSyntax> what;

@@ -231,7 +231,7 @@ Made = Tuple[Callable[[], nn.Module], Any, List[str]]
 EXPORTED: Dict[str, Made] = {
     "a hook after a layer": (hooked, ROWS, ["Linear(8, 16)", "Mul(other=2)"]),
     "a hook before a layer": (hooked_before, ROWS, ["Mul(other=2)"]),
-    "no_grad over a part": (without_gradient, ROWS, ['frozen: true}']),
+    "no_grad over a part": (without_gradient, ROWS, ['grad: false}']),
     "autocast turned off": (lambda: Net(turns_autocast_off), ROWS, ["{op: \"ReLU()\", autocast: false"]),
     "a tensor in an attribute": (lambda: Net(keeps), ROWS, ["Attribute()"]),
     "a view in an attribute": (lambda: Net(keeps_view), ROWS, ["Attribute()"]),

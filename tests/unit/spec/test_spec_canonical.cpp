@@ -103,6 +103,7 @@ layers:
   - {op: A(), when: train, keep: true}
   - {block: B, when: infer}
   - {op: A(), autocast: false}
+  - {op: A(), grad: false}
   - residual:
       shortcut: [B()]
       body: [A()]

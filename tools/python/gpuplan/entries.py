@@ -23,6 +23,7 @@ class Entry:
         self.view = False  # moves no data
         self.weights: List[str] = []  # whose names it shares with others that have them
         self.autocast = True  # False: within torch.autocast(enabled=False)
+        self.grad = True  # False: within torch.no_grad()
         self.when = ""  # "train" or "infer" where the other mode does not run it
         self.returns = False  # stands for a frame's return
 

@@ -100,7 +100,8 @@ class Folder:
             references = tuple(self.reference(body, index, v, entry) for v in entry.inputs)
             held = tuple(self.reference(body, index, v, entry) for v in body.holds.get(i, ()))
             signature.append((template, entry.name, references, entry.keep, entry.tie, entry.frozen, held, child,
-                              len(entry.outputs), entry.when, entry.checkpoint, entry.reentrant, entry.autocast))
+                              len(entry.outputs), entry.when, entry.checkpoint, entry.reentrant, entry.autocast,
+                              entry.grad))
         key = tuple(signature)
         kinds = tuple(type(v) for v in vector)
         group = self.groups.setdefault((key, kinds), Group(body.frame.kind))

@@ -179,8 +179,10 @@ def constructor_arguments(module: nn.Module) -> List[Tuple[str, Any]]:
             continue
         if name == "bias" and getattr(module, "affine", True) is False:
             continue
-        value = attribute(module, base, name)
         default = parameter.default
+        if default is None and not hasattr(module, name):
+            continue  # another name of one that it has: Hardtanh's min_value
+        value = attribute(module, base, name)
         if default is not inspect.Parameter.empty and simplified(value) == simplified(default):
             continue
         if name == "stride" and base.__name__.endswith("Pool2d") and simplified(value) == simplified(module.kernel_size):

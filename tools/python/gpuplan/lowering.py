@@ -46,7 +46,6 @@ class Lowering:
         self.parts: Dict[Value, Optional[Tuple[Value, List[Any]]]] = {}  # views: of what, and which index made them
         self.trained = {n: p.requires_grad for n, p in named_tensors(model, "_parameters")}
         self.differentiated: set = set()  # Values that have a gradient in training
-        self.detached: Dict[Tuple[int, Value], Value] = {}  # of a body, what torch.no_grad() reads in place of them
         self.made = {v for call in flattened_calls(run.top.steps) for v in call.results}
         self.source = "the model"  # of the call that is written
         self.cuts = False  # a call under torch.no_grad() is written
@@ -254,35 +253,14 @@ class Lowering:
     def connect(self, body: Body, entry: Entry) -> None:
         for value in entry.inputs:
             self.find(body, value)
-        if self.cuts:
-            self.cut(body, entry)
-        elif entry.op != "Detach" and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
+        entry.grad = not self.cuts
+        if entry.grad and entry.op != "Detach" and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
             self.differentiated.update(entry.outputs)
         body.add(entry)
 
     def has_gradient(self, value: Value) -> bool:
         trained = value.kind == "parameter" and self.trained.get(value.weight or "", False)
         return value.dtype.is_floating_point and (trained or value in self.differentiated)
-
-    def cut(self, body: Body, entry: Entry) -> None:
-        """An entry of a call under torch.no_grad(): nothing is saved for a backward."""
-        if entry.weights and not entry.frozen:
-            entry.frozen = True
-            if entry.tie:
-                self.unknown[f"{entry.path}: its weights are read under no_grad and trained elsewhere"] = None
-        for i, value in enumerate(entry.inputs):
-            if value in entry.outputs or not self.has_gradient(value):
-                continue
-            known = self.detached.get((id(body), value))
-            if known is None or known not in body.defined:
-                known = object.__new__(Value)
-                known.__dict__.update(vars(value))
-                known.weight, known.kind = None, "activation"
-                made = Entry("Detach", [], [value], [known])
-                made.event, made.view = entry.event, True
-                body.add(made)
-                self.detached[(id(body), value)] = known
-            entry.inputs[i] = known
 
     def refuse(self, call: Call, why: str = "") -> None:
         self.unknown[f"{call.source}: {call.name}" + (f" ({why})" if why else "")] = None

@@ -34,7 +34,7 @@ def plain(name: str) -> str:
 
 # Words of the grammar, which an entry can be called only by `name:`.
 STRUCTURE_WORDS = frozenset("name op block layers residual parallel if from tie frozen checkpoint keep when order repeat loop with "
-                            "first last autocast".split())
+                            "first last autocast grad".split())
 
 
 def listed(names: Sequence[str]) -> str:
@@ -189,7 +189,7 @@ class Printer:
     def flags(entry: Entry) -> List[str]:
         flags = ["keep: true"] if entry.keep else []
         flags += [f"when: {entry.when}"] if entry.when else []
-        flags += [] if entry.autocast else ["autocast: false"]
+        flags += ([] if entry.autocast else ["autocast: false"]) + ([] if entry.grad else ["grad: false"])
         flags += [f"tie: {plain(entry.tie)}"] if entry.tie else []
         flags += [f"checkpoint: {'reentrant' if entry.reentrant else 'true'}"] if entry.checkpoint else []
         return flags + (["frozen: true"] if entry.frozen else [])
