@@ -79,10 +79,11 @@ void lower(LayerBuilder& b) {
   if (b.run().generation.part != Generation::Part::none) return b.output(b.input(1));  // nothing is padded
   const TensorId mask = booleans(b, b.input(1));
   const bool reaches_all = window == 0 || n.keys < window;
-  if (causal ? !eager && reaches_all : true) look_for_padding(b, mask, causal);
-  if (!b.boolean("padded") && reaches_all && !(causal && eager)) {
+  const bool skips = b.boolean("skip");
+  if (skips && (causal ? !eager && reaches_all : true)) look_for_padding(b, mask, causal);
+  if (skips && !b.boolean("padded") && reaches_all && !(causal && eager)) {
     b.hold({mask});
-    return b.output(b.input(1));
+    return b.output(b.none_like(b.input(1)));
   }
   const TensorId whole = conditions(b, mask, n, causal, window);
   const TensorId result = eager ? aten::as_numbers(b, whole, n.whole()) : whole;
@@ -96,12 +97,14 @@ const LayerDef kLayers[] = {
      .math =
          "Embeddings [b, s, ...] (for their sizes) and attention_mask [b, t] -> a mask [b, 1, s, t]: boolean for SDPA\n"
          "kernels, numbers of the embeddings' type with eager or --attention eager. padded=False: no token is\n"
-         "padding, as transformers finds on a GPU; SDPA kernels then get no mask, and this layer hands on the\n"
-         "attention_mask. As transformers 5 does it, whatever the release of PyTorch.",
+         "padding, as transformers finds on a GPU; SDPA kernels then get no mask: what this layer gives stands for\n"
+         "None. As transformers 5 does it, whatever the release of PyTorch.",
      .parameters = {{"causal", ParameterType::boolean, "True", "later keys are masked, too"},
                     {"padded", ParameterType::boolean, "True", "whether any token of the batch is padding"},
                     {"eager", ParameterType::boolean, "False", "a mask of numbers, whatever --attention says"},
-                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"}},
+                    {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
+                    {"skip", ParameterType::boolean, "True",
+                     "no mask where kernels need none (allow_is_causal_skip, allow_is_bidirectional_skip)"}},
      .min_inputs = 2,
      .indices = true,
      .lower = lower,

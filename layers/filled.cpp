@@ -18,8 +18,10 @@ Shape written_shape(const LayerBuilder& b) {
   return Shape{std::span<const std::int64_t>(sizes)};
 }
 
+// Of the type that is given, else of its input's: torch.zeros(4, dtype=x.dtype), x.new_zeros(4).
 TensorId make(LayerBuilder& b, Operator op, const Shape& shape) {
-  return b.emit(op, Fill{shape.elements()}, {}, shape, converted_dtype(b));
+  const bool like = b.input_count() > 0 && !b.given("dtype");
+  return b.emit(op, Fill{shape.elements()}, {}, shape, like ? b.dtype(b.input()) : converted_dtype(b));
 }
 
 void lower_zeros(LayerBuilder& b) { b.output(make(b, Operator::new_zeros, written_shape(b))); }
@@ -42,7 +44,7 @@ void lower_fill(LayerBuilder& b) {
 
 const ParameterDef kShape{"shape", ParameterType::integers, "", "its sizes, _ for the batch", true};
 const ParameterDef kDType{"dtype", ParameterType::word, "float32",
-                          "type of its elements; floating ones follow --precision"};
+                          "type of its elements, else its input's; floating ones follow --precision"};
 
 LayerDef made(std::string_view name, std::string_view summary, std::string_view math,
               std::vector<ParameterDef> parameters, void (*lower)(LayerBuilder&), std::string_view call) {
@@ -51,6 +53,7 @@ LayerDef made(std::string_view name, std::string_view summary, std::string_view 
           .math = math,
           .parameters = std::move(parameters),
           .min_inputs = 0,
+          .max_inputs = 1,
           .lower = lower,
           .example = {.call = call, .input_shapes = {}, .output_shape = {8, 8}, .derivation = "nothing is saved"}};
 }

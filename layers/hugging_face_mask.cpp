@@ -128,7 +128,7 @@ void lower_mask(LayerBuilder& b) {
   const std::int64_t window = b.given("sliding_window") ? b.size("sliding_window") : 0;
   const bool reaches_all = window == 0 || n.tokens < window;
   const TensorId numbers = looks ? sequence_numbers(b, positions, n) : kNone;
-  if (!packed && !eager && reaches_all) return b.output(positions);
+  if (!packed && !eager && reaches_all && b.boolean("skip")) return b.output(positions);
   TensorId mask = old ? boolean_mask_of_4(b, positions, numbers, n, window)
                       : boolean_mask(b, positions, packed ? numbers : kNone, n, window);
   if (eager) mask = aten::as_numbers(b, mask, n.square());
@@ -152,13 +152,15 @@ const LayerDef kLayers[] = {
      .math = "Embeddings [b, s, ...] (for their sizes) and positions [1, s] -> a mask [b, 1, s, s]: boolean for SDPA "
              "kernels,\nnumbers of the embeddings' type with --attention eager. Positions of sequences that are not "
              "packed count up,\nwhich PyTorch sees on a GPU: SDPA kernels then get no mask, and this layer hands on "
-             "the positions.\npacked=True: positions start anew within a sequence. transformers 4 makes its mask in "
+             "the positions, which checkpoints keep.\npacked=True: positions start anew within a sequence. "
+             "transformers 4 makes its mask in "
              "both cases.",
      .parameters = {{"packed", ParameterType::boolean, "False", "whether positions start anew within a sequence"},
                     {"given_positions", ParameterType::boolean, "True",
                      "whether create_causal_mask is called with the positions; otherwise it does not look at them"},
                     {"sliding_window", ParameterType::size, "None", "how many tokens back attention reaches"},
-                    {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"}},
+                    {"eager", ParameterType::boolean, "False", "whatever --attention says: its class has no SDPA"},
+                    {"skip", ParameterType::boolean, "True", "no mask where kernels need none (allow_is_causal_skip)"}},
      .min_inputs = 2,
      .indices = true,
      .lower = lower_mask,

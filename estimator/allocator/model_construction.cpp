@@ -17,36 +17,58 @@ void release_parts_of(TensorId whole, const Graph& graph, PlacedBlocks& blocks) 
   for (const TensorId part : graph.at(flat->parts)) blocks.release(buffer_of(graph, part));
 }
 
-// Temporaries of constructors go when the next weight is there, weights that are replaced by those that they are tied
-// to once all are.
-void make_weights(const Graph& graph, PlacedBlocks& blocks, CollectivePrograms& collectives) {
-  const std::size_t weights = graph.model_storage.size() - graph.adapters.size();
-  BufferId going = kNone;
-  std::vector<BufferId> replaced;
-  for (std::size_t i = 0; i < weights; ++i) {
-    const TensorId t = graph.model_storage[i];
-    const BufferId made = buffer_of(graph, t);
-    blocks.allocate(made);
-    if (going != kNone) blocks.release(going);
-    release_parts_of(t, graph, blocks);
-    const bool goes = blocks.buffer(made).category == Category::scratch;
-    const bool weight = graph.tensor(t).trained;
-    going = goes && !weight ? made : kNone;
-    if (goes && weight) replaced.push_back(made);
-    collectives.run_construction(i + 1);
-  }
-  if (going != kNone) blocks.release(going);
-  for (const BufferId b : replaced) blocks.release(b);
-}
+class WeightMaker {
+ public:
+  WeightMaker(const Graph& graph, PlacedBlocks& blocks, CollectivePrograms& collectives)
+      : graph_(graph), blocks_(blocks), collectives_(collectives) {}
 
-void initialize_weights(const Graph& graph, PlacedBlocks& blocks) {
+  void make_next() {
+    const TensorId t = graph_.model_storage[made_++];
+    const BufferId made = buffer_of(graph_, t);
+    blocks_.allocate(made);
+    if (going_ != kNone) blocks_.release(going_);
+    release_parts_of(t, graph_, blocks_);
+    const bool goes = blocks_.buffer(made).category == Category::scratch;
+    const bool weight = graph_.tensor(t).trained;
+    going_ = goes && !weight ? made : kNone;
+    if (goes && weight) replaced_.push_back(made);
+    collectives_.run_construction(made_);
+  }
+
+  /// Temporaries of constructors go when the next weight is there, weights that are replaced by those that they are
+  /// tied to once all are.
+  void finish() {
+    if (going_ != kNone) blocks_.release(going_);
+    going_ = kNone;
+    for (const BufferId b : replaced_) blocks_.release(b);
+    replaced_.clear();
+  }
+
+ private:
+  const Graph& graph_;
+  PlacedBlocks& blocks_;
+  CollectivePrograms& collectives_;
+  std::size_t made_ = 0;
+  BufferId going_ = kNone;
+  std::vector<BufferId> replaced_;
+};
+
+void make_weights(const Graph& graph, bool with_scratch, PlacedBlocks& blocks, CollectivePrograms& collectives) {
+  WeightMaker weights(graph, blocks, collectives);
+  const auto placed = static_cast<std::size_t>(std::ranges::count(graph.initialization, kResultAllocation));
+  const std::size_t first = graph.model_storage.size() - graph.adapters.size() - placed;
+  for (std::size_t i = 0; i < first; ++i) weights.make_next();
+  if (placed == 0) weights.finish();
   std::vector<BlockId> made;
   for (const std::int64_t action : graph.initialization) {
-    if (allocates(action))
+    if (action == kResultAllocation)
+      weights.make_next();
+    else if (with_scratch && allocates(action))
       made.push_back(blocks.allocate_scratch(action));
-    else
+    else if (with_scratch)
       blocks.release_scratch(made[freed_by(action)]);
   }
+  weights.finish();
 }
 
 // peft makes a layer's two matrices in fp32 and casts them to that layer's type; when it has made all of them, those
@@ -100,8 +122,7 @@ void build_model(const RunningLoop& loop, PlacedBlocks& blocks, OptimizerProgram
   const Graph& graph = loop.rank.graph;
   const RunConfig& run = loop.rank.run;
   const bool channels_last = run.layout == MemoryFormat::channels_last;
-  make_weights(graph, blocks, collectives);
-  if (run.scratch != Scratch::none) initialize_weights(graph, blocks);
+  make_weights(graph, run.scratch != Scratch::none, blocks, collectives);
   add_adapters(graph, run.precision, blocks);
   if (channels_last)
     for (const ParameterTensor& p : graph.parameters) move_images(graph, p.tensor, blocks);

@@ -51,6 +51,7 @@ class GraphBuilder {
         run_(run),
         wrapped_(wrapped) {
     graph_.model = model.name;
+    graph_.knows_construction = model.construction.has_value();
   }
 
   Graph build() {
@@ -67,6 +68,7 @@ class GraphBuilder {
     graph_.parameters = in_module_order(std::move(graph_.parameters), graph_.layers);
     layers_.check_targets();
     order_adapters();
+    if (model_.construction) place_construction(*model_.construction);
     // The inputs of the model are allocated before the loss's targets, and both after the model.
     return std::move(graph_);
   }
@@ -78,6 +80,34 @@ class GraphBuilder {
     if (std::ranges::any_of(graph_.buffers, caches)) return;
     throw Error("--phase: the model has no KV cache, since it has no KVCache layer", ErrorKind::usage)
         .help("leave --phase out to plan one forward of all its tokens; gpuplan explain KVCache");
+  }
+
+  // The program of Graph::initialization: the weights in their order, and what the steps make between them, one step
+  // after the other.
+  void place_construction(const std::vector<ConstructionStep>& steps) {
+    const std::size_t weights = graph_.model_storage.size() - graph_.adapters.size();
+    std::size_t made = 0;
+    for (const ConstructionStep& step : steps) {
+      const std::size_t there = step.after.empty() ? made : std::max(made, weights_after(step, weights));
+      graph_.initialization.insert(graph_.initialization.end(), there - made, kResultAllocation);
+      graph_.initialization.insert(graph_.initialization.end(), step.run.begin(), step.run.end());
+      made = there;
+    }
+    graph_.initialization.insert(graph_.initialization.end(), weights - made, kResultAllocation);
+  }
+
+  // How many weights are there with the last of the step's entry.
+  std::size_t weights_after(const ConstructionStep& step, std::size_t weights) const {
+    for (std::size_t i = weights; i > 0; --i) {
+      const Tensor& t = graph_.tensor(graph_.model_storage[i - 1]);
+      const LayerId layer = graph_.buffers[static_cast<std::size_t>(t.buffer)].layer;
+      if (layer == kNone) continue;
+      const std::string& name = graph_.layers[static_cast<std::size_t>(layer)].name;
+      if (name == step.after || (name.starts_with(step.after) && name[step.after.size()] == '.')) return i;
+    }
+    throw Error("no entry \"" + step.after + "\" has weights")
+        .at(step.mark)
+        .label("the construction goes on after its weights");
   }
 
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.

@@ -221,8 +221,11 @@ struct Graph {
   std::vector<Shape> tied_shapes;  // of weights that have several places in the model, each once
   std::vector<std::pair<TensorId, Initial>> initial_values;  // of buffers that do not begin with zeros
   std::vector<FlatWeights> flat_weights;                     // in the order of creation
-  /// What initialising the weights allocates and frees once they all are there, as Schedule::scratch.
+  /// What constructors allocate and free, as Schedule::scratch; kResultAllocation is the next of model_storage. Those
+  /// that it does not place are there before.
   std::vector<std::int64_t> initialization;
+  bool knows_construction =
+      false;  // `initialization` has all of it: no weight is assumed to be replaced by one that it is tied to
   /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of
   /// model_storage.
   std::vector<TensorId> adapters;

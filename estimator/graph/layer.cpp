@@ -203,6 +203,13 @@ TensorId LayerBuilder::alias(TensorId t, const Shape& shape, const Strides& stri
   return size_of_vector(graph_.tensors) - 1;
 }
 
+TensorId LayerBuilder::none_like(TensorId t) {
+  const TensorId none = alias(t, shape(t), strides(t));
+  graph_.buffers.push_back({0, Category::activations, call_.layer});
+  graph_.tensor(none).buffer = size_of_vector(graph_.buffers) - 1;
+  return none;
+}
+
 TensorId LayerBuilder::emit_in_place(Operator op, const Primitive& what, Operands reads) {
   Op made{op, what, call_.layer, graph_.append_operands(reads), {}};
   made.writes = {made.reads.end, made.reads.end};

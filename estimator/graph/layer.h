@@ -269,6 +269,9 @@ class LayerBuilder {
   /// The same storage under another shape and strides, without an autograd node between; `offset` elements further on.
   TensorId alias(TensorId t, const Shape& shape, const Strides& strides, std::int64_t offset = 0);
 
+  /// Stands for Python's None where a tensor like `t` may be: of its shape, without memory.
+  TensorId none_like(TensorId t);
+
   // --- forward: autocast (torch.amp; aten/src/ATen/autocast_mode.cpp)
   /// The type that matrix products compute in under autocast; empty outside of it, where an entry turns it off, too.
   std::optional<DType> autocast() const { return without_autocast_ ? std::nullopt : run_.autocast; }

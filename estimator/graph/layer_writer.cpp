@@ -29,7 +29,8 @@ const std::vector<TensorId>& LayerWriter::add(const LayerCall& written, const No
   if (!node.tie.empty()) call.tied = def.loss ? loss_with_targets(node) : tied_layer(node, path);
   if (!node.tie.empty() && !def.loss) ties_[path] = {call.layer, call.tied};
   try {
-    const std::span<const TensorId> used = def.max_inputs == 0 ? std::span<const TensorId>{} : inputs;
+    const bool none = def.max_inputs == 0 || (def.min_inputs == 0 && node.from.empty());  // not what comes before
+    const std::span<const TensorId> used = none ? std::span<const TensorId>{} : inputs;
     const std::vector<TensorId>& outputs = lowering_.lower(call, used);
     hold_inputs(call.layer, used);
     finish(call.layer, used, outputs.front());

@@ -17,6 +17,7 @@ constexpr PyTorchVersion kMaskedTruncatedNormal = 209;  // recorded in 2.15, not
 void ModelBuilder::replaced_parameter(const Shape& shape, bool tied) {
   std::vector<Shape>& shapes = b_.graph_.tied_shapes;
   if (tied && std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+  if (b_.graph_.knows_construction) return;
   b_.graph_.model_storage.push_back(b_.new_tensor(shape, b_.run_.precision, Category::scratch));
   b_.graph_.tensor(b_.graph_.model_storage.back()).trained = true;
 }
@@ -87,7 +88,7 @@ void ModelBuilder::initialize(const ScratchProgram& program) {
 
 // mask = (x < lo) | (x > hi), then mask.any(): three masks of a byte an element, the scalar, the reduction's scratch.
 void ModelBuilder::initialize_truncated(std::string_view layer_type, std::string_view weight) {
-  if (b_.before(kMaskedTruncatedNormal)) return;
+  if (b_.before(kMaskedTruncatedNormal) || b_.graph_.knows_construction) return;
   for (const ParameterTensor& p : b_.graph_.parameters) {
     if (p.name != weight || b_.graph_.layers[static_cast<std::size_t>(p.layer)].type != layer_type) continue;
     const std::int64_t n = b_.elements(p.tensor);

@@ -72,7 +72,9 @@ bool assumes_loss(const Model& model) { return model.losses.empty() && model.los
 
 std::vector<std::string> warnings_about(const Model& model, const Graph& graph, const RunConfig& run,
                                         const Gpu* named_gpu) {
-  std::vector<std::string> warnings = model.notes;
+  std::vector<std::string> warnings;
+  for (const Note& note : model.notes)
+    if (!note.of || note.of == run.precision || note.of == run.autocast) warnings.push_back(note.text);
   for (std::string& warning : unread_inputs(model, graph)) warnings.push_back(std::move(warning));
   if (run.mode == Mode::train && assumes_loss(model))
     warnings.emplace_back("the spec has no \"loss:\": CrossEntropyLoss() of the model's output is assumed");

@@ -195,11 +195,11 @@ class StepReader {
   void read(Graph& of) {
     auto& [model, buffers, tensors, operands, attributes, forward_ops, loss_begin, backward_ops, saved, locals, strides,
            edges, nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
-           initialization, adapters, checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output,
-           model_loss, leaves, replaced_buffers] = of;
+           initialization, knows_construction, adapters, checkpoints, wrapped, autocast_casts, inputs, output, loss,
+           kept_with_output, model_loss, leaves, replaced_buffers] = of;
     (*this)(model, buffers, tensors, operands, forward_ops, loss_begin, backward_ops, saved, locals, strides, edges);
     (*this)(nodes, layers, parameters, named_buffers, model_storage, tied_shapes, initial_values, flat_weights,
-            adapters);
+            knows_construction, adapters);
     (*this)(checkpoints, wrapped, autocast_casts, inputs, output, loss, kept_with_output, model_loss, leaves,
             replaced_buffers);
     fixed(initialization);

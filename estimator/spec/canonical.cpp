@@ -1,4 +1,5 @@
 #include "estimator/spec/canonical.h"
+#include "estimator/spec/construction_steps.h"
 
 #include <algorithm>
 #include <array>
@@ -153,8 +154,8 @@ class Writer {
 
   static bool is_entry_word(std::string_view name) {
     constexpr std::array<std::string_view, 21> kWords = {
-        "op",     "block",  "layers", "residual", "parallel", "name",       "if",   "from",  "tie",  "when",
-        "frozen", "repeat", "with",   "first",    "last",     "checkpoint", "keep", "order", "loop", "autocast", "grad"};
+        "op",     "block", "layers", "residual", "parallel",   "name", "if",    "from", "tie",      "when", "frozen",
+        "repeat", "with",  "first",  "last",     "checkpoint", "keep", "order", "loop", "autocast", "grad"};
     return std::find(kWords.begin(), kWords.end(), name) != kWords.end();
   }
 
@@ -198,6 +199,11 @@ std::string canonical_yaml(const Model& model) {
   }
   writer.list(0, "layers:", model.layers);
   if (!model.order.empty()) writer.line(0, "order: " + order_text(model.order));
+  if (model.construction) writer.line(0, model.construction->empty() ? "construction: []" : "construction:");
+  if (model.construction)
+    for (const ConstructionStep& step : *model.construction)
+      writer.line(2, "- {" + (step.after.empty() ? "" : "after: " + step.after + ", ") + "run: \"" +
+                         construction_text(step) + "\"}");
   if (model.lora) writer.line(0, "lora: " + lora_text(*model.lora));
   if (model.losses.empty())
     writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));

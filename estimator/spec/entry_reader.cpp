@@ -11,8 +11,8 @@ namespace {
 // What an entry can be; one of these keys at most.
 constexpr std::array<std::string_view, 5> kStructures = {"op", "block", "layers", "residual", "parallel"};
 // What any entry may have besides.
-constexpr std::array<std::string_view, 10> kModifiers = {"name",       "if",   "from", "tie",     "frozen",
-                                                        "checkpoint", "keep", "when", "autocast", "grad"};
+constexpr std::array<std::string_view, 10> kModifiers = {"name",       "if",   "from", "tie",      "frozen",
+                                                         "checkpoint", "keep", "when", "autocast", "grad"};
 constexpr std::array<std::string_view, 6> kBlockKeys = {"repeat", "with", "first", "last", "order", "loop"};
 
 template <std::size_t N>
@@ -35,9 +35,9 @@ const YamlNode* structure_of(const YamlNode& map) {
 }
 
 [[noreturn]] void refuse_entry_key(const YamlNode& key) {
-  refuse_key(key, "an entry",
-             {"name",     "op",       "block", "repeat", "with", "first",  "last",       "loop", "order", "layers",
-              "residual", "parallel", "if",    "from",   "tie",  "frozen", "checkpoint", "keep", "when",  "autocast", "grad"});
+  refuse_key(key, "an entry", {"name", "op",     "block",      "repeat",   "with",     "first",    "last",
+                               "loop", "order",  "layers",     "residual", "parallel", "if",       "from",
+                               "tie",  "frozen", "checkpoint", "keep",     "when",     "autocast", "grad"});
 }
 
 bool is_entry_word(std::string_view word) {

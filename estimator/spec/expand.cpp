@@ -398,6 +398,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   model.order = spec.order;
   model.verified = spec.verified;
   model.notes = spec.notes;
+  model.construction = spec.construction;
   if (spec.lora) model.lora = evaluate_lora(*spec.lora, scope);
   if (spec.losses.entries.empty())
     model.loss = evaluate(spec.loss, scope);

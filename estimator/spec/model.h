@@ -140,6 +140,21 @@ struct Lora {
   SourceMark mark;
 };
 
+/// What constructors make on the GPU beside the weights, and let go. In `run`, what is positive allocates so many
+/// bytes, and what is negative, -k - 1, frees the allocation k of all steps.
+struct ConstructionStep {
+  std::string after;  // the entry whose weights are the last ones there; empty: before the first
+  std::vector<std::int64_t> run;
+  SourceMark mark;
+};
+
+/// What a spec says that it lacks: a warning of its plans, where `of` is given of those that compute in this type
+/// alone.
+struct Note {
+  std::string text;
+  std::optional<DType> of;
+};
+
 struct Model {
   std::string name;
   std::vector<std::shared_ptr<const Source>> sources;  // what the marks point into; the first is the file
@@ -152,8 +167,10 @@ struct Model {
   /// `loss:` as a list: entries after those of the model, which may name these, among them losses. The last one's
   /// result is the loss; empty: `loss` alone, of the model's output. A loss with `tie:` has that one's targets.
   Body losses;
-  std::string verified;            // what the spec says that it was compared with; empty: nothing
-  std::vector<std::string> notes;  // what the spec says that it lacks: warnings of its plans
+  std::string verified;  // what the spec says that it was compared with; empty: nothing
+  std::optional<std::vector<ConstructionStep>>
+      construction;         // nothing: weights alone are made, where they are tied first of their own
+  std::vector<Note> notes;  // what the spec says that it lacks
 };
 
 }  // namespace gpuplan

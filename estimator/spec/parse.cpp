@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "estimator/spec/construction_order.h"
+#include "estimator/spec/construction_steps.h"
 #include "estimator/spec/entry_reader.h"
 #include "estimator/spec/keys.h"
 #include "estimator/spec/limits.h"
@@ -236,6 +237,14 @@ std::string read_text(const YamlNode& node, const std::string& key) {
   return node.text;
 }
 
+Note read_note(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::map) return {read_text(node, "note"), std::nullopt};
+  expect_keys(node, "a note of one type", {"fp16", "bf16"});
+  if (node.children.size() != 2) throw Error("a note of one type is {fp16: TEXT} or {bf16: TEXT}").at(node.mark);
+  const YamlNode& type = *node.children[0];
+  return {read_text(*node.children[1], "note"), dtype_from_name(type.text)};
+}
+
 // What was compared is the spec as it was exported: not one that extends it.
 void read_remarks(const YamlNode& document, SpecSyntax& spec) {
   if (const YamlNode* verified = document.find("verified")) {
@@ -246,7 +255,7 @@ void read_remarks(const YamlNode& document, SpecSyntax& spec) {
   if (notes == nullptr) return;
   if (notes->kind != YamlNode::Kind::list)
     throw Error("notes must be a list of texts, not " + describe(*notes)).at(notes->mark);
-  for (const YamlNode* note : notes->children) spec.notes.push_back(read_text(*note, "note"));
+  for (const YamlNode* note : notes->children) spec.notes.push_back(read_note(*note));
 }
 
 }  // namespace
@@ -255,7 +264,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   check_version(document);
   expect_keys(document, "a model spec",
               {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
-               "verified", "notes"});
+               "verified", "notes", "construction"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
@@ -275,6 +284,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   spec.layers = reader.list(require(document, "a model spec", "layers"), "layers");
   if (spec.layers.entries.empty()) throw Error("a model without layers").at(spec.layers.mark);
   if (const YamlNode* order = document.find("order")) spec.order = read_order(*order, spec.layers);
+  if (const YamlNode* made = document.find("construction")) spec.construction = read_construction(*made);
   if (const YamlNode* lora = document.find("lora")) spec.lora = read_lora(*lora, names);
   const YamlNode* loss = document.find("loss");
   if (loss != nullptr && loss->kind == YamlNode::Kind::list) {

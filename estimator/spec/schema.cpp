@@ -43,7 +43,18 @@ constexpr std::string_view kHead = R"json({
       }
     },
     "verified": {"type": "string", "description": "What an exported spec was compared with; plans say it. Not that of a spec that is extended."},
-    "notes": {"type": "array", "description": "What the spec lacks: warnings of its plans.", "items": {"type": "string"}},
+    "construction": {
+      "type": "array",
+      "description": "Tensors that constructors make on the GPU beside the weights: +BYTES allocates one, -K frees the one that was allocated K-th, from 0.",
+      "items": {
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["run"],
+        "properties": {"after": {"type": "string", "description": "The entry whose weights are there by then."}, "run": {"type": ["string", "integer"]}}
+      }
+    },
+    "notes": {"type": "array", "description": "What the spec lacks: warnings of its plans.", "items": {"anyOf": [{"type": "string"}, {"type": "object", "description": "Of plans that compute in the type.",
+      "properties": {"fp16": {"type": "string"}, "bf16": {"type": "string"}}, "additionalProperties": false, "minProperties": 1, "maxProperties": 1}]}},
     "layers": {"$ref": "#/$defs/list", "minItems": 1},
     "order": {"$ref": "#/$defs/order"},
     "lora": {

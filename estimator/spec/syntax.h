@@ -131,7 +131,8 @@ struct SpecSyntax {
   CallSyntax loss;
   ListSyntax losses;  // of `loss:` as a list of entries; empty otherwise
   std::string verified;
-  std::vector<std::string> notes;
+  std::optional<std::vector<ConstructionStep>> construction;
+  std::vector<Note> notes;
 };
 
 /// Checks a document, `extends:` already merged. Throws Error for an unknown key, a value of the wrong

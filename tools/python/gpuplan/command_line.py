@@ -12,7 +12,7 @@ from torch import nn
 
 from gpuplan.construction import Construction
 from gpuplan.errors import ExportError, GpuplanError
-from gpuplan.header import remarks_of, with_remarks
+from gpuplan.header import Note, remarks_of, with_remarks
 from gpuplan.named import PACKAGES, Named, named
 from gpuplan.source_lines import failing_line, first_line
 from gpuplan.spec import export
@@ -121,7 +121,7 @@ def exported(options: argparse.Namespace) -> str:
     if sys.stderr.isatty():
         print("verifying: steps of the model on a simulated GPU ...", file=sys.stderr)
     found = verified(options.output, model_named, options.on_gpu, modes)
-    return with_remarks(text, found.notes, found.verified)
+    return with_remarks(text, [Note(n) for n in found.notes], found.verified)
 
 
 def made(named: Named, construction: Optional[Construction]) -> nn.Module:

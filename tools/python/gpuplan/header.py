@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, List, Sequence, Tuple
+import re
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -30,6 +31,9 @@ def input_lines(run: Recorder, batch: Any) -> Tuple[List[str], List[str]]:
     return ["inputs:"] + [f"  {plain(n)}: {s}" for n, s in zip(names, shapes)], names
 
 
+OF_OWN_LOSS = ["# The loss is the model's own. --mode infer plans a call without labels, which Trainer.evaluate() would give it."]
+
+
 def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
     count = sum(p.numel() for p in model.parameters())
     runs = f"its run in {modes[0]} mode" if len(modes) == 1 else "its runs in train and eval mode"
@@ -37,7 +41,19 @@ def header(model: nn.Module, name: str, modes: Sequence[str]) -> List[str]:
             f"# PyTorch {torch.__version__.split('+')[0]}.{plan_with(model)}", "gpuplan: 1", f"name: {name}"]
 
 
-def with_remarks(text: str, notes: Sequence[str], verified: str = "") -> str:
+class Note(NamedTuple):
+    """What a spec lacks: a warning of its plans, or of those in one type alone."""
+    text: str
+    of: Optional[str] = None
+
+    def line(self) -> str:
+        return f"  - {{{self.of}: {json.dumps(self.text)}}}" if self.of else f"  - {json.dumps(self.text)}"
+
+
+NOTE = re.compile(r'  - (?:\{(\w+): )?(".*")\}?')
+
+
+def with_remarks(text: str, notes: Sequence[Note], verified: str = "") -> str:
     """A spec's text with what its plans say of it: notes are warnings."""
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("name: ")) + 1
@@ -45,7 +61,7 @@ def with_remarks(text: str, notes: Sequence[str], verified: str = "") -> str:
     if notes:
         had = lines[at:at + 1] == ["notes:"]
         at += had
-        remarks += ([] if had else ["notes:"]) + [f"  - {json.dumps(note)}" for note in notes]
+        remarks += ([] if had else ["notes:"]) + [note.line() for note in notes]
     return "\n".join([*lines[:at], *remarks, *lines[at:]]) + "\n"
 
 
@@ -55,8 +71,8 @@ def remarks_of(text: str) -> List[str]:
     for line in text.splitlines():
         if line.startswith("verified: "):
             lines.append(f"verified: {json.loads(line[len('verified: '):])}")
-        elif line.startswith("  - \"") and not line.startswith("    "):
-            lines.append(f"note: {json.loads(line[len('  - '):])}")
+        elif note := NOTE.fullmatch(line):
+            lines.append(f"note{' of plans in ' + note[1] if note[1] else ''}: {json.loads(note[2])}")
         elif lines and not line.startswith(("notes:", "  - ")):
             break
     return lines

@@ -77,6 +77,8 @@ def hold(top: Body, storage: int, event: int) -> None:
         at = next((i for i, e in enumerate(body.entries) if e.event >= event and (e.body is not None or e.event == event)), None)
         if at is None:
             break
+        while body.entries[at].body is None and at + 1 < len(body.entries) and body.entries[at + 1].event == body.entries[at].event:
+            at += 1  # the last of the entries that the call became
         holder = next((e for e in body.entries[:at + 1] if any(v.storage == storage for v in e.outputs)), None)
         if holder is not None:
             place = (body, at, holder)

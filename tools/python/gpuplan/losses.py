@@ -22,8 +22,6 @@ OF_SEVERAL = SHAPING | CUTTING | frozenset(LOSSES.values()) | frozenset("add __a
 OWN_LOSSES = {"ForCausalLMLoss": "CausalLMLoss", "ForMaskedLMLoss": "HuggingFaceTokenLoss",
               "ForTokenClassification": "HuggingFaceTokenLoss", "ForSequenceClassificationLoss": "HuggingFaceClassificationLoss"}
 
-NOT_IN_EVAL_MODE = "the loss in eval mode. --mode infer plans a call without labels; Trainer.evaluate() gives them."
-
 
 class LossText(NamedTuple):
     """The loss as one layer of the catalog, or as calls of which each becomes an entry."""
@@ -81,7 +79,6 @@ def split_own_loss(run: Recorder) -> bool:
     if run.loss not in of_labels or len(losses) < 2 or any(c.name not in OF_SEVERAL for c in calls):
         return False
     run.loss_event = calls[0].event
-    run.notes[NOT_IN_EVAL_MODE] = None
     run.notes["what the model makes of its labels before the loss, a number or two for each sample."] = None
     steps[:] = [s for s in steps if s not in moved]
     run.loss_steps = moved
@@ -168,7 +165,6 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
         raise ExportError("the model computes its loss in more than one call:\n" + "\n".join(f"  {c.source}: {c.name}" for c in calls))
     call = calls[0]
     run.loss_event = call.event
-    run.notes[NOT_IN_EVAL_MODE] = None
     del steps[at]
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
                if v not in read_by(s) and v not in run.top.results}

@@ -254,7 +254,7 @@ class Lowering:
         for value in entry.inputs:
             self.find(body, value)
         entry.grad = not self.cuts
-        if entry.grad and entry.op != "Detach" and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
+        if entry.grad and entry.op not in ("Detach", "Zeros", "Full") and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
             self.differentiated.update(entry.outputs)
         body.add(entry)
 

@@ -41,6 +41,11 @@ def listed(names: Sequence[str]) -> str:
     return f"[{', '.join(plain(n) for n in dict.fromkeys(names))}]"
 
 
+def follows(entry: Entry, current: Optional[Value]) -> bool:
+    """Whether an entry reads what comes before it, as one without `from:` does; layers that need no input read none then."""
+    return entry.inputs == [current] and entry.op not in ("Zeros", "Full")
+
+
 class Printer:
     """Writes the spec."""
 
@@ -111,7 +116,7 @@ class Printer:
         return (list(values[i:i + 7]) for i in range(0, len(values), 7))
 
     def origin(self, body: Body, entry: Entry, current: Optional[Value], names: Dict[int, str]) -> List[str]:
-        if not entry.inputs or entry.inputs == [current]:
+        if not entry.inputs or follows(entry, current):
             return []
         refs = [self.name_of(body, v, names, entry) for v in entry.inputs]
         return [f"from: {refs[0]}" if len(refs) == 1 else f"from: [{', '.join(refs)}]"]
@@ -137,7 +142,7 @@ class Printer:
         wanted = set()
         current = body.inputs[0] if body.inputs else None
         for i, entry in enumerate(body.entries):
-            if entry.inputs != [current]:
+            if not follows(entry, current):
                 wanted.update(self.definers(body, entry.inputs, entry))
             current = entry.outputs[0] if entry.outputs else None
             if i in body.holds:

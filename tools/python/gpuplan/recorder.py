@@ -16,7 +16,7 @@ from gpuplan.layers import (
     attention_followed, is_as_constructed, is_encoder_layer, is_self_attention, layer_of, named_tensors,
     refuse_fused_mask)
 from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, half_only, layer_source, names_a_type, source_line,
-                                  type_in_source)
+                                  type_in_source, type_of_new)
 from gpuplan.transformers_layers import run_function
 from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, is_cache, unique, with_values
 
@@ -25,6 +25,9 @@ SILENT = frozenset("size dim stride numel is_contiguous __len__ __get__ __set__ 
                    "element_size storage_offset _assert has_names __hash__ get_device __repr__ __format__ __bool__ "
                    "requires_grad_ register_hook is_same_size nelement untyped_storage set_grad_enabled "
                    "is_autocast_enabled _set_grad_enabled __iter__ broadcast_shapes result_type finfo".split())
+FILLING = frozenset("zeros ones full empty rand randn new_zeros new_ones new_full new_empty zeros_like ones_like full_like empty_like "
+                    "rand_like randn_like".split())
+FLATTENING = frozenset(["flatten", "reshape"])
 IN_PLACE_WITHOUT_RESULT = frozenset(["__setitem__"])
 
 
@@ -52,7 +55,7 @@ class Recorder(TorchFunctionMode):
         self.loss: Optional[Value] = None
         self.loss_event = 0  # of the model's own
         self.grad = torch.is_grad_enabled()
-        self.notes: Dict[str, None] = {}  # what the spec leaves out, for its header
+        self.notes: Dict[str, Optional[str]] = {}  # what the spec leaves out, and of plans in which type alone
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
@@ -118,6 +121,8 @@ class Recorder(TorchFunctionMode):
             self.inside -= 1
         if call.to is not None and result is args[0]:
             result = result.clone()  # another tensor in another type than that of this run
+        if name in FLATTENING and args and args[0].dim() == 4 and isinstance(result, torch.Tensor) and result._base is not None:
+            result = result.detach().requires_grad_(result.requires_grad)  # of images in channels-last it is a copy, which holds no base
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
             return result
@@ -131,8 +136,8 @@ class Recorder(TorchFunctionMode):
         if frame is None or value is None:
             return
         self.types_read[frame.f_code, frame.f_lineno] = value
-        if (place := half_only(frame)) is not None:
-            self.notes[f"code at {place} that runs only in half precision; the exporter runs the model in fp32."] = None
+        for half, place in half_only(frame):
+            self.notes[f"code at {place} that runs only in {half}; the exporter runs the model in fp32."] = half
 
     def named_type(self, name: str, call: Call) -> Optional[Type]:
         """What a conversion is to, in whichever type the model is planned: a type that the code names, or that of a tensor.
@@ -142,6 +147,8 @@ class Recorder(TorchFunctionMode):
         if name in WITH_TYPE and isinstance(x, Value):
             asked = call.dtype_given()
             return Type() if asked is not None and (asked != x.dtype or names_a_type(self.types_read)) else None
+        if name in FILLING:
+            return type_of_new(x if isinstance(x, Value) else None, self.types_read)
         if name not in CONVERSIONS or not isinstance(x, Value) or x.host:
             return None
         if name not in ("to", "type", "type_as"):

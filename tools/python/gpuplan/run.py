@@ -1,8 +1,9 @@
 """Runs a model without data under the recorder, with two sizes of the batch."""
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 from torch import nn
@@ -52,9 +53,24 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
     return recorder
 
 
+@contextlib.contextmanager
+def buffers_put_back(model: nn.Module) -> Iterator[None]:
+    """A model that assigns `self.table = self.table.to(x.dtype)` has its buffer again, which on a GPU is the same tensor. One of another
+    shape or type, which later calls find, stays."""
+    held = [(m, name, t) for m in model.modules() for name, t in m._buffers.items() if t is not None]
+    try:
+        yield
+    finally:
+        for module, name, tensor in held:
+            now = module._buffers.get(name)
+            if now is not None and now is not tensor and (now.shape, now.dtype) == (tensor.shape, tensor.dtype):
+                module._buffers[name] = tensor
+
+
 def run_checked(model: nn.Module, batch: Any, forward: Callable, loss: Optional[Callable]) -> Recorder:
     try:
-        return run_recorded(model, batch, forward, loss)
+        with buffers_put_back(model):
+            return run_recorded(model, batch, forward, loss)
     except ExportError:
         raise
     except Exception as e:  # whatever the model's code raises

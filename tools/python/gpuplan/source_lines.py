@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from types import FrameType
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -53,13 +53,15 @@ CONVERSION = re.compile(r"\.(?:to|type)\(([^()]*)\)")
 NAMED_TYPE = re.compile(r"torch\.(float32|float|float64|double|float16|half|bfloat16)")
 
 
-HALF_ONLY = re.compile(r"\.dtype\s*(?:==|!=|is|in|not in)\s.*torch\.(?:float16|half|bfloat16)\b")
+ASKS_FOR_TYPE = re.compile(r"\.dtype\s*(?:==|!=|is|in|not in)\s.*torch\.")
+HALVES = {"fp16": re.compile(r"torch\.(?:float16|half)\b"), "bf16": re.compile(r"torch\.bfloat16\b")}
 
 
-def half_only(frame: FrameType) -> Optional[str]:
-    """Where a frame asks whether a tensor is of half precision: the run, in fp32, does not take that branch."""
+def half_only(frame: FrameType) -> List[Tuple[str, str]]:
+    """Where a frame asks whether a tensor is of half precision, and which: the run, in fp32, does not take that branch."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if HALF_ONLY.search(line) else None
+    place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return [(half, place) for half, name in HALVES.items() if ASKS_FOR_TYPE.search(line) and name.search(line)]
 
 
 def running_call(frame: FrameType) -> str:
@@ -69,6 +71,24 @@ def running_call(frame: FrameType) -> str:
         return line
     first, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     return line.encode()[begin:end].decode(errors="replace") if first == last else line
+
+
+def lines_of_call(frame: FrameType) -> range:
+    """Of the call that a frame makes; before Python 3.11 the one that runs."""
+    if not hasattr(frame.f_code, "co_positions"):
+        return range(frame.f_lineno, frame.f_lineno + 1)
+    first, last, _, _ = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    return range(first, last + 1)
+
+
+def text_of(frame: FrameType, lines: Iterable[int]) -> str:
+    return "".join(linecache.getline(frame.f_code.co_filename, n, frame.f_globals) for n in lines)
+
+
+def names_the_host() -> bool:
+    """Whether the call that runs has device="cpu" written out; y.device is another one on a GPU."""
+    frame = caller()
+    return frame is not None and re.search(r"\bdevice\s*=\s*(?:torch\.device\()?[\"']cpu", text_of(frame, lines_of_call(frame))) is not None
 
 
 def type_in_source(types_read: Dict[Tuple[Any, int], Value], values: Dict[int, Value]) -> Optional[Type]:
@@ -89,6 +109,24 @@ def type_in_source(types_read: Dict[Tuple[Any, int], Value], values: Dict[int, V
         if name.isidentifier():
             return assigned_type(frame, name, types_read)
     return None
+
+
+def type_of_new(like: Optional[Value], types_read: Dict[Tuple[Any, int], Value]) -> Optional[Type]:
+    """Of a tensor that a call makes, in floating point: torch.zeros(4, dtype=x.dtype), after t = x.dtype with dtype=t, or x.new_zeros(4),
+    where `like` is x."""
+    frame = caller()
+    if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return None
+    lines = lines_of_call(frame)
+    given = re.search(r"\bdtype\s*=\s*([\w.]+)", text_of(frame, lines))
+    if given is None:
+        found = None if like is None else Type(like)
+    elif given[1].endswith(".dtype"):
+        read = [types_read[frame.f_code, n] for n in lines if (frame.f_code, n) in types_read]
+        found = Type(read[-1]) if read else None
+    else:
+        found = assigned_type(frame, given[1], types_read) if given[1].isidentifier() else None
+    return found if found and found.like and found.like.weight is None and found.like.dtype.is_floating_point else None
 
 
 def names_a_type(types_read: Dict[Tuple[Any, int], Value]) -> bool:

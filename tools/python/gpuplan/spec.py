@@ -18,7 +18,7 @@ from gpuplan.construction import Construction, moving_ranks
 from gpuplan.entries import Body, Entry, all_bodies
 from gpuplan.errors import ExportError
 from gpuplan.folding import Folder
-from gpuplan.header import header, input_lines, variables, with_remarks
+from gpuplan.header import OF_OWN_LOSS, Note, header, input_lines, variables, with_remarks
 from gpuplan.lifetimes import hold_what_python_holds
 from gpuplan.losses import add_loss_entries
 from gpuplan.lowering import Lowering
@@ -27,7 +27,7 @@ from gpuplan.read_back import read_back
 from gpuplan.run import no_loss
 from gpuplan.trace import MODES, Traced, in_both_modes, refuse_unknown
 from gpuplan.values import Value, flat_tensors
-from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, name_ties
+from gpuplan.weights import add_replaced_tables, add_unused_weights, construction_order, entries_of_weights, name_ties
 from gpuplan.without_data import call_on_batch, refuse_modules, unwrapped
 
 
@@ -105,17 +105,17 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     folder.fold(top)
     printer = Printer(folder)
     blocks = printer.blocks(top)
-    notes = dict.fromkeys(n for t in traced for n in t.run.notes)
-    lines = header(model, name, modes) + variables(top) + inputs
+    notes = {n: half for t in traced for n, half in t.run.notes.items()}
+    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
     of_loss = entries[printer.loss_line:] if text.calls else []
     lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
-    lines += construction.initialization(model) if construction else []
+    lines += construction.steps(model, entries_of_weights(top)) if construction else []
     lines += [f"loss: {text.line}"] if text.line else []
     lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
-    return with_remarks("\n".join(lines), ["not in the spec: " + note.rstrip(".") for note in notes])
+    return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
 
 
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",
@@ -146,7 +146,7 @@ def export(model: nn.Module, batch: Any, output: str = "model.yaml",
         raise ExportError(f"modes={modes!r}: expected ('train', 'eval') or one of them")
     name = name or os.path.splitext(os.path.basename(output))[0]
     text = describe(model, batch, name, forward, loss, construction, modes)
-    text = with_remarks(text, read_back(text, model, modes))
+    text = with_remarks(text, [Note(n) for n in read_back(text, model, modes)])
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
     return text

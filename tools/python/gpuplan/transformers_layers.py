@@ -111,9 +111,14 @@ def run_function(original: Callable, name: str, args: tuple, kwargs: dict) -> An
     if not masks_later_keys(name, given.get("config")):
         return original(*args, **kwargs)  # nothing is masked
     window = getattr(given.get("config"), "sliding_window", None) if name != "create_causal_mask" else None
-    if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window):
+    if given.get("past_key_values") is not None and (window is None or embeddings.shape[1] < window) and may_skip(given):
         return None  # nothing is computed: attention is called as causal
     return torch.ones(embeddings.shape[0], 1, embeddings.shape[1], embeddings.shape[1], dtype=torch.bool, device="meta")
+
+
+def may_skip(given: Dict[str, Any]) -> bool:
+    """Whether a call of create_causal_mask() and its like may return None where no kernel needs the mask."""
+    return given.get("allow_is_causal_skip", True) and given.get("allow_is_bidirectional_skip", True)
 
 
 def masks_later_keys(name: str, config: Any) -> bool:

@@ -1,11 +1,11 @@
 """The spec's weights: their order in memory, ties, and those that no call reads."""
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Dict, Iterator, List
 
 from torch import nn
 
-from gpuplan.entries import Body, Entry, all_bodies
+from gpuplan.entries import Body, Entry, all_bodies, relative
 from gpuplan.lowering import Lowering
 from gpuplan.values import dtype_name
 
@@ -43,11 +43,29 @@ def name_ties(top: Body) -> None:
         entry.tie = paths.get(entry.tie, entry.tie)
 
 
-def put_first(top: Body, entries: List[Entry]) -> None:
-    top.entries[:0] = entries
-    top.holds = {i + len(entries): values for i, values in top.holds.items()}
-    if top.loss_from is not None:
-        top.loss_from += len(entries)
+def entries_of_weights(top: Body) -> Dict[str, str]:
+    """Of each weight, the path in the spec of the entry that has it."""
+    found: Dict[str, str] = {}
+    tied: Dict[str, str] = {}
+
+    def visit(body: Body, prefix: str) -> None:
+        for entry in body.entries:
+            for weight in entry.weights if entry.has_weights else ():
+                (tied if entry.tie else found)[weight] = prefix + entry.name
+                if entry.op.startswith("BatchNorm"):  # F.batch_norm is not given its count
+                    found[weight.rpartition(".")[0] + ".num_batches_tracked"] = prefix + entry.name
+            if entry.body is not None:
+                visit(entry.body, prefix + entry.name + ".")
+
+    visit(top, "")
+    return {**tied, **found}  # an entry that shares some of its weights has the others itself
+
+
+def put_first(body: Body, entries: List[Entry]) -> None:
+    body.entries[:0] = entries
+    body.holds = {i + len(entries): values for i, values in body.holds.items()}
+    if body.loss_from is not None:
+        body.loss_from += len(entries)
 
 
 def add_replaced_tables(top: Body, lowering: Lowering) -> None:
@@ -75,8 +93,12 @@ def add_replaced_tables(top: Body, lowering: Lowering) -> None:
 
 def add_unused_weights(top: Body, lowering: Lowering) -> None:
     """Weights that no call reads take memory all the same."""
-    unused: List[Entry] = []
+    unused: Dict[int, List[Entry]] = {}
     model = lowering.model
+    bodies: Dict[str, Body] = {}
+    for body in all_bodies(top):
+        if not isinstance(body.frame.module, nn.Sequential):
+            bodies.setdefault(body.frame.path, body)
     for kind, named in (("Parameter", model.named_parameters()), ("Buffer", model.named_buffers())):
         for name, tensor in named:
             if name in lowering.used or lowering.names_of_tied.get(name, name) != name:
@@ -84,9 +106,19 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
             sizes = list(tensor.shape)
             arguments = [("shape", sizes)] + ([("dtype", dtype_name(tensor.dtype))] if kind == "Buffer" else [])
             entry = Entry(kind, arguments, [], [])
-            entry.name = top.fresh_name(name)
+            body = next(bodies[path] for path in outward(name) if path in bodies)
+            entry.name = body.fresh_name(relative(name, body.frame.path) or name)
             entry.view = entry.has_weights = True
+            entry.weights = [name]
             entry.path = name
             entry.frozen = kind == "Parameter" and not tensor.requires_grad
-            unused.append(entry)
-    put_first(top, unused)
+            unused.setdefault(id(body), []).append(entry)
+    for body in bodies.values():
+        put_first(body, unused.get(id(body), []))
+
+
+def outward(path: str) -> Iterator[str]:
+    """Those of the modules that it is in, from within."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path

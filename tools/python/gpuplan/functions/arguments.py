@@ -43,7 +43,8 @@ def made_of_sizes(w: Writer, op: str, arguments: Sequence[Tuple[str, Any]]) -> N
     if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
         raise Unsupported("of a multiple of the batch")
     default = torch.int64 if op == "Arange" else torch.float32
-    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [])
+    like = w.call.to.like if w.call.to and op in ("Zeros", "Full") and out.dtype == default else None
+    w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [] if like is None else [like])
 
 
 def sizes_of_result(w: Writer) -> List[Tuple[str, Any]]:

@@ -7,7 +7,7 @@ from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import number, refuse_gradient, type_asked
 from gpuplan.functions.indexing import changes_part
 from gpuplan.lowering import Writer, handles
-from gpuplan.values import Value
+from gpuplan.values import Value, dtype_name
 
 
 def binary(op: str) -> Callable[[Writer], None]:
@@ -57,7 +57,9 @@ def write_rdiv(w: Writer) -> None:
 def write_pow(w: Writer) -> None:
     exponent = 2 if w.call.name == "square" else w.argument(1, "exponent")
     if not number(exponent):
-        raise Unsupported("an exponent that is a tensor")
+        if any(w.lowering.has_gradient(v) for v in (w.x, exponent)):
+            raise Unsupported("an exponent that is a tensor")
+        return w.emit("Pow", [], [w.x, exponent]) and None
     if exponent in (0, 1):
         raise Unsupported(f"to the power of {exponent}: leave it out")
     w.emit("Pow", [("exponent", exponent)], [w.x])
@@ -172,9 +174,16 @@ def write_masked_fill(w: Writer) -> None:
 
 @handles("where")
 def write_where(w: Writer) -> None:
-    if len(w.tensors()) != 3:
-        raise Unsupported("of numbers")
-    w.emit("Where", [], w.tensors())
+    given = [w.argument(0, "condition"), w.argument(1, "input", w.kwargs.get("self")), w.argument(2, "other")]
+    if given[1] is None:
+        raise Unsupported("of a condition alone")
+    out = w.results()[0]
+    for k, value in enumerate(given):
+        if number(value):  # a tensor of its own on the device (aten/src/ATen/native/TensorCompare.cpp, where)
+            given[k] = w.inner([], out)
+            kind = [] if out.dtype.is_floating_point else [("dtype", dtype_name(out.dtype))]
+            w.emit("Full", [("shape", []), ("value", value)] + kind, [], [given[k]])
+    w.emit("Where", [], given)
 
 
 @handles("floor_divide", "__floordiv__")

@@ -11,7 +11,7 @@ from gpuplan.entries import Variable
 from gpuplan.errors import Unsupported
 from gpuplan.lowering import Writer, handles
 from gpuplan.source_lines import source_of
-from gpuplan.transformers_layers import masks_later_keys
+from gpuplan.transformers_layers import masks_later_keys, may_skip
 from gpuplan.values import Value, flattened_calls
 
 
@@ -25,11 +25,13 @@ def write_mask(w: Writer) -> None:
     options: List[Tuple[str, Any]] = [("sliding_window", window)] if window else []
     if getattr(w.kwargs["config"], "_attn_implementation", None) == "eager":
         options.append(("eager", True))
+    if not may_skip(w.kwargs):
+        options.append(("skip", False))
     if padding is not None:
         arguments = [] if causal else [("causal", False)]
         padded: Any = False if made_of_ones(w, padding) else Variable("padded == 1")
         w.emit("AttentionMask", arguments + [("padded", padded)] + options, [embeddings, padding])
-        if padded is False and not causal:
+        if padded is False and not causal and may_skip(w.kwargs):
             w.lowering.absent_masks.add(w.results()[0])
     else:
         write_causal_mask(w, embeddings, options)

@@ -1,0 +1,42 @@
+// `notes:` of a spec: what it lacks, said in warnings of its plans.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "estimator/plan/plan.h"
+#include "layers/catalog.h"
+#include "tests/support/test_spec.h"
+
+namespace gpuplan {
+namespace {
+
+std::string spec(const std::string& notes) {
+  return testing::with_layers("  - Linear(4, 4)\n", "notes: " + notes + "\n");
+}
+
+bool warns(const std::string& notes, DType precision, std::optional<DType> autocast = std::nullopt) {
+  RunConfig run;
+  run.precision = precision;
+  run.autocast = autocast;
+  const Report report = plan(testing::read_spec(spec(notes)), make_catalog(), run);
+  return std::ranges::find(report.warnings, "a branch") != report.warnings.end();
+}
+
+}  // namespace
+
+TEST_CASE("a note is a warning of every plan, and of one type a warning of plans that compute in it") {
+  CHECK(warns("[a branch]", DType::fp32));
+  CHECK_FALSE(warns("[{fp16: a branch}]", DType::fp32));
+  CHECK_FALSE(warns("[{fp16: a branch}]", DType::fp32, DType::bf16));
+  CHECK(warns("[{fp16: a branch}]", DType::fp16));
+  CHECK(warns("[{bf16: a branch}]", DType::fp32, DType::bf16));
+}
+
+TEST_CASE("a note of another type, or of two, is an error") {
+  CHECK(testing::contains(testing::error_of(spec("[{fp8: a branch}]")), "fp8"));
+  CHECK(testing::contains(testing::error_of(spec("[{fp16: a, bf16: b}]")), "{fp16: TEXT}"));
+  CHECK(testing::contains(testing::error_of(spec("[{}]")), "{fp16: TEXT}"));
+  CHECK(testing::contains(testing::error_of(spec("[[a]]")), "note"));
+}
+
+}  // namespace gpuplan
