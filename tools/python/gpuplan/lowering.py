@@ -72,7 +72,7 @@ class Lowering:
                 self.add_function(body, step)
             if isinstance(step, Call):
                 for entry in body.entries[written:]:
-                    entry.autocast = step.autocast or entry.view
+                    entry.autocast = step.autocast or (entry.view and entry.op != "AutocastType")
                 self.add_attributes(body, step)
         return body
 
