@@ -189,6 +189,10 @@ std::string canonical_yaml(const Model& model) {
   Writer writer;
   writer.line(0, "gpuplan: 1");
   writer.line(0, "name: " + yaml_text(model.name));
+  if (!model.notes.empty()) writer.line(0, "notes:");
+  for (const Note& note : model.notes)
+    writer.line(2, "- " + (note.of ? "{" + std::string(name_of(*note.of)) + ": " + yaml_quoted(note.text) + "}"
+                                   : yaml_quoted(note.text)));
   if (!model.vars.empty()) writer.line(0, "vars:");
   for (const Variable& var : model.vars) writer.line(2, yaml_text(var.name) + ": " + std::to_string(var.value));
   if (model.inputs.size() == 1 && model.inputs.front().name == "input") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "estimator/plan/plan.h"
+#include "estimator/spec/canonical.h"
 #include "layers/catalog.h"
 #include "tests/support/test_spec.h"
 
@@ -30,6 +31,15 @@ TEST_CASE("a note is a warning of every plan, and of one type a warning of plans
   CHECK_FALSE(warns("[{fp16: a branch}]", DType::fp32, DType::bf16));
   CHECK(warns("[{fp16: a branch}]", DType::fp16));
   CHECK(warns("[{bf16: a branch}]", DType::fp32, DType::bf16));
+}
+
+TEST_CASE("the canonical text has the notes") {
+  const std::string canonical = canonical_yaml(testing::read_spec(spec("[a branch, {fp16: \"it's: another\"}]")));
+  const Model again = testing::read_spec(canonical);
+  REQUIRE(again.notes.size() == 2);
+  CHECK(again.notes[0].text == "a branch");
+  CHECK(again.notes[1].text == "it's: another");
+  CHECK(again.notes[1].of == DType::fp16);
 }
 
 TEST_CASE("a note of another type, or of two, is an error") {

@@ -107,7 +107,8 @@ class Printer:
             for held in self.chunks(body.holds.get(i + count - 1, ())):
                 after = body.entry_after(i + count - 1)
                 refs = [self.name_of(body, v, names, after) for v in [current] + held]
-                lines.append(f"- {{op: Rebind(), from: [{', '.join(refs)}]}}")
+                name = f"name: rebind_{i}, " if any(n.isdigit() for n in names.values()) else ""  # others' names are their places
+                lines.append(f"- {{{name}op: Rebind(), from: [{', '.join(refs)}]}}")
             i += count
         return lines
 

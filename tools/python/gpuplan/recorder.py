@@ -121,8 +121,8 @@ class Recorder(TorchFunctionMode):
             self.inside -= 1
         if call.to is not None and result is args[0]:
             result = result.clone()  # another tensor in another type than that of this run
-        if name in FLATTENING and args and args[0].dim() == 4 and isinstance(result, torch.Tensor) and result._base is not None:
-            result = result.detach().requires_grad_(result.requires_grad)  # of images in channels-last it is a copy, which holds no base
+        if name in FLATTENING and args and args[0].dim() == 4:
+            result = self.without_base(result)
         results = flat_tensors(result)
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
             return result
@@ -207,6 +207,8 @@ class Recorder(TorchFunctionMode):
                 result = original(module, *args, **kwargs)
             finally:
                 self.inside -= 1
+            if layer == "Flatten" and isinstance(result, torch.Tensor):
+                result = self.without_base(result)
             call.results = [self.value_of(t) for t in flat_tensors(result)]
             self.add(call)
             return result
@@ -219,6 +221,14 @@ class Recorder(TorchFunctionMode):
     def add(self, call: Call) -> None:
         call.autocast = self.autocast_left == 0
         self.frames[-1].steps.append(call)
+
+    def without_base(self, view: torch.Tensor) -> torch.Tensor:
+        """The same without the tensor that it is a view of, which PyTorch would keep: of images in channels-last it is a copy."""
+        self.inside += 1
+        try:
+            return view if view._base is None else view.detach().requires_grad_(view.requires_grad)
+        finally:
+            self.inside -= 1
 
     def values_in(self, structure: Any) -> List[Value]:
         return unique([self.value_of(t) for t in flat_tensors(structure)])

@@ -25,8 +25,8 @@ TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 
 def is_own(file: str) -> bool:
-    """Whether a file is of this package."""
-    return os.path.abspath(file).startswith(OWN_FOLDER)
+    """Whether a file is of this package, or of what gpuplan shadow puts around each call."""
+    return os.path.abspath(file).startswith(OWN_FOLDER) or os.path.basename(file).startswith("gpuplan_shadow_")
 
 
 def caller() -> Optional[FrameType]:
