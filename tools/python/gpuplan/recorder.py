@@ -18,7 +18,8 @@ from gpuplan.layers import (
 from gpuplan.source_lines import (CONVERSIONS, WITH_TYPE, caller, half_only, layer_source, names_a_type, source_line,
                                   type_in_source, type_of_new)
 from gpuplan.transformers_layers import run_function
-from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, is_cache, unique, with_values
+from gpuplan.value_checks import Passing, found_of, passes, place_of
+from gpuplan.values import Call, Frame, Type, Value, cache_is_windowed, flat_tensors, flat_values, is_cache, unique, with_values
 
 # Functions that answer about a tensor, or that the interpreter calls by itself.
 SILENT = frozenset("size dim stride numel is_contiguous __len__ __get__ __set__ is_floating_point data_ptr is_complex "
@@ -56,6 +57,7 @@ class Recorder(TorchFunctionMode):
         self.loss_event = 0  # of the model's own
         self.grad = torch.is_grad_enabled()
         self.notes: Dict[str, Optional[str]] = {}  # what the spec leaves out, and of plans in which type alone
+        self.checks: Dict[str, None] = {}  # of values, which were taken to pass
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
@@ -100,9 +102,23 @@ class Recorder(TorchFunctionMode):
             return func(*args, **kwargs)
         if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") == "dtype":
             self.note_type_read(args[0])
+        if name in ("__bool__", "item") and args[0].is_meta:
+            answer = self.answer(args[0], name)
+            if answer is not None:
+                return answer
         if name in SILENT:
             return func(*args, **kwargs)
         return self.call(func, name, args, kwargs)
+
+    def answer(self, tensor: torch.Tensor, name: str) -> Any:
+        """What a healthy run is told where it asks for a value; None where nothing says so."""
+        frame = caller()
+        found = self.value_of(tensor).everywhere
+        holds = passes(frame) if found is None else found
+        if holds is None or frame is None:
+            return None
+        self.checks[place_of(frame)] = None
+        return holds if name == "__bool__" or found is not None else Passing(holds)
 
     def call(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         self.event += 1
@@ -127,6 +143,8 @@ class Recorder(TorchFunctionMode):
         if results and self.on_host(results) and self.on_host(flat_tensors((args, kwargs))):
             return result
         call.results = [self.value_of(t) for t in results]
+        if len(results) == 1:
+            call.results[0].everywhere = found_of(name, [v.everywhere for v in flat_values((call.args, call.kwargs))])
         if results or name in IN_PLACE_WITHOUT_RESULT:
             self.add(call)
         return result

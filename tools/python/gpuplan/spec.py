@@ -106,7 +106,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     printer = Printer(folder)
     blocks = printer.blocks(top)
     notes = {n: half for t in traced for n, half in t.run.notes.items()}
-    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + variables(top) + inputs
+    lines = header(model, name, modes) + (OF_OWN_LOSS if run.loss_event else []) + of_checks(traced) + variables(top) + inputs
     lines += ["blocks:"] + blocks if blocks else []
     entries = printer.entries(top, {})
     lines += printer.order(top, "")
@@ -116,6 +116,11 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     lines += [f"loss: {text.line}"] if text.line else []
     lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
+
+
+def of_checks(traced: List[Traced]) -> List[str]:
+    places = dict.fromkeys(place for t in traced for place in t.run.checks)
+    return [f"# Taken to pass, as values are not known: {', '.join(places)}."] if places else []
 
 
 def export(model: nn.Module, batch: Any, output: str = "model.yaml",

@@ -23,6 +23,7 @@ class Value:
         self.kind = "activation"  # or "parameter", "buffer", "input"
         self.contiguous = tensor.is_contiguous()
         self.stays = False  # in an attribute, after the step
+        self.everywhere: Optional[bool] = None  # booleans, where all are known to be the same
         self.host = tensor.device.type == "cpu"  # not on the device that the model runs on
 
 

@@ -31,8 +31,10 @@ def write_max(w: Writer) -> None:
     dim, keep = w.argument(1, "dim"), w.argument(2, "keepdim", False)
     if isinstance(w.argument(1, "other"), Value):
         return write_larger(w)
+    if dim is None and not w.lowering.has_gradient(w.x):
+        return w.emit("AMax" if w.call.name == "max" else "AMin", [], [w.x]) and None
     if not isinstance(dim, int) or isinstance(dim, bool):
-        raise Unsupported("of everything")
+        raise Unsupported("of everything, with a gradient" if dim is None else "of several dimensions")
     if w.call.name == "min":
         raise Unsupported("of a dimension")
     w.emit("Max", [("", dim)] + ([("keepdim", True)] if keep else []), [w.x])
