@@ -18,6 +18,7 @@ import collections
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -166,6 +167,7 @@ def main() -> int:
             spec = options.specs / (file_name(run.model) + ".yaml")
             if not spec.exists():
                 why = spec.with_suffix(".error").read_text(encoding="utf-8").splitlines()[0] if spec.with_suffix(".error").exists() else "?"
+                why = re.sub(r"\S*/site-packages/", "", why)
                 row, result = ["", "", "", "", why], "refused"
                 plan = "" if options.no_learning else learned(spec.with_suffix(f".{run.run}.trace"), run, options)
                 if not isinstance(plan, str):
