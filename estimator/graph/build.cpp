@@ -98,14 +98,16 @@ class GraphBuilder {
 
   // How many weights are there with the last of the step's entry.
   std::size_t weights_after(const ConstructionStep& step, std::size_t weights) const {
+    std::vector<std::string> names;
     for (std::size_t i = weights; i > 0; --i) {
       const Tensor& t = graph_.tensor(graph_.model_storage[i - 1]);
       const LayerId layer = graph_.buffers[static_cast<std::size_t>(t.buffer)].layer;
       if (layer == kNone) continue;
       const std::string& name = graph_.layers[static_cast<std::size_t>(layer)].name;
       if (name == step.after || (name.starts_with(step.after) && name[step.after.size()] == '.')) return i;
+      names.push_back(name);
     }
-    throw Error("no entry \"" + step.after + "\" has weights")
+    throw Error("no entry \"" + step.after + "\" has weights" + did_you_mean(step.after, names))
         .at(step.mark)
         .label("the construction goes on after its weights");
   }

@@ -224,8 +224,8 @@ struct Graph {
   /// What constructors allocate and free, as Schedule::scratch; kResultAllocation is the next of model_storage. Those
   /// that it does not place are there before.
   std::vector<std::int64_t> initialization;
-  bool knows_construction =
-      false;  // `initialization` has all of it: no weight is assumed to be replaced by one that it is tied to
+  /// `initialization` has all of it: no weight is assumed to be replaced by one that it is tied to.
+  bool knows_construction = false;
   /// Parameters of adapters, two each, in the order they are added to the model once it is built: the last ones of
   /// model_storage.
   std::vector<TensorId> adapters;

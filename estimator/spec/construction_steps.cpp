@@ -20,8 +20,8 @@ std::int64_t number(const std::string& word, const YamlNode& node) {
   return value;
 }
 
-// `live`: of each allocation so far, whether it is there.
-std::vector<std::int64_t> read_run(const YamlNode& node, std::vector<bool>& live) {
+// Of the steps so far: `live` whether each allocation is there, `total` all that was allocated, below twice kMostBytes.
+std::vector<std::int64_t> read_run(const YamlNode& node, std::vector<bool>& live, std::int64_t& total) {
   if (node.kind != YamlNode::Kind::scalar) throw Error("run must be a text, not " + describe(node)).at(node.mark);
   std::vector<std::int64_t> run;
   std::istringstream words(node.text);
@@ -29,13 +29,13 @@ std::vector<std::int64_t> read_run(const YamlNode& node, std::vector<bool>& live
     const std::int64_t value = number(word, node);
     if (word[0] == '+') {
       live.push_back(true);
+      if ((total += value) > kMostBytes) throw Error("the construction allocates more than 1 EiB").at(node.mark);
       run.push_back(value);
       continue;
     }
     const auto which = static_cast<std::size_t>(value);
     if (which >= live.size() || !live[which])
-      throw Error("\"" + word + "\" frees what is not there: " + std::to_string(live.size()) +
-                  " are allocated before it")
+      throw Error("\"" + word + "\" frees what is not there; allocations before it: " + std::to_string(live.size()))
           .at(node.mark);
     live[which] = false;
     run.push_back(-value - 1);
@@ -49,6 +49,7 @@ std::vector<ConstructionStep> read_construction(const YamlNode& node) {
   expect_list(node, "construction");
   std::vector<ConstructionStep> steps;
   std::vector<bool> live;
+  std::int64_t total = 0;
   for (const YamlNode* item : node.children) {
     expect_keys(*item, "a step of the construction", {"after", "run"});
     ConstructionStep step;
@@ -57,7 +58,7 @@ std::vector<ConstructionStep> read_construction(const YamlNode& node) {
       step.after = read_module_name(*after);
       step.mark = after->mark;
     }
-    step.run = read_run(require(*item, "a step of the construction", "run"), live);
+    step.run = read_run(require(*item, "a step of the construction", "run"), live, total);
     steps.push_back(std::move(step));
   }
   return steps;

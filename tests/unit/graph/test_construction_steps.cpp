@@ -87,7 +87,9 @@ TEST_CASE("construction: what is wrong is told where it stands") {
   CHECK(contains(error_of(spec("construction: [{run: \"+0\"}]\n")), "neither"));
   CHECK(contains(error_of(spec("construction: [{run: \"+99999999999999999999\"}]\n")), "neither"));
   CHECK(contains(error_of(spec("construction: [{run: \"+4 -0 -0\"}]\n")), "\"-0\" frees what is not there"));
+  CHECK(contains(error_of(spec("construction: [{run: \"+1152921504606846976 +1\"}]\n")), "more than 1 EiB"));
   CHECK(contains(error_of(spec("construction: [{run: [4]}]\n")), "run must be a text"));
+  CHECK_THROWS_WITH_AS(graph_of("construction: [{after: hed, run: \"+4\"}]\n"), doctest::Contains("\"head\""), Error);
   CHECK_THROWS_WITH_AS(graph_of("construction: [{after: x, run: \"+4\"}]\n"), doctest::Contains("no entry \"x\""),
                        Error);
 }

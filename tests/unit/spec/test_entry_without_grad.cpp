@@ -13,11 +13,10 @@ using namespace gpuplan::testing;
 
 namespace {
 
-Graph graph_of(const std::string& layers, std::optional<DType> autocast = std::nullopt, int pytorch = 215) {
+Graph graph_of(const std::string& layers, std::optional<DType> autocast = std::nullopt) {
   RunConfig run;
   run.batch = 4;
   run.autocast = autocast;
-  run.pytorch = pytorch;
   return build_graph(read_spec("gpuplan: 1\ninput: {shape: [8]}\nlayers:\n" + layers), make_catalog(), run,
                      assumed_gpu());
 }

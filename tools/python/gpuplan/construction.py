@@ -11,6 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gpuplan.recorder import storage, storage_address
 from gpuplan.source_lines import names_the_host
 from gpuplan.values import flat_tensors
 
@@ -57,8 +58,13 @@ class Construction:
         self.registered: List[Tuple[int, Place]] = []
         self.of_host: Set[int] = set()  # storages that the code puts into the host's memory
         self.held: Dict[int, List[Place]] = {}  # storages of parameters and buffers, and whose they are
+        self.paused = False  # what is made is not the constructors'
         self.at: Dict[int, int] = {}  # storages by their address, as long as no other one has it
         self.alive: Dict[int, int] = {}  # tensors of each storage
+
+    def forget(self) -> None:
+        """Nothing is known of a model whose constructor does not run so."""
+        self.__dict__.update(Construction().__dict__)
 
     # --- while constructors run
 
@@ -67,7 +73,7 @@ class Construction:
         address = storage_address(tensor)
         number = self.at.get(address)
         if number is None or not self.alive[number]:
-            number = self.allocate(0 if host else tensor.untyped_storage().nbytes())
+            number = self.allocate(0 if host else storage(tensor).nbytes())
             self.at[address] = number
             if host:
                 self.of_host.add(number)
@@ -98,7 +104,7 @@ class Construction:
         if number is not None and not self.alive[number] and ("-", number) in self.events[-4:]:
             self.events.remove(("-", number))  # Parameter(data) has it, which no call returned
         elif number is None or not self.alive[number]:
-            number = self.allocate(made.untyped_storage().nbytes())
+            number = self.allocate(storage(made).nbytes())
         place = Place(weakref.ref(module), name)
         self.held.setdefault(number, []).append(place)
         self.registered.append((number, place))
@@ -131,6 +137,8 @@ class Construction:
 
     def steps(self, model: nn.Module, entries: Dict[str, str]) -> List[str]:
         """The spec's `construction:`. entries: of each weight of the spec, the entry that has it."""
+        if not self.registered:
+            return []
         paths = {id(module): path for path, module in model.named_modules()}
         weights: Dict[int, str] = {}
         for number, places in self.held.items():
@@ -209,25 +217,25 @@ class Watching(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Callable, types: Any, args: tuple = (), kwargs: Optional[dict] = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        if self.construction.paused:
+            return result
         given = flat_tensors((args, kwargs))
         host = self.host.now or bool(given) and all(self.construction.is_of_host(t) for t in given)
         for tensor in flat_tensors(result):
-            if not any(tensor is t for t in given):
+            if tensor.layout == torch.strided and not any(tensor is t for t in given):
                 self.construction.see(tensor, host)
         return result
-
-
-def storage_address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def constructed(make: Callable[[], nn.Module], construction: Optional[Construction] = None) -> nn.Module:
     """A model whose parameters have no data, unless its constructor runs it. construction: where to note what the
     constructors did."""
+    noted = construction if construction is not None else Construction()
     try:
-        with weights_without_data(construction if construction is not None else Construction()):
+        with weights_without_data(noted):
             return make()
     except (NotImplementedError, RuntimeError):
+        noted.forget()
         return make()
 
 
@@ -241,8 +249,9 @@ def weights_without_data(construction: Construction) -> Iterator[None]:
     def register(module: nn.Module, name: str, parameter: Optional[nn.Parameter]) -> None:
         made = parameter
         if parameter is not None and parameter.device.type != "meta":
-            with torch.utils._python_dispatch._disable_current_modes():
-                parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            construction.paused = True
+            parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            construction.paused = False
         if parameter is not None and made is not None:
             construction.register(module, name, made, parameter)
         original(module, name, parameter)

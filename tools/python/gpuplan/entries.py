@@ -96,6 +96,7 @@ def all_bodies(body: Body) -> Iterable[Body]:
 
 # Weights that an entry only names: they are there in both modes.
 DECLARING = frozenset(["Parameter", "Buffer"])
+FILLED = frozenset(["Zeros", "Full"])  # an input is there for its type alone
 
 
 class Variable(NamedTuple):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from gpuplan.entries import Body, Entry, all_bodies
+from gpuplan.entries import FILLED, Body, Entry, all_bodies
 from gpuplan.recorder import Recorder
 from gpuplan.values import Value
 
@@ -27,7 +27,7 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
     for body in all_bodies(top):
         for entry in body.entries:
             if not entry.view:
-                read = entry.inputs[:1] if entry.op == "TypeAs" else entry.inputs
+                read = [] if entry.op in FILLED else entry.inputs[:1] if entry.op == "TypeAs" else entry.inputs
                 for value in read + entry.outputs:
                     if entry.body is None or value in entry.inputs:
                         last_use[value.storage] = max(last_use.get(value.storage, 0), entry.event)

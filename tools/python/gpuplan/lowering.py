@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 import torch
 from torch import nn
 
-from gpuplan.entries import DECLARING, Body, Entry, add_return, all_bodies, relative, snake
+from gpuplan.entries import DECLARING, FILLED, Body, Entry, add_return, all_bodies, relative, snake
 from gpuplan.errors import Unsupported
 from gpuplan.layers import constructor_arguments, named_tensors, simplified
 from gpuplan.recorder import Recorder
@@ -254,7 +254,7 @@ class Lowering:
         for value in entry.inputs:
             self.find(body, value)
         entry.grad = not self.cuts
-        if entry.grad and entry.op not in ("Detach", "Zeros", "Full") and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
+        if entry.grad and entry.op != "Detach" and entry.op not in FILLED and (entry.weights and not entry.frozen or any(self.has_gradient(v) for v in entry.inputs)):
             self.differentiated.update(entry.outputs)
         body.add(entry)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from gpuplan.entries import Body, Entry, snake
+from gpuplan.entries import FILLED, Body, Entry, snake
 from gpuplan.folding import Folder, Group, Template, template_of
 from gpuplan.values import Value
 
@@ -43,7 +43,7 @@ def listed(names: Sequence[str]) -> str:
 
 def follows(entry: Entry, current: Optional[Value]) -> bool:
     """Whether an entry reads what comes before it, as one without `from:` does; layers that need no input read none then."""
-    return entry.inputs == [current] and entry.op not in ("Zeros", "Full")
+    return entry.inputs == [current] and entry.op not in FILLED
 
 
 class Printer:

@@ -113,12 +113,14 @@ class Recorder(TorchFunctionMode):
     def answer(self, tensor: torch.Tensor, name: str) -> Any:
         """What a healthy run is told where it asks for a value; None where nothing says so."""
         frame = caller()
-        found = self.value_of(tensor).everywhere
-        holds = passes(frame) if found is None else found
-        if holds is None or frame is None:
+        found, holds = self.value_of(tensor).everywhere, passes(frame)
+        if frame is None or found is None and holds is None:
             return None
-        self.checks[place_of(frame)] = None
-        return holds if name == "__bool__" or found is not None else Passing(holds)
+        if holds is None:
+            self.notes[f"what {place_of(frame)} does where values are not finite; they are assumed to be."] = None
+        else:
+            self.checks[place_of(frame)] = None
+        return found if found is not None else holds if name == "__bool__" else Passing(holds is True)
 
     def call(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         self.event += 1
@@ -244,7 +246,7 @@ class Recorder(TorchFunctionMode):
         """The same without the tensor that it is a view of, which PyTorch would keep: of images in channels-last it is a copy."""
         self.inside += 1
         try:
-            return view if view._base is None else view.detach().requires_grad_(view.requires_grad)
+            return view if view._base is None else view.detach()
         finally:
             self.inside -= 1
 
@@ -278,9 +280,13 @@ class Recorder(TorchFunctionMode):
         return f"module {frame.path} ({frame.kind})" if at == "the model" and frame.path else at
 
 
+def storage(tensor: torch.Tensor) -> Any:
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
+
+
 def storage_address(tensor: torch.Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata if hasattr(tensor, "untyped_storage") else tensor._storage()._cdata
+        return storage(tensor)._cdata
     except (NotImplementedError, RuntimeError):
         kind = "sparse" if tensor.layout != torch.strided else "torch.func's (vmap, grad)"
         raise ExportError(f"{source_line()}: a tensor that is {kind} has no memory of its own, and is not followed")

@@ -8,7 +8,7 @@ import functools
 import linecache
 import os
 from types import FrameType
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Set, Tuple
 
 # Tests of every element, and what they find where nothing has overflowed.
 OF_ELEMENTS = {"isfinite": True, "isnan": False, "isinf": False}
@@ -46,8 +46,7 @@ class Passing:
 
 
 def passes(frame: Optional[FrameType]) -> Optional[bool]:
-    """Whether the condition that a frame tests holds in a run that goes on: an assertion's does, and one whose branch raises does not.
-    None of any other."""
+    """What a condition that a frame tests finds in a run that goes on: an assertion holds, and what raises does not. None of any other."""
     if frame is None:
         return None
     for first, last, holds in checks_of(frame.f_code.co_filename):
@@ -66,10 +65,23 @@ def checks_of(file: str) -> Tuple[Tuple[int, int, bool], ...]:
     found: List[Tuple[int, int, bool]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
-            found.append((node.test.lineno, node.test.end_lineno or node.test.lineno, True))
+            holds = parts_of(node.test, True)
         elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
-            found.append((node.test.lineno, node.test.end_lineno or node.test.lineno, False))
+            holds = parts_of(node.test, False)
+        else:
+            continue
+        if len(holds) == 1:  # else which part asks is not told by its line
+            found.append((node.test.lineno, node.test.end_lineno or node.test.lineno, holds.pop()))
     return tuple(found)
+
+
+def parts_of(test: ast.expr, holds: bool) -> Set[bool]:
+    """What the parts of a condition are where all of it holds, or does not: `not` turns them over."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return parts_of(test.operand, not holds)
+    if isinstance(test, ast.BoolOp):
+        return {part for value in test.values for part in parts_of(value, holds)}
+    return {holds}
 
 
 def place_of(frame: FrameType) -> str:

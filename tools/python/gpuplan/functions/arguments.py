@@ -5,6 +5,7 @@ from typing import Any, List, Sequence, Tuple
 
 import torch
 
+from gpuplan.entries import FILLED
 from gpuplan.errors import Unsupported
 from gpuplan.lowering import Writer
 from gpuplan.values import Batch, Type, dtype_name
@@ -43,7 +44,7 @@ def made_of_sizes(w: Writer, op: str, arguments: Sequence[Tuple[str, Any]]) -> N
     if any(isinstance(n, Batch) and n.times != 1 for n in out.shape):
         raise Unsupported("of a multiple of the batch")
     default = torch.int64 if op == "Arange" else torch.float32
-    like = w.call.to.like if w.call.to and op in ("Zeros", "Full") and out.dtype == default else None
+    like = w.call.to.like if w.call.to and op in FILLED and out.dtype == default else None
     w.emit(op, list(arguments) + ([] if out.dtype == default else [("dtype", dtype_name(out.dtype))]), [] if like is None else [like])
 
 

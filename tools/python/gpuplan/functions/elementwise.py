@@ -234,14 +234,14 @@ for _op, _names in {"Eq": "eq __eq__", "Ne": "ne __ne__", "Lt": "lt __lt__", "Le
 @handles("isfinite", "isnan", "isinf")
 def write_is_finite(w: Writer) -> None:
     """(x == x) * (x.abs() != inf), x != x and x.abs() == inf (aten/src/ATen/native/TensorCompare.cpp)."""
-    largest = 3.4e38
+    largest = 3.4e38  # for infinity, of which a call has no number
     if w.call.name == "isnan":
         return w.emit("Ne", [], [w.x, w.x]) and None
     size = w.inner(w.x.shape)
     w.emit("Abs", [], [w.x], [size])
     if w.call.name == "isinf":
         return w.emit("Eq", [("", largest)], [size]) and None
-    bounded, number_ = w.inner(w.x.shape, w.results()[0]), w.inner(w.x.shape, w.results()[0])
+    bounded, itself = w.inner(w.x.shape, w.results()[0]), w.inner(w.x.shape, w.results()[0])
     w.emit("Ne", [("", largest)], [size], [bounded])
-    w.emit("Eq", [], [w.x, w.x], [number_])
-    w.emit("Mul", [], [number_, bounded])
+    w.emit("Eq", [], [w.x, w.x], [itself])
+    w.emit("Mul", [], [itself, bounded])
