@@ -55,10 +55,11 @@ TensorId cached(LayerBuilder& b, TensorId x) {
   return made;
 }
 
-// DynamicCache.update of a model called with use_cache=True: torch.cat of an empty tensor and x.
+// DynamicCache.update of a model called with use_cache=True: torch.cat of an empty tensor and x. Both empty tensors have
+// the keys' type (lazy_initialization), which under autocast rotary tables make fp32, and not the values'.
 TensorId copied(LayerBuilder& b, TensorId x) {
   const TensorId both[] = {x};
-  const TensorId made = aten::cat(b, both, 2);
+  const TensorId made = aten::cat(b, both, 2, b.dtype(b.input(0)));
   ModelBuilder(b).keep_with_output(made);
   return made;
 }

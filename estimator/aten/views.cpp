@@ -228,9 +228,9 @@ std::vector<TensorId> unbind(LayerBuilder& b, TensorId x, int dim) {
   return parts;
 }
 
-TensorId cat(LayerBuilder& b, std::span<const TensorId> xs, int dim) {
+TensorId cat(LayerBuilder& b, std::span<const TensorId> xs, int dim, std::optional<DType> of_empty) {
   Shape out = b.shape(xs[0]);
-  DType dtype = b.dtype(xs[0]);
+  DType dtype = of_empty ? promote(*of_empty, b.dtype(xs[0])) : b.dtype(xs[0]);
   bool channels_last = true;
   for (const TensorId x : xs) {
     if (x != xs[0]) dtype = promote(dtype, b.dtype(x));
