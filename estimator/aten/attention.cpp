@@ -233,7 +233,10 @@ class Kernel {
   void give(NodeBuilder& node, const std::map<Value, Operand>& values, TensorId input, Value gradient) const {
     if (!node.needs(input)) return;
     const auto found = values.find(gradient);
-    if (found != values.end()) node.give(input, node.reshape(found->second, b_.shape(input)));
+    if (found == values.end()) return;
+    const Shape shape = b_.shape(input);
+    // What the kernel returns is no view of autograd's, so that other gradients are added to it in place.
+    node.give(input, node.shape(found->second) == shape ? found->second : node.reshape(found->second, shape));
   }
 
   LayerBuilder& b_;

@@ -254,11 +254,13 @@ TensorId masked_fill(LayerBuilder& b, TensorId x, TensorId mask, double number, 
   const Shape shape = broadcast(b, b.shape(x), b.shape(mask));
   const DType dtype = b.dtype(x);
   const Elementwise work{shape.elements()};
+  // A contiguous clone that is filled in place (aten/src/ATen/native/TensorAdvancedIndexing.cpp, masked_fill).
+  const OutputSpec clone{shape, dtype, Placing::contiguous};
   const TensorId y = in_place ? b.emit_in_place(Operator::masked_fill_, work, {x, mask})
-                              : b.emit(Operator::masked_fill, work, {x, mask}, shape, dtype);
+                              : b.emit(Operator::masked_fill, work, {x, mask}, clone);
   b.attributes({{Attribute::value, number}});
   if (NodeBuilder node = b.node("MaskedFillBackward0", y, {x})) {
-    node.give(x, node.run(Operator::masked_fill, work, {node.grad(), mask}, shape, dtype));
+    node.give(x, node.run(Operator::masked_fill, work, {node.grad(), mask}, clone));
     node.attributes({{Attribute::value, 0}});
   }
   return y;
