@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 from torch import nn
@@ -63,7 +63,7 @@ class Construction:
         self.alive: Dict[int, int] = {}  # tensors of each storage
 
     def forget(self) -> None:
-        """Nothing is known of a model whose constructor does not run so."""
+        """Of a model whose constructor does not run so nothing is noted, nor what is let go of it later."""
         self.__dict__.update(Construction().__dict__)
 
     # --- while constructors run
@@ -91,9 +91,11 @@ class Construction:
     def hold(self, number: int, owner: Any) -> None:
         """The storage lives as long as the owner."""
         self.alive[number] += 1
-        weakref.finalize(owner, self.let_go, number).atexit = False
+        weakref.finalize(owner, self.let_go, number, self.alive).atexit = False
 
-    def let_go(self, number: int) -> None:
+    def let_go(self, number: int, alive: Dict[int, int]) -> None:
+        if alive is not self.alive:
+            return  # forgotten
         self.alive[number] -= 1
         if self.alive[number] == 0:
             self.events.append(("-", number))
@@ -236,19 +238,25 @@ def constructed(make: Callable[[], nn.Module], construction: Optional[Constructi
             return make()
     except (NotImplementedError, RuntimeError):
         noted.forget()
-        return make()
+        with noting(noted, data=True):
+            return make()
+
+
+def weights_without_data(construction: Construction) -> ContextManager[None]:
+    """Modules that are made here have their parameters on the meta device, and all else where it is made: constructors
+    may compute with values, and a model of any size takes no memory and no time to initialize."""
+    return noting(construction, data=False)
 
 
 @contextlib.contextmanager
-def weights_without_data(construction: Construction) -> Iterator[None]:
-    """Modules that are made here have their parameters on the meta device, and all else where it is made: constructors
-    may compute with values, and a model of any size takes no memory and no time to initialize."""
+def noting(construction: Construction, data: bool) -> Iterator[None]:
+    """Notes what constructors do. data: parameters stay where they are made."""
     original = nn.Module.register_parameter
     register_buffer, trunc_normal_ = nn.Module.register_buffer, nn.init.trunc_normal_
 
     def register(module: nn.Module, name: str, parameter: Optional[nn.Parameter]) -> None:
         made = parameter
-        if parameter is not None and parameter.device.type != "meta":
+        if parameter is not None and not data and parameter.device.type != "meta":
             construction.paused = True
             parameter = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
             construction.paused = False
