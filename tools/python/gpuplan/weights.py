@@ -11,10 +11,12 @@ from gpuplan.values import dtype_name
 
 
 def construction_order(body: Body, ranks: Dict[str, int]) -> List[str]:
-    """The names of the entries with weights by their ranks, where that is not the order of their run."""
+    """The names of the entries with weights by their ranks, where that is not the order of their run. Those that begin with the
+    same weight have it tied: what ran first stays first."""
     owned = [(ranks.get(e.path, -1), e.name) for e in body.entries
              if e.name and e.path in ranks and not e.tie and (e.has_weights or (e.body is not None and holds_weights(e.body)))]
-    return [] if owned == sorted(owned) else [name for _, name in sorted(owned)]
+    ordered = sorted(owned, key=lambda rank_and_name: rank_and_name[0])
+    return [] if owned == ordered else [name for _, name in ordered]
 
 
 def holds_weights(body: Body) -> bool:
