@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "estimator/aten/clamp.h"
 #include "estimator/aten/cross_entropy.h"
 #include "estimator/aten/loss_reduction.h"
 #include "estimator/aten/pointwise.h"
@@ -75,7 +76,8 @@ TensorId smoothed(LayerBuilder& b, TensorId loss, TensorId log_p, TensorId targe
 
 void lower_cross_entropy(LayerBuilder& b) {
   const Arguments a = arguments(b, true);
-  const TensorId target = b.target(target_shape(b), DType::int64);
+  TensorId target = b.target(target_shape(b), DType::int64);
+  if (!b.is_none("clamp")) target = aten::clamp(b, target, {0, static_cast<double>(b.integer("clamp"))});
   const TensorId log_p = aten::log_softmax(b, b.input(), 1);
   const TensorId loss = aten::nll_loss(b, log_p, target, a.reduction == aten::LossReduction::none);
   b.output(a.smoothing > 0 ? smoothed(b, loss, log_p, target, a) : loss);
@@ -92,8 +94,10 @@ std::vector<ParameterDef> parameters(bool cross_entropy) {
                                    {"ignore_index", ParameterType::integer, "-100", "target that does not count"},
                                    {"reduce", ParameterType::boolean, "None", "deprecated, ignored"},
                                    {"reduction", ParameterType::word, "mean", "mean or sum over the targets, or none"}};
-  if (cross_entropy)
-    all.push_back({"label_smoothing", ParameterType::real, "0.0", "share of the target spread over all classes"});
+  if (!cross_entropy) return all;
+  all.push_back({"label_smoothing", ParameterType::real, "0.0", "share of the target spread over all classes"});
+  all.push_back({"clamp", ParameterType::integer, "None",
+                 "targets are cut to 0 to this before, as transformers' heads for questions cut positions"});
   return all;
 }
 

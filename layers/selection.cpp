@@ -1,13 +1,16 @@
 // ArgMax, ArgMin: where the largest or smallest element of a dimension is. TopK: the largest ones and where they are.
+// Sort: all of them.
 //
 // argmax gives int64 and has no gradient. topk saves its int64 indices; its gradient is scattered into zeros
 // (torch/csrc/autograd/FunctionsManual.cpp, value_selecting_reduction_backward). Their kernels take scratch for rows
 // that are long and few, of argmax from about 100,000 elements (aten/src/ATen/native/cuda/Reduce.cuh), of topk from
 // 400 to 20,000, the fewer they are the longer (aten/src/ATen/native/cuda/TensorTopK.cu, should_use_multiblock): a
-// few hundred KiB at most, which is left out.
+// few hundred KiB at most, which is left out. sort of rows up to 4096 long has a row of indices as scratch
+// (aten/src/ATen/native/cuda/Sort.cpp, fillSliceWithIndex); of longer ones the segmented radix sort's.
 
 #include <string>
 
+#include "estimator/aten/opaque_kernel.h"
 #include "estimator/aten/pointwise.h"
 #include "estimator/graph/dimensions.h"
 
@@ -27,6 +30,17 @@ void lower_place(LayerBuilder& b, Operator op) {
 void lower_argmax(LayerBuilder& b) { lower_place(b, Operator::argmax); }
 void lower_argmin(LayerBuilder& b) { lower_place(b, Operator::argmin); }
 
+// The gradient of the values, scattered into zeros by the indices.
+void give_selected(LayerBuilder& b, std::string_view name, TensorId x, const std::vector<TensorId>& made, int dim) {
+  if (NodeBuilder node = b.node(name, made[0], {x})) {
+    const Shape in = b.shape(x);
+    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, b.dtype(x));
+    node.run_in_place(Operator::scatter_, Elementwise{b.elements(made[1])}, {dx, node.grad(), made[1]});
+    node.attributes({{Attribute::dim, dim}});
+    node.give(x, dx);
+  }
+}
+
 void lower_top_k(LayerBuilder& b) {
   const TensorId x = b.input();
   const Shape in = b.shape(x);
@@ -41,12 +55,29 @@ void lower_top_k(LayerBuilder& b) {
   const OutputSpec results[] = {{out, dtype}, {out, DType::int64}};
   const std::vector<TensorId> made = b.emit_many(Operator::topk, Elementwise{in.elements()}, {x}, results);
   b.attributes({{Attribute::k, k}, {Attribute::dim, dim}});
-  if (NodeBuilder node = b.node("TopkBackward0", made[0], {x})) {
-    const Operand dx = node.run(Operator::new_zeros, Fill{in.elements()}, {}, in, dtype);
-    node.run_in_place(Operator::scatter_, Elementwise{out.elements()}, {dx, node.grad(), made[1]});
-    node.attributes({{Attribute::dim, dim}});
-    node.give(x, dx);
-  }
+  give_selected(b, "TopkBackward0", x, made, dim);
+  b.outputs(made);
+}
+
+void lower_sort(LayerBuilder& b) {
+  constexpr std::int64_t kOneBlock = 4096;
+  const TensorId x = b.input();
+  const Shape in = b.shape(x);
+  if (in.rank() == 0) b.fail("expects a tensor of at least one dimension");
+  const int dim = wrap_dimension(b, "dim", b.integer("dim"), in.rank());
+  if (in[dim] > kOneBlock)
+    b.fail("sorts rows of " + std::to_string(in[dim]) + " elements; beyond " + std::to_string(kOneBlock) +
+           " the scratch of PyTorch's sort is not known");
+  ScratchProgram program;
+  ScratchWriter w(program);
+  w.result(2);
+  w.allocate(checked_mul(in[dim], size_of(DType::int64)));
+  w.release_all();
+  const OutputSpec results[] = {{in, b.dtype(x)}, {in, DType::int64}};
+  const std::vector<TensorId> made =
+      b.emit_many(Operator::sort, aten::opaque_kernel(program, in.elements()), {x}, results);
+  b.attributes({{Attribute::dim, dim}});
+  give_selected(b, "SortBackward0", x, made, dim);
   b.outputs(made);
 }
 
@@ -80,6 +111,17 @@ const LayerDef kLayers[] = {
                  .output_shape = {4, 3, 14, 14},
                  .saved_bytes = 18'816,
                  .derivation = "the indices, 4*3*14*14*8 bytes"}},
+    {.name = "Sort",
+     .summary = "the elements of a dimension in order, and their indices",
+     .math =
+         "x.sort(dim): the values and their int64 indices, as name.0 and name.1; argsort is name.1. Saved: the indices.",
+     .parameters = {{"dim", ParameterType::integer, "-1", "the dimension, of at most 4096"}},
+     .lower = lower_sort,
+     .example = {.call = "Sort(1)",
+                 .input_shapes = {{4, 8, 14, 14}},
+                 .output_shape = {4, 8, 14, 14},
+                 .saved_bytes = 50'176,
+                 .derivation = "the indices, 4*8*14*14*8 bytes"}},
 };
 
 }  // namespace

@@ -27,6 +27,8 @@ class LoopObserver {
   virtual void releasing(std::uint64_t address, std::int64_t bytes) = 0;
   /// The buffer is at this address from now on; 0 if it has no bytes.
   virtual void placed(BufferId buffer, std::uint64_t address) = 0;
+  /// A constant that the first step makes has been placed; a kernel reads it next.
+  virtual void constant_is_made(TensorId constant) = 0;
   /// Parameters, buffers and the first batch have been allocated.
   virtual void model_is_made() = 0;
   /// Forward, loss and backward of micro-batch `number` begin. Called for a single micro-batch, too.

@@ -25,7 +25,7 @@ class WeightMaker {
   void make_next() {
     const TensorId t = graph_.model_storage[made_++];
     const BufferId made = buffer_of(graph_, t);
-    blocks_.allocate(made);
+    if (!is_constant(graph_, t)) blocks_.allocate(made);
     if (going_ != kNone) blocks_.release(going_);
     release_parts_of(t, graph_, blocks_);
     const bool goes = blocks_.buffer(made).category == Category::scratch;

@@ -1,5 +1,6 @@
 #include "estimator/allocator/training_loop.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -164,11 +165,13 @@ class TrainingLoop {
     const Schedule& s = loop_.schedule();
     auto replacement = s.replacements.begin();
     auto update = s.updates.begin();
+    auto constant = std::ranges::lower_bound(s.constants, range.begin, {}, &Schedule::FirstRead::step);
     for (std::int32_t i = range.begin; i < range.end; ++i) {
       const ScheduledOp& step = s.ops[index(i)];
       collectives_.run_before(i);
       loop_.step = i;
       readings_.begin_step();
+      for (; constant != s.constants.end() && constant->step == i; ++constant) make_constant(*constant);
       if (step.what != nullptr) kernels_.run(step);
       if (phase == Phase::backward && update != s.updates.end() && update->step == i) update_parameter(*update++);
       for (std::int32_t k = step.releases.begin; k < step.releases.end; ++k) blocks_.release(s.released[index(k)]);
@@ -177,6 +180,12 @@ class TrainingLoop {
     }
     collectives_.run_before(range.end);
     loop_.step = kNone;
+  }
+
+  void make_constant(const Schedule::FirstRead& read) {
+    if (blocks_.block_of(read.buffer) != kNoBlock) return;
+    blocks_.allocate(read.buffer);
+    if (loop_.observer != nullptr) loop_.observer->constant_is_made(read.constant);
   }
 
   // An optimizer's step within backward. Its first one makes states.

@@ -49,6 +49,10 @@ void Graph::require_operands(std::size_t more) const {
   if (more > kMaxOperands - operands.size()) throw Error("the model has too many operands");
 }
 
+bool is_constant(const Graph& graph, TensorId t) {
+  return graph.buffers[static_cast<std::size_t>(buffer_of(graph, t))].category == Category::activations;
+}
+
 Range Graph::append_operands(std::span<const std::int32_t> ids) {
   require_operands(ids.size());
   const auto begin = static_cast<std::int32_t>(operands.size());

@@ -260,5 +260,7 @@ struct Graph {
 };
 
 inline BufferId buffer_of(const Graph& graph, TensorId t) { return graph.tensor(t).buffer; }
+/// One of Graph::model_storage that is neither a parameter nor a buffer: the first step makes it where it reads it.
+bool is_constant(const Graph& graph, TensorId t);
 
 }  // namespace gpuplan

@@ -154,11 +154,10 @@ void LayerWriter::drop_runs_since(const Written& then) {
   graph_.kept_with_output.resize(then.kept);
   graph_.leaves.resize(then.leaves);
   graph_.autocast_casts.resize(then.casts);
-  const auto is_constant = [&](TensorId t) {
-    return graph_.buffers[static_cast<std::size_t>(graph_.tensor(t).buffer)].category == Category::activations;
-  };
   const auto made = graph_.model_storage.begin() + static_cast<std::ptrdiff_t>(then.storage);
-  graph_.model_storage.erase(std::remove_if(made, graph_.model_storage.end(), is_constant), graph_.model_storage.end());
+  graph_.model_storage.erase(
+      std::remove_if(made, graph_.model_storage.end(), [&](TensorId t) { return is_constant(graph_, t); }),
+      graph_.model_storage.end());
   const auto end = static_cast<std::int32_t>(then.ops);
   for (std::size_t i = then.layers; i < graph_.layers.size(); ++i) graph_.layers[i].ops = {end, end};
 }

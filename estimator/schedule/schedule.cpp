@@ -95,13 +95,24 @@ void append_forward(const Graph& graph, const RunConfig& run, StepWriter& writer
   std::optional<PackedOnHost> packed;
   if (run.offload_saved) packed.emplace(graph);
   auto replaced = graph.replaced_buffers.begin();  // in the order of the operations that make the new ones
+  std::vector<TensorId> constants;                 // not read so far
+  std::ranges::copy_if(graph.model_storage, std::back_inserter(constants),
+                       [&](TensorId t) { return is_constant(graph, t); });
   for (std::size_t i = 0; i < graph.forward_ops.size(); ++i) {
     const Op& op = graph.forward_ops[i];
     const bool marker = std::holds_alternative<Marker>(op.what) && graph.at(op.writes).empty();
     const Phase phase = static_cast<std::int32_t>(i) < graph.loss_begin ? Phase::forward : Phase::loss;
     if (packed) packed->before(static_cast<std::int32_t>(i), writer, phase);
     writer.begin(op.kind, op.layer, phase, marker ? nullptr : &op.what);
-    for (const TensorId t : graph.at(op.reads)) writer.read(buffer_of(graph, t));
+    for (const TensorId t : graph.at(op.reads)) {
+      writer.read(buffer_of(graph, t));
+      const auto read = std::ranges::find(constants, buffer_of(graph, t),
+                                          [&](TensorId constant) { return buffer_of(graph, constant); });
+      if (read == constants.end()) continue;
+      Schedule& s = writer.schedule();
+      s.constants.push_back({static_cast<std::int32_t>(s.ops.size()) - 1, *read, buffer_of(graph, t)});
+      constants.erase(read);
+    }
     for (const TensorId t : graph.at(op.writes)) writer.allocate(buffer_of(graph, t));
     writer.record(graph, op, [&](TensorId t) { return view_of(graph.tensor(t), buffer_of(graph, t)); });
     for (const TensorId t : graph.at(op.writes)) {

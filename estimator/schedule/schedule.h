@@ -62,6 +62,13 @@ struct Schedule {
     BufferId old_buffer, new_buffer;
   };
   std::vector<Replacement> replacements;
+  /// A constant (ModelBuilder::constant), which the first step makes where it is first read.
+  struct FirstRead {
+    std::int32_t step;
+    TensorId constant;
+    BufferId buffer;
+  };
+  std::vector<FirstRead> constants;  // ascending steps
   std::deque<Primitive> sums;            // gradient accumulations, which are in no graph
   BufferId output = kNone;               // held by the training loop; kNone where nothing holds it
   std::vector<BufferId> beside_results;  // what the output and the loss hold besides

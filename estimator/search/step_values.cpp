@@ -221,11 +221,15 @@ class StepReader {
     auto& [step, old_buffer, new_buffer] = of;
     (*this)(step, old_buffer, new_buffer);
   }
+  void read(Schedule::FirstRead& of) {
+    auto& [step, constant, buffer] = of;
+    (*this)(step, constant, buffer);
+  }
   void read(Schedule& of) {
     auto& [buffers, steps, allocated, reads, released, scratch, gradients, with_gradient, gradient_of, updates,
-           replacements, sums, output, beside_results, loss, model_loss] = of;
+           replacements, constants, sums, output, beside_results, loss, model_loss] = of;
     (*this)(buffers, steps, allocated, reads, released, gradients, with_gradient, gradient_of, updates);
-    (*this)(replacements, sums, output, beside_results, loss, model_loss);
+    (*this)(replacements, constants, sums, output, beside_results, loss, model_loss);
   }
   void read(OperandView& of) {
     auto& [buffer, shape, strides, offset, dtype] = of;

@@ -54,6 +54,7 @@ class Execution final : public LoopObserver {
     if (options_.poison && !options_.keeps_everything) device_.fill_bytes(pointer(address), bytes, kPoison);
   }
   void placed(BufferId buffer, std::uint64_t address) override { kernels_.place(buffer, address); }
+  void constant_is_made(TensorId constant) override { initialize(constant); }
   void state(std::uint64_t address, std::int64_t bytes) override {
     if (address != 0) device_.fill_bytes(pointer(address), bytes, 0);
     parameters_.state(address, bytes);

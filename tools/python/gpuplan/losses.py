@@ -76,14 +76,27 @@ def split_own_loss(run: Recorder) -> bool:
             moved.append(step)
     calls = flattened_calls(moved)
     losses = [c for c in calls if c.name in LOSSES.values()]
+    made_by = {v: c for c in calls for v in c.results}
+    histories = [history_of(loss_call_operands(loss)[1:2], made_by) for loss in losses]
+    planned = [c for history in histories if cut_of_targets(history) for c in history]
     if run.loss not in of_labels or len(losses) < 2 or any(c.name not in OF_SEVERAL for c in calls):
         return False
     run.loss_event = calls[0].event
-    run.notes["what the model makes of its labels before the loss, a number or two for each sample."] = None
+    if any(c.name in CUTTING and c not in planned for c in calls):
+        run.notes["what the model makes of its labels before the loss, a number or two for each sample."] = None
     steps[:] = [s for s in steps if s not in moved]
     run.loss_steps = moved
     run.top.results = [v for v in run.top.results if v is not run.loss]
     return True
+
+
+def history_of(values: List[Value], made_by: Dict[Value, Call]) -> List[Call]:
+    """The calls that made a value of the labels, the last one first."""
+    calls: List[Call] = []
+    while values and values[0] in made_by:
+        calls.append(made_by[values[0]])
+        values = flat_values((calls[-1].args, calls[-1].kwargs))
+    return calls
 
 
 def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:
@@ -96,19 +109,18 @@ def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:
 def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[Call]) -> None:
     """Losses of several outputs and what is made of them, after the model's own entries."""
     top.loss_from = len(top.entries)
-    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING for v in c.results}
+    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING | CUTTING for v in c.results}
     known: Dict[Any, str] = {}  # by targets, the first loss that has them
     for call in calls:
         if call.name not in LOSSES.values():
             lowering.add_function(top, call)
             continue
         operands = loss_call_operands(call)
-        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call), operands[:1], call.results)
+        history = history_of(operands[1:2], made_by)
+        entry = Entry({v: k for k, v in LOSSES.items()}[call.name], loss_arguments(call) + cut_of_targets(history), operands[:1], call.results)
         entry.event = call.event
         entry.name = top.fresh_name("loss")
-        root: Any = operands[1] if len(operands) > 1 else None
-        while root in made_by:
-            root = flat_values((made_by[root].args, made_by[root].kwargs))[0]
+        root: Any = flat_values((history[-1].args, history[-1].kwargs))[0] if history else operands[1] if len(operands) > 1 else None
         key = (root, tuple(operands[1].shape)) if root is not None else None
         if key in known:
             entry.tie = known[key]
@@ -133,6 +145,12 @@ def keep_locals_of_loss(top: Body, run: Recorder) -> None:
         for value in entry.outputs:
             later = [e.event for e in entries if not e.view and last_use[value] < e.event <= died.get(value.storage, 0)]
             entry.keep = entry.keep or (bool(later) and value is not run.loss)
+
+
+def cut_of_targets(history: List[Call]) -> List[Tuple[str, Any]]:
+    """positions.clamp(0, most), of a head for questions."""
+    cuts = [c for c in history if c.name == "clamp"]
+    return [("clamp", cuts[0].args[2])] if len(cuts) == 1 and len(cuts[0].args) == 3 and cuts[0].args[1] == 0 else []
 
 
 # What a loss is told; weights of classes and the like are tensors, which no layer takes.

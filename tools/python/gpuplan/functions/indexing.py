@@ -216,3 +216,8 @@ def write_fill(w: Writer) -> None:
 @handles("gather")
 def write_gather(w: Writer) -> None:
     w.emit("Gather", [("", w.argument(1, "dim"))], [w.x, w.argument(2, "index")])
+
+
+@handles("index_select")
+def write_index_select(w: Writer) -> None:
+    w.emit("IndexSelect", [("", w.argument(1, "dim"))], [w.x, w.argument(2, "index")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 
 from gpuplan.errors import Unsupported
-from gpuplan.functions.arguments import made_of_sizes, number, sizes_of_result
+from gpuplan.functions.arguments import made_of_sizes, number, refuse_gradient, sizes_of_result
 from gpuplan.lowering import Writer, handles
 from gpuplan.values import Batch, Call, Type, dtype_name
 
@@ -63,6 +63,13 @@ def write_zeros(w: Writer) -> None:
         # of the queries' type, which is autocast's where there is one
         return w.emit("ZeroPositionBias", [("", n) for n in sizes[1:]], []) and None
     made_of_sizes(w, "Zeros", sizes_of_result(w))
+
+
+@handles("uniform_", "normal_", "random_", "bernoulli_", "exponential_", "log_normal_")
+def write_drawn(w: Writer) -> None:
+    """In place there is nothing to plan of what is drawn."""
+    refuse_gradient(w)
+    w.emit("Identity", [], [w.x], view=True)
 
 
 @handles("ones", "new_ones", "ones_like", "full", "new_full", "full_like")

@@ -59,6 +59,15 @@ def write_top_k(w: Writer) -> None:
     w.emit("TopK", [("", w.argument(1, "k")), ("dim", w.argument(2, "dim", -1))], [w.x])
 
 
+@handles("sort", "argsort")
+def write_sort(w: Writer) -> None:
+    if w.kwargs.get("stable"):
+        raise Unsupported("a stable one")
+    dim = w.argument(1, "dim", -1)
+    results = w.results() if w.call.name == "sort" else [w.inner(w.x.shape), *w.results()]
+    w.emit("Sort", [("", dim)] if dim != -1 else [], [w.x], results)
+
+
 @handles("norm", "linalg_vector_norm", "vector_norm")
 def write_norm(w: Writer) -> None:
     order = w.argument(1, "ord" if "vector" in w.call.name else "p", 2)
