@@ -1,7 +1,8 @@
 // Gather, IndexSelect, Cumsum: elements by their indices, and running sums.
 //
-// Both look-ups save the index; their backward adds the gradient into zeros of the input's size, in place
-// (torch/csrc/autograd/FunctionsManual.cpp, gather_with_keepdimed_indices; tools/autograd/derivatives.yaml).
+// Both look-ups save the index, gather its input too, of which it needs the sizes alone; their backward adds the
+// gradient into zeros of the input's size, in place (torch/csrc/autograd/FunctionsManual.cpp,
+// gather_with_keepdimed_indices; tools/autograd/derivatives.yaml).
 
 #include <string>
 
@@ -16,10 +17,12 @@ struct Lookup {
   Operator op;
   std::string_view node;
   Operator zeros, add;
+  bool saves_input;
 };
 
-constexpr Lookup kGatherOps{Operator::gather, "GatherBackward0", Operator::new_zeros, Operator::scatter_add_};
-constexpr Lookup kSelectOps{Operator::index_select, "IndexSelectBackward0", Operator::new_zeros, Operator::index_add_};
+constexpr Lookup kGatherOps{Operator::gather, "GatherBackward0", Operator::new_zeros, Operator::scatter_add_, true};
+constexpr Lookup kSelectOps{Operator::index_select, "IndexSelectBackward0", Operator::new_zeros, Operator::index_add_,
+                            false};
 
 TensorId index_of(const LayerBuilder& b) {
   const TensorId index = b.input(1);
@@ -38,6 +41,7 @@ TensorId look_up(LayerBuilder& b, const Lookup& names, const Shape& out, int dim
     const Operand sum = node.run(names.zeros, Fill{in.elements()}, {}, in, dtype);
     node.run_in_place(names.add, Elementwise{out.elements()}, {sum, node.grad(), index});
     node.attributes({{Attribute::dim, dim}});
+    if (names.saves_input) node.save(x);
     node.give(x, sum);
   }
   return y;
@@ -72,9 +76,8 @@ void lower_cumsum(LayerBuilder& b) {
 const LayerDef kLayers[] = {
     {.name = "Gather",
      .summary = "torch.gather: elements of a dimension by an index of the result's shape",
-     .math =
-         "x and index of the same rank -> y of the index's shape, y[i][j] = x[index[i][j]][j] for dim 0. Saved: the\n"
-         "index. Backward: zeros of x's size, added into in place.",
+     .math = "x and index of the same rank -> y of the index's shape, y[i][j] = x[index[i][j]][j] for dim 0. Saved: x\n"
+             "and the index. Backward: zeros of x's size, added into in place.",
      .parameters = {{"dim", ParameterType::integer, "", "the dimension that is looked up"}},
      .min_inputs = 2,
      .indices = true,

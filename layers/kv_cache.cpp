@@ -55,12 +55,20 @@ TensorId cached(LayerBuilder& b, TensorId x) {
   return made;
 }
 
-// DynamicCache.update of a model called with use_cache=True: torch.cat of an empty tensor and x. Both empty tensors have
-// the keys' type (lazy_initialization), which under autocast rotary tables make fp32, and not the values'.
+// The cache lives as long as the output that has it, or else until the forward that made it returns.
+void keep(LayerBuilder& b, TensorId t) {
+  if (b.boolean("returned"))
+    ModelBuilder(b).keep_with_output(t);
+  else
+    ModelBuilder(b).keep_in_forward(t);
+}
+
+// DynamicCache.update of a model called with use_cache=True: torch.cat of an empty tensor and x. Both empty tensors
+// have the keys' type (lazy_initialization), which under autocast rotary tables make fp32, and not the values'.
 TensorId copied(LayerBuilder& b, TensorId x) {
   const TensorId both[] = {x};
   const TensorId made = aten::cat(b, both, 2, b.dtype(b.input(0)));
-  ModelBuilder(b).keep_with_output(made);
+  keep(b, made);
   return made;
 }
 
@@ -90,7 +98,7 @@ void lower_cache(LayerBuilder& b) {
     b.fail("generation of a model with an encoder is not planned: leave --phase out to plan one forward");
   if (b.run().generation.part == Part::none) {
     if (!b.boolean("copies") || checkpointed(b)) return b.outputs({b.input(0), b.input(1)});
-    if (b.boolean("windowed")) ModelBuilder(b).keep_with_output(window_length(b));
+    if (b.boolean("windowed")) keep(b, window_length(b));
     return update(b, copied);
   }
   update(b, cached);
@@ -112,6 +120,7 @@ const LayerDef kLayers[] = {
      .parameters = {{"copies", ParameterType::boolean, "False", "a cache is filled in every forward, in training too"},
                     {"windowed", ParameterType::boolean, "False",
                      "with copies: of a sliding window, whose length the cache has on the device"},
+                    {"returned", ParameterType::boolean, "True", "with copies: the model's output has the cache"},
                     {"generates", ParameterType::boolean, "True",
                      "False: of an encoder-decoder, whose generation is not planned"}},
      .min_inputs = 2,

@@ -269,7 +269,7 @@ SpecPart spec_tree(const SpecSyntax& spec, const std::vector<Variable>& settings
   root.parts.push_back(inputs_tree(spec));
   SpecPart layers = maker.entries("layers", spec.layers, spec.order);
   SpecPart loss = spec.losses.entries.empty() ? maker.call("loss", spec.loss) : maker.entries("loss", spec.losses);
-  if (loss.list) loss.text = "a list of losses";
+  if (loss.list) loss.text = spec.own_loss ? "a list of losses of the model's own" : "a list of losses";
   root.parts.push_back(maker.called_blocks());
   root.parts.push_back(std::move(layers));
   if (spec.lora) root.parts.push_back(lora_tree(*spec.lora));

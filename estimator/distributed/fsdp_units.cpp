@@ -79,8 +79,7 @@ CheckpointConfig wrapped_blocks(const Strategy& strategy) {
   return wrapped;
 }
 
-std::vector<FsdpUnit> fsdp_units(Catalog catalog, const Graph& graph, const Schedule& schedule,
-                                 const Strategy& strategy) {
+std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy) {
   const Blocks blocks = find_blocks(graph);
   if (blocks.paths.empty() && !strategy.unit_glob.empty())
     throw Error("no block of " + graph.model + " is called " + strategy.unit_glob, ErrorKind::usage);
@@ -99,9 +98,9 @@ std::vector<FsdpUnit> fsdp_units(Catalog catalog, const Graph& graph, const Sche
     units[unit_of(graph.parameters[i].layer)].parameters.push_back(static_cast<std::int32_t>(i));
 
   bool in_model_loss = false;  // a loss that the model computes is within the root's forward
-  for (const Layer& layer : graph.layers)
-    for (const LayerDef* def : catalog)
-      if (def->name == layer.type && def->in_model) in_model_loss = true;
+  for (std::int32_t i = 0; i < graph.loss_begin; ++i)
+    for (const TensorId t : graph.at(graph.forward_ops[index(i)].writes))
+      if (t == graph.loss || t == graph.model_loss) in_model_loss = true;
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const ScheduledOp& step = schedule.ops[i];
     const auto at = static_cast<std::int32_t>(i);

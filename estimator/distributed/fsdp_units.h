@@ -32,7 +32,6 @@ CheckpointConfig wrapped_blocks(const Strategy& strategy);
 
 /// The root first, then the units of `graph`, which was built with wrapped_blocks(), in the order they run. Throws
 /// Error, of kind usage, for a glob that no block matches.
-std::vector<FsdpUnit> fsdp_units(Catalog catalog, const Graph& graph, const Schedule& schedule,
-                                 const Strategy& strategy);
+std::vector<FsdpUnit> fsdp_units(const Graph& graph, const Schedule& schedule, const Strategy& strategy);
 
 }  // namespace gpuplan

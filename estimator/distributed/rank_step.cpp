@@ -75,13 +75,13 @@ std::int64_t allocated_states(const OptimizerWork& work) {
 }
 
 // What several GPUs change of a step: who keeps and steps what, and what they send each other.
-void share_step(Catalog catalog, RankStep& step) {
+void share_step(RankStep& step) {
   const Strategy& strategy = step.strategy;
   const Schedule& schedule = step.schedule();
   step.collectives.emplace();
   if (strategy.data == DataParallel::fsdp) {
     order_by_module(step.graph);
-    step.units = fsdp_units(catalog, step.graph, schedule, strategy);
+    step.units = fsdp_units(step.graph, schedule, strategy);
     step.collectives = fsdp_memory(step.graph, schedule, step.units, strategy, step.gpu);
     keep_shards(step.graph, strategy, step.micro_batches.schedules);
   } else if (!strategy.is_deepspeed()) {
@@ -106,7 +106,7 @@ RankStep make_step(const Model& model, Catalog catalog, const RunConfig& run, co
   step.graph = build_graph(model, catalog, step.run, gpu, wraps ? &wrapped : nullptr);
   step.micro_batches = make_micro_batch_schedules(step.graph, step.run, gpu, calls);
   step.optimizer = optimizer_work(step.graph, step.schedule(), step.run, gpu);
-  if (strategy.shares()) share_step(catalog, step);
+  if (strategy.shares()) share_step(step);
   return step;
 }
 

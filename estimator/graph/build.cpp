@@ -115,7 +115,7 @@ class GraphBuilder {
   // A loss that the model computes itself belongs to its forward, and so do the names of the model's function.
   void compute_loss(BlockNames& names) {
     const bool trains = run_.mode == Mode::train;
-    const bool in_model = model_.losses.empty() && layers_.computes_own_loss(model_.loss);
+    const bool in_model = model_.losses.empty() ? layers_.computes_own_loss(model_.loss) : model_.own_loss;
     if (run_.labels && !in_model)
       throw Error("--labels: the model's forward does not compute a loss, so it takes no labels", ErrorKind::usage)
           .at(model_.loss.mark)
@@ -123,13 +123,16 @@ class GraphBuilder {
               "a training loop that computes the loss outside the model also needs the memory of the loss's "
               "operations");
     if ((trains || run_.labels) && in_model) {
-      if (last_many_ != nullptr)
+      if (!model_.losses.empty())
+        compute_losses(names);
+      else if (last_many_ != nullptr)
         layers_.add_loss(model_.loss, *last_many_);
       else
         layers_.add_loss(model_.loss);
     }
     // The output object has it.
     if (run_.labels) graph_.kept_with_output.push_back(std::exchange(graph_.loss, kNone));
+    std::ranges::copy(graph_.kept_in_forward, std::back_inserter(kept_));
     layers_.locals_die(kept_);
     if (!trains) layers_.end_autocast();
     graph_.loss_begin = static_cast<std::int32_t>(graph_.forward_ops.size());
@@ -141,9 +144,13 @@ class GraphBuilder {
   void compute_loss_of_output(BlockNames& names) {
     if (model_.losses.empty()) return layers_.add_loss(model_.loss);
     kept_.clear();
+    compute_losses(names);
+    layers_.locals_die(kept_);
+  }
+
+  void compute_losses(BlockNames& names) {
     layers_.begin_losses();
     const TensorId loss = inputs_.latest(body(model_.losses, "", graph_.output, names, false));
-    layers_.locals_die(kept_);
     layers_.end_losses(loss, model_.losses.back().mark);
   }
 

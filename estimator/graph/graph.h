@@ -236,6 +236,7 @@ struct Graph {
   TensorId output = kNone;
   TensorId loss = kNone;
   std::vector<TensorId> kept_with_output;  // what the output object holds besides: a prefill's cache
+  std::vector<TensorId> kept_in_forward;   // what a name holds until the model's forward returns
   TensorId model_loss = kNone;             // the model's own, which the step divided by the number of micro-batches
   std::vector<TensorId> leaves;            // made by the forward, and given a gradient as a parameter is
   /// Buffers that the forward replaces by a new tensor (num_batches_tracked before 2.0): {old, new}.

@@ -32,6 +32,8 @@ class ModelBuilder {
   // --- what stays between calls
   /// A tensor that the model's code made once and keeps, neither a parameter nor a registered buffer.
   TensorId constant(const Shape& shape, DType dtype);
+  /// Stays until the model's forward returns.
+  void keep_in_forward(TensorId t) { b_.graph_.kept_in_forward.push_back(t); }
   /// Keys or values that stay between the steps of a generation.
   TensorId cache(const Shape& shape, DType dtype);
   /// A buffer that every step replaces by a new tensor, or by this one.

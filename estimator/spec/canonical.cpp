@@ -212,7 +212,7 @@ std::string canonical_yaml(const Model& model) {
   if (model.losses.empty())
     writer.line(0, "loss: " + (model.loss.type == "mean" ? "mean" : call_text(model.loss)));
   else
-    writer.list(0, "loss:", model.losses);
+    writer.list(0, model.own_loss ? "own_loss:" : "loss:", model.losses);
   return std::move(writer).text();
 }
 

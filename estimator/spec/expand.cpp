@@ -396,6 +396,7 @@ Model expand(const SpecSyntax& spec, const std::vector<Variable>& values) {
   Expander(spec, vars).write(model);
   if (model.layers.empty()) throw Error("every layer of the model is left out by its `if`").at(spec.layers.mark);
   model.order = spec.order;
+  model.own_loss = spec.own_loss;
   model.verified = spec.verified;
   model.notes = spec.notes;
   model.construction = spec.construction;

@@ -264,7 +264,7 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   check_version(document);
   expect_keys(document, "a model spec",
               {"gpuplan", "name", "extends", "vars", "input", "inputs", "blocks", "layers", "order", "lora", "loss",
-               "verified", "notes", "construction"});
+               "own_loss", "verified", "notes", "construction"});
   SpecSyntax spec;
   spec.name = default_name;
   if (const YamlNode* name = document.find("name")) {
@@ -287,6 +287,13 @@ SpecSyntax parse_spec(const YamlNode& document, const std::string& default_name)
   if (const YamlNode* made = document.find("construction")) spec.construction = read_construction(*made);
   if (const YamlNode* lora = document.find("lora")) spec.lora = read_lora(*lora, names);
   const YamlNode* loss = document.find("loss");
+  if (const YamlNode* own = document.find("own_loss")) {
+    if (loss != nullptr) throw Error("a spec has loss: or own_loss:, not both").at(loss->mark);
+    if (own->kind != YamlNode::Kind::list)
+      throw Error("own_loss must be a list of entries, not " + describe(*own)).at(own->mark);
+    spec.own_loss = true;
+    loss = own;
+  }
   if (loss != nullptr && loss->kind == YamlNode::Kind::list) {
     spec.losses = reader.list(*loss, "loss");
     if (spec.losses.entries.empty()) throw Error("a loss without entries").at(loss->mark);

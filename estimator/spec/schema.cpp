@@ -77,7 +77,8 @@ constexpr std::string_view kHead = R"json({
     "loss": {
       "description": "A loss call, or mean. CrossEntropyLoss() where absent. A list of entries, losses among them, that may name the model's: the last one's result is the loss; a loss with tie: has that one's targets.",
       "anyOf": [{"const": "mean"}, {"$ref": "#/$defs/call"}, {"$ref": "#/$defs/operation"}, {"$ref": "#/$defs/list", "minItems": 1}]
-    }
+    },
+    "own_loss": {"description": "As loss: as a list, of a model whose forward computes its loss.", "$ref": "#/$defs/list", "minItems": 1}
   },
   "$defs": {
     "identifier": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},

@@ -129,7 +129,8 @@ struct SpecSyntax {
   EntryOrder order;
   std::optional<LoraSyntax> lora;
   CallSyntax loss;
-  ListSyntax losses;  // of `loss:` as a list of entries; empty otherwise
+  ListSyntax losses;  // of `loss:` as a list of entries, and of `own_loss:`; empty otherwise
+  bool own_loss = false;
   std::string verified;
   std::optional<std::vector<ConstructionStep>> construction;
   std::vector<Note> notes;

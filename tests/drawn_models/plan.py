@@ -82,8 +82,15 @@ def export(model: str, folder: Path) -> None:
 def planned(spec: Path, run: Run, options: argparse.Namespace) -> Any:
     command = [options.gpuplan, str(spec), "--batch", str(run.batch), "--gpu", options.gpu, "--format", "json", "--loop", "function",
                "--pytorch", options.pytorch, "--scratch", options.scratch, *FLAGS[run.run], *options.flags.split()]
+    if run.run == "infer" and decodes_labels(spec.read_text(encoding="utf-8")):
+        command.append("--labels")  # which measure.py leaves to models whose decoder reads them
     done = subprocess.run(command, capture_output=True, text=True)
     return json.loads(done.stdout) if done.stdout.startswith("{") else " ".join(done.stderr.split())
+
+
+def decodes_labels(spec: str) -> bool:
+    """An encoder-decoder whose decoder is given the labels, shifted: the model computes a loss of them then."""
+    return re.search("\n(loss: SequenceToSequenceLoss|own_loss:)", spec) is not None and re.search(r"ShiftRight\(|SetPart\(part=\[1, 1, 64\]\)", spec) is not None
 
 
 def learned(trace: Path, run: Run, options: argparse.Namespace) -> Any:

@@ -33,6 +33,27 @@ TEST_CASE("a cache that is filled in training copies keys and values, and the ou
   CHECK(copied.nodes.size() == plain.nodes.size() + 1);  // of the keys: the values want no gradient
 }
 
+// An output without past_key_values (TokenClassifierOutput) lets the cache go when the model's forward returns.
+TEST_CASE("a cache that no output has lives until the forward returns") {
+  const Graph graph = graph_of("KVCache(copies=True, returned=False)");
+  CHECK(graph.kept_with_output.empty());
+  CHECK(graph.kept_in_forward.size() == 2);
+}
+
+// DynamicLayer.lazy_initialization: both of its empty tensors have the keys' type, which torch.cat widens to.
+TEST_CASE("the values of a cache take the type of its keys") {
+  RunConfig run;
+  run.batch = 4;
+  run.autocast = DType::bf16;
+  const Model model = read_spec(
+      "gpuplan: 1\ninput: {shape: [4, 16, 8]}\nlayers:\n  - v: Linear(8, 8)\n"
+      "  - {name: cache, op: \"KVCache(copies=True)\", from: [input, v]}\n"
+      "  - {op: Add(), from: [cache.0, cache.1]}\n");
+  const Graph graph = build_graph(model, make_catalog(), run, assumed_gpu());
+  REQUIRE(graph.kept_with_output.size() == 2);
+  for (const TensorId t : graph.kept_with_output) CHECK(graph.tensor(t).dtype == DType::fp32);
+}
+
 namespace {
 
 // Seconds of the pass of one token after 1023 others, on a GPU that moves 100 GB/s and waits for nothing else.

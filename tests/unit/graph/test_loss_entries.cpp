@@ -1,6 +1,8 @@
 // loss: as a list of entries, for losses of several outputs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "estimator/graph/build.h"
 #include "estimator/plan/plan.h"
 #include "estimator/spec/canonical.h"
@@ -99,4 +101,27 @@ TEST_CASE("with --loop loss_only nothing that the output names is alive in backw
     CHECK_EQ(one.phases[i].peak.requested_bytes, two.phases[i].peak.requested_bytes);
     CHECK_EQ(one.phases[i].live.requested_bytes, two.phases[i].live.requested_bytes);
   }
+}
+
+// transformers' heads for questions compute two losses of their logits, of labels cut to the positions, in forward.
+TEST_CASE("own_loss: is a list that the model's forward computes") {
+  const std::string list =
+      "  - a: CrossEntropyLoss(ignore_index=9, clamp=9)\n"
+      "  - {name: b, op: \"CrossEntropyLoss(ignore_index=9, clamp=9)\", from: aux}\n"
+      "  - {op: Add(), from: [a, b]}\n";
+  const std::string text = kModel + "own_loss:\n" + list;
+  const Graph own = graph_in(Mode::train, text), other = graph_in(Mode::train, kModel + "loss:\n" + list);
+  CHECK(own.loss_begin == static_cast<std::int32_t>(own.forward_ops.size()));
+  CHECK(other.loss_begin < own.loss_begin);
+  CHECK(own.nodes.size() == other.nodes.size());
+  CHECK(std::ranges::count(own.forward_ops, Operator::clamp, &Op::kind) == 2);
+  CHECK(canonical_yaml(read_spec(canonical_yaml(read_spec(text)))) == canonical_yaml(read_spec(text)));
+
+  const std::string one =
+      "gpuplan: 1\ninput: {shape: [8]}\nlayers:\n  - head: Linear(8, 10)\nown_loss:\n  - CrossEntropyLoss()\n";
+  RunConfig run = run_in(Mode::infer);
+  run.labels = true;  // the output has its logits and its loss
+  CHECK(build_graph(read_spec(one), make_catalog(), run, assumed_gpu()).kept_with_output.size() == 1);
+  CHECK(contains(error_of(kModel + "loss: mean\nown_loss:\n" + list), "loss: or own_loss:, not both"));
+  CHECK(contains(error_of(kModel + "own_loss: mean\n"), "own_loss must be a list of entries"));
 }

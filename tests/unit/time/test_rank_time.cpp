@@ -318,7 +318,7 @@ TEST_CASE("FSDP2 gathers each unit where the one before runs, and reduces it beh
   const CheckpointConfig wrapped = wrapped_blocks(c.strategy);
   const Graph graph = build_graph(c.model, make_catalog(), run, Case::gpu(), &wrapped);
   const Schedule schedule = make_schedule(graph, run, Case::gpu());
-  const auto units = fsdp_units(make_catalog(), graph, schedule, c.strategy);
+  const auto units = fsdp_units(graph, schedule, c.strategy);
   REQUIRE_EQ(units.size(), 17);  // the root and ResNet-50's 16 blocks
   const std::vector<Transfer> list = transfers(graph, schedule, units, c.strategy);
   std::int64_t forward = 0, backward = 0, reduced = 0;

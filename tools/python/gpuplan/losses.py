@@ -76,7 +76,7 @@ def split_own_loss(run: Recorder) -> bool:
             moved.append(step)
     calls = flattened_calls(moved)
     losses = [c for c in calls if c.name in LOSSES.values()]
-    made_by = {v: c for c in calls for v in c.results}
+    made_by = {v: c for c in calls for v in c.results if v not in read_by(c)}
     histories = [history_of(loss_call_operands(loss)[1:2], made_by) for loss in losses]
     planned = [c for history in histories if cut_of_targets(history) for c in history]
     if run.loss not in of_labels or len(losses) < 2 or any(c.name not in OF_SEVERAL for c in calls):
@@ -91,9 +91,9 @@ def split_own_loss(run: Recorder) -> bool:
 
 
 def history_of(values: List[Value], made_by: Dict[Value, Call]) -> List[Call]:
-    """The calls that made a value of the labels, the last one first."""
+    """The calls that made a value of the labels, the last one first. A conversion to where it is made none."""
     calls: List[Call] = []
-    while values and values[0] in made_by:
+    while values and values[0] in made_by and made_by[values[0]] not in calls:
         calls.append(made_by[values[0]])
         values = flat_values((calls[-1].args, calls[-1].kwargs))
     return calls
@@ -109,7 +109,7 @@ def drop_targets(run: Recorder, calls: List[Call], targets: set) -> None:
 def add_loss_entries(top: Body, lowering: Lowering, run: Recorder, calls: List[Call]) -> None:
     """Losses of several outputs and what is made of them, after the model's own entries."""
     top.loss_from = len(top.entries)
-    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING | CUTTING for v in c.results}
+    made_by = {v: c for c in flattened_calls(run.loss_steps) if c.name in SHAPING | CUTTING for v in c.results if v not in read_by(c)}
     known: Dict[Any, str] = {}  # by targets, the first loss that has them
     for call in calls:
         if call.name not in LOSSES.values():
@@ -187,7 +187,8 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     made_by = {v: s for s in steps if isinstance(s, Call) and s.name in SHAPING for v in s.results
                if v not in read_by(s) and v not in run.top.results}
     logits, labels = loss_operands(call, made_by)
-    steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results == [labels])]  # where it was
+    steps[:] = [s for s in steps if not (isinstance(s, Call) and s.name == "to" and s.results[0] in read_by(s) and
+                                         root_of(s.results[0], made_by) is labels)]  # to where it is
     drop_unused(run, made_by)
     rest = {v for s in steps for v in read_by(s)}
     line = line_of_own_loss(call, logits, labels, labels in rest)
@@ -197,6 +198,13 @@ def own_loss(run: Recorder) -> Tuple[str, Value]:
     return line, logits
 
 
+def root_of(value: Any, made_by: Dict[Value, Call]) -> Any:
+    """What it was before it was brought into shape."""
+    while isinstance(value, Value) and value in made_by and value.kind == "activation":
+        value = flat_values((made_by[value].args, made_by[value].kwargs))[0]
+    return value
+
+
 def loss_operands(call: Call, made_by: Dict[Value, Call]) -> Tuple[Value, Value]:
     """The tensors that the loss is of, as they were before they were brought into its shape."""
     names = (("logits", "pooled_logits", "input"), ("labels", "target"))
@@ -204,8 +212,7 @@ def loss_operands(call: Call, made_by: Dict[Value, Call]) -> Tuple[Value, Value]
     for position, wanted in enumerate(names):
         value = next((call.kwargs[n] for n in wanted if n in call.kwargs), None)
         value = call.args[position] if value is None and position < len(call.args) else value
-        while value in made_by and isinstance(value, Value) and value.kind == "activation":
-            value = flat_values((made_by[value].args, made_by[value].kwargs))[0]
+        value = root_of(value, made_by)
         if not isinstance(value, Value):
             raise ExportError(f"{call.source}: the model's own loss, {call.name}, has no tensor argument {wanted[0]}")
         found.append(value)

@@ -271,6 +271,8 @@ class Lowering:
         values = flat_values((call.args, call.kwargs)) + call.results
         if values and all(v.host for v in values):
             return  # takes the host's memory
+        if call.results and all(is_empty(v) for v in call.results):
+            return  # register tokens, of which a model has none
         if any(v.host and v.shape for v in values) and call.name not in ("to", "cuda", "__getitem__"):
             return self.refuse(call, "of a tensor in host memory")
         if any(v.dtype.is_complex for v in values):
@@ -289,6 +291,11 @@ class Lowering:
             handler(writer)
         except Unsupported as e:
             self.refuse(call, str(e))
+
+
+def is_empty(value: Value) -> bool:
+    """Without elements: PyTorch allocates nothing."""
+    return any(n == 0 for n in value.shape)
 
 
 def sizes_as_run(arguments: List[Tuple[str, Any]], call: Call) -> List[Tuple[str, Any]]:

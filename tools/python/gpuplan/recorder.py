@@ -58,6 +58,7 @@ class Recorder(TorchFunctionMode):
         self.grad = torch.is_grad_enabled()
         self.notes: Dict[str, Optional[str]] = {}  # what the spec leaves out, and of plans in which type alone
         self.checks: Dict[str, None] = {}  # of values, which were taken to pass
+        self.caches: List[Tuple[Call, Any]] = []  # what fills a cache, and that
         self.input_names: Dict[Value, str] = {}  # where the batch names its tensors
         self.types_read: Dict[Tuple[Any, int], Value] = {}  # by code and line, whose dtype it asked for last
         self.batch: List[Value] = []  # its tensors
@@ -199,6 +200,7 @@ class Recorder(TorchFunctionMode):
             self.inside -= 1
         if name == "cache_update":
             given["windowed"] = cache_is_windowed(*args, **kwargs)
+            self.caches.append((call, weakref.ref(args[0])))
         call.results = [self.value_of(t) for t in flat_tensors(result)]
         self.add(call)
         return result

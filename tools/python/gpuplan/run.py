@@ -36,6 +36,8 @@ def run_recorded(model: nn.Module, batch: Any, forward: Callable, loss: Optional
             out = forward(model, batch)
             recorder.event += 1
             recorder.top.end = recorder.event
+            for call, cache in recorder.caches:
+                call.kwargs["returned"] = cache() is not None
             recorder.top.results = unique([recorder.value_of(t) for t in flat_tensors(out)])
             steps = len(recorder.top.steps)
             found = loss_of(out) if loss is None else None if loss is no_loss else loss(model, out, batch)

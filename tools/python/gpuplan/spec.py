@@ -114,7 +114,7 @@ def describe(model: nn.Module, batch: Any, name: str, forward: Callable, loss: O
     lines += ["layers:"] + ["  " + line for line in entries[:len(entries) - len(of_loss)]]
     lines += construction.steps(model, entries_of_weights(top)) if construction else []
     lines += [f"loss: {text.line}"] if text.line else []
-    lines += ["loss:"] + ["  " + line for line in of_loss] if of_loss else []
+    lines += ["own_loss:" if run.loss_event else "loss:"] + ["  " + line for line in of_loss] if of_loss else []
     return with_remarks("\n".join(lines), [Note("not in the spec: " + note.rstrip("."), half) for note, half in notes.items()])
 
 

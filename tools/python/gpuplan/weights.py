@@ -103,7 +103,7 @@ def add_unused_weights(top: Body, lowering: Lowering) -> None:
             bodies.setdefault(body.frame.path, body)
     for kind, named in (("Parameter", model.named_parameters()), ("Buffer", model.named_buffers())):
         for name, tensor in named:
-            if name in lowering.used or lowering.names_of_tied.get(name, name) != name:
+            if name in lowering.used or lowering.names_of_tied.get(name, name) != name or not tensor.numel():
                 continue
             sizes = list(tensor.shape)
             arguments = [("shape", sizes)] + ([("dtype", dtype_name(tensor.dtype))] if kind == "Buffer" else [])

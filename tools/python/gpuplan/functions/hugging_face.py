@@ -73,8 +73,8 @@ def write_rotary(w: Writer) -> None:
 
 @handles("cache_update")
 def write_cache_update(w: Writer) -> None:
-    windowed = [("windowed", True)] if w.kwargs["windowed"] else []
-    w.emit("KVCache", [("copies", True)] + windowed, [w.kwargs["key_states"], w.kwargs["value_states"]])
+    flags = ([("windowed", True)] if w.kwargs["windowed"] else []) + ([] if w.kwargs["returned"] else [("returned", False)])
+    w.emit("KVCache", [("copies", True)] + flags, [w.kwargs["key_states"], w.kwargs["value_states"]])
 
 
 def eager_source(module: nn.Module) -> str:

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from gpuplan.errors import Unsupported
 from gpuplan.functions.arguments import inferred_shape, integers_of
-from gpuplan.lowering import Writer, handles
+from gpuplan.lowering import Writer, handles, is_empty
 from gpuplan.values import Batch, flat_values
 
 
 @handles("cat", "concat", "concatenate")
 def write_cat(w: Writer) -> None:
-    w.emit("Cat", [("dim", w.argument(1, "dim", 0))], flat_values(w.argument(0, "tensors")))
+    w.emit("Cat", [("dim", w.argument(1, "dim", 0))], [v for v in flat_values(w.argument(0, "tensors")) if not is_empty(v)])
 
 
 @handles("stack")
