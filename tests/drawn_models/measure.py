@@ -88,7 +88,7 @@ def prepared(name: str, run: str, samples: int) -> Tuple[Phases, Callable[[], No
 def without_targets(batch: Any, decodes_labels: bool) -> Any:
     if not isinstance(batch, dict):
         return batch[:1]
-    return {k: v for k, v in batch.items() if decodes_labels or k not in ("labels", "start_positions", "end_positions", "return_loss")}
+    return {k: v for k, v in batch.items() if k not in ("start_positions", "end_positions", "return_loss") and (decodes_labels or k != "labels")}
 
 
 @torch.no_grad()

@@ -40,6 +40,7 @@ class Net(torch.nn.Module):
         self.slopes = torch.nn.PReLU(size[0])
         self.mixer = torch.nn.Parameter(torch.ones(20, 24))
         self.factor = torch.nn.Parameter(torch.ones(()))
+        self.none = torch.nn.Parameter(torch.ones(1, 0, *size[1:]))
         self.register_buffer("least", torch.zeros(()))
         self.register_buffer("most", torch.ones(()))
         self.register_buffer("slots", torch.zeros(24))
@@ -144,6 +145,13 @@ OPERATORS: Dict[str, Operator] = {
     "prelu": lambda net, x: net.slopes(x),
     "argmax": lambda net, x: x * x.argmax(1, keepdim=True),
     "argmin_all": lambda net, x: x * x.argmin(),
+    "gather_of_product": lambda net, x: (x * 2).gather(1, x.argmax(1, keepdim=True)) * 3,
+    "index_select": lambda net, x: (x * 2).index_select(2, net.positions[:7]),
+    "sorted": lambda net, x: (x * 2).sort(dim=1)[0],
+    "argsort": lambda net, x: x * x.detach().argsort(dim=2),
+    "drawn_in_place": lambda net, x: x * torch.empty_like(x).uniform_(-1, 1).exp(),
+    "masked_copy": lambda net, x: (x * 2).transpose(1, 3).masked_fill(x.detach().transpose(1, 3) > 0, 0),
+    "no_tokens": lambda net, x: torch.cat([x, net.none.expand(x.shape[0], -1, -1, -1)], dim=1),
     "topk": lambda net, x: x.topk(3, dim=2)[0],
     "tile": lambda net, x: x.tile((1, 1, 2, 2)),
     "repeat_new": lambda net, x: x.repeat(2, 1, 1, 1, 1),

@@ -1,7 +1,7 @@
 """A model as it runs in one mode or in both, lowered to a body."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from gpuplan.losses import loss_text
 from gpuplan.lowering import Lowering
 from gpuplan.recorder import Recorder
 from gpuplan.run import recorded_run
-from gpuplan.values import Frame
+from gpuplan.values import Frame, Value
 from gpuplan.without_data import on_meta
 
 MODES = ("train", "eval")
@@ -65,6 +65,22 @@ def refuse_unknown(traced: Sequence[Traced]) -> None:
         raise ExportError("gpuplan has no layer for these calls:\n" + "\n".join("  " + u for u in unknown))
 
 
+def inputs_of_both(train: Recorder, infer: Recorder) -> List[Tuple[Value, Value]]:
+    """The same input in train and in eval mode, which may be called without labels."""
+    if len(train.batch) == len(infer.batch):
+        return list(zip(train.batch, infer.batch))
+    named = {name: value for value, name in infer.input_names.items()}
+    return [(value, named[name]) for value, name in train.input_names.items() if name in named]
+
+
+def without_labels(batch: Any, train: Recorder) -> Any:
+    """What of the batch other than the model's own loss reads; None where that is all of it, or where it has no names."""
+    if not isinstance(batch, Mapping) or not train.loss_event:
+        return None
+    labels = {name for value, name in train.input_names.items() if value not in train.top.inputs}
+    return {k: v for k, v in batch.items() if k not in labels} if labels else None
+
+
 def in_both_modes(train: Traced, infer: Traced) -> BothModes:
     """Writes what eval mode runs into the body of train mode."""
     train.lower()
@@ -73,7 +89,7 @@ def in_both_modes(train: Traced, infer: Traced) -> BothModes:
     for traced in (train, infer):
         hold_what_python_holds(traced.top, traced.run)
     both = BothModes(last_seen(train.run), last_seen(infer.run))
-    for t, e in zip(train.run.batch, infer.run.batch):
+    for t, e in inputs_of_both(train.run, infer.run):
         both.is_in_infer(t, e)
     both.merge(train.top, infer.top)
     if any(e.when == "infer" and e.weights for body in all_bodies(train.top) for e in body.entries):
