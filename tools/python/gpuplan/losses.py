@@ -50,9 +50,14 @@ def loss_text(run: Recorder) -> LossText:
             raise ExportError(f"{call.source}: {call.name} is applied to the targets inside the loss: compute it beforehand and pass it in the batch")
     drop_targets(run, calls, targets)
     line = call_of_loss(calls[-1])
-    if line and all(c.name in SHAPING for c in read[:-1]):
+    if line and all(c.name in SHAPING for c in read[:-1]) and not any(copies(c) for c in read[:-1]):
         return LossText(line, loss_call_operands(calls[-1])[0], read[:-1])
     return LossText(calls=read)
+
+
+def copies(call: Call) -> bool:
+    """Of the output, which goes when the loss is computed, where the output itself stays: output.float().mean()."""
+    return call.name in ("to", "float", "contiguous") and call.results[0] not in read_by(call)
 
 
 def loss_call_operands(call: Call) -> List[Value]:
