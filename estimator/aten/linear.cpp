@@ -236,9 +236,14 @@ TensorId addmm(LayerBuilder& b, TensorId bias, TensorId x, TensorId weight) {
 TensorId linear(LayerBuilder& b, TensorId x, TensorId weight, TensorId bias) {
   bias = b.cached_cast(bias);
   weight = b.cached_cast(weight);
+  const TensorId given = x;
   x = b.cached_cast(x);
   const Shape in = b.shape(x);
-  if (bias == kNone) return matmul(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, transposed(b, weight));
+  if (bias == kNone) {
+    const TensorId y = matmul(b, in.rank() == 1 ? unsqueeze(b, x, 0) : x, transposed(b, weight));
+    if (x != given) b.hold({x});  // autocast's cast, an argument, beside the copy that a product of gaps is of
+    return y;
+  }
   Shape out = in;
   out.set(-1, b.shape(weight)[0]);
   if (in.rank() == 2) return add_product(b, bias, x, transposed(b, weight));
