@@ -47,9 +47,29 @@ def hold_what_python_holds(top: Body, run: Recorder) -> None:
                 entry.keep = entry.keep or any(v.storage == storage for v in entry.outputs)
         elif later:
             hold(top, storage, max(later))
-
-
+    hold_arguments(top, run, permanent)
     hold_images(top, run, allocating, permanent)
+
+
+def hold_arguments(top: Body, run: Recorder, permanent: Set[int]) -> None:
+    """A call that became several entries, as an einsum does, has its arguments until the last of them returns."""
+    given = set(run.every_value)  # without what is between the entries of a call
+    last_of_call: Dict[int, Entry] = {}
+    last_read: Dict[int, int] = {}
+    for body in all_bodies(top):
+        for entry in body.entries:
+            if entry.body is None and not entry.view:
+                last_of_call[entry.event] = entry
+            for value in entry.inputs:
+                last_read[value.storage] = max(last_read.get(value.storage, 0), entry.event)
+    for body in all_bodies(top):
+        for entry in body.entries:
+            last = last_of_call.get(entry.event)
+            if last is None or last is entry or last not in body.entries:
+                continue
+            for value in entry.inputs:
+                if value in given and value.storage not in permanent and last_read[value.storage] == entry.event and value not in last.inputs:
+                    hold(top, value.storage, entry.event)
 
 
 def hold_images(top: Body, run: Recorder, allocating: List[int], permanent: Set[int]) -> None:
@@ -77,8 +97,8 @@ def hold(top: Body, storage: int, event: int) -> None:
         at = next((i for i, e in enumerate(body.entries) if e.event >= event and (e.body is not None or e.event == event)), None)
         if at is None:
             break
-        while body.entries[at].body is None and at + 1 < len(body.entries) and body.entries[at + 1].event == body.entries[at].event:
-            at += 1  # the last of the entries that the call became
+        if body.entries[at].body is None:  # the last of the entries that the call became, between which weights may stand
+            at = max(i for i, e in enumerate(body.entries) if e.event == body.entries[at].event)
         holder = next((e for e in body.entries[:at + 1] if any(v.storage == storage for v in e.outputs)), None)
         if holder is not None:
             place = (body, at, holder)
